@@ -1,0 +1,45 @@
+# Every target makes what it needs; `make setup` alone prepares the environment.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+NATIVE := $(VENV)/.installed
+
+.PHONY: setup demo test check bench docs clean
+
+setup: $(NATIVE)  ## the environment in .venv, with the compiled kernels
+
+# torch comes first so that nothing else chooses another build of it.
+$(VENV)/.torch: Makefile
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0
+	touch $@
+
+$(VENV)/.tools: $(VENV)/.torch pyproject.toml
+	$(BIN)/pip install --quiet --disable-pip-version-check \
+		"scikit-build-core>=0.10" "nanobind>=2.4" cmake ninja \
+		"pytest>=8" "hypothesis>=6.100" "ruff>=0.6" "mypy>=1.11"
+	touch $@
+
+$(NATIVE): $(VENV)/.tools CMakeLists.txt $(wildcard csrc/*)
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --editable .
+	touch $@
+
+demo: setup  ## three processes, encrypted channels, exact arithmetic on masked data
+	$(BIN)/python examples/demo.py
+
+test: setup  ## every test
+	$(BIN)/python -m pytest
+
+check: setup  ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: setup  ## the speed table, recorded under benchmarks/results/
+	$(BIN)/python -m benchmarks
+
+docs: setup  ## the generated pages under docs/reference/
+	$(BIN)/python -m docs.generate
+
+clean:  ## everything that was built
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

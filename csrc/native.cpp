@@ -1,0 +1,11 @@
+// The module: what Python sees of the compiled kernels.
+#include "native.h"
+
+NB_MODULE(native, module) {
+  module.def("num_threads", &tacit::num_threads);
+  module.def("set_num_threads", &tacit::set_num_threads);
+  tacit::bind_gemm(module);
+  tacit::bind_elementwise(module);
+  tacit::bind_planes(module);
+  tacit::bind_stream(module);
+}

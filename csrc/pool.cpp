@@ -1,0 +1,111 @@
+// One pool of worker threads for the whole process. Jobs from several callers interleave.
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include <unistd.h>
+
+#include "native.h"
+
+namespace tacit {
+namespace {
+
+struct Job {
+  std::size_t count, grain, chunks;
+  const std::function<void(std::size_t, std::size_t)>* body;
+  std::atomic<std::size_t> next{0}, done{0};
+  std::atomic<int> helpers_left;
+
+  void work() {
+    for (std::size_t chunk; (chunk = next.fetch_add(1)) < chunks;) {
+      (*body)(chunk * grain, std::min(count, (chunk + 1) * grain));
+      if (done.fetch_add(1) + 1 == chunks) done.notify_all();
+    }
+  }
+  void wait() {
+    for (std::size_t seen; (seen = done.load()) < chunks;) done.wait(seen);
+  }
+};
+
+class Pool {
+ public:
+  void run(const std::shared_ptr<Job>& job, int helpers) {
+    {
+      std::lock_guard lock(mutex_);
+      while (static_cast<int>(size_) < helpers) {
+        std::thread([this] { serve(); }).detach();
+        ++size_;
+      }
+      jobs_.push_back(job);
+    }
+    helpers == 1 ? wake_.notify_one() : wake_.notify_all();
+    job->work();
+    {
+      std::lock_guard lock(mutex_);
+      std::erase(jobs_, job);
+    }
+    job->wait();
+  }
+
+ private:
+  void serve() {
+    for (;;) {
+      std::shared_ptr<Job> job;
+      {
+        std::unique_lock lock(mutex_);
+        wake_.wait(lock, [this] { return !jobs_.empty(); });
+        job = jobs_.front();
+        if (job->helpers_left.fetch_sub(1) <= 1) jobs_.pop_front();
+      }
+      job->work();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<std::shared_ptr<Job>> jobs_;
+  std::size_t size_ = 0;
+};
+
+// Leaked on purpose: its threads sleep in it until the process ends. A forked child has none of
+// the threads, so it starts a pool of its own.
+Pool& pool() {
+  static std::mutex mutex;
+  static Pool* current = nullptr;
+  static pid_t owner = 0;
+  std::lock_guard lock(mutex);
+  if (owner != getpid()) {
+    current = new Pool;
+    owner = getpid();
+  }
+  return *current;
+}
+
+std::atomic<int> threads{static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))};
+
+}  // namespace
+
+int num_threads() { return threads; }
+
+void set_num_threads(int count) { threads = std::max(1, count); }
+
+void parallel_for(std::size_t count, std::size_t grain,
+                  const std::function<void(std::size_t, std::size_t)>& body) {
+  if (count == 0) return;
+  const std::size_t chunks = (count + grain - 1) / grain;
+  const int helpers = static_cast<int>(std::min<std::size_t>(chunks, threads.load())) - 1;
+  if (helpers <= 0) {
+    body(0, count);
+    return;
+  }
+  auto job = std::make_shared<Job>();
+  job->count = count, job->grain = grain, job->chunks = chunks, job->body = &body;
+  job->helpers_left = helpers;
+  pool().run(job, helpers);
+}
+
+}  // namespace tacit
