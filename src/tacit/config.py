@@ -1,0 +1,45 @@
+"""The settings that all parties must share; their digest is compared in the handshake."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+
+from .errors import ConfigError
+
+RINGS = (32, 64)
+PROTOCOLS = ("none",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """How numbers are represented and which protocol computes on them.
+
+    `protocol="none"` gives the parties channels and keys, and no operations on secrets.
+    """
+
+    ring: int = 64
+    fraction_bits: int = 16
+    protocol: str = "none"
+
+    def __post_init__(self) -> None:
+        if self.ring not in RINGS:
+            raise ConfigError(f"ring={self.ring!r}: allowed are {_listed(RINGS)} bits")
+        highest = self.ring // 2 - 1
+        if type(self.fraction_bits) is not int or not 0 <= self.fraction_bits <= highest:
+            raise ConfigError(
+                f"fraction_bits={self.fraction_bits!r}: a ring of {self.ring} bits allows 0 to "
+                f"{highest}, so that a product still fits"
+            )
+        if self.protocol not in PROTOCOLS:
+            raise ConfigError(f"protocol={self.protocol!r}: allowed are {_listed(PROTOCOLS)}")
+
+    def digest(self) -> bytes:
+        """SHA-256 of the settings in one fixed encoding: equal digests, equal settings."""
+        encoded = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(b"tacit config v1\n" + encoded.encode()).digest()
+
+
+def _listed(values: tuple[object, ...]) -> str:
+    return ", ".join(repr(value) for value in values)

@@ -1,0 +1,81 @@
+"""Who a party is: an Ed25519 key and a self-signed certificate, which its peers pin."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+)
+from cryptography.x509.oid import NameOID
+
+from ..errors import ConfigError
+
+CLOCK_SKEW = timedelta(hours=1)
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """A certificate to hand to the peers and the private key to keep, both as PEM."""
+
+    certificate: bytes
+    private_key: bytes = field(repr=False)
+
+
+def create_credentials(name: str, *, valid_for: timedelta = timedelta(days=365)) -> Credentials:
+    """A new identity called `name`. The name is for people: peers trust the key, not the name."""
+    if not 1 <= len(name) <= 64:
+        raise ConfigError(f"name={name!r}: a certificate's name has 1 to 64 characters")
+    if valid_for <= timedelta(0):
+        raise ConfigError(f"valid_for={valid_for}: a certificate must be valid for some time")
+    key = Ed25519PrivateKey.generate()
+    certificate = _unsigned(name, key, valid_for).sign(key, algorithm=None)
+    return Credentials(
+        certificate.public_bytes(Encoding.PEM),
+        key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
+    )
+
+
+def public_key_fingerprint(certificate: bytes) -> str:
+    """SHA-256 of the public key in a PEM certificate, as hex: what two people can read out."""
+    public = x509.load_pem_x509_certificate(certificate).public_key()
+    encoded = public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return hashlib.sha256(encoded).hexdigest()
+
+
+def _unsigned(name: str, key: Ed25519PrivateKey, valid_for: timedelta) -> x509.CertificateBuilder:
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - CLOCK_SKEW)
+        .not_valid_after(now + valid_for)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_signing_only(), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+
+
+def _signing_only() -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=False,
+        crl_sign=False,
+        encipher_only=False,
+        decipher_only=False,
+    )

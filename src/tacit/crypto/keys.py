@@ -1,0 +1,83 @@
+"""The keys that parties share, and the names under which they are used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
+
+from ..errors import ConfigError, RevealForbidden
+
+KEY_BYTES = 32
+Group = tuple[int, ...]  # ranks in ascending order
+
+
+def group_of(parties: Iterable[int]) -> Group:
+    """The one name of a set of parties."""
+    return tuple(sorted(set(parties)))
+
+
+def key_label(session: bytes, group: Group) -> str:
+    """What a key is bound to: this session and exactly these parties."""
+    return f"prf|{session.hex()}|{','.join(map(str, group))}"
+
+
+class Key:
+    """A secret that exactly the parties of `group` know. It is never shown, compared or saved.
+
+    `aes` and `chacha` are the keys of the two mask streams; other uses take their own label.
+    """
+
+    __slots__ = ("_secret", "aes", "chacha", "group")
+
+    def __init__(self, secret: bytes, group: Group) -> None:
+        self._secret = secret
+        self.group = group
+        self.aes = self.derive("aes128-ctr", 16)
+        self.chacha = self.derive("chacha20", 32)
+
+    @classmethod
+    def extract(cls, material: bytes, *, salt: bytes, session: bytes, group: Group) -> Key:
+        """The key that HKDF-SHA256 makes of shared key material, bound to session and group."""
+        info = key_label(session, group).encode()
+        secret = HKDF(hashes.SHA256(), length=KEY_BYTES, salt=salt, info=info).derive(material)
+        return cls(secret, group)
+
+    def derive(self, label: str, size: int) -> bytes:
+        """`size` bytes for one use; different labels give independent bytes."""
+        return HKDFExpand(hashes.SHA256(), length=size, info=label.encode()).derive(self._secret)
+
+    def __repr__(self) -> str:
+        return f"Key(group={self.group})"
+
+    def __reduce_ex__(self, _protocol: object) -> str | tuple[object, ...]:
+        raise RevealForbidden(
+            f"{self!r} cannot be copied, saved or sent: keys live for one session, in one process"
+        )
+
+
+class KeyRing:
+    """The keys of one party for one session: `ring.key({0, 2})` is what parties 0 and 2 share."""
+
+    def __init__(self, rank: int, keys: Mapping[Group, Key]) -> None:
+        self.rank = rank
+        self._keys = dict(keys)
+
+    def key(self, parties: Iterable[int]) -> Key:
+        """The key of exactly these parties, of whom this one must be one."""
+        group = group_of(parties)
+        if group not in self._keys:
+            raise ConfigError(
+                f"party {self.rank} has no key of the parties {group}; it has those of "
+                f"{', '.join(map(str, self.groups))}",
+                party=self.rank,
+            )
+        return self._keys[group]
+
+    @property
+    def groups(self) -> list[Group]:
+        return sorted(self._keys, key=lambda group: (len(group), group))
+
+    def __repr__(self) -> str:
+        return f"KeyRing(rank={self.rank}, groups={self.groups})"

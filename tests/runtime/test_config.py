@@ -1,0 +1,47 @@
+"""Settings are checked where they are made, and their digest tells them apart."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tacit.config import Config
+from tacit.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({"ring": 16}, r"ring=16: allowed are 32, 64"),
+        ({"ring": "64"}, r"ring='64'"),
+        ({"fraction_bits": -1}, r"fraction_bits=-1: a ring of 64 bits allows 0 to 31"),
+        ({"fraction_bits": 32}, r"0 to 31"),
+        ({"fraction_bits": 16.0}, r"fraction_bits=16\.0"),
+        ({"fraction_bits": True}, r"fraction_bits=True"),
+        ({"ring": 32, "fraction_bits": 16}, r"a ring of 32 bits allows 0 to 15"),
+        ({"protocol": "magic"}, r"protocol='magic': allowed are 'none'"),
+    ],
+)
+def test_a_bad_setting_names_field_value_and_choices(bad, message):
+    with pytest.raises(ConfigError, match=message):
+        Config(**bad)
+
+
+def test_settings_cannot_change():
+    with pytest.raises(AttributeError):
+        Config().ring = 32
+
+
+def test_different_settings_have_different_digests():
+    made = [Config(), Config(fraction_bits=8), Config(ring=32, fraction_bits=8)]
+    assert len({config.digest() for config in made}) == 3
+    assert Config().digest() == Config(ring=64).digest()
+    assert len(Config().digest()) == 32
+
+
+def test_the_digest_is_the_same_in_every_process():
+    program = "from tacit.config import Config; print(Config().digest().hex())"
+    run = [sys.executable, "-c", program]
+    assert subprocess.check_output(run, text=True).strip() == Config().digest().hex()
