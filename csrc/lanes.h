@@ -1,0 +1,56 @@
+// Vectors of the host's width, and the one permutation that the kernels need.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+namespace tacit {
+
+#if defined(__AVX2__)
+inline constexpr int kVectorBytes = 32;
+#else
+inline constexpr int kVectorBytes = 16;
+#endif
+
+typedef std::uint8_t Bytes __attribute__((vector_size(kVectorBytes)));
+typedef std::uint64_t Words64 __attribute__((vector_size(kVectorBytes)));
+
+template <class V>
+inline V load(const void* from) {
+  V value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+template <class V>
+inline void store(void* to, V value) {
+  std::memcpy(to, &value, sizeof value);
+}
+
+// Calls body.operator()<0>(), <1>(), ... in order: a loop whose index is a constant expression, so
+// that arrays of vectors stay in registers.
+template <int N, class Body>
+inline __attribute__((always_inline)) void unrolled(Body&& body) {
+  [&]<int... I>(std::integer_sequence<int, I...>) __attribute__((always_inline)) {
+    (body.template operator()<I>(), ...);
+  }
+  (std::make_integer_sequence<int, N>{});
+}
+
+// Swaps bit K of the byte position with the choice between a and b: the odd 2^K-byte pieces of a
+// change places with the even ones of b. With a and b as rows this transposes 2x2 pieces.
+template <int K, class V>
+inline __attribute__((always_inline)) void exchange(V& a, V& b) {
+  static_assert(sizeof a[0] == 1);
+  constexpr int piece = 1 << K, n = sizeof(V);
+  [&]<int... I>(std::integer_sequence<int, I...>) __attribute__((always_inline)) {
+    const V even = __builtin_shufflevector(a, b, (I & piece ? n + I - piece : I)...);
+    const V odd = __builtin_shufflevector(a, b, (I & piece ? n + I : I + piece)...);
+    a = even, b = odd;
+  }
+  (std::make_integer_sequence<int, n>{});
+}
+
+}  // namespace tacit

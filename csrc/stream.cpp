@@ -1,0 +1,250 @@
+// Keyed pseudo-random bytes, addressed by (key, operation, offset): AES-128 in counter mode and
+// ChaCha20. Both write whole groups of blocks straight into the output.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <stdexcept>
+
+#include "lanes.h"
+#include "native.h"
+
+#if defined(__ARM_FEATURE_AES) || defined(__ARM_FEATURE_CRYPTO)
+#include <arm_neon.h>
+#define TACIT_HAS_AES 1
+#elif defined(__AES__)
+#include <immintrin.h>
+#define TACIT_HAS_AES 1
+#else
+#define TACIT_HAS_AES 0
+#endif
+
+namespace tacit {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "words are stored little-endian");
+
+#if TACIT_HAS_AES
+
+#if defined(__AES__)
+using Block = __m128i;
+
+inline Block bits_of(std::uint64_t low, std::uint64_t high) {
+  return _mm_set_epi64x(static_cast<long long>(high), static_cast<long long>(low));
+}
+inline Block whiten(Block b, Block key) { return _mm_xor_si128(b, key); }
+inline Block round(Block b, Block, Block next) { return _mm_aesenc_si128(b, next); }
+inline Block last_round(Block b, Block, Block next) { return _mm_aesenclast_si128(b, next); }
+#else
+using Block = uint8x16_t;
+
+inline Block bits_of(std::uint64_t low, std::uint64_t high) {
+  return vreinterpretq_u8_u64(vcombine_u64(vcreate_u64(low), vcreate_u64(high)));
+}
+// The instruction adds the key of the round before, so that nothing is left to do at the start.
+inline Block whiten(Block b, Block) { return b; }
+inline Block round(Block b, Block key, Block) { return vaesmcq_u8(vaeseq_u8(b, key)); }
+inline Block last_round(Block b, Block key, Block next) {
+  return veorq_u8(vaeseq_u8(b, key), next);
+}
+#endif
+
+// The S-box on each byte of a word, in constant time: with four equal columns the shift of rows
+// of the last round changes nothing.
+std::uint32_t substitute(std::uint32_t word) {
+  const std::uint64_t pair = word | static_cast<std::uint64_t>(word) << 32;
+  const Block zero = bits_of(0, 0);
+  const Block out = last_round(whiten(bits_of(pair, pair), zero), zero, zero);
+  std::uint32_t result;
+  std::memcpy(&result, &out, sizeof result);
+  return result;
+}
+
+// Block `counter` is the encryption of operation (8 bytes) then counter (8 bytes), big-endian.
+class Aes128Ctr {
+ public:
+  static constexpr std::size_t key_bytes = 16, block_bytes = 16, group_blocks = 8;
+
+  Aes128Ctr(const char* key, std::uint64_t operation) : operation_(__builtin_bswap64(operation)) {
+    std::array<std::uint32_t, 44> words;
+    std::memcpy(words.data(), key, key_bytes);
+    std::uint32_t constant = 1;
+    for (int i = 4; i < 44; ++i) {
+      std::uint32_t next = words[i - 1];
+      if (i % 4 == 0) {
+        next = substitute(std::rotr(next, 8)) ^ constant;
+        constant = constant << 1 ^ (constant >> 7) * 0x11b;
+      }
+      words[i] = words[i - 4] ^ next;
+    }
+    std::memcpy(keys_, words.data(), sizeof keys_);
+  }
+
+  void groups(std::uint64_t counter, std::size_t count, std::uint8_t* out) const {
+    constexpr int n = group_blocks;
+    Block key[11];
+    std::copy_n(keys_, 11, key);
+    for (; count != 0; --count, counter += n, out += n * block_bytes) {
+      Block b[n];
+      unrolled<n>([&]<int I>() __attribute__((always_inline)) {
+        b[I] = whiten(bits_of(operation_, __builtin_bswap64(counter + I)), key[0]);
+      });
+      unrolled<9>([&]<int R>() __attribute__((always_inline)) {
+        unrolled<n>([&]<int I>() __attribute__((always_inline)) {
+          b[I] = round(b[I], key[R], key[R + 1]);
+        });
+      });
+      unrolled<n>([&]<int I>() __attribute__((always_inline)) {
+        store(out + I * block_bytes, last_round(b[I], key[9], key[10]));
+      });
+    }
+  }
+
+ private:
+  std::uint64_t operation_;
+  Block keys_[11];
+};
+
+#endif
+
+// ChaCha20 in its original layout: words 12-13 count blocks, words 14-15 are the operation.
+// A lane of a vector is one block.
+class ChaCha20 {
+#if defined(__AVX512BW__)
+  static constexpr int kWidth = 64;
+#else
+  static constexpr int kWidth = kVectorBytes;
+#endif
+  static constexpr int kLanes = kWidth / 4;
+  typedef std::uint32_t Lanes __attribute__((vector_size(kWidth)));
+  typedef std::uint8_t Pieces __attribute__((vector_size(kWidth)));
+
+ public:
+  static constexpr std::size_t key_bytes = 32, block_bytes = 64, group_blocks = kLanes;
+
+  ChaCha20(const char* key, std::uint64_t operation) {
+    std::memcpy(start_, "expand 32-byte k", 16);
+    std::memcpy(start_ + 4, key, key_bytes);
+    std::memcpy(start_ + 14, &operation, sizeof operation);
+  }
+
+  void groups(std::uint64_t counter, std::size_t count, std::uint8_t* out) const {
+    for (; count != 0; --count, counter += kLanes, out += kLanes * block_bytes) {
+      Lanes x[16], low, high;
+      for (int i = 0; i < kLanes; ++i) {
+        low[i] = static_cast<std::uint32_t>(counter + i);
+        high[i] = static_cast<std::uint32_t>((counter + i) >> 32);
+      }
+      unrolled<16>([&]<int I>() __attribute__((always_inline)) {
+        x[I] = I == 12 ? low : I == 13 ? high : Lanes{} + start_[I];
+      });
+      for (int i = 0; i < 10; ++i) {
+        quarter_rounds<0>(x);
+        quarter_rounds<1>(x);
+      }
+      unrolled<16>([&]<int I>() __attribute__((always_inline)) {
+        x[I] += I == 12 ? low : I == 13 ? high : Lanes{} + start_[I];
+      });
+      write(x, out);
+    }
+  }
+
+ private:
+  template <int Bits>
+  static inline __attribute__((always_inline)) Lanes rotate(Lanes x) {
+#if !defined(__AVX512BW__)  // which rotates in one instruction
+    if constexpr (Bits % 8 == 0)
+      return [&]<int... I>(std::integer_sequence<int, I...>) __attribute__((always_inline)) {
+        const Pieces p = reinterpret_cast<Pieces>(x);
+        return reinterpret_cast<Lanes>(
+            __builtin_shufflevector(p, p, ((I & ~3) | ((I - Bits / 8) & 3))...));
+      }(std::make_integer_sequence<int, kWidth>{});
+#endif
+    return x << Bits | x >> (32 - Bits);
+  }
+
+  // The four quarter rounds of the columns (Turn = 0) or the diagonals (Turn = 1), side by side.
+  template <int Turn>
+  static inline __attribute__((always_inline)) void quarter_rounds(Lanes (&x)[16]) {
+    add_xor_rotate<0, 4, 12, 16, Turn>(x);
+    add_xor_rotate<8, 12, 4, 12, Turn>(x);
+    add_xor_rotate<0, 4, 12, 8, Turn>(x);
+    add_xor_rotate<8, 12, 4, 7, Turn>(x);
+  }
+
+  // a += b, d = (d ^ a) <<< Bits in four places; rows start at words A, B, D.
+  template <int A, int B, int D, int Bits, int Turn>
+  static inline __attribute__((always_inline)) void add_xor_rotate(Lanes (&x)[16]) {
+    unrolled<4>([&]<int I>() __attribute__((always_inline)) {
+      constexpr int a = place<A, I, Turn>, b = place<B, I, Turn>, d = place<D, I, Turn>;
+      x[a] += x[b];
+      x[d] = rotate<Bits>(x[d] ^ x[a]);
+    });
+  }
+  template <int Row, int I, int Turn>
+  static constexpr int place = Row + (I + Row / 4 * Turn) % 4;
+
+  // From a lane a block to a block in consecutive words.
+  static void write(Lanes (&x)[16], std::uint8_t* out) {
+    constexpr int stages = std::countr_zero(static_cast<unsigned>(kLanes));
+    unrolled<stages>([&]<int K>() __attribute__((always_inline)) {
+      unrolled<16>([&]<int I>() __attribute__((always_inline)) {
+        if constexpr (!(I >> K & 1)) {
+          auto a = reinterpret_cast<Pieces>(x[I]), b = reinterpret_cast<Pieces>(x[I | 1 << K]);
+          exchange<K + 2>(a, b);
+          x[I] = reinterpret_cast<Lanes>(a), x[I | 1 << K] = reinterpret_cast<Lanes>(b);
+        }
+      });
+    });
+    unrolled<16>([&]<int I>() __attribute__((always_inline)) {
+      store(out + I % kLanes * block_bytes + I / kLanes * kWidth, x[I]);
+    });
+  }
+
+  std::uint32_t start_[16] = {};
+};
+
+// Writes bytes [skip, skip + bytes) of the stream that begins at `block`.
+template <class Cipher>
+void fill(const Cipher& cipher, std::uint64_t block, std::size_t skip, std::uint8_t* out,
+          std::size_t bytes) {
+  constexpr std::size_t group = Cipher::group_blocks * Cipher::block_bytes;
+  constexpr std::size_t grain = 2048 * group;
+  parallel_for(skip + bytes, grain, [&](std::size_t begin, std::size_t end) {
+    alignas(64) std::uint8_t some[group];
+    while (begin < end) {
+      const std::uint64_t counter = block + begin / Cipher::block_bytes;
+      const std::size_t from = std::max(begin, skip);
+      const std::size_t whole = from == begin ? (end - begin) / group : 0;
+      if (whole != 0) {
+        cipher.groups(counter, whole, out + (begin - skip));
+        begin += whole * group;
+      } else {
+        cipher.groups(counter, 1, some);
+        const std::size_t stop = std::min(end, begin + group);
+        std::memcpy(out + (from - skip), some + (from - begin), stop - from);
+        begin = stop;
+      }
+    }
+  });
+}
+
+template <class Cipher>
+void stream(nb::bytes key, std::uint64_t operation, std::uint64_t block, std::size_t skip,
+            Address out, std::size_t bytes) {
+  if (key.size() != Cipher::key_bytes) throw std::invalid_argument("wrong key length");
+  const Cipher cipher(key.c_str(), operation);
+  nb::gil_scoped_release release;  // here, not as a call guard: the key is a Python object
+  fill(cipher, block, skip, at<std::uint8_t>(out), bytes);
+}
+
+}  // namespace
+
+void bind_stream(nb::module_& module) {
+  module.attr("has_aes") = static_cast<bool>(TACIT_HAS_AES);
+#if TACIT_HAS_AES
+  module.def("stream_aes128_ctr", &stream<Aes128Ctr>);
+#endif
+  module.def("stream_chacha20", &stream<ChaCha20>);
+}
+
+}  // namespace tacit
