@@ -1,0 +1,150 @@
+"""The contract of a channel: one peer, messages in order, an end that both sides learn of.
+
+A mesh drives its channels from one thread. It sends without waiting, receives by asking again until
+a message is complete, and sleeps on the `Bell` of the channels in between. Every implementation:
+
+- keeps the order of messages to one peer, and checks each against what the receiver expects;
+- bounds what waits to be sent, and every wait, by the `Limits`;
+- carries the peer's last word, a goodbye or an abort, past any data that is still on its way;
+- is never used again after a failure.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from torch import Tensor
+
+from ..errors import FrameRejected, PeerClosed, ProtocolDesync
+from .frames import Kind, Layout, Spec, describe
+from .limits import Limits
+
+REASON_LENGTH = 80
+
+
+class Expected(NamedTuple):
+    """The message that a receiver waits for; without a layout it is bytes of any length."""
+
+    kind: Kind
+    operation: int
+    layout: Layout | None
+
+
+class Message(NamedTuple):
+    """A message that has arrived; it may be used from `not_before` (monotonic, ns) on."""
+
+    tensors: list[Tensor]
+    size: int
+    not_before: int
+
+
+@dataclass(frozen=True)
+class Abort:
+    """Why a run ends: the party at fault, its operation, and an exception's type name."""
+
+    origin: int
+    operation: int
+    reason: str
+
+    def __post_init__(self) -> None:
+        reason = re.sub(r"[^\w .:-]", "?", self.reason[:REASON_LENGTH])
+        object.__setattr__(self, "reason", reason)
+
+    def error(self, teller: int) -> PeerClosed:
+        """The error of a party that was told so by the party `teller`."""
+        told = "" if teller == self.origin else f", says party {teller}"
+        return PeerClosed(
+            f"party {self.origin} ended the run at operation {self.operation}: {self.reason}{told}",
+            party=self.origin,
+            operation=self.operation,
+        )
+
+
+class Goodbye(NamedTuple):
+    """The last word of a peer whose program is complete."""
+
+
+LastWord = Abort | Goodbye
+
+
+class Channel(ABC):
+    """One peer of a mesh. `progress` is when a part of a message last came (monotonic, s)."""
+
+    peer: int
+    progress: float = 0.0
+
+    @abstractmethod
+    def send(self, kind: Kind, operation: int, tensors: Sequence[Tensor]) -> int:
+        """Queue a message and return its size in bytes.
+
+        Blocks only while too much is queued already.
+        """
+
+    @abstractmethod
+    def recv(self, expected: Expected, *, patient: bool = False) -> Message | None:
+        """The next message, or None while it is not complete; a patient call may wait a moment."""
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Wait until everything sent has left this party."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise what went wrong in the background since the last call, if anything."""
+
+    @abstractmethod
+    def last_word(self, seconds: float = 0.0) -> LastWord | None:
+        """What the peer said when it ended, waiting for it at most so long."""
+
+    @abstractmethod
+    def say(self, word: LastWord) -> None:
+        """Tell the peer why this party ends: best effort, at once, past queued messages."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Give back threads and sockets, whatever state they are in."""
+
+
+class Bell(ABC):
+    """What the thread of a mesh sleeps on."""
+
+    @abstractmethod
+    def wait(self, peers: Collection[int], seconds: float) -> Collection[int]:
+        """Sleep until one of `peers` has sent something or any peer has ended.
+
+        Returns the peers that have ended since; their `last_word` says how.
+        """
+
+
+def check_size(size: int, *, kind: int, peer: int, limits: Limits) -> None:
+    """Refuse a message that is over the cap of its kind, before memory is taken for it."""
+    name = "max_setup_bytes" if kind == Kind.BYTES else "max_message_bytes"
+    cap = getattr(limits, name)
+    if size > cap:
+        raise FrameRejected(
+            f"party {peer} sends {size} bytes, over the limit {name} = {cap}", party=peer
+        )
+
+
+def desync(
+    expected: Expected, *, party: int, peer: int, kind: int, operation: int, specs: Sequence[Spec]
+) -> ProtocolDesync:
+    """The error of a party that expected one message and got another."""
+    if operation != expected.operation:
+        what = (
+            f"party {peer} is at operation {operation}, "
+            f"party {party} at operation {expected.operation}"
+        )
+    else:
+        ours = describe(expected.layout.specs) if expected.layout else "bytes"
+        theirs = "bytes" if kind == Kind.BYTES else describe(specs)
+        what = f"at operation {operation} party {peer} sent {theirs}, party {party} expected {ours}"
+    return ProtocolDesync(
+        f"{what}: the parties must run the same program",
+        party=peer,
+        operation=expected.operation,
+    )

@@ -1,0 +1,163 @@
+"""The fixed binary layout of everything that parties send.
+
+A message is a header, a table with one entry for each tensor (dtype, number of dims, dims), and the
+tensors' memory one after another. All integers are little-endian. Nothing here is evaluated: bytes
+are compared with what is expected, or refused.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from enum import IntEnum
+from functools import lru_cache
+from math import prod
+from typing import Any, NamedTuple
+
+import torch
+
+from ..errors import ConfigError, FrameRejected
+
+MAGIC = b"TCIT"
+VERSION = 1
+MAX_TABLE_BYTES = 1 << 16
+
+HEADER = struct.Struct("<4sBBHI16sQQQ")
+_ENTRY = struct.Struct("<BB")
+
+
+class Kind(IntEnum):
+    """What a message is."""
+
+    HELLO = 1
+    TENSORS = 2
+    BYTES = 3
+    BYE = 4
+    ABORT = 5
+
+
+class Spec(NamedTuple):
+    """The shape and dtype of a tensor that a receiver expects."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+
+class Header(NamedTuple):
+    """The start of every message; `size` counts the bytes after the table."""
+
+    magic: bytes
+    version: int
+    kind: int
+    tensors: int
+    table_bytes: int
+    session: bytes
+    operation: int
+    size: int
+    not_before: int  # monotonic clock, ns; 0 on a link that is not shaped
+
+
+class Layout(NamedTuple):
+    """How tensors of given specs lie in a message."""
+
+    specs: tuple[Spec, ...]
+    table: bytes
+    sizes: tuple[int, ...]
+    size: int
+
+
+DTYPES: tuple[torch.dtype, ...] = (
+    torch.bool,
+    torch.uint8,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+    torch.uint16,
+    torch.uint32,
+    torch.uint64,
+)
+_CODES = {dtype: code for code, dtype in enumerate(DTYPES)}
+
+
+@lru_cache(maxsize=4096)
+def layout(specs: tuple[Spec, ...]) -> Layout:
+    """The layout of a message with these tensors."""
+    table = b"".join(_entry(Spec(*spec)) for spec in specs)
+    if len(table) > MAX_TABLE_BYTES:
+        raise ConfigError(
+            f"{len(specs)} tensors need a table of {len(table)} bytes, over the limit of "
+            f"{MAX_TABLE_BYTES}: concatenate them, or use several exchanges"
+        )
+    sizes = tuple(prod(shape) * dtype.itemsize for shape, dtype in specs)
+    return Layout(tuple(Spec(*spec) for spec in specs), table, sizes, sum(sizes))
+
+
+def _entry(spec: Spec) -> bytes:
+    if spec.dtype not in _CODES:
+        raise ConfigError(f"{spec.dtype} tensors cannot be sent: view them as one of {DTYPES}")
+    dims = len(spec.shape)
+    return _ENTRY.pack(_CODES[spec.dtype], dims) + struct.pack(f"<{dims}Q", *spec.shape)
+
+
+def pack(
+    kind: Kind, session: bytes, operation: int, layout: Layout, size: int, not_before: int = 0
+) -> bytes:
+    """The header and table of a message whose remaining bytes are `size`."""
+    table = layout.table
+    return (
+        HEADER.pack(
+            MAGIC,
+            VERSION,
+            kind,
+            len(layout.specs),
+            len(table),
+            session,
+            operation,
+            size,
+            not_before,
+        )
+        + table
+    )
+
+
+def parse_header(data: Any) -> Header:
+    """The header at the start of `data`, if it is one."""
+    if len(data) < HEADER.size:
+        raise FrameRejected(f"{len(data)} bytes are too few for a header of {HEADER.size}")
+    header = Header._make(HEADER.unpack_from(data))
+    if header.magic != MAGIC:
+        raise FrameRejected("the bytes do not start like a message of Tacit")
+    if header.version != VERSION:
+        raise FrameRejected(f"frame version {header.version}: this party speaks {VERSION}")
+    if header.table_bytes > MAX_TABLE_BYTES:
+        raise FrameRejected(
+            f"a table of {header.table_bytes} bytes is over the limit of {MAX_TABLE_BYTES}"
+        )
+    return header
+
+
+def parse_table(table: bytes, tensors: int) -> list[Spec]:
+    """The specs that a table describes, if it is consistent."""
+    specs, at = [], 0
+    try:
+        for _ in range(tensors):
+            code, dims = _ENTRY.unpack_from(table, at)
+            shape = struct.unpack_from(f"<{dims}Q", table, at + _ENTRY.size)
+            specs.append(Spec(shape, DTYPES[code]))
+            at += _ENTRY.size + 8 * dims
+    except (struct.error, IndexError) as error:
+        raise FrameRejected(f"the table of {tensors} tensors is cut short or unknown") from error
+    if at != len(table):
+        raise FrameRejected(f"the table of {tensors} tensors has {len(table) - at} bytes too many")
+    return specs
+
+
+def describe(specs: Sequence[Spec]) -> str:
+    """Specs as people write them: `int64[2, 3], uint8[5]`."""
+    names = (f"{str(dtype).removeprefix('torch.')}{list(shape)}" for shape, dtype in specs)
+    return ", ".join(names) or "nothing"

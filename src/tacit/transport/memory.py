@@ -1,0 +1,163 @@
+"""Channels between threads of one process: tensors are handed over without a copy."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from torch import Tensor
+
+from ..errors import ConfigError, PeerClosed, PeerTimeout
+from .channel import Bell, Channel, Expected, LastWord, Message, check_size, desync
+from .frames import Kind, Layout, Spec, layout
+from .hello import Hello, compare
+from .limits import Limits
+from .mesh import Mesh
+from .shaping import Network, NetworkSetting, Wire
+from .shaping import network as build_network
+
+
+class _Letter(NamedTuple):
+    kind: Kind
+    operation: int
+    layout: Layout
+    message: Message
+
+
+class Desk(Bell):
+    """What one party has been sent and not yet taken, by sender; one lock and one bell for all."""
+
+    def __init__(self, peers: Collection[int]) -> None:
+        self.changed = threading.Condition()
+        self.letters: dict[int, deque[_Letter]] = {peer: deque() for peer in peers}
+        self.queued = dict.fromkeys(peers, 0)
+        self.last_words: dict[int, LastWord] = {}
+        self.closed = False
+        self._told: set[int] = set()
+
+    def wait(self, peers: Collection[int], seconds: float) -> Collection[int]:
+        with self.changed:
+            self.changed.wait_for(lambda: self._news(peers), seconds)
+            ended = self.last_words.keys() - self._told
+            self._told |= ended
+            return ended
+
+    def _news(self, peers: Collection[int]) -> bool:
+        ended = self.last_words.keys()
+        return bool(ended - self._told) or any(self.letters[p] or p in ended for p in peers)
+
+
+class MemoryChannel(Channel):
+    """This party's end of a pair of desks. Received tensors are the sender's: do not write them."""
+
+    def __init__(self, own: Desk, other: Desk, party: int, peer: int, limits: Limits, wire: Wire):
+        self.peer = peer
+        self._own, self._other, self._party = own, other, party
+        self._limits, self._wire = limits, wire
+
+    def send(self, kind: Kind, operation: int, tensors: Sequence[Tensor]) -> int:
+        how = layout(tuple(Spec(t.shape, t.dtype) for t in tensors))
+        message = Message(list(tensors), how.size, self._wire.stamp(how.size))
+        with self._other.changed:
+            self._await_room(how.size, operation)
+            self._other.letters[self._party].append(_Letter(kind, operation, how, message))
+            self._other.queued[self._party] += how.size
+            self._other.changed.notify_all()
+        return how.size
+
+    def _await_room(self, size: int, operation: int) -> None:
+        desk, limits = self._other, self._limits
+        limit = limits.max_queued_bytes
+        if not desk.changed.wait_for(
+            lambda: desk.closed or not desk.queued[self._party] or self._fits(size, limit),
+            limits.deadline,
+        ):
+            raise PeerTimeout(
+                f"party {self.peer} took none of {desk.queued[self._party]} bytes sent to it "
+                f"for {limits.deadline} s",
+                party=self.peer,
+                operation=operation,
+            )
+        if desk.closed:
+            raise PeerClosed(f"party {self.peer} has ended", party=self.peer, operation=operation)
+
+    def _fits(self, size: int, limit: int) -> bool:
+        return self._other.queued[self._party] + size <= limit
+
+    def recv(self, expected: Expected, *, patient: bool = False) -> Message | None:
+        with self._own.changed:
+            if not self._own.letters[self.peer]:
+                self._require_peer(expected.operation)
+                return None
+            letter = self._own.letters[self.peer].popleft()
+            self._own.queued[self.peer] -= letter.message.size
+            self._own.changed.notify_all()
+        self._check(letter, expected)
+        return letter.message
+
+    def _require_peer(self, operation: int) -> None:
+        if self.peer in self._own.last_words:
+            raise PeerClosed(f"party {self.peer} has ended", party=self.peer, operation=operation)
+
+    def _check(self, letter: _Letter, expected: Expected) -> None:
+        same = (letter.kind, letter.operation) == (expected.kind, expected.operation)
+        if not same or (expected.layout and letter.layout.table != expected.layout.table):
+            raise desync(
+                expected,
+                party=self._party,
+                peer=self.peer,
+                kind=letter.kind,
+                operation=letter.operation,
+                specs=letter.layout.specs,
+            )
+        check_size(letter.message.size, kind=letter.kind, peer=self.peer, limits=self._limits)
+
+    def flush(self) -> None:
+        """What is sent lies on the peer's desk already."""
+
+    def check(self) -> None:
+        """Nothing happens in the background."""
+
+    def last_word(self, seconds: float = 0.0) -> LastWord | None:
+        with self._own.changed:
+            self._own.changed.wait_for(lambda: self.peer in self._own.last_words, seconds)
+            return self._own.last_words.get(self.peer)
+
+    def say(self, word: LastWord) -> None:
+        with self._other.changed:
+            self._other.last_words.setdefault(self._party, word)
+            self._other.changed.notify_all()
+
+    def release(self) -> None:
+        with self._own.changed:
+            self._own.closed = True
+            self._own.changed.notify_all()
+
+
+def memory_meshes(
+    hellos: Sequence[Hello],
+    *,
+    limits: Limits | None = None,
+    network: NetworkSetting = None,
+) -> list[Mesh]:
+    """One mesh for each party of this process, by rank; each is used by its own thread."""
+    for rank, hello in enumerate(hellos):
+        if hello.rank != rank or hello.parties != len(hellos):
+            raise ConfigError(f"hello {rank} is that of party {hello.rank} of {hello.parties}")
+        compare(hellos[0], hello)
+    desks = [
+        Desk([peer for peer in range(len(hellos)) if peer != rank]) for rank in range(len(hellos))
+    ]
+    net, limits = build_network(network), limits or Limits()
+    return [_mesh(rank, desks, limits, net) for rank in range(len(hellos))]
+
+
+def _mesh(rank: int, desks: Sequence[Desk], limits: Limits, net: Network) -> Mesh:
+    channels = [
+        MemoryChannel(desks[rank], desk, rank, peer, limits, Wire(net.between(rank, peer)))
+        for peer, desk in enumerate(desks)
+        if peer != rank
+    ]
+    return Mesh(rank, channels, desks[rank], limits)

@@ -1,0 +1,243 @@
+"""A party's view of all the others: the one call with which protocols talk.
+
+NOTE [one root cause]
+Whatever fails, the party that notices first names the party at fault and tells everybody else,
+then raises. A party that is told raises the same cause and passes it on. So all parties end, within
+the deadline, with the same story, whichever of them they were waiting for.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from ..errors import ConfigError, PeerClosed, PeerTimeout, TransportError
+from .channel import Abort, Bell, Channel, Expected, Goodbye, LastWord, Message
+from .frames import Kind, Spec, layout
+from .limits import Limits
+from .stats import Stats
+
+_SLICE = 0.25  # s between looks at what happens in the background
+_LAST_WORD_GRACE = 0.25  # s for the reason of a lost connection to arrive
+_SPIN = 2e-3  # s before a stamp at which waiting becomes an exact sleep
+
+
+class Mesh:
+    """The connected channels of one party, driven by one thread.
+
+    As a context manager it closes at the end, and aborts the run if the block raises.
+    """
+
+    def __init__(self, rank: int, channels: Collection[Channel], bell: Bell, limits: Limits):
+        self.rank = rank
+        self.parties = len(channels) + 1
+        self.stats = Stats([channel.peer for channel in channels])
+        self._channels = {channel.peer: channel for channel in channels}
+        self._bell = bell
+        self._limits = limits
+        self._operation = 0
+        self._next_operation = 0
+        self._end: str | None = None
+
+    def exchange(
+        self,
+        send: Mapping[int, Sequence[Tensor]],
+        receive: Mapping[int, Sequence[Spec]],
+        *,
+        operation: int | None = None,
+    ) -> dict[int, list[Tensor]]:
+        """One round: send tensors to some peers and receive, by rank, what others send to this one.
+
+        Returns when everything expected is here; sends may still be on their way. Nobody writes to
+        a tensor that was sent or received, for in one process both sides hold the same memory. All
+        parties of an exchange use the same `operation`; by default, the count of exchanges so far.
+        """
+        expected = {peer: layout(tuple(specs)) for peer, specs in receive.items()}
+        operation = self._begin(operation)
+        wanted = {p: Expected(Kind.TENSORS, operation, how) for p, how in expected.items()}
+        arrived = self._exchange(Kind.TENSORS, send, wanted)
+        return {peer: message.tensors for peer, message in arrived.items()}
+
+    def exchange_bytes(
+        self, send: Mapping[int, bytes], receive: Collection[int], *, operation: int | None = None
+    ) -> dict[int, bytes]:
+        """One round of short messages whose length the receiver does not know, such as keys."""
+        operation = self._begin(operation)
+        wanted = {peer: Expected(Kind.BYTES, operation, None) for peer in receive}
+        boxed = {peer: [_boxed(data)] for peer, data in send.items()}
+        arrived = self._exchange(Kind.BYTES, boxed, wanted)
+        return {p: message.tensors[0].numpy().tobytes() for p, message in arrived.items()}
+
+    def flush(self) -> None:
+        """Wait until everything sent has left this party."""
+        self._require_open()
+        try:
+            for channel in self._channels.values():
+                channel.flush()
+        except BaseException as error:
+            self._fail(error)
+            raise
+
+    def close(self) -> None:
+        """Flush, say goodbye and release everything. A closed mesh stays closed."""
+        if self._end is None:
+            self.flush()
+            self._release(Goodbye(), "is closed")
+
+    def abort(self, reason: str) -> None:
+        """End the run at every party, best effort; `reason` is a type name, never a value."""
+        if self._end is None:
+            self._release(Abort(self.rank, self._operation, reason), f"was aborted: {reason}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abort(kind.__name__)
+
+    def _begin(self, operation: int | None) -> int:
+        self._require_open()
+        if operation is None:
+            operation = self._next_operation
+            self._next_operation += 1
+        self._operation = operation
+        return operation
+
+    def _require_open(self) -> None:
+        if self._end is not None:
+            raise PeerClosed(f"the mesh of party {self.rank} {self._end}", party=self.rank)
+
+    def _exchange(
+        self, kind: Kind, send: Mapping[int, Sequence[Tensor]], wanted: dict[int, Expected]
+    ) -> dict[int, Message]:
+        try:
+            for peer, tensors in send.items():
+                size = self._channel(peer).send(kind, self._operation, tensors)
+                self.stats.count_sent(peer, size)
+            return self._receive(wanted) if wanted else {}
+        except BaseException as error:
+            # A message may be half read or half sent: the channels cannot be used again.
+            self._fail(error)
+            raise
+
+    def _channel(self, peer: int) -> Channel:
+        if peer not in self._channels:
+            raise ConfigError(
+                f"party {self.rank} has no peer {peer}: peers are {sorted(self._channels)}"
+            )
+        return self._channels[peer]
+
+    def _receive(self, wanted: dict[int, Expected]) -> dict[int, Message]:
+        arrived: dict[int, Message] = {}
+        waiting = {peer: self._channel(peer) for peer in wanted}
+        started = time.perf_counter()
+        while True:
+            for peer, channel in tuple(waiting.items()):
+                message = channel.recv(wanted[peer], patient=len(waiting) == 1)
+                if message is not None:
+                    arrived[peer] = message
+                    del waiting[peer]
+                    self._hold(message)
+                    seconds = time.perf_counter() - started
+                    self.stats.count_received(peer, message.size, seconds)
+            if not waiting:
+                self.stats.count_round(time.perf_counter() - started)
+                return arrived
+            self._wait(waiting, started)
+
+    def _hold(self, message: Message) -> None:
+        """Wait until a shaped link would have delivered the message."""
+        while message.not_before:
+            remaining = (message.not_before - time.monotonic_ns()) / 1e9
+            if remaining <= _SPIN:
+                return time.sleep(max(remaining, 0.0))
+            self._listen((), min(remaining - _SPIN, _SLICE))
+        return None
+
+    def _wait(self, waiting: Mapping[int, Channel], started: float) -> None:
+        self._listen(waiting, _SLICE)
+        now = time.perf_counter()
+        for peer, channel in waiting.items():
+            if now - max(started, channel.progress) > self._limits.deadline:
+                raise PeerTimeout(
+                    f"party {peer} sent nothing for {self._limits.deadline} s "
+                    f"at operation {self._operation}",
+                    party=peer,
+                    operation=self._operation,
+                )
+
+    def _listen(self, peers: Collection[int], seconds: float) -> None:
+        """Sleep until there is news; an abort is raised, a goodbye is not an error by itself."""
+        for peer in self._bell.wait(peers, seconds):
+            word = self._channels[peer].last_word()
+            if isinstance(word, Abort):
+                raise _Told(word, peer)
+        for channel in self._channels.values():
+            channel.check()
+
+    def _fail(self, error: BaseException) -> None:
+        """End the run because of `error`, and raise the cause if another party has told it.
+
+        See NOTE [one root cause].
+        """
+        told = error if isinstance(error, _Told) else self._ask_why(error)
+        if told is not None:
+            self._release(told.word, f"has failed: {told.word.reason}")
+            raise told.word.error(told.teller) from error.__cause__
+        peer = error.party if isinstance(error, TransportError) else None
+        culprit = self.rank if peer is None else peer
+        word = Abort(culprit, self._operation, type(error).__name__)
+        self._release(word, f"has failed: {word.reason}")
+        if isinstance(error, TransportError) and error.operation is None:
+            raise _at_operation(error, self._operation) from error
+
+    def _ask_why(self, error: BaseException) -> _Told | None:
+        """The abort behind a peer's silence or end, if one arrives in a moment."""
+        if not isinstance(error, PeerClosed | PeerTimeout) or error.party not in self._channels:
+            return None
+        word = self._channels[error.party].last_word(_LAST_WORD_GRACE)
+        if isinstance(word, Abort):
+            return _Told(word, error.party)
+        try:
+            self._listen((), 0.0)
+        except _Told as told:
+            return told
+        except TransportError:
+            return None
+        return None
+
+    def _release(self, word: LastWord, end: str) -> None:
+        self._end = end
+        for channel in self._channels.values():
+            channel.say(word)
+        for channel in self._channels.values():
+            channel.release()
+
+
+class _Told(Exception):
+    """A peer said that the run ends; never leaves this module."""
+
+    def __init__(self, word: Abort, teller: int) -> None:
+        super().__init__(word.reason)
+        self.word, self.teller = word, teller
+
+
+def _at_operation(error: TransportError, operation: int) -> TransportError:
+    return type(error)(f"{error} (operation {operation})", party=error.party, operation=operation)
+
+
+def _boxed(data: bytes) -> Tensor:
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0).byte()
