@@ -122,9 +122,36 @@ struct Window {
   int low, width;  // bits [low, low + width) of the element
 };
 
+// Asks for cache lines that will be written soon; inlined by force, because gcc drops calls of a
+// function that does nothing but prefetch.
+template <int Lines>
+inline __attribute__((always_inline)) void expect_writes(const std::uint8_t* first) {
+  unrolled<Lines>([&]<int I>() __attribute__((always_inline)) {
+    __builtin_prefetch(first + I * 64, 1, 3);
+  });
+}
+
+// Eight planes of a chunk that will be written soon. The hardware does not guess the jumps from
+// plane to plane, and at a power-of-two distance few of their lines fit beside each other: they
+// are asked for one group of planes ahead, a few lines with each tile.
+struct Ahead {
+  const std::uint8_t* planes = nullptr;
+  std::size_t stride = 0;
+
+  inline __attribute__((always_inline)) void ask(std::size_t tile) const {
+    if (planes == nullptr) return;
+    constexpr int lines = 8 * kChunk / 8 / 64 / kTiles;  // of all eight planes, for one tile
+    unrolled<lines>([&]<int I>() __attribute__((always_inline)) {
+      const std::size_t line = tile + I * kTiles;
+      __builtin_prefetch(planes + line % 8 * stride + line / 8 * 64, 1, 2);
+    });
+  }
+};
+
+// `more`: another whole chunk follows in memory.
 template <int S>
 void to_planes(const std::uint8_t* elements, std::size_t tiles, Window window,
-               std::uint8_t* planes, std::size_t stride) {
+               std::uint8_t* planes, std::size_t stride, bool more) {
   alignas(64) std::uint8_t buffer[kTiles * Tile<S>::bytes];
   for (std::size_t t = 0; t < tiles; ++t)
     Tile<S>::template swap_bytes<true>(elements + t * Tile<S>::bytes,
@@ -132,18 +159,26 @@ void to_planes(const std::uint8_t* elements, std::size_t tiles, Window window,
   const int end = window.low + window.width;
   for (int byte = window.low / 8; byte * 8 < end; ++byte) {
     const int first = std::max(window.low - byte * 8, 0), last = std::min(end - byte * 8, 8);
-    std::uint8_t* plane = planes + static_cast<std::ptrdiff_t>(byte * 8 - window.low) *
-                                       static_cast<std::ptrdiff_t>(stride);
+    std::uint8_t* plane = planes + (byte * 8 - window.low) * static_cast<std::ptrdiff_t>(stride);
+    Ahead ahead;
+    if ((byte + 2) * 8 <= end) ahead = {plane + 8 * stride, stride};
+    else if (more && window.width >= 8) ahead = {planes + kChunk / 8, stride};
     for (std::size_t t = 0; t < tiles; ++t, plane += kVectorBytes) {
+      ahead.ask(t);
       const std::uint8_t* rows = buffer + t * Tile<S>::bytes + Tile<S>::start(byte);
       Words64 v[8];
       unrolled<8>([&]<int I>() __attribute__((always_inline)) {
         v[I] = load<Words64>(rows + Tile<S>::template row<I>);
       });
       swap_bits(v);
-      unrolled<8>([&]<int I>() __attribute__((always_inline)) {
-        if (I >= first && I < last) store(plane + I * stride, v[I]);
-      });
+      if (last - first == 8)
+        unrolled<8>([&]<int I>() __attribute__((always_inline)) {
+          store(plane + I * stride, v[I]);
+        });
+      else
+        unrolled<8>([&]<int I>() __attribute__((always_inline)) {
+          if (I >= first && I < last) store(plane + I * stride, v[I]);
+        });
     }
   }
 }
@@ -155,6 +190,7 @@ void to_elements(const std::uint8_t* planes, std::size_t stride, std::size_t til
   for (int byte = 0; byte < S; ++byte) {
     const int present = std::clamp(width - byte * 8, 0, 8);
     for (std::size_t t = 0; t < tiles; ++t) {
+      expect_writes<kVectorBytes / 8>(elements + (byte * tiles + t) * kTile);
       const std::uint8_t* plane = planes + t * kVectorBytes;
       const Words64 fill = sign ? load<Words64>(plane + (width - 1) * stride) : Words64{};
       Words64 v[8];
@@ -176,7 +212,7 @@ void to_elements(const std::uint8_t* planes, std::size_t stride, std::size_t til
 // One chunk of up to kChunk elements of type E, worked on as words of type U that hold the window.
 template <class E, class U>
 void chunk_to_planes(const E* elements, std::size_t count, Window window, std::uint8_t* planes,
-                     std::size_t stride) {
+                     std::size_t stride, bool more) {
   constexpr int S = sizeof(U);
   alignas(64) U words[kChunk];
   const std::size_t tiles = count / kTile, rest = count % kTile, whole = tiles * kTile;
@@ -184,16 +220,18 @@ void chunk_to_planes(const E* elements, std::size_t count, Window window, std::u
     for (std::size_t i = 0; i < count; ++i) words[i] = static_cast<U>(elements[i] >> window.low);
     window.low = 0;
     if (tiles != 0)
-      to_planes<S>(reinterpret_cast<const std::uint8_t*>(words), tiles, window, planes, stride);
+      to_planes<S>(reinterpret_cast<const std::uint8_t*>(words), tiles, window, planes, stride,
+                   more);
   } else {
-    to_planes<S>(reinterpret_cast<const std::uint8_t*>(elements), tiles, window, planes, stride);
+    to_planes<S>(reinterpret_cast<const std::uint8_t*>(elements), tiles, window, planes, stride,
+                 more);
     std::copy_n(elements + whole, rest, words + whole);
   }
   if (rest == 0) return;
   std::fill_n(words + whole + rest, kTile - rest, U{0});
   alignas(64) std::uint8_t last[8 * S][kVectorBytes];
   to_planes<S>(reinterpret_cast<const std::uint8_t*>(words + whole), 1, window, last[0],
-               kVectorBytes);
+               kVectorBytes, false);
   for (int i = 0; i < window.width; ++i)
     std::memcpy(planes + i * stride + tiles * kVectorBytes, last[i], (rest + 63) / 64 * 8);
 }
@@ -243,7 +281,8 @@ template <class Body>
 void for_chunks(std::size_t count, const Body& body) {
   parallel_for((count + kChunk - 1) / kChunk, kGrain, [&](std::size_t begin, std::size_t end) {
     for (std::size_t chunk = begin; chunk < end; ++chunk)
-      body(chunk * kChunk, std::min(kChunk, count - chunk * kChunk));
+      body(chunk * kChunk, std::min(kChunk, count - chunk * kChunk),
+           (chunk + 2) * kChunk <= count);
   });
 }
 
@@ -254,9 +293,9 @@ void bit_planes(Address elements, int size, std::size_t count, int low, int widt
   with_word(size, [&]<class E>(E) {
     with_word(std::min(size, word_size(width)), [&]<class U>(U) {
       if constexpr (sizeof(U) <= sizeof(E))
-        for_chunks(count, [&](std::size_t begin, std::size_t length) {
+        for_chunks(count, [&](std::size_t begin, std::size_t length, bool more) {
           chunk_to_planes<E, U>(at<const E>(elements) + begin, length, {low, width},
-                                at<std::uint8_t>(planes) + begin / 8, stride);
+                                at<std::uint8_t>(planes) + begin / 8, stride, more);
         });
     });
   });
@@ -268,7 +307,7 @@ void from_bit_planes(Address planes, int width, bool sign, Address elements, int
   with_word(size, [&]<class E>(E) {
     with_word(word_size(width), [&]<class U>(U) {
       if constexpr (sizeof(U) <= sizeof(E))
-        for_chunks(count, [&](std::size_t begin, std::size_t length) {
+        for_chunks(count, [&](std::size_t begin, std::size_t length, bool) {
           chunk_to_elements<E, U>(at<const std::uint8_t>(planes) + begin / 8, stride, width, sign,
                                   at<E>(elements) + begin, length);
         });

@@ -63,6 +63,7 @@ std::uint32_t substitute(std::uint32_t word) {
 class Aes128Ctr {
  public:
   static constexpr std::size_t key_bytes = 16, block_bytes = 16, group_blocks = 8;
+  static constexpr std::size_t staged_groups = 0;  // straight into the output
 
   Aes128Ctr(const char* key, std::uint64_t operation) : operation_(__builtin_bswap64(operation)) {
     std::array<std::uint32_t, 44> words;
@@ -107,19 +108,22 @@ class Aes128Ctr {
 #endif
 
 // ChaCha20 in its original layout: words 12-13 count blocks, words 14-15 are the operation.
-// A lane of a vector is one block.
+// A lane of a vector is one block. Where vectors are narrow, two more blocks go through the scalar
+// units, one after the other, in the time that the vectors need for theirs.
 class ChaCha20 {
 #if defined(__AVX512BW__)
   static constexpr int kWidth = 64;
 #else
   static constexpr int kWidth = kVectorBytes;
 #endif
-  static constexpr int kLanes = kWidth / 4;
+  static constexpr int kLanes = kWidth / 4, kScalars = kWidth == 16 ? 2 : 0;
   typedef std::uint32_t Lanes __attribute__((vector_size(kWidth)));
   typedef std::uint8_t Pieces __attribute__((vector_size(kWidth)));
 
  public:
-  static constexpr std::size_t key_bytes = 32, block_bytes = 64, group_blocks = kLanes;
+  static constexpr std::size_t key_bytes = 32, block_bytes = 64, group_blocks = kLanes + kScalars;
+  // Its bursts of stores are slow outside the cache.
+  static constexpr std::size_t staged_groups = 8;
 
   ChaCha20(const char* key, std::uint64_t operation) {
     std::memcpy(start_, "expand 32-byte k", 16);
@@ -128,27 +132,81 @@ class ChaCha20 {
   }
 
   void groups(std::uint64_t counter, std::size_t count, std::uint8_t* out) const {
-    for (; count != 0; --count, counter += kLanes, out += kLanes * block_bytes) {
-      Lanes x[16], low, high;
+    for (; count != 0; --count, counter += group_blocks, out += group_blocks * block_bytes) {
+      Lanes low, high;
       for (int i = 0; i < kLanes; ++i) {
         low[i] = static_cast<std::uint32_t>(counter + i);
         high[i] = static_cast<std::uint32_t>((counter + i) >> 32);
       }
+      const auto start = [&]<int I>() __attribute__((always_inline)) {
+        return I == 12 ? low : I == 13 ? high : Lanes{} + start_[I];
+      };
+      Lanes x[16];
       unrolled<16>([&]<int I>() __attribute__((always_inline)) {
-        x[I] = I == 12 ? low : I == 13 ? high : Lanes{} + start_[I];
+        x[I] = start.template operator()<I>();
       });
-      for (int i = 0; i < 10; ++i) {
-        quarter_rounds<0>(x);
-        quarter_rounds<1>(x);
-      }
+      if constexpr (kScalars == 0)
+        for (int i = 0; i < 10; ++i) double_round(x);
+      else
+        for (int half = 0; half < 2; ++half)
+          half_with_scalar(x, counter + kLanes + half, out + (kLanes + half) * block_bytes);
       unrolled<16>([&]<int I>() __attribute__((always_inline)) {
-        x[I] += I == 12 ? low : I == 13 ? high : Lanes{} + start_[I];
+        x[I] += start.template operator()<I>();
       });
       write(x, out);
     }
   }
 
  private:
+  // Five double rounds of the vectors and all ten of one more block.
+  void half_with_scalar(Lanes (&x)[16], std::uint64_t counter, std::uint8_t* out) const {
+    const auto start = [&]<int I>() __attribute__((always_inline)) {
+      return I == 12   ? static_cast<std::uint32_t>(counter)
+             : I == 13 ? static_cast<std::uint32_t>(counter >> 32)
+                       : start_[I];
+    };
+    std::uint32_t y[16];
+    unrolled<16>([&]<int I>() __attribute__((always_inline)) {
+      y[I] = start.template operator()<I>();
+    });
+    for (int i = 0; i < 5; ++i)
+      unrolled<8>([&]<int S>() __attribute__((always_inline)) {
+        step<S>(x);
+        step<S * 2 % 8>(y);
+        step<S * 2 % 8 + 1>(y);
+      });
+    unrolled<16>([&]<int I>() __attribute__((always_inline)) {
+      y[I] += start.template operator()<I>();
+    });
+    std::memcpy(out, y, sizeof y);
+  }
+
+  template <class Word>
+  static inline __attribute__((always_inline)) void double_round(Word (&x)[16]) {
+    unrolled<8>([&]<int S>() __attribute__((always_inline)) { step<S>(x); });
+  }
+
+  // One of the eight steps of a double round: a += b, d = (d ^ a) <<< bits, in the four quarter
+  // rounds side by side, those of the columns (steps 0..3), then of the diagonals.
+  template <int Step, class Word>
+  static inline __attribute__((always_inline)) void step(Word (&x)[16]) {
+    constexpr bool even = Step % 2 == 0;
+    constexpr int bits[] = {16, 12, 8, 7}, turn = Step / 4;
+    unrolled<4>([&]<int I>() __attribute__((always_inline)) {
+      constexpr int a = place(even ? 0 : 2, I, turn), b = place(even ? 1 : 3, I, turn);
+      x[a] += x[b];
+    });
+    unrolled<4>([&]<int I>() __attribute__((always_inline)) {
+      constexpr int a = place(even ? 0 : 2, I, turn), d = place(even ? 3 : 1, I, turn);
+      x[d] = rotate<bits[Step % 4]>(x[d] ^ x[a]);
+    });
+  }
+  static constexpr int place(int row, int i, int turn) { return 4 * row + (i + row * turn) % 4; }
+
+  template <int Bits>
+  static inline __attribute__((always_inline)) std::uint32_t rotate(std::uint32_t x) {
+    return std::rotl(x, Bits);
+  }
   template <int Bits>
   static inline __attribute__((always_inline)) Lanes rotate(Lanes x) {
 #if !defined(__AVX512BW__)  // which rotates in one instruction
@@ -162,27 +220,6 @@ class ChaCha20 {
     return x << Bits | x >> (32 - Bits);
   }
 
-  // The four quarter rounds of the columns (Turn = 0) or the diagonals (Turn = 1), side by side.
-  template <int Turn>
-  static inline __attribute__((always_inline)) void quarter_rounds(Lanes (&x)[16]) {
-    add_xor_rotate<0, 4, 12, 16, Turn>(x);
-    add_xor_rotate<8, 12, 4, 12, Turn>(x);
-    add_xor_rotate<0, 4, 12, 8, Turn>(x);
-    add_xor_rotate<8, 12, 4, 7, Turn>(x);
-  }
-
-  // a += b, d = (d ^ a) <<< Bits in four places; rows start at words A, B, D.
-  template <int A, int B, int D, int Bits, int Turn>
-  static inline __attribute__((always_inline)) void add_xor_rotate(Lanes (&x)[16]) {
-    unrolled<4>([&]<int I>() __attribute__((always_inline)) {
-      constexpr int a = place<A, I, Turn>, b = place<B, I, Turn>, d = place<D, I, Turn>;
-      x[a] += x[b];
-      x[d] = rotate<Bits>(x[d] ^ x[a]);
-    });
-  }
-  template <int Row, int I, int Turn>
-  static constexpr int place = Row + (I + Row / 4 * Turn) % 4;
-
   // From a lane a block to a block in consecutive words.
   static void write(Lanes (&x)[16], std::uint8_t* out) {
     constexpr int stages = std::countr_zero(static_cast<unsigned>(kLanes));
@@ -195,8 +232,10 @@ class ChaCha20 {
         }
       });
     });
+    // In the order of addresses: the cache then sees whole lines and need not read them first.
+    constexpr int parts = 16 / kLanes;
     unrolled<16>([&]<int I>() __attribute__((always_inline)) {
-      store(out + I % kLanes * block_bytes + I / kLanes * kWidth, x[I]);
+      store(out + I * kWidth, x[I % parts * kLanes + I / parts]);
     });
   }
 
@@ -210,18 +249,18 @@ void fill(const Cipher& cipher, std::uint64_t block, std::size_t skip, std::uint
   constexpr std::size_t group = Cipher::group_blocks * Cipher::block_bytes;
   constexpr std::size_t grain = 2048 * group;
   parallel_for(skip + bytes, grain, [&](std::size_t begin, std::size_t end) {
-    alignas(64) std::uint8_t some[group];
+    constexpr std::size_t staged = std::max<std::size_t>(Cipher::staged_groups, 1) * group;
+    alignas(64) std::uint8_t stage[staged];
     while (begin < end) {
       const std::uint64_t counter = block + begin / Cipher::block_bytes;
-      const std::size_t from = std::max(begin, skip);
-      const std::size_t whole = from == begin ? (end - begin) / group : 0;
-      if (whole != 0) {
+      if (Cipher::staged_groups == 0 && begin >= skip && end - begin >= group) {
+        const std::size_t whole = (end - begin) / group;
         cipher.groups(counter, whole, out + (begin - skip));
         begin += whole * group;
       } else {
-        cipher.groups(counter, 1, some);
-        const std::size_t stop = std::min(end, begin + group);
-        std::memcpy(out + (from - skip), some + (from - begin), stop - from);
+        const std::size_t from = std::max(begin, skip), stop = std::min(end, begin + staged);
+        cipher.groups(counter, (stop - begin + group - 1) / group, stage);
+        std::memcpy(out + (from - skip), stage + (from - begin), stop - from);
         begin = stop;
       }
     }
