@@ -1,6 +1,7 @@
 """Channels between parties: authenticated, encrypted, in order, and never waiting for ever."""
 
 from .channel import Channel
+from .connect import connect
 from .frames import Spec
 from .hello import Hello
 from .limits import Limits
@@ -8,17 +9,23 @@ from .memory import memory_meshes
 from .mesh import Mesh
 from .shaping import PROFILES, Link, network
 from .stats import Cost, Stats
+from .tcp import Listener, listen
+from .tls import Identity
 
 __all__ = [
     "PROFILES",
     "Channel",
     "Cost",
     "Hello",
+    "Identity",
     "Limits",
     "Link",
+    "Listener",
     "Mesh",
     "Spec",
     "Stats",
+    "connect",
+    "listen",
     "memory_meshes",
     "network",
 ]

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from ctypes import c_char
 from enum import IntEnum
 from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from ..errors import ConfigError, FrameRejected
 
@@ -155,6 +157,20 @@ def parse_table(table: bytes, tensors: int) -> list[Spec]:
     if at != len(table):
         raise FrameRejected(f"the table of {tensors} tensors has {len(table) - at} bytes too many")
     return specs
+
+
+def plain(tensor: Tensor) -> Tensor:
+    """The tensor itself if its memory can be sent as it lies, else a copy that can."""
+    if not (tensor.is_cpu and tensor.is_contiguous()):
+        tensor = tensor.detach().cpu().contiguous()
+    if not tensor.data_ptr() and tensor.nbytes:
+        raise ConfigError(f"a {type(tensor).__name__} has no memory of its own to send")
+    return tensor
+
+
+def bytes_of(tensor: Tensor) -> memoryview:
+    """The memory of a plain tensor, which must outlive it."""
+    return memoryview((c_char * tensor.nbytes).from_address(tensor.data_ptr())).cast("B")
 
 
 def describe(specs: Sequence[Spec]) -> str:

@@ -182,9 +182,11 @@ class Mesh:
     def _listen(self, peers: Collection[int], seconds: float) -> None:
         """Sleep until there is news; an abort is raised, a goodbye is not an error by itself."""
         for peer in self._bell.wait(peers, seconds):
-            word = self._channels[peer].last_word()
+            word = self._channels[peer].last_word(_LAST_WORD_GRACE)
             if isinstance(word, Abort):
                 raise _Told(word, peer)
+            if word is None:
+                raise PeerClosed(f"party {peer} is gone without a word", party=peer)
         for channel in self._channels.values():
             channel.check()
 

@@ -1,0 +1,246 @@
+"""Connections while they come together: dialled by this party, or accepted and judged."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+
+from ..errors import (
+    CertificateRejected,
+    ConnectTimeout,
+    HandshakeMismatch,
+    PeerClosed,
+    TransportError,
+)
+from .channel import Abort
+from .handshake import Verdict, greet, introduce
+from .hello import Hello
+from .limits import Limits
+from .shaping import Network, Wire
+from .socket_channel import SocketChannel
+from .tcp import Listener, TcpStream, dial
+from .tls import Credentials
+
+_ATTEMPT_SECONDS = 1.0
+_FIRST_PAUSE = 0.02
+_LONGEST_PAUSE = 1.0
+_GREETING_SECONDS = 5.0
+_MAX_GREETINGS = 32  # strangers that may stand in the door at one time
+_SLICE = 0.1
+_FATAL = (CertificateRejected, HandshakeMismatch)  # trying again does not help
+
+
+class Gathering:
+    """The connections of one party while they come together."""
+
+    def __init__(
+        self,
+        hello: Hello,
+        addresses: Sequence[tuple[str, int]],
+        credentials: Credentials | None,
+        limits: Limits,
+        network: Network,
+    ) -> None:
+        self._hello, self._addresses, self._credentials = hello, addresses, credentials
+        self._limits, self._network = limits, network
+        self._until = time.monotonic() + limits.connect_deadline
+        self._changed = threading.Condition()
+        self._done = threading.Event()
+        self._failure: TransportError | None = None
+        self._streams: dict[tuple[int, bool], TcpStream] = {}  # by peer and "outgoing"
+        self._channels: dict[int, SocketChannel] = {}
+        self._causes: dict[int, str] = {}  # why a peer was not reached, at the last attempt
+        self._refused: list[str] = []
+        self._shaking: set[TcpStream] = set()
+        self._threads: list[threading.Thread] = []
+
+    def gather(self, listener: Listener) -> list[SocketChannel]:
+        """A channel to every peer, or the error that says which one is missing and why."""
+        self._start(self._accept, listener)
+        for peer in range(self._hello.rank):
+            self._start(self._dial, peer)
+        try:
+            self._await_all()
+        except BaseException as error:
+            self._give_up(type(error).__name__)
+            raise
+        finally:
+            self._end_threads()
+        return [self._channels[peer] for peer in sorted(self._channels)]
+
+    def _await_all(self) -> None:
+        while not self._all_here():
+            with self._changed:
+                self._changed.wait_for(lambda: self._failure or self._all_here(), _SLICE)
+            if self._failure is not None:
+                raise self._failure
+            if time.monotonic() > self._until:
+                raise self._timeout()
+            self._listen_to_those_here()
+
+    def _listen_to_those_here(self) -> None:
+        """A party that fails while others still connect ends the gathering of all."""
+        for peer, channel in tuple(self._channels.items()):
+            word = channel.last_word()
+            if isinstance(word, Abort):
+                raise word.error(peer)
+            if channel.outgoing.ended():
+                raise PeerClosed(f"party {peer} went away while others connect", party=peer)
+
+    def _give_up(self, reason: str) -> None:
+        self._done.set()
+        for channel in self._channels.values():
+            channel.say(Abort(self._hello.rank, 0, reason))
+        for stream in self._streams.values():
+            stream.close()
+
+    def _end_threads(self) -> None:
+        self._done.set()
+        with self._changed:
+            for stream in self._shaking:
+                stream.cut()
+        for thread in self._threads:
+            thread.join()
+
+    def _timeout(self) -> ConnectTimeout:
+        missing = [p for p in range(self._hello.parties) if not self._is_here(p)]
+        peer = missing[0]
+        host, port = self._addresses[peer]
+        cause = self._causes.get(peer, "it did not come")
+        strangers = f"; refused meanwhile: {', '.join(self._refused)}" if self._refused else ""
+        return ConnectTimeout(
+            f"party {peer} ({host}:{port}) is not connected to party {self._hello.rank} after "
+            f"{self._limits.connect_deadline} s: {cause}{strangers}",
+            party=peer,
+        )
+
+    def _all_here(self) -> bool:
+        return len(self._channels) == self._hello.parties - 1
+
+    def _is_here(self, peer: int) -> bool:
+        return peer == self._hello.rank or peer in self._channels
+
+    def _start(self, target: Callable[..., None], *args: object) -> None:
+        name = f"tacit-connect-{self._hello.rank}"
+        thread = threading.Thread(target=target, args=args, name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _dial(self, peer: int) -> None:
+        """Make both connections to a party of lower rank."""
+        for outgoing in (True, False):
+            pause = _FIRST_PAUSE
+            while not self._done.is_set() and not self._dial_once(peer, outgoing):
+                jitter = secrets.randbelow(1000) / 1000
+                self._done.wait(pause * (0.5 + jitter))
+                pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _dial_once(self, peer: int, outgoing: bool) -> bool:
+        """Whether this attempt settles the matter, for good or for bad."""
+        try:
+            sock = dial(self._addresses[peer], min(_ATTEMPT_SECONDS, self._remaining()))
+            with self._shaking_hands(sock, server=False, until=self._until) as stream:
+                self._require_pin(stream, peer)
+                introduce(stream, self._hello, peer, outgoing=outgoing, until=self._until)
+                self._add(peer, outgoing, stream)
+        except _FATAL as error:
+            self._fail(error, peer)
+        except TransportError as error:
+            self._causes[peer] = str(error)
+            return False
+        return True
+
+    def _accept(self, listener: Listener) -> None:
+        while not self._done.is_set():
+            arrival = listener.accept(_SLICE)
+            if arrival is None:
+                continue
+            sock, origin = arrival
+            if len(self._shaking) < _MAX_GREETINGS:
+                self._start(self._greet, sock, origin)
+            else:
+                self._refused.append(f"{origin} (too many connections at one time)")
+                sock.close()
+
+    def _greet(self, sock: socket.socket, origin: str) -> None:
+        until = min(self._until, time.monotonic() + _GREETING_SECONDS)
+        try:
+            with self._shaking_hands(sock, server=True, until=until) as stream:
+                judge = partial(self._judge, stream)
+                peer, outgoing = greet(stream, self._hello, judge, until=until)
+                self._add(peer, outgoing, stream)
+        except HandshakeMismatch as error:
+            self._fail(error, error.party)
+        except TransportError as error:
+            self._refused.append(f"{origin} ({error})")
+
+    @contextmanager
+    def _shaking_hands(
+        self, sock: socket.socket, *, server: bool, until: float
+    ) -> Iterator[TcpStream]:
+        """A stream that is secured; closed if the rest of the handshake fails or takes too long."""
+        secure = self._credentials.stream if self._credentials else TcpStream
+        stream = secure(sock, server=server)
+        with self._changed:
+            self._shaking.add(stream)
+        try:
+            stream.shake(until - time.monotonic())
+            yield stream
+        except BaseException:
+            stream.close()
+            raise
+        finally:
+            with self._changed:
+                self._shaking.discard(stream)
+
+    def _judge(self, stream: TcpStream, theirs: Hello, outgoing: bool) -> Verdict:
+        if theirs.rank <= self._hello.rank:
+            return Verdict.RANK
+        if self._credentials and stream.pin != self._credentials.pins[theirs.rank]:
+            return Verdict.CERTIFICATE
+        known = self._streams.get((theirs.rank, outgoing))
+        return Verdict.TAKEN if known and not known.ended() else Verdict.WELCOME
+
+    def _require_pin(self, stream: TcpStream, peer: int) -> None:
+        if self._credentials and stream.pin != self._credentials.pins[peer]:
+            raise CertificateRejected(
+                f"the certificate at {self._addresses[peer]} is not that of party {peer}",
+                party=peer,
+            )
+
+    def _add(self, peer: int, outgoing: bool, stream: TcpStream) -> None:
+        stream.peer = peer
+        with self._changed:
+            self._shaking.discard(stream)  # from here on nobody may cut it
+            self._streams[peer, outgoing] = stream
+            other = self._streams.get((peer, not outgoing))
+            if other is not None:
+                pair = (stream, other) if outgoing else (other, stream)
+                self._channels[peer] = self._channel(peer, *pair)
+            self._changed.notify_all()
+
+    def _channel(self, peer: int, outgoing: TcpStream, incoming: TcpStream) -> SocketChannel:
+        rank = self._hello.rank
+        return SocketChannel(
+            outgoing,
+            incoming,
+            party=rank,
+            peer=peer,
+            session=self._hello.session,
+            limits=self._limits,
+            wire=Wire(self._network.between(rank, peer)),
+        )
+
+    def _fail(self, error: TransportError, peer: int | None) -> None:
+        error.party = peer
+        with self._changed:
+            self._failure = self._failure or error
+            self._changed.notify_all()
+
+    def _remaining(self) -> float:
+        return max(self._until - time.monotonic(), 1e-3)

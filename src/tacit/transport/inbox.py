@@ -1,0 +1,141 @@
+"""The receiving half of a connection: bytes become the tensors that were expected."""
+
+from __future__ import annotations
+
+import time
+
+import torch
+from torch import Tensor
+
+from ..errors import FrameRejected
+from .channel import Expected, Message, check_size, desync
+from .frames import (
+    HEADER,
+    MAX_TABLE_BYTES,
+    Header,
+    Kind,
+    Layout,
+    Spec,
+    bytes_of,
+    layout,
+    parse_header,
+    parse_table,
+)
+from .limits import Limits
+from .tcp import TcpStream
+
+_BUFFER_BYTES = HEADER.size + MAX_TABLE_BYTES + (1 << 16)
+
+
+class Inbox:
+    """Messages of one peer, read without blocking, straight into the memory of new tensors.
+
+    Headers and short messages go through a small buffer, so that one system call fetches them.
+    """
+
+    def __init__(self, stream: TcpStream, party: int, peer: int, session: bytes, limits: Limits):
+        self.progress = 0.0
+        self._stream, self._party, self._peer = stream, party, peer
+        self._session, self._limits = session, limits
+        self._buffer = memoryview(bytearray(_BUFFER_BYTES))
+        self._start = self._end = 0
+        self._header: Header | None = None
+        self._tensors: list[Tensor] = []
+        self._missing: list[memoryview] = []
+
+    def take(self, expected: Expected, *, patient: bool) -> Message | None:
+        """The next message if all of it is here, and is the expected one."""
+        if self._header is None and not self._open(expected, patient):
+            return None
+        while self._missing:
+            if not self._fill(patient):
+                return None
+        return self._complete()
+
+    def _open(self, expected: Expected, patient: bool) -> bool:
+        """Read and check header and table, then make room for the tensors."""
+        if not self._buffered(HEADER.size, patient):
+            return False
+        header = parse_header(self._buffer[self._start : self._end])
+        if not self._buffered(HEADER.size + header.table_bytes, patient):
+            return False
+        self._start += HEADER.size
+        table = bytes(self._buffer[self._start : self._start + header.table_bytes])
+        self._start += header.table_bytes
+        how = self._check(header, table, expected)
+        self._header = header
+        self._tensors = [torch.empty(spec.shape, dtype=spec.dtype) for spec in how.specs]
+        self._missing = [bytes_of(tensor) for tensor in reversed(self._tensors) if tensor.nbytes]
+        return True
+
+    def _check(self, header: Header, table: bytes, expected: Expected) -> Layout:
+        if header.session != self._session or header.kind not in (Kind.TENSORS, Kind.BYTES):
+            raise FrameRejected(f"party {self._peer} sent a message that has no place here")
+        check_size(header.size, kind=header.kind, peer=self._peer, limits=self._limits)
+        same = header.operation == expected.operation and header.kind == expected.kind
+        if same and expected.layout and table == expected.layout.table:
+            how = expected.layout
+        else:
+            specs = parse_table(table, header.tensors)
+            if not same or expected.layout:
+                raise self._desync(header, specs, expected)
+            how = _one_vector(specs)
+        if header.size != how.size:
+            raise FrameRejected(f"party {self._peer} sent a size that its tensors do not have")
+        return how
+
+    def _desync(self, header: Header, specs: list[Spec], expected: Expected) -> Exception:
+        return desync(
+            expected,
+            party=self._party,
+            peer=self._peer,
+            kind=header.kind,
+            operation=header.operation,
+            specs=specs,
+        )
+
+    def _buffered(self, count: int, patient: bool) -> bool:
+        """Whether so many bytes are in the buffer, after reading if need be."""
+        while self._end - self._start < count:
+            if self._start == self._end:
+                self._start = self._end = 0
+            elif self._start + count > _BUFFER_BYTES:
+                self._move_to_front()
+            read = self._stream.read(self._buffer[self._end :], patient=patient)
+            if not read:
+                return False
+            self._end += read
+            self.progress = time.perf_counter()
+        return True
+
+    def _move_to_front(self) -> None:
+        kept = bytes(self._buffer[self._start : self._end])
+        self._start, self._end = 0, len(kept)
+        self._buffer[: len(kept)] = kept
+
+    def _fill(self, patient: bool) -> bool:
+        """Put the next bytes where they belong: those in the buffer first, then the socket's."""
+        target = self._missing.pop()
+        held = min(self._end - self._start, len(target))
+        if held:
+            target[:held] = self._buffer[self._start : self._start + held]
+            self._start += held
+            count = held
+        else:
+            count = self._stream.read(target, patient=patient)
+            self.progress = time.perf_counter()
+        if count < len(target):
+            self._missing.append(target[count:])
+        return count > 0
+
+    def _complete(self) -> Message:
+        assert self._header is not None
+        message = Message(self._tensors, self._header.size, self._header.not_before)
+        self._header = None
+        return message
+
+
+def _one_vector(specs: list[Spec]) -> Layout:
+    if len(specs) != 1 or len(specs[0].shape) != 1 or specs[0].dtype != torch.uint8:
+        raise FrameRejected("a message of bytes must be one vector of uint8")
+    return layout(tuple(specs))

@@ -1,0 +1,129 @@
+"""The sending half of a connection: short messages at once, long ones in the background."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from ctypes import string_at
+from typing import NamedTuple
+
+from torch import Tensor
+
+from ..errors import PeerTimeout, TransportError
+from .frames import bytes_of
+from .limits import Limits
+from .tcp import Part, TcpStream
+
+_SHORT_BYTES = 1 << 16
+_STOP_SECONDS = 1.0
+
+
+class _Parcel(NamedTuple):
+    parts: list[Part]
+    size: int
+    owners: Sequence[Tensor]  # keep the memory of the parts alive
+
+
+class Sender:
+    """Messages to one peer, in order.
+
+    Only the thread of the mesh adds parcels, and one stays in the queue until it is sent: so an
+    empty queue tells that thread that it may write to the stream itself.
+    """
+
+    def __init__(self, stream: TcpStream, peer: int, limits: Limits) -> None:
+        self.failure: TransportError | None = None
+        self._stream, self._peer, self._limits = stream, peer, limits
+        self._queue: deque[_Parcel] = deque()
+        self._queued = 0
+        self._stopping = False
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def send(self, head: bytes, tensors: Sequence[Tensor], size: int) -> None:
+        """Send `head` and the memory of tensors that are contiguous and on the CPU."""
+        if self.failure is not None:
+            raise self.failure
+        if size <= _SHORT_BYTES:
+            self._send_short(head + b"".join([string_at(t.data_ptr(), t.nbytes) for t in tensors]))
+        else:
+            views = [bytes_of(tensor) for tensor in tensors if tensor.nbytes]
+            self._enqueue(_Parcel([head, *views], len(head) + size, tensors))
+
+    def _send_short(self, data: bytes) -> None:
+        sent = 0 if self._queue else self._stream.write((data,))
+        if sent < len(data):
+            self._enqueue(_Parcel([memoryview(data)[sent:]], len(data) - sent, ()))
+
+    def _enqueue(self, parcel: _Parcel) -> None:
+        limit = self._limits.max_queued_bytes
+        with self._changed:
+            self._await(lambda: not self._queue or self._queued + parcel.size <= limit)
+            self._queue.append(parcel)
+            self._queued += parcel.size
+            self._changed.notify_all()
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._run, name=f"tacit-sender-{self._peer}", daemon=True
+            )
+            self._thread.start()
+
+    def flush(self) -> None:
+        with self._changed:
+            self._await(lambda: not self._queue)
+
+    def _await(self, condition: Callable[[], bool]) -> None:
+        """Wait for the background, which fails by itself when the peer takes nothing."""
+        self._changed.wait_for(lambda: self.failure is not None or condition())
+        if self.failure is not None:
+            raise self.failure
+
+    def stop(self) -> None:
+        """End the background, also in the middle of a message."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join(_STOP_SECONDS)
+
+    def _run(self) -> None:
+        while self._has_work():
+            try:
+                self._write(self._queue[0].parts)
+            except TransportError as error:
+                self.failure = error
+            with self._changed:
+                self._queued -= self._queue[0].size
+                self._queue.popleft()
+                self._changed.notify_all()
+
+    def _has_work(self) -> bool:
+        with self._changed:
+            self._changed.wait_for(lambda: self._queue or self._stopping)
+            return not self._stopping and self.failure is None
+
+    def _write(self, parts: list[Part]) -> None:
+        progress = time.monotonic()
+        while parts and not self._stopping:
+            sent = self._stream.write(parts, patient=True)
+            parts = _after(parts, sent)
+            now = time.monotonic()
+            if sent:
+                progress = now
+            elif now - progress > self._limits.deadline:
+                raise PeerTimeout(
+                    f"party {self._peer} took nothing of what is sent to it "
+                    f"for {self._limits.deadline} s",
+                    party=self._peer,
+                )
+
+
+def _after(parts: list[Part], count: int) -> list[Part]:
+    """What remains of `parts` after so many bytes."""
+    for index, part in enumerate(parts):
+        if count < len(part):
+            return [memoryview(part)[count:], *parts[index + 1 :]]
+        count -= len(part)
+    return []

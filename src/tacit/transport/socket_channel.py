@@ -1,0 +1,126 @@
+"""A channel over two connections, one for each direction.
+
+Tensors flow along a connection; against the flow comes nothing but the receiver's last word. So a
+goodbye or an abort overtakes all data on its way, a dead peer shows as soon as its end of any
+connection closes, and the two directions of an encrypted channel never share a cipher state.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import time
+from collections.abc import Collection, Sequence
+
+from torch import Tensor
+
+from ..errors import FrameRejected, PeerClosed, TransportError
+from .channel import Bell, Channel, Expected, LastWord, Message
+from .frames import Kind, Spec, layout, pack, plain
+from .inbox import Inbox
+from .last_words import MAX_WORD_BYTES, decode, encode
+from .limits import Limits
+from .sender import Sender
+from .shaping import Wire
+from .tcp import TcpStream
+
+
+class SocketChannel(Channel):
+    """One peer, reached over an outgoing and an incoming stream."""
+
+    def __init__(
+        self,
+        outgoing: TcpStream,
+        incoming: TcpStream,
+        *,
+        party: int,
+        peer: int,
+        session: bytes,
+        limits: Limits,
+        wire: Wire,
+    ) -> None:
+        self.peer = peer
+        self.outgoing, self.incoming = outgoing, incoming
+        self._session, self._wire = session, wire
+        self._inbox = Inbox(incoming, party, peer, session, limits)
+        self._sender = Sender(outgoing, peer, limits)
+        self._heard = b""
+        self._last_word: LastWord | None = None
+
+    def send(self, kind: Kind, operation: int, tensors: Sequence[Tensor]) -> int:
+        ready = [plain(tensor) for tensor in tensors]
+        how = layout(tuple(Spec(tensor.shape, tensor.dtype) for tensor in ready))
+        stamp = self._wire.stamp(how.size)
+        head = pack(kind, self._session, operation, how, how.size, stamp)
+        self._sender.send(head, ready, how.size)
+        return how.size
+
+    def recv(self, expected: Expected, *, patient: bool = False) -> Message | None:
+        try:
+            message = self._inbox.take(expected, patient=patient)
+        except FrameRejected as error:
+            raise self._rejected(error) from error
+        if message is None:
+            self.progress = self._inbox.progress
+        return message
+
+    def flush(self) -> None:
+        self._sender.flush()
+
+    def check(self) -> None:
+        if self._sender.failure is not None:
+            raise self._sender.failure
+
+    def last_word(self, seconds: float = 0.0) -> LastWord | None:
+        until = time.monotonic() + seconds
+        with contextlib.suppress(PeerClosed):
+            while self._last_word is None and self.outgoing.readable(until - time.monotonic()):
+                self._hear()
+        return self._last_word
+
+    def _hear(self) -> None:
+        """Read against the flow of the outgoing connection."""
+        heard = memoryview(bytearray(MAX_WORD_BYTES))
+        count = self.outgoing.read(heard)
+        self._heard += bytes(heard[:count])
+        try:
+            self._last_word = decode(self._heard, self._session)
+        except FrameRejected as error:
+            raise self._rejected(error) from error
+
+    def _rejected(self, error: FrameRejected) -> FrameRejected:
+        return FrameRejected(f"party {self.peer} sent no message: {error}", party=self.peer)
+
+    def say(self, word: LastWord) -> None:
+        with contextlib.suppress(TransportError):
+            self.incoming.write((encode(word, self._session),))
+
+    def release(self) -> None:
+        self._sender.stop()
+        self.outgoing.close()
+        self.incoming.close()
+
+
+class SocketBell(Bell):
+    """Sleeps on the sockets of all channels: data from some peers, the end of any."""
+
+    def __init__(self, channels: Collection[SocketChannel]) -> None:
+        self._channels = {channel.peer: channel for channel in channels}
+        self._ends = {channel.outgoing.fileno(): channel.peer for channel in channels}
+        self._polls: dict[tuple[int, ...], select.poll] = {}
+
+    def wait(self, peers: Collection[int], seconds: float) -> Collection[int]:
+        poll = self._poll(tuple(peers))
+        ended = [self._ends.pop(fd) for fd, _ in poll.poll(seconds * 1e3) if fd in self._ends]
+        if ended:
+            self._polls.clear()
+        return ended
+
+    def _poll(self, peers: tuple[int, ...]) -> select.poll:
+        if peers not in self._polls:
+            poll = self._polls[peers] = select.poll()
+            for fd in self._ends:
+                poll.register(fd, select.POLLIN)
+            for peer in peers:
+                poll.register(self._channels[peer].incoming.fileno(), select.POLLIN)
+        return self._polls[peers]

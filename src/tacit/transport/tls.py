@@ -1,0 +1,151 @@
+"""TLS 1.3 with certificates on both sides, each pinned by its public key."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import select
+import ssl
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from socket import socket
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from ..errors import CertificateRejected, ConfigError, ConnectError, TransportError
+from .tcp import PATIENCE, Part, TcpStream, ready
+
+
+@dataclass(frozen=True)
+class Identity:
+    """How a party proves who it is, and whom it believes: PEM certificates by rank."""
+
+    certificate: bytes
+    private_key: bytes = field(repr=False)
+    peers: tuple[bytes, ...]
+
+
+class Credentials:
+    """What an identity is for TLS: contexts for both roles and a pin for each rank."""
+
+    def __init__(self, identity: Identity) -> None:
+        self.pins = [pin(_read(certificate)) for certificate in identity.peers]
+        self._server = _context(ssl.PROTOCOL_TLS_SERVER, identity)
+        self._server.num_tickets = 0  # nothing flows against the data
+        self._client = _context(ssl.PROTOCOL_TLS_CLIENT, identity)
+
+    def stream(self, sock: socket, *, server: bool) -> TlsStream:
+        """A connected socket under TLS, before its handshake."""
+        context = self._server if server else self._client
+        try:
+            tls = context.wrap_socket(sock, server_side=server, do_handshake_on_connect=False)
+        except OSError as error:
+            sock.close()
+            raise refusal(error) from error
+        return TlsStream(tls)
+
+
+class TlsStream(TcpStream):
+    """A stream under TLS. The lock lets the mesh listen for a last word while a sender writes."""
+
+    def __init__(self, sock: ssl.SSLSocket) -> None:
+        super().__init__(sock)
+        self._tls = sock
+        self._lock = threading.Lock()
+
+    def shake(self, seconds: float) -> None:
+        """Shake hands; the other side then holds one of the pinned keys."""
+        try:
+            self._tls.settimeout(max(seconds, 1e-3))
+            self._tls.do_handshake()
+            self._tls.setblocking(False)
+        except OSError as error:
+            raise refusal(error) from error
+        certificate = self._tls.getpeercert(binary_form=True)
+        self.pin = pin(x509.load_der_x509_certificate(certificate or b""))
+
+    def read(self, view: memoryview, *, patient: bool = False) -> int:
+        try:
+            with self._lock:
+                count = self._tls.recv_into(view)
+        except ssl.SSLWantReadError:
+            return self.read(view) if patient and self.readable(PATIENCE) else 0
+        except OSError as error:
+            raise self.lost(error) from error
+        if not count:
+            raise self.lost(None)
+        return count
+
+    def write(self, parts: Sequence[Part], *, patient: bool = False) -> int:
+        try:
+            with self._lock:
+                return self._tls.send(parts[0])
+        except ssl.SSLWantWriteError:
+            room = patient and ready(self._tls, select.POLLOUT, PATIENCE)
+            return self.write(parts) if room else 0
+        except OSError as error:
+            raise self.lost(error) from error
+
+    def lost(self, error: OSError | None) -> TransportError:
+        return refusal(error) if isinstance(error, ssl.SSLError) else super().lost(error)
+
+
+def refusal(error: OSError) -> TransportError:
+    """What a failed TLS handshake means: a matter of certificates, or a broken connection."""
+    why = str(getattr(error, "verify_message", "") or getattr(error, "reason", "") or "no answer")
+    why = why.lower().replace("_", " ")
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return CertificateRejected(f"the certificate of the other side is not pinned here: {why}")
+    if "alert" in why and ("certificate" in why or "unknown ca" in why):
+        return CertificateRejected(f"the other side does not accept this certificate: {why}")
+    return ConnectError(f"no TLS connection: {why}")
+
+
+def pin(certificate: x509.Certificate) -> bytes:
+    """The SHA-256 of a certificate's public key (SubjectPublicKeyInfo)."""
+    key = certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return hashlib.sha256(key).digest()
+
+
+def _read(certificate: bytes) -> x509.Certificate:
+    try:
+        return x509.load_pem_x509_certificate(certificate)
+    except ValueError as error:
+        raise ConfigError("a peer's certificate in the identity is not PEM") from error
+
+
+def _context(role: int, identity: Identity) -> ssl.SSLContext:
+    context = ssl.SSLContext(role)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.check_hostname = False  # a party is its key, wherever it runs
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    try:
+        context.load_verify_locations(cadata=b"\n".join(identity.peers).decode("ascii"))
+        with _private_file(identity.certificate + b"\n" + identity.private_key) as path:
+            context.load_cert_chain(path, password="")
+    except (ssl.SSLError, ValueError) as error:
+        raise ConfigError(
+            "the identity's certificate and private key must be PEM, unencrypted, and a pair"
+        ) from error
+    return context
+
+
+@contextmanager
+def _private_file(content: bytes) -> Iterator[str]:
+    """A path for OpenSSL to read a key from; on Linux it is memory and never a file."""
+    if sys.platform == "linux":
+        with os.fdopen(os.memfd_create("identity"), "wb") as file:
+            file.write(content)
+            file.flush()
+            yield f"/proc/self/fd/{file.fileno()}"
+    else:
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(content)
+            file.flush()
+            yield file.name

@@ -1,0 +1,133 @@
+"""Parties as threads of the test, over any kind of channel, with certificates made on the spot."""
+
+from __future__ import annotations
+
+import datetime
+import threading
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+)
+
+from tacit.transport import Hello, Identity, Limits, Mesh, connect, listen, memory_meshes
+
+KINDS = ["memory", "tcp", "tls"]
+SOCKETS = ["tcp", "tls"]
+LIMITS = Limits(deadline=5.0, connect_deadline=5.0)
+
+
+def hello(rank: int, parties: int = 2, **changes: Any) -> Hello:
+    base = Hello(
+        session=b"0123456789abcdef",
+        rank=rank,
+        parties=parties,
+        ring=64,
+        protocol="trio",
+        digest=bytes(32),
+    )
+    return replace(base, **changes)
+
+
+@cache
+def certificate(name: str) -> tuple[bytes, bytes]:
+    """A self-signed certificate and its key, both PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    now = datetime.datetime.now(datetime.UTC)
+    built = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(minutes=5))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .sign(key, SHA256())
+    )
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return built.public_bytes(Encoding.PEM), pem
+
+
+def identity(rank: int, parties: int = 2, *, name: str | None = None) -> Identity:
+    """The identity of a party; with `name`, one that shows somebody else's certificate."""
+    peers = tuple(certificate(f"party {peer}")[0] for peer in range(parties))
+    own, key = certificate(name or f"party {rank}")
+    return Identity(own, key, peers)
+
+
+class Outcome(list[Any]):
+    """What each party returned, or the exception that it raised."""
+
+    def values(self) -> list[Any]:
+        for result in self:
+            if isinstance(result, BaseException):
+                raise result
+        return list(self)
+
+
+def together(*programs: Callable[[], Any]) -> Outcome:
+    """Run one program for each party at the same time."""
+    results = Outcome([None] * len(programs))
+
+    def run(rank: int) -> None:
+        try:
+            results[rank] = programs[rank]()
+        except BaseException as error:
+            results[rank] = error
+
+    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(len(programs))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive(), "a party hangs"
+    return results
+
+
+def run(
+    kind: str,
+    program: Callable[[Mesh], Any],
+    parties: int = 2,
+    *,
+    limits: Limits = LIMITS,
+    network: Any = None,
+) -> Outcome:
+    """Run `program` at every party, inside the mesh's own context."""
+    if kind == "memory":
+        hellos = [hello(rank, parties) for rank in range(parties)]
+        meshes = memory_meshes(hellos, limits=limits, network=network)
+        return together(*(lambda mesh=mesh: _inside(mesh, program) for mesh in meshes))
+    listeners = [listen("127.0.0.1", 0) for _ in range(parties)]
+    addresses = [listener.address for listener in listeners]
+    identities = [identity(rank, parties) if kind == "tls" else None for rank in range(parties)]
+
+    def party(rank: int) -> Any:
+        mesh = connect(
+            hello(rank, parties),
+            listeners[rank],
+            addresses,
+            identity=identities[rank],
+            insecure_plain_tcp=kind == "tcp",
+            limits=limits,
+            network=network,
+        )
+        return _inside(mesh, program)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return together(*(lambda rank=rank: party(rank) for rank in range(parties)))
+
+
+def _inside(mesh: Mesh, program: Callable[[Mesh], Any]) -> Any:
+    with mesh:
+        return program(mesh)
