@@ -1,0 +1,84 @@
+"""The process of one party: it listens, meets the others, runs the program and reports."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from dataclasses import dataclass, replace
+from multiprocessing import parent_process
+from multiprocessing.connection import Connection
+from threading import Thread
+from typing import Any, NamedTuple
+
+from ..config import Config
+from ..crypto import create_credentials
+from ..transport import Identity, Limits, connect, listen
+from ..transport.shaping import Network
+from .outcome import Failure, attempt
+from .parcel import pack, unpack
+from .session import make_hello
+
+LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """What the caller asks of one party."""
+
+    rank: int
+    parties: int
+    session_id: bytes
+    config: Config
+    limits: Limits
+    network: Network
+    program: bytes
+
+
+class Card(NamedTuple):
+    """Where a party listens and how the others recognise it."""
+
+    address: tuple[str, int]
+    certificate: bytes
+
+
+def serve_party(link: Connection, order: Order) -> None:
+    """Runs one party and reports its outcome over `link`; the exit code is 1 after a failure."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the caller gets it too, and ends this process
+    Thread(target=_end_with_parent, daemon=True).start()
+    outcome = attempt(order.rank, lambda: pack(_play(link, order), "the return value of main"))
+    if isinstance(outcome, Failure):
+        outcome = replace(outcome, error=None)
+    link.send_bytes(pack(outcome, "an outcome"))
+    sys.exit(isinstance(outcome, Failure))
+
+
+def _play(link: Connection, order: Order) -> Any:
+    program = unpack(order.program)
+    hello = make_hello(
+        order.config, session_id=order.session_id, rank=order.rank, parties=order.parties
+    )
+    credentials = create_credentials(f"party {order.rank}")
+    with listen(LOOPBACK, 0) as listener:
+        link.send_bytes(pack(Card(listener.address, credentials.certificate), "a card"))
+        cards: list[Card] = unpack(link.recv_bytes())
+        mesh = connect(
+            hello,
+            listener,
+            [card.address for card in cards],
+            identity=Identity(
+                credentials.certificate,
+                credentials.private_key,
+                tuple(card.certificate for card in cards),
+            ),
+            limits=order.limits,
+            network=order.network,
+        )
+    return program.play(mesh, config=order.config, session_id=order.session_id)
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)

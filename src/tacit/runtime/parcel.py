@@ -1,0 +1,33 @@
+"""Python objects as bytes, between a program and the processes that it started itself.
+
+Never for the bytes of a peer: reading them runs code that they name. Peers get fixed frames.
+"""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import Any
+
+import torch
+
+from ..errors import ConfigError
+
+GUARD = "a script that calls tacit.run needs an `if __name__ == '__main__':` guard"
+
+
+def pack(value: Any, what: str) -> bytes:
+    """The value as bytes; tensors by copy, so that nothing ties the two processes together."""
+    buffer = BytesIO()
+    try:
+        torch.save(value, buffer)
+    except Exception as error:
+        raise ConfigError(
+            f"{what} cannot be sent to another process ({error}). With transport='processes' main "
+            "must be a function at the top level of a module, arguments and results plain data or "
+            f"tensors, and {GUARD}. transport='threads' has none of these limits"
+        ) from error
+    return buffer.getvalue()
+
+
+def unpack(data: bytes) -> Any:
+    return torch.load(BytesIO(data), weights_only=False)

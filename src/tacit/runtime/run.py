@@ -1,0 +1,52 @@
+"""`tacit.run`: all parties of a program on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..config import Config
+from ..errors import ConfigError
+from ..transport import Limits
+from ..transport import network as build_network
+from ..transport.shaping import NetworkSetting
+from .processes import run_processes
+from .session import Program
+from .threads import run_threads
+
+TRANSPORTS = {"threads": run_threads, "processes": run_processes}
+
+
+def run(
+    main: Callable[..., Any],
+    *args: Any,
+    parties: int = 3,
+    protocol: str = "none",
+    transport: str = "threads",
+    ring: int = 64,
+    fraction_bits: int = 16,
+    network: NetworkSetting = None,
+    deadline: float = 30.0,
+    **kwargs: Any,
+) -> list[Any]:
+    """What `main(session, *args, **kwargs)` returns at each party, by rank.
+
+    `transport="threads"` runs the parties in this process, `"processes"` in one process each with
+    TLS between them; then `main` must be importable and results are copied. `network` gives the
+    links a latency and a bandwidth. No party waits longer than `deadline` seconds for a message.
+    If a party fails, all are ended, and PartyFailed says which failed first and why.
+    """
+    if transport not in TRANSPORTS:
+        allowed = ", ".join(map(repr, TRANSPORTS))
+        raise ConfigError(f"transport={transport!r}: allowed are {allowed}")
+    if type(parties) is not int or parties < 1:
+        raise ConfigError(f"parties={parties!r}: at least one party is needed")
+    if not callable(main):
+        raise ConfigError(f"main={main!r}: a function main(session, *args, **kwargs) is needed")
+    return TRANSPORTS[transport](
+        Program(main, args, kwargs),
+        parties=parties,
+        config=Config(ring=ring, fraction_bits=fraction_bits, protocol=protocol),
+        limits=Limits(deadline=deadline),
+        network=build_network(network),
+    )

@@ -1,0 +1,69 @@
+"""One party's side of a run, and how it is opened and ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..config import Config
+from ..crypto import KeyRing, agree_keys
+from ..transport import Hello, Mesh, Stats
+
+
+@dataclass(frozen=True, kw_only=True)
+class Session:
+    """What `main` gets at each party: who it is, its channels to the others, and its keys."""
+
+    mesh: Mesh = field(repr=False)
+    keys: KeyRing = field(repr=False)
+    config: Config
+
+    @property
+    def rank(self) -> int:
+        return self.mesh.rank
+
+    @property
+    def parties(self) -> int:
+        return self.mesh.parties
+
+    @property
+    def protocol(self) -> str:
+        return self.config.protocol
+
+    @property
+    def stats(self) -> Stats:
+        return self.mesh.stats
+
+
+@dataclass(frozen=True)
+class Program:
+    """`main` with its arguments: what every party runs."""
+
+    main: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    def play(self, mesh: Mesh, *, config: Config, session_id: bytes) -> Any:
+        """What `main` returns at this party; the mesh is closed, or aborted if `main` raises."""
+        with mesh:
+            session = open_session(mesh, config=config, session_id=session_id)
+            return self.main(session, *self.args, **self.kwargs)
+
+
+def open_session(mesh: Mesh, *, config: Config, session_id: bytes) -> Session:
+    """A session over connected channels, with fresh keys. One round."""
+    keys = agree_keys(mesh.exchange_bytes, rank=mesh.rank, parties=mesh.parties, session=session_id)
+    return Session(mesh=mesh, keys=keys, config=config)
+
+
+def make_hello(config: Config, *, session_id: bytes, rank: int, parties: int) -> Hello:
+    """What a party says of itself and of its settings before it starts."""
+    return Hello(
+        session=session_id,
+        rank=rank,
+        parties=parties,
+        ring=config.ring,
+        protocol=config.protocol,
+        digest=config.digest(),
+    )

@@ -1,0 +1,57 @@
+"""All parties in this process, one thread each, with channels in memory."""
+
+from __future__ import annotations
+
+import secrets
+from functools import partial
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any
+
+from ..config import Config
+from ..transport import Limits, Mesh, memory_meshes
+from ..transport.shaping import Network
+from .outcome import Outcome, attempt, collect
+from .session import Program, make_hello
+
+JOIN_SECONDS = 1.0
+
+
+def run_threads(
+    program: Program, *, parties: int, config: Config, limits: Limits, network: Network
+) -> list[Any]:
+    """Each party's return value. The parties share the arguments' objects and the interpreter.
+
+    A thread cannot be ended from outside: if a party fails, one that computes without ever talking
+    is left behind after the deadline, and the error says so.
+    """
+    session_id = secrets.token_bytes(16)
+    hello = partial(make_hello, config, session_id=session_id, parties=parties)
+    hellos = [hello(rank=rank) for rank in range(parties)]
+    meshes = memory_meshes(hellos, limits=limits, network=network)
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+
+    def party(mesh: Mesh) -> None:
+        play = partial(program.play, mesh, config=config, session_id=session_id)
+        outcomes.put(attempt(mesh.rank, play))
+
+    threads = [
+        Thread(target=party, args=(mesh,), name=f"tacit-party-{mesh.rank}", daemon=True)
+        for mesh in meshes
+    ]
+    try:
+        for thread in threads:
+            thread.start()
+        return collect(partial(_next, outcomes), parties, patience=limits.deadline)
+    finally:  # also after an interrupt: whoever waits for a message stops waiting
+        for mesh in meshes:
+            mesh.abort("the run was ended")
+        for thread in threads:
+            thread.join(JOIN_SECONDS)
+
+
+def _next(outcomes: SimpleQueue[Outcome], timeout: float | None) -> Outcome | None:
+    try:
+        return outcomes.get(timeout=timeout)
+    except Empty:
+        return None

@@ -1,0 +1,252 @@
+"""`tacit.run` with threads and with processes: results, failures, and nothing left behind."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from tests.runtime import programs
+
+import tacit
+from tacit.errors import ConfigError, PartyFailed, PeerClosed, PeerTimeout
+
+ROOT = Path(__file__).parents[2]
+BOTH = pytest.mark.parametrize("transport", ["threads", "processes"])
+
+
+def open_files() -> set[str]:
+    """What this process holds open, but for the helper that multiprocessing keeps for itself."""
+    kept = {multiprocessing.resource_tracker._resource_tracker._fd}
+    found = set()
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) not in kept and os.path.exists(f"/proc/self/fd/{name}"):
+            found.add(f"{name} {os.readlink(f'/proc/self/fd/{name}')}")
+    return found
+
+
+@pytest.fixture(autouse=True)
+def nothing_left():
+    """No thread, process, socket or file is there after a run that was not there before."""
+    threads, files = set(threading.enumerate()), open_files()
+    yield
+    assert set(threading.enumerate()) <= threads
+    assert multiprocessing.active_children() == []
+    assert open_files() <= files
+
+
+@BOTH
+def test_every_party_gets_the_arguments_and_results_come_by_rank(transport):
+    tensor = torch.arange(3)
+    results = tacit.run(
+        programs.describe,
+        "a",
+        tensor,
+        parties=2,
+        transport=transport,
+        ring=32,
+        fraction_bits=8,
+        b=1,
+    )
+    for rank, (own, parties, protocol, ring, args, kwargs) in enumerate(results):
+        assert (own, parties, protocol, ring, kwargs) == (rank, 2, "none", 32, {"b": 1})
+        assert args[0] == "a"
+        assert torch.equal(args[1], tensor)
+
+
+def check_sum(parties: int, transport: str) -> None:
+    start = torch.tensor([[0, 2**63 - 1]])
+    expected = start * parties + sum(range(parties))
+    for result in tacit.run(programs.add_up, start, parties=parties, transport=transport):
+        assert torch.equal(result, expected)
+
+
+@pytest.mark.parametrize("parties", [1, 2, 3, 4, 5])
+def test_threads_exchange_tensors(parties):
+    check_sum(parties, "threads")
+
+
+@pytest.mark.parametrize("parties", [1, 3, 5])
+def test_processes_exchange_tensors(parties):
+    check_sum(parties, "processes")
+
+
+def test_parties_share_keys_and_every_run_has_its_own():
+    first, second = (tacit.run(programs.group_secret) for _ in range(2))
+    assert len(set(first)) == len(set(second)) == 1
+    assert first != second
+
+
+@BOTH
+@pytest.mark.parametrize("bad", [0, 2])
+def test_a_failure_names_the_party_that_failed_first(transport, bad):
+    with pytest.raises(PartyFailed) as caught:
+        tacit.run(programs.chat_until_failure, bad, transport=transport)
+    assert caught.value.party == bad
+    text = str(caught.value)
+    assert text.startswith(f"party {bad} failed: LookupError: the cupboard is bare")
+    assert "in chat_until_failure" in text
+    echoes = caught.value.__notes__
+    assert len(echoes) == 2
+    assert all("PeerClosed" in echo for echo in echoes)
+    cause = caught.value.__cause__
+    assert isinstance(cause, LookupError if transport == "threads" else type(None))
+
+
+@BOTH
+def test_leaving_the_program_is_a_failure_like_any_other(transport):
+    with pytest.raises(PartyFailed, match="party 1 failed: SystemExit: enough") as caught:
+        tacit.run(programs.give_up, 1, "enough", parties=2, transport=transport)
+    assert caught.value.party == 1
+
+
+def test_a_party_that_returns_too_early_is_named():
+    with pytest.raises(PartyFailed, match="PeerClosed") as caught:
+        tacit.run(programs.leave_early, 1)
+    assert isinstance(caught.value.__cause__, PeerClosed)
+    assert caught.value.__cause__.party == 1
+
+
+def test_parties_that_wait_for_each_other_end_at_the_deadline():
+    start = time.monotonic()
+    with pytest.raises(PartyFailed, match="PeerTimeout") as caught:
+        tacit.run(programs.wait_for_each_other, deadline=0.5)
+    assert isinstance(caught.value.__cause__, PeerTimeout)
+    assert time.monotonic() - start < 3
+
+
+def test_a_thread_that_computes_without_talking_is_waited_for():
+    with pytest.raises(PartyFailed, match="party 0 failed: LookupError") as caught:
+        tacit.run(programs.compute_silently, 0, 1.0)
+    assert len(caught.value.__notes__) == 2
+
+
+def test_a_process_that_computes_without_talking_is_ended():
+    start = time.monotonic()
+    with pytest.raises(PartyFailed, match="party 0 failed: LookupError") as caught:
+        tacit.run(programs.compute_silently, 0, 60.0, transport="processes")
+    assert time.monotonic() - start < 30
+    assert "then party 1: no answer in time; it was still running" in caught.value.__notes__
+
+
+def test_a_killed_process_is_reported_with_its_signal_within_two_seconds(tmp_path):
+    clock = tmp_path / "clock"
+    with pytest.raises(PartyFailed, match=r"party 1 failed: .* killed by SIGKILL") as caught:
+        tacit.run(programs.die, 1, signal.SIGKILL, str(clock), transport="processes")
+    assert time.monotonic() - float(clock.read_text()) < 2
+    assert caught.value.party == 1
+    echoes = caught.value.__notes__
+    assert len(echoes) == 2
+    assert all("PeerClosed" in echo and "party 1" in echo for echo in echoes)
+
+
+def test_a_frozen_process_is_found_at_the_deadline_and_ended(tmp_path):
+    clock = tmp_path / "clock"
+    with pytest.raises(PartyFailed, match=r"PeerTimeout: .*party 2") as caught:
+        tacit.run(programs.freeze, 2, str(clock), transport="processes", deadline=2.0)
+    assert time.monotonic() - float(clock.read_text()) < 5
+    assert "then party 2: no answer in time; it was still running" in caught.value.__notes__
+
+
+def test_a_process_that_vanishes_is_reported_with_its_exit_code():
+    with pytest.raises(PartyFailed, match=r"party 0 failed: .* exit code 7 and without a result"):
+        tacit.run(programs.vanish, 0, 7, parties=2, transport="processes")
+
+
+def test_a_main_that_cannot_travel_is_refused_before_anything_starts():
+    with pytest.raises(ConfigError, match=r"top level of a module.*if __name__ == '__main__'"):
+        tacit.run(lambda session: session.rank, transport="processes")
+
+
+def test_a_result_that_cannot_travel_is_the_failure_of_its_party():
+    with pytest.raises(PartyFailed, match="ConfigError: the return value of main cannot be sent"):
+        tacit.run(programs.unsendable, parties=1, transport="processes")
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({"transport": "pigeons"}, "transport='pigeons': allowed are 'threads', 'processes'"),
+        ({"parties": 0}, "parties=0"),
+        ({"parties": 2.0}, r"parties=2\.0"),
+        ({"protocol": "magic"}, "protocol='magic'"),
+        ({"ring": 48}, "ring=48"),
+        ({"deadline": 0}, "deadline is 0"),
+        ({"network": "moon"}, "moon"),
+        ({"main": "main"}, "main='main'"),
+    ],
+)
+def test_a_bad_setting_is_refused_before_anything_starts(bad, message):
+    main = bad.pop("main", programs.describe)
+    with pytest.raises(ConfigError, match=message):
+        tacit.run(main, **{"transport": "processes", **bad})
+
+
+@BOTH
+def test_an_interrupt_of_the_caller_ends_all(transport, tmp_path):
+    def interrupt():
+        while len(list(tmp_path.iterdir())) < 2:
+            time.sleep(0.02)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    helper = threading.Thread(target=interrupt)
+    helper.start()
+    with pytest.raises(KeyboardInterrupt):
+        tacit.run(programs.linger, str(tmp_path), parties=2, transport=transport)
+    helper.join()
+
+
+def run_script(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    script = folder / "script.py"
+    script.write_text(textwrap.dedent(text))
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+    return subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, env=environment, timeout=60
+    )
+
+
+def test_a_script_without_a_guard_is_told_so(tmp_path):
+    script = """
+        import tacit
+        def main(session):
+            return session.rank
+        tacit.run(main, parties=1, transport="processes")
+    """
+    done = run_script(script, tmp_path)
+    assert done.returncode == 1
+    assert "needs an `if __name__ == '__main__':` guard" in done.stderr.splitlines()[-1]
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_parties_do_not_outlive_a_caller_that_is_killed(tmp_path):
+    program = (
+        "import tacit, sys; from tests.runtime.programs import linger\n"
+        "if __name__ == '__main__': "
+        "tacit.run(linger, sys.argv[1], parties=2, transport='processes')"
+    )
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+    caller = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], env=environment)
+    until = time.monotonic() + 60
+    while len(list(tmp_path.iterdir())) < 2 and caller.poll() is None:
+        time.sleep(0.05)
+    caller.kill()
+    caller.wait()
+    parties = [int(path.read_text()) for path in tmp_path.iterdir()]
+    assert len(parties) == 2
+    while any(map(alive, parties)) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not any(map(alive, parties))
