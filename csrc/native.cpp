@@ -4,7 +4,8 @@
 NB_MODULE(native, module) {
   module.def("num_threads", &tacit::num_threads);
   module.def("set_num_threads", &tacit::set_num_threads);
-  tacit::bind_gemm(module);
+  tacit::bind_matmul(module);
+  tacit::bind_conv(module);
   tacit::bind_elementwise(module);
   tacit::bind_planes(module);
   tacit::bind_stream(module);

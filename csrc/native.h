@@ -28,7 +28,8 @@ void parallel_for(std::size_t count, std::size_t grain,
 int num_threads();
 void set_num_threads(int count);
 
-void bind_gemm(nb::module_& module);
+void bind_matmul(nb::module_& module);
+void bind_conv(nb::module_& module);
 void bind_elementwise(nb::module_& module);
 void bind_planes(nb::module_& module);
 void bind_stream(nb::module_& module);

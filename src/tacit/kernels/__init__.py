@@ -1,1 +1,50 @@
+"""Ring operations at the speed of the machine, one function for each.
 
+Every function equals its reference in `tacit.ring.reference` bit for bit and picks the compiled
+version by device and shape (`backend`). `set_num_threads` bounds the threads a call may use.
+"""
+
+from .backend import num_threads, set_num_threads
+from .conv import (
+    conv1d,
+    conv1d_grad_input,
+    conv1d_grad_weight,
+    conv2d,
+    conv2d_grad_input,
+    conv2d_grad_weight,
+    conv3d,
+    conv3d_grad_input,
+    conv3d_grad_weight,
+)
+from .elementwise import add, mul, mul_add, neg, sub, truncate
+from .matmul import matmul
+from .planes import bit_planes, from_bit_planes, pack_bits, parity, popcount, unpack_bits
+from .stream import stream
+
+__all__ = [
+    "add",
+    "bit_planes",
+    "conv1d",
+    "conv1d_grad_input",
+    "conv1d_grad_weight",
+    "conv2d",
+    "conv2d_grad_input",
+    "conv2d_grad_weight",
+    "conv3d",
+    "conv3d_grad_input",
+    "conv3d_grad_weight",
+    "from_bit_planes",
+    "matmul",
+    "mul",
+    "mul_add",
+    "neg",
+    "num_threads",
+    "pack_bits",
+    "parity",
+    "popcount",
+    "set_num_threads",
+    "stream",
+    "sub",
+    "truncate",
+    "unpack_bits",
+]

@@ -1,0 +1,459 @@
+// Exact convolutions mod 2^32 and 2^64, and their gradients with respect to the input.
+//
+// Both are the same sum: result(position, column) = sum over taps and channels of
+// source(position * stride + offset(tap), channel) * weight(tap, channel, column), where an Axis says
+// which taps and offsets there are along each of the three axes. A gradient with stride s is s
+// such sums along that axis, one for each phase of the result.
+//
+// Encoded: the source becomes byte planes with channels last and a zero border; rows of the product
+// are gathered from it 64 positions at a time, never the whole unfolded matrix.
+// Plain (few channels in a group): rows are scaled and added in place.
+#include <vector>
+
+#include <nanobind/stl/array.h>
+
+#include "gemm.h"
+
+namespace tacit {
+namespace {
+
+using Extent = std::array<std::size_t, 3>;
+
+struct Tap {
+  std::size_t kernel;     // index into the weight
+  std::ptrdiff_t offset;  // into the source, before the border is added
+};
+
+struct Axis {
+  std::size_t count;                 // positions of the result
+  std::size_t first, step;           // where position 0 lies in the result, and how far the next
+  std::size_t stride;                // of the source
+  std::vector<Tap> taps;             // by ascending offset
+};
+using Axes = std::array<Axis, 3>;
+
+struct Shape {
+  std::size_t batch, groups, channels, columns;  // channels, columns: of one group
+  Extent source, result, kernel;
+  std::size_t source_size() const { return source[0] * source[1] * source[2]; }
+  std::size_t result_size() const { return result[0] * result[1] * result[2]; }
+};
+
+// Strides of the weight, in elements.
+struct WeightStrides {
+  std::size_t group, channel, column;
+};
+
+std::size_t num_taps(const Axes& axes) {
+  return axes[0].taps.size() * axes[1].taps.size() * axes[2].taps.size();
+}
+
+// ---- positions ------------------------------------------------------------------------------
+
+// Walks the positions of a batch of results in order.
+struct Position {
+  const Axes& axes;
+  std::size_t image, z, y, x;
+
+  Position(const Axes& a, std::size_t index) : axes(a) {
+    x = index % a[2].count, index /= a[2].count;
+    y = index % a[1].count, index /= a[1].count;
+    z = index % a[0].count, image = index / a[0].count;
+  }
+  void advance() {
+    if (++x < axes[2].count) return;
+    x = 0;
+    if (++y < axes[1].count) return;
+    y = 0;
+    if (++z < axes[0].count) return;
+    z = 0, ++image;
+  }
+  std::size_t in_source(const Extent& size) const {
+    return ((image * size[0] + z * axes[0].stride) * size[1] + y * axes[1].stride) * size[2] +
+           x * axes[2].stride;
+  }
+  std::size_t in_result(const Extent& size) const {
+    const auto along = [&](int d, std::size_t at) { return axes[d].first + at * axes[d].step; };
+    return (along(0, z) * size[1] + along(1, y)) * size[2] + along(2, x);
+  }
+};
+
+// ---- encoded --------------------------------------------------------------------------------
+
+// Zeros around the source, so that every tap of every position is inside.
+struct Border {
+  Extent before, padded;
+  Border(const Shape& shape, const Axes& axes) {
+    for (int d = 0; d < 3; ++d) {
+      std::ptrdiff_t low = 0, high = static_cast<std::ptrdiff_t>(shape.source[d]);
+      for (const Tap& tap : axes[d].taps) {
+        low = std::min(low, tap.offset);
+        high = std::max(high, tap.offset + static_cast<std::ptrdiff_t>((axes[d].count - 1) * axes[d].stride) + 1);
+      }
+      before[d] = static_cast<std::size_t>(-low);
+      padded[d] = static_cast<std::size_t>(high - low);
+    }
+  }
+  std::size_t size() const { return padded[0] * padded[1] * padded[2]; }
+};
+
+// Byte planes of a few images of one group: [plane][image][z][y][x][channel].
+template <class S>
+struct EncodedImages {
+  using T = typename S::Word;
+  static constexpr std::size_t kSlack = 64;  // rows are gathered and multiplied in steps of 16 bytes
+  const Border& border;
+  std::size_t channels, plane_stride;
+  std::int8_t* bytes;
+
+  static std::size_t plane_size(const Border& border, std::size_t images, std::size_t channels) {
+    return round_up(border.size() * images * channels + kRows * channels + kSlack, 64) + kSpare;
+  }
+  EncodedImages(const Border& b, const Shape& shape, const T* source, std::size_t images,
+                std::size_t image_stride, std::size_t channels_, std::int8_t* buffer)
+      : border(b), channels(channels_), plane_stride(plane_size(b, images, channels_)), bytes(buffer) {
+    const std::size_t lines = border.padded[0] * border.padded[1];
+    parallel_for(images * lines, std::max<std::size_t>(1, 4096 / (border.padded[2] * channels)),
+                 [&](std::size_t begin, std::size_t end) {
+                   std::vector<T> line(shape.source[2] * channels + kBlock);
+                   for (std::size_t i = begin; i < end; ++i)
+                     encode_line(shape, source + i / lines * image_stride, i, i % lines, line.data());
+                 });
+  }
+
+ private:
+  void encode_line(const Shape& shape, const T* image, std::size_t index, std::size_t line, T* transposed) {
+    const std::size_t width = shape.source[2], bytes_before = border.before[2] * channels;
+    const std::size_t z = line / border.padded[1] - border.before[0];  // wraps below zero: outside
+    const std::size_t y = line % border.padded[1] - border.before[1];
+    const std::size_t line_bytes = border.padded[2] * channels;
+    std::int8_t* out = bytes + index * line_bytes;
+    const bool inside = z < shape.source[0] && y < shape.source[1];
+    const std::size_t used = inside ? width * channels : 0;
+    for (int p = 0; p < S::planes; ++p) {
+      std::memset(out + p * plane_stride, 0, inside ? bytes_before : line_bytes);
+      std::memset(out + p * plane_stride + bytes_before + used, 0, inside ? line_bytes - bytes_before - used : 0);
+    }
+    if (!inside) return;
+    const T* from = image + (z * shape.source[1] + y) * width;
+    constexpr std::size_t tile = 8;
+    for (std::size_t c0 = 0; c0 < channels; c0 += tile)
+      for (std::size_t x = 0; x < width; ++x)
+        for (std::size_t c = c0; c < std::min(channels, c0 + tile); ++c)
+          transposed[x * channels + c] = from[c * shape.source_size() + x];
+    for (std::size_t k = 0; k < used; k += kBlock)
+      encode_block<S, Side::rows>(transposed + k, 1, kBlock, [&](int p, Bytes value) {
+        std::memcpy(out + p * plane_stride + bytes_before + k, &value, std::min(kBlock, used - k));
+      });
+  }
+};
+
+// The rows of the product, gathered from encoded images: for each position the runs of bytes under
+// the kernel. Where a position has one run and the next position's follows, nothing is copied.
+template <class S>
+struct GatheredRows {
+  struct Run {
+    std::size_t offset, length;
+  };
+  const EncodedImages<S>& images;
+  const Axes& axes;
+  std::vector<Run> runs;
+  RowLayout layout;
+  bool direct;
+  Scratch buffer;
+  std::size_t current = ~std::size_t{0};
+  std::array<std::size_t, kRowBlock> starts{};
+
+  GatheredRows(const EncodedImages<S>& i, const Axes& a)
+      : images(i), axes(a), runs(make_runs(i, a)),
+        layout(RowLayout::plain(round_up(num_taps(a) * i.channels, kDepthStep) + 64)),
+        direct(num_taps(a) == 1 && a[0].stride == 1 && a[1].stride == 1 && a[2].stride == 1 &&
+               i.border.padded == Extent{a[0].count, a[1].count, a[2].count}),
+        buffer(Use::rows, direct ? 0 : kRowBlock * layout.row + kDepthStep) {
+    if (direct) layout = RowLayout::plain(i.channels);
+  }
+
+  static std::vector<Run> make_runs(const EncodedImages<S>& images, const Axes& axes) {
+    const Border& border = images.border;
+    std::vector<Run> runs;
+    for (const Tap& tz : axes[0].taps)
+      for (const Tap& ty : axes[1].taps)
+        for (const Tap& tx : axes[2].taps) {
+          const auto along = [&](int d, const Tap& tap) {
+            return static_cast<std::size_t>(tap.offset + static_cast<std::ptrdiff_t>(border.before[d]));
+          };
+          const std::size_t offset =
+              ((along(0, tz) * border.padded[1] + along(1, ty)) * border.padded[2] + along(2, tx)) *
+              images.channels;
+          if (!runs.empty() && runs.back().offset + runs.back().length == offset)
+            runs.back().length += images.channels;
+          else
+            runs.push_back({offset, images.channels});
+        }
+    return runs;
+  }
+
+  const std::int8_t* block(int plane, std::size_t first, std::size_t count) {
+    const std::int8_t* source = images.bytes + plane * images.plane_stride;
+    if (direct) return source + first * images.channels;
+    if (current != first) {
+      current = first;
+      Position position(axes, first);
+      for (std::size_t i = 0; i < count; ++i, position.advance())
+        starts[i] = position.in_source(images.border.padded) * images.channels;
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      std::int8_t* out = buffer.data() + i * layout.row;
+      for (const Run& run : runs) {  // in steps of 16: what is written too far is overwritten, or
+        const std::int8_t* from = source + starts[i] + run.offset;  // meets zeros of the panel
+        for (std::size_t k = 0; k < run.length; k += 16) std::memcpy(out + k, from + k, 16);
+        out += run.length;
+      }
+    }
+    return buffer.data();
+  }
+  const std::int8_t* upcoming(const std::int8_t* block) const {
+    return direct ? block + images.plane_stride : block;
+  }
+};
+
+template <class T>
+void store_block(const Block<T>& block, const Axes& axes, const Extent& size, T* result,
+                 std::size_t image_stride, bool accumulate) {
+  using U = std::make_unsigned_t<T>;
+  const std::size_t column_stride = size[0] * size[1] * size[2];
+  Position position(axes, block.first_row);
+  for (std::size_t i = 0; i < block.num_rows; ++i, position.advance()) {
+    T* to = result + position.image * image_stride + block.first_column * column_stride +
+            position.in_result(size);
+    const T* from = block.values + i * kColumns;
+    for (std::size_t j = 0; j < block.num_columns; ++j, to += column_stride)
+      *to = accumulate ? static_cast<T>(static_cast<U>(*to) + static_cast<U>(from[j])) : from[j];
+  }
+}
+
+constexpr std::size_t kImageBytes = 32u << 20;  // of encoded source at a time, or one image
+
+template <class T>
+void encoded_group(const Shape& shape, const Axes& axes, const T* source, const T* weight,
+                   WeightStrides strides, T* result, std::size_t channels, bool accumulate) {
+  using S = SchemeOf<T>;
+  const std::size_t depth = num_taps(axes) * channels;
+  const Scratch weight_words(Use::weights, depth * shape.columns * sizeof(T));
+  T* words = weight_words.data<T>();
+  std::size_t row = 0;
+  for (const Tap& tz : axes[0].taps)
+    for (const Tap& ty : axes[1].taps)
+      for (const Tap& tx : axes[2].taps)
+        for (std::size_t c = 0; c < channels; ++c, ++row) {
+          const T* from = weight + c * strides.channel +
+                          (tz.kernel * shape.kernel[1] + ty.kernel) * shape.kernel[2] + tx.kernel;
+          for (std::size_t j = 0; j < shape.columns; ++j)
+            words[row * shape.columns + j] = from[j * strides.column];
+        }
+  const Scratch panel_bytes(Use::panels, EncodedPanels<S>::size(depth, shape.columns));
+  const EncodedPanels<S> panels({words, static_cast<std::ptrdiff_t>(shape.columns), 1}, depth,
+                                shape.columns, panel_bytes.data());
+  const Border border(shape, axes);
+  const std::size_t positions = axes[0].count * axes[1].count * axes[2].count;
+  const std::size_t source_stride = shape.groups * shape.channels * shape.source_size();
+  const std::size_t result_stride = shape.groups * shape.columns * shape.result_size();
+  const std::size_t image_bytes = border.size() * channels * S::planes;
+  const std::size_t chunk = std::max<std::size_t>(1, kImageBytes / image_bytes);
+  for (std::size_t n = 0; n < shape.batch; n += chunk) {
+    const std::size_t images = std::min(chunk, shape.batch - n);
+    const Scratch image_bytes_(Use::image, S::planes * EncodedImages<S>::plane_size(border, images, channels));
+    const EncodedImages<S> encoded(border, shape, source + n * source_stride, images, source_stride,
+                                   channels, image_bytes_.data());
+    multiply(images * positions, [&] { return GatheredRows<S>(encoded, axes); }, panels,
+             [&](const Block<T>& block) {
+               store_block(block, axes, shape.result, result + n * result_stride, result_stride, accumulate);
+             });
+  }
+}
+
+// Halves the sum until its depth is exact for the scheme.
+template <class T>
+void encoded_in_parts(const Shape& shape, const Axes& axes, const T* source, const T* weight,
+                      WeightStrides strides, T* result, std::size_t channels, bool accumulate) {
+  if (num_taps(axes) * channels <= SchemeOf<T>::max_depth)
+    return encoded_group(shape, axes, source, weight, strides, result, channels, accumulate);
+  if (channels > 1) {
+    const std::size_t half = channels / 2;
+    encoded_in_parts(shape, axes, source, weight, strides, result, half, accumulate);
+    return encoded_in_parts(shape, axes, source + half * shape.source_size(), weight + half * strides.channel,
+                            strides, result, channels - half, true);
+  }
+  const auto longest = std::max_element(axes.begin(), axes.end(), [](const Axis& a, const Axis& b) {
+    return a.taps.size() < b.taps.size();
+  });
+  Axes low = axes, high = axes;
+  const auto half = static_cast<std::ptrdiff_t>(longest->taps.size() / 2);
+  auto& low_taps = low[longest - axes.begin()].taps;
+  auto& high_taps = high[longest - axes.begin()].taps;
+  low_taps.erase(low_taps.begin() + half, low_taps.end());
+  high_taps.erase(high_taps.begin(), high_taps.begin() + half);
+  encoded_in_parts(shape, low, source, weight, strides, result, channels, accumulate);
+  encoded_in_parts(shape, high, source, weight, strides, result, channels, true);
+}
+
+// ---- plain ----------------------------------------------------------------------------------
+
+// to[i * step] += factor * from[i * stride]. 64-bit products are put together from 32-bit ones,
+// which every vector unit has.
+template <class T>
+void add_scaled(T* to, std::size_t step, const T* from, std::size_t stride, std::size_t count, T factor) {
+  using U = std::make_unsigned_t<T>;
+  const U f = static_cast<U>(factor);
+  const auto product = [f](T value) -> U {
+    const U x = static_cast<U>(value);
+    if constexpr (sizeof(T) == 4) {
+      return x * f;
+    } else {
+      const auto xl = static_cast<std::uint32_t>(x), xh = static_cast<std::uint32_t>(x >> 32);
+      const auto fl = static_cast<std::uint32_t>(f), fh = static_cast<std::uint32_t>(f >> 32);
+      const std::uint32_t cross = xh * fl + xl * fh;
+      return static_cast<U>(xl) * fl + (static_cast<U>(cross) << 32);
+    }
+  };
+  if (step == 1 && stride == 1)
+    for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<T>(static_cast<U>(to[i]) + product(from[i]));
+  else
+    for (std::size_t i = 0; i < count; ++i)
+      to[i * step] = static_cast<T>(static_cast<U>(to[i * step]) + product(from[i * stride]));
+}
+
+// The positions [begin, end) of an axis whose source under this tap exists.
+std::pair<std::size_t, std::size_t> valid(const Axis& axis, const Tap& tap, std::size_t size) {
+  const auto stride = static_cast<std::ptrdiff_t>(axis.stride), n = static_cast<std::ptrdiff_t>(size);
+  const std::ptrdiff_t begin = tap.offset < 0 ? (-tap.offset + stride - 1) / stride : 0;
+  const std::ptrdiff_t end = n > tap.offset ? (n - tap.offset + stride - 1) / stride : 0;
+  const auto count = static_cast<std::ptrdiff_t>(axis.count);
+  return {std::min(begin, count), std::max(std::min(begin, count), std::min(end, count))};
+}
+
+// One image, one column: the result plane at `to`.
+template <class T>
+void plain_plane(const Shape& shape, const Axes& axes, const T* source, const T* weight,
+                 WeightStrides strides, T* to) {
+  for (std::size_t c = 0; c < shape.channels; ++c)
+    for (const Tap& tz : axes[0].taps)
+      for (const Tap& ty : axes[1].taps)
+        for (const Tap& tx : axes[2].taps) {
+          const auto [z0, z1] = valid(axes[0], tz, shape.source[0]);
+          const auto [y0, y1] = valid(axes[1], ty, shape.source[1]);
+          const auto [x0, x1] = valid(axes[2], tx, shape.source[2]);
+          const T factor = weight[c * strides.channel +
+                                  (tz.kernel * shape.kernel[1] + ty.kernel) * shape.kernel[2] + tx.kernel];
+          const auto under = [&](int d, std::size_t at, const Tap& tap) {
+            return static_cast<std::size_t>(static_cast<std::ptrdiff_t>(at * axes[d].stride) + tap.offset);
+          };
+          for (std::size_t z = z0; z < z1; ++z)
+            for (std::size_t y = y0; y < y1; ++y) {
+              const T* from = source + c * shape.source_size() +
+                              (under(0, z, tz) * shape.source[1] + under(1, y, ty)) * shape.source[2] +
+                              under(2, x0, tx);
+              T* line = to + ((axes[0].first + z * axes[0].step) * shape.result[1] + axes[1].first +
+                              y * axes[1].step) * shape.result[2] +
+                        axes[2].first + x0 * axes[2].step;
+              add_scaled(line, axes[2].step, from, axes[2].stride, x1 - x0, factor);
+            }
+        }
+}
+
+// ---- both -----------------------------------------------------------------------------------
+
+template <class T>
+void run_phase(const Shape& shape, const Axes& axes, const T* source, const T* weight,
+               WeightStrides strides, T* result, Method method) {
+  if (num_taps(axes) == 0 || axes[0].count * axes[1].count * axes[2].count == 0) return;
+  const double depth = static_cast<double>(num_taps(axes) * shape.channels);
+  const double columns = static_cast<double>(round_up(shape.columns, kColumns));
+  // Nanoseconds a position, measured on one core.
+  const double encoded = sizeof(T) == 8 ? columns * (0.25 * depth + 15) + 10.0 * static_cast<double>(shape.channels)
+                                        : columns * (0.135 * depth + 0.6) + 4.0 * static_cast<double>(shape.channels);
+  const double plain = depth * static_cast<double>(shape.columns) * (sizeof(T) == 8 ? 0.9 : 0.3);
+  if (method == Method::encoded || (method == Method::choose && encoded < plain)) {
+    for (std::size_t g = 0; g < shape.groups; ++g)
+      encoded_in_parts(shape, axes, source + g * shape.channels * shape.source_size(),
+                       weight + g * strides.group, strides, result + g * shape.columns * shape.result_size(),
+                       shape.channels, false);
+    return;
+  }
+  const std::size_t planes = shape.groups * shape.columns;
+  parallel_for(shape.batch * planes, 1, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      const std::size_t n = i / planes, g = i % planes / shape.columns, column = i % shape.columns;
+      plain_plane(shape, axes, source + (n * shape.groups + g) * shape.channels * shape.source_size(),
+                  weight + g * strides.group + column * strides.column, strides,
+                  result + i * shape.result_size());
+    }
+  });
+}
+
+struct Window {
+  Extent stride, padding, dilation;
+};
+
+template <class T>
+void convolve(Address source, Address weight, Address result, Shape shape, const Window& window, Method method) {
+  Axes axes;
+  for (int d = 0; d < 3; ++d) {
+    axes[d] = {shape.result[d], 0, 1, window.stride[d], {}};
+    for (std::size_t k = 0; k < shape.kernel[d]; ++k)
+      axes[d].taps.push_back({k, static_cast<std::ptrdiff_t>(k * window.dilation[d]) -
+                                     static_cast<std::ptrdiff_t>(window.padding[d])});
+  }
+  const std::size_t taps = num_taps(axes);
+  run_phase(shape, axes, at<const T>(source), at<const T>(weight),
+            {shape.columns * shape.channels * taps, taps, shape.channels * taps}, at<T>(result), method);
+}
+
+// result[first + step q] takes source[q + (first + padding - dilation k) / step] for the taps k that
+// divide: the transposed convolution, one phase `first` at a time.
+Axis phase_axis(const Shape& shape, const Window& window, int d, std::size_t first) {
+  const std::size_t step = window.stride[d];
+  Axis axis{shape.result[d] > first ? (shape.result[d] - first + step - 1) / step : 0, first, step, 1, {}};
+  for (std::size_t k = shape.kernel[d]; k-- > 0;) {
+    const std::ptrdiff_t distance = static_cast<std::ptrdiff_t>(first + window.padding[d]) -
+                                    static_cast<std::ptrdiff_t>(k * window.dilation[d]);
+    if (distance % static_cast<std::ptrdiff_t>(step) == 0)
+      axis.taps.push_back({k, distance / static_cast<std::ptrdiff_t>(step)});
+  }
+  return axis;
+}
+
+template <class T>
+void convolve_back(Address source, Address weight, Address result, Shape shape, const Window& window, Method method) {
+  const std::size_t taps = shape.kernel[0] * shape.kernel[1] * shape.kernel[2];
+  const WeightStrides strides{shape.columns * shape.channels * taps, shape.columns * taps, taps};
+  for (std::size_t z = 0; z < window.stride[0]; ++z)
+    for (std::size_t y = 0; y < window.stride[1]; ++y)
+      for (std::size_t x = 0; x < window.stride[2]; ++x) {
+        const Axes axes{phase_axis(shape, window, 0, z), phase_axis(shape, window, 1, y),
+                        phase_axis(shape, window, 2, x)};
+        run_phase(shape, axes, at<const T>(source), at<const T>(weight), strides, at<T>(result), method);
+      }
+}
+
+}  // namespace
+
+void bind_conv(nb::module_& module) {
+  const auto def = [&](const char* name, auto function) {
+    module.def(
+        name,
+        [function](Address source, Address weight, Address result, std::array<std::size_t, 4> sizes,
+                   Extent source_size, Extent result_size, Extent kernel, Extent stride, Extent padding,
+                   Extent dilation, int method) {
+          const Shape shape{sizes[0], sizes[1], sizes[2], sizes[3], source_size, result_size, kernel};
+          function(source, weight, result, shape, Window{stride, padding, dilation}, static_cast<Method>(method));
+        },
+        nb::call_guard<nb::gil_scoped_release>());
+  };
+  def("conv32", &convolve<std::int32_t>);
+  def("conv64", &convolve<std::int64_t>);
+  def("conv_grad_input32", &convolve_back<std::int32_t>);
+  def("conv_grad_input64", &convolve_back<std::int64_t>);
+}
+
+}  // namespace tacit

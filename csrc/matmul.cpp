@@ -1,0 +1,120 @@
+// Exact matrix products mod 2^32 and 2^64.
+#include <nanobind/stl/array.h>
+
+#include "gemm.h"
+
+namespace tacit {
+
+thread_local Scratch::Slot Scratch::slots_[static_cast<int>(Use::count)];
+
+namespace {
+
+template <class T>
+void write(const Block<T>& block, Matrix<T> c, bool accumulate) {
+  using U = std::make_unsigned_t<T>;
+  for (std::size_t i = 0; i < block.num_rows; ++i) {
+    const T* from = block.values + i * kColumns;
+    T* to = &c(block.first_row + i, block.first_column);
+    for (std::size_t j = 0; j < block.num_columns; ++j)
+      to[j] = accumulate ? static_cast<T>(static_cast<U>(to[j]) + static_cast<U>(from[j])) : from[j];
+  }
+}
+
+// Outer blocks bound the encoded copies: planes x (1024 x 2048 + 2048 x 2048) bytes.
+constexpr std::size_t kOuterRows = 1024, kOuterColumns = 2048, kOuterDepth = 2048;
+
+template <class S>
+void multiply_encoded(Matrix<const typename S::Word> a, Matrix<const typename S::Word> b,
+                      Matrix<typename S::Word> c, std::size_t m, std::size_t n, std::size_t k) {
+  const std::size_t chunk = std::min({k, S::max_depth, kOuterDepth});
+  for (std::size_t k0 = 0; k0 < k; k0 += chunk) {
+    const std::size_t kn = std::min(chunk, k - k0);
+    for (std::size_t j0 = 0; j0 < n; j0 += kOuterColumns) {
+      const std::size_t nn = std::min(kOuterColumns, n - j0);
+      const Scratch panel_bytes(Use::panels, EncodedPanels<S>::size(kn, nn));
+      const EncodedPanels<S> panels({&b(k0, j0), b.row_stride, b.column_stride}, kn, nn,
+                                    panel_bytes.data());
+      for (std::size_t i0 = 0; i0 < m; i0 += kOuterRows) {
+        const std::size_t mn = std::min(kOuterRows, m - i0);
+        const Scratch row_bytes(Use::rows, EncodedRows<S>::size(mn, kn));
+        const EncodedRows<S> rows({&a(i0, k0), a.row_stride, a.column_stride}, mn, kn,
+                                  row_bytes.data());
+        multiply(mn, [&]() -> const EncodedRows<S>& { return rows; }, panels,
+                 [&](const Block<typename S::Word>& block) {
+                   write(block, {&c(i0, j0), c.row_stride, 1}, k0 > 0);
+                 });
+      }
+    }
+  }
+}
+
+template <class T>
+void multiply_plain(Matrix<const T> a, Matrix<const T> b, Matrix<T> c, std::size_t m, std::size_t n,
+                    std::size_t k) {
+  using U = std::make_unsigned_t<T>;
+  parallel_for(m, std::max<std::size_t>(1, 65536 / (n * k + 1)), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      T* row = &c(i, 0);
+      if (b.column_stride == 1 && n > 1) {
+        std::fill(row, row + n, 0);
+        for (std::size_t l = 0; l < k; ++l) {
+          const U x = static_cast<U>(a(i, l));
+          const T* y = &b(l, 0);
+          for (std::size_t j = 0; j < n; ++j)
+            row[j] = static_cast<T>(static_cast<U>(row[j]) + x * static_cast<U>(y[j]));
+        }
+      } else {
+        for (std::size_t j = 0; j < n; ++j) {
+          U sum = 0;
+          for (std::size_t l = 0; l < k; ++l)
+            sum += static_cast<U>(a(i, l)) * static_cast<U>(b(l, j));
+          row[j] = static_cast<T>(sum);
+        }
+      }
+    }
+  });
+}
+
+// Nanoseconds, measured on one core; only their proportions matter.
+template <class T>
+bool encoding_pays(double m, double n, double k) {
+  constexpr bool wide = sizeof(T) == 8;
+  const double rows = static_cast<double>(round_up(static_cast<std::size_t>(m), kRows));
+  const double columns = static_cast<double>(round_up(static_cast<std::size_t>(n), kColumns));
+  const double encoded = wide ? rows * columns * (0.25 * k + 15) + k * (8.5 * m + 10 * columns)
+                              : rows * columns * (0.135 * k + 0.6) + k * (3 * m + 4 * columns);
+  return encoded + 2000 < m * n * k * (wide ? 1.25 : 0.21);
+}
+
+template <class T>
+void matmul(Matrix<const T> a, Matrix<const T> b, Matrix<T> c, std::size_t m, std::size_t n,
+            std::size_t k, Method method) {
+  using S = SchemeOf<T>;
+  if (method == Method::encoded || (method == Method::choose && encoding_pays<T>(m, n, k)))
+    multiply_encoded<S>(a, b, c, m, n, k);
+  else
+    multiply_plain(a, b, c, m, n, k);
+}
+
+using Strides = std::array<std::ptrdiff_t, 3>;  // of batch, row, column
+
+template <class T>
+void batched(Address a, Strides sa, Address b, Strides sb, Address c, std::size_t batch,
+             std::array<std::size_t, 3> mnk, int method) {
+  const auto [m, n, k] = mnk;
+  parallel_for(batch, std::max<std::size_t>(1, 100000 / (m * n * k + 1)), [&](std::size_t begin, std::size_t end) {
+    for (auto i = static_cast<std::ptrdiff_t>(begin); i < static_cast<std::ptrdiff_t>(end); ++i)
+      matmul<T>({at<const T>(a) + i * sa[0], sa[1], sa[2]}, {at<const T>(b) + i * sb[0], sb[1], sb[2]},
+                {at<T>(c) + i * static_cast<std::ptrdiff_t>(m * n), static_cast<std::ptrdiff_t>(n), 1},
+                m, n, k, static_cast<Method>(method));
+  });
+}
+
+}  // namespace
+
+void bind_matmul(nb::module_& module) {
+  module.def("matmul32", &batched<std::int32_t>, nb::call_guard<nb::gil_scoped_release>());
+  module.def("matmul64", &batched<std::int64_t>, nb::call_guard<nb::gil_scoped_release>());
+}
+
+}  // namespace tacit

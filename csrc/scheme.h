@@ -1,0 +1,244 @@
+// How ring elements become bytes and 32-bit sums become ring elements again.
+//
+// A scheme writes each element as `planes` bytes. Row plane p times panel plane q, for q in
+// [first(p), last(p)), goes into sum tile(p, q), where `accumulates` says whether several products
+// share a tile; `combine` turns the tiles of a kRows x kColumns block into exact products.
+//   Residues: element mod 18 coprime moduli, Chinese remaindering; 18 byte products.
+//   Digits:   signed base-256 digits, for 32 bits: 10 byte products, cheap conversions. (For 64 bits
+//             it would be 36.)
+// Encoding works on kBlock elements at a time.
+#pragma once
+
+#include <array>
+
+#include "dot.h"
+
+namespace tacit {
+
+constexpr std::size_t kBlock = 16;
+using Bytes = std::int8_t __attribute__((vector_size(kBlock)));
+enum class Side { rows, panel };
+
+// ---- digits ---------------------------------------------------------------------------------
+
+struct Digits {
+  using Word = std::int32_t;
+  static constexpr int planes = 4;
+  static constexpr int tiles = 4;
+  static constexpr std::size_t max_depth = 32768;  // a matter of memory: sums may wrap mod 2^32
+  static constexpr bool accumulates = true;
+  static constexpr int first(int) { return 0; }
+  static constexpr int last(int p) { return planes - p; }
+  static constexpr int tile(int p, int q) { return p + q; }
+
+  template <Side side, class Emit>
+  static void encode(const std::int32_t* x, Emit emit) {
+    constexpr std::uint32_t flip = 0x80808080u;
+    constexpr bool balanced = side == Side::rows || !kUnsignedPanel;
+    std::uint32_t digits[kBlock];
+    for (std::size_t i = 0; i < kBlock; ++i) {
+      const auto u = static_cast<std::uint32_t>(x[i]);
+      digits[i] = balanced ? (u + flip) ^ flip : u;
+    }
+    for (int p = 0; p < planes; ++p) {
+      Bytes out;
+      for (std::size_t i = 0; i < kBlock; ++i) out[i] = static_cast<std::int8_t>(digits[i] >> (8 * p));
+      emit(p, out);
+    }
+  }
+
+  // sum_d tile_d * 256^d, wrapping.
+  static void combine(const std::int32_t* sums, std::size_t tile_stride, std::int32_t* out) {
+    for (std::size_t i = 0; i < kRows * kColumns; ++i) {
+      std::uint32_t value = 0;
+      for (int d = 0; d < tiles; ++d)
+        value += static_cast<std::uint32_t>(sums[d * tile_stride + i]) << (8 * d);
+      out[i] = static_cast<std::int32_t>(value);
+    }
+  }
+};
+
+// ---- residues -------------------------------------------------------------------------------
+
+struct Residues {
+  using Word = std::int64_t;
+  static constexpr std::array<int, 18> moduli = {256, 255, 253, 251, 247, 241, 239, 233, 229,
+                                                 227, 223, 217, 211, 199, 197, 193, 191, 181};
+  static constexpr int planes = 18;
+  static constexpr int tiles = 18;
+  // The moduli multiply to M = 2^140.4. A sum of `depth` signed products is below depth * 2^126
+  // in magnitude and must stay under M / 2 by a margin: depth 2^13 gives 0.38 M.
+  static constexpr std::size_t max_depth = 8192;
+  static constexpr int first(int p) { return p; }
+  static constexpr int last(int p) { return p + 1; }
+  static constexpr int tile(int p, int) { return p; }
+
+  static constexpr int centred(int value, int m) {
+    value = ((value % m) + m) % m;
+    return value > m / 2 - (m % 2 == 0) ? value - m : value;
+  }
+  static constexpr bool accumulates = false;
+  // (M / m)^-1 mod m goes into the panel's residues, so that sums need no further scaling.
+  static constexpr int inverse(int p) {
+    const int m = moduli[p];
+    int rest = 1;
+    for (int q = 0; q < planes; ++q)
+      if (q != p) rest = rest * (moduli[q] % m) % m;
+    for (int x = 1;; ++x)
+      if (rest * x % m == 1) return x;
+  }
+  // Wrapping: M / m mod 2^64, or M mod 2^64 for p = -1.
+  static constexpr std::uint64_t cofactor(int p) {
+    std::uint64_t product = 1;
+    for (int q = 0; q < planes; ++q)
+      if (q != p) product *= moduli[q];
+    return product;
+  }
+
+  // x = sum_j s_j 256^j + constant with bytes s_j, so x mod m is a dot product with 256^j mod m.
+  struct Weights {
+    std::int8_t byte[8];  // 256^j mod m, centred
+    std::int32_t constant, reciprocal;  // ..., 2^31 / m
+    std::int8_t modulus;  // m mod 256
+  };
+  template <Side side>
+  static constexpr std::array<Weights, planes> weights() {
+    std::array<Weights, planes> table{};
+    for (int p = 0; p < planes; ++p) {
+      const int m = moduli[p];
+      int power = side == Side::panel ? inverse(p) : 1;
+      int constant = 0;
+      for (int j = 0; j < 8; ++j, power = power * 256 % m) {
+        table[p].byte[j] = static_cast<std::int8_t>(centred(power, m));
+        if (!kUnsignedPanel && j < 7) constant += 128 * centred(power, m);
+        if (kUnsignedPanel && j == 7) constant -= 128 * centred(power, m);
+      }
+      table[p].constant = centred(constant, m);
+      table[p].reciprocal = static_cast<std::int32_t>(((1ll << 32) / m + 1) / 2);
+      table[p].modulus = static_cast<std::int8_t>(m);
+    }
+    return table;
+  }
+
+  template <Side side, class Emit>
+  static void encode(const std::int64_t* x, Emit emit) {
+    static constexpr auto table = weights<side>();
+#if defined(__ARM_FEATURE_DOTPROD)
+    // Signed bytes: flipping the top bit of the low seven subtracts 128 from each. `half[i]` holds
+    // the low, `half[4 + i]` the high four bytes of four elements.
+    const int8x16_t flip = vreinterpretq_s8_u64(vdupq_n_u64(0x0080808080808080ull));
+    int8x16_t half[8];
+    for (int i = 0; i < 4; ++i) {
+      const auto a = vreinterpretq_s32_s8(veorq_s8(vreinterpretq_s8_s64(vld1q_s64(x + 4 * i)), flip));
+      const auto b =
+          vreinterpretq_s32_s8(veorq_s8(vreinterpretq_s8_s64(vld1q_s64(x + 4 * i + 2)), flip));
+      half[i] = vreinterpretq_s8_s32(vuzp1q_s32(a, b));
+      half[4 + i] = vreinterpretq_s8_s32(vuzp2q_s32(a, b));
+    }
+    const auto low_bytes = [](const int32x4_t v[4]) {
+      const int16x8_t a = vuzp1q_s16(vreinterpretq_s16_s32(v[0]), vreinterpretq_s16_s32(v[1]));
+      const int16x8_t b = vuzp1q_s16(vreinterpretq_s16_s32(v[2]), vreinterpretq_s16_s32(v[3]));
+      return vuzp1q_s8(vreinterpretq_s8_s16(a), vreinterpretq_s8_s16(b));
+    };
+#pragma GCC unroll 2
+    for (int p = 0; p < planes; ++p) {
+      const int8x8_t weight = vld1_s8(table[p].byte);
+      const int32x4_t constant = vld1q_dup_s32(&table[p].constant);
+      const int32x4_t reciprocal = vld1q_dup_s32(&table[p].reciprocal);
+      const int8x16_t modulus = vld1q_dup_s8(&table[p].modulus);
+      int32x4_t v[4], quotient[4];
+      for (int i = 0; i < 4; ++i) {
+        v[i] = vdotq_lane_s32(vdotq_lane_s32(constant, half[i], weight, 0), half[4 + i], weight, 1);
+        quotient[i] = vqrdmulhq_s32(v[i], reciprocal);
+      }
+      // v - quotient m is in [-128, 127] up to multiples of 256 for m = 256: its low byte is all.
+      emit(p, (Bytes)vmlsq_s8(low_bytes(v), low_bytes(quotient), modulus));
+    }
+#elif defined(__AVX512VNNI__)
+    // Unsigned bytes of x + 2^63.
+    const __m512i flip = _mm512_set1_epi64(static_cast<long long>(1ull << 63));
+    const __m512i low = _mm512_xor_si512(_mm512_loadu_si512(x), flip);
+    const __m512i high = _mm512_xor_si512(_mm512_loadu_si512(x + 8), flip);
+    const __m512i even = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+    const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
+    for (int p = 0; p < planes; ++p) {
+      const float m = static_cast<float>(moduli[p]);
+      std::int64_t words;
+      std::memcpy(&words, table[p].byte, 8);
+      const __m512i weight = _mm512_set1_epi64(words);
+      const __m512i a = _mm512_dpbusd_epi32(_mm512_setzero_si512(), low, weight);
+      const __m512i b = _mm512_dpbusd_epi32(_mm512_setzero_si512(), high, weight);
+      const __m512i sum = _mm512_add_epi32(
+          _mm512_add_epi32(_mm512_permutex2var_epi32(a, even, b), _mm512_permutex2var_epi32(a, odd, b)),
+          _mm512_set1_epi32(table[p].constant));
+      const __m512 v = _mm512_cvtepi32_ps(sum);
+      const __m512 quotient = _mm512_roundscale_ps(_mm512_mul_ps(v, _mm512_set1_ps(1.0f / m)), 0);
+      __m512 rest = _mm512_fnmadd_ps(quotient, _mm512_set1_ps(m), v);
+      if constexpr (side == Side::panel)
+        rest = _mm512_mask_add_ps(rest, _mm512_cmplt_ps_mask(rest, _mm512_setzero_ps()), rest,
+                                  _mm512_set1_ps(m));
+      emit(p, (Bytes)_mm512_cvtepi32_epi8(_mm512_cvtps_epi32(rest)));
+    }
+#else
+    for (int p = 0; p < planes; ++p) {
+      const int m = moduli[p];
+      Bytes out;
+      for (std::size_t i = 0; i < kBlock; ++i) {
+        const std::uint64_t u = static_cast<std::uint64_t>(x[i]) ^ 0x0080808080808080ull;
+        int v = table[p].constant;
+        for (int j = 0; j < 8; ++j)
+          v += static_cast<std::int8_t>(u >> (8 * j)) * table[p].byte[j];
+        v %= m;
+        v = v > (m - 1) / 2 ? v - m : v < -(m / 2) ? v + m : v;
+        out[i] = static_cast<std::int8_t>(v);
+      }
+      emit(p, out);
+    }
+#endif
+  }
+
+  // X = sum_p s_p (M / m_p) - q M with q = round(sum_p s_p / m_p), wrapping, for sums s_p that need
+  // not be reduced. Reciprocals carry 38 fraction bits: |s_p| < 2^28, so q's argument is off by less
+  // than 18 * 2^28 * 2^-39 < 0.01, and |X| <= 0.38 M leaves 0.12. 64-bit constants are split in two
+  // so that 32-bit vector multiplies do.
+  static void combine(const std::int32_t* sums, std::size_t tile_stride, std::int64_t* out) {
+    static constexpr auto factors = [] {
+      std::array<std::uint64_t, planes + 1> table{};
+      for (int p = 0; p < planes; ++p) table[p] = cofactor(p);
+      table[planes] = -cofactor(-1);
+      return table;
+    }();
+    constexpr int fraction = 38;
+    constexpr std::size_t width = 8;
+    for (std::size_t i = 0; i < kRows * kColumns; i += width) {
+      std::uint64_t low[width] = {};
+      std::uint32_t high[width] = {};
+      std::int64_t ratio[width] = {};
+      const auto add = [&](const std::int32_t* s, std::uint64_t factor) {
+        const auto small = static_cast<std::int32_t>(factor);
+        const auto big = static_cast<std::uint32_t>((factor - static_cast<std::int64_t>(small)) >> 32);
+        for (std::size_t j = 0; j < width; ++j) {
+          low[j] += static_cast<std::uint64_t>(static_cast<std::int64_t>(s[j]) * small);
+          high[j] += static_cast<std::uint32_t>(s[j]) * big;
+        }
+      };
+#pragma GCC unroll 18
+      for (int p = 0; p < planes; ++p) {
+        const std::int32_t* s = sums + p * tile_stride + i;
+        const auto reciprocal = static_cast<std::int32_t>(((2ll << fraction) / moduli[p] + 1) / 2);
+        add(s, factors[p]);
+        for (std::size_t j = 0; j < width; ++j)
+          ratio[j] += static_cast<std::int64_t>(s[j]) * reciprocal;
+      }
+      std::int32_t quotient[width];
+      for (std::size_t j = 0; j < width; ++j)
+        quotient[j] = static_cast<std::int32_t>((ratio[j] + (1ll << (fraction - 1))) >> fraction);
+      add(quotient, factors[planes]);
+      for (std::size_t j = 0; j < width; ++j)
+        out[i + j] =
+            static_cast<std::int64_t>(low[j] + (static_cast<std::uint64_t>(high[j]) << 32));
+    }
+  }
+};
+
+}  // namespace tacit

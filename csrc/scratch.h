@@ -1,0 +1,50 @@
+// Memory that a thread keeps between calls: fresh pages cost more than the conversions they hold.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+
+namespace tacit {
+
+// One buffer for each use that can be alive at the same time in one thread.
+enum class Use { rows, panels, sums, image, weights, count };
+
+class Scratch {
+ public:
+  Scratch(Use use, std::size_t bytes) : slot_(slots_[static_cast<int>(use)]) {
+    if (slot_.size >= bytes) return;
+    slot_.release();
+    bytes = (bytes + 4095) / 4096 * 4096;
+    slot_.data = std::aligned_alloc(64, bytes);
+    if (!slot_.data) throw std::bad_alloc();
+    slot_.size = bytes;
+  }
+  ~Scratch() {
+    if (slot_.size > kKeep) slot_.release();
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  template <class T = std::int8_t>
+  T* data() const {
+    return static_cast<T*>(slot_.data);
+  }
+
+ private:
+  static constexpr std::size_t kKeep = 64u << 20;
+  struct Slot {
+    void* data = nullptr;
+    std::size_t size = 0;
+    void release() {
+      std::free(data);
+      data = nullptr;
+      size = 0;
+    }
+    ~Slot() { release(); }
+  };
+  static thread_local Slot slots_[static_cast<int>(Use::count)];
+  Slot& slot_;
+};
+
+}  // namespace tacit
