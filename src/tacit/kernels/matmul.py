@@ -26,10 +26,10 @@ def matmul(a: Tensor, b: Tensor, *, method: str = "choose") -> Tensor:
     native = native_for(a, b)
     if native is None or 0 in (a.dim(), b.dim()):
         return reference.matmul(a, b)
-    if a.dim() == 1:
-        return matmul(a.unsqueeze(0), b, method=method).squeeze(-2)
     if b.dim() == 1:
         return matmul(a, b.unsqueeze(1), method=method).squeeze(-1)
+    if a.dim() == 1:
+        return matmul(a.unsqueeze(0), b, method=method).squeeze(-2)
     m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
     if b.shape[-2] != k:
         raise ConfigError(f"matmul of {tuple(a.shape)} and {tuple(b.shape)}: {k} != {b.shape[-2]}")

@@ -1,0 +1,120 @@
+"""Bit planes and packed bits: one int64 word holds one bit of 64 consecutive elements.
+
+Plane i, word b, bit j is bit i of element 64 b + j of the flattened tensor. The bits of the last
+word beyond the last element are zero when packing and ignored when unpacking.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ..errors import ConfigError
+from ..ring import RING32, RING64, ring_of
+from ..ring.reference import bits as reference
+from .backend import native_for
+
+PACKABLE = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+
+
+def bit_planes(x: Tensor, width: int, low: int = 0) -> Tensor:
+    """Bits [low, low + width) of x as planes, of shape (width, ceil(x.numel() / 64))."""
+    ring = ring_of(x)
+    if width < 1 or low < 0 or low + width > ring.bits:
+        raise ConfigError(
+            f"width={width}, low={low}: the window must lie in bits 0..{ring.bits - 1}"
+        )
+    native = native_for(x)
+    if native is None:
+        return reference.bit_planes(x, width, low)
+    x = x.contiguous()
+    planes = torch.empty(width, reference.num_words(x.numel()), dtype=torch.int64)
+    native.bit_planes(x.data_ptr(), x.element_size(), x.numel(), low, width, planes.data_ptr())
+    return planes
+
+
+def from_bit_planes(
+    planes: Tensor, shape: Sequence[int], dtype: torch.dtype, *, signed: bool = False
+) -> Tensor:
+    """The tensor whose low bits are the planes; above are zeros, or the last plane if `signed`."""
+    ring = {r.dtype: r for r in (RING32, RING64)}.get(dtype)
+    if ring is None:
+        raise ConfigError(f"dtype={dtype}: ring tensors are int32 or int64")
+    if planes.dim() != 2 or not 1 <= planes.shape[0] <= ring.bits:
+        raise ConfigError(
+            f"planes of shape {tuple(planes.shape)}: (1..{ring.bits} planes, words) is needed"
+        )
+    _check_words(planes, planes.shape[1], shape)
+    native = native_for(planes)
+    if native is None:
+        return reference.from_bit_planes(planes, shape, dtype, signed=signed)
+    planes, out = planes.contiguous(), torch.empty(tuple(shape), dtype=dtype)
+    native.from_bit_planes(
+        planes.data_ptr(), len(planes), signed, out.data_ptr(), ring.bytes, out.numel()
+    )
+    return out
+
+
+def pack_bits(bits: Tensor) -> Tensor:
+    """Bit 0 of each element (of a 0/1 or bool tensor), packed in ceil(bits.numel() / 64) words."""
+    if bits.dtype not in PACKABLE:
+        raise ConfigError(f"dtype={bits.dtype}: bits are bool or integers")
+    native = native_for(bits)
+    if native is None:
+        return reference.pack_bits(bits)
+    bits = bits.contiguous()
+    words = torch.empty(reference.num_words(bits.numel()), dtype=torch.int64)
+    native.bit_planes(bits.data_ptr(), bits.element_size(), bits.numel(), 0, 1, words.data_ptr())
+    return words
+
+
+def unpack_bits(words: Tensor, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """The tensor of zeros and ones whose bits the words hold."""
+    if dtype not in PACKABLE:
+        raise ConfigError(f"dtype={dtype}: bits unpack to bool or integers")
+    _check_words(words, words.numel(), shape)
+    native = native_for(words)
+    if native is None:
+        return reference.unpack_bits(words, shape, dtype)
+    words, out = words.contiguous(), torch.empty(tuple(shape), dtype=dtype)
+    native.from_bit_planes(
+        words.data_ptr(), 1, False, out.data_ptr(), out.element_size(), out.numel()
+    )
+    return out
+
+
+def popcount(words: Tensor) -> Tensor:
+    """The number of ones in each int64 word."""
+    return _each_word("popcount", words)
+
+
+def parity(words: Tensor) -> Tensor:
+    """The exclusive or of the 64 bits of each int64 word, 0 or 1."""
+    return _each_word("parity", words)
+
+
+def _each_word(name: str, words: Tensor) -> Tensor:
+    _check_dtype(words)
+    native = native_for(words)
+    if native is None:
+        slow: Tensor = getattr(reference, name)(words)
+        return slow
+    words = words.contiguous()
+    out = torch.empty_like(words)
+    getattr(native, name)(words.data_ptr(), out.data_ptr(), words.numel())
+    return out
+
+
+def _check_dtype(words: Tensor) -> None:
+    if words.dtype != torch.int64:
+        raise ConfigError(f"dtype={words.dtype}: packed words are int64")
+
+
+def _check_words(words: Tensor, found: int, shape: Sequence[int]) -> None:
+    _check_dtype(words)
+    needed = reference.num_words(math.prod(shape))
+    if found != needed:
+        raise ConfigError(f"{found} words a plane: shape {tuple(shape)} needs {needed}")

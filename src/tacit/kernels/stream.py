@@ -1,0 +1,95 @@
+"""Keyed pseudo-random words: the same bytes for the same (key, operation, offset) on any device.
+
+A key must never be used for two purposes, and an operation number never twice with one key, unless
+the same mask is wanted twice.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+import torch
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from torch import Tensor
+
+from ..errors import ConfigError
+from ..ring import ring_of
+from ..ring.reference import stream as reference
+from .backend import native_for
+
+
+@dataclass(frozen=True)
+class Spec:
+    key_bytes: int
+    block_bytes: int
+    native_name: str
+
+    @property
+    def limit(self) -> int:
+        """How many bytes one operation may draw: the block counter has 64 bits."""
+        return self.block_bytes << 64
+
+
+CIPHERS = {
+    "aes128-ctr": Spec(16, 16, "stream_aes128_ctr"),
+    "chacha20": Spec(32, 64, "stream_chacha20"),
+}
+
+
+def stream(
+    key: bytes, out: Tensor, *, operation: int, offset: int = 0, cipher: str = "aes128-ctr"
+) -> Tensor:
+    """Fills `out` with bytes [offset, offset + out.nbytes) of the stream of (key, operation).
+
+    The words are little-endian; `out` is contiguous, int32 or int64, and is returned. Block n of
+    AES-128-CTR encrypts operation then n, as big-endian 64-bit numbers; ChaCha20 has its original
+    layout with n as the 64-bit counter and the operation as the 64-bit nonce.
+    """
+    spec = _checked(key, out, operation, offset, cipher)
+    if out.device.type != "cpu":
+        host = torch.empty(out.shape, dtype=out.dtype)
+        return out.copy_(stream(key, host, operation=operation, offset=offset, cipher=cipher))
+    native = native_for(out)
+    if native is None:
+        return reference.stream(key, out, operation=operation, offset=offset, cipher=cipher)
+    block, skip = divmod(offset, spec.block_bytes)
+    if cipher == "aes128-ctr" and not native.has_aes:
+        return _openssl_aes(key, out, operation, block, skip)
+    getattr(native, spec.native_name)(key, operation, block, skip, out.data_ptr(), out.nbytes)
+    return out
+
+
+def _checked(key: bytes, out: Tensor, operation: int, offset: int, cipher: str) -> Spec:
+    spec = CIPHERS.get(cipher)
+    if spec is None:
+        raise ConfigError(f"cipher={cipher!r}: allowed are {', '.join(CIPHERS)}")
+    if not isinstance(key, bytes) or len(key) != spec.key_bytes:
+        raise ConfigError(f"key: {cipher} needs {spec.key_bytes} bytes")
+    if not 0 <= operation < 1 << 64:
+        raise ConfigError(f"operation={operation}: allowed are 0 to 2^64 - 1")
+    ring_of(out)
+    if not out.is_contiguous():
+        raise ConfigError("out: a contiguous tensor is needed; the stream is written in place")
+    if offset < 0 or offset % 4 != 0 or offset + out.nbytes > spec.limit:
+        raise ConfigError(f"offset={offset}: a multiple of 4 within {spec.limit} bytes is needed")
+    return spec
+
+
+def _openssl_aes(key: bytes, out: Tensor, operation: int, block: int, skip: int) -> Tensor:
+    """For hosts without AES instructions: OpenSSL's counter mode, without tables that leak."""
+    encryptor = Cipher(
+        algorithms.AES(key), modes.CTR(struct.pack(">QQ", operation, block))
+    ).encryptor()
+    encryptor.update(bytes(skip))
+    data = out.view(-1).numpy().view("u1").data
+    step, slack = 1 << 20, 16
+    zeros = bytes(step)
+    done = 0
+    # update_into may ask for room of one block more than it fills: the end goes another way.
+    while done + slack < len(data):
+        size = min(step, len(data) - slack - done)
+        encryptor.update_into(zeros[:size], data[done:])
+        done += size
+    data[done:] = encryptor.update(zeros[: len(data) - done])
+    return out

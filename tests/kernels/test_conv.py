@@ -1,0 +1,165 @@
+"""Exact convolutions and their gradients against torch's float64 on small values, the reference on
+full-range ones, and each other."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.kernels.draws import ring_tensors, rings
+
+from tacit import kernels
+from tacit.errors import ConfigError
+from tacit.ring import RING32, RING64
+from tacit.ring.reference import arithmetic
+
+
+METHODS = ("choose", "plain", "encoded")
+FORWARD = {1: kernels.conv1d, 2: kernels.conv2d, 3: kernels.conv3d}
+GRAD_INPUT = {
+    1: kernels.conv1d_grad_input,
+    2: kernels.conv2d_grad_input,
+    3: kernels.conv3d_grad_input,
+}
+GRAD_WEIGHT = {
+    1: kernels.conv1d_grad_weight,
+    2: kernels.conv2d_grad_weight,
+    3: kernels.conv3d_grad_weight,
+}
+
+
+@st.composite
+def cases(draw):
+    """Shapes of input and weight, and a window, that fit."""
+    dims = draw(st.integers(1, 3))
+    per_dim = lambda low, high: tuple(draw(st.integers(low, high)) for _ in range(dims))  # noqa: E731
+    kernel, stride = per_dim(1, 4), per_dim(1, 3)
+    padding, dilation = per_dim(0, 3), per_dim(1, 3)
+    needed = [d * (k - 1) + 1 - 2 * p for k, d, p in zip(kernel, dilation, padding, strict=True)]
+    sizes = tuple(max(1, n) + draw(st.integers(0, 6)) for n in needed)
+    groups = draw(st.sampled_from([1, 1, 2, 3]))
+    channels, columns = draw(st.integers(1, 9)), draw(st.integers(1, 17))
+    batch = draw(st.sampled_from([0, 1, 2, 3]))
+    window = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    return (batch, groups * channels, *sizes), (groups * columns, channels, *kernel), window
+
+
+def torch_conv(x, weight, **window):
+    return getattr(torch.nn.functional, f"conv{x.dim() - 2}d")(x, weight, **window)
+
+
+@settings(max_examples=120, deadline=None)
+@given(ring=rings, case=cases(), method=st.sampled_from(METHODS), data=st.data())
+def test_forward(ring, case, method, data):
+    x_shape, w_shape, window = case
+    x = data.draw(ring_tensors(ring, x_shape))
+    weight = data.draw(ring_tensors(ring, w_shape))
+    found = FORWARD[x.dim() - 2](x, weight, **window, method=method)
+    assert torch.equal(found, arithmetic.conv(x, weight, **window))
+
+
+@settings(max_examples=120, deadline=None)
+@given(ring=rings, case=cases(), method=st.sampled_from(METHODS), data=st.data())
+def test_gradients(ring, case, method, data):
+    x_shape, w_shape, window = case
+    dims = len(x_shape) - 2
+    x, weight = data.draw(ring_tensors(ring, x_shape)), data.draw(ring_tensors(ring, w_shape))
+    sizes = arithmetic.output_sizes(
+        x_shape[2:], w_shape[2:], window["stride"], window["padding"], window["dilation"]
+    )
+    grad = data.draw(ring_tensors(ring, (x_shape[0], w_shape[0], *sizes)))
+    by_input = GRAD_INPUT[dims](x_shape, weight, grad, **window, method=method)
+    assert torch.equal(by_input, arithmetic.conv_grad_input(x_shape[2:], weight, grad, **window))
+    by_weight = GRAD_WEIGHT[dims](x, w_shape, grad, **window)
+    assert torch.equal(by_weight, arithmetic.conv_grad_weight(x, w_shape[2:], grad, **window))
+
+
+@settings(max_examples=60, deadline=None)
+@given(case=cases(), seed=st.integers(0, 2**32))
+def test_reference_equals_torch(case, seed):
+    """Small integers, so that float64 is exact and autograd gives the gradients."""
+    x_shape, w_shape, window = case
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randint(-99, 99, x_shape, generator=generator)
+    weight = torch.randint(-99, 99, w_shape, generator=generator)
+    xf, wf = x.double().requires_grad_(), weight.double().requires_grad_()
+    out = torch_conv(xf, wf, **window)
+    assert torch.equal(arithmetic.conv(x, weight, **window), out.long())
+    grad = torch.randint(-99, 99, tuple(out.shape), generator=generator)
+    out.backward(grad.double())
+    assert torch.equal(
+        arithmetic.conv_grad_input(x_shape[2:], weight, grad, **window), xf.grad.long()
+    )
+    assert torch.equal(
+        arithmetic.conv_grad_weight(x, w_shape[2:], grad, **window), wf.grad.long()
+    )
+
+
+@pytest.mark.parametrize("ring", [RING32, RING64])
+@pytest.mark.parametrize(
+    ("x_shape", "w_shape", "window"),
+    [
+        ((2, 64, 14, 14), (32, 64, 3, 3), {"padding": 1}),
+        ((1, 3, 40, 40), (16, 3, 7, 7), {"stride": 2, "padding": 3}),
+        ((2, 48, 9, 9), (40, 48, 1, 1), {}),
+        ((2, 48, 9, 9), (40, 48, 1, 1), {"stride": 2}),
+        ((2, 32, 11, 11), (32, 1, 3, 3), {"padding": 1, "groups": 32}),
+        ((1, 1030, 4, 4), (9, 1030, 3, 3), {"padding": 1}),
+        ((1, 1, 100, 100), (2, 1, 95, 95), {}),
+        ((40, 16, 2, 2), (24, 16, 2, 2), {}),
+    ],
+)
+@pytest.mark.parametrize("method", ["choose", "encoded"])
+def test_real_layers(ring, x_shape, w_shape, window, method):
+    """Shapes of real networks, and depths over the exact bound of one pass (9270, 9025)."""
+    generator = torch.Generator().manual_seed(3)
+    low, high = ring.low, ring.high
+    x = torch.randint(low, high, x_shape, dtype=ring.dtype, generator=generator)
+    weight = torch.randint(low, high, w_shape, dtype=ring.dtype, generator=generator)
+    x[0], weight[0] = low, low
+    full = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
+    full |= {k: v if k == "groups" else (v, v) for k, v in window.items()}
+    expected = arithmetic.conv(x, weight, **full)
+    assert torch.equal(kernels.conv2d(x, weight, **window, method=method), expected)
+
+
+def test_weight_gradient_in_parts(monkeypatch):
+    monkeypatch.setattr("tacit.kernels.conv.UNFOLDED", 500)
+    x = torch.arange(3 * 4 * 9 * 8).reshape(3, 4, 9, 8) * 0x9E3779B97F4A7C15 % 2**62
+    grad = torch.arange(3 * 5 * 9 * 8).reshape(3, 5, 9, 8) * 0x2545F4914F6CDD1D % 2**62
+    window = {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
+    found = kernels.conv2d_grad_weight(x, (5, 4, 3, 3), grad, padding=1)
+    assert torch.equal(found, arithmetic.conv_grad_weight(x, (3, 3), grad, **window))
+
+
+def test_forced_reference(monkeypatch):
+    monkeypatch.setenv("TACIT_KERNELS", "reference")
+    x, weight = torch.arange(32).reshape(1, 2, 4, 4), torch.arange(16).reshape(2, 2, 2, 2)
+    out = kernels.conv2d(x, weight)
+    assert torch.equal(out, torch_conv(x.double(), weight.double()).long())
+    assert kernels.conv2d_grad_input(x.shape, weight, out).shape == x.shape
+    assert kernels.conv2d_grad_weight(x, weight.shape, out).shape == weight.shape
+
+
+@pytest.mark.parametrize(
+    ("x_shape", "w_shape", "window", "message"),
+    [
+        ((1, 2, 4), (1, 2, 3, 3), {}, "4 dimensions"),
+        ((1, 2, 4, 4), (1, 3, 3, 3), {}, "channels"),
+        ((1, 2, 4, 4), (3, 1, 3, 3), {"groups": 2}, "channels"),
+        ((1, 2, 4, 4), (1, 2, 5, 5), {}, "does not fit"),
+        ((1, 2, 4, 4), (1, 2, 3, 3), {"stride": 0}, "stride"),
+        ((1, 2, 4, 4), (1, 2, 3, 3), {"padding": (1, 1, 1)}, "padding"),
+        ((1, 2, 4, 4), (1, 2, 3, 3), {"groups": 0}, "groups"),
+    ],
+)
+def test_bad_input(x_shape, w_shape, window, message):
+    x, weight = torch.zeros(x_shape, dtype=torch.int64), torch.zeros(w_shape, dtype=torch.int64)
+    with pytest.raises(ConfigError, match=message):
+        kernels.conv2d(x, weight, **window)
+
+
+def test_bad_gradient_shape():
+    grad = torch.zeros(1, 1, 3, 3, dtype=torch.int64)
+    weight = torch.zeros(1, 2, 3, 3, dtype=torch.int64)
+    with pytest.raises(ConfigError, match="gradient"):
+        kernels.conv2d_grad_input((1, 2, 4, 4), weight, grad)
