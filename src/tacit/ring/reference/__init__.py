@@ -1,0 +1,1 @@
+"""The slow, obvious version of every kernel, in plain torch and Python integers."""
