@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
-from ..errors import Error, PartyFailed, PeerClosed
+from ..errors import ConnectError, Error, PartyFailed, PeerClosed
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Success:
 
 @dataclass(frozen=True)
 class Failure:
-    """A party failed. `blames` is the party whose end made it fail, if that is all it knows."""
+    """A party failed. `blames` is the party whose absence made it fail, if that is all it knows."""
 
     party: int
     reason: str
@@ -46,7 +46,7 @@ def attempt(party: int, action: Callable[[], Any]) -> Outcome:
             monotonic(),
             trace="".join(traceback.format_exception(error)),
             operation=error.operation if isinstance(error, Error) else None,
-            blames=error.party if isinstance(error, PeerClosed) else None,
+            blames=error.party if isinstance(error, PeerClosed | ConnectError) else None,
             error=error,
         )
 
