@@ -95,8 +95,9 @@ struct EncodedPanels {
   static std::size_t size(std::size_t depth, std::size_t columns) {
     return S::planes * plane_bytes(round_up(columns, kColumns), depth);
   }
-  EncodedPanels(Matrix<const typename S::Word> b, std::size_t depth_, std::size_t columns_,
-                std::int8_t* buffer)
+  // `b(k, j)` is the element at depth k of column j.
+  template <class Elements>
+  EncodedPanels(const Elements& b, std::size_t depth_, std::size_t columns_, std::int8_t* buffer)
       : depth(round_up(depth_, kDepthStep)), columns(columns_), panel_stride(depth * kColumns),
         plane_stride(size(depth_, columns_) / S::planes), bytes(buffer) {
     const std::size_t panels = round_up(columns, kColumns) / kColumns;
@@ -111,7 +112,8 @@ struct EncodedPanels {
 
  private:
   // Four columns by four depths at a time: their bytes are neighbours in the panel.
-  void encode(const Matrix<const typename S::Word>& b, std::size_t depth_, std::size_t panel) {
+  template <class Elements>
+  void encode(const Elements& b, std::size_t depth_, std::size_t panel) {
     const std::size_t n = std::min(kColumns, columns - panel * kColumns);
     for (std::size_t k = 0; k < depth; k += 4)
       for (std::size_t j = 0; j < kColumns; j += 4) {

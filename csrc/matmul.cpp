@@ -32,8 +32,8 @@ void multiply_encoded(Matrix<const typename S::Word> a, Matrix<const typename S:
     for (std::size_t j0 = 0; j0 < n; j0 += kOuterColumns) {
       const std::size_t nn = std::min(kOuterColumns, n - j0);
       const Scratch panel_bytes(Use::panels, EncodedPanels<S>::size(kn, nn));
-      const EncodedPanels<S> panels({&b(k0, j0), b.row_stride, b.column_stride}, kn, nn,
-                                    panel_bytes.data());
+      const Matrix<const typename S::Word> right{&b(k0, j0), b.row_stride, b.column_stride};
+      const EncodedPanels<S> panels(right, kn, nn, panel_bytes.data());
       for (std::size_t i0 = 0; i0 < m; i0 += kOuterRows) {
         const std::size_t mn = std::min(kOuterRows, m - i0);
         const Scratch row_bytes(Use::rows, EncodedRows<S>::size(mn, kn));

@@ -83,7 +83,7 @@ class Aes128Ctr {
   void groups(std::uint64_t counter, std::size_t count, std::uint8_t* out) const {
     constexpr int n = group_blocks;
     Block key[11];
-    std::copy_n(keys_, 11, key);
+    for (int i = 0; i < 11; ++i) key[i] = keys_[i];
     for (; count != 0; --count, counter += n, out += n * block_bytes) {
       Block b[n];
       unrolled<n>([&]<int I>() __attribute__((always_inline)) {
