@@ -70,7 +70,7 @@ class Gathering:
             self._give_up(type(error).__name__)
             raise
         finally:
-            self._end_threads()
+            self._end_threads(listener)
         return [self._channels[peer] for peer in sorted(self._channels)]
 
     def _await_all(self) -> None:
@@ -86,10 +86,11 @@ class Gathering:
     def _listen_to_those_here(self) -> None:
         """A party that fails while others still connect ends the gathering of all."""
         for peer, channel in tuple(self._channels.items()):
+            ended = channel.outgoing.ended()
             word = channel.last_word()
             if isinstance(word, Abort):
                 raise word.error(peer)
-            if channel.outgoing.ended():
+            if ended and word is None:
                 raise PeerClosed(f"party {peer} went away while others connect", party=peer)
 
     def _give_up(self, reason: str) -> None:
@@ -99,8 +100,9 @@ class Gathering:
         for stream in self._streams.values():
             stream.close()
 
-    def _end_threads(self) -> None:
+    def _end_threads(self, listener: Listener) -> None:
         self._done.set()
+        listener.cut()
         with self._changed:
             for stream in self._shaking:
                 stream.cut()

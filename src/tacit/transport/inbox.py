@@ -73,11 +73,10 @@ class Inbox:
             raise FrameRejected(f"party {self._peer} sent a message that has no place here")
         check_size(header.size, kind=header.kind, peer=self._peer, limits=self._limits)
         same = header.operation == expected.operation and header.kind == expected.kind
-        if same and expected.layout and table == expected.layout.table:
-            how = expected.layout
-        else:
+        how = expected.layout
+        if not (same and how and table == how.table and header.tensors == len(how.specs)):
             specs = parse_table(table, header.tensors)
-            if not same or expected.layout:
+            if not same or how:
                 raise self._desync(header, specs, expected)
             how = _one_vector(specs)
         if header.size != how.size:

@@ -1,17 +1,11 @@
-"""A party's view of all the others: the one call with which protocols talk.
-
-NOTE [one root cause]
-Whatever fails, the party that notices first names the party at fault and tells everybody else,
-then raises. A party that is told raises the same cause and passes it on. So all parties end, within
-the deadline, with the same story, whichever of them they were waiting for.
-"""
+"""A party's view of all the others: the one call with which protocols talk."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import NoReturn, Self
 
 import torch
 from torch import Tensor
@@ -20,6 +14,7 @@ from ..errors import ConfigError, PeerClosed, PeerTimeout, TransportError
 from .channel import Abort, Bell, Channel, Expected, Goodbye, LastWord, Message
 from .frames import Kind, Spec, layout
 from .limits import Limits
+from .root_cause import Told, at_operation, blame, follow, reason_of_end
 from .stats import Stats
 
 _SLICE = 0.25  # s between looks at what happens in the background
@@ -42,6 +37,8 @@ class Mesh:
         self._limits = limits
         self._operation = 0
         self._next_operation = 0
+        self._waiting: dict[int, Channel] = {}
+        self._waiting_since = 0.0
         self._end: str | None = None
 
     def exchange(
@@ -81,18 +78,19 @@ class Mesh:
                 channel.flush()
         except BaseException as error:
             self._fail(error)
-            raise
 
     def close(self) -> None:
         """Flush, say goodbye and release everything. A closed mesh stays closed."""
         if self._end is None:
             self.flush()
-            self._release(Goodbye(), "is closed")
+            self._say(Goodbye())
+            self._release("is closed")
 
     def abort(self, reason: str) -> None:
         """End the run at every party, best effort; `reason` is a type name, never a value."""
         if self._end is None:
-            self._release(Abort(self.rank, self._operation, reason), f"was aborted: {reason}")
+            self._say(Abort(self.rank, self._operation, reason))
+            self._release(f"was aborted: {reason}")
 
     def __enter__(self) -> Self:
         return self
@@ -131,7 +129,6 @@ class Mesh:
         except BaseException as error:
             # A message may be half read or half sent: the channels cannot be used again.
             self._fail(error)
-            raise
 
     def _channel(self, peer: int) -> Channel:
         if peer not in self._channels:
@@ -142,8 +139,8 @@ class Mesh:
 
     def _receive(self, wanted: dict[int, Expected]) -> dict[int, Message]:
         arrived: dict[int, Message] = {}
-        waiting = {peer: self._channel(peer) for peer in wanted}
-        started = time.perf_counter()
+        self._waiting = waiting = {peer: self._channel(peer) for peer in wanted}
+        self._waiting_since = started = time.perf_counter()
         while True:
             for peer, channel in tuple(waiting.items()):
                 message = channel.recv(wanted[peer], patient=len(waiting) == 1)
@@ -172,73 +169,57 @@ class Mesh:
         now = time.perf_counter()
         for peer, channel in waiting.items():
             if now - max(started, channel.progress) > self._limits.deadline:
-                raise PeerTimeout(
-                    f"party {peer} sent nothing for {self._limits.deadline} s "
-                    f"at operation {self._operation}",
-                    party=peer,
-                    operation=self._operation,
-                )
+                raise self._silence(peer)
 
     def _listen(self, peers: Collection[int], seconds: float) -> None:
         """Sleep until there is news; an abort is raised, a goodbye is not an error by itself."""
         for peer in self._bell.wait(peers, seconds):
             word = self._channels[peer].last_word(_LAST_WORD_GRACE)
             if isinstance(word, Abort):
-                raise _Told(word, peer)
+                raise Told(word, peer)
             if word is None:
                 raise PeerClosed(f"party {peer} is gone without a word", party=peer)
         for channel in self._channels.values():
             channel.check()
 
-    def _fail(self, error: BaseException) -> None:
-        """End the run because of `error`, and raise the cause if another party has told it.
+    def _fail(self, error: BaseException) -> NoReturn:
+        """End the run because of `error`, and raise its root cause unless that is `error` itself.
 
         See NOTE [one root cause].
         """
-        told = error if isinstance(error, _Told) else self._ask_why(error)
+        told = error if isinstance(error, Told) else reason_of_end(error, self._channels)
+        if told is not None and told.accuses(self.rank) and self._has_waited_long():
+            error, told = self._silence(next(iter(self._waiting))), None
+        word = told.word if told else blame(error, self.rank, self._operation)
+        self._say(word)
+        told = follow(word, self._channels) or told
+        self._release(f"has failed: {word.reason}")
         if told is not None:
-            self._release(told.word, f"has failed: {told.word.reason}")
-            raise told.word.error(told.teller) from error.__cause__
-        peer = error.party if isinstance(error, TransportError) else None
-        culprit = self.rank if peer is None else peer
-        word = Abort(culprit, self._operation, type(error).__name__)
-        self._release(word, f"has failed: {word.reason}")
+            raise told.error() from None
         if isinstance(error, TransportError) and error.operation is None:
-            raise _at_operation(error, self._operation) from error
+            raise at_operation(error, self._operation) from error
+        raise error
 
-    def _ask_why(self, error: BaseException) -> _Told | None:
-        """The abort behind a peer's silence or end, if one arrives in a moment."""
-        if not isinstance(error, PeerClosed | PeerTimeout) or error.party not in self._channels:
-            return None
-        word = self._channels[error.party].last_word(_LAST_WORD_GRACE)
-        if isinstance(word, Abort):
-            return _Told(word, error.party)
-        try:
-            self._listen((), 0.0)
-        except _Told as told:
-            return told
-        except TransportError:
-            return None
-        return None
+    def _has_waited_long(self) -> bool:
+        waited = time.perf_counter() - self._waiting_since
+        return bool(self._waiting) and waited > self._limits.deadline / 2
 
-    def _release(self, word: LastWord, end: str) -> None:
-        self._end = end
+    def _silence(self, peer: int) -> PeerTimeout:
+        return PeerTimeout(
+            f"party {peer} sent nothing for {self._limits.deadline} s "
+            f"at operation {self._operation}",
+            party=peer,
+            operation=self._operation,
+        )
+
+    def _say(self, word: LastWord) -> None:
         for channel in self._channels.values():
             channel.say(word)
+
+    def _release(self, end: str) -> None:
+        self._end = end
         for channel in self._channels.values():
             channel.release()
-
-
-class _Told(Exception):
-    """A peer said that the run ends; never leaves this module."""
-
-    def __init__(self, word: Abort, teller: int) -> None:
-        super().__init__(word.reason)
-        self.word, self.teller = word, teller
-
-
-def _at_operation(error: TransportError, operation: int) -> TransportError:
-    return type(error)(f"{error} (operation {operation})", party=error.party, operation=operation)
 
 
 def _boxed(data: bytes) -> Tensor:

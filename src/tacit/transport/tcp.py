@@ -113,6 +113,11 @@ class Listener:
             return None
         return sock, str(address[0])
 
+    def cut(self) -> None:
+        """Wake whoever waits on this port: nobody is expected any more."""
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
         self._sock.close()
 

@@ -1,0 +1,69 @@
+"""Who is at fault when a run ends.
+
+NOTE [one root cause]
+Whatever fails, the party that notices first names the party at fault and tells everybody, then
+raises. A party that is told passes it on and raises the same cause. So all parties end, within the
+deadline, with the same story, whichever of them they were waiting for.
+
+Silence is special: a party that waits for a frozen one is silent itself, and is soon accused too.
+But it can answer. Who accuses a party of silence, or hears of it, gives it a moment to say for whom
+it waits, and follows that chain to the party that does not answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..errors import PeerClosed, PeerTimeout, TransportError
+from .channel import Abort, Channel
+
+_ANSWER_SECONDS = 0.5
+
+
+class Told(Exception):
+    """A peer says why the run ends. Never leaves the transport."""
+
+    def __init__(self, word: Abort, teller: int) -> None:
+        super().__init__(word.reason)
+        self.word, self.teller = word, teller
+
+    def error(self) -> PeerClosed:
+        return self.word.error(self.teller)
+
+    def accuses(self, rank: int) -> bool:
+        """Whether a party is said to be silent."""
+        return self.word.reason == PeerTimeout.__name__ and self.word.origin == rank
+
+
+def blame(error: BaseException, rank: int, operation: int) -> Abort:
+    """What the party `rank` tells the others about its own error."""
+    peer = error.party if isinstance(error, TransportError) else None
+    return Abort(rank if peer is None else peer, operation, type(error).__name__)
+
+
+def reason_of_end(error: BaseException, channels: Mapping[int, Channel]) -> Told | None:
+    """What a peer whose connection is lost had to say about it, if anything."""
+    peer = error.party if isinstance(error, PeerClosed) else None
+    if peer is None or peer not in channels:
+        return None
+    word = channels[peer].last_word(_ANSWER_SECONDS)
+    return Told(word, peer) if isinstance(word, Abort) else None
+
+
+def follow(word: Abort, channels: Mapping[int, Channel]) -> Told | None:
+    """The end of a chain of silence, as told by the last party that answered."""
+    told: Told | None = None
+    heard: set[int] = set()
+    while word.reason == PeerTimeout.__name__ and word.origin in channels.keys() - heard:
+        accused = word.origin
+        heard.add(accused)
+        answer = channels[accused].last_word(_ANSWER_SECONDS)
+        if not isinstance(answer, Abort) or answer.origin == accused:
+            break
+        told, word = Told(answer, accused), answer
+    return told
+
+
+def at_operation(error: TransportError, operation: int) -> TransportError:
+    """The same error, with the operation that it stopped."""
+    return type(error)(f"{error} (operation {operation})", party=error.party, operation=operation)

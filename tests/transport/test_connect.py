@@ -1,0 +1,317 @@
+"""How parties find each other, and whom they turn away."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from tests.transport.parties import SOCKETS, hello, identity, together
+
+from tacit.errors import (
+    CertificateRejected,
+    ConfigError,
+    ConnectError,
+    ConnectTimeout,
+    FrameRejected,
+    HandshakeMismatch,
+    PeerClosed,
+)
+from tacit.transport import Hello, Identity, Limits, Listener, Mesh, Spec, connect, listen
+from tacit.transport.frames import HEADER, MAGIC, VERSION, Kind, layout, pack
+from tacit.transport.handshake import Verdict
+
+LIMITS = Limits(deadline=2.0, connect_deadline=3.0)
+SHORT = Limits(deadline=1.0, connect_deadline=0.6)
+ONE = [Spec((), torch.int64)]
+Port = tuple[Listener, list[tuple[str, int]]]
+
+
+@pytest.fixture(autouse=True)
+def _insecure_is_known() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "parties talk over plain TCP")
+        yield
+
+
+def ports(parties: int) -> list[Port]:
+    listeners = [listen("127.0.0.1", 0) for _ in range(parties)]
+    addresses = [listener.address for listener in listeners]
+    return [(listener, addresses) for listener in listeners]
+
+
+def join(me: Hello, port: Port, who: Identity | None = None, limits: Limits = LIMITS) -> Mesh:
+    return connect(me, *port, identity=who, insecure_plain_tcp=who is None, limits=limits)
+
+
+def party(*args: Any, **options: Any) -> Callable[[], None]:
+    def program() -> None:
+        join(*args, **options).close()
+
+    return program
+
+
+def greeting(address: tuple[str, int], direction: bytes) -> socket.socket:
+    """A plain connection on which party 1 has said hello, and has been heard."""
+    sock = socket.create_connection(address)
+    body = hello(1).encode() + direction
+    head = HEADER.pack(MAGIC, VERSION, Kind.HELLO, 1, 0, bytes(16), 0, len(body), 0)
+    sock.sendall(head + body)
+    assert sock.recv(4, socket.MSG_PEEK) == MAGIC
+    return sock
+
+
+@pytest.mark.parametrize("kind", SOCKETS)
+@pytest.mark.parametrize("late", [0, 1, 2])
+def test_parties_start_in_any_order(kind: str, late: int) -> None:
+    doors = ports(3)
+    who = [identity(rank, 3) if kind == "tls" else None for rank in range(3)]
+
+    def program(rank: int) -> int:
+        time.sleep(0.3 if rank == late else 0)
+        with join(hello(rank, 3), doors[rank], who[rank]) as mesh:
+            peer = (rank + 1) % 3
+            got = mesh.exchange({peer: [torch.tensor(rank)]}, {(rank - 1) % 3: ONE})
+            return int(got[(rank - 1) % 3][0])
+
+    results = together(*(lambda rank=rank: program(rank) for rank in range(3)))
+    assert results.values() == [2, 0, 1]
+
+
+def test_a_party_may_open_its_port_late() -> None:
+    doors = ports(2)
+    address = doors[0][0].address
+    doors[0][0].close()
+
+    def late() -> None:
+        time.sleep(0.4)
+        join(hello(0), (listen(*address), doors[0][1])).close()
+
+    together(late, party(hello(1), doors[1])).values()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("session", bytes(16)),
+        ("parties", 3),
+        ("ring", 32),
+        ("protocol", "quad"),
+        ("digest", b"x" * 32),
+    ],
+)
+@pytest.mark.parametrize("kind", SOCKETS)
+def test_the_field_that_differs_is_named(kind: str, field: str, value: Any) -> None:
+    doors = ports(3)
+    who = [identity(rank, 3) if kind == "tls" else None for rank in range(2)]
+    parties = 3 if field == "parties" else 2
+    mine, other = hello(0), hello(1, **{field: value})
+    if kind == "tls":
+        who = [identity(0), identity(1, other.parties)]
+    errors = together(
+        party(mine, (doors[0][0], doors[0][1][:2]), who[0]),
+        party(other, (doors[1][0], doors[1][1][:parties]), who[1]),
+    )
+    doors[2][0].close()
+    for rank, error in enumerate(errors):
+        assert isinstance(error, HandshakeMismatch)
+        assert error.field == field
+        assert error.party == 1 - rank
+        assert field in str(error)
+
+
+def test_another_version_is_named_on_both_sides() -> None:
+    (listener, addresses), (other, _) = ports(2)
+    answers = []
+
+    def from_the_future() -> None:
+        with socket.create_connection(addresses[0]) as sock:
+            sock.sendall(HEADER.pack(MAGIC, 9, Kind.HELLO, 1, 0, bytes(16), 0, 0, 0))
+            answers.append(sock.recv(4096))
+
+    error, _ = together(party(hello(0), (listener, addresses)), from_the_future)
+    other.close()
+    assert isinstance(error, HandshakeMismatch)
+    assert (error.field, error.party) == ("version", 1)
+    assert answers[0][:5] == MAGIC + bytes([VERSION])
+
+
+def test_a_wrong_address_is_named() -> None:
+    doors = ports(3)
+    swapped = [doors[1][1][1], doors[1][1][0], doors[1][1][2]]
+    errors = together(
+        party(hello(0, 3), doors[0], limits=SHORT),
+        party(hello(1, 3), doors[1], limits=SHORT),
+        party(hello(2, 3), (doors[2][0], swapped), limits=SHORT),
+    )
+    assert isinstance(errors[2], HandshakeMismatch)
+    assert errors[2].field == "rank"
+
+
+def test_an_unknown_certificate_is_refused_by_both_sides() -> None:
+    doors = ports(2)
+    errors = together(
+        party(hello(0), doors[0], identity(0), limits=SHORT),
+        party(hello(1), doors[1], identity(1, name="stranger"), limits=LIMITS),
+    )
+    assert isinstance(errors[0], ConnectTimeout)
+    assert "party 1" in str(errors[0])
+    assert "is not pinned here" in str(errors[0])
+    assert isinstance(errors[1], CertificateRejected)
+    assert errors[1].party == 0
+
+
+def test_an_impostor_at_a_peers_address_is_refused() -> None:
+    doors = ports(2)
+    errors = together(
+        party(hello(0), doors[0], identity(0, name="stranger"), limits=SHORT),
+        party(hello(1), doors[1], identity(1), limits=LIMITS),
+    )
+    assert isinstance(errors[1], CertificateRejected)
+    assert "is not pinned here" in str(errors[1])
+
+
+def test_a_party_cannot_take_the_rank_of_another() -> None:
+    doors = ports(3)
+    errors = together(
+        party(hello(0, 3), doors[0], identity(0, 3), limits=SHORT),
+        party(hello(1, 3), doors[1], identity(1, 3), limits=SHORT),
+        party(hello(2, 3), doors[2], identity(2, 3, name="party 1"), limits=SHORT),
+    )
+    assert isinstance(errors[2], CertificateRejected)
+    assert "belongs to another party" in str(errors[2])
+
+
+def test_a_second_process_under_one_rank_is_refused() -> None:
+    (listener, addresses), (other, _) = ports(2)
+    other.close()
+
+    def twins() -> int:
+        with greeting(addresses[0], b"\1"), greeting(addresses[0], b"\1") as second:
+            return second.recv(4096)[-1]
+
+    error, verdict = together(party(hello(0), (listener, addresses), limits=SHORT), twins)
+    assert verdict == Verdict.TAKEN
+    assert isinstance(error, ConnectTimeout)
+    assert "another process is connected under this rank" in str(error)
+
+
+def test_a_taken_port_says_so() -> None:
+    with listen("127.0.0.1", 0) as listener, pytest.raises(ConnectError, match="taken"):
+        listen(*listener.address)
+
+
+@pytest.mark.parametrize("kind", SOCKETS)
+def test_a_missing_party_is_named(kind: str) -> None:
+    doors = ports(2)
+    doors[0][0].close()
+    started = time.monotonic()
+    who = identity(1) if kind == "tls" else None
+    with pytest.raises(ConnectTimeout, match=r"party 0 .*after 0.6 s: Connection refused") as info:
+        join(hello(1), doors[1], who, SHORT)
+    assert info.value.party == 0
+    assert time.monotonic() - started < 2
+
+
+@pytest.mark.parametrize("kind", SOCKETS)
+def test_strangers_delay_nobody(kind: str) -> None:
+    doors = ports(2)
+    who = [identity(rank) if kind == "tls" else None for rank in range(2)]
+    silent = [socket.create_connection(doors[0][0].address) for _ in range(5)]
+    rubbish = [socket.create_connection(doors[0][0].address) for _ in range(5)]
+    for sock in rubbish:
+        sock.sendall(b"GET / HTTP/1.1\r\nHost: somewhere.example.org\r\nAccept: */*\r\n\r\n")
+    started = time.monotonic()
+    together(party(hello(0), doors[0], who[0]), party(hello(1), doors[1], who[1])).values()
+    assert time.monotonic() - started < 2
+    for sock in silent + rubbish:
+        sock.close()
+
+
+def test_a_failure_while_others_connect_ends_all() -> None:
+    """0 and 1 disagree while 0 still waits for 2, which never comes."""
+    doors = ports(3)
+    doors[2][0].close()
+    started = time.monotonic()
+    errors = together(party(hello(0, 3), doors[0]), party(hello(1, 3, ring=32), doors[1]))
+    assert time.monotonic() - started < 2
+    assert all(isinstance(error, HandshakeMismatch) for error in errors)
+
+
+def test_no_identity_must_be_asked_for_and_warns() -> None:
+    doors = ports(2)
+    with pytest.raises(ConfigError, match="insecure_plain_tcp"):
+        connect(hello(0), *doors[0], identity=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="insecure"):
+            join(hello(1), doors[1])
+
+
+@pytest.mark.parametrize("what", ["addresses", "certificates", "PEM"])
+def test_an_inconsistent_setting_is_named(what: str) -> None:
+    listener, addresses = ports(1)[0]
+    broken = Identity(b"no", b"PEM", identity(0).peers)
+    who = {"certificates": identity(0, 3), "PEM": broken}.get(what, identity(0))
+    addresses = addresses * (3 if what == "addresses" else 2)
+    with pytest.raises(ConfigError, match=what):
+        join(hello(0), (listener, addresses), who)
+
+
+TENSOR = pack(Kind.TENSORS, hello(0).session, 0, layout((Spec((1000,), torch.int64),)), 8000)
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        (b"rubbish " * 10, FrameRejected),
+        (TENSOR[:-3], PeerClosed),
+        (TENSOR + bytes(100), PeerClosed),
+        (b"", PeerClosed),
+    ],
+    ids=["rubbish", "cut in the table", "cut in the tensor", "nothing"],
+)
+def test_a_party_that_stops_making_sense(data: bytes, error: type[Exception]) -> None:
+    (listener, addresses), (other, _) = ports(2)
+
+    connected = threading.Event()
+
+    def honest() -> None:
+        with join(hello(0), (listener, addresses)) as mesh:
+            connected.set()
+            mesh.exchange({}, {1: [Spec((1000,), torch.int64)]})
+
+    def hostile() -> None:
+        with greeting(addresses[0], b"\1") as outgoing, greeting(addresses[0], b"\0"):
+            outgoing.sendall(data)
+            assert connected.wait(5)
+            time.sleep(0.1)
+
+    failure, _ = together(honest, hostile)
+    other.close()
+    assert isinstance(failure, error)
+    assert failure.party == 1
+    assert failure.operation == 0
+
+
+def test_tls_is_1_3_only() -> None:
+    listener, addresses = ports(1)[0]
+
+    def old() -> None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+        with socket.create_connection(addresses[0]) as sock, context.wrap_socket(sock):
+            pass
+
+    error, refused = together(
+        party(hello(0), (listener, addresses * 2), identity(0), limits=SHORT), old
+    )
+    assert isinstance(error, ConnectTimeout)
+    assert isinstance(refused, ssl.SSLError)
