@@ -17,7 +17,7 @@ import torch
 from tests.runtime import programs
 
 import tacit
-from tacit.errors import ConfigError, PartyFailed, PeerClosed, PeerTimeout
+from tacit.errors import ConfigError, PartyFailed, PeerClosed
 
 ROOT = Path(__file__).parents[2]
 BOTH = pytest.mark.parametrize("transport", ["threads", "processes"])
@@ -60,6 +60,11 @@ def test_every_party_gets_the_arguments_and_results_come_by_rank(transport):
         assert (own, parties, protocol, ring, kwargs) == (rank, 2, "none", 32, {"b": 1})
         assert args[0] == "a"
         assert torch.equal(args[1], tensor)
+
+
+def test_a_party_alone_has_nobody_to_talk_to():
+    ((rank, parties, *_),) = tacit.run(programs.describe, parties=1)
+    assert (rank, parties) == (0, 1)
 
 
 def check_sum(parties: int, transport: str) -> None:
@@ -117,9 +122,8 @@ def test_a_party_that_returns_too_early_is_named():
 
 def test_parties_that_wait_for_each_other_end_at_the_deadline():
     start = time.monotonic()
-    with pytest.raises(PartyFailed, match="PeerTimeout") as caught:
+    with pytest.raises(PartyFailed, match="PeerTimeout"):
         tacit.run(programs.wait_for_each_other, deadline=0.5)
-    assert isinstance(caught.value.__cause__, PeerTimeout)
     assert time.monotonic() - start < 3
 
 
@@ -223,6 +227,20 @@ def test_a_script_without_a_guard_is_told_so(tmp_path):
     done = run_script(script, tmp_path)
     assert done.returncode == 1
     assert "needs an `if __name__ == '__main__':` guard" in done.stderr.splitlines()[-1]
+
+
+def test_a_main_that_other_processes_cannot_import_is_explained():
+    program = (
+        "import tacit\n"
+        "def main(session): pass\n"
+        "if __name__ == '__main__': tacit.run(main, parties=1, transport='processes')"
+    )
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
+    assert done.returncode == 1
+    assert "party 0 failed: ConfigError: main or one of its arguments cannot be read" in done.stderr
+    assert "at the top level of a module" in done.stderr
 
 
 def alive(pid: int) -> bool:

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 from ..config import Config
 from ..crypto import create_credentials
-from ..transport import Identity, Limits, connect, listen
+from ..transport import Identity, Limits, Mesh, connect, listen
 from ..transport.shaping import Network
 from .outcome import Failure, attempt
 from .parcel import pack, unpack
-from .session import make_hello
+from .session import Program, lone_mesh, make_hello
 
 LOOPBACK = "127.0.0.1"
 
@@ -54,27 +54,30 @@ def serve_party(link: Connection, order: Order) -> None:
 
 
 def _play(link: Connection, order: Order) -> Any:
-    program = unpack(order.program)
-    hello = make_hello(
-        order.config, session_id=order.session_id, rank=order.rank, parties=order.parties
-    )
+    program: Program = unpack(order.program, "main or one of its arguments")
+    mesh = _meet(link, order)
+    return program.play(mesh, config=order.config, session_id=order.session_id)
+
+
+def _meet(link: Connection, order: Order) -> Mesh:
+    """The mesh with all parties, after the caller has told each where the others are."""
     credentials = create_credentials(f"party {order.rank}")
     with listen(LOOPBACK, 0) as listener:
         link.send_bytes(pack(Card(listener.address, credentials.certificate), "a card"))
-        cards: list[Card] = unpack(link.recv_bytes())
-        mesh = connect(
-            hello,
+        cards: list[Card] = unpack(link.recv_bytes(), "the cards")
+        if order.parties == 1:
+            return lone_mesh(order.limits)
+        certificates = tuple(card.certificate for card in cards)
+        return connect(
+            make_hello(
+                order.config, session_id=order.session_id, rank=order.rank, parties=order.parties
+            ),
             listener,
             [card.address for card in cards],
-            identity=Identity(
-                credentials.certificate,
-                credentials.private_key,
-                tuple(card.certificate for card in cards),
-            ),
+            identity=Identity(credentials.certificate, credentials.private_key, certificates),
             limits=order.limits,
             network=order.network,
         )
-    return program.play(mesh, config=order.config, session_id=order.session_id)
 
 
 def _end_with_parent() -> None:

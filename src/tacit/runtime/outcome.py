@@ -87,10 +87,9 @@ def _silent(parties: int, heard: Set[int]) -> list[Failure]:
 
 
 def root_cause(failures: Sequence[Failure]) -> Failure:
-    """The earliest failure that is not merely the echo of another party's end."""
+    """The earliest failure that is not the echo of another; of echoes, one that blames itself."""
     failed = {failure.party for failure in failures}
-    in_order = sorted(failures, key=lambda failure: failure.time)
-    return next((f for f in in_order if f.blames not in failed - {f.party}), in_order[0])
+    return min(failures, key=lambda f: (f.blames in failed, f.blames != f.party, f.time))
 
 
 def party_failed(failures: Sequence[Failure]) -> PartyFailed:

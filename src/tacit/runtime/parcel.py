@@ -13,6 +13,10 @@ import torch
 from ..errors import ConfigError
 
 GUARD = "a script that calls tacit.run needs an `if __name__ == '__main__':` guard"
+RULES = (
+    "with transport='processes' main must be a function at the top level of a module, arguments "
+    f"and results plain data or tensors, and {GUARD}; transport='threads' has none of these limits"
+)
 
 
 def pack(value: Any, what: str) -> bytes:
@@ -21,13 +25,13 @@ def pack(value: Any, what: str) -> bytes:
     try:
         torch.save(value, buffer)
     except Exception as error:
-        raise ConfigError(
-            f"{what} cannot be sent to another process ({error}). With transport='processes' main "
-            "must be a function at the top level of a module, arguments and results plain data or "
-            f"tensors, and {GUARD}. transport='threads' has none of these limits"
-        ) from error
+        raise ConfigError(f"{what} cannot be sent to another process ({error}): {RULES}") from error
     return buffer.getvalue()
 
 
-def unpack(data: bytes) -> Any:
-    return torch.load(BytesIO(data), weights_only=False)
+def unpack(data: bytes, what: str) -> Any:
+    """The value in bytes that a process of the same run packed."""
+    try:
+        return torch.load(BytesIO(data), weights_only=False)
+    except Exception as error:
+        raise ConfigError(f"{what} cannot be read in this process ({error}): {RULES}") from error

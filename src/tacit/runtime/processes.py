@@ -50,7 +50,7 @@ class Child(NamedTuple):
     def take(self) -> Outcome:
         """What the party sent: its card, or how it ended; or how its process ended."""
         try:
-            message = unpack(self.link.recv_bytes())
+            message = unpack(self.link.recv_bytes(), "an outcome")
         except (EOFError, OSError):
             return Failure(self.rank, self._death(), monotonic())
         return Success(self.rank, message) if isinstance(message, Card) else message
@@ -90,7 +90,7 @@ def run_processes(
             children.append(Child.start(replace(order, rank=rank)))
         _introduce(children)
         results = collect(_receiver(children), parties, patience=PATIENCE_SECONDS)
-        return [unpack(result) for result in results]
+        return [unpack(result, "a return value") for result in results]
     finally:  # also after an interrupt
         for child in children:
             child.end()

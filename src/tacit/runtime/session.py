@@ -8,7 +8,8 @@ from typing import Any
 
 from ..config import Config
 from ..crypto import KeyRing, agree_keys
-from ..transport import Hello, Mesh, Stats
+from ..transport import Hello, Limits, Mesh, Stats
+from ..transport.memory import Desk
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,3 +68,8 @@ def make_hello(config: Config, *, session_id: bytes, rank: int, parties: int) ->
         protocol=config.protocol,
         digest=config.digest(),
     )
+
+
+def lone_mesh(limits: Limits) -> Mesh:
+    """The mesh of a run with one party, who has nobody to talk to."""
+    return Mesh(0, (), Desk(()), limits)

@@ -12,7 +12,7 @@ from ..config import Config
 from ..transport import Limits, Mesh, memory_meshes
 from ..transport.shaping import Network
 from .outcome import Outcome, attempt, collect
-from .session import Program, make_hello
+from .session import Program, lone_mesh, make_hello
 
 JOIN_SECONDS = 1.0
 
@@ -26,9 +26,11 @@ def run_threads(
     is left behind after the deadline, and the error says so.
     """
     session_id = secrets.token_bytes(16)
-    hello = partial(make_hello, config, session_id=session_id, parties=parties)
-    hellos = [hello(rank=rank) for rank in range(parties)]
-    meshes = memory_meshes(hellos, limits=limits, network=network)
+    meshes = [lone_mesh(limits)]
+    if parties > 1:
+        hello = partial(make_hello, config, session_id=session_id, parties=parties)
+        hellos = [hello(rank=rank) for rank in range(parties)]
+        meshes = memory_meshes(hellos, limits=limits, network=network)
     outcomes: SimpleQueue[Outcome] = SimpleQueue()
 
     def party(mesh: Mesh) -> None:
