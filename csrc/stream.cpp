@@ -271,6 +271,7 @@ template <class Cipher>
 void stream(nb::bytes key, std::uint64_t operation, std::uint64_t block, std::size_t skip,
             Address out, std::size_t bytes) {
   if (key.size() != Cipher::key_bytes) throw std::invalid_argument("wrong key length");
+  if (bytes == 0) return;
   const Cipher cipher(key.c_str(), operation);
   nb::gil_scoped_release release;  // here, not as a call guard: the key is a Python object
   fill(cipher, block, skip, at<std::uint8_t>(out), bytes);
