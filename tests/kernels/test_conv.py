@@ -9,9 +9,8 @@ from tests.kernels.draws import ring_tensors, rings
 
 from tacit import kernels
 from tacit.errors import ConfigError
-from tacit.ring import RING32, RING64
+from tacit.ring import RING32, RING64, Window
 from tacit.ring.reference import arithmetic
-
 
 METHODS = ("choose", "plain", "encoded")
 FORWARD = {1: kernels.conv1d, 2: kernels.conv2d, 3: kernels.conv3d}
@@ -43,6 +42,10 @@ def cases(draw):
     return (batch, groups * channels, *sizes), (groups * columns, channels, *kernel), window
 
 
+def made(window):
+    return Window.make(len(window["stride"]), **window)
+
+
 def torch_conv(x, weight, **window):
     return getattr(torch.nn.functional, f"conv{x.dim() - 2}d")(x, weight, **window)
 
@@ -54,7 +57,7 @@ def test_forward(ring, case, method, data):
     x = data.draw(ring_tensors(ring, x_shape))
     weight = data.draw(ring_tensors(ring, w_shape))
     found = FORWARD[x.dim() - 2](x, weight, **window, method=method)
-    assert torch.equal(found, arithmetic.conv(x, weight, **window))
+    assert torch.equal(found, arithmetic.conv(x, weight, made(window)))
 
 
 @settings(max_examples=120, deadline=None)
@@ -63,14 +66,14 @@ def test_gradients(ring, case, method, data):
     x_shape, w_shape, window = case
     dims = len(x_shape) - 2
     x, weight = data.draw(ring_tensors(ring, x_shape)), data.draw(ring_tensors(ring, w_shape))
-    sizes = arithmetic.output_sizes(
-        x_shape[2:], w_shape[2:], window["stride"], window["padding"], window["dilation"]
-    )
+    sizes = made(window).output_sizes(x_shape[2:], w_shape[2:])
     grad = data.draw(ring_tensors(ring, (x_shape[0], w_shape[0], *sizes)))
     by_input = GRAD_INPUT[dims](x_shape, weight, grad, **window, method=method)
-    assert torch.equal(by_input, arithmetic.conv_grad_input(x_shape[2:], weight, grad, **window))
+    assert torch.equal(
+        by_input, arithmetic.conv_grad_input(x_shape[2:], weight, grad, made(window))
+    )
     by_weight = GRAD_WEIGHT[dims](x, w_shape, grad, **window)
-    assert torch.equal(by_weight, arithmetic.conv_grad_weight(x, w_shape[2:], grad, **window))
+    assert torch.equal(by_weight, arithmetic.conv_grad_weight(x, w_shape[2:], grad, made(window)))
 
 
 @settings(max_examples=60, deadline=None)
@@ -83,14 +86,14 @@ def test_reference_equals_torch(case, seed):
     weight = torch.randint(-99, 99, w_shape, generator=generator)
     xf, wf = x.double().requires_grad_(), weight.double().requires_grad_()
     out = torch_conv(xf, wf, **window)
-    assert torch.equal(arithmetic.conv(x, weight, **window), out.long())
+    assert torch.equal(arithmetic.conv(x, weight, made(window)), out.long())
     grad = torch.randint(-99, 99, tuple(out.shape), generator=generator)
     out.backward(grad.double())
     assert torch.equal(
-        arithmetic.conv_grad_input(x_shape[2:], weight, grad, **window), xf.grad.long()
+        arithmetic.conv_grad_input(x_shape[2:], weight, grad, made(window)), xf.grad.long()
     )
     assert torch.equal(
-        arithmetic.conv_grad_weight(x, w_shape[2:], grad, **window), wf.grad.long()
+        arithmetic.conv_grad_weight(x, w_shape[2:], grad, made(window)), wf.grad.long()
     )
 
 
@@ -116,9 +119,7 @@ def test_real_layers(ring, x_shape, w_shape, window, method):
     x = torch.randint(low, high, x_shape, dtype=ring.dtype, generator=generator)
     weight = torch.randint(low, high, w_shape, dtype=ring.dtype, generator=generator)
     x[0], weight[0] = low, low
-    full = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
-    full |= {k: v if k == "groups" else (v, v) for k, v in window.items()}
-    expected = arithmetic.conv(x, weight, **full)
+    expected = arithmetic.conv(x, weight, Window.make(2, **window))
     assert torch.equal(kernels.conv2d(x, weight, **window, method=method), expected)
 
 
@@ -126,9 +127,9 @@ def test_weight_gradient_in_parts(monkeypatch):
     monkeypatch.setattr("tacit.kernels.conv.UNFOLDED", 500)
     x = torch.arange(3 * 4 * 9 * 8).reshape(3, 4, 9, 8) * 0x9E3779B97F4A7C15 % 2**62
     grad = torch.arange(3 * 5 * 9 * 8).reshape(3, 5, 9, 8) * 0x2545F4914F6CDD1D % 2**62
-    window = {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
     found = kernels.conv2d_grad_weight(x, (5, 4, 3, 3), grad, padding=1)
-    assert torch.equal(found, arithmetic.conv_grad_weight(x, (3, 3), grad, **window))
+    window = Window.make(2, padding=1)
+    assert torch.equal(found, arithmetic.conv_grad_weight(x, (3, 3), grad, window))
 
 
 def test_forced_reference(monkeypatch):

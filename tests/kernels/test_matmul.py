@@ -12,7 +12,6 @@ from tacit.errors import ConfigError
 from tacit.ring import RING32, RING64, Ring
 from tacit.ring.reference import arithmetic
 
-
 METHODS = ("choose", "plain", "encoded")
 size = st.sampled_from([0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 65])
 

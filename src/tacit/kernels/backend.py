@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import warnings
 from functools import cache
+from importlib import import_module
 from types import ModuleType
 
 import torch
@@ -22,7 +23,7 @@ CHOICES = ("auto", "reference")
 @cache
 def load_native() -> ModuleType | None:
     try:
-        from . import native
+        return import_module(".native", __package__)
     except ImportError as error:
         warnings.warn(
             f"tacit: the compiled kernels are missing ({error}); the slow reference is used. "
@@ -31,7 +32,6 @@ def load_native() -> ModuleType | None:
             stacklevel=2,
         )
         return None
-    return native
 
 
 def native_for(*tensors: torch.Tensor) -> ModuleType | None:

@@ -21,8 +21,7 @@ def matmul(a: Tensor, b: Tensor, *, method: str = "choose") -> Tensor:
     loops; `method` forces one of them ("plain", "encoded") for tests and measurements.
     """
     ring = ring_of(a, b)
-    if method not in METHODS:
-        raise ConfigError(f"method={method!r}: allowed are {', '.join(METHODS)}")
+    number = method_number(method)
     native = native_for(a, b)
     if native is None or 0 in (a.dim(), b.dim()):
         return reference.matmul(a, b)
@@ -35,7 +34,7 @@ def matmul(a: Tensor, b: Tensor, *, method: str = "choose") -> Tensor:
         raise ConfigError(f"matmul of {tuple(a.shape)} and {tuple(b.shape)}: {k} != {b.shape[-2]}")
     if b.dim() == 2 and a.dim() > 2:  # one right operand for all: one tall product
         return matmul(a.reshape(-1, k), b, method=method).unflatten(0, a.shape[:-1])
-    batch = broadcast_shapes(a, b)
+    batch = _batch_shape(a, b)
     out = torch.empty(*batch, m, n, dtype=a.dtype)
     if out.numel() == 0 or k == 0:
         return out.zero_()
@@ -50,12 +49,19 @@ def matmul(a: Tensor, b: Tensor, *, method: str = "choose") -> Tensor:
         out.data_ptr(),
         a.shape[0],
         (m, n, k),
-        METHODS[method],
+        number,
     )
     return out
 
 
-def broadcast_shapes(a: Tensor, b: Tensor) -> torch.Size:
+def method_number(method: str) -> int:
+    """The compiled kernels' number of a method."""
+    if method not in METHODS:
+        raise ConfigError(f"method={method!r}: allowed are {', '.join(METHODS)}")
+    return METHODS[method]
+
+
+def _batch_shape(a: Tensor, b: Tensor) -> torch.Size:
     """The common batch shape of two batches of matrices."""
     try:
         return torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])

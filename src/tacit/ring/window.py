@@ -1,0 +1,69 @@
+"""How the kernel of a convolution moves over its input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..errors import ConfigError
+
+Sizes = int | Sequence[int]
+
+
+@dataclass(frozen=True)
+class Window:
+    """Stride, padding and dilation along each spatial dimension, and the number of groups."""
+
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int
+
+    @classmethod
+    def make(
+        cls,
+        dims: int,
+        stride: Sizes = 1,
+        padding: Sizes = 0,
+        dilation: Sizes = 1,
+        groups: int = 1,
+    ) -> Window:
+        """A window in `dims` dimensions; one integer stands for all of them."""
+        if groups < 1:
+            raise ConfigError(f"groups={groups}: at least 1 is needed")
+        return cls(
+            _along("stride", stride, dims, least=1),
+            _along("padding", padding, dims, least=0),
+            _along("dilation", dilation, dims, least=1),
+            groups,
+        )
+
+    def output_sizes(self, sizes: Sequence[int], kernel: Sequence[int]) -> list[int]:
+        """The spatial sizes of the output for those of the input."""
+        out = [
+            (n + 2 * p - d * (k - 1) - 1) // s + 1
+            for n, k, s, p, d in zip(
+                sizes, kernel, self.stride, self.padding, self.dilation, strict=True
+            )
+        ]
+        if min(out) < 1:
+            fit = f"a kernel of {tuple(kernel)} does not fit an input of {tuple(sizes)}"
+            raise ConfigError(f"{fit} with {self}")
+        return out
+
+    def output_shape(self, x: Sequence[int], weight: Sequence[int]) -> tuple[int, ...]:
+        """The shape of the output for the shapes of input and weight, which must fit."""
+        dims = len(self.stride)
+        shapes = f"conv{dims}d of input {tuple(x)} and weight {tuple(weight)}"
+        if len(x) != dims + 2 or len(weight) != dims + 2:
+            raise ConfigError(f"{shapes}: both need {dims + 2} dimensions")
+        if x[1] != weight[1] * self.groups or weight[0] % self.groups:
+            raise ConfigError(f"{shapes} in {self.groups} groups: channels do not divide")
+        return (x[0], weight[0], *self.output_sizes(x[2:], weight[2:]))
+
+
+def _along(name: str, value: Sizes, dims: int, *, least: int) -> tuple[int, ...]:
+    values = (value,) * dims if isinstance(value, int) else tuple(value)
+    if len(values) != dims or min(values) < least:
+        raise ConfigError(f"{name}={value}: {dims} integers of at least {least} are needed")
+    return values
