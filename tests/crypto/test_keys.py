@@ -203,7 +203,9 @@ def test_verification_finds_a_sampler_that_hands_out_two_keys(bad_round, index):
 
     results = agree(3, Board(3, tamper), verify=True)
     assert isinstance(results[2], CheatingDetected)
+    assert results[2].party == 0
     assert "group (0, 1, 2)" in str(results[2])
+    assert getattr(results[0], "party", None) != 0  # the sampler does not accuse itself
     unverified = agree(3, Board(3, tamper))
     assert (unverified[1].key({0, 1, 2}).aes == unverified[2].key({0, 1, 2}).aes) == bool(bad_round)
 

@@ -107,5 +107,5 @@ def _compare_keys(
                 raise CheatingDetected(
                     f"parties {rank} and {peer} hold different keys of the group {group}: party "
                     f"{group[0]}, who sampled it, or one of the two cheats; start a new session",
-                    party=group[0],
+                    party=peer if group[0] == rank else group[0],
                 )

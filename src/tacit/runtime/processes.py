@@ -90,6 +90,8 @@ def run_processes(
             children.append(Child.start(replace(order, rank=rank)))
         _introduce(children)
         results = collect(_receiver(children), parties, patience=PATIENCE_SECONDS)
+        for child in children:
+            child.process.join(PATIENCE_SECONDS)
         return [unpack(result, "a return value") for result in results]
     finally:  # also after an interrupt
         for child in children:

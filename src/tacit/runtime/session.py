@@ -54,7 +54,9 @@ class Program:
 
 def open_session(mesh: Mesh, *, config: Config, session_id: bytes) -> Session:
     """A session over connected channels, with fresh keys. One round."""
-    keys = agree_keys(mesh.exchange_bytes, rank=mesh.rank, parties=mesh.parties, session=session_id)
+    exchange, rank, parties = mesh.exchange_bytes, mesh.rank, mesh.parties
+    with mesh.stats.scope("keys"):
+        keys = agree_keys(exchange, rank=rank, parties=parties, session=session_id)
     return Session(mesh=mesh, keys=keys, config=config)
 
 
