@@ -1,4 +1,4 @@
-// Products of ring elements. Addition, negation and shifts are torch's own: see
+// a * b + c in one pass. The other elementwise operations are torch's own: see
 // src/tacit/kernels/elementwise.py.
 #include "native.h"
 
@@ -7,17 +7,8 @@ namespace {
 
 constexpr std::size_t kGrain = 1 << 15;
 
-// Plain loops: gcc has a vector form of the 64-bit product (three 32-bit multiplications) for each
+// A plain loop: gcc has a vector form of the 64-bit product (three 32-bit multiplications) for each
 // host. An operand with Step 0 is one element that meets all of the others.
-template <class T, int Step>
-void mul(Address a, Address b, Address out, std::size_t count) {
-  parallel_for(count, kGrain, [=](std::size_t begin, std::size_t end) {
-    const T *x = at<const T>(a), *y = at<const T>(b);
-    T* z = at<T>(out);
-    for (std::size_t i = begin; i < end; ++i) z[i] = x[i] * y[i * Step];
-  });
-}
-
 template <class T, int StepB, int StepC>
 void mul_add(Address a, Address b, Address c, Address out, std::size_t count) {
   parallel_for(count, kGrain, [=](std::size_t begin, std::size_t end) {
@@ -25,10 +16,6 @@ void mul_add(Address a, Address b, Address c, Address out, std::size_t count) {
     T* z = at<T>(out);
     for (std::size_t i = begin; i < end; ++i) z[i] = x[i] * y[i * StepB] + w[i * StepC];
   });
-}
-
-void mul64(Address a, Address b, bool one_b, Address out, std::size_t count) {
-  (one_b ? mul<std::uint64_t, 0> : mul<std::uint64_t, 1>)(a, b, out, count);
 }
 
 template <class T>
@@ -44,7 +31,6 @@ void mul_add_any(Address a, Address b, bool one_b, Address c, bool one_c, Addres
 
 void bind_elementwise(nb::module_& module) {
   using release = nb::call_guard<nb::gil_scoped_release>;
-  module.def("mul64", &mul64, release());
   module.def("mul_add32", &mul_add_any<std::uint32_t>, release());
   module.def("mul_add64", &mul_add_any<std::uint64_t>, release());
 }
