@@ -88,7 +88,8 @@ def test_a_frozen_party(start):
     os.kill(stage.processes[BAD].pid, signal.SIGSTOP)
     check_running(stage, {"PeerTimeout", "PeerClosed"}, since=since, within=DEADLINE + SLACK)
     os.kill(stage.processes[BAD].pid, signal.SIGCONT)
-    assert stage.report(BAD).error == "PeerClosed"  # when it wakes it finds itself cut off
+    # When it wakes it finds itself cut off, in mid-run: not a failure to connect.
+    assert stage.report(BAD).error == "PeerClosed"
     assert stage.processes[BAD].exitcode == 1
 
 
@@ -129,6 +130,7 @@ def send_half_a_frame_and_end(part: Part, listener: Listener) -> None:
 
 
 def send_half_a_frame_and_wait(part: Part, listener: Listener) -> None:
+    """Looking for the other half and finding nothing is no progress: the deadline must pass."""
     mesh = part.connect(listener)
     write(mesh, head_of(part, 4) + b"wo")
     part.link.recv()
@@ -155,8 +157,8 @@ def trickle_a_frame(part: Part, listener: Listener) -> None:
     ],
 )
 def test_a_party_that_misbehaves_in_the_run(start, behaviour, kinds, within):
-    since = time.monotonic()
-    check_running(start(behaviour), kinds, since=since, within=within)
+    stage = start(behaviour)
+    check_running(stage, kinds, since=time.monotonic(), within=within)
 
 
 # One that does not get through the handshake.
@@ -213,29 +215,26 @@ CONNECTING = {
     ],
 )
 def test_a_party_that_does_not_get_through_the_handshake(start, behaviour):
-    since = time.monotonic()
     stage = start(behaviour)
-    check(stage, CONNECTING, since=since, within=DEADLINE + SLACK)
+    check(stage, CONNECTING, since=time.monotonic(), within=DEADLINE + SLACK)
 
 
 @pytest.mark.parametrize("bad", [0, 2])
 def test_a_party_with_a_certificate_that_is_not_the_pinned_one(start, bad):
-    since = time.monotonic()
     stage = start(talk, bad=bad, own=credentials("stranger"))
-    check(stage, CONNECTING, since=since, within=DEADLINE + SLACK)
+    check(stage, CONNECTING, since=time.monotonic(), within=DEADLINE + SLACK)
     assert stage.report(bad).error in CONNECTING
 
 
 def test_a_party_whose_port_is_taken(start):
     with socket.create_server((HOST, 0)) as taken:
         port = taken.getsockname()[1]
-        since = time.monotonic()
         stage = start(talk, port=port)
+        since = time.monotonic()
         check(stage, CONNECTING, since=since, within=DEADLINE + SLACK)
         report = stage.report(BAD)
     assert report.error == "ConnectError"
     assert f"port {port} of {HOST}" in report.message
-    assert report.time - since < DETECTION
     assert stage.processes[BAD].exitcode == 1
 
 
