@@ -182,7 +182,7 @@ def test_a_peer_that_does_not_exist_is_a_config_error(kind: str) -> None:
 
     error = run(kind, program)[0]
     assert isinstance(error, ConfigError)
-    assert "has no peer 5" in str(error)
+    assert "there is no peer 5" in str(error)
 
 
 def test_a_party_may_end_before_the_others(kind: str) -> None:

@@ -37,7 +37,8 @@ class Script(TcpStream):
 
 def receive(data: bytes, expected: Expected, step: int = 1 << 20) -> list[torch.Tensor] | None:
     inbox = Inbox(Script(data, step), 0, 1, SESSION, Limits(max_message_bytes=1 << 20))
-    message = inbox.take(expected, patient=False)
+    inbox.expect(expected)
+    message = inbox.take(patient=False)
     return message.tensors if message else None
 
 

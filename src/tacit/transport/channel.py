@@ -85,8 +85,12 @@ class Channel(ABC):
         """
 
     @abstractmethod
-    def recv(self, expected: Expected, *, patient: bool = False) -> Message | None:
-        """The next message, or None while it is not complete; a patient call may wait a moment."""
+    def expect(self, expected: Expected) -> None:
+        """Make ready for the next message; the calls of `recv` that follow are about it."""
+
+    @abstractmethod
+    def recv(self, *, patient: bool = False) -> Message | None:
+        """That message, or None while it is not complete; a patient call may wait a moment."""
 
     @abstractmethod
     def flush(self) -> None:

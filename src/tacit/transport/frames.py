@@ -87,9 +87,9 @@ _CODES = {dtype: code for code, dtype in enumerate(DTYPES)}
 
 
 @lru_cache(maxsize=4096)
-def layout(specs: tuple[Spec, ...]) -> Layout:
-    """The layout of a message with these tensors."""
-    table = b"".join(_entry(Spec(*spec)) for spec in specs)
+def layout(specs: tuple[tuple[tuple[int, ...], torch.dtype], ...]) -> Layout:
+    """The layout of a message with tensors of these shapes and dtypes."""
+    table = b"".join(_entry(*spec) for spec in specs)
     if len(table) > MAX_TABLE_BYTES:
         raise ConfigError(
             f"{len(specs)} tensors need a table of {len(table)} bytes, over the limit of "
@@ -99,11 +99,10 @@ def layout(specs: tuple[Spec, ...]) -> Layout:
     return Layout(tuple(Spec(*spec) for spec in specs), table, sizes, sum(sizes))
 
 
-def _entry(spec: Spec) -> bytes:
-    if spec.dtype not in _CODES:
-        raise ConfigError(f"{spec.dtype} tensors cannot be sent: view them as one of {DTYPES}")
-    dims = len(spec.shape)
-    return _ENTRY.pack(_CODES[spec.dtype], dims) + struct.pack(f"<{dims}Q", *spec.shape)
+def _entry(shape: tuple[int, ...], dtype: torch.dtype) -> bytes:
+    if dtype not in _CODES:
+        raise ConfigError(f"{dtype} tensors cannot be sent: view them as one of {DTYPES}")
+    return _ENTRY.pack(_CODES[dtype], len(shape)) + struct.pack(f"<{len(shape)}Q", *shape)
 
 
 def pack(

@@ -33,59 +33,73 @@ class Inbox:
     Headers and short messages go through a small buffer, so that one system call fetches them.
     """
 
-    def __init__(self, stream: TcpStream, party: int, peer: int, session: bytes, limits: Limits):
-        self.progress = 0.0
+    def __init__(
+        self, stream: TcpStream, party: int, peer: int, session: bytes, limits: Limits
+    ) -> None:
+        self.progress = 0.0  # when bytes last came, as far as a message was incomplete
         self._stream, self._party, self._peer = stream, party, peer
         self._session, self._limits = session, limits
         self._buffer = memoryview(bytearray(_BUFFER_BYTES))
         self._start = self._end = 0
+        self._expected: Expected
         self._header: Header | None = None
         self._tensors: list[Tensor] = []
         self._missing: list[memoryview] = []
 
-    def take(self, expected: Expected, *, patient: bool) -> Message | None:
-        """The next message if all of it is here, and is the expected one."""
-        if self._header is None and not self._open(expected, patient):
-            return None
+    def expect(self, expected: Expected) -> None:
+        """Make room for the next message, while it may still be on its way."""
+        self._expected = expected
+        if expected.layout is not None:
+            self._make_room(expected.layout)
+
+    def _make_room(self, how: Layout) -> None:
+        self._tensors = [torch.empty(shape, dtype=dtype) for shape, dtype in how.specs]
+        self._missing = [bytes_of(tensor) for tensor in reversed(self._tensors) if tensor.nbytes]
+
+    def take(self, patient: bool) -> Message | None:
+        """The expected message, if all of it is here."""
+        if self._header is None:
+            self._header = self._open(patient)
+            if self._header is None:
+                return None
         while self._missing:
             if not self._fill(patient):
                 return None
-        return self._complete()
+        message = Message(self._tensors, self._header.size, self._header.not_before)
+        self._header = None
+        return message
 
-    def _open(self, expected: Expected, patient: bool) -> bool:
-        """Read and check header and table, then make room for the tensors."""
+    def _open(self, patient: bool) -> Header | None:
+        """Read header and table, and check them."""
         if not self._buffered(HEADER.size, patient):
-            return False
+            return None
         header = parse_header(self._buffer[self._start : self._end])
         if not self._buffered(HEADER.size + header.table_bytes, patient):
-            return False
+            return None
         self._start += HEADER.size
         table = bytes(self._buffer[self._start : self._start + header.table_bytes])
         self._start += header.table_bytes
-        how = self._check(header, table, expected)
-        self._header = header
-        self._tensors = [torch.empty(spec.shape, dtype=spec.dtype) for spec in how.specs]
-        self._missing = [bytes_of(tensor) for tensor in reversed(self._tensors) if tensor.nbytes]
-        return True
+        self._check(header, table)
+        return header
 
-    def _check(self, header: Header, table: bytes, expected: Expected) -> Layout:
+    def _check(self, header: Header, table: bytes) -> None:
         if header.session != self._session or header.kind not in (Kind.TENSORS, Kind.BYTES):
-            raise FrameRejected(f"party {self._peer} sent a message that has no place here")
+            raise FrameRejected("it has no place here")
         check_size(header.size, kind=header.kind, peer=self._peer, limits=self._limits)
-        same = header.operation == expected.operation and header.kind == expected.kind
-        how = expected.layout
+        kind, operation, how = self._expected
+        same = header.operation == operation and header.kind == kind
         if not (same and how and table == how.table and header.tensors == len(how.specs)):
             specs = parse_table(table, header.tensors)
             if not same or how:
-                raise self._desync(header, specs, expected)
+                raise self._desync(header, specs)
             how = _one_vector(specs)
+            self._make_room(how)
         if header.size != how.size:
-            raise FrameRejected(f"party {self._peer} sent a size that its tensors do not have")
-        return how
+            raise FrameRejected("its size is not that of its tensors")
 
-    def _desync(self, header: Header, specs: list[Spec], expected: Expected) -> Exception:
+    def _desync(self, header: Header, specs: list[Spec]) -> Exception:
         return desync(
-            expected,
+            self._expected,
             party=self._party,
             peer=self._peer,
             kind=header.kind,
@@ -104,7 +118,6 @@ class Inbox:
             if not read:
                 return False
             self._end += read
-            self.progress = time.perf_counter()
         return True
 
     def _move_to_front(self) -> None:
@@ -126,12 +139,6 @@ class Inbox:
         if count < len(target):
             self._missing.append(target[count:])
         return count > 0
-
-    def _complete(self) -> Message:
-        assert self._header is not None
-        message = Message(self._tensors, self._header.size, self._header.not_before)
-        self._header = None
-        return message
 
 
 def _one_vector(specs: list[Spec]) -> Layout:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..errors import ConfigError, PeerClosed, PeerTimeout
 from .channel import Bell, Channel, Expected, LastWord, Message, check_size, desync
-from .frames import Kind, Layout, Spec, layout
+from .frames import Kind, Layout, layout
 from .hello import Hello, compare
 from .limits import Limits
 from .mesh import Mesh
@@ -58,7 +58,7 @@ class MemoryChannel(Channel):
         self._limits, self._wire = limits, wire
 
     def send(self, kind: Kind, operation: int, tensors: Sequence[Tensor]) -> int:
-        how = layout(tuple(Spec(t.shape, t.dtype) for t in tensors))
+        how = layout(tuple([(tensor.shape, tensor.dtype) for tensor in tensors]))
         message = Message(list(tensors), how.size, self._wire.stamp(how.size))
         with self._other.changed:
             self._await_room(how.size, operation)
@@ -86,7 +86,11 @@ class MemoryChannel(Channel):
     def _fits(self, size: int, limit: int) -> bool:
         return self._other.queued[self._party] + size <= limit
 
-    def recv(self, expected: Expected, *, patient: bool = False) -> Message | None:
+    def expect(self, expected: Expected) -> None:
+        self._expected = expected
+
+    def recv(self, *, patient: bool = False) -> Message | None:
+        expected = self._expected
         with self._own.changed:
             if not self._own.letters[self.peer]:
                 self._require_peer(expected.operation)

@@ -32,7 +32,7 @@ class Mesh:
         self.rank = rank
         self.parties = len(channels) + 1
         self.stats = Stats([channel.peer for channel in channels])
-        self._channels = {channel.peer: channel for channel in channels}
+        self._channels = _Peers((channel.peer, channel) for channel in channels)
         self._bell = bell
         self._limits = limits
         self._operation = 0
@@ -54,9 +54,11 @@ class Mesh:
         a tensor that was sent or received, for in one process both sides hold the same memory. All
         parties of an exchange use the same `operation`; by default, the count of exchanges so far.
         """
-        expected = {peer: layout(tuple(specs)) for peer, specs in receive.items()}
         operation = self._begin(operation)
-        wanted = {p: Expected(Kind.TENSORS, operation, how) for p, how in expected.items()}
+        wanted = {
+            peer: Expected(Kind.TENSORS, operation, layout(tuple(specs)))
+            for peer, specs in receive.items()
+        }
         arrived = self._exchange(Kind.TENSORS, send, wanted)
         return {peer: message.tensors for peer, message in arrived.items()}
 
@@ -122,36 +124,32 @@ class Mesh:
         self, kind: Kind, send: Mapping[int, Sequence[Tensor]], wanted: dict[int, Expected]
     ) -> dict[int, Message]:
         try:
+            for peer, expected in wanted.items():
+                self._channels[peer].expect(expected)
             for peer, tensors in send.items():
-                size = self._channel(peer).send(kind, self._operation, tensors)
+                size = self._channels[peer].send(kind, self._operation, tensors)
                 self.stats.count_sent(peer, size)
-            return self._receive(wanted) if wanted else {}
+            return self._receive(wanted.keys()) if wanted else {}
         except BaseException as error:
             # A message may be half read or half sent: the channels cannot be used again.
             self._fail(error)
 
-    def _channel(self, peer: int) -> Channel:
-        if peer not in self._channels:
-            raise ConfigError(
-                f"party {self.rank} has no peer {peer}: peers are {sorted(self._channels)}"
-            )
-        return self._channels[peer]
-
-    def _receive(self, wanted: dict[int, Expected]) -> dict[int, Message]:
+    def _receive(self, peers: Collection[int]) -> dict[int, Message]:
         arrived: dict[int, Message] = {}
-        self._waiting = waiting = {peer: self._channel(peer) for peer in wanted}
+        self._waiting = waiting = {peer: self._channels[peer] for peer in peers}
         self._waiting_since = started = time.perf_counter()
+        seconds = 0.0
         while True:
             for peer, channel in tuple(waiting.items()):
-                message = channel.recv(wanted[peer], patient=len(waiting) == 1)
+                message = channel.recv(patient=len(waiting) == 1)
                 if message is not None:
+                    self._hold(message)
                     arrived[peer] = message
                     del waiting[peer]
-                    self._hold(message)
                     seconds = time.perf_counter() - started
                     self.stats.count_received(peer, message.size, seconds)
             if not waiting:
-                self.stats.count_round(time.perf_counter() - started)
+                self.stats.count_round(seconds)
                 return arrived
             self._wait(waiting, started)
 
@@ -220,6 +218,13 @@ class Mesh:
         self._end = end
         for channel in self._channels.values():
             channel.release()
+
+
+class _Peers(dict[int, Channel]):
+    """The channels by rank; a rank that has none is a mistake of the caller."""
+
+    def __missing__(self, peer: int) -> Channel:
+        raise ConfigError(f"there is no peer {peer} to talk to: peers are {sorted(self)}")
 
 
 def _boxed(data: bytes) -> Tensor:

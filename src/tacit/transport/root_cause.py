@@ -38,7 +38,8 @@ class Told(Exception):
 def blame(error: BaseException, rank: int, operation: int) -> Abort:
     """What the party `rank` tells the others about its own error."""
     peer = error.party if isinstance(error, TransportError) else None
-    return Abort(rank if peer is None else peer, operation, type(error).__name__)
+    reason = "connection lost" if isinstance(error, PeerClosed) else type(error).__name__
+    return Abort(rank if peer is None else peer, operation, reason)
 
 
 def reason_of_end(error: BaseException, channels: Mapping[int, Channel]) -> Told | None:

@@ -6,7 +6,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from ctypes import string_at
 from typing import NamedTuple
 
 from torch import Tensor
@@ -42,20 +41,19 @@ class Sender:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
-    def send(self, head: bytes, tensors: Sequence[Tensor], size: int) -> None:
-        """Send `head` and the memory of tensors that are contiguous and on the CPU."""
+    def send(self, head: bytes, tensors: Sequence[Tensor]) -> None:
+        """Send `head` and the memory of plain tensors."""
         if self.failure is not None:
             raise self.failure
-        if size <= _SHORT_BYTES:
-            self._send_short(head + b"".join([string_at(t.data_ptr(), t.nbytes) for t in tensors]))
-        else:
-            views = [bytes_of(tensor) for tensor in tensors if tensor.nbytes]
-            self._enqueue(_Parcel([head, *views], len(head) + size, tensors))
-
-    def _send_short(self, data: bytes) -> None:
+        parts: list[Part] = [head, *[bytes_of(tensor) for tensor in tensors if tensor.nbytes]]
+        size = sum(map(len, parts))
+        if size > _SHORT_BYTES:
+            self._enqueue(_Parcel(parts, size, tensors))
+            return
+        data = b"".join(parts)
         sent = 0 if self._queue else self._stream.write((data,))
-        if sent < len(data):
-            self._enqueue(_Parcel([memoryview(data)[sent:]], len(data) - sent, ()))
+        if sent < size:
+            self._enqueue(_Parcel([memoryview(data)[sent:]], size - sent, ()))
 
     def _enqueue(self, parcel: _Parcel) -> None:
         limit = self._limits.max_queued_bytes

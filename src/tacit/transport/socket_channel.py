@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..errors import FrameRejected, PeerClosed, TransportError
 from .channel import Bell, Channel, Expected, LastWord, Message
-from .frames import Kind, Spec, layout, pack, plain
+from .frames import Kind, layout, pack, plain
 from .inbox import Inbox
 from .last_words import MAX_WORD_BYTES, decode, encode
 from .limits import Limits
@@ -49,19 +49,23 @@ class SocketChannel(Channel):
 
     def send(self, kind: Kind, operation: int, tensors: Sequence[Tensor]) -> int:
         ready = [plain(tensor) for tensor in tensors]
-        how = layout(tuple(Spec(tensor.shape, tensor.dtype) for tensor in ready))
+        how = layout(tuple([(tensor.shape, tensor.dtype) for tensor in ready]))
         stamp = self._wire.stamp(how.size)
-        head = pack(kind, self._session, operation, how, how.size, stamp)
-        self._sender.send(head, ready, how.size)
+        self._sender.send(pack(kind, self._session, operation, how, how.size, stamp), ready)
         return how.size
 
-    def recv(self, expected: Expected, *, patient: bool = False) -> Message | None:
+    def expect(self, expected: Expected) -> None:
+        self._inbox.expect(expected)
+
+    def recv(self, *, patient: bool = False) -> Message | None:
         try:
-            message = self._inbox.take(expected, patient=patient)
+            message = self._inbox.take(patient)
         except FrameRejected as error:
             raise self._rejected(error) from error
         if message is None:
             self.progress = self._inbox.progress
+        elif message.not_before and not self._wire.shaped:
+            return message._replace(not_before=0)  # nobody else decides how long this party waits
         return message
 
     def flush(self) -> None:
