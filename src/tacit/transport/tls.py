@@ -9,7 +9,7 @@ import ssl
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from socket import socket
@@ -19,6 +19,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from ..errors import CertificateRejected, ConfigError, ConnectError, TransportError
 from .tcp import PATIENCE, Part, TcpStream, ready
+
+_RECORD_BYTES = 1 << 14  # the most that TLS encrypts at one time
+_MAX_TRANSFER = 1 << 20  # bytes under one hold of a stream's lock
 
 
 @dataclass(frozen=True)
@@ -70,26 +73,33 @@ class TlsStream(TcpStream):
         self.pin = pin(x509.load_der_x509_certificate(certificate or b""))
 
     def read(self, view: memoryview, *, patient: bool = False) -> int:
-        try:
-            with self._lock:
-                count = self._tls.recv_into(view)
-        except ssl.SSLWantReadError:
-            return self.read(view) if patient and self.readable(PATIENCE) else 0
-        except OSError as error:
-            raise self.lost(error) from error
-        if not count:
-            raise self.lost(None)
+        count = self._transfer(self._tls.recv_into, view)
+        if not count and patient and self.readable(PATIENCE):
+            count = self._transfer(self._tls.recv_into, view)
         return count
 
     def write(self, parts: Sequence[Part], *, patient: bool = False) -> int:
+        view = memoryview(parts[0])
+        count = self._transfer(self._tls.send, view)
+        if not count and patient and ready(self._tls, select.POLLOUT, PATIENCE):
+            count = self._transfer(self._tls.send, view)
+        return count
+
+    def _transfer(self, call: Callable[[memoryview], int], view: memoryview) -> int:
+        """Go on as long as whole records pass; 0 means that the socket would block."""
+        done, count = 0, _RECORD_BYTES
         try:
             with self._lock:
-                return self._tls.send(parts[0])
-        except ssl.SSLWantWriteError:
-            room = patient and ready(self._tls, select.POLLOUT, PATIENCE)
-            return self.write(parts) if room else 0
+                while count == _RECORD_BYTES and done < min(len(view), _MAX_TRANSFER):
+                    count = call(view[done:])
+                    done += count
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return done
         except OSError as error:
             raise self.lost(error) from error
+        if not done:
+            raise self.lost(None)
+        return done
 
     def lost(self, error: OSError | None) -> TransportError:
         return refusal(error) if isinstance(error, ssl.SSLError) else super().lost(error)
