@@ -6,6 +6,7 @@ import secrets
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -21,6 +22,7 @@ from .channel import Abort
 from .handshake import Verdict, greet, introduce
 from .hello import Hello
 from .limits import Limits
+from .root_cause import blame
 from .shaping import Network, Wire
 from .socket_channel import SocketChannel
 from .tcp import Listener, TcpStream, dial
@@ -31,6 +33,7 @@ _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 1.0
 _GREETING_SECONDS = 5.0
 _MAX_GREETINGS = 32  # strangers that may stand in the door at one time
+_MAX_REPORTED = 5  # of those turned away
 _SLICE = 0.1
 _FATAL = (CertificateRejected, HandshakeMismatch)  # trying again does not help
 
@@ -55,7 +58,7 @@ class Gathering:
         self._streams: dict[tuple[int, bool], TcpStream] = {}  # by peer and "outgoing"
         self._channels: dict[int, SocketChannel] = {}
         self._causes: dict[int, str] = {}  # why a peer was not reached, at the last attempt
-        self._refused: list[str] = []
+        self._refused: deque[str] = deque(maxlen=_MAX_REPORTED)
         self._shaking: set[TcpStream] = set()
         self._threads: list[threading.Thread] = []
 
@@ -67,10 +70,14 @@ class Gathering:
         try:
             self._await_all()
         except BaseException as error:
-            self._give_up(type(error).__name__)
-            raise
-        finally:
+            word = blame(error, self._hello.rank, 0)
+            for channel in tuple(self._channels.values()):
+                channel.say(word)
             self._end_threads(listener)
+            for stream in self._streams.values():
+                stream.close()
+            raise
+        self._end_threads(listener)
         return [self._channels[peer] for peer in sorted(self._channels)]
 
     def _await_all(self) -> None:
@@ -93,21 +100,15 @@ class Gathering:
             if ended and word is None:
                 raise PeerClosed(f"party {peer} went away while others connect", party=peer)
 
-    def _give_up(self, reason: str) -> None:
-        self._done.set()
-        for channel in self._channels.values():
-            channel.say(Abort(self._hello.rank, 0, reason))
-        for stream in self._streams.values():
-            stream.close()
-
     def _end_threads(self, listener: Listener) -> None:
         self._done.set()
         listener.cut()
         with self._changed:
             for stream in self._shaking:
                 stream.cut()
-        for thread in self._threads:
-            thread.join()
+        while alive := [thread for thread in self._threads if thread.is_alive()]:
+            for thread in alive:
+                thread.join()
 
     def _timeout(self) -> ConnectTimeout:
         missing = [p for p in range(self._hello.parties) if not self._is_here(p)]
@@ -130,8 +131,9 @@ class Gathering:
     def _start(self, target: Callable[..., None], *args: object) -> None:
         name = f"tacit-connect-{self._hello.rank}"
         thread = threading.Thread(target=target, args=args, name=name, daemon=True)
-        self._threads.append(thread)
-        thread.start()
+        with self._changed:
+            self._threads = [*filter(threading.Thread.is_alive, self._threads), thread]
+            thread.start()
 
     def _dial(self, peer: int) -> None:
         """Make both connections to a party of lower rank."""
@@ -190,6 +192,8 @@ class Gathering:
         stream = secure(sock, server=server)
         with self._changed:
             self._shaking.add(stream)
+            if self._done.is_set():
+                stream.cut()
         try:
             stream.shake(until - time.monotonic())
             yield stream
@@ -219,6 +223,8 @@ class Gathering:
         stream.peer = peer
         with self._changed:
             self._shaking.discard(stream)  # from here on nobody may cut it
+            if (known := self._streams.get((peer, outgoing))) is not None:
+                known.close()
             self._streams[peer, outgoing] = stream
             other = self._streams.get((peer, not outgoing))
             if other is not None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
 import select
 import socket
 import struct
@@ -91,7 +90,7 @@ class TcpStream:
             self._sock.close()
 
     def lost(self, error: OSError | None) -> TransportError:
-        why = os.strerror(error.errno or 0) if error else "closed by the other side"
+        why = _reason(error) if error else "closed by the other side"
         who = "a stranger" if self.peer is None else f"party {self.peer}"
         return PeerClosed(f"the connection with {who} is lost: {why}", party=self.peer)
 
@@ -135,7 +134,7 @@ def listen(host: str, port: int) -> Listener:
         sock = socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
         taken = error.errno == errno.EADDRINUSE
-        why = "taken by another program" if taken else os.strerror(error.errno or 0)
+        why = "taken by another program" if taken else _reason(error)
         raise ConnectError(
             f"port {port} of {host} cannot be used: {why}; choose another port"
         ) from error
@@ -148,8 +147,11 @@ def dial(address: tuple[str, int], seconds: float) -> socket.socket:
     try:
         return socket.create_connection(address, timeout=seconds)
     except OSError as error:
-        why = os.strerror(error.errno) if error.errno else "no answer"
-        raise ConnectError(why) from error
+        raise ConnectError(_reason(error)) from error
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or "no answer"
 
 
 def ready(source: socket.socket, events: int, seconds: float) -> bool:
