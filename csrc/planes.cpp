@@ -159,9 +159,9 @@ void to_planes(const std::uint8_t* elements, std::size_t tiles, Window window,
   const int end = window.low + window.width;
   for (int byte = window.low / 8; byte * 8 < end; ++byte) {
     const int first = std::max(window.low - byte * 8, 0), last = std::min(end - byte * 8, 8);
-    std::uint8_t* plane = planes + (byte * 8 - window.low) * static_cast<std::ptrdiff_t>(stride);
+    std::uint8_t* plane = planes + (byte * 8 + first - window.low) * stride;  // of bit `first`
     Ahead ahead;
-    if ((byte + 2) * 8 <= end) ahead = {plane + 8 * stride, stride};
+    if ((byte + 2) * 8 <= end) ahead = {plane + (8 - first) * stride, stride};
     else if (more && window.width >= 8) ahead = {planes + kChunk / 8, stride};
     for (std::size_t t = 0; t < tiles; ++t, plane += kVectorBytes) {
       ahead.ask(t);
@@ -177,7 +177,7 @@ void to_planes(const std::uint8_t* elements, std::size_t tiles, Window window,
         });
       else
         unrolled<8>([&]<int I>() __attribute__((always_inline)) {
-          if (I >= first && I < last) store(plane + I * stride, v[I]);
+          if (I >= first && I < last) store(plane + (I - first) * stride, v[I]);
         });
     }
   }
