@@ -354,13 +354,13 @@ template <class T>
 void run_phase(const Shape& shape, const Axes& axes, const T* source, const T* weight,
                WeightStrides strides, T* result, Method method) {
   if (num_taps(axes) == 0 || axes[0].count * axes[1].count * axes[2].count == 0) return;
-  const double depth = static_cast<double>(num_taps(axes) * shape.channels);
-  const double columns = static_cast<double>(round_up(shape.columns, kColumns));
-  // Nanoseconds a position, measured on one core.
-  const double encoded = sizeof(T) == 8 ? columns * (0.25 * depth + 15) + 10.0 * static_cast<double>(shape.channels)
-                                        : columns * (0.135 * depth + 0.6) + 4.0 * static_cast<double>(shape.channels);
+  const auto channels = static_cast<double>(shape.channels);
+  const auto depth = static_cast<double>(num_taps(axes)) * channels;
+  const auto columns = static_cast<double>(round_up(shape.columns, kColumns));
+  const double encoded =
+      columns * (Cost<T>::product * depth + Cost<T>::combine) + Cost<T>::encode * channels;
   const bool contiguous = axes[2].step == 1 && axes[2].stride == 1;
-  const double plain = depth * static_cast<double>(shape.columns) * (sizeof(T) == 8 ? 1.5 : contiguous ? 0.36 : 1.3);
+  const double plain = static_cast<double>(shape.columns) * depth * (contiguous ? Cost<T>::plain : 1.4);
   if (method == Method::encoded || (method == Method::choose && encoded < plain)) {
     for (std::size_t g = 0; g < shape.groups; ++g)
       encoded_in_parts(shape, axes, source + g * shape.channels * shape.source_size(),

@@ -21,6 +21,16 @@ constexpr std::size_t round_up(std::size_t value, std::size_t step) {
 template <class T>
 using SchemeOf = std::conditional_t<sizeof(T) == 8, Residues, Digits>;
 
+// Estimated ns on one core; only proportions matter. Encoding pays for itself in large products.
+template <class T>
+struct Cost {
+  static constexpr bool wide = sizeof(T) == 8;
+  static constexpr double product = (wide ? 18 : 10) * kByteProduct;  // a depth of a sum
+  static constexpr double combine = wide ? 15 : 0.6;                  // a sum
+  static constexpr double encode = wide ? 10 : 4;                     // an element of an operand
+  static constexpr double plain = wide ? 1.3 : 0.21;                  // a depth of a sum, contiguous
+};
+
 // How a product is made: plain loops for small ones, encoded operands for the rest. Tests force one.
 enum class Method { choose, plain, encoded };
 

@@ -75,15 +75,13 @@ void multiply_plain(Matrix<const T> a, Matrix<const T> b, Matrix<T> c, std::size
   });
 }
 
-// Nanoseconds, measured on one core; only their proportions matter.
 template <class T>
-bool encoding_pays(double m, double n, double k) {
-  constexpr bool wide = sizeof(T) == 8;
-  const double rows = static_cast<double>(round_up(static_cast<std::size_t>(m), kRows));
-  const double columns = static_cast<double>(round_up(static_cast<std::size_t>(n), kColumns));
-  const double encoded = wide ? rows * columns * (0.25 * k + 15) + k * (8.5 * m + 10 * columns)
-                              : rows * columns * (0.135 * k + 0.6) + k * (3 * m + 4 * columns);
-  return encoded + 2000 < m * n * k * (wide ? 1.25 : 0.21);
+bool encoding_pays(std::size_t m, std::size_t n, std::size_t k) {
+  const auto rows = static_cast<double>(round_up(m, kRows)), depth = static_cast<double>(k);
+  const auto columns = static_cast<double>(round_up(n, kColumns));
+  const double encoded = rows * columns * (Cost<T>::product * depth + Cost<T>::combine) +
+                         Cost<T>::encode * depth * (rows + columns);
+  return encoded + 2000 < Cost<T>::plain * static_cast<double>(m * n) * depth;
 }
 
 template <class T>

@@ -105,8 +105,7 @@ def test_threads_agree(threads):
         kernels.set_num_threads(before)
 
 
-def test_forced_reference(monkeypatch):
-    monkeypatch.setenv("TACIT_KERNELS", "reference")
+def test_forced_reference(forced_reference):
     a = torch.arange(6).reshape(2, 3)
     assert torch.equal(kernels.matmul(a, a.T), a @ a.T)
 

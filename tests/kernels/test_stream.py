@@ -141,9 +141,8 @@ def test_openssl_stands_in_where_the_host_has_no_aes(count):
 
 
 @pytest.mark.parametrize("cipher", CIPHER_NAMES)
-def test_forced_reference(cipher, monkeypatch):
+def test_forced_reference(cipher, forced_reference):
     fast = draw_words(cipher, 50, operation=3, offset=12)
-    monkeypatch.setenv(backend.VARIABLE, "reference")
     assert torch.equal(draw_words(cipher, 50, operation=3, offset=12), fast)
 
 

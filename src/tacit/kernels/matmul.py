@@ -34,20 +34,21 @@ def matmul(a: Tensor, b: Tensor, *, method: str = "choose") -> Tensor:
         raise ConfigError(f"matmul of {tuple(a.shape)} and {tuple(b.shape)}: {k} != {b.shape[-2]}")
     if b.dim() == 2 and a.dim() > 2:  # one right operand for all: one tall product
         return matmul(a.reshape(-1, k), b, method=method).unflatten(0, a.shape[:-1])
-    batch = _batch_shape(a, b)
-    out = torch.empty(*batch, m, n, dtype=a.dtype)
+    batch = torch.Size() if a.dim() == b.dim() == 2 else _batch_shape(a, b)
+    out = a.new_empty((*batch, m, n))
     if out.numel() == 0 or k == 0:
         return out.zero_()
-    a = a.expand(*batch, m, k).reshape(-1, m, k)
-    b = b.expand(*batch, k, n).reshape(-1, k, n)
+    if batch:
+        a = a.expand(*batch, m, k).reshape(-1, m, k)
+        b = b.expand(*batch, k, n).reshape(-1, k, n)
     function = native.matmul64 if ring.bits == 64 else native.matmul32
     function(
         a.data_ptr(),
-        a.stride(),
+        (0, *a.stride())[-3:],
         b.data_ptr(),
-        b.stride(),
+        (0, *b.stride())[-3:],
         out.data_ptr(),
-        a.shape[0],
+        batch.numel(),
         (m, n, k),
         number,
     )
