@@ -124,11 +124,11 @@ class Mesh:
         self, kind: Kind, send: Mapping[int, Sequence[Tensor]], wanted: dict[int, Expected]
     ) -> dict[int, Message]:
         try:
-            for peer, expected in wanted.items():
-                self._channels[peer].expect(expected)
             for peer, tensors in send.items():
                 size = self._channels[peer].send(kind, self._operation, tensors)
                 self.stats.count_sent(peer, size)
+            for peer, expected in wanted.items():
+                self._channels[peer].expect(expected)
             return self._receive(wanted.keys()) if wanted else {}
         except BaseException as error:
             # A message may be half read or half sent: the channels cannot be used again.
@@ -143,7 +143,8 @@ class Mesh:
             for peer, channel in tuple(waiting.items()):
                 message = channel.recv(patient=len(waiting) == 1)
                 if message is not None:
-                    self._hold(message)
+                    if message.not_before:
+                        self._hold(message.not_before)
                     arrived[peer] = message
                     del waiting[peer]
                     seconds = time.perf_counter() - started
@@ -153,14 +154,11 @@ class Mesh:
                 return arrived
             self._wait(waiting, started)
 
-    def _hold(self, message: Message) -> None:
-        """Wait until a shaped link would have delivered the message."""
-        while message.not_before:
-            remaining = (message.not_before - time.monotonic_ns()) / 1e9
-            if remaining <= _SPIN:
-                return time.sleep(max(remaining, 0.0))
+    def _hold(self, not_before: int) -> None:
+        """Wait until a shaped link would have delivered a message."""
+        while (remaining := (not_before - time.monotonic_ns()) / 1e9) > _SPIN:
             self._listen((), min(remaining - _SPIN, _SLICE))
-        return None
+        time.sleep(max(remaining, 0.0))
 
     def _wait(self, waiting: Mapping[int, Channel], started: float) -> None:
         self._listen(waiting, _SLICE)

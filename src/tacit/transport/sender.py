@@ -41,12 +41,11 @@ class Sender:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
-    def send(self, head: bytes, tensors: Sequence[Tensor]) -> None:
-        """Send `head` and the memory of plain tensors."""
+    def send(self, head: bytes, tensors: Sequence[Tensor], size: int) -> None:
+        """Send `head` and the memory of plain tensors, `size` bytes in all."""
         if self.failure is not None:
             raise self.failure
         parts: list[Part] = [head, *[bytes_of(tensor) for tensor in tensors if tensor.nbytes]]
-        size = sum(map(len, parts))
         if size > _SHORT_BYTES:
             self._enqueue(_Parcel(parts, size, tensors))
             return

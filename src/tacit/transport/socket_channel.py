@@ -50,8 +50,9 @@ class SocketChannel(Channel):
     def send(self, kind: Kind, operation: int, tensors: Sequence[Tensor]) -> int:
         ready = [plain(tensor) for tensor in tensors]
         how = layout(tuple([(tensor.shape, tensor.dtype) for tensor in ready]))
-        stamp = self._wire.stamp(how.size)
-        self._sender.send(pack(kind, self._session, operation, how, how.size, stamp), ready)
+        stamp = self._wire.stamp(how.size) if self._wire.shaped else 0
+        head = pack(kind, self._session, operation, how, how.size, stamp)
+        self._sender.send(head, ready, len(head) + how.size)
         return how.size
 
     def expect(self, expected: Expected) -> None:

@@ -65,9 +65,11 @@ class Stats(Cost):
         return Cost(*(getattr(self, name) for name in Cost.__slots__))
 
     def count_sent(self, peer: int, size: int) -> None:
-        for cost in (self, self.peers[peer]):
-            cost.bytes_sent += size
-            cost.messages_sent += 1
+        cost = self.peers[peer]
+        cost.bytes_sent += size
+        cost.messages_sent += 1
+        self.bytes_sent += size
+        self.messages_sent += 1
 
     def count_received(self, peer: int, size: int, seconds: float) -> None:
         cost = self.peers[peer]
