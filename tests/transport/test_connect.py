@@ -22,6 +22,7 @@ from tacit.errors import (
     FrameRejected,
     HandshakeMismatch,
     PeerClosed,
+    PeerTimeout,
 )
 from tacit.transport import Hello, Identity, Limits, Listener, Mesh, Spec, connect, listen
 from tacit.transport.frames import HEADER, MAGIC, VERSION, Kind, layout, pack
@@ -298,6 +299,29 @@ def test_a_party_that_stops_making_sense(data: bytes, error: type[Exception]) ->
     assert isinstance(failure, error)
     assert failure.party == 1
     assert failure.operation == 0
+
+
+def test_a_party_that_stops_in_the_middle_of_a_message_times_out() -> None:
+    (listener, addresses), (other, _) = ports(2)
+    other.close()
+    over = threading.Event()
+
+    def honest() -> None:
+        limits = Limits(deadline=0.5, connect_deadline=3.0)
+        try:
+            with join(hello(0), (listener, addresses), limits=limits) as mesh:
+                mesh.exchange({}, {1: [Spec((1000,), torch.int64)]})
+        finally:
+            over.set()
+
+    def frozen() -> None:
+        with greeting(addresses[0], b"\1") as outgoing, greeting(addresses[0], b"\0"):
+            outgoing.sendall(TENSOR + bytes(100))
+            assert over.wait(5)
+
+    failure, _ = together(honest, frozen)
+    assert isinstance(failure, PeerTimeout)
+    assert failure.party == 1
 
 
 def test_tls_is_1_3_only() -> None:

@@ -37,7 +37,7 @@ class Inbox:
     def __init__(
         self, stream: TcpStream, party: int, peer: int, session: bytes, limits: Limits
     ) -> None:
-        self.progress = 0.0  # when bytes last came, as far as a message was incomplete
+        self.progress = 0.0  # when bytes of a tensor last came
         self._stream, self._party, self._peer = stream, party, peer
         self._session, self._limits = session, limits
         self._buffer = memoryview(bytearray(_BUFFER_BYTES))
@@ -150,7 +150,8 @@ class Inbox:
             count = held
         else:
             count = self._stream.read(target, patient=patient)
-            self.progress = time.perf_counter()
+            if count:
+                self.progress = time.perf_counter()
         if count < len(target):
             self._missing.append(target[count:])
         return count > 0
