@@ -7,19 +7,11 @@ The bytes are those of the elements: read by bit_planes and pack_bits, written b
 from __future__ import annotations
 
 import ctypes
-from typing import Any
 
 import torch
-from benchmarks.interleave import bandwidth_row, interleaved
+from benchmarks.measure import Row, interleaved, one_thread, words
 
-from tacit.kernels import (
-    bit_planes,
-    from_bit_planes,
-    mul_add,
-    num_threads,
-    pack_bits,
-    set_num_threads,
-)
+from tacit.kernels import bit_planes, from_bit_planes, mul_add, pack_bits
 
 NUM_BYTES = 16 << 20
 TARGET = 0.2
@@ -34,7 +26,28 @@ NARROW = "limit: reading memory once; the words are narrowed first, a plane is a
 PRODUCT = "limit: memory, three operands to read where memcpy has one"
 
 
-def plane_rows(x: torch.Tensor) -> list[dict[str, Any]]:
+def bandwidth(
+    name: str,
+    seconds: dict[str, float],
+    pair: tuple[str, str],
+    *,
+    target: float | None = None,
+    note: str = "",
+) -> Row:
+    """The bytes a second of the first of a pair beside those of the second."""
+    ours, base = pair
+    return Row(
+        name=f"{name}, 16 MB",
+        value=NUM_BYTES / seconds[ours] / 1e9,
+        unit="GB/s",
+        baseline=base,
+        baseline_value=NUM_BYTES / seconds[base] / 1e9,
+        target=target,
+        note=note,
+    )
+
+
+def plane_rows(x: torch.Tensor) -> list[Row]:
     copy, planes = torch.empty_like(x), bit_planes(x, 64)
     seconds = interleaved(
         {
@@ -46,54 +59,27 @@ def plane_rows(x: torch.Tensor) -> list[dict[str, Any]]:
             "back": lambda: from_bit_planes(planes, x.shape, x.dtype),
         }
     )
-    names = {
-        "64": ("bit_planes of 64-bit words, all 64 bits", TARGET, WIDE),
-        "32": ("bit_planes of 64-bit words, 32 bits", None, WIDE),
-        "8": ("bit_planes of 64-bit words, 8 bits", None, NARROW),
-        "pack": ("pack_bits of 64-bit words", None, NARROW),
-        "back": ("from_bit_planes to 64-bit words", TARGET, BACK),
-    }
+    word = "of 64-bit words"
     return [
-        bandwidth_row(
-            f"{name}, 16 MB",
-            NUM_BYTES,
-            seconds[key],
-            baseline=("memcpy", seconds["memcpy"]),
-            target=target,
-            note=note,
-        )
-        for key, (name, target, note) in names.items()
+        bandwidth(f"bit_planes {word}", seconds, ("64", "memcpy"), target=TARGET, note=WIDE),
+        bandwidth(f"bit_planes {word}, 32 bits", seconds, ("32", "memcpy")),
+        bandwidth(f"bit_planes {word}, 8 bits", seconds, ("8", "memcpy"), note=NARROW),
+        bandwidth(f"pack_bits {word}", seconds, ("pack", "memcpy"), note=NARROW),
+        bandwidth("from_bit_planes", seconds, ("back", "memcpy"), target=TARGET, note=BACK),
     ]
 
 
-def product_row(x: torch.Tensor) -> dict[str, Any]:
+def product_row(x: torch.Tensor) -> Row:
     y, z = x.flip(0), x + 1
     seconds = interleaved(
-        {"ours": lambda: mul_add(x, y, z), "torch": lambda: torch.addcmul(z, x, y)}
+        {"ours": lambda: mul_add(x, y, z), "torch.addcmul": lambda: torch.addcmul(z, x, y)}
     )
-    return bandwidth_row(
-        "a * b + c of 64-bit words, 16 MB",
-        NUM_BYTES,
-        seconds["ours"],
-        baseline=("torch.addcmul", seconds["torch"]),
-        target=None,
-        note=PRODUCT,
-    )
+    name = "a * b + c of 64-bit words"
+    return bandwidth(name, seconds, ("ours", "torch.addcmul"), note=PRODUCT)
 
 
-def rows() -> list[dict[str, Any]]:
+def rows() -> list[Row]:
     """All on one thread."""
-    before = num_threads(), torch.get_num_threads()
-    set_num_threads(1)
-    torch.set_num_threads(1)
-    try:
-        x = torch.randint(-(2**63), 2**63 - 1, (NUM_BYTES // 8,))
+    with one_thread():
+        x = words(NUM_BYTES // 8)
         return [*plane_rows(x), product_row(x)]
-    finally:
-        set_num_threads(before[0])
-        torch.set_num_threads(before[1])
-
-
-if __name__ == "__main__":
-    for each in rows():
-        print(each)

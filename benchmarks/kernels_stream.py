@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
-from benchmarks.interleave import bandwidth_row, interleaved
+from benchmarks.measure import Row, interleaved, one_thread
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from tacit.kernels import num_threads, set_num_threads, stream
+from tacit.kernels import stream
 
 NUM_BYTES = 64 << 20
 TARGET = 0.8
@@ -37,7 +36,7 @@ def openssl(cipher: str) -> Callable[[], object]:
     return lambda: encryptor.update_into(zeros, buffer)
 
 
-def row(cipher: str, key: bytes) -> dict[str, Any]:
+def row(cipher: str, key: bytes) -> Row:
     out = torch.empty(NUM_BYTES // 8, dtype=torch.int64)
     seconds = interleaved(
         {
@@ -45,26 +44,18 @@ def row(cipher: str, key: bytes) -> dict[str, Any]:
             "openssl": openssl(cipher),
         }
     )
-    return bandwidth_row(
-        f"stream {cipher}, 64 MB",
-        NUM_BYTES,
-        seconds["ours"],
-        baseline=("OpenSSL update_into", seconds["openssl"]),
+    return Row(
+        name=f"stream {cipher}, 64 MB",
+        value=NUM_BYTES / seconds["ours"] / 1e9,
+        unit="GB/s",
+        baseline="OpenSSL update_into",
+        baseline_value=NUM_BYTES / seconds["openssl"] / 1e9,
         target=TARGET,
         note=NOTES[cipher],
     )
 
 
-def rows() -> list[dict[str, Any]]:
+def rows() -> list[Row]:
     """Both ciphers on one thread."""
-    before = num_threads()
-    set_num_threads(1)
-    try:
+    with one_thread():
         return [row("aes128-ctr", bytes(16)), row("chacha20", bytes(32))]
-    finally:
-        set_num_threads(before)
-
-
-if __name__ == "__main__":
-    for each in rows():
-        print(each)

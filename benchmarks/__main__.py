@@ -1,0 +1,84 @@
+"""Prints the speed table and keeps a record of it: `python -m benchmarks [suite ...]`."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import platform
+import subprocess
+import sys
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+from benchmarks.measure import Row
+
+SUITES = ("kernels_products", "kernels_stream", "kernels_planes", "transport")
+RESULTS = Path(__file__).parent / "results"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("suites", nargs="*", choices=[[], *SUITES], help="default: all")
+    chosen = parser.parse_args().suites or SUITES
+    record = {"run": describe(), "rows": []}
+    for suite in chosen:
+        rows: list[Row] = importlib.import_module(f"benchmarks.{suite}").rows()
+        print(table(suite, rows), flush=True)
+        record["rows"] += [
+            {"suite": suite, **asdict(row), "ratio": row.ratio, "met": row.met} for row in rows
+        ]
+    print(f"recorded in {save(record, chosen)}")
+
+
+def table(suite: str, rows: list[Row]) -> str:
+    lines = [f"\n{suite}", f"{'':<50} {'value':>8} {'':<13} {'ratio':>7}  {'target':>8}  baseline"]
+    for row in rows:
+        sign = "<=" if row.lower_is_better else ">="
+        target = "" if row.target is None else f"{sign} {row.target:.2f}"
+        missed = "  MISSED" if row.met is False else ""
+        lines.append(
+            f"{row.name:<50} {row.value:>8.2f} {row.unit:<13} {row.ratio:>7.2f}  {target:>8}  "
+            f"{row.baseline} {row.baseline_value:.2f}{missed}"
+        )
+    return "\n".join(lines)
+
+
+def describe() -> dict[str, Any]:
+    """When, where and on what: a figure without these is a rumour."""
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": "python -m benchmarks " + " ".join(sys.argv[1:]),
+        "commit": git("rev-parse", "HEAD"),
+        "clean": git("status", "--porcelain", "--", "src", "csrc", "benchmarks/*.py") == "",
+        "machine": platform.machine(),
+        "processor": processor(),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def git(*arguments: str) -> str:
+    found = subprocess.run(["git", *arguments], capture_output=True, text=True, cwd=RESULTS)
+    return found.stdout.strip()
+
+
+def processor() -> str:
+    """The processor's name and number of cores, as the system tells them."""
+    found = subprocess.run(["lscpu"], capture_output=True, text=True)
+    fields = dict(line.split(":", 1) for line in found.stdout.splitlines() if ":" in line)
+    return f"{fields.get('Model name', '?').strip()}, {fields.get('CPU(s)', '?').strip()} cores"
+
+
+def save(record: dict[str, Any], suites: tuple[str, ...]) -> Path:
+    name = "all" if tuple(suites) == SUITES else "-".join(suites)
+    path = RESULTS / f"{record['run']['date'][:10]}-{platform.machine()}-{name}.json"
+    path.write_text(json.dumps(record, indent=1) + "\n")
+    return path
+
+
+if __name__ == "__main__":
+    main()

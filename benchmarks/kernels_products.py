@@ -1,0 +1,128 @@
+"""Matrix products and convolutions against torch's float64 and int64, as rates in GMAC/s.
+
+The limit is named in int8 products: 18 of them make a 64-bit one (residues), 10 a 32-bit one
+(digits), before the conversions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from benchmarks.measure import Row, interleaved, one_thread, words
+
+from tacit.kernels import conv2d, matmul, set_num_threads
+
+WIDE = (
+    "limit: 18 byte products a word at two 16-byte dot products a cycle: 4.4 GMAC/s on a "
+    "Neoverse-N1 of 2.5 GHz. 3/4 of the time goes to byte products at 0.93 of that rate, 1/8 to "
+    "turning operands into residues, 1/12 to turning sums back"
+)
+NARROW = "limit: 10 byte products a word, 8 GMAC/s on the same core; digits are cheap to make"
+CONVOLUTION = "above 1: the input is encoded once and gathered, not encoded once for every tap"
+POINTWISE = "rows are read in place; encoding the input is half of the time at 64 columns"
+DEPTHWISE = "limit: three 32-bit products make one of 64 bits; plain loops, nothing is encoded"
+THREADS = "limit: 2; blocks of 64 x 64 are handed out one at a time"
+
+
+def rate(
+    name: str,
+    macs: int,
+    seconds: dict[str, float],
+    pair: tuple[str, str],
+    *,
+    target: float | None = None,
+    note: str = "",
+) -> Row:
+    """The rate of the first of a pair beside that of the second."""
+    ours, base = pair
+    return Row(
+        name=name,
+        value=macs / seconds[ours] / 1e9,
+        unit="GMAC/s",
+        baseline=base,
+        baseline_value=macs / seconds[base] / 1e9,
+        target=target,
+        note=note,
+    )
+
+
+def matmul_rows() -> list[Row]:
+    a, b = words(512, 512), words(512, 512)
+    a32, b32 = words(512, 512, dtype=torch.int32), words(512, 512, dtype=torch.int32)
+    af, bf = a.double(), b.double()
+    calls: dict[str, Callable[[], object]] = {
+        "64 bits": lambda: matmul(a, b),
+        "32 bits": lambda: matmul(a32, b32),
+        "torch float64": lambda: af @ bf,
+    }
+    seconds = interleaved(calls) | interleaved({"torch int64": lambda: a @ b}, repetitions=3)
+    name, macs = "matmul 512^3", 512**3
+    return [
+        rate(f"{name}, 64 bits", macs, seconds, ("64 bits", "torch int64"), target=20, note=WIDE),
+        rate(f"{name}, 64 bits", macs, seconds, ("64 bits", "torch float64"), target=0.35),
+        rate(f"{name}, 32 bits", macs, seconds, ("32 bits", "64 bits"), target=1.7, note=NARROW),
+    ]
+
+
+def conv_rows() -> list[Row]:
+    x, weight, depthwise = words(1, 64, 56, 56), words(64, 64, 3, 3), words(64, 1, 3, 3)
+    a, b = words(64, 576), words(576, 56 * 56)
+    deep, pointwise = words(1, 256, 28, 28), words(64, 256, 1, 1)
+    flat, columns = words(64, 256), words(256, 28 * 28)
+    xf, df = x.double(), depthwise.double()
+    seconds = interleaved(
+        {
+            "conv": lambda: conv2d(x, weight, padding=1),
+            "the same matmul": lambda: matmul(a, b),
+            "1x1": lambda: conv2d(deep, pointwise),
+            "the same 1x1 matmul": lambda: matmul(flat, columns),
+            "depthwise": lambda: conv2d(x, depthwise, padding=1, groups=64),
+            "torch float64 depthwise": lambda: torch.conv2d(xf, df, padding=1, groups=64),
+        }
+    )
+    return [
+        rate(
+            "conv2d (1,64,56,56)x(64,64,3,3), 64 bits",
+            64 * 576 * 3136,
+            seconds,
+            ("conv", "the same matmul"),
+            target=1 / 1.3,
+            note=CONVOLUTION,
+        ),
+        rate(
+            "conv2d 1x1 (1,256,28,28)x(64,256,1,1), 64 bits",
+            64 * 256 * 784,
+            seconds,
+            ("1x1", "the same 1x1 matmul"),
+            note=POINTWISE,
+        ),
+        rate(
+            "conv2d depthwise (1,64,56,56)x(64,1,3,3), 64 bits",
+            64 * 9 * 3136,
+            seconds,
+            ("depthwise", "torch float64 depthwise"),
+            note=DEPTHWISE,
+        ),
+    ]
+
+
+def thread_row() -> Row:
+    a, b = words(1024, 1024), words(1024, 1024)
+
+    def on(threads: int) -> Callable[[], object]:
+        def run() -> object:
+            set_num_threads(threads)
+            return matmul(a, b)
+
+        return run
+
+    seconds = interleaved({"two threads": on(2), "one thread": on(1)}, repetitions=5)
+    name = "matmul 1024^3, 64 bits, two threads"
+    pair = ("two threads", "one thread")
+    return rate(name, 1024**3, seconds, pair, target=1.8, note=THREADS)
+
+
+def rows() -> list[Row]:
+    with one_thread():
+        return [*matmul_rows(), *conv_rows(), thread_row()]

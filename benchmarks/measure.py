@@ -1,0 +1,76 @@
+"""Comparisons in one run: the calls take turns, so that all see the same machine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from statistics import median
+
+import torch
+
+from tacit.kernels import num_threads, set_num_threads
+
+REPETITIONS = 9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One line of the table: a figure beside a baseline that was measured in the same run.
+
+    `ratio` is the figure over the baseline's; `target` is what the ratio must reach, or must not
+    exceed where lower is better.
+    """
+
+    name: str
+    value: float
+    unit: str
+    baseline: str
+    baseline_value: float
+    note: str = ""
+    target: float | None = None
+    lower_is_better: bool = False
+
+    @property
+    def ratio(self) -> float:
+        return self.value / self.baseline_value
+
+    @property
+    def met(self) -> bool | None:
+        if self.target is None:
+            return None
+        return self.ratio <= self.target if self.lower_is_better else self.ratio >= self.target
+
+
+def interleaved(
+    calls: dict[str, Callable[[], object]], *, repetitions: int = REPETITIONS
+) -> dict[str, float]:
+    """The median seconds of each call, after one that touches the memory."""
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    for repetition in range(repetitions + 1):
+        for name, call in calls.items():
+            begin = time.perf_counter()
+            call()
+            if repetition > 0:
+                seconds[name].append(time.perf_counter() - begin)
+    return {name: median(values) for name, values in seconds.items()}
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Everything on one core."""
+    before = num_threads(), torch.get_num_threads()
+    set_num_threads(1)
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        set_num_threads(before[0])
+        torch.set_num_threads(before[1])
+
+
+def words(*shape: int, dtype: torch.dtype = torch.int64) -> torch.Tensor:
+    """Full-range ring elements to measure with."""
+    info = torch.iinfo(dtype)
+    return torch.randint(info.min, info.max, shape, dtype=dtype)
