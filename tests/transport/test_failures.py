@@ -151,6 +151,24 @@ def test_a_peer_that_takes_nothing_times_out(kind: str) -> None:
     assert error.party == 1
 
 
+def test_a_party_that_is_held_back_still_hears_of_the_end(kind: str) -> None:
+    limits = Limits(deadline=20.0, connect_deadline=5.0, max_queued_bytes=1 << 20)
+
+    def program(mesh: Mesh) -> None:
+        mesh.exchange_bytes({peer: b"" for peer in range(3) if peer != mesh.rank}, ())
+        if mesh.rank == 0:
+            for _ in range(20):
+                mesh.exchange({1: [torch.zeros(1 << 21).long()]}, {})
+        time.sleep(1.5 if mesh.rank == 1 else 0.2)
+        raise KeyError if mesh.rank == 2 else SystemExit
+
+    started = time.monotonic()
+    error = run(kind, program, 3, limits=limits)[0]
+    assert time.monotonic() - started < 4
+    assert isinstance(error, PeerClosed)
+    assert error.party == 2
+
+
 def test_a_peer_that_has_closed_is_named(kind: str) -> None:
     def program(mesh: Mesh) -> None:
         if mesh.rank == 0:

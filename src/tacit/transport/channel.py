@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -24,6 +24,7 @@ from .frames import Kind, Layout, Spec, describe
 from .limits import Limits
 
 REASON_LENGTH = 80
+LOOK_AROUND_SECONDS = 0.25
 
 
 class Expected(NamedTuple):
@@ -72,10 +73,15 @@ LastWord = Abort | Goodbye
 
 
 class Channel(ABC):
-    """One peer of a mesh. `progress` is when a part of a message last came (monotonic, s)."""
+    """One peer of a mesh.
+
+    `progress` is when a part of a message last came (`perf_counter`). While a send or a flush has
+    to wait, the channel calls `look_around` now and then, which raises if the run has ended.
+    """
 
     peer: int
     progress: float = 0.0
+    look_around: Callable[[], None]
 
     @abstractmethod
     def send(self, kind: Kind, operation: int, tensors: Sequence[Tensor]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
@@ -10,7 +11,16 @@ from typing import NamedTuple
 from torch import Tensor
 
 from ..errors import ConfigError, PeerClosed, PeerTimeout
-from .channel import Bell, Channel, Expected, LastWord, Message, check_size, desync
+from .channel import (
+    LOOK_AROUND_SECONDS,
+    Bell,
+    Channel,
+    Expected,
+    LastWord,
+    Message,
+    check_size,
+    desync,
+)
 from .frames import Kind, Layout, layout
 from .hello import Hello, compare
 from .limits import Limits
@@ -60,31 +70,33 @@ class MemoryChannel(Channel):
     def send(self, kind: Kind, operation: int, tensors: Sequence[Tensor]) -> int:
         how = layout(tuple([(tensor.shape, tensor.dtype) for tensor in tensors]))
         message = Message(list(tensors), how.size, self._wire.stamp(how.size))
+        self._await_room(how.size, operation)
         with self._other.changed:
-            self._await_room(how.size, operation)
             self._other.letters[self._party].append(_Letter(kind, operation, how, message))
             self._other.queued[self._party] += how.size
             self._other.changed.notify_all()
         return how.size
 
     def _await_room(self, size: int, operation: int) -> None:
-        desk, limits = self._other, self._limits
-        limit = limits.max_queued_bytes
-        if not desk.changed.wait_for(
-            lambda: desk.closed or not desk.queued[self._party] or self._fits(size, limit),
-            limits.deadline,
-        ):
-            raise PeerTimeout(
-                f"party {self.peer} took none of {desk.queued[self._party]} bytes sent to it "
-                f"for {limits.deadline} s",
-                party=self.peer,
-                operation=operation,
-            )
-        if desk.closed:
+        until = time.monotonic() + self._limits.deadline
+        while not self._has_room(size):
+            if time.monotonic() > until:
+                raise PeerTimeout(
+                    f"party {self.peer} took nothing of what is sent to it "
+                    f"for {self._limits.deadline} s",
+                    party=self.peer,
+                    operation=operation,
+                )
+            with self._other.changed:
+                self._other.changed.wait_for(lambda: self._has_room(size), LOOK_AROUND_SECONDS)
+            self.look_around()
+        if self._other.closed:
             raise PeerClosed(f"party {self.peer} has ended", party=self.peer, operation=operation)
 
-    def _fits(self, size: int, limit: int) -> bool:
-        return self._other.queued[self._party] + size <= limit
+    def _has_room(self, size: int) -> bool:
+        queued = self._other.queued[self._party]
+        fits = not queued or queued + size <= self._limits.max_queued_bytes
+        return fits or self._other.closed
 
     def expect(self, expected: Expected) -> None:
         self._expected = expected

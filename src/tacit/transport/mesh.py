@@ -33,6 +33,8 @@ class Mesh:
         self.parties = len(channels) + 1
         self.stats = Stats([channel.peer for channel in channels])
         self._channels = _Peers((channel.peer, channel) for channel in channels)
+        for channel in channels:
+            channel.look_around = self._look_around
         self._bell = bell
         self._limits = limits
         self._operation = 0
@@ -166,6 +168,9 @@ class Mesh:
         for peer, channel in waiting.items():
             if now - max(started, channel.progress) > self._limits.deadline:
                 raise self._silence(peer)
+
+    def _look_around(self) -> None:
+        self._listen((), 0.0)
 
     def _listen(self, peers: Collection[int], seconds: float) -> None:
         """Sleep until there is news; an abort is raised, a goodbye is not an error by itself."""

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from ..errors import PeerTimeout, TransportError
+from .channel import LOOK_AROUND_SECONDS
 from .frames import bytes_of
 from .limits import Limits
 from .tcp import Part, TcpStream
@@ -32,8 +33,11 @@ class Sender:
     empty queue tells that thread that it may write to the stream itself.
     """
 
-    def __init__(self, stream: TcpStream, peer: int, limits: Limits) -> None:
+    def __init__(
+        self, stream: TcpStream, peer: int, limits: Limits, look_around: Callable[[], None]
+    ) -> None:
         self.failure: TransportError | None = None
+        self._look_around = look_around
         self._stream, self._peer, self._limits = stream, peer, limits
         self._queue: deque[_Parcel] = deque()
         self._queued = 0
@@ -56,8 +60,8 @@ class Sender:
 
     def _enqueue(self, parcel: _Parcel) -> None:
         limit = self._limits.max_queued_bytes
+        self._await(lambda: not self._queue or self._queued + parcel.size <= limit)
         with self._changed:
-            self._await(lambda: not self._queue or self._queued + parcel.size <= limit)
             self._queue.append(parcel)
             self._queued += parcel.size
             self._changed.notify_all()
@@ -68,12 +72,17 @@ class Sender:
             self._thread.start()
 
     def flush(self) -> None:
-        with self._changed:
-            self._await(lambda: not self._queue)
+        self._await(lambda: not self._queue)
 
     def _await(self, condition: Callable[[], bool]) -> None:
         """Wait for the background, which fails by itself when the peer takes nothing."""
-        self._changed.wait_for(lambda: self.failure is not None or condition())
+        while not condition() and self.failure is None:
+            with self._changed:
+                over = self._changed.wait_for(
+                    lambda: self.failure is not None or condition(), LOOK_AROUND_SECONDS
+                )
+            if not over:
+                self._look_around()
         if self.failure is not None:
             raise self.failure
 

@@ -43,7 +43,7 @@ class SocketChannel(Channel):
         self.outgoing, self.incoming = outgoing, incoming
         self._session, self._wire = session, wire
         self._inbox = Inbox(incoming, party, peer, session, limits)
-        self._sender = Sender(outgoing, peer, limits)
+        self._sender = Sender(outgoing, peer, limits, lambda: self.look_around())
         self._heard = b""
         self._last_word: LastWord | None = None
 
