@@ -50,3 +50,9 @@ def test_links_lead_somewhere(path):
 )
 def test_the_documents_exist(name):
     assert (ROOT / name).read_text().strip()
+
+
+def test_generated_pages_are_up_to_date():
+    from docs import generate
+
+    assert generate.stale() == [], "run make docs"

@@ -54,12 +54,15 @@ class Window:
     def output_shape(self, x: Sequence[int], weight: Sequence[int]) -> tuple[int, ...]:
         """The shape of the output for the shapes of input and weight, which must fit."""
         dims = len(self.stride)
-        shapes = f"conv{dims}d of input {tuple(x)} and weight {tuple(weight)}"
         if len(x) != dims + 2 or len(weight) != dims + 2:
-            raise ConfigError(f"{shapes}: both need {dims + 2} dimensions")
+            raise self._misfit(x, weight, f"both need {dims + 2} dimensions")
         if x[1] != weight[1] * self.groups or weight[0] % self.groups:
-            raise ConfigError(f"{shapes} in {self.groups} groups: channels do not divide")
+            raise self._misfit(x, weight, f"channels do not divide into {self.groups} groups")
         return (x[0], weight[0], *self.output_sizes(x[2:], weight[2:]))
+
+    def _misfit(self, x: Sequence[int], weight: Sequence[int], why: str) -> ConfigError:
+        shapes = f"input {tuple(x)} and weight {tuple(weight)}"
+        return ConfigError(f"conv{len(self.stride)}d of {shapes}: {why}")
 
 
 def _along(name: str, value: Sizes, dims: int, *, least: int) -> tuple[int, ...]:
