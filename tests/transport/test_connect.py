@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.transport.parties import SOCKETS, hello, identity, together
+from tests.transport.parties import SOCKETS, hello, identity, run, together
 
 from tacit.errors import (
     CertificateRejected,
@@ -299,6 +299,25 @@ def test_a_party_that_stops_making_sense(data: bytes, error: type[Exception]) ->
     assert isinstance(failure, error)
     assert failure.party == 1
     assert failure.operation == 0
+
+
+@pytest.mark.parametrize("kind", SOCKETS)
+@pytest.mark.parametrize("sending", [True, False])
+def test_a_connection_that_is_cut_is_a_peer_that_closed(kind: str, sending: bool) -> None:
+    def program(mesh: Mesh) -> None:
+        mesh.exchange({1 - mesh.rank: [torch.tensor(1)]}, {1 - mesh.rank: ONE})
+        if mesh.rank == 1:
+            (channel,) = mesh._channels.values()
+            channel.outgoing.cut()
+            channel.incoming.cut()
+        for _ in range(9):
+            mesh.exchange({1 - mesh.rank: [torch.zeros(1 << 21)]} if sending else {}, {})
+            mesh.flush()
+        mesh.exchange({}, {1 - mesh.rank: ONE})
+
+    for rank, error in enumerate(run(kind, program)):
+        assert isinstance(error, PeerClosed)
+        assert error.party == 1 - rank
 
 
 def test_a_party_that_stops_in_the_middle_of_a_message_times_out() -> None:

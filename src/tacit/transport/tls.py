@@ -102,7 +102,9 @@ class TlsStream(TcpStream):
         return done
 
     def lost(self, error: OSError | None) -> TransportError:
-        return refusal(error) if isinstance(error, ssl.SSLError) else super().lost(error)
+        """Before the hello a certificate may turn out to be refused; later there is only an end."""
+        refused = self.peer is None and isinstance(error, ssl.SSLError)
+        return refusal(error) if error and refused else super().lost(error)
 
 
 def refusal(error: OSError) -> TransportError:
