@@ -99,7 +99,7 @@ def show_costs(parties: list[dict[str, Any]]) -> None:
         cost = party["cost"]
         print(
             f"{rank:<8}{cost.bytes_sent:>10,} B{cost.bytes_received:>12,} B"
-            f"{cost.messages_sent:>10}{cost.rounds:>8}{party['seconds'] * 1e3:>8.0f} ms"
+            f"{cost.messages:>10}{cost.rounds:>8}{party['seconds'] * 1e3:>8.0f} ms"
         )
 
 

@@ -146,14 +146,17 @@ def test_stats_count_exactly(kind: str) -> None:
                 mesh.exchange({p: [torch.zeros(10).long()] * 2 for p in peers(mesh)}, {})
             with stats.scope("receive") as receiving:
                 mesh.exchange({}, {p: [spec, spec] for p in peers(mesh)}, operation=0)
-        assert (sending.bytes_sent, sending.messages_sent, sending.rounds) == (320, 2, 0)
+        assert (sending.bytes_sent, sending.messages, sending.rounds) == (320, 2, 0)
         assert (receiving.bytes_sent, receiving.bytes_received, receiving.rounds) == (0, 320, 1)
         assert (cost.bytes_sent, cost.bytes_received, cost.rounds) == (320, 320, 1)
-        assert (stats.bytes_sent, stats.messages_sent, stats.rounds) == (320, 2, 1)
+        assert (stats.bytes_sent, stats.messages, stats.rounds) == (320, 2, 1)
         assert stats.seconds_waiting >= max(p.seconds_waiting for p in stats.peers.values()) > 0
-        assert all((p.bytes_sent, p.messages_sent) == (160, 1) for p in stats.peers.values())
+        assert all((p.bytes_sent, p.messages) == (160, 1) for p in stats.peers.values())
         assert all((p.bytes_received, p.rounds) == (160, 1) for p in stats.peers.values())
         assert set(stats.scopes) == {"all", "all/send", "all/receive"}
+        assert all((p.bytes_sent, p.rounds) == (160, 0) for p in sending.peers.values())
+        assert all((p.bytes_received, p.rounds) == (160, 1) for p in receiving.peers.values())
+        assert cost.peers == stats.scopes["all"].peers
 
     run(kind, program, 3).values()
 

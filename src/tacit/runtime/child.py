@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 from ..config import Config
 from ..crypto import create_credentials
-from ..transport import Identity, Limits, Mesh, connect, listen
-from ..transport.shaping import Network
+from ..transport import Identity, Limits, Mesh, Network, connect, listen
 from .outcome import Failure, attempt
 from .parcel import pack, unpack
 from .session import Program, lone_mesh, make_hello

@@ -14,8 +14,7 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from ..config import Config
-from ..transport import Limits
-from ..transport.shaping import Network
+from ..transport import Limits, Network
 from .child import Card, Order, serve_party
 from .outcome import Failure, Outcome, Success, collect
 from .parcel import GUARD, pack, unpack

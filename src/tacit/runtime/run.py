@@ -7,9 +7,8 @@ from typing import Any
 
 from ..config import Config
 from ..errors import ConfigError
-from ..transport import Limits
+from ..transport import Limits, NetworkSetting
 from ..transport import network as build_network
-from ..transport.shaping import NetworkSetting
 from .processes import run_processes
 from .session import Program
 from .threads import run_threads

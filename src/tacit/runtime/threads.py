@@ -9,8 +9,7 @@ from threading import Thread
 from typing import Any
 
 from ..config import Config
-from ..transport import Limits, Mesh, memory_meshes
-from ..transport.shaping import Network
+from ..transport import Limits, Mesh, Network, memory_meshes
 from .outcome import Outcome, attempt, collect
 from .session import Program, lone_mesh, make_hello
 

@@ -7,8 +7,8 @@ from .hello import Hello
 from .limits import Limits
 from .memory import memory_meshes
 from .mesh import Mesh
-from .shaping import PROFILES, Link, network
-from .stats import Cost, Stats
+from .shaping import PROFILES, Link, Network, NetworkSetting, network
+from .stats import Cost, Stats, Tally
 from .tcp import Listener, listen
 from .tls import Identity
 
@@ -22,8 +22,11 @@ __all__ = [
     "Link",
     "Listener",
     "Mesh",
+    "Network",
+    "NetworkSetting",
     "Spec",
     "Stats",
+    "Tally",
     "connect",
     "listen",
     "memory_meshes",

@@ -109,21 +109,10 @@ def pack(
     kind: Kind, session: bytes, operation: int, layout: Layout, size: int, not_before: int = 0
 ) -> bytes:
     """The header and table of a message whose remaining bytes are `size`."""
-    table = layout.table
-    return (
-        HEADER.pack(
-            MAGIC,
-            VERSION,
-            kind,
-            len(layout.specs),
-            len(table),
-            session,
-            operation,
-            size,
-            not_before,
-        )
-        + table
-    )
+    specs, table = layout[0], layout[1]
+    counts = len(specs), len(table)
+    head = HEADER.pack(MAGIC, VERSION, kind, *counts, session, operation, size, not_before)
+    return head + table
 
 
 def parse_header(data: Any) -> Header:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from ctypes import addressof, c_char, memmove
 
 import torch
 from torch import Tensor
@@ -40,7 +41,9 @@ class Inbox:
         self.progress = 0.0  # when bytes of a tensor last came
         self._stream, self._party, self._peer = stream, party, peer
         self._session, self._limits = session, limits
-        self._buffer = memoryview(bytearray(_BUFFER_BYTES))
+        memory = bytearray(_BUFFER_BYTES)
+        self._buffer = memoryview(memory)
+        self._address = addressof(c_char.from_buffer(memory))
         self._start = self._end = 0
         self._expected: Expected
         self._head = b""  # the expected header and table, where they can be known
@@ -58,19 +61,29 @@ class Inbox:
 
     def _make_room(self, how: Layout) -> None:
         self._tensors = [torch.empty(shape, dtype=dtype) for shape, dtype in how.specs]
-        self._missing = [bytes_of(tensor) for tensor in reversed(self._tensors) if tensor.nbytes]
 
     def take(self, patient: bool) -> Message | None:
         """The expected message, if all of it is here."""
         if self._message is None:
-            self._message = self._recognise(patient) or self._open(patient)
-            if self._message is None:
+            message = self._recognise(patient) or self._open(patient)
+            if message is None:
                 return None
+            if message.size <= self._end - self._start:
+                self._unpack()
+                return message
+            self._message = message
+            self._missing = [bytes_of(t) for t in reversed(self._tensors) if t.nbytes]
         while self._missing:
             if not self._fill(patient):
                 return None
         message, self._message = self._message, None
         return message
+
+    def _unpack(self) -> None:
+        """Copy a message that is in the buffer as a whole."""
+        for tensor in self._tensors:
+            memmove(tensor.data_ptr(), self._address + self._start, tensor.nbytes)
+            self._start += tensor.nbytes
 
     def _recognise(self, patient: bool) -> Message | None:
         """The usual case: the head is, byte for byte, the expected one."""

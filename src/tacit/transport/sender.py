@@ -6,6 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from ctypes import string_at
 from typing import NamedTuple
 
 from torch import Tensor
@@ -49,11 +50,11 @@ class Sender:
         """Send `head` and the memory of plain tensors, `size` bytes in all."""
         if self.failure is not None:
             raise self.failure
-        parts: list[Part] = [head, *[bytes_of(tensor) for tensor in tensors if tensor.nbytes]]
         if size > _SHORT_BYTES:
-            self._enqueue(_Parcel(parts, size, tensors))
+            views = [bytes_of(tensor) for tensor in tensors if tensor.nbytes]
+            self._enqueue(_Parcel([head, *views], size, tensors))
             return
-        data = b"".join(parts)
+        data = head + b"".join([string_at(t.data_ptr(), t.nbytes) for t in tensors])
         sent = 0 if self._queue else self._stream.write((data,))
         if sent < size:
             self._enqueue(_Parcel([memoryview(data)[sent:]], size - sent, ()))

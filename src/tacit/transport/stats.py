@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
+from typing import Self
 
 
 @dataclass(slots=True)
@@ -17,59 +18,67 @@ class Cost:
 
     bytes_sent: int = 0
     bytes_received: int = 0
-    messages_sent: int = 0
+    messages: int = 0
     rounds: int = 0
     seconds_waiting: float = 0.0
 
-    def __add__(self, other: Cost) -> Cost:
-        return Cost(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
-
-    def __sub__(self, other: Cost) -> Cost:
-        return Cost(*(a - b for a, b in zip(astuple(self), astuple(other), strict=True)))
-
-    def assign(self, other: Cost) -> None:
-        for name in self.__slots__:
-            setattr(self, name, getattr(other, name))
+    def add(self, other: Cost, sign: int = 1) -> None:
+        for name in Cost.__slots__:
+            setattr(self, name, getattr(self, name) + sign * getattr(other, name))
 
 
-class Stats(Cost):
-    """The cost of a mesh so far; `peers[rank]` is the part of one peer. Only transport writes it.
+class Tally(Cost):
+    """A cost, and the part of it that is due to each peer: `tally.peers[rank]`.
 
     Time spent waiting for several peers at once counts once in the total.
     """
 
-    def __init__(self, peers: list[int]) -> None:
+    def __init__(self, peers: Iterable[int]) -> None:
         super().__init__()
         self.peers = {peer: Cost() for peer in peers}
-        self.scopes: dict[str, Cost] = {}
+
+    def accumulate(self, other: Tally, sign: int = 1) -> Self:
+        """This tally after adding (or subtracting) another."""
+        self.add(other, sign)
+        for peer, cost in other.peers.items():
+            self.peers[peer].add(cost, sign)
+        return self
+
+    def __repr__(self) -> str:
+        values = zip(Cost.__slots__, astuple(self), strict=True)
+        return f"Tally({', '.join(f'{name}={value}' for name, value in values)})"
+
+
+class Stats(Tally):
+    """The cost of a mesh so far. Only transport writes it."""
+
+    def __init__(self, peers: Iterable[int]) -> None:
+        super().__init__(peers)
+        self.scopes: dict[str, Tally] = {}
         self._path: list[str] = []
 
     @contextmanager
-    def scope(self, name: str) -> Iterator[Cost]:
+    def scope(self, name: str) -> Iterator[Tally]:
         """What is spent inside, complete when the scope ends; an inner scope is part of its outer.
 
         `scopes` adds up the scopes of the same name, inner ones as "outer/inner".
         """
-        cost, before = Cost(), self.total()
+        before, cost = Tally(self.peers).accumulate(self), Tally(self.peers)
         self._path.append(name)
         path = "/".join(self._path)
         try:
             yield cost
         finally:
             self._path.pop()
-            cost.assign(self.total() - before)
-            self.scopes[path] = self.scopes.get(path, Cost()) + cost
-
-    def total(self) -> Cost:
-        """A copy of the cost so far."""
-        return Cost(*(getattr(self, name) for name in Cost.__slots__))
+            cost.accumulate(self).accumulate(before, -1)
+            self.scopes.setdefault(path, Tally(self.peers)).accumulate(cost)
 
     def count_sent(self, peer: int, size: int) -> None:
         cost = self.peers[peer]
         cost.bytes_sent += size
-        cost.messages_sent += 1
+        cost.messages += 1
         self.bytes_sent += size
-        self.messages_sent += 1
+        self.messages += 1
 
     def count_received(self, peer: int, size: int, seconds: float) -> None:
         cost = self.peers[peer]
