@@ -3,6 +3,7 @@
 // A product block is kRows x kColumns sums. The left operand is `rows`: signed bytes, each row in
 // runs of kDepthStep depths, placed by a RowLayout. The right operand is a `panel`: for each four depths, kColumns groups of four
 // bytes. With AVX-512 the panel is unsigned (VNNI multiplies unsigned by signed), elsewhere signed.
+// On x86-64 without VNNI, 16-bit multiplies were tried: no faster than plain 64-bit products.
 // kByteProduct is the measured cost of one byte product in ns on a core of such a host.
 #pragma once
 
@@ -110,56 +111,10 @@ inline void multiply_block(const std::int8_t* rows, RowLayout layout, const std:
       _mm512_storeu_si512(sums + i * kColumns + 16 * j, s[i][j]);
 }
 
-#else  // no dot products: 16-bit multiplies on AVX2, plain loops elsewhere
+#else  // no dot products: the same layout in plain loops, right but never chosen
 
 constexpr std::size_t kColumns = 8;
 constexpr bool kUnsignedPanel = false;
-
-#if defined(__AVX2__)
-constexpr double kByteProduct = 0.017;
-
-// Eight columns of four products each, as pairs: sums[2 j] + sums[2 j + 1] belongs to column j.
-inline void multiply_rows(const std::int8_t* rows, RowLayout layout, const std::int8_t* panel,
-                          std::size_t depth, std::int32_t* sums, bool accumulate) {
-  __m256i s[4][2];
-  for (auto& row : s) row[0] = row[1] = _mm256_setzero_si256();
-  const auto widen = [](const std::int8_t* bytes) {
-    return _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)));
-  };
-  for (std::size_t k = 0; k < depth; k += kDepthStep, rows += layout.step) {
-    __m256i a[4];
-    for (std::size_t i = 0; i < 4; ++i) a[i] = widen(rows + i * layout.row);
-#define TACIT_STEP(lane)                                                          \
-  {                                                                               \
-    const __m256i b0 = widen(panel), b1 = widen(panel + 16);                      \
-    for (std::size_t i = 0; i < 4; ++i) {                                         \
-      const __m256i four = _mm256_permute4x64_epi64(a[i], 0x55 * (lane));         \
-      s[i][0] = _mm256_add_epi32(s[i][0], _mm256_madd_epi16(four, b0));           \
-      s[i][1] = _mm256_add_epi32(s[i][1], _mm256_madd_epi16(four, b1));           \
-    }                                                                             \
-    panel += 4 * kColumns;                                                        \
-  }
-    TACIT_STEP(0)
-    TACIT_STEP(1)
-    TACIT_STEP(2)
-    TACIT_STEP(3)
-#undef TACIT_STEP
-  }
-  for (std::size_t i = 0; i < 4; ++i) {
-    auto* out = reinterpret_cast<__m256i*>(sums + i * kColumns);
-    const __m256i pairs = _mm256_hadd_epi32(s[i][0], s[i][1]);  // columns 0 1 4 5 2 3 6 7
-    const __m256i total = _mm256_permute4x64_epi64(pairs, 0xD8);
-    _mm256_storeu_si256(out, accumulate ? _mm256_add_epi32(_mm256_loadu_si256(out), total) : total);
-  }
-}
-
-inline void multiply_block(const std::int8_t* rows, RowLayout layout, const std::int8_t* panel,
-                           std::size_t depth, std::int32_t* sums, bool accumulate, Ahead) {
-  multiply_rows(rows, layout, panel, depth, sums, accumulate);
-  multiply_rows(rows + 4 * layout.row, layout, panel, depth, sums + 4 * kColumns, accumulate);
-}
-
-#else
 constexpr double kByteProduct = 0.4;
 
 inline void multiply_block(const std::int8_t* rows, RowLayout layout, const std::int8_t* panel,
@@ -174,7 +129,7 @@ inline void multiply_block(const std::int8_t* rows, RowLayout layout, const std:
       }
     }
 }
-#endif
+
 #endif
 
 }  // namespace tacit

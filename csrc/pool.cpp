@@ -3,11 +3,12 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <thread>
 
-#include <unistd.h>
+#include <pthread.h>
 
 #include "native.h"
 
@@ -19,15 +20,27 @@ struct Job {
   const std::function<void(std::size_t, std::size_t)>* body;
   std::atomic<std::size_t> next{0}, done{0};
   std::atomic<int> helpers_left;
+  std::mutex mutex;
+  std::exception_ptr failure;  // the first one; later chunks are skipped
 
   void work() {
     for (std::size_t chunk; (chunk = next.fetch_add(1)) < chunks;) {
-      (*body)(chunk * grain, std::min(count, (chunk + 1) * grain));
+      try {
+        if (!failed()) (*body)(chunk * grain, std::min(count, (chunk + 1) * grain));
+      } catch (...) {
+        std::lock_guard lock(mutex);
+        if (!failure) failure = std::current_exception();
+      }
       if (done.fetch_add(1) + 1 == chunks) done.notify_all();
     }
   }
+  bool failed() {
+    std::lock_guard lock(mutex);
+    return failure != nullptr;
+  }
   void wait() {
     for (std::size_t seen; (seen = done.load()) < chunks;) done.wait(seen);
+    if (failure) std::rethrow_exception(failure);
   }
 };
 
@@ -73,17 +86,10 @@ class Pool {
 
 // Leaked on purpose: its threads sleep in it until the process ends. A forked child has none of
 // the threads, so it starts a pool of its own.
-Pool& pool() {
-  static std::mutex mutex;
-  static Pool* current = nullptr;
-  static pid_t owner = 0;
-  std::lock_guard lock(mutex);
-  if (owner != getpid()) {
-    current = new Pool;
-    owner = getpid();
-  }
-  return *current;
-}
+Pool* pool = [] {
+  pthread_atfork(nullptr, nullptr, [] { pool = new Pool; });
+  return new Pool;
+}();
 
 std::atomic<int> threads{static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))};
 
@@ -105,7 +111,7 @@ void parallel_for(std::size_t count, std::size_t grain,
   auto job = std::make_shared<Job>();
   job->count = count, job->grain = grain, job->chunks = chunks, job->body = &body;
   job->helpers_left = helpers;
-  pool().run(job, helpers);
+  pool->run(job, helpers);
 }
 
 }  // namespace tacit

@@ -10,7 +10,6 @@
 #pragma once
 
 #include <array>
-#include <bit>
 
 #include "dot.h"
 
@@ -181,21 +180,15 @@ struct Residues {
       emit(p, (Bytes)_mm512_cvtepi32_epi8(_mm512_cvtps_epi32(rest)));
     }
 #else
-    std::int32_t bytes[8][kBlock];
-    for (std::size_t i = 0; i < kBlock; ++i) {
-      const std::uint64_t u = static_cast<std::uint64_t>(x[i]) ^ 0x0080808080808080ull;
-      for (int j = 0; j < 8; ++j) bytes[j][i] = static_cast<std::int8_t>(u >> (8 * j));
-    }
     for (int p = 0; p < planes; ++p) {
       const int m = moduli[p];
       Bytes out;
       for (std::size_t i = 0; i < kBlock; ++i) {
-        std::int32_t v = table[p].constant;
-        for (int j = 0; j < 8; ++j) v += bytes[j][i] * table[p].byte[j];
-        // Adding 1.5 * 2^23 rounds to the nearest integer, which is in the low bits then.
-        const float rounded = static_cast<float>(v) * (1.0f / static_cast<float>(m)) + 0x1.8p23f;
-        const std::int32_t quotient = std::bit_cast<std::int32_t>(rounded) - 0x4B400000;
-        out[i] = static_cast<std::int8_t>(v - quotient * m);
+        const std::uint64_t u = static_cast<std::uint64_t>(x[i]) ^ 0x0080808080808080ull;
+        int v = table[p].constant;
+        for (int j = 0; j < 8; ++j)
+          v += static_cast<std::int8_t>(u >> (8 * j)) * table[p].byte[j];
+        out[i] = static_cast<std::int8_t>(centred(v, m));
       }
       emit(p, out);
     }

@@ -48,6 +48,9 @@ def test_equals_big_integers(ring, m, k, n, method, data):
             ((2, 1, 4, 5), (3, 5, 6)),
             ((1, 17, 20), (6, 20, 9)),
             ((0, 4, 5), (5, 3)),
+            ((2, 3, 0), (0, 4)),
+            ((2, 3, 0), (0,)),
+            ((2, 0, 5), (5, 3)),
             ((2, 4, 5), (5,)),
             ((3, 1, 70, 40), (1, 2, 40, 66)),
         ]
@@ -105,7 +108,8 @@ def test_threads_agree(threads):
         kernels.set_num_threads(before)
 
 
-def test_forced_reference(forced_reference):
+def test_forced_reference(force_reference):
+    force_reference()
     a = torch.arange(6).reshape(2, 3)
     assert torch.equal(kernels.matmul(a, a.T), a @ a.T)
 

@@ -33,7 +33,8 @@ def matmul(a: Tensor, b: Tensor, *, method: str = "choose") -> Tensor:
     if b.shape[-2] != k:
         raise ConfigError(f"matmul of {tuple(a.shape)} and {tuple(b.shape)}: {k} != {b.shape[-2]}")
     if b.dim() == 2 and a.dim() > 2:  # one right operand for all: one tall product
-        return matmul(a.reshape(-1, k), b, method=method).unflatten(0, a.shape[:-1])
+        tall = a.reshape(a.shape[:-1].numel(), k)
+        return matmul(tall, b, method=method).reshape(*a.shape[:-1], n)
     batch = torch.Size() if a.dim() == b.dim() == 2 else _batch_shape(a, b)
     out = a.new_empty((*batch, m, n))
     if out.numel() == 0 or k == 0:

@@ -47,6 +47,8 @@ def stream(
     layout with n as the 64-bit counter and the operation as the 64-bit nonce.
     """
     spec = _checked(key, out, operation, offset, cipher)
+    if not out.numel():
+        return out
     if not out.is_cpu:
         host = torch.empty(out.shape, dtype=out.dtype)
         return out.copy_(stream(key, host, operation=operation, offset=offset, cipher=cipher))
