@@ -22,8 +22,10 @@ from torch import Tensor
 from ..errors import FrameRejected, PeerClosed, ProtocolDesync
 from .frames import Kind, Layout, Spec, describe
 from .limits import Limits
+from .shaping import Wire
 
 REASON_LENGTH = 80
+PROGRESS_BYTES = 1 << 14  # what must pass within a deadline while a long message is on its way
 LOOK_AROUND_SECONDS = 0.25
 
 
@@ -36,11 +38,11 @@ class Expected(NamedTuple):
 
 
 class Message(NamedTuple):
-    """A message that has arrived; it may be used from `not_before` (monotonic, ns) on."""
+    """A message that has arrived, with the stamp of its sender (`Wire.stamp`)."""
 
     tensors: list[Tensor]
     size: int
-    not_before: int
+    sent_at: int
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,7 @@ class Channel(ABC):
     """
 
     peer: int
+    wire: Wire  # of the messages that come
     progress: float = 0.0
     look_around: Callable[[], None]
 

@@ -56,7 +56,7 @@ class Header(NamedTuple):
     session: bytes
     operation: int
     size: int
-    not_before: int  # monotonic clock, ns; 0 on a link that is not shaped
+    sent_at: int  # monotonic clock, ns; 0 on a link that is not shaped
 
 
 class Layout(NamedTuple):
@@ -106,12 +106,12 @@ def _entry(shape: tuple[int, ...], dtype: torch.dtype) -> bytes:
 
 
 def pack(
-    kind: Kind, session: bytes, operation: int, layout: Layout, size: int, not_before: int = 0
+    kind: Kind, session: bytes, operation: int, layout: Layout, size: int, sent_at: int = 0
 ) -> bytes:
     """The header and table of a message whose remaining bytes are `size`."""
     specs, table = layout[0], layout[1]
     counts = len(specs), len(table)
-    head = HEADER.pack(MAGIC, VERSION, kind, *counts, session, operation, size, not_before)
+    head = HEADER.pack(MAGIC, VERSION, kind, *counts, session, operation, size, sent_at)
     return head + table
 
 

@@ -9,7 +9,14 @@ import torch
 from torch import Tensor
 
 from ..errors import FrameRejected
-from .channel import Expected, Message, check_size, desync
+from .channel import (
+    LOOK_AROUND_SECONDS,
+    PROGRESS_BYTES,
+    Expected,
+    Message,
+    check_size,
+    desync,
+)
 from .frames import (
     HEADER,
     MAX_TABLE_BYTES,
@@ -38,7 +45,9 @@ class Inbox:
     def __init__(
         self, stream: TcpStream, party: int, peer: int, session: bytes, limits: Limits
     ) -> None:
-        self.progress = 0.0  # when bytes of a tensor last came
+        self.progress = 0.0  # when the last PROGRESS_BYTES of a tensor were complete
+        self._last_read = 0.0
+        self._since_progress = 0
         self._stream, self._party, self._peer = stream, party, peer
         self._session, self._limits = session, limits
         memory = bytearray(_BUFFER_BYTES)
@@ -73,8 +82,9 @@ class Inbox:
                 return message
             self._message = message
             self._missing = [bytes_of(t) for t in reversed(self._tensors) if t.nbytes]
+        started = time.perf_counter()
         while self._missing:
-            if not self._fill(patient):
+            if not self._fill(patient) or self._last_read - started > LOOK_AROUND_SECONDS:
                 return None
         message, self._message = self._message, None
         return message
@@ -108,7 +118,7 @@ class Inbox:
         table = bytes(self._buffer[self._start : self._start + header.table_bytes])
         self._start += header.table_bytes
         self._check(header, table)
-        return Message(self._tensors, header.size, header.not_before)
+        return Message(self._tensors, header.size, header.sent_at)
 
     def _check(self, header: Header, table: bytes) -> None:
         if header.session != self._session or header.kind not in (Kind.TENSORS, Kind.BYTES):
@@ -121,9 +131,10 @@ class Inbox:
             if not same or how:
                 raise self._desync(header, specs)
             how = _one_vector(specs)
-            self._make_room(how)
         if header.size != how.size:
             raise FrameRejected("its size is not that of its tensors")
+        if self._expected.layout is None:
+            self._make_room(how)
 
     def _desync(self, header: Header, specs: list[Spec]) -> Exception:
         return desync(
@@ -163,11 +174,17 @@ class Inbox:
             count = held
         else:
             count = self._stream.read(target, patient=patient)
-            if count:
-                self.progress = time.perf_counter()
+            self._note(count)
         if count < len(target):
             self._missing.append(target[count:])
         return count > 0
+
+    def _note(self, count: int) -> None:
+        """Bytes have come; a trickle of them is no progress."""
+        self._last_read = time.perf_counter()
+        self._since_progress += count
+        if self._since_progress >= PROGRESS_BYTES:
+            self.progress, self._since_progress = self._last_read, 0
 
 
 def _one_vector(specs: list[Spec]) -> Layout:

@@ -65,11 +65,11 @@ class MemoryChannel(Channel):
     def __init__(self, own: Desk, other: Desk, party: int, peer: int, limits: Limits, wire: Wire):
         self.peer = peer
         self._own, self._other, self._party = own, other, party
-        self._limits, self._wire = limits, wire
+        self._limits, self.wire = limits, wire
 
     def send(self, kind: Kind, operation: int, tensors: Sequence[Tensor]) -> int:
         how = layout(tuple([(tensor.shape, tensor.dtype) for tensor in tensors]))
-        message = Message(list(tensors), how.size, self._wire.stamp(how.size))
+        message = Message(list(tensors), how.size, self.wire.stamp())
         self._await_room(how.size, operation)
         with self._other.changed:
             self._other.letters[self._party].append(_Letter(kind, operation, how, message))

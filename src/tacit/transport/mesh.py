@@ -145,8 +145,8 @@ class Mesh:
             for peer, channel in tuple(waiting.items()):
                 message = channel.recv(patient=len(waiting) == 1)
                 if message is not None:
-                    if message.not_before:
-                        self._hold(message.not_before)
+                    if channel.wire.shaped:
+                        self._hold(channel.wire.arrival(message.sent_at, message.size))
                     arrived[peer] = message
                     del waiting[peer]
                     seconds = time.perf_counter() - started
@@ -188,13 +188,17 @@ class Mesh:
 
         See NOTE [one root cause].
         """
-        told = error if isinstance(error, Told) else reason_of_end(error, self._channels)
-        if told is not None and told.accuses(self.rank) and self._has_waited_long():
-            error, told = self._silence(next(iter(self._waiting))), None
-        word = told.word if told else blame(error, self.rank, self._operation)
-        self._say(word)
-        told = follow(word, self._channels) or told
-        self._release(f"has failed: {word.reason}")
+        word = blame(error, self.rank, self._operation)
+        told = error if isinstance(error, Told) else None
+        try:
+            told = told or reason_of_end(error, self._channels)
+            if told is not None and told.accuses(self.rank) and self._has_waited_long():
+                error, told = self._silence(next(iter(self._waiting))), None
+            word = told.word if told else blame(error, self.rank, self._operation)
+            self._say(word)
+            told = follow(word, self._channels) or told
+        finally:
+            self._release(f"has failed: {word.reason}")
         if told is not None:
             raise told.error() from None
         if isinstance(error, TransportError) and error.operation is None:

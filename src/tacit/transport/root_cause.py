@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..errors import PeerClosed, PeerTimeout, TransportError
-from .channel import Abort, Channel
+from .channel import Abort, Channel, LastWord
 
 _ANSWER_SECONDS = 0.5
 
@@ -47,8 +47,16 @@ def reason_of_end(error: BaseException, channels: Mapping[int, Channel]) -> Told
     peer = error.party if isinstance(error, PeerClosed) else None
     if peer is None or peer not in channels:
         return None
-    word = channels[peer].last_word(_ANSWER_SECONDS)
+    word = _answer(channels[peer])
     return Told(word, peer) if isinstance(word, Abort) else None
+
+
+def _answer(channel: Channel) -> LastWord | None:
+    """What a peer says now; rubbish is no answer."""
+    try:
+        return channel.last_word(_ANSWER_SECONDS)
+    except TransportError:
+        return None
 
 
 def follow(word: Abort, channels: Mapping[int, Channel]) -> Told | None:
@@ -58,7 +66,7 @@ def follow(word: Abort, channels: Mapping[int, Channel]) -> Told | None:
     while word.reason == PeerTimeout.__name__ and word.origin in channels.keys() - heard:
         accused = word.origin
         heard.add(accused)
-        answer = channels[accused].last_word(_ANSWER_SECONDS)
+        answer = _answer(channels[accused])
         if not isinstance(answer, Abort) or answer.origin == accused:
             break
         told, word = Told(answer, accused), answer

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from ..errors import PeerTimeout, TransportError
-from .channel import LOOK_AROUND_SECONDS
+from .channel import LOOK_AROUND_SECONDS, PROGRESS_BYTES
 from .frames import bytes_of
 from .limits import Limits
 from .tcp import Part, TcpStream
@@ -112,13 +112,14 @@ class Sender:
             return not self._stopping and self.failure is None
 
     def _write(self, parts: list[Part]) -> None:
-        progress = time.monotonic()
+        progress, passed = time.monotonic(), 0
         while parts and not self._stopping:
             sent = self._stream.write(parts, patient=True)
             parts = _after(parts, sent)
             now = time.monotonic()
-            if sent:
-                progress = now
+            passed += sent
+            if passed >= PROGRESS_BYTES:
+                progress, passed = now, 0
             elif now - progress > self._limits.deadline:
                 raise PeerTimeout(
                     f"party {self._peer} took nothing of what is sent to it "

@@ -1,7 +1,7 @@
 """Links with a latency and a bandwidth, so that costs over a network show on one machine.
 
-The sender stamps each message with the time before which a real link would not have delivered it;
-the receiver waits until then. Stamps are readings of the monotonic clock, so the parties of such an
+The sender stamps each message with the time at which it was sent; the receiver waits until its own
+link would have delivered it. Stamps are readings of the monotonic clock, so the parties of such an
 experiment share a machine.
 """
 
@@ -102,10 +102,15 @@ class Wire:
         self._free_at = 0
         self.shaped = link != LOOPBACK
 
-    def stamp(self, size: int) -> int:
-        """The time (monotonic, ns) at which a message of `size` bytes sent now arrives."""
-        if not self.shaped:
-            return 0
-        start = max(time.monotonic_ns(), self._free_at)
+    def stamp(self) -> int:
+        """What a sender writes on its message: the time (monotonic, ns), if it matters."""
+        return time.monotonic_ns() if self.shaped else 0
+
+    def arrival(self, sent_at: int, size: int) -> int:
+        """When (monotonic, ns) a message that is here already would have come over the link.
+
+        A sender cannot make it later than this party's own link does: its stamp is in the past.
+        """
+        start = max(min(sent_at, time.monotonic_ns()), self._free_at)
         self._free_at = start + int(size * self._ns_per_byte)
         return self._free_at + self._latency

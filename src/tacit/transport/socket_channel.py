@@ -41,7 +41,7 @@ class SocketChannel(Channel):
     ) -> None:
         self.peer = peer
         self.outgoing, self.incoming = outgoing, incoming
-        self._session, self._wire = session, wire
+        self._session, self.wire = session, wire
         self._inbox = Inbox(incoming, party, peer, session, limits)
         self._sender = Sender(outgoing, peer, limits, lambda: self.look_around())
         self._heard = b""
@@ -50,8 +50,7 @@ class SocketChannel(Channel):
     def send(self, kind: Kind, operation: int, tensors: Sequence[Tensor]) -> int:
         ready = [plain(tensor) for tensor in tensors]
         how = layout(tuple([(tensor.shape, tensor.dtype) for tensor in ready]))
-        stamp = self._wire.stamp(how.size) if self._wire.shaped else 0
-        head = pack(kind, self._session, operation, how, how.size, stamp)
+        head = pack(kind, self._session, operation, how, how.size, self.wire.stamp())
         self._sender.send(head, ready, len(head) + how.size)
         return how.size
 
@@ -65,8 +64,6 @@ class SocketChannel(Channel):
             raise self._rejected(error) from error
         if message is None:
             self.progress = self._inbox.progress
-        elif message.not_before and not self._wire.shaped:
-            return message._replace(not_before=0)  # nobody else decides how long this party waits
         return message
 
     def flush(self) -> None:
