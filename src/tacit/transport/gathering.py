@@ -9,11 +9,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 
 from ..errors import (
     CertificateRejected,
+    ConfigError,
     ConnectTimeout,
+    Error,
     HandshakeMismatch,
     PeerClosed,
     TransportError,
@@ -35,6 +36,7 @@ _GREETING_SECONDS = 5.0
 _MAX_GREETINGS = 32  # strangers that may stand in the door at one time
 _MAX_REPORTED = 5  # of those turned away
 _SLICE = 0.1
+_END_SECONDS = 1.0
 _FATAL = (CertificateRejected, HandshakeMismatch)  # trying again does not help
 
 
@@ -54,12 +56,12 @@ class Gathering:
         self._until = time.monotonic() + limits.connect_deadline
         self._changed = threading.Condition()
         self._done = threading.Event()
-        self._failure: TransportError | None = None
+        self._failure: Error | None = None
         self._streams: dict[tuple[int, bool], TcpStream] = {}  # by peer and "outgoing"
         self._channels: dict[int, SocketChannel] = {}
         self._causes: dict[int, str] = {}  # why a peer was not reached, at the last attempt
         self._refused: deque[str] = deque(maxlen=_MAX_REPORTED)
-        self._shaking: set[TcpStream] = set()
+        self._shaking: dict[TcpStream, bool] = {}  # whether it was accepted, oldest first
         self._threads: list[threading.Thread] = []
 
     def gather(self, listener: Listener) -> list[SocketChannel]:
@@ -106,9 +108,12 @@ class Gathering:
         with self._changed:
             for stream in self._shaking:
                 stream.cut()
+        until = time.monotonic() + _END_SECONDS  # one that asks a dead name server stays behind
         while alive := [thread for thread in self._threads if thread.is_alive()]:
             for thread in alive:
-                thread.join()
+                thread.join(max(until - time.monotonic(), 0.0))
+            if time.monotonic() > until:
+                break
 
     def _timeout(self) -> ConnectTimeout:
         missing = [p for p in range(self._hello.parties) if not self._is_here(p)]
@@ -148,11 +153,12 @@ class Gathering:
         """Whether this attempt settles the matter, for good or for bad."""
         try:
             sock = dial(self._addresses[peer], min(_ATTEMPT_SECONDS, self._remaining()))
-            with self._shaking_hands(sock, server=False, until=self._until) as stream:
+            stream = self._secure(sock, server=False)
+            with self._shaking_hands(stream, until=self._until):
                 self._require_pin(stream, peer)
                 introduce(stream, self._hello, peer, outgoing=outgoing, until=self._until)
                 self._add(peer, outgoing, stream)
-        except _FATAL as error:
+        except (ConfigError, *_FATAL) as error:
             self._fail(error, peer)
         except TransportError as error:
             self._causes[peer] = str(error)
@@ -165,50 +171,59 @@ class Gathering:
             if arrival is None:
                 continue
             sock, origin = arrival
-            if len(self._shaking) < _MAX_GREETINGS:
-                self._start(self._greet, sock, origin)
-            else:
-                self._refused.append(f"{origin} (too many connections at one time)")
-                sock.close()
+            try:
+                self._start(self._greet, self._secure(sock, server=True), origin)
+            except TransportError as error:
+                self._refused.append(f"{origin} ({error})")
 
-    def _greet(self, sock: socket.socket, origin: str) -> None:
+    def _greet(self, stream: TcpStream, origin: str) -> None:
         until = min(self._until, time.monotonic() + _GREETING_SECONDS)
         try:
-            with self._shaking_hands(sock, server=True, until=until) as stream:
-                judge = partial(self._judge, stream)
-                peer, outgoing = greet(stream, self._hello, judge, until=until)
+            with self._shaking_hands(stream, until=until):
+                proved = self._proved(stream)
+                peer, outgoing = greet(stream, self._hello, self._judge, proved=proved, until=until)
                 self._add(peer, outgoing, stream)
         except HandshakeMismatch as error:
             self._fail(error, error.party)
         except TransportError as error:
             self._refused.append(f"{origin} ({error})")
 
-    @contextmanager
-    def _shaking_hands(
-        self, sock: socket.socket, *, server: bool, until: float
-    ) -> Iterator[TcpStream]:
-        """A stream that is secured; closed if the rest of the handshake fails or takes too long."""
+    def _secure(self, sock: socket.socket, *, server: bool) -> TcpStream:
+        """A stream before its handshake. Of too many strangers in the door the first has to go."""
         secure = self._credentials.stream if self._credentials else TcpStream
         stream = secure(sock, server=server)
         with self._changed:
-            self._shaking.add(stream)
+            strangers = [s for s, accepted in self._shaking.items() if accepted]
+            if server and len(strangers) >= _MAX_GREETINGS:
+                strangers[0].cut()
+                del self._shaking[strangers[0]]
+            self._shaking[stream] = server
             if self._done.is_set():
                 stream.cut()
+        return stream
+
+    @contextmanager
+    def _shaking_hands(self, stream: TcpStream, *, until: float) -> Iterator[None]:
+        """Secure a stream; it is closed if the rest of the handshake fails or takes too long."""
         try:
             stream.shake(until - time.monotonic())
-            yield stream
+            yield
         except BaseException:
             stream.close()
             raise
         finally:
             with self._changed:
-                self._shaking.discard(stream)
+                self._shaking.pop(stream, None)
 
-    def _judge(self, stream: TcpStream, theirs: Hello, outgoing: bool) -> Verdict:
+    def _proved(self, stream: TcpStream) -> int | None:
+        """The rank whose key the other side holds, where there are keys."""
+        if self._credentials is None or stream.pin is None:
+            return None
+        return self._credentials.pins.index(stream.pin)
+
+    def _judge(self, theirs: Hello, outgoing: bool) -> Verdict:
         if theirs.rank <= self._hello.rank:
             return Verdict.RANK
-        if self._credentials and stream.pin != self._credentials.pins[theirs.rank]:
-            return Verdict.CERTIFICATE
         known = self._streams.get((theirs.rank, outgoing))
         return Verdict.TAKEN if known and not known.ended() else Verdict.WELCOME
 
@@ -222,7 +237,7 @@ class Gathering:
     def _add(self, peer: int, outgoing: bool, stream: TcpStream) -> None:
         stream.peer = peer
         with self._changed:
-            self._shaking.discard(stream)  # from here on nobody may cut it
+            self._shaking.pop(stream, None)  # from here on nobody may cut it
             if (known := self._streams.get((peer, outgoing))) is not None:
                 known.close()
             self._streams[peer, outgoing] = stream
@@ -244,7 +259,7 @@ class Gathering:
             wire=Wire(self._network.between(rank, peer)),
         )
 
-    def _fail(self, error: TransportError, peer: int | None) -> None:
+    def _fail(self, error: Error, peer: int | None) -> None:
         error.party = peer
         with self._changed:
             self._failure = self._failure or error

@@ -47,7 +47,7 @@ _REFUSALS: dict[int, str] = {
 def introduce(stream: TcpStream, ours: Hello, peer: int, *, outgoing: bool, until: float) -> None:
     """Say hello to the party that was dialled, and take its answer."""
     _tell(stream, ours, outgoing)
-    theirs, verdict = _listen(stream, until)
+    theirs, verdict = _listen(stream, until, peer)
     if theirs.rank != peer:
         raise mismatch("rank", peer, theirs.rank, peer=peer)
     compare(ours, theirs)
@@ -55,15 +55,23 @@ def introduce(stream: TcpStream, ours: Hello, peer: int, *, outgoing: bool, unti
         raise refused(verdict, peer)
 
 
-def greet(stream: TcpStream, ours: Hello, judge: Judge, *, until: float) -> tuple[int, bool]:
-    """Hear who dials and answer; returns its rank and whether tensors flow to it."""
+def greet(
+    stream: TcpStream, ours: Hello, judge: Judge, *, proved: int | None, until: float
+) -> tuple[int, bool]:
+    """Hear who dials and answer; returns its rank and whether tensors flow to it.
+
+    `proved` is the rank whose key the other side holds, where there are keys: who claims another
+    is refused, and who differs in the settings is named by it.
+    """
     try:
-        theirs, incoming = _listen(stream, until)
-        compare(ours, theirs)
+        theirs, incoming = _listen(stream, until, proved)
+        pretends = proved is not None and theirs.rank != proved
+        if not pretends:
+            compare(ours, theirs)
     except HandshakeMismatch:
         _tell(stream, ours, Verdict.MISMATCH)
         raise
-    verdict = judge(theirs, not incoming)
+    verdict = Verdict.CERTIFICATE if pretends else judge(theirs, not incoming)
     _tell(stream, ours, verdict)
     if verdict != Verdict.WELCOME:
         raise refused(verdict, theirs.rank)
@@ -83,12 +91,13 @@ def _tell(stream: TcpStream, hello: Hello, last: int) -> None:
     stream.write((head + body,))
 
 
-def _listen(stream: TcpStream, until: float) -> tuple[Hello, int]:
+def _listen(stream: TcpStream, until: float, peer: int | None) -> tuple[Hello, int]:
     header = Header._make(HEADER.unpack(_read(stream, HEADER.size, until)))
     if header.magic != MAGIC:
         raise FrameRejected("the other side does not speak Tacit")
     if header.version != VERSION:
-        raise mismatch("version", VERSION, header.version, peer=header.tensors)
+        peer = header.tensors if peer is None else peer
+        raise mismatch("version", VERSION, header.version, peer=peer)
     if header.kind != Kind.HELLO or header.size != HELLO_BYTES + 1:
         raise FrameRejected("the other side does not start with a hello")
     body = _read(stream, HELLO_BYTES + 1, until)

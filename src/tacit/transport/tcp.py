@@ -11,10 +11,11 @@ import errno
 import select
 import socket
 import struct
+import time
 from collections.abc import Sequence
 from typing import Self, TypeAlias
 
-from ..errors import ConnectError, PeerClosed, TransportError
+from ..errors import ConfigError, ConnectError, PeerClosed, TransportError
 
 Part: TypeAlias = bytes | memoryview
 
@@ -108,7 +109,8 @@ class Listener:
             if not ready(self._sock, select.POLLIN, seconds):
                 return None
             sock, address = self._sock.accept()
-        except OSError:  # the caller may have gone away again, or this port may have been closed
+        except OSError:  # the caller has gone away again, the port is closed, or no file is free
+            time.sleep(min(seconds, PATIENCE))
             return None
         return sock, str(address[0])
 
@@ -148,6 +150,8 @@ def dial(address: tuple[str, int], seconds: float) -> socket.socket:
         return socket.create_connection(address, timeout=seconds)
     except OSError as error:
         raise ConnectError(_reason(error)) from error
+    except (ValueError, OverflowError) as error:  # also what the resolver makes of a bad name
+        raise ConfigError(f"{address!r} is not the address of a host and a port") from error
 
 
 def _reason(error: OSError) -> str:

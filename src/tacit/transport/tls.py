@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import select
@@ -60,6 +61,13 @@ class TlsStream(TcpStream):
         super().__init__(sock)
         self._tls = sock
         self._lock = threading.Lock()
+        self._closed = False
+
+    def close(self) -> None:
+        """Under the lock: a TLS socket closed in the middle of a call would send in the clear."""
+        with self._lock:
+            self._closed = True
+            super().close()
 
     def shake(self, seconds: float) -> None:
         """Shake hands; the other side then holds one of the pinned keys."""
@@ -90,6 +98,8 @@ class TlsStream(TcpStream):
         done, count = 0, _RECORD_BYTES
         try:
             with self._lock:
+                if self._closed:
+                    raise OSError(errno.EBADF, "this side has closed it")
                 while count == _RECORD_BYTES and done < min(len(view), _MAX_TRANSFER):
                     count = call(view[done:])
                     done += count
