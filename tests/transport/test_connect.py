@@ -8,6 +8,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -224,7 +225,7 @@ def test_a_missing_party_is_named(kind: str) -> None:
 def test_strangers_delay_nobody(kind: str) -> None:
     doors = ports(2)
     who = [identity(rank) if kind == "tls" else None for rank in range(2)]
-    silent = [socket.create_connection(doors[0][0].address) for _ in range(5)]
+    silent = [socket.create_connection(doors[0][0].address) for _ in range(50)]
     rubbish = [socket.create_connection(doors[0][0].address) for _ in range(5)]
     for sock in rubbish:
         sock.sendall(b"GET / HTTP/1.1\r\nHost: somewhere.example.org\r\nAccept: */*\r\n\r\n")
@@ -341,6 +342,105 @@ def test_a_party_that_stops_in_the_middle_of_a_message_times_out() -> None:
     failure, _ = together(honest, frozen)
     assert isinstance(failure, PeerTimeout)
     assert failure.party == 1
+
+
+def test_a_party_that_trickles_hides_nothing_and_times_out() -> None:
+    """Party 1 sends a byte now and then; that is no progress."""
+    (listener, addresses), (other, _) = ports(2)
+    other.close()
+    over = threading.Event()
+
+    def honest() -> float:
+        limits = Limits(deadline=0.5, connect_deadline=3.0)
+        mesh = join(hello(0), (listener, addresses), limits=limits)
+        started = time.monotonic()
+        try:
+            with pytest.raises(PeerTimeout), mesh:
+                mesh.exchange({}, {1: [Spec((1000,), torch.int64)]})
+        finally:
+            over.set()
+        return time.monotonic() - started
+
+    def trickle() -> None:
+        with greeting(addresses[0], b"\1") as outgoing, greeting(addresses[0], b"\0"):
+            outgoing.sendall(TENSOR)
+            with suppress(OSError):
+                while not over.wait(0.02):
+                    outgoing.send(b"x")
+
+    seconds, _ = together(honest, trickle).values()
+    assert seconds < 2.5
+
+
+@pytest.mark.parametrize("kind", SOCKETS)
+def test_an_abort_is_heard_while_another_party_sends_without_end(kind: str) -> None:
+    """A link of 8 Mbit/s would take 8 s for what party 1 sends; party 2 fails at once."""
+
+    def program(mesh: Mesh) -> None:
+        big = Spec((1 << 20,), torch.int64)
+        if mesh.rank == 2:
+            raise KeyError
+        if mesh.rank == 1:
+            (channel,) = [c for c in mesh._channels.values() if c.peer == 0]
+            write = channel.outgoing.write
+            channel.outgoing.write = lambda parts, **how: slowly(write, parts, **how)
+            mesh.exchange({0: [torch.zeros(1 << 20, dtype=torch.int64)]}, {})
+            mesh.flush()
+        mesh.exchange({}, {1 - mesh.rank: [big]})
+
+    def slowly(write: Any, parts: Any, **how: Any) -> int:
+        time.sleep(0.01)
+        return write([memoryview(parts[0])[:10_000]], **how)
+
+    started = time.monotonic()
+    errors = run(kind, program, 3)
+    assert time.monotonic() - started < 3
+    assert isinstance(errors[0], PeerClosed)
+    assert errors[0].party == 2
+
+
+def test_rubbish_instead_of_a_last_word_does_not_keep_the_mesh_open() -> None:
+    (listener, addresses), (other, _) = ports(2)
+    other.close()
+    meshes = []
+    connected = threading.Event()
+
+    def honest() -> None:
+        meshes.append(join(hello(0), (listener, addresses)))
+        connected.set()
+        meshes[0].exchange({}, {1: ONE})
+
+    def hostile() -> None:
+        with greeting(addresses[0], b"\1"), greeting(addresses[0], b"\0") as incoming:
+            assert connected.wait(5)
+            incoming.sendall(b"rubbish" * 20)
+            time.sleep(0.2)
+
+    error, _ = together(honest, hostile)
+    assert isinstance(error, FrameRejected | PeerClosed)
+    assert (error.party, error.operation) == (1, 0)
+    with pytest.raises(PeerClosed, match="has failed"):
+        meshes[0].flush()
+
+
+@pytest.mark.parametrize("address", [("a..b", 1), ("x" * 64 + ".org", 1), ("127.0.0.1", 1 << 20)])
+def test_an_address_that_cannot_be_is_named_at_once(address: tuple[str, int]) -> None:
+    (own, addresses), (other, _) = ports(2)
+    own.close()
+    with pytest.raises(ConfigError, match="is not the address"):
+        join(hello(1), (other, [address, addresses[1]]))
+
+
+def test_another_party_is_not_blamed_for_settings_sent_under_its_name() -> None:
+    """Party 2 says that it is party 1, with another ring."""
+    doors = ports(3)
+    errors = together(
+        party(hello(0, 3), doors[0], identity(0, 3), limits=SHORT),
+        party(hello(1, 3), doors[1], identity(1, 3), limits=SHORT),
+        party(hello(1, 3, ring=32), doors[2], identity(1, 3, name="party 2"), limits=SHORT),
+    )
+    assert isinstance(errors[0], ConnectTimeout)
+    assert "belongs to another party" in str(errors[0])
 
 
 def test_tls_is_1_3_only() -> None:

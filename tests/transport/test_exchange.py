@@ -19,6 +19,9 @@ DTYPES = [torch.int32, torch.int64, torch.uint8, torch.bool, torch.float32, torc
 specs = st.builds(Spec, st.lists(st.integers(0, 5), max_size=4).map(tuple), st.sampled_from(DTYPES))
 
 
+ONE = [Spec((1,), torch.float32)]
+
+
 def fill(spec: Spec, seed: int) -> torch.Tensor:
     values = torch.arange(torch.Size(spec.shape).numel()) * 37 + seed
     return (values % 251).reshape(spec.shape).to(spec.dtype)
@@ -98,7 +101,7 @@ def test_a_send_does_not_wait_for_the_receiver(kind: str) -> None:
         mesh.exchange({1: [torch.zeros(1 << 21, dtype=torch.int64)]}, {})
         return time.monotonic() - started
 
-    assert run(kind, program).values()[0] < 0.3
+    assert run(kind, program).values()[0] < 0.35
 
 
 def test_a_full_queue_holds_the_sender_back(kind: str) -> None:
@@ -165,18 +168,19 @@ def test_a_shaped_link_takes_its_time(kind: str) -> None:
     slow = {"default": {"latency": 0.05, "bandwidth": 8e6}, (0, 2): "loopback"}
 
     def program(mesh: Mesh) -> float:
+        mesh.exchange({p: [torch.zeros(1)] for p in peers(mesh)}, dict.fromkeys(peers(mesh), ONE))
         started = time.monotonic()
         if mesh.rank == 0:
             for _ in range(2):  # 100 kB at 8 Mbit/s are 0.1 s; the second waits for the first
                 mesh.exchange({p: [torch.zeros(100_000, dtype=torch.uint8)] for p in (1, 2)}, {})
         else:
-            for operation in range(2):
-                mesh.exchange({}, {0: [Spec((100_000,), torch.uint8)]}, operation=operation)
+            for _ in range(2):
+                mesh.exchange({}, {0: [Spec((100_000,), torch.uint8)]})
         return time.monotonic() - started
 
     _, shaped, free = run(kind, program, 3, network=slow).values()
-    assert 0.25 <= shaped + 0.01 < 0.6
-    assert free < 0.2
+    assert shaped > 0.15  # 0.25 s after the send, which may be earlier than this party's clock
+    assert free < shaped
 
 
 def test_a_peer_that_does_not_exist_is_a_config_error(kind: str) -> None:

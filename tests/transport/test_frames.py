@@ -13,7 +13,17 @@ from tests.transport.parties import hello
 from tacit.errors import ConfigError, FrameRejected, HandshakeMismatch, ProtocolDesync
 from tacit.transport import Hello, Limits, Spec
 from tacit.transport.channel import Abort, Expected, Goodbye
-from tacit.transport.frames import HEADER, MAGIC, Kind, layout, pack, parse_header, parse_table
+from tacit.transport.frames import (
+    DTYPES,
+    HEADER,
+    MAGIC,
+    VERSION,
+    Kind,
+    layout,
+    pack,
+    parse_header,
+    parse_table,
+)
 from tacit.transport.inbox import Inbox
 from tacit.transport.last_words import decode, encode
 from tacit.transport.tcp import TcpStream
@@ -119,6 +129,14 @@ def test_bytes_must_be_one_vector() -> None:
     data = pack(Kind.BYTES, SESSION, 7, WANTED, WANTED.size)
     with pytest.raises(FrameRejected, match="one vector"):
         receive(data, Expected(Kind.BYTES, 7, None))
+
+
+@pytest.mark.parametrize("length", [11, 1 << 46, 1 << 62, (1 << 64) - 1])
+def test_a_table_cannot_ask_for_more_memory_than_the_message(length: int) -> None:
+    table = bytes([DTYPES.index(torch.uint8), 1]) + length.to_bytes(8, "little")
+    data = HEADER.pack(MAGIC, VERSION, Kind.BYTES, 1, len(table), SESSION, 7, 10, 0)
+    with pytest.raises(FrameRejected, match="size"):
+        receive(data + table + bytes(10), Expected(Kind.BYTES, 7, None))
 
 
 @pytest.mark.parametrize("word", [Goodbye(), Abort(3, 1 << 60, "KeyError")])

@@ -147,6 +147,8 @@ def listen(host: str, port: int) -> Listener:
 def dial(address: tuple[str, int], seconds: float) -> socket.socket:
     """One attempt to reach an address."""
     try:
+        if not 0 < address[1] < 1 << 16:
+            raise ValueError("port")
         return socket.create_connection(address, timeout=seconds)
     except OSError as error:
         raise ConnectError(_reason(error)) from error
