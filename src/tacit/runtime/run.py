@@ -32,7 +32,8 @@ def run(
 
     `transport="threads"` runs the parties in this process, `"processes"` in one process each with
     TLS between them; then `main` must be importable and results are copied. `network` gives the
-    links a latency and a bandwidth. No party waits longer than `deadline` seconds for a message.
+    links a latency and a bandwidth. No party waits longer than `deadline` seconds for a message,
+    beyond what `network` delays it.
     If a party fails, all are ended, and PartyFailed says which failed first and why.
     """
     if transport not in TRANSPORTS:

@@ -1,7 +1,7 @@
 """A mesh over TCP: every party listens on one port and dials all parties of lower rank.
 
 Each pair has two connections, one for each direction, both dialled by the higher rank. Parties
-start in any order; strangers, rubbish and connections that say nothing delay nobody.
+start in any order; rubbish and connections that say nothing are turned away and delay nobody.
 """
 
 from __future__ import annotations
