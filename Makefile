@@ -17,7 +17,7 @@ $(VENV)/.torch: Makefile
 $(VENV)/.tools: $(VENV)/.torch pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check \
 		"scikit-build-core>=0.10" "nanobind>=2.4" cmake ninja \
-		"pytest>=8" "hypothesis>=6.100" "ruff>=0.6" "mypy>=1.11"
+		"pytest>=8" "hypothesis>=6.100" "ruff>=0.6" "mypy>=1.11" clang-format==23.1.3
 	touch $@
 
 $(NATIVE): $(VENV)/.tools CMakeLists.txt $(wildcard csrc/*)
@@ -33,6 +33,7 @@ test: setup  ## every test
 check: setup  ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run -Werror $(wildcard csrc/*)
 	$(BIN)/mypy
 
 bench: setup  ## the speed table, recorded under benchmarks/results/

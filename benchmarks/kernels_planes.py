@@ -7,9 +7,10 @@ The bytes are those of the elements: read by bit_planes and pack_bits, written b
 from __future__ import annotations
 
 import ctypes
+from typing import Any
 
 import torch
-from benchmarks.measure import Row, interleaved, one_thread, words
+from benchmarks.measure import Row, interleaved, one_thread, rate, words
 
 from tacit.kernels import bit_planes, from_bit_planes, mul_add, pack_bits
 
@@ -26,25 +27,8 @@ NARROW = "limit: reading memory once; the words are narrowed first, a plane is a
 PRODUCT = "limit: memory, three operands to read where memcpy has one"
 
 
-def bandwidth(
-    name: str,
-    seconds: dict[str, float],
-    pair: tuple[str, str],
-    *,
-    target: float | None = None,
-    note: str = "",
-) -> Row:
-    """The bytes a second of the first of a pair beside those of the second."""
-    ours, base = pair
-    return Row(
-        name=f"{name}, 16 MB",
-        value=NUM_BYTES / seconds[ours] / 1e9,
-        unit="GB/s",
-        baseline=base,
-        baseline_value=NUM_BYTES / seconds[base] / 1e9,
-        target=target,
-        note=note,
-    )
+def bandwidth(name: str, *args: Any, **kwargs: Any) -> Row:
+    return rate(f"{name}, 16 MB", NUM_BYTES, "GB/s", *args, **kwargs)
 
 
 def plane_rows(x: torch.Tensor) -> list[Row]:

@@ -7,9 +7,10 @@ The limit is named in int8 products: 18 of them make a 64-bit one (residues), 10
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
-from benchmarks.measure import Row, interleaved, one_thread, words
+from benchmarks.measure import Row, interleaved, one_thread, rate, words
 
 from tacit.kernels import conv2d, matmul, set_num_threads
 
@@ -25,26 +26,8 @@ DEPTHWISE = "limit: three 32-bit products make one of 64 bits; plain loops, noth
 THREADS = "limit: 2; blocks of 64 x 64 are handed out one at a time"
 
 
-def rate(
-    name: str,
-    macs: int,
-    seconds: dict[str, float],
-    pair: tuple[str, str],
-    *,
-    target: float | None = None,
-    note: str = "",
-) -> Row:
-    """The rate of the first of a pair beside that of the second."""
-    ours, base = pair
-    return Row(
-        name=name,
-        value=macs / seconds[ours] / 1e9,
-        unit="GMAC/s",
-        baseline=base,
-        baseline_value=macs / seconds[base] / 1e9,
-        target=target,
-        note=note,
-    )
+def gmac(name: str, macs: int, *args: Any, **kwargs: Any) -> Row:
+    return rate(name, macs, "GMAC/s", *args, **kwargs)
 
 
 def matmul_rows() -> list[Row]:
@@ -59,9 +42,9 @@ def matmul_rows() -> list[Row]:
     seconds = interleaved(calls) | interleaved({"torch int64": lambda: a @ b}, repetitions=3)
     name, macs = "matmul 512^3", 512**3
     return [
-        rate(f"{name}, 64 bits", macs, seconds, ("64 bits", "torch int64"), target=20, note=WIDE),
-        rate(f"{name}, 64 bits", macs, seconds, ("64 bits", "torch float64"), target=0.35),
-        rate(f"{name}, 32 bits", macs, seconds, ("32 bits", "64 bits"), target=1.7, note=NARROW),
+        gmac(f"{name}, 64 bits", macs, seconds, ("64 bits", "torch int64"), target=20, note=WIDE),
+        gmac(f"{name}, 64 bits", macs, seconds, ("64 bits", "torch float64"), target=0.35),
+        gmac(f"{name}, 32 bits", macs, seconds, ("32 bits", "64 bits"), target=1.7, note=NARROW),
     ]
 
 
@@ -82,7 +65,7 @@ def conv_rows() -> list[Row]:
         }
     )
     return [
-        rate(
+        gmac(
             "conv2d (1,64,56,56)x(64,64,3,3), 64 bits",
             64 * 576 * 3136,
             seconds,
@@ -90,14 +73,14 @@ def conv_rows() -> list[Row]:
             target=1 / 1.3,
             note=CONVOLUTION,
         ),
-        rate(
+        gmac(
             "conv2d 1x1 (1,256,28,28)x(64,256,1,1), 64 bits",
             64 * 256 * 784,
             seconds,
             ("1x1", "the same 1x1 matmul"),
             note=POINTWISE,
         ),
-        rate(
+        gmac(
             "conv2d depthwise (1,64,56,56)x(64,1,3,3), 64 bits",
             64 * 9 * 3136,
             seconds,
@@ -120,7 +103,7 @@ def thread_row() -> Row:
     seconds = interleaved({"two threads": on(2), "one thread": on(1)}, repetitions=5)
     name = "matmul 1024^3, 64 bits, two threads"
     pair = ("two threads", "one thread")
-    return rate(name, 1024**3, seconds, pair, target=1.8, note=THREADS)
+    return gmac(name, 1024**3, seconds, pair, target=1.8, note=THREADS)
 
 
 def rows() -> list[Row]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from benchmarks.measure import Row, interleaved, one_thread
+from benchmarks.measure import Row, interleaved, one_thread, rate
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from tacit.kernels import stream
@@ -41,18 +41,11 @@ def row(cipher: str, key: bytes) -> Row:
     seconds = interleaved(
         {
             "ours": lambda: stream(key, out, operation=1, cipher=cipher),
-            "openssl": openssl(cipher),
+            "OpenSSL update_into": openssl(cipher),
         }
     )
-    return Row(
-        name=f"stream {cipher}, 64 MB",
-        value=NUM_BYTES / seconds["ours"] / 1e9,
-        unit="GB/s",
-        baseline="OpenSSL update_into",
-        baseline_value=NUM_BYTES / seconds["openssl"] / 1e9,
-        target=TARGET,
-        note=NOTES[cipher],
-    )
+    name, pair = f"stream {cipher}, 64 MB", ("ours", "OpenSSL update_into")
+    return rate(name, NUM_BYTES, "GB/s", seconds, pair, target=TARGET, note=NOTES[cipher])
 
 
 def rows() -> list[Row]:

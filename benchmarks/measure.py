@@ -43,6 +43,29 @@ class Row:
         return self.ratio <= self.target if self.lower_is_better else self.ratio >= self.target
 
 
+def rate(
+    name: str,
+    amount: float,
+    unit: str,
+    seconds: dict[str, float],
+    pair: tuple[str, str],
+    *,
+    target: float | None = None,
+    note: str = "",
+) -> Row:
+    """What the first of a pair does of `amount` in a nanosecond, beside the second."""
+    ours, base = pair
+    return Row(
+        name=name,
+        value=amount / seconds[ours] / 1e9,
+        unit=unit,
+        baseline=base,
+        baseline_value=amount / seconds[base] / 1e9,
+        target=target,
+        note=note,
+    )
+
+
 def interleaved(
     calls: dict[str, Callable[[], object]], *, repetitions: int = REPETITIONS
 ) -> dict[str, float]:

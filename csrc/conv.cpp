@@ -1,16 +1,16 @@
 // Exact convolutions mod 2^32 and 2^64, and their gradients with respect to the input.
 //
 // Both are the same sum: result(position, column) = sum over taps and channels of
-// source(position * stride + offset(tap), channel) * weight(tap, channel, column), where an Axis says
-// which taps and offsets there are along each of the three axes. A gradient with stride s is s
+// source(position * stride + offset(tap), channel) * weight(tap, channel, column), where an Axis
+// says which taps and offsets there are along each of the three axes. A gradient with stride s is s
 // such sums along that axis, one for each phase of the result.
 //
 // Encoded: the source becomes byte planes with channels last and a zero border; rows of the product
 // are gathered from it 64 positions at a time, never the whole unfolded matrix.
 // Plain (few channels in a group): rows are scaled and added in place.
-#include <vector>
-
 #include <nanobind/stl/array.h>
+
+#include <vector>
 
 #include "gemm.h"
 
@@ -25,10 +25,10 @@ struct Tap {
 };
 
 struct Axis {
-  std::size_t count;                 // positions of the result
-  std::size_t first, step;           // where position 0 lies in the result, and how far the next
-  std::size_t stride;                // of the source
-  std::vector<Tap> taps;             // by ascending offset
+  std::size_t count;        // positions of the result
+  std::size_t first, step;  // where position 0 lies in the result, and how far the next
+  std::size_t stride;       // of the source
+  std::vector<Tap> taps;    // by ascending offset
 };
 using Axes = std::array<Axis, 3>;
 
@@ -92,7 +92,9 @@ struct Border {
       std::ptrdiff_t low = 0, high = static_cast<std::ptrdiff_t>(shape.source[d]);
       for (const Tap& tap : axes[d].taps) {
         low = std::min(low, tap.offset);
-        high = std::max(high, tap.offset + static_cast<std::ptrdiff_t>((axes[d].count - 1) * axes[d].stride) + 1);
+        high = std::max(
+            high,
+            tap.offset + static_cast<std::ptrdiff_t>((axes[d].count - 1) * axes[d].stride) + 1);
       }
       before[d] = static_cast<std::size_t>(-low);
       padded[d] = static_cast<std::size_t>(high - low);
@@ -105,7 +107,8 @@ struct Border {
 template <class S>
 struct EncodedImages {
   using T = typename S::Word;
-  static constexpr std::size_t kSlack = 64;  // rows are gathered and multiplied in steps of 16 bytes
+  static constexpr std::size_t kSlack =
+      64;  // rows are gathered and multiplied in steps of 16 bytes
   const Border& border;
   std::size_t channels, plane_stride;
   std::int8_t* bytes;
@@ -115,18 +118,23 @@ struct EncodedImages {
   }
   EncodedImages(const Border& b, const Shape& shape, const T* source, std::size_t images,
                 std::size_t image_stride, std::size_t channels_, std::int8_t* buffer)
-      : border(b), channels(channels_), plane_stride(plane_size(b, images, channels_)), bytes(buffer) {
+      : border(b),
+        channels(channels_),
+        plane_stride(plane_size(b, images, channels_)),
+        bytes(buffer) {
     const std::size_t lines = border.padded[0] * border.padded[1];
     parallel_for(images * lines, std::max<std::size_t>(1, 4096 / (border.padded[2] * channels)),
                  [&](std::size_t begin, std::size_t end) {
                    std::vector<T> line(shape.source[2] * channels + kBlock);
                    for (std::size_t i = begin; i < end; ++i)
-                     encode_line(shape, source + i / lines * image_stride, i, i % lines, line.data());
+                     encode_line(shape, source + i / lines * image_stride, i, i % lines,
+                                 line.data());
                  });
   }
 
  private:
-  void encode_line(const Shape& shape, const T* image, std::size_t index, std::size_t line, T* transposed) {
+  void encode_line(const Shape& shape, const T* image, std::size_t index, std::size_t line,
+                   T* transposed) {
     const std::size_t width = shape.source[2], bytes_before = border.before[2] * channels;
     const std::size_t z = line / border.padded[1] - border.before[0];  // wraps below zero: outside
     const std::size_t y = line % border.padded[1] - border.before[1];
@@ -136,7 +144,8 @@ struct EncodedImages {
     const std::size_t used = inside ? width * channels : 0;
     for (int p = 0; p < S::planes; ++p) {
       std::memset(out + p * plane_stride, 0, inside ? bytes_before : line_bytes);
-      std::memset(out + p * plane_stride + bytes_before + used, 0, inside ? line_bytes - bytes_before - used : 0);
+      std::memset(out + p * plane_stride + bytes_before + used, 0,
+                  inside ? line_bytes - bytes_before - used : 0);
     }
     if (!inside) return;
     const T* from = image + (z * shape.source[1] + y) * width;
@@ -169,7 +178,9 @@ struct GatheredRows {
   std::array<std::size_t, kRowBlock> starts{};
 
   GatheredRows(const EncodedImages<S>& i, const Axes& a)
-      : images(i), axes(a), runs(make_runs(i, a)),
+      : images(i),
+        axes(a),
+        runs(make_runs(i, a)),
         layout(RowLayout::plain(round_up(num_taps(a) * i.channels, kDepthStep) + 64)),
         direct(num_taps(a) == 1 && a[0].stride == 1 && a[1].stride == 1 && a[2].stride == 1 &&
                i.border.padded == Extent{a[0].count, a[1].count, a[2].count}),
@@ -184,7 +195,8 @@ struct GatheredRows {
       for (const Tap& ty : axes[1].taps)
         for (const Tap& tx : axes[2].taps) {
           const auto along = [&](int d, const Tap& tap) {
-            return static_cast<std::size_t>(tap.offset + static_cast<std::ptrdiff_t>(border.before[d]));
+            return static_cast<std::size_t>(tap.offset +
+                                            static_cast<std::ptrdiff_t>(border.before[d]));
           };
           const std::size_t offset =
               ((along(0, tz) * border.padded[1] + along(1, ty)) * border.padded[2] + along(2, tx)) *
@@ -251,7 +263,9 @@ void encoded_group(const Shape& shape, const Axes& axes, const T* source, const 
         for (std::size_t c = 0; c < channels; ++c)
           offsets.push_back(c * strides.channel + weight_index(shape, tz, ty, tx));
   const Scratch panel_bytes(Use::panels, EncodedPanels<S>::size(depth, shape.columns));
-  const auto element = [&](std::size_t k, std::size_t j) { return weight[offsets[k] + j * strides.column]; };
+  const auto element = [&](std::size_t k, std::size_t j) {
+    return weight[offsets[k] + j * strides.column];
+  };
   const EncodedPanels<S> panels(element, depth, shape.columns, panel_bytes.data());
   const Border border(shape, axes);
   const std::size_t positions = axes[0].count * axes[1].count * axes[2].count;
@@ -261,13 +275,16 @@ void encoded_group(const Shape& shape, const Axes& axes, const T* source, const 
   const std::size_t chunk = std::max<std::size_t>(1, kImageBytes / image_bytes);
   for (std::size_t n = 0; n < shape.batch; n += chunk) {
     const std::size_t images = std::min(chunk, shape.batch - n);
-    const Scratch image_bytes_(Use::image, S::planes * EncodedImages<S>::plane_size(border, images, channels));
+    const Scratch image_bytes_(Use::image,
+                               S::planes * EncodedImages<S>::plane_size(border, images, channels));
     const EncodedImages<S> encoded(border, shape, source + n * source_stride, images, source_stride,
                                    channels, image_bytes_.data());
-    multiply(images * positions, [&] { return GatheredRows<S>(encoded, axes); }, panels,
-             [&](const Block<T>& block) {
-               store_block(block, axes, shape.result, result + n * result_stride, result_stride, accumulate);
-             });
+    multiply(
+        images * positions, [&] { return GatheredRows<S>(encoded, axes); }, panels,
+        [&](const Block<T>& block) {
+          store_block(block, axes, shape.result, result + n * result_stride, result_stride,
+                      accumulate);
+        });
   }
 }
 
@@ -280,8 +297,9 @@ void encoded_in_parts(const Shape& shape, const Axes& axes, const T* source, con
   if (channels > 1) {
     const std::size_t half = channels / 2;
     encoded_in_parts(shape, axes, source, weight, strides, result, half, accumulate);
-    return encoded_in_parts(shape, axes, source + half * shape.source_size(), weight + half * strides.channel,
-                            strides, result, channels - half, true);
+    return encoded_in_parts(shape, axes, source + half * shape.source_size(),
+                            weight + half * strides.channel, strides, result, channels - half,
+                            true);
   }
   const auto longest = std::max_element(axes.begin(), axes.end(), [](const Axis& a, const Axis& b) {
     return a.taps.size() < b.taps.size();
@@ -300,7 +318,8 @@ void encoded_in_parts(const Shape& shape, const Axes& axes, const T* source, con
 
 // to[i * step] += factor * from[i * stride].
 template <class T>
-void add_scaled(T* to, std::size_t step, const T* from, std::size_t stride, std::size_t count, T factor) {
+void add_scaled(T* to, std::size_t step, const T* from, std::size_t stride, std::size_t count,
+                T factor) {
   using U = std::make_unsigned_t<T>;
   U* out = reinterpret_cast<U*>(to);
   const U* in = reinterpret_cast<const U*>(from);
@@ -313,7 +332,8 @@ void add_scaled(T* to, std::size_t step, const T* from, std::size_t stride, std:
 
 // The positions [begin, end) of an axis whose source under this tap exists.
 std::pair<std::size_t, std::size_t> valid(const Axis& axis, const Tap& tap, std::size_t size) {
-  const auto stride = static_cast<std::ptrdiff_t>(axis.stride), n = static_cast<std::ptrdiff_t>(size);
+  const auto stride = static_cast<std::ptrdiff_t>(axis.stride),
+             n = static_cast<std::ptrdiff_t>(size);
   const std::ptrdiff_t begin = tap.offset < 0 ? (-tap.offset + stride - 1) / stride : 0;
   const std::ptrdiff_t end = n > tap.offset ? (n - tap.offset + stride - 1) / stride : 0;
   const auto count = static_cast<std::ptrdiff_t>(axis.count);
@@ -333,15 +353,19 @@ void plain_plane(const Shape& shape, const Axes& axes, const T* source, const T*
           const auto [x0, x1] = valid(axes[2], tx, shape.source[2]);
           const T factor = weight[c * strides.channel + weight_index(shape, tz, ty, tx)];
           const auto under = [&](int d, std::size_t at, const Tap& tap) {
-            return static_cast<std::size_t>(static_cast<std::ptrdiff_t>(at * axes[d].stride) + tap.offset);
+            return static_cast<std::size_t>(static_cast<std::ptrdiff_t>(at * axes[d].stride) +
+                                            tap.offset);
           };
           for (std::size_t z = z0; z < z1; ++z)
             for (std::size_t y = y0; y < y1; ++y) {
-              const T* from = source + c * shape.source_size() +
-                              (under(0, z, tz) * shape.source[1] + under(1, y, ty)) * shape.source[2] +
-                              under(2, x0, tx);
-              T* line = to + ((axes[0].first + z * axes[0].step) * shape.result[1] + axes[1].first +
-                              y * axes[1].step) * shape.result[2] +
+              const T* from =
+                  source + c * shape.source_size() +
+                  (under(0, z, tz) * shape.source[1] + under(1, y, ty)) * shape.source[2] +
+                  under(2, x0, tx);
+              T* line = to +
+                        ((axes[0].first + z * axes[0].step) * shape.result[1] + axes[1].first +
+                         y * axes[1].step) *
+                            shape.result[2] +
                         axes[2].first + x0 * axes[2].step;
               add_scaled(line, axes[2].step, from, axes[2].stride, x1 - x0, factor);
             }
@@ -360,19 +384,21 @@ void run_phase(const Shape& shape, const Axes& axes, const T* source, const T* w
   const double encoded =
       columns * (Cost<T>::product * depth + Cost<T>::combine) + Cost<T>::encode * channels;
   const bool contiguous = axes[2].step == 1 && axes[2].stride == 1;
-  const double plain = static_cast<double>(shape.columns) * depth * (contiguous ? Cost<T>::plain : 1.4);
+  const double plain =
+      static_cast<double>(shape.columns) * depth * (contiguous ? Cost<T>::plain : 1.4);
   if (method == Method::encoded || (method == Method::choose && encoded < plain)) {
     for (std::size_t g = 0; g < shape.groups; ++g)
       encoded_in_parts(shape, axes, source + g * shape.channels * shape.source_size(),
-                       weight + g * strides.group, strides, result + g * shape.columns * shape.result_size(),
-                       shape.channels, false);
+                       weight + g * strides.group, strides,
+                       result + g * shape.columns * shape.result_size(), shape.channels, false);
     return;
   }
   const std::size_t planes = shape.groups * shape.columns;
   parallel_for(shape.batch * planes, 1, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) {
       const std::size_t n = i / planes, g = i % planes / shape.columns, column = i % shape.columns;
-      plain_plane(shape, axes, source + (n * shape.groups + g) * shape.channels * shape.source_size(),
+      plain_plane(shape, axes,
+                  source + (n * shape.groups + g) * shape.channels * shape.source_size(),
                   weight + g * strides.group + column * strides.column, strides,
                   result + i * shape.result_size());
     }
@@ -384,7 +410,8 @@ struct Window {
 };
 
 template <class T>
-void convolve(Address source, Address weight, Address result, Shape shape, const Window& window, Method method) {
+void convolve(Address source, Address weight, Address result, Shape shape, const Window& window,
+              Method method) {
   Axes axes;
   for (int d = 0; d < 3; ++d) {
     axes[d] = {shape.result[d], 0, 1, window.stride[d], {}};
@@ -394,14 +421,19 @@ void convolve(Address source, Address weight, Address result, Shape shape, const
   }
   const std::size_t taps = num_taps(axes);
   run_phase(shape, axes, at<const T>(source), at<const T>(weight),
-            {shape.columns * shape.channels * taps, taps, shape.channels * taps}, at<T>(result), method);
+            {shape.columns * shape.channels * taps, taps, shape.channels * taps}, at<T>(result),
+            method);
 }
 
-// result[first + step q] takes source[q + (first + padding - dilation k) / step] for the taps k that
-// divide: the transposed convolution, one phase `first` at a time.
+// result[first + step q] takes source[q + (first + padding - dilation k) / step] for the taps k
+// that divide: the transposed convolution, one phase `first` at a time.
 Axis phase_axis(const Shape& shape, const Window& window, int d, std::size_t first) {
   const std::size_t step = window.stride[d];
-  Axis axis{shape.result[d] > first ? (shape.result[d] - first + step - 1) / step : 0, first, step, 1, {}};
+  Axis axis{shape.result[d] > first ? (shape.result[d] - first + step - 1) / step : 0,
+            first,
+            step,
+            1,
+            {}};
   for (std::size_t k = shape.kernel[d]; k-- > 0;) {
     const std::ptrdiff_t distance = static_cast<std::ptrdiff_t>(first + window.padding[d]) -
                                     static_cast<std::ptrdiff_t>(k * window.dilation[d]);
@@ -412,7 +444,8 @@ Axis phase_axis(const Shape& shape, const Window& window, int d, std::size_t fir
 }
 
 template <class T>
-void convolve_back(Address source, Address weight, Address result, Shape shape, const Window& window, Method method) {
+void convolve_back(Address source, Address weight, Address result, Shape shape,
+                   const Window& window, Method method) {
   const std::size_t taps = shape.kernel[0] * shape.kernel[1] * shape.kernel[2];
   const WeightStrides strides{shape.columns * shape.channels * taps, shape.columns * taps, taps};
   for (std::size_t z = 0; z < window.stride[0]; ++z)
@@ -420,7 +453,8 @@ void convolve_back(Address source, Address weight, Address result, Shape shape, 
       for (std::size_t x = 0; x < window.stride[2]; ++x) {
         const Axes axes{phase_axis(shape, window, 0, z), phase_axis(shape, window, 1, y),
                         phase_axis(shape, window, 2, x)};
-        run_phase(shape, axes, at<const T>(source), at<const T>(weight), strides, at<T>(result), method);
+        run_phase(shape, axes, at<const T>(source), at<const T>(weight), strides, at<T>(result),
+                  method);
       }
 }
 
@@ -431,10 +465,12 @@ void bind_conv(nb::module_& module) {
     module.def(
         name,
         [function](Address source, Address weight, Address result, std::array<std::size_t, 4> sizes,
-                   Extent source_size, Extent result_size, Extent kernel, Extent stride, Extent padding,
-                   Extent dilation, int method) {
-          const Shape shape{sizes[0], sizes[1], sizes[2], sizes[3], source_size, result_size, kernel};
-          function(source, weight, result, shape, Window{stride, padding, dilation}, static_cast<Method>(method));
+                   Extent source_size, Extent result_size, Extent kernel, Extent stride,
+                   Extent padding, Extent dilation, int method) {
+          const Shape shape{sizes[0],    sizes[1],    sizes[2], sizes[3],
+                            source_size, result_size, kernel};
+          function(source, weight, result, shape, Window{stride, padding, dilation},
+                   static_cast<Method>(method));
         },
         nb::call_guard<nb::gil_scoped_release>());
   };

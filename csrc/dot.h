@@ -1,10 +1,11 @@
 // The one instruction everything rests on: dot products of four bytes into 32-bit sums.
 //
 // A product block is kRows x kColumns sums. The left operand is `rows`: signed bytes, each row in
-// runs of kDepthStep depths, placed by a RowLayout. The right operand is a `panel`: for each four depths, kColumns groups of four
-// bytes. With AVX-512 the panel is unsigned (VNNI multiplies unsigned by signed), elsewhere signed.
-// On x86-64 without VNNI, 16-bit multiplies were tried: no faster than plain 64-bit products.
-// kByteProduct is the measured cost of one byte product in ns on a core of such a host.
+// runs of kDepthStep depths, placed by a RowLayout. The right operand is a `panel`: for each four
+// depths, kColumns groups of four bytes. With AVX-512 the panel is unsigned (VNNI multiplies
+// unsigned by signed), elsewhere signed. On x86-64 without VNNI, 16-bit multiplies were tried: no
+// faster than plain 64-bit products. kByteProduct is the measured cost of one byte product in ns on
+// a core of such a host.
 #pragma once
 
 #include <cstddef>
@@ -59,14 +60,14 @@ inline void multiply_block(const std::int8_t* rows, RowLayout layout, const std:
     for (std::size_t i = 0; i < kRows; ++i) a[i] = vld1q_s8(rows + i * layout.row);
     rows += layout.step;
     ahead.fetch(k);
-#define TACIT_STEP(lane)                                      \
-  {                                                           \
-    const int8x16_t b0 = vld1q_s8(panel + 32 * (lane));       \
-    const int8x16_t b1 = vld1q_s8(panel + 32 * (lane) + 16);  \
-    for (std::size_t i = 0; i < kRows; ++i) {                 \
-      s[i][0] = vdotq_laneq_s32(s[i][0], b0, a[i], lane);     \
-      s[i][1] = vdotq_laneq_s32(s[i][1], b1, a[i], lane);     \
-    }                                                         \
+#define TACIT_STEP(lane)                                     \
+  {                                                          \
+    const int8x16_t b0 = vld1q_s8(panel + 32 * (lane));      \
+    const int8x16_t b1 = vld1q_s8(panel + 32 * (lane) + 16); \
+    for (std::size_t i = 0; i < kRows; ++i) {                \
+      s[i][0] = vdotq_laneq_s32(s[i][0], b0, a[i], lane);    \
+      s[i][1] = vdotq_laneq_s32(s[i][1], b1, a[i], lane);    \
+    }                                                        \
   }
     TACIT_STEP(0)
     TACIT_STEP(1)
@@ -90,8 +91,8 @@ inline void multiply_block(const std::int8_t* rows, RowLayout layout, const std:
   __m512i s[kRows][2];
   for (std::size_t i = 0; i < kRows; ++i)
     for (std::size_t j = 0; j < 2; ++j)
-      s[i][j] = accumulate ? _mm512_loadu_si512(sums + i * kColumns + 16 * j)
-                           : _mm512_setzero_si512();
+      s[i][j] =
+          accumulate ? _mm512_loadu_si512(sums + i * kColumns + 16 * j) : _mm512_setzero_si512();
   for (std::size_t k = 0; k < depth; k += kDepthStep, rows += layout.step) {
     ahead.fetch(k);
     for (std::size_t l = 0; l < kDepthStep; l += 4, panel += 4 * kColumns) {
@@ -107,8 +108,7 @@ inline void multiply_block(const std::int8_t* rows, RowLayout layout, const std:
     }
   }
   for (std::size_t i = 0; i < kRows; ++i)
-    for (std::size_t j = 0; j < 2; ++j)
-      _mm512_storeu_si512(sums + i * kColumns + 16 * j, s[i][j]);
+    for (std::size_t j = 0; j < 2; ++j) _mm512_storeu_si512(sums + i * kColumns + 16 * j, s[i][j]);
 }
 
 #else  // no dot products: the same layout in plain loops, right but never chosen

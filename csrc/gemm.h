@@ -28,10 +28,11 @@ struct Cost {
   static constexpr double product = (wide ? 18 : 10) * kByteProduct;  // a depth of a sum
   static constexpr double combine = wide ? 15 : 0.6;                  // a sum
   static constexpr double encode = wide ? 10 : 4;                     // an element of an operand
-  static constexpr double plain = wide ? 1.3 : 0.21;                  // a depth of a sum, contiguous
+  static constexpr double plain = wide ? 1.3 : 0.21;  // a depth of a sum, contiguous
 };
 
-// How a product is made: plain loops for small ones, encoded operands for the rest. Tests force one.
+// How a product is made: plain loops for small ones, encoded operands for the rest. Tests force
+// one.
 enum class Method { choose, plain, encoded };
 
 // A view of a matrix of ring elements.
@@ -77,18 +78,22 @@ struct EncodedRows {
   EncodedRows(Matrix<const typename S::Word> a, std::size_t num_rows, std::size_t depth,
               std::int8_t* buffer)
       : plane_stride(size(num_rows, depth) / S::planes),
-        layout(RowLayout::packed(round_up(depth, kDepthStep))), bytes(buffer) {
+        layout(RowLayout::packed(round_up(depth, kDepthStep))),
+        bytes(buffer) {
     const std::size_t groups = round_up(num_rows, kRows) / kRows;
-    parallel_for(groups, std::max<std::size_t>(1, 1024 / depth), [&](std::size_t begin, std::size_t end) {
-      for (std::size_t g = begin; g < end; ++g)
-        for (std::size_t k = 0; k < depth; k += kBlock)
-          for (std::size_t i = g * kRows; i < std::min(num_rows, (g + 1) * kRows); ++i) {
-            std::int8_t* out = bytes + g * layout.group + i % kRows * layout.row + k / kBlock * layout.step;
-            encode_block<S, Side::rows>(&a(i, k), a.column_stride, depth - k, [&](int p, Bytes value) {
-              std::memcpy(out + p * plane_stride, &value, kBlock);
-            });
-          }
-    });
+    parallel_for(
+        groups, std::max<std::size_t>(1, 1024 / depth), [&](std::size_t begin, std::size_t end) {
+          for (std::size_t g = begin; g < end; ++g)
+            for (std::size_t k = 0; k < depth; k += kBlock)
+              for (std::size_t i = g * kRows; i < std::min(num_rows, (g + 1) * kRows); ++i) {
+                std::int8_t* out =
+                    bytes + g * layout.group + i % kRows * layout.row + k / kBlock * layout.step;
+                encode_block<S, Side::rows>(&a(i, k), a.column_stride, depth - k,
+                                            [&](int p, Bytes value) {
+                                              std::memcpy(out + p * plane_stride, &value, kBlock);
+                                            });
+              }
+        });
   }
   const std::int8_t* block(int plane, std::size_t first, std::size_t) const {
     return bytes + plane * plane_stride + first / kRows * layout.group;
@@ -108,8 +113,11 @@ struct EncodedPanels {
   // `b(k, j)` is the element at depth k of column j.
   template <class Elements>
   EncodedPanels(const Elements& b, std::size_t depth_, std::size_t columns_, std::int8_t* buffer)
-      : depth(round_up(depth_, kDepthStep)), columns(columns_), panel_stride(depth * kColumns),
-        plane_stride(size(depth_, columns_) / S::planes), bytes(buffer) {
+      : depth(round_up(depth_, kDepthStep)),
+        columns(columns_),
+        panel_stride(depth * kColumns),
+        plane_stride(size(depth_, columns_) / S::planes),
+        bytes(buffer) {
     const std::size_t panels = round_up(columns, kColumns) / kColumns;
     parallel_for(panels, std::max<std::size_t>(1, 8192 / panel_stride),
                  [&](std::size_t begin, std::size_t end) {
@@ -166,7 +174,8 @@ void multiply(std::size_t num_rows, const MakeRows& make_rows, const EncodedPane
       const std::size_t n = std::min(kColumnBlock, panels.columns - j0);
       const std::size_t groups = round_up(m, kRows) / kRows;
       const std::size_t num_panels = round_up(n, kColumns) / kColumns;
-      const std::size_t tile = groups * num_panels * kRows * kColumns + kSpare / sizeof(std::int32_t);
+      const std::size_t tile =
+          groups * num_panels * kRows * kColumns + kSpare / sizeof(std::int32_t);
       const Scratch scratch(Use::sums, tile * S::tiles * sizeof(std::int32_t));
       auto* sums = scratch.data<std::int32_t>();
       for (int p = 0; p < S::planes; ++p) {
@@ -175,9 +184,9 @@ void multiply(std::size_t num_rows, const MakeRows& make_rows, const EncodedPane
           for (std::size_t j = 0; j < num_panels; ++j)
             for (std::size_t i = 0; i < groups; ++i) {
               const std::int8_t* right = panels.panel(q, j0 / kColumns + j);
-              const std::int8_t* next_panel = j + 1 < num_panels
-                                                  ? right + panels.panel_stride
-                                                  : panels.panel((q + 1) % S::planes, j0 / kColumns);
+              const std::int8_t* next_panel =
+                  j + 1 < num_panels ? right + panels.panel_stride
+                                     : panels.panel((q + 1) % S::planes, j0 / kColumns);
               const std::int8_t* next_rows = rows.upcoming(left);
               const Ahead ahead{next_panel + i * panels.depth,
                                 next_rows + (j * groups + i) * panels.depth};
@@ -190,7 +199,8 @@ void multiply(std::size_t num_rows, const MakeRows& make_rows, const EncodedPane
         for (std::size_t i = 0; i < m; i += kRows) {
           T values[kRows * kColumns];
           S::combine(sums + (j / kColumns * groups + i / kRows) * kRows * kColumns, tile, values);
-          store(Block<T>{i0 + i, j0 + j, std::min(kRows, m - i), std::min(kColumns, n - j), values});
+          store(
+              Block<T>{i0 + i, j0 + j, std::min(kRows, m - i), std::min(kColumns, n - j), values});
         }
     }
   });

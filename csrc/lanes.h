@@ -35,8 +35,7 @@ template <int N, class Body>
 inline __attribute__((always_inline)) void unrolled(Body&& body) {
   [&]<int... I>(std::integer_sequence<int, I...>) __attribute__((always_inline)) {
     (body.template operator()<I>(), ...);
-  }
-  (std::make_integer_sequence<int, N>{});
+  }(std::make_integer_sequence<int, N>{});
 }
 
 // Swaps bit K of the byte position with the choice between a and b: the odd 2^K-byte pieces of a
@@ -49,8 +48,7 @@ inline __attribute__((always_inline)) void exchange(V& a, V& b) {
     const V even = __builtin_shufflevector(a, b, (I & piece ? n + I - piece : I)...);
     const V odd = __builtin_shufflevector(a, b, (I & piece ? n + I : I + piece)...);
     a = even, b = odd;
-  }
-  (std::make_integer_sequence<int, n>{});
+  }(std::make_integer_sequence<int, n>{});
 }
 
 }  // namespace tacit

@@ -16,7 +16,8 @@ void write(const Block<T>& block, Matrix<T> c, bool accumulate) {
     const T* from = block.values + i * kColumns;
     T* to = &c(block.first_row + i, block.first_column);
     for (std::size_t j = 0; j < block.num_columns; ++j)
-      to[j] = accumulate ? static_cast<T>(static_cast<U>(to[j]) + static_cast<U>(from[j])) : from[j];
+      to[j] =
+          accumulate ? static_cast<T>(static_cast<U>(to[j]) + static_cast<U>(from[j])) : from[j];
   }
 }
 
@@ -39,10 +40,11 @@ void multiply_encoded(Matrix<const typename S::Word> a, Matrix<const typename S:
         const Scratch row_bytes(Use::rows, EncodedRows<S>::size(mn, kn));
         const EncodedRows<S> rows({&a(i0, k0), a.row_stride, a.column_stride}, mn, kn,
                                   row_bytes.data());
-        multiply(mn, [&]() -> const EncodedRows<S>& { return rows; }, panels,
-                 [&](const Block<typename S::Word>& block) {
-                   write(block, {&c(i0, j0), c.row_stride, 1}, k0 > 0);
-                 });
+        multiply(
+            mn, [&]() -> const EncodedRows<S>& { return rows; }, panels,
+            [&](const Block<typename S::Word>& block) {
+              write(block, {&c(i0, j0), c.row_stride, 1}, k0 > 0);
+            });
       }
     }
   }
@@ -52,27 +54,28 @@ template <class T>
 void multiply_plain(Matrix<const T> a, Matrix<const T> b, Matrix<T> c, std::size_t m, std::size_t n,
                     std::size_t k) {
   using U = std::make_unsigned_t<T>;
-  parallel_for(m, std::max<std::size_t>(1, 65536 / (n * k + 1)), [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) {
-      T* row = &c(i, 0);
-      if (b.column_stride == 1 && n > 1) {
-        std::fill(row, row + n, 0);
-        for (std::size_t l = 0; l < k; ++l) {
-          const U x = static_cast<U>(a(i, l));
-          const T* y = &b(l, 0);
-          for (std::size_t j = 0; j < n; ++j)
-            row[j] = static_cast<T>(static_cast<U>(row[j]) + x * static_cast<U>(y[j]));
-        }
-      } else {
-        for (std::size_t j = 0; j < n; ++j) {
-          U sum = 0;
-          for (std::size_t l = 0; l < k; ++l)
-            sum += static_cast<U>(a(i, l)) * static_cast<U>(b(l, j));
-          row[j] = static_cast<T>(sum);
-        }
-      }
-    }
-  });
+  parallel_for(m, std::max<std::size_t>(1, 65536 / (n * k + 1)),
+               [&](std::size_t begin, std::size_t end) {
+                 for (std::size_t i = begin; i < end; ++i) {
+                   T* row = &c(i, 0);
+                   if (b.column_stride == 1 && n > 1) {
+                     std::fill(row, row + n, 0);
+                     for (std::size_t l = 0; l < k; ++l) {
+                       const U x = static_cast<U>(a(i, l));
+                       const T* y = &b(l, 0);
+                       for (std::size_t j = 0; j < n; ++j)
+                         row[j] = static_cast<T>(static_cast<U>(row[j]) + x * static_cast<U>(y[j]));
+                     }
+                   } else {
+                     for (std::size_t j = 0; j < n; ++j) {
+                       U sum = 0;
+                       for (std::size_t l = 0; l < k; ++l)
+                         sum += static_cast<U>(a(i, l)) * static_cast<U>(b(l, j));
+                       row[j] = static_cast<T>(sum);
+                     }
+                   }
+                 }
+               });
 }
 
 template <class T>
@@ -100,12 +103,16 @@ template <class T>
 void batched(Address a, Strides sa, Address b, Strides sb, Address c, std::size_t batch,
              std::array<std::size_t, 3> mnk, int method) {
   const auto [m, n, k] = mnk;
-  parallel_for(batch, std::max<std::size_t>(1, 100000 / (m * n * k + 1)), [&](std::size_t begin, std::size_t end) {
-    for (auto i = static_cast<std::ptrdiff_t>(begin); i < static_cast<std::ptrdiff_t>(end); ++i)
-      matmul<T>({at<const T>(a) + i * sa[0], sa[1], sa[2]}, {at<const T>(b) + i * sb[0], sb[1], sb[2]},
-                {at<T>(c) + i * static_cast<std::ptrdiff_t>(m * n), static_cast<std::ptrdiff_t>(n), 1},
-                m, n, k, static_cast<Method>(method));
-  });
+  parallel_for(batch, std::max<std::size_t>(1, 100000 / (m * n * k + 1)),
+               [&](std::size_t begin, std::size_t end) {
+                 for (auto i = static_cast<std::ptrdiff_t>(begin);
+                      i < static_cast<std::ptrdiff_t>(end); ++i)
+                   matmul<T>({at<const T>(a) + i * sa[0], sa[1], sa[2]},
+                             {at<const T>(b) + i * sb[0], sb[1], sb[2]},
+                             {at<T>(c) + i * static_cast<std::ptrdiff_t>(m * n),
+                              static_cast<std::ptrdiff_t>(n), 1},
+                             m, n, k, static_cast<Method>(method));
+               });
 }
 
 }  // namespace

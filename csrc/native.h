@@ -1,11 +1,11 @@
 // What the compiled kernels share: the binding hooks and the thread pool.
 #pragma once
 
+#include <nanobind/nanobind.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-
-#include <nanobind/nanobind.h>
 
 namespace tacit {
 

@@ -19,10 +19,10 @@ namespace tacit {
 namespace {
 
 constexpr int kLaneBits = std::countr_zero(static_cast<unsigned>(kVectorBytes));
-constexpr std::size_t kTile = 8 * kVectorBytes;       // elements
-constexpr std::size_t kChunk = 2048;                  // elements: the buffers stay in L1
+constexpr std::size_t kTile = 8 * kVectorBytes;  // elements
+constexpr std::size_t kChunk = 2048;             // elements: the buffers stay in L1
 constexpr std::size_t kTiles = kChunk / kTile;
-constexpr std::size_t kGrain = 16;                    // chunks that a thread takes at once
+constexpr std::size_t kGrain = 16;  // chunks that a thread takes at once
 
 // Which address bits change places for elements of 2^s bytes, found by carrying the swaps out on
 // names: bit i of the element number is i, bit i of the byte number is 16 + i.
@@ -31,10 +31,10 @@ struct Route {
     int lane, vector;
   };
   std::array<Swap, kLaneBits> swaps{};
-  unsigned swapped = 0;             // the bits of the vector number that change
-  unsigned kept = 0;                // ... and that do not
-  std::array<int, 3> row_at{};      // where bits 0..2 of the element number are after the swaps
-  std::array<int, 3> byte_at{};     // where the bits of the byte number are
+  unsigned swapped = 0;          // the bits of the vector number that change
+  unsigned kept = 0;             // ... and that do not
+  std::array<int, 3> row_at{};   // where bits 0..2 of the element number are after the swaps
+  std::array<int, 3> byte_at{};  // where the bits of the byte number are
 
   constexpr explicit Route(int s) {
     std::array<int, 8> lane{}, vector{};
@@ -126,9 +126,8 @@ struct Window {
 // function that does nothing but prefetch.
 template <int Lines>
 inline __attribute__((always_inline)) void expect_writes(const std::uint8_t* first) {
-  unrolled<Lines>([&]<int I>() __attribute__((always_inline)) {
-    __builtin_prefetch(first + I * 64, 1, 3);
-  });
+  unrolled<Lines>([&]<int I>()
+                      __attribute__((always_inline)) { __builtin_prefetch(first + I * 64, 1, 3); });
 }
 
 // Eight planes of a chunk that will be written soon. The hardware does not guess the jumps from
@@ -150,19 +149,20 @@ struct Ahead {
 
 // `more`: another whole chunk follows in memory.
 template <int S>
-void to_planes(const std::uint8_t* elements, std::size_t tiles, Window window,
-               std::uint8_t* planes, std::size_t stride, bool more) {
+void to_planes(const std::uint8_t* elements, std::size_t tiles, Window window, std::uint8_t* planes,
+               std::size_t stride, bool more) {
   alignas(64) std::uint8_t buffer[kTiles * Tile<S>::bytes];
   for (std::size_t t = 0; t < tiles; ++t)
-    Tile<S>::template swap_bytes<true>(elements + t * Tile<S>::bytes,
-                                       buffer + t * Tile<S>::bytes);
+    Tile<S>::template swap_bytes<true>(elements + t * Tile<S>::bytes, buffer + t * Tile<S>::bytes);
   const int end = window.low + window.width;
   for (int byte = window.low / 8; byte * 8 < end; ++byte) {
     const int first = std::max(window.low - byte * 8, 0), last = std::min(end - byte * 8, 8);
     std::uint8_t* plane = planes + (byte * 8 + first - window.low) * stride;  // of bit `first`
     Ahead ahead;
-    if ((byte + 2) * 8 <= end) ahead = {plane + (8 - first) * stride, stride};
-    else if (more && window.width >= 8) ahead = {planes + kChunk / 8, stride};
+    if ((byte + 2) * 8 <= end)
+      ahead = {plane + (8 - first) * stride, stride};
+    else if (more && window.width >= 8)
+      ahead = {planes + kChunk / 8, stride};
     for (std::size_t t = 0; t < tiles; ++t, plane += kVectorBytes) {
       ahead.ask(t);
       const std::uint8_t* rows = buffer + t * Tile<S>::bytes + Tile<S>::start(byte);
@@ -172,9 +172,8 @@ void to_planes(const std::uint8_t* elements, std::size_t tiles, Window window,
       });
       swap_bits(v);
       if (last - first == 8)
-        unrolled<8>([&]<int I>() __attribute__((always_inline)) {
-          store(plane + I * stride, v[I]);
-        });
+        unrolled<8>([&]<int I>()
+                        __attribute__((always_inline)) { store(plane + I * stride, v[I]); });
       else
         unrolled<8>([&]<int I>() __attribute__((always_inline)) {
           if (I >= first && I < last) store(plane + (I - first) * stride, v[I]);
@@ -205,8 +204,7 @@ void to_elements(const std::uint8_t* planes, std::size_t stride, std::size_t til
     }
   }
   for (std::size_t t = 0; t < tiles; ++t)
-    Tile<S>::template swap_bytes<false>(buffer + t * Tile<S>::bytes,
-                                        elements + t * Tile<S>::bytes);
+    Tile<S>::template swap_bytes<false>(buffer + t * Tile<S>::bytes, elements + t * Tile<S>::bytes);
 }
 
 // One chunk of up to kChunk elements of type E, worked on as words of type U that hold the window.
@@ -243,8 +241,8 @@ void chunk_to_elements(const std::uint8_t* planes, std::size_t stride, int width
   alignas(64) U words[kChunk];
   const std::size_t tiles = count / kTile, rest = count % kTile, whole = tiles * kTile;
   constexpr bool direct = sizeof(E) == sizeof(U);
-  auto* to = direct ? reinterpret_cast<std::uint8_t*>(elements)
-                    : reinterpret_cast<std::uint8_t*>(words);
+  auto* to =
+      direct ? reinterpret_cast<std::uint8_t*>(elements) : reinterpret_cast<std::uint8_t*>(words);
   to_elements<S>(planes, stride, tiles, width, sign, to);
   if (rest != 0) {
     alignas(64) std::uint8_t last[8 * S][kVectorBytes] = {};
@@ -267,10 +265,14 @@ void chunk_to_elements(const std::uint8_t* planes, std::size_t stride, int width
 template <class Body>
 void with_word(int size, const Body& body) {
   switch (size) {
-    case 1: return body(std::uint8_t{});
-    case 2: return body(std::uint16_t{});
-    case 4: return body(std::uint32_t{});
-    default: return body(std::uint64_t{});
+    case 1:
+      return body(std::uint8_t{});
+    case 2:
+      return body(std::uint16_t{});
+    case 4:
+      return body(std::uint32_t{});
+    default:
+      return body(std::uint64_t{});
   }
 }
 
@@ -281,14 +283,12 @@ template <class Body>
 void for_chunks(std::size_t count, const Body& body) {
   parallel_for((count + kChunk - 1) / kChunk, kGrain, [&](std::size_t begin, std::size_t end) {
     for (std::size_t chunk = begin; chunk < end; ++chunk)
-      body(chunk * kChunk, std::min(kChunk, count - chunk * kChunk),
-           (chunk + 2) * kChunk <= count);
+      body(chunk * kChunk, std::min(kChunk, count - chunk * kChunk), (chunk + 2) * kChunk <= count);
   });
 }
 
 // `planes` has `width` rows of ceil(count / 64) words.
-void bit_planes(Address elements, int size, std::size_t count, int low, int width,
-                Address planes) {
+void bit_planes(Address elements, int size, std::size_t count, int low, int width, Address planes) {
   const std::size_t stride = (count + 63) / 64 * 8;
   with_word(size, [&]<class E>(E) {
     with_word(std::min(size, word_size(width)), [&]<class U>(U) {

@@ -1,4 +1,6 @@
 // One pool of worker threads for the whole process. Jobs from several callers interleave.
+#include <pthread.h>
+
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -7,8 +9,6 @@
 #include <memory>
 #include <mutex>
 #include <thread>
-
-#include <pthread.h>
 
 #include "native.h"
 
@@ -26,7 +26,7 @@ struct Job {
   void work() {
     for (std::size_t chunk; (chunk = next.fetch_add(1)) < chunks;) {
       try {
-        if (!failed()) (*body)(chunk * grain, std::min(count, (chunk + 1) * grain));
+        if (!failed()) (*body)(chunk* grain, std::min(count, (chunk + 1) * grain));
       } catch (...) {
         std::lock_guard lock(mutex);
         if (!failure) failure = std::current_exception();

@@ -4,7 +4,8 @@
 // [first(p), last(p)), goes into sum tile(p, q), where `accumulates` says whether several products
 // share a tile; `combine` turns the tiles of a kRows x kColumns block into exact products.
 //   Residues: element mod 18 coprime moduli, Chinese remaindering; 18 byte products.
-//   Digits:   signed base-256 digits, for 32 bits: 10 byte products, cheap conversions. (For 64 bits
+//   Digits:   signed base-256 digits, for 32 bits: 10 byte products, cheap conversions. (For 64
+//   bits
 //             it would be 36.)
 // Encoding works on kBlock elements at a time.
 #pragma once
@@ -42,7 +43,8 @@ struct Digits {
     }
     for (int p = 0; p < planes; ++p) {
       Bytes out;
-      for (std::size_t i = 0; i < kBlock; ++i) out[i] = static_cast<std::int8_t>(digits[i] >> (8 * p));
+      for (std::size_t i = 0; i < kBlock; ++i)
+        out[i] = static_cast<std::int8_t>(digits[i] >> (8 * p));
       emit(p, out);
     }
   }
@@ -97,9 +99,9 @@ struct Residues {
 
   // x = sum_j s_j 256^j + constant with bytes s_j, so x mod m is a dot product with 256^j mod m.
   struct Weights {
-    std::int8_t byte[8];  // 256^j mod m, centred
+    std::int8_t byte[8];                // 256^j mod m, centred
     std::int32_t constant, reciprocal;  // ..., 2^31 / m
-    std::int8_t modulus;  // m mod 256
+    std::int8_t modulus;                // m mod 256
   };
   template <Side side>
   static constexpr std::array<Weights, planes> weights() {
@@ -129,7 +131,8 @@ struct Residues {
     const int8x16_t flip = vreinterpretq_s8_u64(vdupq_n_u64(0x0080808080808080ull));
     int8x16_t half[8];
     for (int i = 0; i < 4; ++i) {
-      const auto a = vreinterpretq_s32_s8(veorq_s8(vreinterpretq_s8_s64(vld1q_s64(x + 4 * i)), flip));
+      const auto a =
+          vreinterpretq_s32_s8(veorq_s8(vreinterpretq_s8_s64(vld1q_s64(x + 4 * i)), flip));
       const auto b =
           vreinterpretq_s32_s8(veorq_s8(vreinterpretq_s8_s64(vld1q_s64(x + 4 * i + 2)), flip));
       half[i] = vreinterpretq_s8_s32(vuzp1q_s32(a, b));
@@ -159,7 +162,8 @@ struct Residues {
     const __m512i flip = _mm512_set1_epi64(static_cast<long long>(1ull << 63));
     const __m512i low = _mm512_xor_si512(_mm512_loadu_si512(x), flip);
     const __m512i high = _mm512_xor_si512(_mm512_loadu_si512(x + 8), flip);
-    const __m512i even = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+    const __m512i even =
+        _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
     const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
     for (int p = 0; p < planes; ++p) {
       const float m = static_cast<float>(moduli[p]);
@@ -168,9 +172,9 @@ struct Residues {
       const __m512i weight = _mm512_set1_epi64(words);
       const __m512i a = _mm512_dpbusd_epi32(_mm512_setzero_si512(), low, weight);
       const __m512i b = _mm512_dpbusd_epi32(_mm512_setzero_si512(), high, weight);
-      const __m512i sum = _mm512_add_epi32(
-          _mm512_add_epi32(_mm512_permutex2var_epi32(a, even, b), _mm512_permutex2var_epi32(a, odd, b)),
-          _mm512_set1_epi32(table[p].constant));
+      const __m512i sum = _mm512_add_epi32(_mm512_add_epi32(_mm512_permutex2var_epi32(a, even, b),
+                                                            _mm512_permutex2var_epi32(a, odd, b)),
+                                           _mm512_set1_epi32(table[p].constant));
       const __m512 v = _mm512_cvtepi32_ps(sum);
       const __m512 quotient = _mm512_roundscale_ps(_mm512_mul_ps(v, _mm512_set1_ps(1.0f / m)), 0);
       __m512 rest = _mm512_fnmadd_ps(quotient, _mm512_set1_ps(m), v);
@@ -186,8 +190,7 @@ struct Residues {
       for (std::size_t i = 0; i < kBlock; ++i) {
         const std::uint64_t u = static_cast<std::uint64_t>(x[i]) ^ 0x0080808080808080ull;
         int v = table[p].constant;
-        for (int j = 0; j < 8; ++j)
-          v += static_cast<std::int8_t>(u >> (8 * j)) * table[p].byte[j];
+        for (int j = 0; j < 8; ++j) v += static_cast<std::int8_t>(u >> (8 * j)) * table[p].byte[j];
         out[i] = static_cast<std::int8_t>(centred(v, m));
       }
       emit(p, out);
@@ -196,9 +199,9 @@ struct Residues {
   }
 
   // X = sum_p s_p (M / m_p) - q M with q = round(sum_p s_p / m_p), wrapping, for sums s_p that need
-  // not be reduced. Reciprocals carry 38 fraction bits: |s_p| < 2^28, so q's argument is off by less
-  // than 18 * 2^28 * 2^-39 < 0.01, and |X| <= 0.38 M leaves 0.12. 64-bit constants are split in two
-  // so that 32-bit vector multiplies do.
+  // not be reduced. Reciprocals carry 38 fraction bits: |s_p| < 2^28, so q's argument is off by
+  // less than 18 * 2^28 * 2^-39 < 0.01, and |X| <= 0.38 M leaves 0.12. 64-bit constants are split
+  // in two so that 32-bit vector multiplies do.
   static void combine(const std::int32_t* sums, std::size_t tile_stride, std::int64_t* out) {
     static constexpr auto factors = [] {
       std::array<std::uint64_t, planes + 1> table{};
@@ -214,7 +217,8 @@ struct Residues {
       std::int64_t ratio[width] = {};
       const auto add = [&](const std::int32_t* s, std::uint64_t factor) {
         const auto small = static_cast<std::int32_t>(factor);
-        const auto big = static_cast<std::uint32_t>((factor - static_cast<std::int64_t>(small)) >> 32);
+        const auto big =
+            static_cast<std::uint32_t>((factor - static_cast<std::int64_t>(small)) >> 32);
         for (std::size_t j = 0; j < width; ++j) {
           low[j] += static_cast<std::uint64_t>(static_cast<std::int64_t>(s[j]) * small);
           high[j] += static_cast<std::uint32_t>(s[j]) * big;

@@ -90,9 +90,8 @@ class Aes128Ctr {
         b[I] = whiten(bits_of(operation_, __builtin_bswap64(counter + I)), key[0]);
       });
       unrolled<9>([&]<int R>() __attribute__((always_inline)) {
-        unrolled<n>([&]<int I>() __attribute__((always_inline)) {
-          b[I] = round(b[I], key[R], key[R + 1]);
-        });
+        unrolled<n>([&]<int I>()
+                        __attribute__((always_inline)) { b[I] = round(b[I], key[R], key[R + 1]); });
       });
       unrolled<n>([&]<int I>() __attribute__((always_inline)) {
         store(out + I * block_bytes, last_round(b[I], key[9], key[10]));
@@ -142,17 +141,15 @@ class ChaCha20 {
         return I == 12 ? low : I == 13 ? high : Lanes{} + start_[I];
       };
       Lanes x[16];
-      unrolled<16>([&]<int I>() __attribute__((always_inline)) {
-        x[I] = start.template operator()<I>();
-      });
+      unrolled<16>([&]<int I>()
+                       __attribute__((always_inline)) { x[I] = start.template operator()<I>(); });
       if constexpr (kScalars == 0)
         for (int i = 0; i < 10; ++i) double_round(x);
       else
         for (int half = 0; half < 2; ++half)
           half_with_scalar(x, counter + kLanes + half, out + (kLanes + half) * block_bytes);
-      unrolled<16>([&]<int I>() __attribute__((always_inline)) {
-        x[I] += start.template operator()<I>();
-      });
+      unrolled<16>([&]<int I>()
+                       __attribute__((always_inline)) { x[I] += start.template operator()<I>(); });
       write(x, out);
     }
   }
@@ -166,18 +163,16 @@ class ChaCha20 {
                        : start_[I];
     };
     std::uint32_t y[16];
-    unrolled<16>([&]<int I>() __attribute__((always_inline)) {
-      y[I] = start.template operator()<I>();
-    });
+    unrolled<16>([&]<int I>()
+                     __attribute__((always_inline)) { y[I] = start.template operator()<I>(); });
     for (int i = 0; i < 5; ++i)
       unrolled<8>([&]<int S>() __attribute__((always_inline)) {
         step<S>(x);
         step<S * 2 % 8>(y);
         step<S * 2 % 8 + 1>(y);
       });
-    unrolled<16>([&]<int I>() __attribute__((always_inline)) {
-      y[I] += start.template operator()<I>();
-    });
+    unrolled<16>([&]<int I>()
+                     __attribute__((always_inline)) { y[I] += start.template operator()<I>(); });
     std::memcpy(out, y, sizeof y);
   }
 

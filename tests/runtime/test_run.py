@@ -222,7 +222,7 @@ def test_a_script_sees_what_its_parties_print(tmp_path):
     script = """
         import tacit
         def main(session):
-            print("party", session.rank)
+            print(f"party {session.rank}\\n", end="", flush=True)  # whole lines do not mix
             return 10 * session.rank
         if __name__ == "__main__":
             print(tacit.run(main, parties=2, transport="processes"))
