@@ -8,6 +8,7 @@ import json
 import platform
 import subprocess
 import sys
+import textwrap
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +19,7 @@ from benchmarks.measure import Row
 
 SUITES = ("kernels_products", "kernels_stream", "kernels_planes", "transport")
 RESULTS = Path(__file__).parent / "results"
+NOTE: dict[str, Any] = {"initial_indent": "    ", "subsequent_indent": "    "}
 
 
 def main() -> None:
@@ -44,6 +46,7 @@ def table(suite: str, rows: list[Row]) -> str:
             f"{row.name:<50} {row.value:>8.2f} {row.unit:<13} {row.ratio:>7.2f}  {target:>8}  "
             f"{row.baseline} {row.baseline_value:.2f}{missed}"
         )
+        lines += [textwrap.fill(row.note, 110, **NOTE)] if row.note else []
     return "\n".join(lines)
 
 
