@@ -123,6 +123,15 @@ def test_real_layers(ring, x_shape, w_shape, window, method):
     assert torch.equal(kernels.conv2d(x, weight, **window, method=method), expected)
 
 
+@pytest.mark.parametrize(("batch", "channels", "columns"), [(0, 3, 4), (2, 0, 4), (2, 3, 0)])
+def test_sizes_of_zero(batch, channels, columns):
+    shapes = [(batch, channels, 5, 5), (columns, channels, 3, 3), (batch, columns, 3, 3)]
+    x, weight, grad = (torch.ones(shape, dtype=torch.int64) for shape in shapes)
+    assert torch.equal(kernels.conv2d(x, weight), torch.zeros_like(grad))
+    assert torch.equal(kernels.conv2d_grad_input(x.shape, weight, grad), torch.zeros_like(x))
+    assert torch.equal(kernels.conv2d_grad_weight(x, weight.shape, grad), torch.zeros_like(weight))
+
+
 def test_weight_gradient_in_parts(monkeypatch):
     monkeypatch.setattr("tacit.kernels.conv.UNFOLDED", 500)
     x = torch.arange(3 * 4 * 9 * 8).reshape(3, 4, 9, 8) * 0x9E3779B97F4A7C15 % 2**62

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
     PrivateFormat,
+    load_pem_private_key,
 )
 
 from tacit.transport import Hello, Identity, Limits, Mesh, connect, listen, memory_meshes
@@ -40,22 +41,41 @@ def hello(rank: int, parties: int = 2, **changes: Any) -> Hello:
 
 @cache
 def certificate(name: str) -> tuple[bytes, bytes]:
-    """A self-signed certificate and its key, both PEM."""
+    """A self-signed certificate and its key, both PEM; as common tools make them, of a CA."""
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    return _signed(name, key, name, key), _pem(key)
+
+
+def delegated(issuer: str) -> tuple[bytes, bytes]:
+    """A certificate for a new key that `issuer` has signed, followed by that of the issuer."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    own, issuer_key = certificate(issuer)
+    signer = load_pem_private_key(issuer_key, None)
+    return _signed("delegate", key, issuer, signer) + own, _pem(key)
+
+
+def _signed(name: str, key: Any, issuer: str, signer: Any) -> bytes:
     now = datetime.datetime.now(datetime.UTC)
     built = (
         x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
+        .subject_name(_name(name))
+        .issuer_name(_name(issuer))
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(minutes=5))
         .not_valid_after(now + datetime.timedelta(days=1))
-        .sign(key, SHA256())
+        .add_extension(x509.BasicConstraints(ca=name == issuer, path_length=None), critical=True)
+        .sign(signer, SHA256())
     )
-    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    return built.public_bytes(Encoding.PEM), pem
+    return built.public_bytes(Encoding.PEM)
+
+
+def _name(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+
+
+def _pem(key: Any) -> bytes:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
 def identity(rank: int, parties: int = 2, *, name: str | None = None) -> Identity:

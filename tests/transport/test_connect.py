@@ -13,7 +13,15 @@ from typing import Any
 
 import pytest
 import torch
-from tests.transport.parties import SOCKETS, hello, identity, run, together
+from tests.transport.parties import (
+    SOCKETS,
+    certificate,
+    delegated,
+    hello,
+    identity,
+    run,
+    together,
+)
 
 from tacit.errors import (
     CertificateRejected,
@@ -24,6 +32,7 @@ from tacit.errors import (
     HandshakeMismatch,
     PeerClosed,
     PeerTimeout,
+    TransportError,
 )
 from tacit.transport import Hello, Identity, Limits, Listener, Mesh, Spec, connect, listen
 from tacit.transport.frames import HEADER, MAGIC, VERSION, Kind, layout, pack
@@ -188,6 +197,27 @@ def test_a_party_cannot_take_the_rank_of_another() -> None:
     )
     assert isinstance(errors[2], CertificateRejected)
     assert "belongs to another party" in str(errors[2])
+
+
+def test_a_key_that_a_pinned_party_vouches_for_is_not_pinned() -> None:
+    """Party 1 signs a certificate for somebody else's key; nobody has pinned that key."""
+    doors = ports(2)
+    delegate = Identity(*delegated("party 1"), identity(1).peers)
+    errors = together(
+        party(hello(0), doors[0], identity(0), limits=SHORT),
+        party(hello(1), doors[1], delegate, limits=SHORT),
+    )
+    assert isinstance(errors[0], ConnectTimeout)
+    assert "not pinned here" in str(errors[0])
+    assert isinstance(errors[1], TransportError)
+
+
+def test_two_parties_with_one_key_are_refused() -> None:
+    doors = ports(2)
+    twin = Identity(*certificate("party 0"), (certificate("party 0")[0],) * 2)
+    with pytest.raises(ConfigError, match="parties 0 and 1 have the same public key"):
+        join(hello(0), doors[0], twin)
+    doors[1][0].close()
 
 
 def test_a_second_process_under_one_rank_is_refused() -> None:

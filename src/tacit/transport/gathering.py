@@ -216,9 +216,14 @@ class Gathering:
                 self._shaking.pop(stream, None)
 
     def _proved(self, stream: TcpStream) -> int | None:
-        """The rank whose key the other side holds, where there are keys."""
-        if self._credentials is None or stream.pin is None:
+        """The rank whose key the other side holds, where there are keys.
+
+        TLS also believes a certificate that a pinned party has signed: this does not.
+        """
+        if self._credentials is None:
             return None
+        if stream.pin not in self._credentials.pins:
+            raise CertificateRejected("the key of the other side is not pinned here")
         return self._credentials.pins.index(stream.pin)
 
     def _judge(self, theirs: Hello, outgoing: bool) -> Verdict:

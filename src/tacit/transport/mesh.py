@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..errors import ConfigError, PeerClosed, PeerTimeout, TransportError
-from .channel import Abort, Bell, Channel, Expected, Goodbye, LastWord, Message
+from .channel import PROGRESS_BYTES, Abort, Bell, Channel, Expected, Goodbye, LastWord, Message
 from .frames import Kind, Spec, layout
 from .limits import Limits
 from .root_cause import Told, at_operation, blame, follow, reason_of_end
@@ -212,7 +212,7 @@ class Mesh:
     def _silence(self, peer: int) -> PeerTimeout:
         return PeerTimeout(
             f"party {peer} sent nothing for {self._limits.deadline} s "
-            f"at operation {self._operation}",
+            f"at operation {self._operation}, or less than {PROGRESS_BYTES} bytes",
             party=peer,
             operation=self._operation,
         )

@@ -123,7 +123,7 @@ class Sender:
             elif now - progress > self._limits.deadline:
                 raise PeerTimeout(
                     f"party {self._peer} took nothing of what is sent to it "
-                    f"for {self._limits.deadline} s",
+                    f"for {self._limits.deadline} s, or less than {PROGRESS_BYTES} bytes",
                     party=self._peer,
                 )
 

@@ -39,6 +39,9 @@ class Credentials:
 
     def __init__(self, identity: Identity) -> None:
         self.pins = [pin(_read(certificate)) for certificate in identity.peers]
+        for rank, key in enumerate(self.pins):
+            if (first := self.pins.index(key)) != rank:
+                raise ConfigError(f"parties {first} and {rank} have the same public key")
         self._server = _context(ssl.PROTOCOL_TLS_SERVER, identity)
         self._server.num_tickets = 0  # nothing flows against the data
         self._client = _context(ssl.PROTOCOL_TLS_CLIENT, identity)
