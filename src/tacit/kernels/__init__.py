@@ -17,12 +17,36 @@ from .conv import (
     conv3d_grad_weight,
 )
 from .elementwise import add, mul, mul_add, neg, sub, truncate
+from .gates import (
+    and_gates,
+    and_products,
+    leaf_carries,
+    leaf_matches,
+    leaf_tables,
+    node_carries,
+    node_products,
+    num_and_products,
+    num_products,
+    num_table_rows,
+)
+from .injection import (
+    deal_exact,
+    deal_flip,
+    deal_inject_exact,
+    deal_injection,
+    exact_share,
+    flip_share,
+    inject_exact_share,
+    inject_share,
+)
 from .matmul import matmul
 from .planes import bit_planes, from_bit_planes, pack_bits, parity, popcount, unpack_bits
 from .stream import stream
 
 __all__ = [
     "add",
+    "and_gates",
+    "and_products",
     "bit_planes",
     "conv1d",
     "conv1d_grad_input",
@@ -33,11 +57,27 @@ __all__ = [
     "conv3d",
     "conv3d_grad_input",
     "conv3d_grad_weight",
+    "deal_exact",
+    "deal_flip",
+    "deal_inject_exact",
+    "deal_injection",
+    "exact_share",
+    "flip_share",
     "from_bit_planes",
+    "inject_exact_share",
+    "inject_share",
+    "leaf_carries",
+    "leaf_matches",
+    "leaf_tables",
     "matmul",
     "mul",
     "mul_add",
     "neg",
+    "node_carries",
+    "node_products",
+    "num_and_products",
+    "num_products",
+    "num_table_rows",
     "num_threads",
     "pack_bits",
     "parity",

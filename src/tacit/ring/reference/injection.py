@@ -1,0 +1,121 @@
+"""Bits into the ring, and exact truncation, on additive shares: by definition.
+
+A bit is b ^ y: all evaluators know b, the dealer knows y and deals it in the ring; as integers the
+bit is b + (1 - 2 b) y. A value is x = opened + mask: all know `opened`, the dealer knows `mask`.
+What is known to all is added where `first`, which is true at exactly one evaluator. `bits` are
+packed words.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from ..ring import ring_of
+from .bits import pack_bits, unpack_bits
+
+
+def inject_share(
+    bits: Tensor,
+    opened: Tensor,
+    flip: Tensor,
+    product: Tensor,
+    own: Tensor,
+    *,
+    first: bool,
+    out: Tensor,
+) -> Tensor:
+    """`out`, to which a share of bit * x is added.
+
+    The shares: flip of y, product of y mask, own of mask.
+    """
+    b = unpack_bits(bits, opened.shape, opened.dtype)
+    out += (1 - 2 * b) * (opened * flip + product) + b * own
+    if first:
+        out += b * opened
+    return out
+
+
+def flip_share(bits: Tensor, flip: Tensor, *, first: bool, out: Tensor) -> Tensor:
+    """`out`, to which a share of the bit is added."""
+    b = unpack_bits(bits, flip.shape, flip.dtype)
+    out += (1 - 2 * b) * flip
+    if first:
+        out += b
+    return out
+
+
+def deal_flip(bits: Tensor, pad_flip: Tensor) -> Tensor:
+    """`pad_flip`, replaced by y - pad_flip."""
+    y = unpack_bits(bits, pad_flip.shape, pad_flip.dtype)
+    return pad_flip.copy_(y - pad_flip)
+
+
+def deal_injection(
+    bits: Tensor, mask: Tensor, pad_flip: Tensor, pad_product: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The pads, replaced by y - pad_flip and y mask - pad_product."""
+    y = unpack_bits(bits, mask.shape, mask.dtype)
+    return pad_flip.copy_(y - pad_flip), pad_product.copy_(y * mask - pad_product)
+
+
+def split(x: Tensor, t: int) -> tuple[Tensor, Tensor]:
+    """The top bit of each element, and the others shifted by t."""
+    bits = ring_of(x).bits
+    return x >> (bits - 1) & 1, (x & ((1 << (bits - 1)) - 1)) >> t
+
+
+def known_parts(opened: Tensor, t: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The top bit of c = opened + 2^(k-2), and A and B.
+
+    A - low + B top is floor(x / 2^t) or one more, low and top being those of `split(-mask, t)`.
+    """
+    bits = ring_of(opened).bits
+    top, low = split(opened + (1 << (bits - 2)), t)
+    step = 1 << (bits - 1 - t)
+    return top, low + top * step - (1 << (bits - 2 - t)), (1 - 2 * top) * step
+
+
+def exact_share(
+    opened: Tensor, quotient: Tensor, top: Tensor, t: int, *, first: bool, out: Tensor
+) -> Tensor:
+    """`out`, to which a share of floor(x / 2^t), or one more, is added."""
+    c_top, a, _ = known_parts(opened, t)
+    out -= quotient + ((c_top * top) << (ring_of(opened).bits - t))
+    if first:
+        out += a
+    return out
+
+
+def deal_exact(mask: Tensor, t: int) -> tuple[Tensor, Tensor]:
+    """The quotient low - top 2^(k-1-t) of -mask, and its packed top bits."""
+    top, low = split(-mask, t)
+    return low - top * (1 << (ring_of(mask).bits - 1 - t)), pack_bits(top)
+
+
+def inject_exact_share(
+    bits: Tensor,
+    opened: Tensor,
+    flip: Tensor,
+    flip_low: Tensor,
+    low: Tensor,
+    top: Tensor,
+    flip_top: Tensor,
+    t: int,
+    *,
+    first: bool,
+    out: Tensor,
+) -> Tensor:
+    """`out`, to which a share of bit * floor(x / 2^t), or of one more, is added."""
+    b = unpack_bits(bits, opened.shape, opened.dtype)
+    _, known, step = known_parts(opened, t)
+    out += (1 - 2 * b) * (known * flip - flip_low + step * flip_top) + b * (step * top - low)
+    if first:
+        out += b * known
+    return out
+
+
+def deal_inject_exact(bits: Tensor, mask: Tensor, t: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """low and y low of -mask; the top bits and y AND them, packed."""
+    y = unpack_bits(bits, mask.shape, mask.dtype)
+    top, low = split(-mask, t)
+    return low, y * low, pack_bits(top), pack_bits(y * top)
