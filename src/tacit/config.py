@@ -9,7 +9,8 @@ from dataclasses import asdict, dataclass
 from .errors import ConfigError
 
 RINGS = (32, 64)
-PROTOCOLS = ("none",)
+PROTOCOLS = ("trio", "replicated", "cleartext", "none")
+TRUNCATIONS = ("exact", "probabilistic")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,11 +18,15 @@ class Config:
     """How numbers are represented and which protocol computes on them.
 
     `protocol="none"` gives the parties channels and keys, and no operations on secrets.
+    `truncation="probabilistic"` saves a round where a product is not followed by a comparison, and
+    fails: each division of an integer x is off by 2^(ring - shift) with probability |x| / 2^ring,
+    about once in 10^7 for a product of magnitude 2^10 with 16 fraction bits in 64.
     """
 
     ring: int = 64
     fraction_bits: int = 16
-    protocol: str = "none"
+    protocol: str = "trio"
+    truncation: str = "exact"
 
     def __post_init__(self) -> None:
         if self.ring not in RINGS:
@@ -34,6 +39,8 @@ class Config:
             )
         if self.protocol not in PROTOCOLS:
             raise ConfigError(f"protocol={self.protocol!r}: allowed are {_listed(PROTOCOLS)}")
+        if self.truncation not in TRUNCATIONS:
+            raise ConfigError(f"truncation={self.truncation!r}: allowed are {_listed(TRUNCATIONS)}")
 
     def digest(self) -> bytes:
         """SHA-256 of the settings in one fixed encoding: equal digests, equal settings."""

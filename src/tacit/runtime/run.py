@@ -7,6 +7,7 @@ from typing import Any
 
 from ..config import Config
 from ..errors import ConfigError
+from ..protocols import check_parties
 from ..transport import Limits, NetworkSetting
 from ..transport import network as build_network
 from .processes import run_processes
@@ -20,10 +21,11 @@ def run(
     main: Callable[..., Any],
     *args: Any,
     parties: int = 3,
-    protocol: str = "none",
+    protocol: str = "trio",
     transport: str = "threads",
     ring: int = 64,
     fraction_bits: int = 16,
+    truncation: str = "exact",
     network: NetworkSetting = None,
     deadline: float = 30.0,
     **kwargs: Any,
@@ -43,10 +45,14 @@ def run(
         raise ConfigError(f"parties={parties!r}: at least one party is needed")
     if not callable(main):
         raise ConfigError(f"main={main!r}: a function main(session, *args, **kwargs) is needed")
+    config = Config(
+        ring=ring, fraction_bits=fraction_bits, protocol=protocol, truncation=truncation
+    )
+    check_parties(config, parties, local=transport == "threads")
     return TRANSPORTS[transport](
         Program(main, args, kwargs),
         parties=parties,
-        config=Config(ring=ring, fraction_bits=fraction_bits, protocol=protocol),
+        config=config,
         limits=Limits(deadline=deadline),
         network=build_network(network),
     )

@@ -8,6 +8,8 @@ from typing import Any
 
 from ..config import Config
 from ..crypto import KeyRing, agree_keys
+from ..errors import ConfigError
+from ..protocols import Protocol, make_protocol
 from ..transport import Hello, Limits, Mesh, Stats
 from ..transport.memory import Desk
 
@@ -19,6 +21,7 @@ class Session:
     mesh: Mesh = field(repr=False)
     keys: KeyRing = field(repr=False)
     config: Config
+    operations: Protocol | None = field(repr=False)
 
     @property
     def rank(self) -> int:
@@ -29,8 +32,13 @@ class Session:
         return self.mesh.parties
 
     @property
-    def protocol(self) -> str:
-        return self.config.protocol
+    def protocol(self) -> Protocol:
+        """What can be computed on secrets."""
+        if self.operations is None:
+            raise ConfigError(
+                'this session has protocol="none", channels and keys only: choose a protocol'
+            )
+        return self.operations
 
     @property
     def stats(self) -> Stats:
@@ -57,7 +65,8 @@ def open_session(mesh: Mesh, *, config: Config, session_id: bytes) -> Session:
     exchange, rank, parties = mesh.exchange_bytes, mesh.rank, mesh.parties
     with mesh.stats.scope("keys"):
         keys = agree_keys(exchange, rank=rank, parties=parties, session=session_id)
-    return Session(mesh=mesh, keys=keys, config=config)
+    operations = make_protocol(config, mesh, keys)
+    return Session(mesh=mesh, keys=keys, config=config, operations=operations)
 
 
 def make_hello(config: Config, *, session_id: bytes, rank: int, parties: int) -> Hello:

@@ -49,19 +49,21 @@ class Mesh:
         receive: Mapping[int, Sequence[Spec]],
         *,
         operation: int | None = None,
+        ahead: bool = False,
     ) -> dict[int, list[Tensor]]:
         """One round: send tensors to some peers and receive, by rank, what others send to this one.
 
         Returns when everything expected is here; sends may still be on their way. Nobody writes to
         a tensor that was sent or received, for in one process both sides hold the same memory. All
         parties of an exchange use the same `operation`; by default, the count of exchanges so far.
+        What is sent `ahead` depends on nothing that was received: it counts as no round.
         """
         operation = self._begin(operation)
         wanted = {
             peer: Expected(Kind.TENSORS, operation, layout(tuple(specs)))
             for peer, specs in receive.items()
         }
-        arrived = self._exchange(Kind.TENSORS, send, wanted)
+        arrived = self._exchange(Kind.TENSORS, send, wanted, ahead)
         return {peer: message.tensors for peer, message in arrived.items()}
 
     def exchange_bytes(
@@ -71,7 +73,7 @@ class Mesh:
         operation = self._begin(operation)
         wanted = {peer: Expected(Kind.BYTES, operation, None) for peer in receive}
         boxed = {peer: [_boxed(data)] for peer, data in send.items()}
-        arrived = self._exchange(Kind.BYTES, boxed, wanted)
+        arrived = self._exchange(Kind.BYTES, boxed, wanted, False)
         return {p: message.tensors[0].numpy().tobytes() for p, message in arrived.items()}
 
     def flush(self) -> None:
@@ -123,20 +125,24 @@ class Mesh:
             raise PeerClosed(f"the mesh of party {self.rank} {self._end}", party=self.rank)
 
     def _exchange(
-        self, kind: Kind, send: Mapping[int, Sequence[Tensor]], wanted: dict[int, Expected]
+        self,
+        kind: Kind,
+        send: Mapping[int, Sequence[Tensor]],
+        wanted: dict[int, Expected],
+        ahead: bool,
     ) -> dict[int, Message]:
         try:
             for peer, tensors in send.items():
                 size = self._channels[peer].send(kind, self._operation, tensors)
-                self.stats.count_sent(peer, size)
+                self.stats.count_sent(peer, size, ahead)
             for peer, expected in wanted.items():
                 self._channels[peer].expect(expected)
-            return self._receive(wanted.keys()) if wanted else {}
+            return self._receive(wanted.keys(), ahead) if wanted else {}
         except BaseException as error:
             # A message may be half read or half sent: the channels cannot be used again.
             self._fail(error)
 
-    def _receive(self, peers: Collection[int]) -> dict[int, Message]:
+    def _receive(self, peers: Collection[int], ahead: bool) -> dict[int, Message]:
         arrived: dict[int, Message] = {}
         self._waiting = waiting = {peer: self._channels[peer] for peer in peers}
         self._waiting_since = started = time.perf_counter()
@@ -150,9 +156,9 @@ class Mesh:
                     arrived[peer] = message
                     del waiting[peer]
                     seconds = time.perf_counter() - started
-                    self.stats.count_received(peer, message.size, seconds)
+                    self.stats.count_received(peer, message.size, seconds, ahead)
             if not waiting:
-                self.stats.count_round(seconds)
+                self.stats.count_round(seconds, ahead)
                 return arrived
             self._wait(waiting, started)
 

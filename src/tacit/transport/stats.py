@@ -12,8 +12,9 @@ from typing import Self
 class Cost:
     """Communication of this party. Bytes are those of the tensors, without headers.
 
-    A round is one exchange that receives something. Waiting is the time from the last send of an
-    exchange until all that it receives is here.
+    A round is one exchange that receives something and was not sent ahead. Bytes sent ahead are
+    part of all bytes. Waiting is the time from the last send of an exchange until all that it
+    receives is here.
     """
 
     bytes_sent: int = 0
@@ -21,6 +22,8 @@ class Cost:
     messages: int = 0
     rounds: int = 0
     seconds_waiting: float = 0.0
+    bytes_sent_ahead: int = 0
+    bytes_received_ahead: int = 0
 
     def add(self, other: Cost, sign: int = 1) -> None:
         for name in Cost.__slots__:
@@ -73,20 +76,19 @@ class Stats(Tally):
             cost.accumulate(self).accumulate(before, -1)
             self.scopes.setdefault(path, Tally(self.peers)).accumulate(cost)
 
-    def count_sent(self, peer: int, size: int) -> None:
-        cost = self.peers[peer]
-        cost.bytes_sent += size
-        cost.messages += 1
-        self.bytes_sent += size
-        self.messages += 1
+    def count_sent(self, peer: int, size: int, ahead: bool) -> None:
+        for cost in (self, self.peers[peer]):
+            cost.bytes_sent += size
+            cost.bytes_sent_ahead += size * ahead
+            cost.messages += 1
 
-    def count_received(self, peer: int, size: int, seconds: float) -> None:
-        cost = self.peers[peer]
-        cost.bytes_received += size
-        cost.rounds += 1
-        cost.seconds_waiting += seconds
-        self.bytes_received += size
+    def count_received(self, peer: int, size: int, seconds: float, ahead: bool) -> None:
+        for cost in (self, self.peers[peer]):
+            cost.bytes_received += size
+            cost.bytes_received_ahead += size * ahead
+        self.peers[peer].rounds += not ahead
+        self.peers[peer].seconds_waiting += seconds
 
-    def count_round(self, seconds: float) -> None:
-        self.rounds += 1
+    def count_round(self, seconds: float, ahead: bool) -> None:
+        self.rounds += not ahead
         self.seconds_waiting += seconds

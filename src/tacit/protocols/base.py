@@ -1,0 +1,194 @@
+"""The interface that every protocol has, and all that can be built from it.
+
+A protocol object is one party's view. Operations take whole tensors of shares and are called by all
+parties in the same order. What needs no message stands here; the interactive core is declared here
+and defined by each protocol; everything else is derived from the core in `derived/`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from ..errors import ProtocolError
+from ..kernels import pack_bits
+from ..ring import Ring, Sizes, Window
+from .bilinear import MATMUL, MUL, Bilinear, Conv, Einsum
+from .context import Context
+from .rows import Row
+from .share import Arith, Bool
+from .steps import Group, Interactive
+
+
+class Protocol(ABC):
+    """One party's side of a protocol.
+
+    exact: whether a pending division is made without failures (the default) or probabilistically.
+    """
+
+    name: ClassVar[str]
+    context: Context
+    exact: bool
+
+    # Input and output --------------------------------------------------------------------------
+    share: Interactive[..., Arith]
+    share_bits: Interactive[..., Bool]
+    reveal: Interactive[..., Tensor | None]
+    random: Interactive[..., Arith]
+    random_bits: Interactive[..., Bool]
+
+    # The interactive core ----------------------------------------------------------------------
+    bilinear: Interactive[..., Arith]
+    truncate: Interactive[..., Arith]
+    settled: Interactive[[Arith], Arith]
+    bit_and: Interactive[..., Bool]
+    sign: Interactive[..., Bool]
+    signs: Interactive[..., list[Bool]]
+    is_zero: Interactive[[Arith], Bool]
+    inject: Interactive[[Bool, Arith], Arith]
+    inject_sums: Interactive[[Sequence[Bool], Arith | None, Sequence[Row]], list[Arith]]
+
+    def __init__(self, context: Context, *, exact: bool = True) -> None:
+        self.context, self.exact = context, exact
+
+    @property
+    def rank(self) -> int:
+        return self.context.rank
+
+    @property
+    def ring(self) -> Ring:
+        return self.context.ring
+
+    @contextmanager
+    def parallel(self) -> Iterator[None]:
+        """Calls made inside run when the block ends, and share their rounds.
+
+        What they return is empty until then. They must not depend on each other.
+        """
+        if self.context.group is not None:
+            raise ProtocolError("a parallel block cannot stand in another: join them")
+        self.context.group = group = Group(self.context)
+        try:
+            yield
+        finally:
+            self.context.group = None
+        group.run()
+
+    # Linear operations: local ------------------------------------------------------------------
+
+    @abstractmethod
+    def constant_parts(self, x: Arith | Bool) -> Sequence[int]:
+        """The parts of x at this party to which a public constant is added: one or none."""
+
+    @abstractmethod
+    def public(self, value: Tensor) -> Arith:
+        """Public ring elements as a share."""
+
+    @abstractmethod
+    def public_bits(self, planes: Tensor, shape: Sequence[int]) -> Bool:
+        """Public planes of bits as a share."""
+
+    def alike(self, x: Arith, y: Arith) -> tuple[Arith, Arith]:
+        """x and y with the same division pending and the same parts at this party."""
+        if x.pending != y.pending:
+            most = max(x.pending, y.pending)
+            x = x.scaled(1 << (most - x.pending)).divided(most - x.pending)
+            y = y.scaled(1 << (most - y.pending)).divided(most - y.pending)
+        return x, y
+
+    def add(self, x: Arith, y: Arith) -> Arith:
+        x, y = self.alike(x, y)
+        parts = {i: x.parts[i] + y.parts[i] for i in x.parts}
+        return x.with_parts(parts, limit=x.limit + y.limit)
+
+    def sub(self, x: Arith, y: Arith) -> Arith:
+        x, y = self.alike(x, y)
+        parts = {i: x.parts[i] - y.parts[i] for i in x.parts}
+        return x.with_parts(parts, limit=x.limit + y.limit)
+
+    def neg(self, x: Arith) -> Arith:
+        return x.map(torch.neg)
+
+    def add_public(self, x: Arith, value: Tensor | int) -> Arith:
+        """x + value; where a division is pending, value is of the same scale as the quotient."""
+        c = torch.as_tensor(value, dtype=self.ring.dtype) << x.pending
+        shape = torch.broadcast_shapes(x.shape, c.shape)
+        parts = {i: part.expand(shape) for i, part in x.parts.items()}
+        for i in self.constant_parts(x):
+            parts[i] = parts[i] + c
+        return x.with_parts(parts, limit=x.limit + _largest(c))
+
+    def mul_public(self, x: Arith, value: Tensor | int) -> Arith:
+        """x times public ring elements, with broadcasting; nothing is divided."""
+        return self.bilinear_public(MUL, x, torch.as_tensor(value, dtype=self.ring.dtype))
+
+    def bilinear_public(self, op: Bilinear, x: Arith, value: Tensor, *, left: bool = True) -> Arith:
+        """op(x, value), or op(value, x) if not `left`, with a public operand."""
+        shapes = (x.shape, value.shape) if left else (value.shape, x.shape)
+        limit = x.limit * _largest(value) * op.terms(*shapes)
+        return x.map(lambda part: op(part, value) if left else op(value, part), limit=limit)
+
+    def bit_xor(self, x: Bool, y: Bool) -> Bool:
+        return x.with_parts({i: x.parts[i] ^ y.parts[i] for i in x.parts})
+
+    def bit_xor_public(self, x: Bool, planes: Tensor) -> Bool:
+        """x ^ planes, for public planes of the shape of x's."""
+        constant = self.constant_parts(x)
+        parts = {i: part ^ planes if i in constant else part for i, part in x.parts.items()}
+        return x.with_parts(parts)
+
+    def bit_and_public(self, x: Bool, planes: Tensor) -> Bool:
+        return x.with_parts({i: part & planes for i, part in x.parts.items()})
+
+    def bit_not(self, x: Bool) -> Bool:
+        constant = self.constant_parts(x)
+        return x.with_parts({i: ~part if i in constant else part for i, part in x.parts.items()})
+
+    def pack(self, bits: Tensor) -> Bool:
+        """Public zeros and ones as a share."""
+        return self.public_bits(pack_bits(bits).unsqueeze(0), bits.shape)
+
+    # Products by name --------------------------------------------------------------------------
+
+    def mul(self, x: Arith, y: Arith, *, shift: int = 0) -> Arith:
+        return self.bilinear(MUL, x, y, shift=shift)
+
+    def square(self, x: Arith, *, shift: int = 0) -> Arith:
+        return self.bilinear(MUL, x, x, shift=shift)
+
+    def matmul(self, x: Arith, y: Arith, *, shift: int = 0) -> Arith:
+        return self.bilinear(MATMUL, x, y, shift=shift)
+
+    def outer(self, x: Arith, y: Arith, *, shift: int = 0) -> Arith:
+        return self.bilinear(Einsum("i,j->ij"), x, y, shift=shift)
+
+    def einsum(self, equation: str, x: Arith, y: Arith, *, shift: int = 0) -> Arith:
+        return self.bilinear(Einsum(equation), x, y, shift=shift)
+
+    def conv(
+        self,
+        x: Arith,
+        weight: Arith,
+        stride: Sizes = 1,
+        padding: Sizes = 0,
+        dilation: Sizes = 1,
+        groups: int = 1,
+        *,
+        shift: int = 0,
+    ) -> Arith:
+        """The convolution in as many dimensions as the operands have beyond two."""
+        window = Window.make(len(x.shape) - 2, stride, padding, dilation, groups)
+        return self.bilinear(Conv(window), x, weight, shift=shift)
+
+
+def _largest(value: Tensor) -> int:
+    """The largest absolute value, or what stands for it in an empty tensor."""
+    if not value.numel():
+        return 0
+    low, high = torch.aminmax(value)
+    return max(-int(low), int(high))

@@ -1,0 +1,39 @@
+"""Protocols by name."""
+
+from __future__ import annotations
+
+from ..config import Config
+from ..crypto import KeyRing
+from ..errors import ConfigError
+from ..ring import RING32, RING64
+from ..transport import Mesh
+from .base import Protocol
+from .context import Context
+from .trio import Trio
+
+# Each protocol, and how many parties it has.
+PROTOCOLS: dict[str, tuple[type[Protocol], range]] = {
+    "trio": (Trio, range(3, 4)),
+}
+
+
+def check_parties(config: Config, parties: int, *, local: bool) -> None:
+    """Refuses a number of parties, or a network, that the protocol is not made for."""
+    if config.protocol == "none":
+        return
+    _, allowed = PROTOCOLS[config.protocol]
+    if parties not in allowed:
+        others = [name for name, (_, counts) in PROTOCOLS.items() if parties in counts]
+        raise ConfigError(
+            f"parties={parties}: protocol={config.protocol!r} has {allowed.start} parties; "
+            f"for {parties} there are {', '.join(map(repr, [*others, 'none']))}"
+        )
+
+
+def make_protocol(config: Config, mesh: Mesh, keys: KeyRing) -> Protocol | None:
+    """The protocol of a session at this party, or None if it asks for none."""
+    if config.protocol == "none":
+        return None
+    kind, _ = PROTOCOLS[config.protocol]
+    ring = RING32 if config.ring == 32 else RING64
+    return kind(Context(mesh, keys, ring), exact=config.truncation == "exact")

@@ -1,0 +1,45 @@
+"""What all operations of a party share, in whatever role: channels, keys, ring, numbering."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import torch
+from torch import Tensor
+
+from ..crypto import KeyRing
+from ..ring import Ring
+from ..transport import Mesh
+from .steps import Group
+from .tape import Tape, Watch
+
+
+class Context:
+    """One party's connection to the others and its count of calls, which all parties share."""
+
+    tape: Tape  # of the call that is running
+
+    def __init__(self, mesh: Mesh, keys: KeyRing, ring: Ring) -> None:
+        self.mesh, self.keys, self.ring = mesh, keys, ring
+        self.group: Group | None = None
+        self.watch: Watch | None = None
+        self._number = 0
+
+    @property
+    def rank(self) -> int:
+        return self.mesh.rank
+
+    def new_number(self) -> int:
+        self._number += 1
+        return self._number
+
+    def new_tape(self) -> Tape:
+        return Tape(self.keys, self.new_number(), self.watch)
+
+    def draw(self, holders: Collection[int], shape: Sequence[int]) -> Tensor:
+        """Ring elements that the parties in `holders` draw alike."""
+        return self.tape.draw(holders, shape, self.ring.dtype)
+
+    def draw_planes(self, holders: Collection[int], shape: Sequence[int]) -> Tensor:
+        """Planes of bits that the parties in `holders` draw alike."""
+        return self.tape.draw(holders, shape, torch.int64)

@@ -1,0 +1,122 @@
+"""The parts of ring elements by role, and products of secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from ..bilinear import Bilinear
+from ..share import WHOLE, Arith
+from ..steps import Steps
+from .deal import deal_parts, draw_masks, open_, ring_slot
+
+if TYPE_CHECKING:
+    from .protocol import Masked
+
+Add = Callable[[Tensor], object]
+
+
+def opened(p: Masked, x: Arith) -> Tensor:
+    """m, at an evaluator."""
+    return x.parts[p.roles.opened]
+
+
+def own_mask(p: Masked, x: Arith) -> Tensor:
+    """a_i, at evaluator i."""
+    return x.parts[p.roles.mask_of[p.rank]]
+
+
+def whole_mask(p: Masked, x: Arith) -> Tensor:
+    """a = a_1 + ... + a_n, at the dealer."""
+    if WHOLE in x.parts:
+        return x.parts[WHOLE]
+    first, *others = (x.parts[i] for i in p.roles.masks)
+    return sum(others, first)
+
+
+def make(p: Masked, m: Tensor | None, masks: list[Tensor], limit: int) -> Arith:
+    """The share whose parts are m and a_i at an evaluator, all a_i (and no m) at the dealer."""
+    if m is None:
+        return Arith(dict(zip(p.roles.masks, masks, strict=True)), p.ring, limit=limit)
+    [mask] = masks
+    return Arith({p.roles.opened: m, p.roles.mask_of[p.rank]: mask}, p.ring, limit=limit)
+
+
+def unsplit(p: Masked, x: Arith) -> Arith:
+    """The same secret with its mask known to the dealer alone, as `product` leaves it. Local."""
+    if x.dealer is not None:
+        return x
+    if p.is_dealer:
+        share = x.with_parts({WHOLE: whole_mask(p, x)})
+    else:
+        share = x.with_parts({p.roles.opened: opened(p, x)})
+    share.dealer = p.roles.dealer
+    return share
+
+
+def reshare(p: Masked, shape: Sequence[int], limit: int, add: Add) -> Steps[Arith]:
+    """The secret that the evaluators' shares add up to (M2). 1 round, one element each way.
+
+    `add` adds this evaluator's share s_i to the tensor it is given. Evaluator i opens s_i - z_i,
+    and a_i = z_i.
+    """
+    slot = ring_slot(p, shape)
+    masks = draw_masks(p, slot)
+    message = None
+    if not p.is_dealer:
+        message = -masks[0]
+        add(message)
+    m = yield from open_(p, message, slot)
+    return make(p, m, masks, limit)
+
+
+def product(p: Masked, op: Bilinear, x: Arith, y: Arith) -> Steps[Arith]:
+    """The product, with its mask known to the dealer alone (M3, M4). 1 round, 1 element each way.
+
+    (m + a)(n + b) = sum over i of (m b_i + a_i n) + m n + a b. Evaluator i computes its summand,
+    the leader's with m n in it; the dealer adds a b to the mask.
+    """
+    limit = x.limit * y.limit * op.terms(x.shape, y.shape)
+    if p.is_dealer:
+        mask = op(whole_mask(p, x), whole_mask(p, y))
+        slot = ring_slot(p, mask.shape)
+        for z in draw_masks(p, slot):
+            mask += z
+        yield from open_(p, None, slot)
+        return Arith({WHOLE: mask}, p.ring, limit=limit, dealer=p.roles.dealer)
+    if x is y and not p.is_leader:
+        share = op(opened(p, x), own_mask(p, x) * 2)
+    elif x is y:
+        share = op(opened(p, x), own_mask(p, x) * 2 + opened(p, x))
+    else:
+        b = own_mask(p, y) + opened(p, y) if p.is_leader else own_mask(p, y)
+        share = op.sum([(opened(p, x), b), (own_mask(p, x), opened(p, y))])
+    slot = ring_slot(p, share.shape)
+    [z] = draw_masks(p, slot)
+    m = yield from open_(p, share.sub_(z), slot)
+    assert m is not None
+    return Arith({p.roles.opened: m}, p.ring, limit=limit, dealer=p.roles.dealer)
+
+
+def split(p: Masked, x: Arith) -> Steps[Arith]:
+    """The same secret, of whose mask every evaluator has a part: one element dealt, no round."""
+    if x.dealer is None:
+        return x
+    mask = whole_mask(p, x) if p.is_dealer else None
+    masks = yield from deal_parts(p, mask, x.shape)
+    return make(p, None if p.is_dealer else opened(p, x), masks, x.limit)
+
+
+def bilinear(p: Masked, op: Bilinear, x: Arith, y: Arith, *, shift: int = 0) -> Steps[Arith]:
+    """op(x, y) / 2^shift; the division is pending where truncation is exact. 1 round.
+
+    Without division or with the probabilistic one: one element dealt and one each way.
+    """
+    x = yield from p.settled.steps(x)
+    y = x if y is x else (yield from p.settled.steps(y))
+    z = (yield from product(p, op, x, y)).divided(shift)
+    if not shift:
+        return (yield from split(p, z))
+    return z if p.exact else (yield from p.truncate.steps(z))

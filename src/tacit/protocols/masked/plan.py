@@ -1,0 +1,84 @@
+"""How a carry is computed for a window of w bits: sizes of leaf digits and of carry nodes (M8).
+
+The cheapest plan in bits among those with few enough rounds. One round opens the leaves and each
+level of nodes takes one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+
+from ...errors import ConfigError
+from ...kernels import num_products
+
+DIGIT_BITS = range(1, 8)
+RADICES = range(2, 10)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """digits: bits of each leaf, least significant first; levels: the node sizes of each level.
+
+    A group that no node takes (at most one a level, the most significant) goes up as it is.
+    """
+
+    digits: tuple[int, ...]
+    levels: tuple[tuple[int, ...], ...]
+
+    @property
+    def rounds(self) -> int:
+        return 1 + len(self.levels)
+
+    @property
+    def table_rows(self) -> int:
+        return sum((1 << digit) - 1 for digit in self.digits)
+
+    @property
+    def dealt(self) -> int:
+        """Bits dealt for an element: tables, products, and the mask's top bit."""
+        return self.table_rows + sum(map(num_products, self.levels)) + 1
+
+    @property
+    def opened(self) -> int:
+        """Bits that an evaluator opens for an element."""
+        rows = [2 * len(nodes) - 1 for nodes in (self.digits, *self.levels)]
+        return sum(rows)
+
+
+def groups_after(groups: int, nodes: tuple[int, ...]) -> int:
+    """How many groups a level leaves: its nodes, and the group it leaves out."""
+    return len(nodes) + (groups > sum(nodes))
+
+
+@cache
+def carry_plan(width: int, rounds: int | None = None) -> Plan:
+    """The plan for the sign of `width` bits; by default 2 rounds up to 16 bits and 3 above."""
+    most = rounds or (2 if width <= 16 else 3)
+    plans = list(_plans(width - 1, depth=most - 1))
+    if not plans:
+        raise ConfigError(f"width={width}, rounds={rounds}: no plan for so few rounds")
+    return min(plans, key=lambda plan: (plan.dealt + 2 * plan.opened, plan.rounds))
+
+
+def _plans(bits: int, depth: int) -> Iterator[Plan]:
+    for size in DIGIT_BITS:
+        digits = (size,) * (bits // size) + ((bits % size,) if bits % size else ())
+        for count in range(depth + 1):
+            for radices in product(RADICES, repeat=count):
+                levels = _levels(len(digits), radices)
+                if levels is not None:
+                    yield Plan(digits, levels)
+
+
+def _levels(groups: int, radices: tuple[int, ...]) -> tuple[tuple[int, ...], ...] | None:
+    levels = []
+    for radix in radices:
+        if groups == 1:
+            return None
+        whole, rest = divmod(groups, radix)
+        levels.append((radix,) * whole + ((rest,) if rest > 1 else ()))
+        groups = groups_after(groups, levels[-1])
+    return tuple(levels) if groups == 1 else None

@@ -1,0 +1,62 @@
+"""Masked evaluation: the table of contents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ...errors import ProtocolError
+from ..base import Protocol
+from ..context import Context
+from ..share import Arith, Bool
+from ..steps import Interactive
+from . import arithmetic, boolean, compare, convert, truncation
+from .roles import Roles
+
+
+class Masked(Protocol):
+    """A protocol in which a dealer deals and evaluators compute, by a table of roles."""
+
+    def __init__(self, context: Context, roles: Roles, *, exact: bool = True) -> None:
+        super().__init__(context, exact=exact)
+        self.roles = roles
+        self.is_dealer = context.rank == roles.dealer
+        self.is_leader = context.rank == roles.leader
+
+    bilinear = Interactive(arithmetic.bilinear, Arith)
+    truncate = Interactive(truncation.truncate, Arith)
+    settled = Interactive(truncation.settled, Arith)
+    bit_and = Interactive(boolean.bit_and, Bool)
+    sign = Interactive(compare.sign, Bool)
+    signs = Interactive(compare.signs)
+    is_zero = Interactive(compare.is_zero, Bool)
+    inject = Interactive(convert.inject, Arith)
+    inject_sums = Interactive(convert.inject_sums)
+
+    def alike(self, x: Arith, y: Arith) -> tuple[Arith, Arith]:
+        x, y = super().alike(x, y)
+        if x.dealer == y.dealer:
+            return x, y
+        if None not in (x.dealer, y.dealer):
+            raise ProtocolError(
+                "these secrets were multiplied under different dealers: settle one of them first"
+            )
+        return arithmetic.unsplit(self, x), arithmetic.unsplit(self, y)
+
+    def constant_parts(self, x: Arith | Bool) -> Sequence[int]:
+        return () if self.is_dealer else (self.roles.opened,)
+
+    def public(self, value: Tensor) -> Arith:
+        value = value.to(self.ring.dtype)
+        low, high = torch.aminmax(value) if value.numel() else (torch.zeros(()),) * 2
+        limit = max(-int(low), int(high))
+        count = len(self.roles.masks) if self.is_dealer else 1
+        masks = [torch.zeros_like(value) for _ in range(count)]
+        return arithmetic.make(self, None if self.is_dealer else value, masks, limit)
+
+    def public_bits(self, planes: Tensor, shape: Sequence[int]) -> Bool:
+        count = len(self.roles.masks) if self.is_dealer else 1
+        masks = [torch.zeros_like(planes) for _ in range(count)]
+        return boolean.make_bits(self, None if self.is_dealer else planes, masks, shape)

@@ -1,0 +1,68 @@
+"""Division of secrets by 2^t: the pending one is made here.
+
+NOTE [exact]: x = m + a with |x| < 2^(k-2). Let c = m + 2^(k-2), w = -a, and split off the top bits:
+floor(x / 2^t) or that plus one is
+    floor((c mod 2^(k-1)) / 2^t) - floor((w mod 2^(k-1)) / 2^t) + b 2^(k-1-t) - 2^(k-2-t)
+with b = [top bit of c] xor [top bit of w] (protocols.md 2.1). The evaluators know the first term,
+the dealer the second; it deals q = floor((w mod 2^(k-1)) / 2^t) - w_top 2^(k-1-t) and w_top, which
+is needed mod 2^t only. No mask makes this wrong.
+
+NOTE [probabilistic]: floor(m / 2^t) - floor(-a / 2^t) is floor(x / 2^t) or that plus one unless
+m + a wraps, and then off by 2^(k-t): with probability |x| / 2^k for each element.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from ...kernels import deal_exact, exact_share, unpack_bits
+from ..share import Arith
+from ..steps import Steps
+from .arithmetic import make, opened, reshare, split, whole_mask
+from .deal import deal, deal_parts, ring_slot
+
+if TYPE_CHECKING:
+    from .protocol import Masked
+
+
+def settled(p: Masked, x: Arith) -> Steps[Arith]:
+    """The same secret with nothing pending; x itself becomes it, so that it is paid for once."""
+    if x.pending:
+        x.fill((yield from p.truncate.steps(x)))
+    elif x.dealer is not None:
+        x.fill((yield from split(p, x)))
+    return x
+
+
+def truncate(p: Masked, x: Arith, *, exact: bool | None = None) -> Steps[Arith]:
+    """x / 2^pending, rounded down or up; |x| < 2^(k-2).
+
+    Exact: 1 round, k + t bits dealt, one element each way, never off by more than one unit.
+    Probabilistic: no round, one element dealt; see NOTE [probabilistic].
+    """
+    if not x.pending:
+        return x
+    limit = (min(x.limit, 1 << (p.ring.bits - 2)) >> x.pending) + 1
+    if p.exact if exact is None else exact:
+        return (yield from _exact(p, x, x.pending, limit))
+    mask = -(-whole_mask(p, x) >> x.pending) if p.is_dealer else None
+    masks = yield from deal_parts(p, mask, x.shape)
+    return make(p, None if p.is_dealer else opened(p, x) >> x.pending, masks, limit)
+
+
+def _exact(p: Masked, x: Arith, t: int, limit: int) -> Steps[Arith]:
+    """NOTE [exact]: s_i = -q_i - 2^(k-t) c_top w_i, the public terms at the leader; reshare."""
+
+    def correct(pads: list[Tensor]) -> list[Tensor]:
+        quotient, top = deal_exact(whole_mask(p, x), t)
+        return [quotient - pads[0], unpack_bits(top, x.shape, p.ring.dtype) - pads[1]]
+
+    slots = [ring_slot(p, x.shape), ring_slot(p, x.shape, width=t)]
+    [[quotient, *_], [top, *_]] = yield from deal(p, slots, correct)
+
+    def add(out: Tensor) -> None:
+        exact_share(opened(p, x), quotient, top, t, first=p.is_leader, out=out)
+
+    return (yield from reshare(p, x.shape, limit, add))

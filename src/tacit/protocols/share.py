@@ -1,0 +1,255 @@
+"""What one party holds of a secret: parts of it, and what is publicly known about it.
+
+A secret is the sum (mod 2^k, or bitwise mod 2) of its parts; no party holds them all. Which party
+holds which part is the protocol's business; everything here acts on each part alone, so it is
+local, costs nothing and serves every protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from math import prod
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from ..errors import ProtocolError
+from ..kernels import pack_bits, unpack_bits
+from ..ring import Ring
+
+# The number of a mask's part that stands for all of the mask, at the party that knows it whole.
+WHOLE = -1
+
+Parts = dict[int, Tensor]
+Change = Callable[[Tensor], Tensor]
+
+
+class Share:
+    """Parts by number. Empty until the parallel block that computes it ends."""
+
+    def __init__(self, parts: Parts | None, shape: Sequence[int]) -> None:
+        self._parts = parts
+        self._shape = torch.Size(shape)
+
+    @classmethod
+    def unfilled(cls) -> Self:
+        share = cls.__new__(cls)
+        share._parts = None
+        return share
+
+    def fill(self, other: Share) -> None:
+        """Becomes `other`, which was computed later."""
+        self.__dict__.update(other.__dict__)
+
+    @property
+    def parts(self) -> Parts:
+        if self._parts is None:
+            raise ProtocolError(
+                "this share is computed at the end of the parallel block: use it after the block"
+            )
+        return self._parts
+
+    @property
+    def shape(self) -> torch.Size:
+        self.parts  # noqa: B018  an unfilled share has no shape yet
+        return self._shape
+
+    @property
+    def numel(self) -> int:
+        return prod(self.shape)
+
+
+class Arith(Share):
+    """Integers mod 2^k.
+
+    limit: |x| <= limit is promised; it decides how many bits a comparison looks at.
+    pending: the secret stands for x / 2^pending; the division is still to be made.
+    dealer: if not None, only this party knows the mask of the opened value, and knows it whole.
+    """
+
+    ring: Ring
+    limit: int
+    pending: int
+    dealer: int | None
+
+    def __init__(
+        self,
+        parts: Parts,
+        ring: Ring,
+        *,
+        limit: int | None = None,
+        pending: int = 0,
+        dealer: int | None = None,
+    ) -> None:
+        super().__init__(parts, next(iter(parts.values())).shape)
+        self.ring, self.pending, self.dealer = ring, pending, dealer
+        self.limit = min(1 << (ring.bits - 1), limit if limit is not None else 1 << ring.bits)
+
+    def __repr__(self) -> str:
+        """Nothing secret: shape, ring and bookkeeping."""
+        pending = f", pending={self.pending}" if self.pending else ""
+        return f"Arith(shape={tuple(self.shape)}, ring={self.ring.bits}{pending})"
+
+    @property
+    def width(self) -> int:
+        """How many bits hold x / 2^pending with its sign, as far as `limit` tells."""
+        limit = (self.limit >> self.pending) + bool(self.pending)
+        return min(limit.bit_length() + 1, self.ring.bits - self.pending)
+
+    def with_parts(self, parts: Parts, *, limit: int | None = None) -> Arith:
+        """The same bookkeeping over other parts."""
+        limit = self.limit if limit is None else limit
+        return Arith(parts, self.ring, limit=limit, pending=self.pending, dealer=self.dealer)
+
+    def promise(self, limit: int) -> Arith:
+        """The same secret; the caller promises |x| <= limit, and gets garbage if that is wrong."""
+        return self.with_parts(self.parts, limit=min(limit, self.limit))
+
+    def divided(self, bits: int) -> Arith:
+        """The same integer, to be read as divided by 2^bits more; nothing is computed yet."""
+        share = self.with_parts(self.parts)
+        share.pending += bits
+        return share
+
+    def scaled(self, factor: int) -> Arith:
+        """The secret times a public integer."""
+        wrapped = self.ring.wrap(factor)
+        return self.map(lambda part: part * wrapped, limit=self.limit * abs(factor))
+
+    def map(self, change: Change, *, limit: int | None = None) -> Arith:
+        """The secret after a linear change of each of its parts."""
+        return self.with_parts({i: change(part) for i, part in self.parts.items()}, limit=limit)
+
+    # Shapes ------------------------------------------------------------------------------------
+
+    def __getitem__(self, index: Any) -> Arith:
+        return self.map(lambda part: part[index])
+
+    def reshape(self, *shape: int) -> Arith:
+        return self.map(lambda part: part.reshape(*shape))
+
+    def permute(self, *dims: int) -> Arith:
+        return self.map(lambda part: part.permute(*dims))
+
+    def transpose(self, dim0: int, dim1: int) -> Arith:
+        return self.map(lambda part: part.transpose(dim0, dim1))
+
+    def squeeze(self, dim: int) -> Arith:
+        return self.map(lambda part: part.squeeze(dim))
+
+    def unsqueeze(self, dim: int) -> Arith:
+        return self.map(lambda part: part.unsqueeze(dim))
+
+    def expand(self, *shape: int) -> Arith:
+        return self.map(lambda part: part.expand(*shape))
+
+    def flip(self, *dims: int) -> Arith:
+        return self.map(lambda part: part.flip(dims))
+
+    def roll(self, shifts: int, dim: int) -> Arith:
+        return self.map(lambda part: part.roll(shifts, dim))
+
+    def narrow(self, dim: int, start: int, length: int) -> Arith:
+        return self.map(lambda part: part.narrow(dim, start, length))
+
+    def index_select(self, dim: int, index: Tensor) -> Arith:
+        return self.map(lambda part: part.index_select(dim, index))
+
+    def unfold(self, dim: int, size: int, step: int) -> Arith:
+        return self.map(lambda part: part.unfold(dim, size, step))
+
+    def pad(self, widths: Sequence[int]) -> Arith:
+        """Zeros around the secret, as `torch.nn.functional.pad` puts them."""
+        return self.map(lambda part: torch.nn.functional.pad(part, list(widths)))
+
+    def sum(self, *dims: int, keepdim: bool = False) -> Arith:
+        chosen = dims or tuple(range(len(self.shape)))
+        if not chosen:
+            return self
+        count = prod(self.shape[dim] for dim in chosen)
+        return self.map(
+            lambda part: part.sum(chosen, keepdim=keepdim, dtype=part.dtype),
+            limit=self.limit * max(count, 1),
+        )
+
+    def cumsum(self, dim: int) -> Arith:
+        limit = self.limit * max(self.shape[dim], 1)
+        return self.map(lambda part: part.cumsum(dim, dtype=part.dtype), limit=limit)
+
+    def split(self, size: int, dim: int = 0) -> list[Arith]:
+        count = self.shape[dim]
+        return [self.narrow(dim, i, min(size, count - i)) for i in range(0, count, size)]
+
+
+class Bool(Share):
+    """Bits, `width` for each element, as planes of shape (width, words): see `tacit.kernels`."""
+
+    def __init__(self, parts: Parts, shape: Sequence[int]) -> None:
+        super().__init__(parts, shape)
+
+    def __repr__(self) -> str:
+        return f"Bool(shape={tuple(self.shape)}, width={self.width})"
+
+    @property
+    def width(self) -> int:
+        return next(iter(self.parts.values())).shape[0]
+
+    def with_parts(self, parts: Parts, shape: Sequence[int] | None = None) -> Bool:
+        return Bool(parts, self.shape if shape is None else shape)
+
+    def planes(self, low: int, high: int) -> Bool:
+        """Bits [low, high) of each element."""
+        return self.with_parts({i: part[low:high] for i, part in self.parts.items()})
+
+    def map(self, change: Change) -> Bool:
+        """The bits after a change of shape, given on a tensor of shape (width, *shape)."""
+        changed = {i: change(_unpacked(part, self.shape)) for i, part in self.parts.items()}
+        shape = next(iter(changed.values())).shape[1:]
+        return Bool({i: _packed(bits) for i, bits in changed.items()}, shape)
+
+    def reshape(self, *shape: int) -> Bool:
+        meta = torch.empty(self.shape, device="meta").reshape(*shape)
+        return self.with_parts(self.parts, meta.shape)
+
+    def __getitem__(self, index: Any) -> Bool:
+        index = index if isinstance(index, tuple) else (index,)
+        return self.map(lambda bits: bits[(slice(None), *index)])
+
+    def expand(self, *shape: int) -> Bool:
+        return self.map(lambda bits: bits.expand(self.width, *shape))
+
+    def permute(self, *dims: int) -> Bool:
+        return self.map(lambda bits: bits.permute(0, *(dim % len(dims) + 1 for dim in dims)))
+
+
+def _unpacked(planes: Tensor, shape: Sequence[int]) -> Tensor:
+    return torch.stack([unpack_bits(plane, shape, torch.uint8) for plane in planes])
+
+
+def _packed(bits: Tensor) -> Tensor:
+    return torch.stack([pack_bits(plane) for plane in bits])
+
+
+def join(change: Callable[[list[Tensor]], Tensor], shares: Sequence[Arith]) -> Arith:
+    """Several secrets of equal bookkeeping as one, by a function of the list of a part of each."""
+    first = shares[0]
+    parts = {i: change([share.parts[i] for share in shares]) for i in first.parts}
+    return first.with_parts(parts, limit=max(share.limit for share in shares))
+
+
+def join_bits(change: Callable[[list[Tensor]], Tensor], shares: Sequence[Bool]) -> Bool:
+    """The same for bits, on tensors of shape (width, *shape)."""
+    parts = {
+        i: change([_unpacked(share.parts[i], share.shape) for share in shares])
+        for i in shares[0].parts
+    }
+    shape = next(iter(parts.values())).shape[1:]
+    return Bool({i: _packed(bits) for i, bits in parts.items()}, shape)
+
+
+def stack_planes(shares: Iterable[Bool]) -> Bool:
+    """The bits of several secrets of one shape as the bits of one."""
+    shares = list(shares)
+    parts = {i: torch.cat([share.parts[i] for share in shares]) for i in shares[0].parts}
+    return shares[0].with_parts(parts)

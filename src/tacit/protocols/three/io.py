@@ -1,0 +1,140 @@
+"""Secrets into three parts and back.
+
+x = x_0 + x_1 + x_2; party j holds all parts but x_j (for bits, with exclusive or). `trio` and
+`replicated` use these shares, in any assignment of roles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from ...errors import ConfigError
+from ...kernels import from_bit_planes, unpack_bits
+from ...ring.reference.bits import num_words
+from ...transport import Spec
+from ..share import Arith, Bool, Parts
+from ..steps import Round, Steps
+
+if TYPE_CHECKING:
+    from .protocol import Three
+
+PARTIES = (0, 1, 2)
+
+
+def holders(part: int) -> tuple[int, ...]:
+    """The two parties that hold a part, and the key it is drawn from."""
+    return tuple(party for party in PARTIES if party != part)
+
+
+def share(
+    p: Three,
+    value: Tensor | None,
+    owner: int,
+    shape: Sequence[int] | None = None,
+    *,
+    limit: int | None = None,
+) -> Steps[Arith]:
+    """A secret that `owner` gives as ring elements; the others give its shape. 1 element sent."""
+    value, form = _checked(p, value, owner, shape)
+    parts = yield from _share_parts(p, value, owner, Spec(form, p.ring.dtype))
+    return Arith(parts, p.ring, limit=limit)
+
+
+def share_bits(
+    p: Three, planes: Tensor | None, owner: int, shape: Sequence[int], width: int = 1
+) -> Steps[Bool]:
+    """Secret bits that `owner` gives as planes of shape (width, words)."""
+    spec = Spec((width, num_words(torch.Size(shape).numel())), torch.int64)
+    if p.rank == owner and (planes is None or tuple(planes.shape) != spec.shape):
+        raise ConfigError(f"share_bits: the owner, party {owner}, needs planes of {spec.shape}")
+    parts = yield from _share_parts(p, planes, owner, spec, bits=True)
+    return Bool(parts, shape)
+
+
+def _share_parts(
+    p: Three, value: Tensor | None, owner: int, spec: Spec, *, bits: bool = False
+) -> Steps[Parts]:
+    """The owner draws one part with a helper and sends the other, value minus that, to the third.
+
+    Both are masked by a key that the receiver does not have; the part the owner lacks is zero.
+    """
+    helper, receiver = p.helpers(owner)
+    sent_ahead = p.sends_ahead(owner)
+    zero = torch.zeros(spec.shape, dtype=spec.dtype)
+    if p.rank == receiver:
+        received = yield Round(receive={owner: [spec]}, ahead=sent_ahead)
+        return {helper: received[owner][0], owner: zero}
+    drawn = p.context.tape.draw((owner, helper), spec.shape, spec.dtype)
+    if p.rank == helper:
+        yield Round(ahead=sent_ahead)
+        return {receiver: drawn, owner: zero}
+    assert value is not None
+    rest = value ^ drawn if bits else value - drawn
+    yield Round(send={receiver: [rest]}, ahead=sent_ahead)
+    return {receiver: drawn, helper: rest}
+
+
+def _checked(
+    p: Three, value: Tensor | None, owner: int, shape: Sequence[int] | None
+) -> tuple[Tensor | None, tuple[int, ...]]:
+    if owner not in PARTIES:
+        raise ConfigError(f"owner={owner}: the parties are 0, 1 and 2")
+    if p.rank != owner:
+        if shape is None and value is None:
+            raise ConfigError(f"share: party {p.rank} is not the owner and needs shape=")
+        return None, tuple(shape if shape is not None else value.shape)  # type: ignore[union-attr]
+    if value is None:
+        raise ConfigError(f"share: the owner, party {owner}, has to give a value")
+    if value.is_floating_point() or value.is_complex():
+        raise ConfigError(f"share: ring elements are integers, not {value.dtype}")
+    if shape is not None and tuple(shape) != tuple(value.shape):
+        raise ConfigError(f"share: shape={tuple(shape)} is not the value's {tuple(value.shape)}")
+    return value.to(p.ring.dtype).contiguous(), tuple(value.shape)
+
+
+def reveal(p: Three, x: Arith | Bool, to: int | None = None) -> Steps[Tensor | None]:
+    """The ring elements, or bits, at every party, or at party `to` and None elsewhere.
+
+    1 round; each receiver gets the part that it lacks. This is the only way to open a secret.
+    """
+    if isinstance(x, Arith):
+        x = yield from p.settled.steps(x)
+    receivers = PARTIES if to is None else (to,)
+    send = {j: [x.parts[j].contiguous()] for j in receivers if p.informant(j) == p.rank}
+    receive = {}
+    if p.rank in receivers:
+        held = next(iter(x.parts.values()))
+        receive = {p.informant(p.rank): [Spec(tuple(held.shape), held.dtype)]}
+    received = yield Round(send=send, receive=receive)
+    if p.rank not in receivers:
+        return None
+    [missing] = received[p.informant(p.rank)]
+    first, second = x.parts.values()
+    if isinstance(x, Arith):
+        return first + second + missing
+    return _plain_bits(first ^ second ^ missing, x.shape)
+
+
+def _plain_bits(planes: Tensor, shape: Sequence[int]) -> Tensor:
+    if len(planes) == 1:
+        return unpack_bits(planes[0], shape, torch.bool)
+    return from_bit_planes(planes, shape, torch.int64)
+
+
+def random(p: Three, shape: Sequence[int]) -> Steps[Arith]:
+    """Uniform ring elements that nobody knows. No message."""
+    parts = {part: p.context.draw(holders(part), shape) for part in holders(p.rank)}
+    return Arith(parts, p.ring)
+    yield  # a generator that needs no round
+
+
+def random_bits(p: Three, shape: Sequence[int], width: int = 1) -> Steps[Bool]:
+    """Uniform bits that nobody knows. No message."""
+    form = (width, num_words(torch.Size(shape).numel()))
+    parts = {part: p.context.draw_planes(holders(part), form) for part in holders(p.rank)}
+    return Bool(parts, shape)
+    yield  # a generator that needs no round

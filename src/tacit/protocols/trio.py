@@ -1,0 +1,44 @@
+"""Trio: masked evaluation by three parties, one of whom deals (arXiv 2206.03776)."""
+
+from __future__ import annotations
+
+from ..errors import ConfigError
+from .context import Context
+from .masked.protocol import Masked
+from .masked.roles import Roles
+from .three.protocol import Three
+
+
+def trio_roles(dealer: int, first: int, second: int) -> Roles:
+    """The dealer lacks the opened part; each evaluator lacks the other's mask."""
+    return Roles(dealer, (first, second), opened=dealer, masks=(second, first))
+
+
+class Trio(Masked, Three):
+    """Semi-honest, one corrupted party of three. `roles`: the dealer and the two evaluators."""
+
+    name = "trio"
+
+    def __init__(
+        self, context: Context, *, roles: tuple[int, int, int] = (0, 1, 2), exact: bool = True
+    ) -> None:
+        if sorted(roles) != [0, 1, 2]:
+            raise ConfigError(f"roles={roles}: the dealer and two evaluators, of parties 0, 1, 2")
+        super().__init__(context, trio_roles(*roles), exact=exact)
+
+    def rotated(self, by: int = 1) -> Trio:
+        """The same protocol on the same shares, with every role `by` parties further."""
+        dealer, (first, second) = self.roles.dealer, self.roles.evaluators
+        turned = ((dealer + by) % 3, (first + by) % 3, (second + by) % 3)
+        return Trio(self.context, roles=turned, exact=self.exact)
+
+    def helpers(self, owner: int) -> tuple[int, int]:
+        dealer, (first, second) = self.roles.dealer, self.roles.evaluators
+        return {dealer: (first, second), first: (dealer, second), second: (dealer, first)}[owner]
+
+    def informant(self, party: int) -> int:
+        dealer = self.roles.dealer
+        return self.roles.leader if party == dealer else dealer
+
+    def sends_ahead(self, owner: int) -> bool:
+        return owner == self.roles.dealer
