@@ -7,7 +7,7 @@ from abc import abstractmethod
 from ..base import Protocol
 from ..share import Arith, Bool
 from ..steps import Interactive
-from . import io
+from . import client, io
 
 
 class Three(Protocol):
@@ -18,6 +18,8 @@ class Three(Protocol):
     reveal = Interactive(io.reveal)
     random = Interactive(io.random, Arith)
     random_bits = Interactive(io.random_bits, Bool)
+    from_client = Interactive(client.from_client, Arith)
+    for_client = Interactive(client.for_client)
 
     @abstractmethod
     def helpers(self, owner: int) -> tuple[int, int]:

@@ -1,0 +1,104 @@
+"""Clients outside the three parties: they give secrets, and get results, without staying online.
+
+A client splits x into three parts. Two come from fresh seeds, each sent to the two parties that
+hold the part; the third, x minus those, goes to the parties that hold it: two elements and four
+seeds. A result goes back as one part from party 1 and the sum of the two others from party 0.
+Channels to clients are the caller's; a message is for one party and must reach nobody else.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from ...errors import ConfigError
+from ...kernels import stream
+from ...ring import Ring, ring_of
+from ..share import Arith
+from ..steps import Steps
+from .io import PARTIES, holders
+
+if TYPE_CHECKING:
+    from .protocol import Three
+
+SEED_BYTES = 32
+MASKED = 0  # the part that a client sends as ring elements
+
+
+@dataclass(frozen=True)
+class ClientInput:
+    """What a client sends to one party: the seeds and the elements of the parts that it holds."""
+
+    shape: tuple[int, ...]
+    bits: int
+    seeds: Mapping[int, bytes] = field(repr=False)
+    masked: Tensor | None = field(repr=False)
+
+
+def split_input(value: Tensor) -> list[ClientInput]:
+    """The messages for parties 0, 1 and 2 that together are a sharing of ring elements."""
+    ring = ring_of(value)
+    seeds = {part: secrets.token_bytes(SEED_BYTES) for part in PARTIES if part != MASKED}
+    drawn = [_expand(seed, value.shape, ring) for seed in seeds.values()]
+    masked = reduce(torch.sub, drawn, value)
+    return [
+        ClientInput(
+            shape=tuple(value.shape),
+            bits=ring.bits,
+            seeds={part: seed for part, seed in seeds.items() if part != party},
+            masked=masked if party in holders(MASKED) else None,
+        )
+        for party in PARTIES
+    ]
+
+
+def _expand(seed: bytes, shape: Sequence[int], ring: Ring) -> Tensor:
+    """The part that a seed stands for. A seed is used for one tensor."""
+    out = torch.empty(tuple(shape), dtype=ring.dtype)
+    return stream(seed, out, operation=0, cipher="chacha20")
+
+
+def from_client(p: Three, message: ClientInput, *, limit: int | None = None) -> Steps[Arith]:
+    """The secret that a client has split, from the message for this party. No round."""
+    if message.bits != p.ring.bits:
+        raise ConfigError(
+            f"from_client: a message of {message.bits} bits in a ring of {p.ring.bits}"
+        )
+    parts = {part: _expand(seed, message.shape, p.ring) for part, seed in message.seeds.items()}
+    if message.masked is not None:
+        parts[MASKED] = message.masked
+    expected = set(holders(p.rank))
+    shapes = {tuple(part.shape) for part in parts.values()}
+    if parts.keys() != expected or shapes != {message.shape} or _wrong_seed(message):
+        raise ConfigError(f"from_client: this is not the message for party {p.rank}")
+    return Arith({part: parts[part] for part in holders(p.rank)}, p.ring, limit=limit)
+    yield  # a generator that needs no round
+
+
+def _wrong_seed(message: ClientInput) -> bool:
+    return any(len(seed) != SEED_BYTES for seed in message.seeds.values())
+
+
+def for_client(p: Three, x: Arith) -> Steps[Tensor | None]:
+    """What this party sends to a client that shall learn x: elements, or None. No round.
+
+    Nobody but the client can put them together.
+    """
+    x = yield from p.settled.steps(x)
+    if p.rank == 1:
+        return x.parts[0].contiguous()
+    return x.parts[1] + x.parts[2] if p.rank == 0 else None
+
+
+def join_output(messages: Sequence[Tensor | None]) -> Tensor:
+    """The result, at the client, from what the parties sent."""
+    arrived = [message for message in messages if message is not None]
+    if len(arrived) != 2 or arrived[0].shape != arrived[1].shape:
+        raise ConfigError("join_output: a message of party 0 and one of party 1 are needed")
+    return arrived[0] + arrived[1]
