@@ -7,6 +7,8 @@ NB_MODULE(native, module) {
   tacit::bind_matmul(module);
   tacit::bind_conv(module);
   tacit::bind_elementwise(module);
+  tacit::bind_gates(module);
+  tacit::bind_injection(module);
   tacit::bind_planes(module);
   tacit::bind_stream(module);
 }

@@ -31,6 +31,8 @@ void set_num_threads(int count);
 void bind_matmul(nb::module_& module);
 void bind_conv(nb::module_& module);
 void bind_elementwise(nb::module_& module);
+void bind_gates(nb::module_& module);
+void bind_injection(nb::module_& module);
 void bind_planes(nb::module_& module);
 void bind_stream(nb::module_& module);
 

@@ -14,20 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from types import ModuleType
 
 import torch
 from torch import Tensor
 
 from ..errors import ConfigError
 from ..ring.reference import gates as reference
-from . import backend
-
-
-def native_for(*tensors: Tensor) -> ModuleType | None:
-    native = backend.native_for(*tensors)
-    return native if hasattr(native, "leaf_tables") else None
-
+from .backend import native_for
 
 MAX_DIGIT = 7
 MAX_FAN_IN = 9

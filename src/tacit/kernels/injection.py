@@ -11,8 +11,6 @@ begins with zeros, with a mask or with another term of the sum.
 
 from __future__ import annotations
 
-from types import ModuleType
-
 import torch
 from torch import Tensor
 
@@ -20,12 +18,7 @@ from ..errors import ConfigError
 from ..ring import Ring, ring_of
 from ..ring.reference import injection as reference
 from ..ring.reference.bits import num_words
-from . import backend
-
-
-def native_for(*tensors: Tensor) -> ModuleType | None:
-    native = backend.native_for(*tensors)
-    return native if hasattr(native, "inject_share64") else None
+from .backend import native_for
 
 
 def inject_share(

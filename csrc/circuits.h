@@ -1,0 +1,263 @@
+// The circuits of csrc/gates.cpp on a buffer of rows, one vector of columns at a time: leaves of a
+// carry tree, its nodes, and AND gates of high fan-in.
+//
+// Products of a node's masks are numbered by the set S of their p: bit i-1 of S for p_i. The dealt
+// rows are in the order of tacit.ring.reference.gates.carry_rows.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+
+#include "lanes.h"
+
+#define TACIT_INLINE inline __attribute__((always_inline))
+
+namespace tacit {
+
+using Word = std::uint64_t;
+
+inline constexpr std::size_t kLanes = kVectorBytes / sizeof(Word);
+
+// Calls body(0), body(1), ... as a loop, or written out where N is small and registers can hold
+// what the body indexes.
+template <int N, class Body>
+TACIT_INLINE void repeat(const Body& body) {
+  if constexpr (N <= 16)
+    unrolled<N>([&]<int I>() __attribute__((always_inline)) { body(I); });
+  else
+    for (int i = 0; i < N; ++i) body(i);
+}
+
+TACIT_INLINE Words64 all(bool one) { return Words64{} - static_cast<Word>(one); }
+
+// Rows of a segment in the buffer.
+struct Rows {
+  Word* data;
+  std::size_t length;
+
+  Words64 operator()(int row, std::size_t column) const {
+    return load<Words64>(data + row * length + column);
+  }
+  void set(int row, std::size_t column, Words64 value) const {
+    store(data + row * length + column, value);
+  }
+  Rows from(int row) const { return {data + row * length, length}; }
+};
+
+template <class Body>
+TACIT_INLINE void for_columns(std::size_t count, const Body& body) {
+  for (std::size_t column = 0; column < count; column += kLanes) body(column);
+}
+
+// Leaves -----------------------------------------------------------------------------------------
+
+// Row a - 1 of `tables`: where the complement of the digit is a.
+template <int S>
+void leaf_table(const Rows& v, const Rows& tables, std::size_t columns) {
+  for_columns(columns, [&](std::size_t c) __attribute__((always_inline)) {
+    Words64 equal[1 << S];
+    equal[0] = all(true);
+    unrolled<S>([&]<int I>() __attribute__((always_inline)) {
+      const Words64 bit = v(I, c);
+      repeat<(1 << I)>([&](int a) __attribute__((always_inline)) {
+        equal[a | 1 << I] = equal[a] & ~bit;
+        equal[a] &= bit;
+      });
+    });
+    repeat<(1 << S) - 1>([&](int a)
+                             __attribute__((always_inline)) { tables.set(a, c, equal[a + 1]); });
+  });
+}
+
+// Sums over the entries E_a of a block of the table, U being the bits that count its places: E_U,
+// the E_a before U, and all of them.
+struct Leaf {
+  Words64 match, before, sum;
+};
+
+// The block of 2^S entries from A. Entry 0, which is not dealt, counts as 0.
+template <int S, int A>
+TACIT_INLINE Leaf leaf_block(const Rows& tables, const Words64* u, std::size_t c) {
+  if constexpr (S == 0) {
+    const Words64 entry = A == 0 ? Words64{} : tables(A - 1, c);
+    return {entry, Words64{}, entry};
+  } else {
+    const Leaf low = leaf_block<S - 1, A>(tables, u, c);
+    const Leaf high = leaf_block<S - 1, A + (1 << (S - 1))>(tables, u, c);
+    const Words64 bit = u[S - 1], before = low.sum ^ high.before;
+    return {((low.match ^ high.match) & bit) ^ low.match,
+            ((low.before ^ before) & bit) ^ low.before, low.sum ^ high.sum};
+  }
+}
+
+// `out` has one row for G and one for P, or only P's.
+template <int S, bool Carries>
+void leaf(const Rows& digit, const Rows& tables, bool first, const Rows& out, std::size_t columns) {
+  for_columns(columns, [&](std::size_t c) __attribute__((always_inline)) {
+    Words64 u[S], any{};
+    unrolled<S>([&]<int I>() __attribute__((always_inline)) { any |= u[I] = digit(I, c); });
+    const Leaf all_others = leaf_block<S, 0>(tables, u, c);
+    const Words64 entry = all_others.sum ^ all(first);  // E_0
+    out.set(0, c, all_others.match ^ (entry & ~any));
+    if constexpr (Carries) out.set(1, c, all_others.before ^ (entry & any));
+  });
+}
+
+// Nodes ------------------------------------------------------------------------------------------
+
+// Where the dealt rows of a node of fan-in D are.
+template <int D>
+struct Order {
+  static constexpr int half = 1 << (D - 1);  // subsets of p_1..p_{D-1}
+  // S with at least two p
+  static constexpr int product(int s) { return s - std::bit_width(static_cast<unsigned>(s)) - 1; }
+  // g_{j+1} and S, which is neither empty nor all of p_1..p_j
+  static constexpr int with_g(int j, int s) { return half - D + (1 << j) - 2 * j + s - 1; }
+  static constexpr int merged = half - D + 2 * half - 2 * D;
+  static constexpr int with_p = merged;  // S and p_D is in row with_p + S
+  static constexpr int ands_with_p = half - D - 1;
+  static constexpr int carry_rows(bool p_output) { return merged + (p_output ? half : 1); }
+  static constexpr int and_rows = 2 * half - 1 - D;
+};
+
+// The rows of input i = 1..D among a node's: groups count from the other side.
+template <int D>
+constexpr int carry_input(int i) {
+  return D - i;
+}
+constexpr int and_input(int i) { return i - 1; }
+
+// What an evaluator holds of one node: hats and shares of its g and p, shares of what was dealt.
+struct Node {
+  Rows g_hats, p_hats, g_shares, p_shares, dealt;
+  bool first;
+};
+
+// Shares of the products of all subsets of p_1..p_{D-1}.
+template <int D, class Input>
+TACIT_INLINE void load_subsets(const Node& node, Input input, std::size_t c, Words64* shares) {
+  shares[0] = all(node.first);
+  unrolled<D - 1>([&]<int I>() __attribute__((always_inline)) {
+    shares[1 << I] = node.p_shares(input(I + 1), c);
+    repeat<(1 << I) - 1>([&](int low) __attribute__((always_inline)) {
+      const int s = 1 << I | (low + 1);
+      shares[s] = node.dealt(Order<D>::product(s), c);
+    });
+  });
+}
+
+// From shares of a times the product of each subset of p_1..p_J to those of a P_J times the product
+// of each subset of p_1..p_{J-1}.
+template <int J>
+TACIT_INLINE void fold(Words64* shares, Words64 p_hat) {
+  constexpr int half = 1 << (J - 1);
+  repeat<half>([&](int s) __attribute__((always_inline)) {
+    shares[s] = shares[s | half] ^ (p_hat & shares[s]);
+  });
+}
+
+// A share of P_1 ... P_D out of those of the subsets of p_1..p_{D-1}, which are overwritten; the
+// dealt products with p_D begin after row `with_p`.
+template <int D, class Input>
+TACIT_INLINE Words64 and_all(const Node& node, Input input, int with_p, std::size_t c,
+                             Words64* shares) {
+  const Words64 last = node.p_hats(input(D), c);
+  shares[0] = node.p_shares(input(D), c) ^ (last & shares[0]);
+  repeat<Order<D>::half - 1>([&](int s) __attribute__((always_inline)) {
+    shares[s + 1] = node.dealt(with_p + s + 1, c) ^ (last & shares[s + 1]);
+  });
+  unrolled<D - 1>([&]<int I>() __attribute__((always_inline)) {
+    fold<D - 1 - I>(shares, node.p_hats(input(D - 1 - I), c));
+  });
+  return shares[0];
+}
+
+// A share of G, by Horner's rule from the least significant input: G_D, P_{D-1} G_D ^ G_{D-1}, ...,
+// each times all the products that are still needed.
+template <int D>
+TACIT_INLINE Words64 carry(const Node& node, std::size_t c, const Words64* subsets) {
+  Words64 shares[Order<D>::half] = {};
+  unrolled<D>([&]<int I>() __attribute__((always_inline)) {
+    constexpr int j = D - 1 - I;  // adds G_{j+1}, which meets the subsets of p_1..p_j
+    if constexpr (I > 0) fold<j + 1>(shares, node.p_hats(carry_input<D>(j + 1), c));
+    const Words64 hat = node.g_hats(carry_input<D>(j + 1), c);
+    shares[0] ^= (hat & subsets[0]) ^ node.g_shares(carry_input<D>(j + 1), c);
+    repeat<std::max((1 << j) - 2, 0)>([&](int s) __attribute__((always_inline)) {
+      shares[s + 1] ^= (hat & subsets[s + 1]) ^ node.dealt(Order<D>::with_g(j, s + 1), c);
+    });
+    if constexpr (j > 0) shares[(1 << j) - 1] ^= hat & subsets[(1 << j) - 1];
+  });
+  return shares[0] ^ node.dealt(Order<D>::merged, c);
+}
+
+template <int D, bool P>
+void evaluate_carry(const Node& node, const Rows& out, std::size_t columns) {
+  for_columns(columns, [&](std::size_t c) __attribute__((always_inline)) {
+    Words64 subsets[Order<D>::half];
+    load_subsets<D>(node, carry_input<D>, c, subsets);
+    out.set(0, c, carry<D>(node, c, subsets));
+    if constexpr (P) out.set(1, c, and_all<D>(node, carry_input<D>, Order<D>::with_p, c, subsets));
+  });
+}
+
+template <int D>
+void evaluate_and(const Node& node, const Rows& out, std::size_t columns) {
+  for_columns(columns, [&](std::size_t c) __attribute__((always_inline)) {
+    Words64 subsets[Order<D>::half];
+    load_subsets<D>(node, and_input, c, subsets);
+    out.set(0, c, and_all<D>(node, and_input, Order<D>::ands_with_p, c, subsets));
+  });
+}
+
+// The products of all subsets of p_1..p_{D-1}, those of two or more also written out.
+template <int D, class Input>
+TACIT_INLINE void make_subsets(const Rows& p, Input input, const Rows& out, std::size_t c,
+                               Words64* products) {
+  products[0] = all(true);
+  unrolled<D - 1>([&]<int I>() __attribute__((always_inline)) {
+    const Words64 last = products[1 << I] = p(input(I + 1), c);
+    repeat<(1 << I) - 1>([&](int low) __attribute__((always_inline)) {
+      const int s = 1 << I | (low + 1);
+      out.set(Order<D>::product(s), c, products[s] = products[low + 1] & last);
+    });
+  });
+}
+
+template <int D>
+TACIT_INLINE void multiply_all(const Words64* products, Words64 last, const Rows& out, int with_p,
+                               std::size_t c) {
+  repeat<Order<D>::half - 1>([&](int s) __attribute__((always_inline)) {
+    out.set(with_p + s + 1, c, products[s + 1] & last);
+  });
+}
+
+template <int D, bool P>
+void deal_carry(const Rows& g, const Rows& p, const Rows& out, std::size_t columns) {
+  for_columns(columns, [&](std::size_t c) __attribute__((always_inline)) {
+    Words64 products[Order<D>::half], merged{};
+    make_subsets<D>(p, carry_input<D>, out, c, products);
+    unrolled<D - 1>([&]<int I>() __attribute__((always_inline)) {
+      constexpr int j = I + 1;
+      const Words64 mask = g(carry_input<D>(j + 1), c);
+      repeat<(1 << j) - 2>([&](int s) __attribute__((always_inline)) {
+        out.set(Order<D>::with_g(j, s + 1), c, products[s + 1] & mask);
+      });
+      merged ^= products[(1 << j) - 1] & mask;
+    });
+    out.set(Order<D>::merged, c, merged);
+    if constexpr (P) multiply_all<D>(products, p(carry_input<D>(D), c), out, Order<D>::with_p, c);
+  });
+}
+
+template <int D>
+void deal_and(const Rows& p, const Rows& out, std::size_t columns) {
+  for_columns(columns, [&](std::size_t c) __attribute__((always_inline)) {
+    Words64 products[Order<D>::half];
+    make_subsets<D>(p, and_input, out, c, products);
+    multiply_all<D>(products, p(and_input(D), c), out, Order<D>::ands_with_p, c);
+  });
+}
+
+}  // namespace tacit
+
+#undef TACIT_INLINE
