@@ -8,12 +8,15 @@ from __future__ import annotations
 import inspect
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tacit import errors, kernels
+from tacit.protocols.cost import Cost
+from tacit.protocols.masked.costs import MaskedCosts
+from tacit.protocols.trio import trio_roles
 from tacit.transport import PROFILES
 
 ROOT = Path(__file__).parents[1]
@@ -91,7 +94,67 @@ def speed_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+COSTS_TEXT = """\
+Bits for one element over each link, and rounds. `0→2 (ahead)` does not wait for anything that is
+computed online and takes no round; bits travel in words of 64 elements. A bilinear operation is any
+product, of matrices or by convolution too, and an element is one of its output. The parties of
+`trio` are numbered as the dealer and the two evaluators; `tests/protocols/test_costs.py` compares
+the declarations below with what the transport counts."""
+
+
+def costs_page() -> str:
+    """What every operation is declared to cost, by protocol."""
+    lines = ["# Costs", "", COSTS_TEXT, ""]
+    for name, make in COSTED.items():
+        lines += [f"## {name}", "", "| operation | ring | rounds | bits |", "|---|---|---|---|"]
+        for bits in (64, 32):
+            for operation, cost in costed_operations(make(bits), bits):
+                links = ", ".join(link_text(*link, count) for link, count in cost.bits.items())
+                lines.append(f"| {operation} | {bits} | {cost.rounds} | {links or 'none'} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def link_text(sender: int, receiver: int, ahead: bool, bits: int) -> str:
+    return f"{sender}→{receiver}{' (ahead)' if ahead else ''} {bits / ELEMENTS:g}"
+
+
+ELEMENTS = 64  # a word of bits
+
+
+def costed_operations(costs: Any, ring: int) -> Iterator[tuple[str, Cost]]:
+    n, t = ELEMENTS, ring // 4
+    for owner in range(3):
+        yield f"share by party {owner}", costs.share(n, owner)
+    yield "reveal to all", costs.reveal(n)
+    for to in range(3):
+        yield f"reveal to party {to}", costs.reveal(n, to)
+    yield "bilinear", costs.bilinear(n)
+    yield f"bilinear, divided by 2^{t}, exact (pending)", costs.bilinear(n, t)
+    yield f"bilinear, divided by 2^{t}, probabilistic", costs.bilinear(n, t, exact=False)
+    yield f"truncate by {t} bits, exact", costs.truncate(n, t)
+    yield f"truncate by {t} bits, probabilistic", costs.truncate(n, t, exact=False)
+    for fan_in in (2, 3, 4):
+        yield f"AND of {fan_in} bits", costs.bit_and(n, 1, fan_in)
+    for width in (8, 16, 24, 32, 48, 64):
+        if width <= ring:
+            yield f"sign of {width} bits", costs.signs(n, width)
+    yield "signs of 24 bits, 8 thresholds", costs.signs(n, 24, 8)
+    yield f"equality to zero of {ring} bits", costs.is_zero(n, ring)
+    yield "inject", costs.inject(n)
+    yield f"inject, of a quotient by 2^{t}", costs.inject(n, t)
+    yield "sum of 4 injected constants", costs.inject_sums(n, 4, False, 1)
+    yield "sum of 4 injected multiples of x", costs.inject_sums(n, 4, True, 1)
+
+
+# Each protocol that declares its costs, by the bits of the ring.
+COSTED: dict[str, Callable[[int], Any]] = {
+    "trio": lambda bits: MaskedCosts(bits, trio_roles(0, 1, 2)),
+}
+
+
 MAKERS = {
+    "costs.md": costs_page,
     "errors.md": errors_page,
     "kernels.md": kernels_page,
     "networks.md": networks_page,

@@ -13,6 +13,7 @@ from ..context import Context
 from ..share import Arith, Bool
 from ..steps import Interactive
 from . import arithmetic, boolean, compare, convert, truncation
+from .costs import MaskedCosts
 from .roles import Roles
 
 
@@ -34,6 +35,11 @@ class Masked(Protocol):
     is_zero = Interactive(compare.is_zero, Bool)
     inject = Interactive(convert.inject, Arith)
     inject_sums = Interactive(convert.inject_sums)
+
+    @property
+    def costs(self) -> MaskedCosts:
+        """What each operation is declared to cost."""
+        return MaskedCosts(self.ring.bits, self.roles)
 
     def alike(self, x: Arith, y: Arith) -> tuple[Arith, Arith]:
         x, y = super().alike(x, y)

@@ -1,0 +1,132 @@
+"""What masked evaluation costs, from its definition (M1 to M10): the tests count the same bits.
+
+Dealt bits go from the dealer to the last evaluator, ahead of time; opened bits from each evaluator
+to every other, in one round. Nothing else is ever sent but inputs and outputs. Ring elements have
+`ring_bits` bits; single bits are counted in whole words of 64 elements (`cost.planes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..cost import Cost, Link, planes
+from .plan import carry_plan
+from .roles import Roles
+
+LEAF_BITS = 4  # of a table, and inputs of a gate, in a test for zero
+
+
+class MaskedCosts:
+    """The cost of each operation on `n` elements."""
+
+    def __init__(self, ring_bits: int, roles: Roles) -> None:
+        self.ring_bits, self.roles = ring_bits, roles
+
+    # Input and output --------------------------------------------------------------------------
+
+    def share(self, n: int, owner: int) -> Cost:
+        """One element, to the last evaluator or from it; the dealer's goes ahead of time."""
+        return self._input(n * self.ring_bits, owner)
+
+    def share_bits(self, n: int, owner: int, width: int = 1) -> Cost:
+        return self._input(planes(width, n), owner)
+
+    def reveal(self, n: int, to: int | None = None) -> Cost:
+        """One element to each receiver: the dealer has what evaluators lack, and they what it does.
+
+        1 round. `n` elements without a pending division.
+        """
+        return self._output(n * self.ring_bits, to)
+
+    def reveal_bits(self, n: int, width: int = 1, to: int | None = None) -> Cost:
+        return self._output(planes(width, n), to)
+
+    # The core ----------------------------------------------------------------------------------
+
+    def bilinear(self, n_out: int, shift: int = 0, exact: bool = True) -> Cost:
+        """One element each way; one dealt for the mask, unless an exact division stays pending.
+
+        Operands have nothing pending. The size of the output counts, never that of the operands.
+        """
+        pending = shift > 0 and exact
+        return self._gate(0 if pending else n_out * self.ring_bits, n_out * self.ring_bits)
+
+    def truncate(self, n: int, t: int, exact: bool = True) -> Cost:
+        """Exact: k + t bits dealt, one element each way. Probabilistic: one element dealt."""
+        if not exact:
+            return self._dealt(n * self.ring_bits)
+        return self._gate(n * self.ring_bits + planes(t, n), n * self.ring_bits)
+
+    def bit_and(self, n: int, rows: int, fan_in: int) -> Cost:
+        """Dealt: every product of two or more of the masks (M5). Opened: the result."""
+        return self._gate((2**fan_in - 1 - fan_in) * planes(rows, n), planes(rows, n))
+
+    def signs(self, n: int, width: int, thresholds: int = 1) -> Cost:
+        """Tables and top bit once, carry nodes for every threshold (M6 to M9)."""
+        plan = carry_plan(width)
+        tables = sum(2**digit - 1 for digit in plan.digits)
+        products = sum(_level_products(nodes) for nodes in plan.levels)
+        opened = sum(2 * len(groups) - 1 for groups in (plan.digits, *plan.levels))
+        dealt = planes(tables + 1, n) + thresholds * planes(products, n)
+        return self._gate(dealt, thresholds * planes(opened, n), rounds=1 + len(plan.levels))
+
+    def is_zero(self, n: int, width: int) -> Cost:
+        """A table for each digit of four bits, then gates of four inputs (2.4, equality)."""
+        groups = _fours(width)
+        dealt, opened, rounds = sum(2**digit - 1 for digit in groups), len(groups), 1
+        while len(groups) > 1:
+            groups = _fours(len(groups))
+            gates = [fan_in for fan_in in groups if fan_in > 1]
+            dealt += sum(2**fan_in - 1 - fan_in for fan_in in gates)
+            opened, rounds = opened + len(gates), rounds + 1
+        return self._gate(planes(dealt, n), planes(opened, n), rounds=rounds)
+
+    def inject(self, n: int, pending: int = 0) -> Cost:
+        """The bit and its product with the mask dealt (M10).
+
+        An exact division on the way: the mask's quotient more, and 2 (t + 1) bits (2.7).
+        """
+        elements = n * self.ring_bits
+        dealt = 3 * elements + 2 * planes(pending + 1, n) if pending else 2 * elements
+        return self._gate(dealt, elements)
+
+    def inject_sums(self, n: int, bits: int, uses_x: bool, rows: int) -> Cost:
+        """For each bit one element dealt, two if it multiplies x; one element each way a row."""
+        dealt = n * bits * self.ring_bits * (2 if uses_x else 1)
+        return self._gate(dealt, n * rows * self.ring_bits)
+
+    # Links -------------------------------------------------------------------------------------
+
+    def _input(self, bits: int, owner: int) -> Cost:
+        roles = self.roles
+        receiver = roles.leader if owner != roles.leader else roles.evaluators[0]
+        ahead = owner == roles.dealer
+        return Cost(0 if ahead else 1, {(owner, receiver, ahead): bits})
+
+    def _output(self, bits: int, to: int | None) -> Cost:
+        roles = self.roles
+        receivers = (roles.dealer, *roles.evaluators) if to is None else (to,)
+        senders = {j: roles.leader if j == roles.dealer else roles.dealer for j in receivers}
+        return Cost(1, {(senders[j], j, False): bits for j in receivers})
+
+    def _dealt(self, bits: int) -> Cost:
+        return Cost(0, {(self.roles.dealer, self.roles.leader, True): bits} if bits else {})
+
+    def _gate(self, dealt: int, opened: int, rounds: int = 1) -> Cost:
+        """Bits dealt, and bits that every evaluator sends to every other."""
+        parties = self.roles.evaluators
+        links: dict[Link, int] = {(a, b, False): opened for a in parties for b in parties if a != b}
+        return self._dealt(dealt).then(Cost(rounds, links))
+
+
+def _level_products(nodes: Sequence[int]) -> int:
+    """Bits dealt for the carry nodes of a level (M7): all but the first have two outputs."""
+    return sum(_carry_products(d) + (2 ** (d - 1) - 1 if i else 0) for i, d in enumerate(nodes))
+
+
+def _carry_products(d: int) -> int:
+    return (2**d - 2 - (d - 1)) + (2 ** (d - 1) - d) - (d - 1) + 1
+
+
+def _fours(count: int) -> list[int]:
+    return [min(LEAF_BITS, count - i) for i in range(0, count, LEAF_BITS)]
