@@ -1,0 +1,46 @@
+"""Masks that a test chooses: draws of every party in this process pass through a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from unittest.mock import patch
+
+import torch
+from torch import Tensor
+
+from tacit.kernels import stream
+from tacit.protocols.tape import Tape
+
+Draw = tuple[frozenset[int], int, int]  # holders of the key, number of the call, first byte
+Change = Callable[[Draw, Tensor], Tensor]
+
+
+@contextmanager
+def changed_draws(change: Change) -> Iterator[None]:
+    """Within, `change(draw, words)` takes the place of the words of each draw."""
+    original = Tape.draw
+
+    def draw(
+        self: Tape, holders: Collection[int], shape: Sequence[int], dtype: torch.dtype
+    ) -> Tensor:
+        group = frozenset(holders)
+        start = self._places.get(group, 0)
+        return change((group, self.number, start), original(self, holders, shape, dtype))
+
+    with patch.object(Tape, "draw", draw):
+        yield
+
+
+def fixed(draw: Draw, like: Tensor, seed: str = "") -> Tensor:
+    """Words that depend on the draw and the seed alone, whatever the keys of the session are."""
+    group, number, start = draw
+    key = sha256(f"{seed}|{sorted(group)}".encode()).digest()[:16]
+    return stream(key, torch.empty_like(like), operation=number, offset=start)
+
+
+def seeded_words(seed: str, shape: Sequence[int], dtype: torch.dtype, number: int = 0) -> Tensor:
+    """Uniform words of a public key."""
+    key = sha256(seed.encode()).digest()[:16]
+    return stream(key, torch.empty(tuple(shape), dtype=dtype), operation=number)
