@@ -20,6 +20,8 @@ from ..kernels import pack_bits
 from ..ring import Ring, Sizes, Window
 from .bilinear import MATMUL, MUL, Bilinear, Conv, Einsum
 from .context import Context
+from .derived import order
+from .derived import select as choice
 from .rows import Row
 from .share import Arith, Bool
 from .steps import Group, Interactive
@@ -52,6 +54,26 @@ class Protocol(ABC):
     is_zero: Interactive[[Arith], Bool]
     inject: Interactive[[Bool, Arith], Arith]
     inject_sums: Interactive[[Sequence[Bool], Arith | None, Sequence[Row]], list[Arith]]
+
+    # Derived -----------------------------------------------------------------------------------
+    to_arith = Interactive(choice.to_arith, Arith)
+    select = Interactive(choice.select, Arith)
+    relu = Interactive(choice.relu, Arith)
+    relu_with_bit = Interactive(choice.relu_with_bit, Arith, Bool)
+    relu_backward = Interactive(choice.relu_backward, Arith)
+    absolute = Interactive(choice.absolute, Arith)
+    clip = Interactive(choice.clip, Arith)
+    less = Interactive(choice.less, Bool)
+    less_public = Interactive(choice.less_public, Bool)
+    equal = Interactive(choice.equal, Bool)
+    maximum = Interactive(choice.maximum, Arith)
+    minimum = Interactive(choice.minimum, Arith)
+    max = Interactive(order.max_, Arith)
+    min = Interactive(order.min_, Arith)
+    max_with_index = Interactive(order.max_with_index, Arith, Arith)
+    max_with_one_hot = Interactive(order.max_with_one_hot, Arith, Bool)
+    argmax = Interactive(order.argmax, Arith)
+    one_hot_argmax = Interactive(order.one_hot_argmax, Bool)
 
     def __init__(self, context: Context, *, exact: bool = True) -> None:
         self.context, self.exact = context, exact

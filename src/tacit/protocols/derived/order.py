@@ -1,0 +1,213 @@
+"""The largest of many secrets, where it stands, and the bit that marks it.
+
+A tournament along one dimension, which is first moved to the front. Neighbours meet, and the
+earlier wins a tie, so that the first of several largest elements wins. With radix 2 a level costs
+r + 1 rounds and n / 2 comparisons; with radix 4 it costs r + 2 rounds and 1.5 n comparisons and
+leaves a quarter. A pending division is made beside the first comparison. |x| < 2^(k-2), so that
+differences are right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import torch
+
+from ...errors import ConfigError
+from ..share import Arith, Bool, join, stack_planes
+from ..steps import Steps
+from .bits import interleaved, ones, rows_of, take
+from .select import quotient_limit
+from .together import together
+
+if TYPE_CHECKING:
+    from ..base import Protocol
+
+# The most bits that are joined in one AND while winners are followed down a tree.
+FAN_IN = 4
+PAIRS = tuple(combinations(range(4), 2))
+
+
+@dataclass
+class Level:
+    """One level of a tournament: `size` elements in groups of `radix`, neighbours together.
+
+    winners: for each place in a group but the last, whether the element there won, by group.
+    """
+
+    size: int
+    radix: int
+    winners: list[Bool]
+
+    def wins(self, p: Protocol) -> Bool:
+        """For each element whether it won its group."""
+        last = p.bit_not(reduce(p.bit_xor, self.winners))
+        groups = last.shape[0]
+        tail = ones(p, (1, *last.shape[1:])) if self.size > groups * self.radix else None
+        return interleaved([*self.winners, last], tail)[: self.size]
+
+
+@dataclass
+class Field:
+    """Who is left, as columns of shape (n, ...) of which the first is compared, and how."""
+
+    columns: list[Arith]
+    levels: list[Level]
+
+    @property
+    def size(self) -> int:
+        return self.columns[0].shape[0]
+
+
+def max_(
+    p: Protocol, x: Arith, dim: int = -1, *, keepdim: bool = False, radix: int = 2
+) -> Steps[Arith]:
+    """The largest element along `dim`. ceil(log2 n) (r + 1) rounds, or ceil(log4 n) (r + 2)."""
+    field = yield from _tournament(p, [_front(x, dim)], radix)
+    return _finish(field.columns[0], x, dim, keepdim)
+
+
+def min_(
+    p: Protocol, x: Arith, dim: int = -1, *, keepdim: bool = False, radix: int = 2
+) -> Steps[Arith]:
+    """The smallest element along `dim`. Costs what `max` costs."""
+    return p.neg((yield from max_(p, p.neg(x), dim, keepdim=keepdim, radix=radix)))
+
+
+def max_with_index(
+    p: Protocol, x: Arith, dim: int = -1, *, keepdim: bool = False, radix: int = 2
+) -> Steps[tuple[Arith, Arith]]:
+    """The largest element along `dim` and its index, the first of equals. Rounds as `max`."""
+    values = _front(x, dim)
+    index = torch.arange(values.shape[0], dtype=p.ring.dtype)
+    index = index.view(-1, *[1] * (len(values.shape) - 1)).expand(values.shape)
+    field = yield from _tournament(p, [values, p.public(index.contiguous())], radix)
+    value, place = (_finish(column, x, dim, keepdim) for column in field.columns)
+    return value, place
+
+
+def argmax(
+    p: Protocol, x: Arith, dim: int = -1, *, keepdim: bool = False, radix: int = 2
+) -> Steps[Arith]:
+    """The index of the largest element along `dim`, the first of equals. Rounds as `max`."""
+    _, index = yield from max_with_index(p, x, dim, keepdim=keepdim, radix=radix)
+    return index
+
+
+def max_with_one_hot(
+    p: Protocol, x: Arith, dim: int = -1, *, keepdim: bool = False, radix: int = 2
+) -> Steps[tuple[Arith, Bool]]:
+    """The largest element along `dim`, and bits of the shape of x that are 1 where it stands.
+
+    Exactly one bit along `dim` is 1. Rounds: as `max`, and one for every three levels or so; the
+    bits are what the gradient of `max` needs.
+    """
+    field = yield from _tournament(p, [_front(x, dim)], radix)
+    marks = yield from _marks(p, field)
+    back = list(range(1, len(x.shape)))
+    back.insert(dim % len(x.shape), 0)
+    return _finish(field.columns[0], x, dim, keepdim), marks.permute(*back)
+
+
+def one_hot_argmax(p: Protocol, x: Arith, dim: int = -1, *, radix: int = 2) -> Steps[Bool]:
+    """Bits of the shape of x: 1 at the first largest element along `dim`, 0 elsewhere."""
+    _, marks = yield from max_with_one_hot(p, x, dim, radix=radix)
+    return marks
+
+
+def _front(x: Arith, dim: int) -> Arith:
+    """x with `dim` in front."""
+    dims = len(x.shape)
+    if not -dims <= dim < dims or not x.shape[dim]:
+        raise ConfigError(f"dim={dim}: a shape of {tuple(x.shape)} has nothing to compare there")
+    return x.permute(dim % dims, *(i for i in range(dims) if i != dim % dims))
+
+
+def _finish(winner: Arith, x: Arith, dim: int, keepdim: bool) -> Arith:
+    return winner[0].unsqueeze(dim % len(x.shape)) if keepdim else winner[0]
+
+
+def _tournament(p: Protocol, columns: Sequence[Arith], radix: int) -> Steps[Field]:
+    """The field with one element left."""
+    if radix not in (2, 4):
+        raise ConfigError(f"radix={radix}: allowed are 2 and 4")
+    limit = quotient_limit(columns[0])
+    field = Field(list(columns), [])
+    if field.size == 1:
+        field.columns[0] = yield from p.settled.steps(columns[0])
+    while field.size > 1:
+        yield from _four(p, field) if radix == 4 and field.size > 2 else _two(p, field)
+        field.columns[0] = field.columns[0].promise(limit)
+    return field
+
+
+def _two(p: Protocol, field: Field) -> Steps[None]:
+    """Pairs: b + [a >= b] (a - b). The last of an odd number meets nobody. r + 1 rounds."""
+    size = field.size
+    even = size // 2 * 2
+    values = field.columns[0]
+    difference = p.sub(values[0:even:2], values[1:even:2])
+    lost, field.columns[0] = yield from together(p.sign.steps(difference), p.settled.steps(values))
+    won = p.bit_not(lost)
+    chosen = yield from together(
+        *(p.inject.steps(won, p.sub(c[0:even:2], c[1:even:2])) for c in field.columns)
+    )
+    for i, (column, one) in enumerate(zip(field.columns, chosen, strict=True)):
+        winners = p.add(column[1:even:2], one).promise(column.limit)
+        left = [column[-1:]] if even < size else []
+        field.columns[i] = join(torch.cat, [winners, *left])
+    field.levels.append(Level(size, 2, [won]))
+
+
+def _four(p: Protocol, field: Field) -> Steps[None]:
+    """Groups of four: a winner is not less than the later and greater than the earlier. r + 2.
+
+    A last group of fewer repeats the last element, which cannot win against itself.
+    """
+    size, groups = field.size, -(-field.size // 4)
+    seats = [torch.arange(i, 4 * groups, 4).clamp_(max=size - 1) for i in range(4)]
+    seated = [field.columns[0].index_select(0, seat) for seat in seats]
+    differences = join(torch.stack, [p.sub(seated[i], seated[j]) for i, j in PAIRS])
+    bits, field.columns[0] = yield from together(
+        p.sign.steps(differences), p.settled.steps(field.columns[0])
+    )
+    less = dict(zip(PAIRS, rows_of(bits), strict=True))
+    beats = [
+        [p.bit_not(less[i, j]) if i < j else less[j, i] for j in range(4) if j != i]
+        for i in range(3)
+    ]
+    first = yield from p.bit_and.steps(*map(stack_planes, zip(*beats, strict=True)))
+    won = [first.planes(i, i + 1) for i in range(3)]
+    injections = []
+    for column in field.columns:
+        *others, last = (column.index_select(0, seat) for seat in seats)
+        injections += [p.inject.steps(b, p.sub(a, last)) for b, a in zip(won, others, strict=True)]
+    chosen = yield from together(*injections)
+    for i, column in enumerate(field.columns):
+        winners = column.index_select(0, seats[3])
+        for one in chosen[3 * i : 3 * i + 3]:
+            winners = p.add(winners, one)
+        field.columns[i] = winners.promise(column.limit)
+    field.levels.append(Level(size, 4, won))
+
+
+def _marks(p: Protocol, field: Field) -> Steps[Bool]:
+    """For each of the first level's elements, whether it won every time: bits joined from the top.
+
+    One round for up to FAN_IN levels at first and FAN_IN - 1 after that.
+    """
+    levels = field.levels[::-1]
+    marks: list[Bool] = []
+    while levels:
+        count = FAN_IN - len(marks)
+        for level in levels[:count]:
+            parents = torch.arange(level.size) // level.radix
+            marks = [*(take(mark, parents) for mark in marks), level.wins(p)]
+        levels = levels[count:]
+        if len(marks) > 1:
+            marks = [(yield from p.bit_and.steps(*marks))]
+    return marks[0] if marks else ones(p, field.columns[0].shape)

@@ -1,0 +1,136 @@
+"""Choices between secrets by secret bits, and what comparisons make of them.
+
+Where a division of an operand is pending it is made on the way, in the rounds given here; the
+result has none pending and is at most one unit off the quotient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from ...errors import ConfigError
+from ..rows import Row
+from ..share import Arith, Bool
+from ..steps import Steps
+from .together import together
+
+if TYPE_CHECKING:
+    from ..base import Protocol
+
+BIT = Row((0,), (1,))
+
+
+def to_arith(p: Protocol, bit: Bool) -> Steps[Arith]:
+    """The bit as a ring element, 0 or 1. 1 round."""
+    [value] = yield from p.inject_sums.steps([bit], None, [BIT])
+    return value
+
+
+def select(p: Protocol, bit: Bool, x: Arith, y: Arith) -> Steps[Arith]:
+    """x where the bit is 1, y elsewhere, with broadcasting. 1 round, one injection.
+
+    If divisions of both are pending, two injections, so that each is rounded by itself.
+    """
+    shape = torch.broadcast_shapes(bit.shape, x.shape, y.shape)
+    bit, limit = expanded(bit, shape), max(quotient_limit(x), quotient_limit(y))
+    if y.pending and not x.pending:
+        bit, x, y = p.bit_not(bit), y, x
+    if not y.pending:
+        difference = p.sub(x, y).expand(*shape)
+        chosen = yield from p.inject.steps(bit, difference)
+        return p.add(y, chosen).promise(limit)
+    one, other = yield from together(
+        p.inject.steps(bit, x.expand(*shape)),
+        p.inject.steps(p.bit_not(bit), y.expand(*shape)),
+    )
+    return p.add(one, other).promise(limit)
+
+
+def relu(p: Protocol, x: Arith, *, low: int = 0) -> Steps[Arith]:
+    """x where x >= 0, else 0. r + 1 rounds; a pending division costs none.
+
+    `low` > 0 ignores as many low bits in the comparison: x in [-2^low, 0) may pass unchanged.
+    """
+    positive, _ = yield from relu_with_bit(p, x, low=low)
+    return positive
+
+
+def relu_with_bit(p: Protocol, x: Arith, *, low: int = 0) -> Steps[tuple[Arith, Bool]]:
+    """relu(x), and the bits [x >= 0] that its gradient needs. r + 1 rounds."""
+    limit = quotient_limit(x)
+    bit = p.bit_not((yield from p.sign.steps(x, low=low)))
+    positive = yield from p.inject.steps(bit, x)
+    return positive.promise(limit), bit
+
+
+def relu_backward(p: Protocol, bit: Bool, grad: Arith) -> Steps[Arith]:
+    """The gradient by the input of relu, from the bits that `relu_with_bit` kept. 1 round."""
+    return (yield from p.inject.steps(expanded(bit, grad.shape), grad))
+
+
+def absolute(p: Protocol, x: Arith) -> Steps[Arith]:
+    """|x|. r + 1 rounds."""
+    limit = quotient_limit(x)
+    negative, x = yield from together(p.sign.steps(copy(x)), p.settled.steps(x))
+    flipped = yield from p.inject.steps(negative, x.scaled(2))
+    return p.sub(x, flipped).promise(limit)
+
+
+def clip(p: Protocol, x: Arith, low: int, high: int) -> Steps[Arith]:
+    """x, but at least `low` and at most `high`: public integers. r + 1 rounds, 3 elements dealt.
+
+    high + [low <= x < high] (x - high) + [x < low] (low - high).
+    """
+    if low > high:
+        raise ConfigError(f"low={low}, high={high}: low is at most high")
+    bits, x = yield from together(p.signs.steps(copy(x), [low, high]), p.settled.steps(x))
+    below, under = bits
+    row = Row((1, 0), (-high, low - high))
+    [sums] = yield from p.inject_sums.steps([p.bit_xor(below, under), below], x, [row])
+    return p.add_public(sums, high).promise(max(abs(low), abs(high)))
+
+
+def less(p: Protocol, x: Arith, y: Arith) -> Steps[Bool]:
+    """[x < y], with broadcasting. r rounds; the window has a bit more than the larger operand."""
+    return (yield from p.sign.steps(p.sub(x, y)))
+
+
+def less_public(p: Protocol, x: Arith, value: Tensor | int) -> Steps[Bool]:
+    """[x < value] for public integers of the scale of x. r rounds."""
+    return (yield from p.sign.steps(p.add_public(x, -value)))
+
+
+def equal(p: Protocol, x: Arith, y: Arith) -> Steps[Bool]:
+    """[x = y], with broadcasting. The rounds of `is_zero`; pending divisions cost theirs first."""
+    return (yield from p.is_zero.steps(p.sub(x, y)))
+
+
+def maximum(p: Protocol, x: Arith, y: Arith) -> Steps[Arith]:
+    """The larger of x and y, with broadcasting. r + 1 rounds."""
+    smaller = yield from less(p, x, y)
+    return (yield from select(p, p.bit_not(smaller), x, y))
+
+
+def minimum(p: Protocol, x: Arith, y: Arith) -> Steps[Arith]:
+    """The smaller of x and y, with broadcasting. r + 1 rounds."""
+    smaller = yield from less(p, x, y)
+    return (yield from select(p, smaller, x, y))
+
+
+def expanded(bit: Bool, shape: Sequence[int]) -> Bool:
+    """The bits for each element of `shape`; local, and free if they have that shape."""
+    return bit if bit.shape == torch.Size(shape) else bit.expand(*shape)
+
+
+def copy(x: Arith) -> Arith:
+    """The same share as another object, which `settled` of x leaves alone."""
+    return x.with_parts(x.parts)
+
+
+def quotient_limit(x: Arith) -> int:
+    """What |x / 2^pending| cannot exceed, rounded up or down."""
+    return (x.limit >> x.pending) + bool(x.pending)
