@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from ..bilinear import Bilinear
+from ..bilinear import MUL, Bilinear
 from ..share import WHOLE, Arith
 from ..steps import Steps
 from .deal import deal_parts, draw_masks, open_, ring_slot
@@ -86,9 +86,10 @@ def product(p: Masked, op: Bilinear, x: Arith, y: Arith) -> Steps[Arith]:
             mask += z
         yield from open_(p, None, slot)
         return Arith({WHOLE: mask}, p.ring, limit=limit, dealer=p.roles.dealer)
-    if x is y and not p.is_leader:
+    square = x is y and op == MUL  # a matrix and its mask do not commute
+    if square and not p.is_leader:
         share = op(opened(p, x), own_mask(p, x) * 2)
-    elif x is y:
+    elif square:
         share = op(opened(p, x), own_mask(p, x) * 2 + opened(p, x))
     else:
         b = own_mask(p, y) + opened(p, y) if p.is_leader else own_mask(p, y)
