@@ -8,12 +8,16 @@ from ..errors import ConfigError
 from ..ring import RING32, RING64
 from ..transport import Mesh
 from .base import Protocol
+from .cleartext import Cleartext
 from .context import Context
+from .replicated.protocol import Replicated
 from .trio import Trio
 
 # Each protocol, and how many parties it has.
 PROTOCOLS: dict[str, tuple[type[Protocol], range]] = {
     "trio": (Trio, range(3, 4)),
+    "replicated": (Replicated, range(3, 4)),
+    "cleartext": (Cleartext, range(1, 1000)),
 }
 
 
@@ -27,6 +31,11 @@ def check_parties(config: Config, parties: int, *, local: bool) -> None:
         raise ConfigError(
             f"parties={parties}: protocol={config.protocol!r} has {allowed.start} parties; "
             f"for {parties} there are {', '.join(map(repr, [*others, 'none']))}"
+        )
+    if config.protocol == "cleartext" and not local:
+        raise ConfigError(
+            "protocol='cleartext' shows every value to every party: it runs in one process only, "
+            "transport='threads'; choose another protocol for a network"
         )
 
 

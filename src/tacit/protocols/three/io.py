@@ -40,7 +40,7 @@ def share(
 ) -> Steps[Arith]:
     """A secret that `owner` gives as ring elements; the others give its shape. 1 element sent."""
     value, form = _checked(p, value, owner, shape)
-    parts = yield from _share_parts(p, value, owner, Spec(form, p.ring.dtype))
+    parts = yield from share_parts(p, value, owner, Spec(form, p.ring.dtype))
     return Arith(parts, p.ring, limit=limit)
 
 
@@ -51,19 +51,25 @@ def share_bits(
     spec = Spec((width, num_words(torch.Size(shape).numel())), torch.int64)
     if p.rank == owner and (planes is None or tuple(planes.shape) != spec.shape):
         raise ConfigError(f"share_bits: the owner, party {owner}, needs planes of {spec.shape}")
-    parts = yield from _share_parts(p, planes, owner, spec, bits=True)
+    parts = yield from share_parts(p, planes, owner, spec, bits=True)
     return Bool(parts, shape)
 
 
-def _share_parts(
-    p: Three, value: Tensor | None, owner: int, spec: Spec, *, bits: bool = False
+def share_parts(
+    p: Three,
+    value: Tensor | None,
+    owner: int,
+    spec: Spec,
+    *,
+    bits: bool = False,
+    ahead: bool | None = None,
 ) -> Steps[Parts]:
     """The owner draws one part with a helper and sends the other, value minus that, to the third.
 
     Both are masked by a key that the receiver does not have; the part the owner lacks is zero.
     """
     helper, receiver = p.helpers(owner)
-    sent_ahead = p.sends_ahead(owner)
+    sent_ahead = p.sends_ahead(owner) if ahead is None else ahead
     zero = torch.zeros(spec.shape, dtype=spec.dtype)
     if p.rank == receiver:
         received = yield Round(receive={owner: [spec]}, ahead=sent_ahead)

@@ -1,0 +1,234 @@
+"""The plain reference: every party holds every value, and computes alone.
+
+NOTHING HERE IS PRIVATE. It says what the operations of a protocol mean, and runs programs without
+the cost of secrets; it works among the threads of one process and refuses a network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import ParamSpec, TypeVar
+
+import torch
+from torch import Tensor
+
+from ..errors import ConfigError
+from ..kernels import from_bit_planes, unpack_bits
+from ..ring.reference.bits import num_words
+from ..transport import Spec
+from .base import Protocol
+from .bilinear import Bilinear
+from .rows import Row
+from .share import Arith, Bool
+from .steps import Interactive, Round, Steps
+
+A = ParamSpec("A")
+R = TypeVar("R")
+
+ALL = 0  # the one part of every value
+
+
+# Input and output -------------------------------------------------------------------------------
+
+
+def share(
+    p: Cleartext,
+    value: Tensor | None,
+    owner: int,
+    shape: Sequence[int] | None = None,
+    *,
+    limit: int | None = None,
+) -> Steps[Arith]:
+    """Ring elements that `owner` gives, at every party. 1 round."""
+    form = shape if shape is not None else getattr(value, "shape", None)
+    if form is None:
+        raise ConfigError(f"share: party {p.rank} needs a value or shape=")
+    if value is not None and (value.is_floating_point() or value.is_complex()):
+        raise ConfigError(f"share: ring elements are integers, not {value.dtype}")
+    plain = None if value is None else value.to(p.ring.dtype, copy=True)
+    sent = yield from _from_owner(p, plain, owner, Spec(tuple(form), p.ring.dtype))
+    return Arith({ALL: sent}, p.ring, limit=limit)
+
+
+def share_bits(
+    p: Cleartext, planes: Tensor | None, owner: int, shape: Sequence[int], width: int = 1
+) -> Steps[Bool]:
+    """Planes of bits that `owner` gives, at every party. 1 round."""
+    spec = Spec((width, num_words(torch.Size(shape).numel())), torch.int64)
+    plain = None if planes is None else planes.clone()
+    return Bool({ALL: (yield from _from_owner(p, plain, owner, spec))}, shape)
+
+
+def _from_owner(p: Cleartext, value: Tensor | None, owner: int, spec: Spec) -> Steps[Tensor]:
+    parties = range(p.context.mesh.parties)
+    if owner not in parties:
+        raise ConfigError(f"owner={owner}: the parties are 0 to {parties[-1]}")
+    if p.rank != owner:
+        return (yield Round(receive={owner: [spec]}))[owner][0]
+    if value is None or tuple(value.shape) != spec.shape:
+        raise ConfigError(f"the owner, party {owner}, has to give a value of shape {spec.shape}")
+    yield Round(send={party: [value] for party in parties if party != owner})
+    return value
+
+
+def _alone(body: Callable[A, R]) -> Callable[A, Steps[R]]:
+    """An operation that needs no round."""
+
+    def steps(*args: A.args, **kwargs: A.kwargs) -> Steps[R]:
+        return body(*args, **kwargs)
+        yield  # makes it a generator
+
+    steps.__doc__, steps.__name__ = body.__doc__, body.__name__
+    return steps
+
+
+@_alone
+def reveal(p: Cleartext, x: Arith | Bool, to: int | None = None) -> Tensor | None:
+    """The ring elements, or bits, at every party, or at party `to` and None elsewhere."""
+    if to not in (None, p.rank):
+        return None
+    if isinstance(x, Arith):
+        return _value(x)
+    if x.width == 1:
+        return unpack_bits(_planes(x)[0], x.shape, torch.bool)
+    return from_bit_planes(_planes(x), x.shape, torch.int64)
+
+
+@_alone
+def random(p: Cleartext, shape: Sequence[int]) -> Arith:
+    """Uniform ring elements, the same at every party."""
+    return Arith({ALL: p.context.draw(range(p.context.mesh.parties), shape)}, p.ring)
+
+
+@_alone
+def random_bits(p: Cleartext, shape: Sequence[int], width: int = 1) -> Bool:
+    """Uniform bits, the same at every party."""
+    form = (width, num_words(torch.Size(shape).numel()))
+    return Bool({ALL: p.context.draw_planes(range(p.context.mesh.parties), form)}, shape)
+
+
+# The core ---------------------------------------------------------------------------------------
+
+
+def _value(x: Arith) -> Tensor:
+    """floor(x / 2^pending), in memory of its own."""
+    return x.parts[ALL] >> x.pending
+
+
+def _planes(x: Bool) -> Tensor:
+    return x.parts[ALL]
+
+
+def _bits(x: Bool) -> Tensor:
+    """The single bits as booleans."""
+    return unpack_bits(_planes(x)[0], x.shape, torch.bool)
+
+
+@_alone
+def bilinear(p: Cleartext, op: Bilinear, x: Arith, y: Arith, *, shift: int = 0) -> Arith:
+    """floor(op(x, y) / 2^shift)."""
+    a, b = _settled(x), _settled(y)
+    limit = a.limit * b.limit * op.terms(a.shape, b.shape)
+    return _settled(Arith({ALL: op(_value(a), _value(b))}, p.ring, limit=limit, pending=shift))
+
+
+def _settled(x: Arith) -> Arith:
+    limit = (x.limit >> x.pending) + bool(x.pending)
+    return Arith({ALL: _value(x)}, x.ring, limit=limit)
+
+
+@_alone
+def truncate(p: Cleartext, x: Arith, *, exact: bool | None = None) -> Arith:
+    """floor(x / 2^pending), however it is asked for."""
+    return _settled(x) if x.pending else x
+
+
+@_alone
+def settled(p: Cleartext, x: Arith) -> Arith:
+    """The same value with nothing pending; x itself becomes it."""
+    if x.pending:
+        x.fill(_settled(x))
+    return x
+
+
+@_alone
+def bit_and(p: Cleartext, *bits: Bool) -> Bool:
+    """The AND of all, bit by bit."""
+    return bits[0].with_parts({ALL: reduce(torch.bitwise_and, map(_planes, bits))})
+
+
+@_alone
+def sign(p: Cleartext, x: Arith, *, low: int = 0) -> Bool:
+    """[x < 0]; no low bits are ignored."""
+    return p.pack(_value(x) < 0)
+
+
+@_alone
+def signs(p: Cleartext, x: Arith, thresholds: Sequence[int], *, low: int = 0) -> list[Bool]:
+    """[x < t] for each t."""
+    return [p.pack(_value(x) < t) for t in thresholds]
+
+
+@_alone
+def is_zero(p: Cleartext, x: Arith) -> Bool:
+    """[x = 0]."""
+    return p.pack(_value(x) == 0)
+
+
+@_alone
+def inject(p: Cleartext, bit: Bool, x: Arith) -> Arith:
+    """x where the bit is 1, 0 elsewhere."""
+    plain = _settled(x)
+    return plain.with_parts({ALL: torch.where(_bits(bit), _value(plain), 0)})
+
+
+@_alone
+def inject_sums(
+    p: Cleartext, bits: Sequence[Bool], x: Arith | None, rows: Sequence[Row]
+) -> list[Arith]:
+    """For each row, the sum over j of (offsets_j + scales_j x) b_j."""
+    value = torch.zeros(bits[0].shape, dtype=p.ring.dtype) if x is None else _value(x)
+    limits = [row.limit(None if x is None else _settled(x)) for row in rows]
+    sums = [_row_sum(p, bits, value, row) for row in rows]
+    return [Arith({ALL: s}, p.ring, limit=n) for s, n in zip(sums, limits, strict=True)]
+
+
+def _row_sum(p: Cleartext, bits: Sequence[Bool], value: Tensor, row: Row) -> Tensor:
+    total = torch.zeros_like(value)
+    for bit, scale, offset in zip(bits, row.scales, row.offsets, strict=True):
+        term = p.ring.wrap(offset) + p.ring.wrap(scale) * value
+        total += torch.where(_bits(bit), term, 0)
+    return total
+
+
+class Cleartext(Protocol):
+    """No secrets: any number of parties in one process."""
+
+    name = "cleartext"
+
+    share = Interactive(share, Arith)
+    share_bits = Interactive(share_bits, Bool)
+    reveal = Interactive(reveal)
+    random = Interactive(random, Arith)
+    random_bits = Interactive(random_bits, Bool)
+    bilinear = Interactive(bilinear, Arith)
+    truncate = Interactive(truncate, Arith)
+    settled = Interactive(settled, Arith)
+    bit_and = Interactive(bit_and, Bool)
+    sign = Interactive(sign, Bool)
+    signs = Interactive(signs)
+    is_zero = Interactive(is_zero, Bool)
+    inject = Interactive(inject, Arith)
+    inject_sums = Interactive(inject_sums)
+
+    def constant_parts(self, x: Arith | Bool) -> Sequence[int]:
+        return (ALL,)
+
+    def public(self, value: Tensor) -> Arith:
+        value = value.to(self.ring.dtype)
+        low, high = torch.aminmax(value) if value.numel() else (torch.zeros(()),) * 2
+        return Arith({ALL: value}, self.ring, limit=max(-int(low), int(high)))
+
+    def public_bits(self, planes: Tensor, shape: Sequence[int]) -> Bool:
+        return Bool({ALL: planes}, shape)

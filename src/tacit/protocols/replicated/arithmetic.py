@@ -1,0 +1,64 @@
+"""Products of secrets.
+
+Party i holds parts i+1 and i+2 (mod 3) of every secret, and the keys that these parts are drawn
+from. Of the nine products of parts it computes those of its own two that nobody else is to compute.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from ...transport import Spec
+from ..bilinear import MUL, Bilinear
+from ..share import Arith, Parts
+from ..steps import Round, Steps
+from ..three.io import holders
+from .truncation import fused
+
+if TYPE_CHECKING:
+    from .protocol import Replicated
+
+
+def summand(p: Replicated, op: Bilinear, x: Parts, y: Parts) -> Tensor:
+    """This party's z_i, where z_0 + z_1 + z_2 = op(x, y); uniform to each other party.
+
+    z_i = x_{i+1} (y_{i+1} + y_{i+2}) + x_{i+2} y_{i+1} + F(K_{i+1}) - F(K_{i+2}), and the masks of
+    the three cancel. NOTE [mask]: the others each lack one of the two keys, so whoever receives z_i
+    learns nothing from it; without the masks it could solve for the part that it lacks.
+    """
+    i, j = p.held
+    if x is y and op == MUL:
+        z = op(x[i], x[i] + 2 * x[j])
+    else:
+        z = op.sum([(x[i], y[i] + y[j]), (x[j], y[i])])
+    z += p.context.draw(holders(i), z.shape)
+    z -= p.context.draw(holders(j), z.shape)
+    return z.contiguous()
+
+
+def replicated(p: Replicated, z: Tensor, *, ahead: bool = False) -> Steps[Parts]:
+    """The parts that this party holds of the sum of all z_i: its own, and its neighbour's.
+
+    z_i becomes part i+1 and goes to party i-1, who holds that too. 1 round, 1 element a party.
+    """
+    i, j = p.held
+    spec = Spec(tuple(z.shape), z.dtype)
+    received = yield Round(send={p.reader: [z]}, receive={p.writer: [spec]}, ahead=ahead)
+    return {i: z, j: received[p.writer][0]}
+
+
+def bilinear(p: Replicated, op: Bilinear, x: Arith, y: Arith, *, shift: int = 0) -> Steps[Arith]:
+    """op(x, y) / 2^shift; the division is pending where truncation is exact. 1 round, 1 el each.
+
+    With the probabilistic division 2 rounds, still 3 elements in all.
+    """
+    x = yield from p.settled.steps(x)
+    y = x if y is x else (yield from p.settled.steps(y))
+    limit = x.limit * y.limit * op.terms(x.shape, y.shape)
+    z = summand(p, op, x.parts, y.parts)
+    if shift and not p.exact:
+        return (yield from fused(p, z, shift, limit))
+    parts = yield from replicated(p, z)
+    return Arith(parts, p.ring, limit=limit).divided(shift)

@@ -1,0 +1,57 @@
+"""Secret bits: AND gates on planes, one bit a party each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from ...errors import ConfigError
+from ..share import Bool, Parts
+from ..steps import Steps
+from ..three.io import holders
+from .arithmetic import replicated
+
+if TYPE_CHECKING:
+    from .protocol import Replicated
+
+MOST_INPUTS = 9
+
+
+def each(change: Callable[..., Tensor], *secrets: Parts) -> Parts:
+    """A local function of several secrets, applied to each part that this party holds."""
+    return {i: change(*(parts[i] for parts in secrets)) for i in secrets[0]}
+
+
+def and_parts(p: Replicated, x: Parts, y: Parts) -> Steps[Parts]:
+    """x & y, bit by bit: `arithmetic.summand` with exclusive or. 1 round, 1 bit each."""
+    i, j = p.held
+    z = (x[i] & (y[i] ^ y[j])) ^ (x[j] & y[i])
+    z ^= p.context.draw_planes(holders(i), z.shape)
+    z ^= p.context.draw_planes(holders(j), z.shape)
+    return (yield from replicated(p, z))
+
+
+def all_of(p: Replicated, groups: list[Parts]) -> Steps[Parts]:
+    """The AND of several secrets, as a tree of gates. ceil(log2) rounds, 1 bit less than inputs."""
+    while len(groups) > 1:
+        pairs = len(groups) // 2
+        left, right = _stacked(groups[0 : 2 * pairs : 2]), _stacked(groups[1 : 2 * pairs : 2])
+        out = yield from and_parts(p, left, right)
+        chunks = {i: planes.chunk(pairs) for i, planes in out.items()}
+        joined = [{i: chunks[i][n] for i in chunks} for n in range(pairs)]
+        groups = [*joined, *groups[2 * pairs :]]
+    return groups[0]
+
+
+def _stacked(groups: list[Parts]) -> Parts:
+    return each(lambda *planes: torch.cat(planes), *groups)
+
+
+def bit_and(p: Replicated, *bits: Bool) -> Steps[Bool]:
+    """The AND of 2 to 9 secrets, bit by bit. ceil(log2 d) rounds, d - 1 bits each."""
+    if not 2 <= len(bits) <= MOST_INPUTS:
+        raise ConfigError(f"bit_and of {len(bits)} secrets: 2 to {MOST_INPUTS} are allowed")
+    return bits[0].with_parts((yield from all_of(p, [b.parts for b in bits])))

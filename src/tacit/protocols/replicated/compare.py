@@ -1,0 +1,134 @@
+"""Signs and equality of secrets.
+
+The adder a knows u = x_{a+1} + x_{a+2} and shares its bits as an input; v = x_a is known to the two
+others, so that its bits are a sharing for free. The sign of x is the top bit of u + v in a window
+that holds x: a carry tree of ANDs of two inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from ...errors import ConfigError
+from ...kernels import bit_planes
+from ...ring.reference.bits import num_words
+from ...transport import Spec
+from ..share import Arith, Bool, Parts
+from ..steps import Steps
+from ..three.io import share_parts
+from .boolean import all_of, and_parts, each
+
+if TYPE_CHECKING:
+    from .protocol import Replicated
+
+
+def sign(p: Replicated, x: Arith, *, low: int = 0) -> Steps[Bool]:
+    """[x < 0]. `low` > 0 ignores as many low bits: x in [-2^low, 0) may be taken for positive."""
+    [bit] = yield from signs(p, x, [0], low=low)
+    return bit
+
+
+def signs(p: Replicated, x: Arith, thresholds: Sequence[int], *, low: int = 0) -> Steps[list[Bool]]:
+    """[x < t] for each public t, in the rounds of one: 2 + ceil(log2(w - 1)) for w bits.
+
+    The bits of u are shared once; thresholds are taken off v, which costs nothing.
+    """
+    x = yield from p.settled.steps(x)
+    reach = x.limit + max(map(abs, thresholds))
+    width = min(max(reach.bit_length() + 1 - low, 2), p.ring.bits - low)
+    if width < 2:
+        raise ConfigError(f"low={low}: nothing is left of the {x.width} bits of x")
+    count, words = len(thresholds), num_words(x.numel)
+    once = yield from _sum_bits(p, x, width, low)
+    u = each(lambda planes: planes.repeat(1, count), once)
+    v = _part_bits(p, x, thresholds, width, low)
+    tops = each(lambda a, b: a[-1:] ^ b[-1:], u, v)
+    generate = yield from and_parts(p, each(_but_top, u), each(_but_top, v))
+    propagate = each(lambda a, b: a[1:-1] ^ b[1:-1], u, v)
+    carry = yield from _carry(p, generate, propagate)
+    bits = each(torch.bitwise_xor, tops, carry)
+    cuts = [slice(n * words, (n + 1) * words) for n in range(count)]
+    return [Bool(each(lambda planes, c=cut: planes[:, c], bits), x.shape) for cut in cuts]
+
+
+def _sum_bits(p: Replicated, x: Arith, width: int, low: int) -> Steps[Parts]:
+    """Bits [low, low + width) of u, which the adder knows. 1 round, w bits from the adder."""
+    i, j = p.held
+    planes = bit_planes(x.parts[i] + x.parts[j], width, low) if p.rank == p.adder else None
+    spec = Spec((width, num_words(x.numel)), torch.int64)
+    return (yield from share_parts(p, planes, p.adder, spec, bits=True))
+
+
+def _part_bits(
+    p: Replicated, x: Arith, thresholds: Sequence[int], width: int, low: int = 0
+) -> Parts:
+    """Bits of v - t for each t, side by side: part a of a sharing whose other parts are zero.
+
+    Low bits are dropped upwards here and downwards in u: the sum is the quotient or one more.
+    """
+    if p.rank == p.adder:
+        zero = torch.zeros(width, num_words(x.numel) * len(thresholds), dtype=torch.int64)
+        return dict.fromkeys(p.held, zero)
+    rest = [x.parts[p.adder] - p.ring.wrap(t) for t in thresholds]
+    planes = torch.cat([bit_planes(-(-v >> low), width) for v in rest], 1)
+    zero = torch.zeros_like(planes)
+    return {i: planes if i == p.adder else zero for i in p.held}
+
+
+def _but_top(planes: Tensor) -> Tensor:
+    return planes[:-1]
+
+
+def _carry(p: Replicated, generate: Parts, propagate: Parts) -> Steps[Parts]:
+    """The carry out of all digits, joined by twos: ceil(log2 m) rounds for m digits.
+
+    Rows are digits, the lowest first; what that one propagates is never asked for. Two neighbours
+    G, P and G', P' generate G' ^ P' G and propagate P' P: 2 floor(m / 2) - 1 ANDs in a level.
+    """
+    while len(next(iter(generate.values()))) > 1:
+        upper, lower = each(_upper, propagate), each(_lower, generate, propagate)
+        joined = yield from and_parts(p, upper, lower)
+        generate, propagate = (
+            each(_generated, generate, joined),
+            each(_propagated, propagate, joined),
+        )
+    return generate
+
+
+def _upper(propagate: Tensor) -> Tensor:
+    """P' of every pair, and again of every pair but the first."""
+    own = propagate[0::2]
+    return torch.cat([own, own[1:]])
+
+
+def _lower(generate: Tensor, propagate: Tensor) -> Tensor:
+    """G of every pair, and P of every pair but the first."""
+    pairs = len(generate) // 2
+    return torch.cat([generate[0 : 2 * pairs : 2], propagate[1 : 2 * pairs - 2 : 2]])
+
+
+def _generated(generate: Tensor, joined: Tensor) -> Tensor:
+    """What each pair generates, and the digit that has no partner."""
+    pairs = len(generate) // 2
+    return torch.cat([generate[1 : 2 * pairs : 2] ^ joined[:pairs], generate[2 * pairs :]])
+
+
+def _propagated(propagate: Tensor, joined: Tensor) -> Tensor:
+    """What each pair but the first propagates, and the digit that has no partner."""
+    pairs = (len(propagate) + 1) // 2
+    return torch.cat([joined[pairs:], propagate[2 * pairs - 1 :]])
+
+
+def is_zero(p: Replicated, x: Arith) -> Steps[Bool]:
+    """[x = 0], that is, u = -v: the AND of w bits. 1 + ceil(log2 w) rounds."""
+    x = yield from p.settled.steps(x)
+    width = max(x.width, 2)
+    u = yield from _sum_bits(p, x, width, 0)
+    v = _part_bits(p, x.map(torch.neg), [0], width)
+    same = p.bit_not(Bool(each(torch.bitwise_xor, u, v), x.shape))
+    rows = [each(lambda planes, n=n: planes[n : n + 1], same.parts) for n in range(width)]
+    return same.with_parts((yield from all_of(p, rows)))

@@ -1,0 +1,129 @@
+"""Bits into ring elements, and products of bits with ring elements, in one online round.
+
+With a random bit r that is shared both as a bit and as a ring element, c = b ^ r can be opened, and
+    b = c + (1 - 2 c) r,    b x = c x + (1 - 2 c) (r x),
+where r x is multiplied in the round in which c is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from ...kernels import unpack_bits
+from ...ring.reference.bits import num_words
+from ...transport import Spec
+from ..bilinear import MUL
+from ..rows import Row
+from ..share import Arith, Bool, Parts, stack_planes
+from ..steps import Round, Steps
+from ..three.io import holders, share_parts
+from .arithmetic import replicated, summand
+from .boolean import each
+
+if TYPE_CHECKING:
+    from .protocol import Replicated
+
+
+def inject(p: Replicated, bit: Bool, x: Arith) -> Steps[Arith]:
+    """x where the bit is 1, 0 elsewhere. 1 round, 1 element and 1 bit each; 4 elements ahead."""
+    [product] = yield from inject_sums(p, [bit], x, [Row((1,), (0,))])
+    return product
+
+
+def inject_sums(
+    p: Replicated, bits: Sequence[Bool], x: Arith | None, rows: Sequence[Row]
+) -> Steps[list[Arith]]:
+    """For each row, the sum over j of (offsets_j + scales_j x) b_j, all in 1 round.
+
+    For each bit 4 elements ahead and 1 bit each, and 1 element each if it multiplies x; any number
+    of rows. A pending x is settled first, after what is sent ahead.
+    """
+    shape = bits[0].shape
+    masks, elements = yield from double_bits(p, len(bits), shape)
+    used = [j for j in range(len(bits)) if x is not None and any(row.scales[j] for row in rows)]
+    x = None if x is None else (yield from p.settled.steps(x))
+    hidden = each(torch.bitwise_xor, stack_planes(bits).parts, masks)
+    z = None
+    if used and x is not None:
+        chosen = each(lambda r: r[used], elements)
+        z = summand(p, MUL, chosen, each(lambda part: part.expand(len(used), *shape), x.parts))
+    opened, products = yield from _open_and_replicate(p, hidden, z)
+    flipped = [unpack_bits(plane, shape, torch.bool) for plane in opened]
+    ones = p.public(torch.ones((), dtype=p.ring.dtype)).parts
+    as_elements = [
+        each(lambda one, r, j=j: _flip(flipped[j], one, r[j]), ones, elements)
+        for j in range(len(bits))
+    ]
+    times_x = {
+        j: each(lambda part, rx, j=j, n=n: _flip(flipped[j], part, rx[n]), x.parts, products)
+        for n, j in enumerate(used)
+        if x is not None
+    }
+    return [
+        Arith(_row_sum(p, row, as_elements, times_x, shape), p.ring, limit=row.limit(x))
+        for row in rows
+    ]
+
+
+def _flip(c: Tensor, whole: Tensor, masked: Tensor) -> Tensor:
+    """A part of c whole + (1 - 2 c) masked."""
+    return torch.where(c, whole - masked, masked)
+
+
+def _row_sum(
+    p: Replicated, row: Row, bits: list[Parts], times_x: dict[int, Parts], shape: Sequence[int]
+) -> Parts:
+    total = {i: torch.zeros(tuple(shape), dtype=p.ring.dtype) for i in p.held}
+    for j, (scale, offset) in enumerate(zip(row.scales, row.offsets, strict=True)):
+        for i, part in total.items():
+            if offset:
+                part.add_(bits[j][i] * p.ring.wrap(offset))
+            if scale and j in times_x:
+                part.add_(times_x[j][i] * p.ring.wrap(scale))
+    return total
+
+
+def _open_and_replicate(
+    p: Replicated, planes: Parts, z: Tensor | None
+) -> Steps[tuple[Tensor, Parts]]:
+    """The bits that the planes are parts of, at every party, and the parts of the sum of the z_i.
+
+    Party i sends both to party i-1. It needs part i-1 of the bits, and that is where i+1's z goes.
+    """
+    i, j = p.held
+    specs = [Spec(tuple(planes[i].shape), torch.int64)]
+    message = [planes[p.reader]]
+    if z is not None:
+        specs.append(Spec(tuple(z.shape), z.dtype))
+        message.append(z)
+    received = yield Round(send={p.reader: message}, receive={p.writer: specs})
+    missing, *products = received[p.writer]
+    opened = planes[i] ^ planes[j] ^ missing
+    return opened, {} if z is None else {i: z, j: products[0]}
+
+
+def double_bits(p: Replicated, count: int, shape: Sequence[int]) -> Steps[tuple[Parts, Parts]]:
+    """`count` random bits for each element that nobody knows: as planes, and as ring elements.
+
+    The adder a knows c = r_{a+1} ^ r_{a+2} and shares it as a ring element; r_a is known to the two
+    others, and r = c + r_a - 2 c r_a. 2 rounds ahead, 1 element from the adder and 1 from each.
+    """
+    a, (i, j) = p.adder, p.held
+    form = (count, num_words(torch.Size(shape).numel()))
+    planes = {part: p.context.draw_planes(holders(part), form) for part in p.held}
+    known = _elements(p, planes[i] ^ planes[j] if p.rank == a else planes[a], shape)
+    spec = Spec(tuple(known.shape), p.ring.dtype)
+    c = yield from share_parts(p, known if p.rank == a else None, a, spec, ahead=True)
+    zero = torch.zeros_like(known)
+    other = {part: known if part == a else zero for part in p.held}
+    product = yield from replicated(p, summand(p, MUL, c, other), ahead=True)
+    return planes, each(lambda x, y, xy: x + y - 2 * xy, c, other, product)
+
+
+def _elements(p: Replicated, planes: Tensor, shape: Sequence[int]) -> Tensor:
+    """Zeros and ones of shape (rows, *shape)."""
+    return torch.stack([unpack_bits(plane, shape, p.ring.dtype) for plane in planes])

@@ -1,0 +1,115 @@
+"""What replicated sharing costs, from its definition: the tests count the same bits.
+
+In a gate party i sends its summand to party i-1. The adder a also sends inputs of its own, to party
+a+1. Ring elements have `ring_bits` bits; single bits are counted in whole words of 64 elements
+(`cost.planes`).
+"""
+
+from __future__ import annotations
+
+from math import ceil, log2
+
+from ..cost import Cost, Link, in_turn, planes
+
+PARTIES = (0, 1, 2)
+
+
+class ReplicatedCosts:
+    """The cost of each operation on `n` elements."""
+
+    def __init__(self, ring_bits: int, adder: int = 0) -> None:
+        self.ring_bits, self.adder = ring_bits, adder
+
+    # Input and output --------------------------------------------------------------------------
+
+    def share(self, n: int, owner: int) -> Cost:
+        """One element, from the owner to the next party."""
+        return _input(n * self.ring_bits, owner)
+
+    def share_bits(self, n: int, owner: int, width: int = 1) -> Cost:
+        return _input(planes(width, n), owner)
+
+    def reveal(self, n: int, to: int | None = None) -> Cost:
+        """One element to each receiver, from the next party. Nothing is pending."""
+        return _output(n * self.ring_bits, to)
+
+    def reveal_bits(self, n: int, width: int = 1, to: int | None = None) -> Cost:
+        return _output(planes(width, n), to)
+
+    # The core ----------------------------------------------------------------------------------
+
+    def bilinear(self, n_out: int, shift: int = 0, exact: bool = True) -> Cost:
+        """One element a party; an exact division stays pending.
+
+        With the probabilistic one the adder sends after the others, and its quotient.
+        """
+        elements = n_out * self.ring_bits
+        if exact or not shift:
+            return _gate(elements)
+        others = [i for i in PARTIES if i != self.adder]
+        first = Cost(1, {(i, (i - 1) % 3, False): elements for i in others})
+        return first.then(_input(elements, self.adder))
+
+    def truncate(self, n: int, t: int, exact: bool = True) -> Cost:
+        """Exact: k + t bits from the adder ahead, one element each way between the others.
+
+        Probabilistic: one element from the adder.
+        """
+        elements, a = n * self.ring_bits, self.adder
+        if not exact:
+            return _input(elements, a)
+        b, c = (a + 1) % 3, (a + 2) % 3
+        dealt = elements + planes(t, n)
+        return Cost(1, {(a, c, True): dealt, (b, c, False): elements, (c, b, False): elements})
+
+    def bit_and(self, n: int, rows: int, fan_in: int) -> Cost:
+        """A gate of two inputs less than there are inputs, in as few levels as can be."""
+        return _gate((fan_in - 1) * planes(rows, n), rounds=_levels(fan_in))
+
+    def signs(self, n: int, width: int, thresholds: int = 1) -> Cost:
+        """w bits from the adder; for each threshold, w - 1 ANDs and a carry tree over w - 1 digits.
+
+        The tree makes w - 2 generating pairs, and as many propagating, but for one a level.
+        """
+        levels = _levels(width - 1)
+        ands = (width - 1) + 2 * (width - 2) - levels
+        tree = _gate(thresholds * planes(ands, n), rounds=1 + levels)
+        return _input(planes(width, n), self.adder).then(tree)
+
+    def is_zero(self, n: int, width: int) -> Cost:
+        """w bits from the adder, and the AND of w bits."""
+        return self.share_bits(n, self.adder, width).then(self.bit_and(n, 1, width))
+
+    def inject(self, n: int, pending: int = 0, exact: bool = True) -> Cost:
+        """One bit and one element a party, and a random bit ahead; what is pending comes first."""
+        before = self.truncate(n, pending, exact) if pending else Cost()
+        return before.then(self.inject_sums(n, 1, True, 1))
+
+    def inject_sums(self, n: int, bits: int, uses_x: bool, rows: int) -> Cost:
+        """For each bit, one bit a party, and one element if it multiplies x; for no row more."""
+        online = planes(bits, n) + (bits * n * self.ring_bits if uses_x else 0)
+        return in_turn([self._random_bits(n * bits), _gate(online)])
+
+    def _random_bits(self, n: int) -> Cost:
+        """Bits as ring elements, ahead: an input of the adder, and a product."""
+        elements = n * self.ring_bits
+        return _input(elements, self.adder, ahead=True).then(_gate(elements, rounds=0, ahead=True))
+
+
+def _levels(leaves: int) -> int:
+    return ceil(log2(leaves))
+
+
+def _input(bits: int, owner: int, *, ahead: bool = False) -> Cost:
+    return Cost(0 if ahead else 1, {(owner, (owner + 1) % 3, ahead): bits})
+
+
+def _output(bits: int, to: int | None) -> Cost:
+    receivers = PARTIES if to is None else (to,)
+    return Cost(1, {((j + 1) % 3, j, False): bits for j in receivers})
+
+
+def _gate(bits: int, *, rounds: int = 1, ahead: bool = False) -> Cost:
+    """Bits that each party sends to the one before it."""
+    links: dict[Link, int] = {(i, (i - 1) % 3, ahead): bits for i in PARTIES}
+    return Cost(rounds, links)

@@ -1,0 +1,79 @@
+"""Division of secrets by 2^t.
+
+Exact: as `trio` does it on the same shares, with the adder as the dealer.
+
+NOTE [probabilistic]: the adder a knows s = x_{a+1} + x_{a+2}, the two others x_a, and
+floor(x_a / 2^t) + ceil(s / 2^t) is floor(x / 2^t) or that plus one, unless x_a + s wraps: with
+probability |x| / 2^k for each element, and then it is off by 2^(k-t) (ABY3, section 5.1). Three
+parts divided one by one would be wrong in a quarter of the cases.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from ...transport import Spec
+from ..share import Arith, Parts
+from ..steps import Round, Steps
+from ..three.io import share_parts
+
+if TYPE_CHECKING:
+    from .protocol import Replicated
+
+
+def settled(p: Replicated, x: Arith) -> Steps[Arith]:
+    """The same secret with nothing pending; x itself becomes it, so that it is paid for once."""
+    if x.dealer is not None:
+        return (yield from p.as_trio(x.dealer).settled.steps(x))
+    if x.pending:
+        x.fill((yield from p.truncate.steps(x)))
+    return x
+
+
+def truncate(p: Replicated, x: Arith, *, exact: bool | None = None) -> Steps[Arith]:
+    """x / 2^pending, rounded down or up; |x| < 2^(k-2).
+
+    Exact: 1 round, k + t bits from the adder ahead, one element each way between the two others.
+    Probabilistic: 1 round, one element from the adder; see NOTE [probabilistic].
+    """
+    if not x.pending:
+        return x
+    exact = p.exact if exact is None else exact
+    if exact or x.dealer is not None:
+        dealer = p.adder if x.dealer is None else x.dealer
+        return (yield from p.as_trio(dealer).truncate.steps(x, exact=exact))
+    spec = Spec(tuple(x.shape), p.ring.dtype)
+    parts = yield from _divided(p, x.parts, spec, x.pending)
+    return Arith(parts, p.ring, limit=_quotient_limit(p, x.limit, x.pending))
+
+
+def fused(p: Replicated, z: Tensor, t: int, limit: int) -> Steps[Arith]:
+    """The sum of all z_i, divided by 2^t probabilistically. 2 rounds, 3 elements in all.
+
+    The adder keeps its own z: what is made of its two parts replaces it.
+    """
+    (own, received_part), spec = p.held, Spec(tuple(z.shape), z.dtype)
+    send = {} if p.rank == p.adder else {p.reader: [z]}
+    receive = {} if p.writer == p.adder else {p.writer: [spec]}
+    received = yield Round(send=send, receive=receive)
+    parts = {own: z}
+    if p.writer != p.adder:
+        parts[received_part] = received[p.writer][0]
+    quotient = yield from _divided(p, parts, spec, t)
+    return Arith(quotient, p.ring, limit=_quotient_limit(p, limit, t))
+
+
+def _divided(p: Replicated, parts: Parts, spec: Spec, t: int) -> Steps[Parts]:
+    """NOTE [probabilistic]: the adder's quotient is its input; the others add theirs to part a."""
+    a, (i, j) = p.adder, p.held
+    above = -(-(parts[i] + parts[j]) >> t) if p.rank == a else None
+    quotient = yield from share_parts(p, above, a, spec)
+    if p.rank != a:
+        quotient[a] = parts[a] >> t
+    return quotient
+
+
+def _quotient_limit(p: Replicated, limit: int, t: int) -> int:
+    return (min(limit, 1 << (p.ring.bits - 2)) >> t) + 1
