@@ -39,8 +39,8 @@ def inject(p: Masked, bit: Bool, x: Arith) -> Steps[Arith]:
     A pending division of x is made on the way, exactly: 2 (t + 1) bits more are dealt.
     """
     if x.pending and p.exact:
-        return (yield from _inject_quotient(p, bit, x))
-    x = yield from p.settled.steps(x)
+        return (yield from _inject_quotient(p, bit, x.map(Tensor.contiguous)))
+    x = (yield from p.settled.steps(x)).map(Tensor.contiguous)
 
     def correct(pads: list[Tensor]) -> list[Tensor]:
         return list(deal_injection(whole_bits(p, bit)[0], whole_mask(p, x), *pads))
@@ -89,7 +89,7 @@ def inject_sums(
     Dealt: for each bit one element, and one more if x is used; opened: one element a row.
     """
     if x is not None:
-        x = yield from p.settled.steps(x)
+        x = (yield from p.settled.steps(x)).map(Tensor.contiguous)
     shape = bits[0].shape
     used = [x is not None and any(row.scales[j] for row in rows) for j in range(len(bits))]
     slots = [ring_slot(p, shape)] * (len(bits) + sum(used))

@@ -63,6 +63,6 @@ def _exact(p: Masked, x: Arith, t: int, limit: int) -> Steps[Arith]:
     [[quotient, *_], [top, *_]] = yield from deal(p, slots, correct)
 
     def add(out: Tensor) -> None:
-        exact_share(opened(p, x), quotient, top, t, first=p.is_leader, out=out)
+        exact_share(opened(p, x).contiguous(), quotient, top, t, first=p.is_leader, out=out)
 
     return (yield from reshare(p, x.shape, limit, add))
