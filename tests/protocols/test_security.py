@@ -1,0 +1,241 @@
+"""What a party receives tells it nothing: statistics on bytes, and a proof from changed masks.
+
+Statistics: the messages of every operation, on extreme secrets, look uniform and do not depend on
+the secret. Bounds are 7 standard deviations and more (p < 1e-11), so that no run fails by chance.
+Proof: `views.joint_pads`. Both count messages of all operations but `reveal`, whose purpose it is
+to tell something; that the proof finds fault with it is its control.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+from tests.protocols import views
+from tests.protocols.tapes import seeded_words
+from tests.protocols.views import OPERATIONS, SHIFT, Message, Recorder, joint_pads, unpadded
+from torch import Tensor
+
+import tacit
+from tacit import Session
+from tacit.protocols import Row
+from tacit.protocols.choose import PROTOCOLS
+
+SECRET = [name for name in ("trio", "replicated") if name in PROTOCOLS]
+N = 2048  # a multiple of 64: there are no unused bits in the last word of a plane
+MOST = (1 << 20) - 1
+
+# A chi-square statistic with 255 degrees of freedom lies beyond with p < 1e-12 on either side.
+LOWEST, HIGHEST = 120.0, 450.0
+SIGMAS = 7.0
+
+ROTATIONS = pytest.mark.parametrize("turn", range(3))
+RINGS = pytest.mark.parametrize("ring", [64, 32])
+EACH = pytest.mark.parametrize("protocol", SECRET)
+
+
+def histogram(messages: list[Message]) -> Tensor:
+    """How often each byte value occurs."""
+    joined = torch.cat([tensor.reshape(-1).view(torch.uint8) for _, tensor in messages])
+    return torch.bincount(joined.int(), minlength=256).double()
+
+
+def goodness(messages: list[Message]) -> float:
+    """The chi-square statistic of the bytes against uniform ones."""
+    counts = histogram(messages)
+    expected = counts.sum() / 256
+    return float(((counts - expected) ** 2 / expected).sum())
+
+
+def difference(some: list[Message], others: list[Message]) -> float:
+    """The chi-square statistic of two samples of equal size."""
+    a, b = histogram(some), histogram(others)
+    assert a.sum() == b.sum()
+    return float(((a - b) ** 2 / (a + b).clamp(min=1)).sum())
+
+
+def imbalance(tensor: Tensor) -> float:
+    """By how many standard deviations the number of ones differs from half of all bits."""
+    data = tensor.reshape(-1).view(torch.uint8).int()
+    ones = sum(float((data >> i & 1).sum()) for i in range(8))
+    bits = 8.0 * len(data)
+    return abs(ones - bits / 2) / (bits / 4) ** 0.5
+
+
+def run_views(value: int, **settings: Any) -> list[dict[str, list[Message]]]:
+    turn = settings.pop("turn")
+    names = list(OPERATIONS)
+    return tacit.run(views.views, names, value, turn, N, fraction_bits=8, **settings)
+
+
+@pytest.mark.parametrize(("ring", "turn"), [(64, 0), (64, 1), (64, 2), (32, 0)])
+@EACH
+def test_messages_are_uniform(protocol, ring, turn):
+    """All zeros, all ones, the largest value: what arrives looks uniform."""
+    for value in (0, -1, MOST):
+        for rank, found in enumerate(run_views(value, turn=turn, protocol=protocol, ring=ring)):
+            for name, messages in found.items():
+                what = f"{name} of {value} at party {rank}"
+                if messages:
+                    assert LOWEST < goodness(messages) < HIGHEST, what
+                assert all(imbalance(tensor) < SIGMAS for _, tensor in messages), what
+
+
+@ROTATIONS
+@EACH
+def test_no_word_arrives_twice(protocol, turn):
+    """64 uniform bits do not repeat within 10^6 words (p < 1e-7): no mask was used twice."""
+    for found in run_views(0, turn=turn, protocol=protocol):
+        words = [tensor.reshape(-1) for got in found.values() for _, tensor in got]
+        joined = torch.cat([w.view(torch.int64) for w in words]) if words else torch.empty(0)
+        assert len(joined) < 10**6
+        assert len(joined.unique()) == len(joined)
+
+
+@ROTATIONS
+@EACH
+def test_messages_do_not_depend_on_the_secret(protocol, turn):
+    one, other = (run_views(value, turn=turn, protocol=protocol) for value in (0, -1))
+    for rank, (a, b) in enumerate(zip(one, other, strict=True)):
+        for name in a:
+            assert [t.shape for _, t in a[name]] == [t.shape for _, t in b[name]]
+            if a[name]:
+                assert LOWEST < difference(a[name], b[name]) < HIGHEST, f"{name} at party {rank}"
+
+
+def test_the_statistics_see_what_they_should():
+    uniform = seeded_words("control", (N,), torch.int64)
+    half = torch.where(torch.arange(N) % 2 == 0, uniform, torch.zeros_like(uniform))
+    assert LOWEST < goodness([(0, uniform)]) < HIGHEST
+    assert goodness([(0, half)]) > HIGHEST
+    assert goodness([(0, torch.arange(256).byte().repeat(100))]) < LOWEST
+    assert difference([(0, uniform)], [(0, half)]) > HIGHEST
+    assert imbalance(uniform) < SIGMAS < imbalance(uniform & 0x7F7F7F7F7F7F7F7F)
+
+
+# Pads -------------------------------------------------------------------------------------------
+
+
+def messages_of(session: Session, name: str, turn: int, n: int) -> list[Message]:
+    words = seeded_words("values", (n,), session.protocol.ring.dtype)
+    value = words >> (session.protocol.ring.bits - 10)
+    return views.views(session, [name], value, turn, n)[name]
+
+
+# In the small ring, those that send elements, low bits of elements, and planes.
+PADDED = [(name, 64) for name in OPERATIONS]
+PADDED += [(name, 32) for name in ("share", "truncate", "narrow sign", "inject of a quotient")]
+
+
+@EACH
+@pytest.mark.parametrize(("name", "ring"), PADDED)
+def test_every_message_has_a_pad_that_its_receiver_cannot_know(name, protocol, ring):
+    """The masks that hide a message come from a key that the receiver does not have.
+
+    Every draw of that key is changed alone, while all keys that the receiver holds stay as they
+    are: so its messages change by exactly a fresh mask each, or the test fails.
+    """
+    turn = len(name) % 3
+    for receiver in range(3):
+        settings = {"protocol": protocol, "ring": ring, "fraction_bits": 8}
+        bare = unpadded(messages_of, receiver, name, turn, 128, **settings)
+        assert not bare, f"{name}: messages {bare} to party {receiver} are not padded"
+
+
+def share_and_reveal(session: Session) -> list[Message]:
+    """What reveal sends completes the secret: a mask that was used before hides it no more."""
+    recorder, p = Recorder(session), session.protocol
+    p.reveal(p.share(torch.arange(64), 1))
+    return recorder.take()
+
+
+def reused(session: Session) -> list[Message]:
+    """A protocol with a hole: the same words mask two messages."""
+    recorder, p = Recorder(session), session.protocol
+    tape = p.context.new_tape()
+    for _ in range(2):
+        p.context.new_tape = lambda: tape
+        tape._places.clear()
+        p.share(torch.arange(64), 1)
+    return recorder.take()
+
+
+def test_the_proof_sees_what_it_should():
+    assert [len(unpadded(share_and_reveal, receiver)) for receiver in range(3)] == [1, 1, 2]
+    assert unpadded(reused, 2) == {0, 1}
+    a, b = ((frozenset({0, 1}), 1, start) for start in (0, 64))
+    assert joint_pads(2, {a: {0: True, 1: False}, b: {1: True}}) == ([(1, b), (0, a)], set())
+    assert joint_pads(2, {a: {0: True, 1: True}, b: {0: True, 1: True}})[1] == {0, 1}
+    assert joint_pads(1, {a: {0: False}})[1] == {0}
+
+
+# Masks ------------------------------------------------------------------------------------------
+
+
+def long_program(session: Session) -> dict[tuple[tuple[int, ...], int], list[tuple[int, int]]]:
+    """The byte ranges that this party draws, by key and call, in a program with everything."""
+    ranges = defaultdict(list)
+
+    def watch(holders: frozenset[int], operation: int, start: int, end: int) -> None:
+        ranges[tuple(sorted(holders)), operation].append((start, end))
+
+    session.protocol.context.watch = watch
+    for turn in range(3):
+        p = views.turned(session, turn)
+        v = torch.arange(-100, 92, dtype=p.ring.dtype)
+        for operation in OPERATIONS.values():
+            operation(p, v)
+        x, y, bit = views.shared(p, v), p.random(v.shape), p.random_bits(v.shape)
+        with p.parallel():
+            results = [p.mul(x, y), p.square(x), p.sign(x), p.inject(bit, x), p.random((3,))]
+        with p.parallel():
+            twice = p.mul(results[0], y, shift=SHIFT), p.mul(results[0], y, shift=SHIFT)
+        p.inject_sums([bit, results[2]], p.add(*twice), [Row((1, 1), (1, 1))])
+        p.reveal(p.add(*twice))
+    return dict(ranges)
+
+
+@RINGS
+@EACH
+def test_no_mask_is_drawn_twice(protocol, ring):
+    """Within a call the ranges of a key are apart, and calls have numbers of their own."""
+    by_party = tacit.run(long_program, protocol=protocol, ring=ring, fraction_bits=8)
+    for rank, ranges in enumerate(by_party):
+        for (holders, operation), drawn in ranges.items():
+            assert rank in holders
+            ordered = sorted(drawn)
+            apart = all(a[1] <= b[0] for a, b in pairwise(ordered))
+            assert apart, f"party {rank}, key of {holders}, operation {operation}"
+
+
+@RINGS
+@EACH
+def test_the_holders_of_a_key_draw_alike(protocol, ring):
+    by_party = tacit.run(long_program, protocol=protocol, ring=ring, fraction_bits=8)
+    keys = {key for ranges in by_party for key in ranges}
+    assert len({holders for holders, _ in keys}) >= 3
+    for holders, operation in keys:
+        drawn = [sorted(by_party[rank].get((holders, operation), ())) for rank in holders]
+        assert all(other == drawn[0] for other in drawn), f"{holders}, operation {operation}"
+
+
+# Text -------------------------------------------------------------------------------------------
+
+
+def texts(session: Session, value: int) -> list[str]:
+    p = session.protocol
+    x = p.share(torch.full((3,), value), 0)
+    shares = [x, p.mul(x, x, shift=4), p.sign(x), p.random((2, 3)), p.public(torch.tensor([value]))]
+    return [text(share) for share in shares for text in (repr, str, "{}".format)]
+
+
+@EACH
+def test_text_shows_nothing_secret(protocol):
+    one, other = (tacit.run(texts, value, protocol=protocol) for value in (12345, -98765))
+    assert one == other
+    assert one[0] == one[1] == one[2]
+    assert not any("tensor" in text for text in one[0])
+    assert one[0][0] == "Arith(shape=(3,), ring=64)"
