@@ -16,6 +16,7 @@ from typing import Any
 from tacit import errors, kernels
 from tacit.protocols.cost import Cost
 from tacit.protocols.masked.costs import MaskedCosts
+from tacit.protocols.replicated.costs import ReplicatedCosts
 from tacit.protocols.trio import trio_roles
 from tacit.transport import PROFILES
 
@@ -97,9 +98,9 @@ def speed_page() -> str:
 COSTS_TEXT = """\
 Bits for one element over each link, and rounds. `0→2 (ahead)` does not wait for anything that is
 computed online and takes no round; bits travel in words of 64 elements. A bilinear operation is any
-product, of matrices or by convolution too, and an element is one of its output. The parties of
-`trio` are numbered as the dealer and the two evaluators; `tests/protocols/test_costs.py` compares
-the declarations below with what the transport counts."""
+product, of matrices or by convolution too, and an element is one of its output. In `trio` party 0
+deals and parties 1 and 2 evaluate; in `replicated` party 0 adds. `tests/protocols/test_costs.py`
+compares the declarations with what the transport counts."""
 
 
 def costs_page() -> str:
@@ -150,6 +151,7 @@ def costed_operations(costs: Any, ring: int) -> Iterator[tuple[str, Cost]]:
 # Each protocol that declares its costs, by the bits of the ring.
 COSTED: dict[str, Callable[[int], Any]] = {
     "trio": lambda bits: MaskedCosts(bits, trio_roles(0, 1, 2)),
+    "replicated": ReplicatedCosts,
 }
 
 

@@ -84,8 +84,8 @@ def cases(p: Any, n: int) -> Iterator[Case]:
     yield Case("random", lambda: p.random((n,)), Cost())
 
 
-def masked_cases(p: Any, n: int) -> Iterator[Case]:
-    """What only masked evaluation declares."""
+def plane_cases(p: Any, n: int) -> Iterator[Case]:
+    """Input and output of several bits an element."""
     planes, bits = torch.zeros(5, -(-n // 64)).long(), p.random_bits((n,), 5)
     for owner in range(3):
         cost = p.costs.share_bits(n, owner, 5)
@@ -155,9 +155,9 @@ def test_declared_is_counted_for_every_window(protocol):
     compare(windows, (65,), protocol=protocol)
 
 
-@pytest.mark.parametrize("ring", [64, 32])
-def test_declared_is_counted_for_planes(ring):
-    compare(masked_cases, SIZES, ring=ring)
+@pytest.mark.parametrize("protocol", DECLARING)
+def test_declared_is_counted_for_planes(protocol):
+    compare(plane_cases, SIZES, protocol=protocol)
 
 
 def relu(session: Session, n: int) -> Cost:
