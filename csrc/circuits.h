@@ -30,18 +30,20 @@ TACIT_INLINE void repeat(const Body& body) {
 
 TACIT_INLINE Words64 all(bool one) { return Words64{} - static_cast<Word>(one); }
 
-// Rows of a segment in the buffer.
+// Rows of a segment of Length columns in the buffer, at a constant distance that spreads a column
+// over the sets of the first-level cache.
+template <int Length>
 struct Rows {
+  static constexpr int pitch = Length + 64 / sizeof(Word);
   Word* data;
-  std::size_t length;
 
-  Words64 operator()(int row, std::size_t column) const {
-    return load<Words64>(data + row * length + column);
+  TACIT_INLINE Words64 operator()(int row, std::size_t column) const {
+    return load<Words64>(data + row * pitch + column);
   }
-  void set(int row, std::size_t column, Words64 value) const {
-    store(data + row * length + column, value);
+  TACIT_INLINE void set(int row, std::size_t column, Words64 value) const {
+    store(data + row * pitch + column, value);
   }
-  Rows from(int row) const { return {data + row * length, length}; }
+  Rows from(int row) const { return {data + row * pitch}; }
 };
 
 template <class Body>
@@ -52,8 +54,8 @@ TACIT_INLINE void for_columns(std::size_t count, const Body& body) {
 // Leaves -----------------------------------------------------------------------------------------
 
 // Row a - 1 of `tables`: where the complement of the digit is a.
-template <int S>
-void leaf_table(const Rows& v, const Rows& tables, std::size_t columns) {
+template <int S, int L>
+void leaf_table(const Rows<L>& v, const Rows<L>& tables, std::size_t columns) {
   for_columns(columns, [&](std::size_t c) __attribute__((always_inline)) {
     Words64 equal[1 << S];
     equal[0] = all(true);
@@ -76,8 +78,8 @@ struct Leaf {
 };
 
 // The block of 2^S entries from A. Entry 0, which is not dealt, counts as 0.
-template <int S, int A>
-TACIT_INLINE Leaf leaf_block(const Rows& tables, const Words64* u, std::size_t c) {
+template <int S, int A, int L>
+TACIT_INLINE Leaf leaf_block(const Rows<L>& tables, const Words64* u, std::size_t c) {
   if constexpr (S == 0) {
     const Words64 entry = A == 0 ? Words64{} : tables(A - 1, c);
     return {entry, Words64{}, entry};
@@ -91,8 +93,9 @@ TACIT_INLINE Leaf leaf_block(const Rows& tables, const Words64* u, std::size_t c
 }
 
 // `out` has one row for G and one for P, or only P's.
-template <int S, bool Carries>
-void leaf(const Rows& digit, const Rows& tables, bool first, const Rows& out, std::size_t columns) {
+template <int S, bool Carries, int L>
+void leaf(const Rows<L>& digit, const Rows<L>& tables, bool first, const Rows<L>& out,
+          std::size_t columns) {
   for_columns(columns, [&](std::size_t c) __attribute__((always_inline)) {
     Words64 u[S], any{};
     unrolled<S>([&]<int I>() __attribute__((always_inline)) { any |= u[I] = digit(I, c); });
@@ -128,14 +131,15 @@ constexpr int carry_input(int i) {
 constexpr int and_input(int i) { return i - 1; }
 
 // What an evaluator holds of one node: hats and shares of its g and p, shares of what was dealt.
+template <int L>
 struct Node {
-  Rows g_hats, p_hats, g_shares, p_shares, dealt;
+  Rows<L> g_hats, p_hats, g_shares, p_shares, dealt;
   bool first;
 };
 
 // Shares of the products of all subsets of p_1..p_{D-1}.
-template <int D, class Input>
-TACIT_INLINE void load_subsets(const Node& node, Input input, std::size_t c, Words64* shares) {
+template <int D, int L, class Input>
+TACIT_INLINE void load_subsets(const Node<L>& node, Input input, std::size_t c, Words64* shares) {
   shares[0] = all(node.first);
   unrolled<D - 1>([&]<int I>() __attribute__((always_inline)) {
     shares[1 << I] = node.p_shares(input(I + 1), c);
@@ -158,8 +162,8 @@ TACIT_INLINE void fold(Words64* shares, Words64 p_hat) {
 
 // A share of P_1 ... P_D out of those of the subsets of p_1..p_{D-1}, which are overwritten; the
 // dealt products with p_D begin after row `with_p`.
-template <int D, class Input>
-TACIT_INLINE Words64 and_all(const Node& node, Input input, int with_p, std::size_t c,
+template <int D, int L, class Input>
+TACIT_INLINE Words64 and_all(const Node<L>& node, Input input, int with_p, std::size_t c,
                              Words64* shares) {
   const Words64 last = node.p_hats(input(D), c);
   shares[0] = node.p_shares(input(D), c) ^ (last & shares[0]);
@@ -174,8 +178,8 @@ TACIT_INLINE Words64 and_all(const Node& node, Input input, int with_p, std::siz
 
 // A share of G, by Horner's rule from the least significant input: G_D, P_{D-1} G_D ^ G_{D-1}, ...,
 // each times all the products that are still needed.
-template <int D>
-TACIT_INLINE Words64 carry(const Node& node, std::size_t c, const Words64* subsets) {
+template <int D, int L>
+TACIT_INLINE Words64 carry(const Node<L>& node, std::size_t c, const Words64* subsets) {
   Words64 shares[Order<D>::half] = {};
   unrolled<D>([&]<int I>() __attribute__((always_inline)) {
     constexpr int j = D - 1 - I;  // adds G_{j+1}, which meets the subsets of p_1..p_j
@@ -190,8 +194,8 @@ TACIT_INLINE Words64 carry(const Node& node, std::size_t c, const Words64* subse
   return shares[0] ^ node.dealt(Order<D>::merged, c);
 }
 
-template <int D, bool P>
-void evaluate_carry(const Node& node, const Rows& out, std::size_t columns) {
+template <int D, bool P, int L>
+void evaluate_carry(const Node<L>& node, const Rows<L>& out, std::size_t columns) {
   for_columns(columns, [&](std::size_t c) __attribute__((always_inline)) {
     Words64 subsets[Order<D>::half];
     load_subsets<D>(node, carry_input<D>, c, subsets);
@@ -200,8 +204,8 @@ void evaluate_carry(const Node& node, const Rows& out, std::size_t columns) {
   });
 }
 
-template <int D>
-void evaluate_and(const Node& node, const Rows& out, std::size_t columns) {
+template <int D, int L>
+void evaluate_and(const Node<L>& node, const Rows<L>& out, std::size_t columns) {
   for_columns(columns, [&](std::size_t c) __attribute__((always_inline)) {
     Words64 subsets[Order<D>::half];
     load_subsets<D>(node, and_input, c, subsets);
@@ -210,8 +214,8 @@ void evaluate_and(const Node& node, const Rows& out, std::size_t columns) {
 }
 
 // The products of all subsets of p_1..p_{D-1}, those of two or more also written out.
-template <int D, class Input>
-TACIT_INLINE void make_subsets(const Rows& p, Input input, const Rows& out, std::size_t c,
+template <int D, int L, class Input>
+TACIT_INLINE void make_subsets(const Rows<L>& p, Input input, const Rows<L>& out, std::size_t c,
                                Words64* products) {
   products[0] = all(true);
   unrolled<D - 1>([&]<int I>() __attribute__((always_inline)) {
@@ -223,16 +227,16 @@ TACIT_INLINE void make_subsets(const Rows& p, Input input, const Rows& out, std:
   });
 }
 
-template <int D>
-TACIT_INLINE void multiply_all(const Words64* products, Words64 last, const Rows& out, int with_p,
-                               std::size_t c) {
+template <int D, int L>
+TACIT_INLINE void multiply_all(const Words64* products, Words64 last, const Rows<L>& out,
+                               int with_p, std::size_t c) {
   repeat<Order<D>::half - 1>([&](int s) __attribute__((always_inline)) {
     out.set(with_p + s + 1, c, products[s + 1] & last);
   });
 }
 
-template <int D, bool P>
-void deal_carry(const Rows& g, const Rows& p, const Rows& out, std::size_t columns) {
+template <int D, bool P, int L>
+void deal_carry(const Rows<L>& g, const Rows<L>& p, const Rows<L>& out, std::size_t columns) {
   for_columns(columns, [&](std::size_t c) __attribute__((always_inline)) {
     Words64 products[Order<D>::half], merged{};
     make_subsets<D>(p, carry_input<D>, out, c, products);
@@ -249,8 +253,8 @@ void deal_carry(const Rows& g, const Rows& p, const Rows& out, std::size_t colum
   });
 }
 
-template <int D>
-void deal_and(const Rows& p, const Rows& out, std::size_t columns) {
+template <int D, int L>
+void deal_and(const Rows<L>& p, const Rows<L>& out, std::size_t columns) {
   for_columns(columns, [&](std::size_t c) __attribute__((always_inline)) {
     Words64 products[Order<D>::half];
     make_subsets<D>(p, and_input, out, c, products);

@@ -14,67 +14,80 @@
 
 #include "circuits.h"
 #include "native.h"
+#include "scratch.h"
 
 namespace tacit {
 namespace {
 
 using Sizes = std::vector<int>;
 
-constexpr std::size_t kGrain = 512;        // columns that a thread takes at once
-constexpr std::size_t kLongest = 128;      // columns of a segment
-constexpr std::size_t kShortest = 8;       // a cache line
-constexpr std::size_t kBuffer = 8 * 1024;  // words, exceeded by the shortest segments only
+constexpr std::size_t kGrain = 512;  // columns that a thread takes at once
 constexpr int kMaxDigit = 7, kMaxFanIn = 9;
 
-// Planes in memory, from the first column of a segment of `columns`.
-template <class W>
-struct Planes {
-  W* data;
-  std::size_t stride, columns;
-
-  W* row(int index) const { return data + index * stride; }
-};
-
-using Inputs = Planes<const Word>;
-using Outputs = Planes<Word>;
-
-void copy_in(const Inputs& planes, int first, int count, const Rows& to) {
-  for (int i = 0; i < count; ++i)
-    std::memcpy(to.data + i * to.length, planes.row(first + i), planes.columns * sizeof(Word));
+// How many columns of so many rows make a segment: rows are read fast a KB at a time, and much
+// more than half a MB would leave the second-level cache.
+constexpr int segment(int rows) {
+  constexpr int shortest = 32, longest = 128, words = 1 << 16;
+  return std::clamp<int>(std::bit_floor(static_cast<unsigned>(words / rows)), shortest, longest);
 }
 
-// out = row ^ pad
-void write(const Word* row, const Inputs& pad, const Outputs& out, int index) {
-  const Word* from = pad.row(index);
-  Word* to = out.row(index);
-#pragma GCC ivdep
-  for (std::size_t c = 0; c < out.columns; ++c) to[c] = row[c] ^ from[c];
-}
-
-// A buffer for `rows` rows of a segment, and how long it can be.
+// A buffer for `R` rows of a segment.
+template <int R>
 class Buffer {
  public:
-  explicit Buffer(int rows)
-      : length_(std::clamp(kBuffer / rows / kShortest * kShortest, kShortest, kLongest)) {}
-  std::size_t length() const { return length_; }
-  // The next `count` rows of the buffer.
-  Rows take(int count) {
-    const Rows rows{words_ + used_ * length_, length_};
+  static constexpr int length = segment(R);
+  // The next `count` rows.
+  Rows<length> take(int count) {
+    const Rows<length> rows{memory_.data<Word>() + used_ * Rows<length>::pitch};
     used_ += count;
     return rows;
   }
 
  private:
-  static constexpr std::size_t kMaxRows = 1100;  // of a node of fan-in 9
-  alignas(64) Word words_[std::max(kBuffer, kMaxRows* kShortest)];
-  std::size_t length_, used_ = 0;
+  Scratch memory_{Use::planes, R * Rows<length>::pitch * sizeof(Word)};
+  int used_ = 0;
 };
 
-// Calls body(column, count) for the segments of [begin, end).
+// Planes in memory, of which a call works on columns [begin, begin + count).
+template <class W>
+struct Planes {
+  W* data;
+  std::size_t stride;
+
+  Planes(Address address, std::size_t words) : data(at<W>(address)), stride(words) {}
+  W* row(int index, std::size_t column) const { return data + index * stride + column; }
+};
+
+using Inputs = Planes<const Word>;
+using Outputs = Planes<Word>;
+
+struct Span {
+  std::size_t begin, count;
+};
+
+template <int L>
+void copy_in(const Inputs& planes, Span span, int first, int count, const Rows<L>& to) {
+  for (int i = 0; i < count; ++i)
+    std::memcpy(to.from(i).data, planes.row(first + i, span.begin), span.count * sizeof(Word));
+}
+
+// out = rows ^ pad, from row `first` on; out may be the pad.
+template <int L>
+void write(const Rows<L>& rows, int count, const Inputs& pad, const Outputs& out, Span span,
+           int first) {
+  for (int i = 0; i < count; ++i) {
+    const Word *from = rows.from(i).data, *key = pad.row(first + i, span.begin);
+    Word* to = out.row(first + i, span.begin);
+#pragma GCC ivdep
+    for (std::size_t c = 0; c < span.count; ++c) to[c] = from[c] ^ key[c];
+  }
+}
+
+// Calls body(span) for the segments of [begin, end).
 template <class Body>
 void for_segments(std::size_t begin, std::size_t end, std::size_t length, const Body& body) {
   for (std::size_t column = begin; column < end; column += length)
-    body(column, std::min(length, end - column));
+    body(Span{column, std::min(length, end - column)});
 }
 
 // Calls body<N>() for the constant N = value, First <= value <= Last.
@@ -85,186 +98,167 @@ void with_constant(int value, const Body& body) {
   body.template operator()<First>();
 }
 
-int total(const Sizes& sizes) { return std::accumulate(sizes.begin(), sizes.end(), 0); }
-
-// Planes at an address, of which every segment is a part.
-template <class W>
-struct Matrix {
-  W* data;
-  std::size_t columns;
-
-  Matrix(Address address, std::size_t words) : data(at<W>(address)), columns(words) {}
-  Planes<W> part(std::size_t column, std::size_t count) const {
-    return {data + column, columns, count};
-  }
-};
-
-using Source = Matrix<const Word>;
-using Target = Matrix<Word>;
-
-void leaf_tables(Address v, const Sizes& digits, Address pad, Address out, std::size_t words) {
-  const Source bits(v, words), pads(pad, words);
-  const Target target(out, words);
+// Calls body<S>(i, bit, row, begin, end) for each digit i of S bits, on several threads; its bits
+// begin at `bit` and its table at `row`.
+template <class Body>
+void for_digits(const Sizes& digits, std::size_t words, const Body& body) {
   parallel_for(words, kGrain, [&](std::size_t begin, std::size_t end) {
     int bit = 0, row = 0;
-    for (const int size : digits) {
-      const int entries = (1 << size) - 1;
-      Buffer buffer(size + entries);
-      const Rows digit = buffer.take(size), tables = buffer.take(entries);
-      for_segments(begin, end, buffer.length(), [&](std::size_t column, std::size_t count) {
-        copy_in(bits.part(column, count), bit, size, digit);
-        with_constant<1, kMaxDigit>(size, [&]<int S>() { leaf_table<S>(digit, tables, count); });
-        for (int i = 0; i < entries; ++i)
-          write(tables.from(i).data, pads.part(column, count), target.part(column, count), row + i);
-      });
-      bit += size, row += entries;
+    for (int i = 0; i < static_cast<int>(digits.size()); ++i) {
+      with_constant<1, kMaxDigit>(
+          digits[i], [&]<int S>() { body.template operator()<S>(i, bit, row, begin, end); });
+      bit += digits[i], row += (1 << digits[i]) - 1;
     }
+  });
+}
+
+void leaf_tables(Address v, const Sizes& digits, Address pad, Address out, std::size_t words) {
+  const Inputs bits(v, words), pads(pad, words);
+  const Outputs target(out, words);
+  for_digits(digits, words, [&]<int S>(int, int bit, int row, std::size_t begin, std::size_t end) {
+    constexpr int entries = (1 << S) - 1;
+    Buffer<S + entries> buffer;
+    const auto digit = buffer.take(S), tables = buffer.take(entries);
+    for_segments(begin, end, buffer.length, [&](Span span) {
+      copy_in(bits, span, bit, S, digit);
+      leaf_table<S>(digit, tables, span.count);
+      write(tables, entries, pads, target, span, row);
+    });
   });
 }
 
 // u, tables, mask, out
 template <bool Carries>
 void leaves(const std::array<Address, 4>& a, const Sizes& digits, bool first, std::size_t words) {
-  const Source bits(a[0], words), entries(a[1], words), masks(a[2], words);
-  const Target target(a[3], words);
+  const Inputs bits(a[0], words), all_tables(a[1], words), mask(a[2], words);
+  const Outputs out(a[3], words);
   const int num_digits = static_cast<int>(digits.size());
-  parallel_for(words, kGrain, [&](std::size_t begin, std::size_t end) {
-    int bit = 0, row = 0;
-    for (int i = 0; i < num_digits; ++i) {
-      const int size = digits[i], num_entries = (1 << size) - 1;
-      Buffer buffer(size + num_entries + 2);
-      const Rows digit = buffer.take(size), tables = buffer.take(num_entries),
-                 result = buffer.take(2);
-      for_segments(begin, end, buffer.length(), [&](std::size_t column, std::size_t count) {
-        copy_in(bits.part(column, count), bit, size, digit);
-        copy_in(entries.part(column, count), row, num_entries, tables);
-        with_constant<1, kMaxDigit>(
-            size, [&]<int S>() { leaf<S, Carries>(digit, tables, first, result, count); });
-        const Inputs mask = masks.part(column, count);
-        const Outputs to = target.part(column, count);
-        if (!Carries || i > 0) write(result.data, mask, to, Carries ? num_digits + i - 1 : i);
-        if (Carries) write(result.from(1).data, mask, to, i);
+  for_digits(
+      digits, words, [&]<int S>(int i, int bit, int row, std::size_t begin, std::size_t end) {
+        constexpr int entries = (1 << S) - 1;
+        Buffer<S + entries + 2> buffer;
+        const auto digit = buffer.take(S), tables = buffer.take(entries), result = buffer.take(2);
+        for_segments(begin, end, buffer.length, [&](Span span) {
+          copy_in(bits, span, bit, S, digit);
+          copy_in(all_tables, span, row, entries, tables);
+          leaf<S, Carries>(digit, tables, first, result, span.count);
+          if (!Carries || i > 0)
+            write(result, 1, mask, out, span, Carries ? num_digits + i - 1 : i);
+          if (Carries) write(result.from(1), 1, mask, out, span, i);
+        });
       });
-      bit += size, row += num_entries;
-    }
-  });
 }
 
-// The g and p of node `index`, whose groups begin at `start`, out of the rows of all `groups`. The
-// least significant group has no p: that row of the buffer stays as it is.
-void copy_groups(const Inputs& planes, int groups, int start, int size, const Rows& g,
-                 const Rows& p) {
-  copy_in(planes, start, size, g);
-  if (start > 0)
-    copy_in(planes, groups + start - 1, size, p);
-  else
-    copy_in(planes, groups, size - 1, p.from(1));
-}
+int total(const Sizes& sizes) { return std::accumulate(sizes.begin(), sizes.end(), 0); }
 
-int carry_rows(int size, bool p_output) {
-  int rows = 0;
-  with_constant<2, kMaxFanIn>(size, [&]<int D>() { rows = Order<D>::carry_rows(p_output); });
-  return rows;
-}
-
-int and_rows(int size) { return (1 << size) - 1 - size; }
-
-void node_products(Address masks, const Sizes& sizes, Address pad, Address out, std::size_t words) {
-  const Source lambdas(masks, words), pads(pad, words);
-  const Target target(out, words);
-  const int groups = total(sizes);
+// Calls body<D, P>(i, start, row, begin, end) for each node i of fan-in D, on several threads: its
+// inputs begin at `start`, what is dealt for it at `row`, and P says whether it has a P output.
+// Without Carry nodes are AND gates, and P is true.
+template <bool Carry, class Body>
+void for_nodes(const Sizes& sizes, std::size_t words, const Body& body) {
   parallel_for(words, kGrain, [&](std::size_t begin, std::size_t end) {
     int start = 0, row = 0;
-    for (const int size : sizes) {
-      const bool p_output = start > 0;
-      const int rows = carry_rows(size, p_output);
-      Buffer buffer(2 * size + rows);
-      const Rows g = buffer.take(size), p = buffer.take(size), dealt = buffer.take(rows);
-      for_segments(begin, end, buffer.length(), [&](std::size_t column, std::size_t count) {
-        copy_groups(lambdas.part(column, count), groups, start, size, g, p);
-        with_constant<2, kMaxFanIn>(size, [&]<int D>() {
-          (p_output ? deal_carry<D, true> : deal_carry<D, false>)(g, p, dealt, count);
-        });
-        for (int i = 0; i < rows; ++i)
-          write(dealt.from(i).data, pads.part(column, count), target.part(column, count), row + i);
+    for (int i = 0; i < static_cast<int>(sizes.size()); ++i) {
+      with_constant<2, kMaxFanIn>(sizes[i], [&]<int D>() {
+        if (Carry && i == 0)
+          body.template operator()<D, !Carry>(i, start, row, begin, end);
+        else
+          body.template operator()<D, true>(i, start, row, begin, end);
+        row += Carry ? Order<D>::carry_rows(i > 0) : Order<D>::and_rows;
       });
-      start += size, row += rows;
+      start += sizes[i];
     }
   });
+}
+
+// The g and p of a node whose groups begin at `start`, out of the rows of all `groups`. The least
+// significant group has no p: nobody reads that row of the buffer.
+template <int D, int L>
+void copy_groups(const Inputs& planes, Span span, int groups, int start, const Rows<L>& g,
+                 const Rows<L>& p) {
+  copy_in(planes, span, start, D, g);
+  if (start > 0)
+    copy_in(planes, span, groups + start - 1, D, p);
+  else
+    copy_in(planes, span, groups, D - 1, p.from(1));
+}
+
+void node_products(Address masks, const Sizes& sizes, Address pad, Address out, std::size_t words) {
+  const Inputs lambdas(masks, words), pads(pad, words);
+  const Outputs target(out, words);
+  const int groups = total(sizes);
+  for_nodes<true>(sizes, words,
+                  [&]<int D, bool P>(int, int start, int row, std::size_t begin, std::size_t end) {
+                    constexpr int rows = Order<D>::carry_rows(P);
+                    Buffer<2 * D + rows> buffer;
+                    const auto g = buffer.take(D), p = buffer.take(D), dealt = buffer.take(rows);
+                    for_segments(begin, end, buffer.length, [&](Span span) {
+                      copy_groups<D>(lambdas, span, groups, start, g, p);
+                      deal_carry<D, P>(g, p, dealt, span.count);
+                      write(dealt, rows, pads, target, span, row);
+                    });
+                  });
 }
 
 void and_products(Address masks, const Sizes& sizes, Address pad, Address out, std::size_t words) {
-  const Source lambdas(masks, words), pads(pad, words);
-  const Target target(out, words);
-  parallel_for(words, kGrain, [&](std::size_t begin, std::size_t end) {
-    int start = 0, row = 0;
-    for (const int size : sizes) {
-      const int rows = and_rows(size);
-      Buffer buffer(size + rows);
-      const Rows p = buffer.take(size), dealt = buffer.take(rows);
-      for_segments(begin, end, buffer.length(), [&](std::size_t column, std::size_t count) {
-        copy_in(lambdas.part(column, count), start, size, p);
-        with_constant<2, kMaxFanIn>(size, [&]<int D>() { deal_and<D>(p, dealt, count); });
-        for (int i = 0; i < rows; ++i)
-          write(dealt.from(i).data, pads.part(column, count), target.part(column, count), row + i);
-      });
-      start += size, row += rows;
-    }
-  });
+  const Inputs lambdas(masks, words), pads(pad, words);
+  const Outputs target(out, words);
+  for_nodes<false>(sizes, words,
+                   [&]<int D, bool>(int, int start, int row, std::size_t begin, std::size_t end) {
+                     constexpr int rows = Order<D>::and_rows;
+                     Buffer<D + rows> buffer;
+                     const auto p = buffer.take(D), dealt = buffer.take(rows);
+                     for_segments(begin, end, buffer.length, [&](Span span) {
+                       copy_in(lambdas, span, start, D, p);
+                       deal_and<D>(p, dealt, span.count);
+                       write(dealt, rows, pads, target, span, row);
+                     });
+                   });
 }
 
 // hats, shares, products, mask, out
 void node_carries(const std::array<Address, 5>& a, const Sizes& sizes, bool first,
                   std::size_t words) {
-  const Source hats(a[0], words), shares(a[1], words), products(a[2], words), masks(a[3], words);
-  const Target target(a[4], words);
+  const Inputs hats(a[0], words), shares(a[1], words), products(a[2], words), mask(a[3], words);
+  const Outputs out(a[4], words);
   const int groups = total(sizes), num_nodes = static_cast<int>(sizes.size());
-  parallel_for(words, kGrain, [&](std::size_t begin, std::size_t end) {
-    int start = 0, row = 0;
-    for (int i = 0; i < num_nodes; ++i) {
-      const int size = sizes[i], rows = carry_rows(size, i > 0);
-      Buffer buffer(4 * size + rows + 2);
-      const Node node{buffer.take(size), buffer.take(size), buffer.take(size),
-                      buffer.take(size), buffer.take(rows), first};
-      const Rows result = buffer.take(2);
-      for_segments(begin, end, buffer.length(), [&](std::size_t column, std::size_t count) {
-        copy_groups(hats.part(column, count), groups, start, size, node.g_hats, node.p_hats);
-        copy_groups(shares.part(column, count), groups, start, size, node.g_shares, node.p_shares);
-        copy_in(products.part(column, count), row, rows, node.dealt);
-        with_constant<2, kMaxFanIn>(size, [&]<int D>() {
-          (i > 0 ? evaluate_carry<D, true> : evaluate_carry<D, false>)(node, result, count);
+  for_nodes<true>(
+      sizes, words,
+      [&]<int D, bool P>(int i, int start, int row, std::size_t begin, std::size_t end) {
+        constexpr int rows = Order<D>::carry_rows(P);
+        Buffer<4 * D + rows + 2> buffer;
+        const Node<buffer.length> node{buffer.take(D), buffer.take(D),    buffer.take(D),
+                                       buffer.take(D), buffer.take(rows), first};
+        const auto result = buffer.take(2);
+        for_segments(begin, end, buffer.length, [&](Span span) {
+          copy_groups<D>(hats, span, groups, start, node.g_hats, node.p_hats);
+          copy_groups<D>(shares, span, groups, start, node.g_shares, node.p_shares);
+          copy_in(products, span, row, rows, node.dealt);
+          evaluate_carry<D, P>(node, result, span.count);
+          write(result, 1, mask, out, span, i);
+          if (P) write(result.from(1), 1, mask, out, span, num_nodes + i - 1);
         });
-        const Inputs mask = masks.part(column, count);
-        const Outputs to = target.part(column, count);
-        write(result.data, mask, to, i);
-        if (i > 0) write(result.from(1).data, mask, to, num_nodes + i - 1);
       });
-      start += size, row += rows;
-    }
-  });
 }
 
 void and_gates(const std::array<Address, 5>& a, const Sizes& sizes, bool first, std::size_t words) {
-  const Source hats(a[0], words), shares(a[1], words), products(a[2], words), masks(a[3], words);
-  const Target target(a[4], words);
-  parallel_for(words, kGrain, [&](std::size_t begin, std::size_t end) {
-    int start = 0, row = 0;
-    for (int i = 0; i < static_cast<int>(sizes.size()); ++i) {
-      const int size = sizes[i], rows = and_rows(size);
-      Buffer buffer(2 * size + rows + 1);
-      const Rows p_hats = buffer.take(size), p_shares = buffer.take(size);
-      const Node node{{}, p_hats, {}, p_shares, buffer.take(rows), first};
-      const Rows result = buffer.take(1);
-      for_segments(begin, end, buffer.length(), [&](std::size_t column, std::size_t count) {
-        copy_in(hats.part(column, count), start, size, p_hats);
-        copy_in(shares.part(column, count), start, size, p_shares);
-        copy_in(products.part(column, count), row, rows, node.dealt);
-        with_constant<2, kMaxFanIn>(size, [&]<int D>() { evaluate_and<D>(node, result, count); });
-        write(result.data, masks.part(column, count), target.part(column, count), i);
-      });
-      start += size, row += rows;
-    }
-  });
+  const Inputs hats(a[0], words), shares(a[1], words), products(a[2], words), mask(a[3], words);
+  const Outputs out(a[4], words);
+  for_nodes<false>(sizes, words,
+                   [&]<int D, bool>(int i, int start, int row, std::size_t begin, std::size_t end) {
+                     constexpr int rows = Order<D>::and_rows;
+                     Buffer<2 * D + rows + 1> buffer;
+                     Node<buffer.length> node{
+                         {}, buffer.take(D), {}, buffer.take(D), buffer.take(rows), first};
+                     const auto result = buffer.take(1);
+                     for_segments(begin, end, buffer.length, [&](Span span) {
+                       copy_in(hats, span, start, D, node.p_hats);
+                       copy_in(shares, span, start, D, node.p_shares);
+                       copy_in(products, span, row, rows, node.dealt);
+                       evaluate_and<D>(node, result, span.count);
+                       write(result, 1, mask, out, span, i);
+                     });
+                   });
 }
 
 }  // namespace

@@ -177,10 +177,15 @@ void inject_exact_share(const Addresses<8>& a, int t, std::size_t count) {
     const T *opened = at<const T>(a[2]) + i, *flip = at<const T>(a[3]) + i,
             *flip_low = at<const T>(a[4]) + i, *low = at<const T>(a[5]) + i,
             *top = at<const T>(a[6]) + i, *flip_top = at<const T>(a[7]) + i;
-    each<T>(n, [=](int j) __attribute__((always_inline)) {
+    // Products apart: not every host has vectors of 64-bit ones, and the rest shall have vectors.
+    T products[kBits<T>];
+    each<T>(n, [=, &products](int j) __attribute__((always_inline)) {
+      products[j] = Known<T>(opened[j], t).a * flip[j];
+    });
+    each<T>(n, [=, &products](int j) __attribute__((always_inline)) {
       const Known<T> known(opened[j], t);
       const T m = spread(b, j);
-      const T z = known.a * flip[j] - flip_low[j] + known.times_b(flip_top[j], t);
+      const T z = products[j] - flip_low[j] + known.times_b(flip_top[j], t);
       const T kept = known.times_b(top[j], t) - low[j] + (First ? known.a : T{0});
       out[j] += (z ^ m) - m + (kept & m);
     });
