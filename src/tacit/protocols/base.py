@@ -20,8 +20,10 @@ from ..kernels import pack_bits
 from ..ring import Ring, Sizes, Window
 from .bilinear import MATMUL, MUL, Bilinear, Conv, Einsum
 from .context import Context
-from .derived import order
+from .derived import functions, order, sorting
+from .derived import piecewise as pieces
 from .derived import select as choice
+from .derived.chebyshev import chebyshev
 from .rows import Row
 from .share import Arith, Bool
 from .steps import Group, Interactive
@@ -74,6 +76,15 @@ class Protocol(ABC):
     max_with_one_hot = Interactive(order.max_with_one_hot, Arith, Bool)
     argmax = Interactive(order.argmax, Arith)
     one_hot_argmax = Interactive(order.one_hot_argmax, Bool)
+    sort = Interactive(sorting.sort, Arith)
+    sort_with_index = Interactive(sorting.sort_with_index, Arith, Arith)
+    topk = Interactive(sorting.topk, Arith, Arith)
+    piecewise = Interactive(pieces.piecewise)
+    normalise = Interactive(functions.normalise)
+    chebyshev = Interactive(chebyshev, Arith)
+    fourier = Interactive(functions.fourier, Arith)
+    saturated = Interactive(functions.saturated, Arith)
+    exp_negative = Interactive(functions.exp_negative, Arith)
 
     def __init__(self, context: Context, *, exact: bool = True) -> None:
         self.context, self.exact = context, exact

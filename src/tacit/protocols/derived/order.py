@@ -21,7 +21,7 @@ from ...errors import ConfigError
 from ..share import Arith, Bool, join, stack_planes
 from ..steps import Steps
 from .bits import interleaved, ones, rows_of, take
-from .select import quotient_limit
+from .piecewise import quotient_limit
 from .together import together
 
 if TYPE_CHECKING:
@@ -83,9 +83,7 @@ def max_with_index(
 ) -> Steps[tuple[Arith, Arith]]:
     """The largest element along `dim` and its index, the first of equals. Rounds as `max`."""
     values = _front(x, dim)
-    index = torch.arange(values.shape[0], dtype=p.ring.dtype)
-    index = index.view(-1, *[1] * (len(values.shape) - 1)).expand(values.shape)
-    field = yield from _tournament(p, [values, p.public(index.contiguous())], radix)
+    field = yield from _tournament(p, [values, places(p, values)], radix)
     value, place = (_finish(column, x, dim, keepdim) for column in field.columns)
     return value, place
 
@@ -117,6 +115,13 @@ def one_hot_argmax(p: Protocol, x: Arith, dim: int = -1, *, radix: int = 2) -> S
     """Bits of the shape of x: 1 at the first largest element along `dim`, 0 elsewhere."""
     _, marks = yield from max_with_one_hot(p, x, dim, radix=radix)
     return marks
+
+
+def places(p: Protocol, values: Arith) -> Arith:
+    """0, 1, 2, ... along the first dimension, as a share of the shape of `values`."""
+    index = torch.arange(values.shape[0], dtype=p.ring.dtype)
+    index = index.view(-1, *[1] * (len(values.shape) - 1))
+    return p.public(index.expand(values.shape).contiguous())
 
 
 def _front(x: Arith, dim: int) -> Arith:

@@ -16,6 +16,7 @@ from ...errors import ConfigError
 from ..rows import Row
 from ..share import Arith, Bool
 from ..steps import Steps
+from .piecewise import Line, copy, piecewise, quotient_limit
 from .together import together
 
 if TYPE_CHECKING:
@@ -81,17 +82,12 @@ def absolute(p: Protocol, x: Arith) -> Steps[Arith]:
 
 
 def clip(p: Protocol, x: Arith, low: int, high: int) -> Steps[Arith]:
-    """x, but at least `low` and at most `high`: public integers. r + 1 rounds, 3 elements dealt.
-
-    high + [low <= x < high] (x - high) + [x < low] (low - high).
-    """
+    """x, but at least `low` and at most `high`: public integers. r + 1 rounds, 3 elements dealt."""
     if low > high:
         raise ConfigError(f"low={low}, high={high}: low is at most high")
-    bits, x = yield from together(p.signs.steps(copy(x), [low, high]), p.settled.steps(x))
-    below, under = bits
-    row = Row((1, 0), (-high, low - high))
-    [sums] = yield from p.inject_sums.steps([p.bit_xor(below, under), below], x, [row])
-    return p.add_public(sums, high).promise(max(abs(low), abs(high)))
+    lines = [Line(0, low), Line(1, 0), Line(0, high)]
+    [clipped] = yield from piecewise(p, x, [low, high], [lines])
+    return clipped.promise(max(abs(low), abs(high)))
 
 
 def less(p: Protocol, x: Arith, y: Arith) -> Steps[Bool]:
@@ -124,13 +120,3 @@ def minimum(p: Protocol, x: Arith, y: Arith) -> Steps[Arith]:
 def expanded(bit: Bool, shape: Sequence[int]) -> Bool:
     """The bits for each element of `shape`; local, and free if they have that shape."""
     return bit if bit.shape == torch.Size(shape) else bit.expand(*shape)
-
-
-def copy(x: Arith) -> Arith:
-    """The same share as another object, which `settled` of x leaves alone."""
-    return x.with_parts(x.parts)
-
-
-def quotient_limit(x: Arith) -> int:
-    """What |x / 2^pending| cannot exceed, rounded up or down."""
-    return (x.limit >> x.pending) + bool(x.pending)

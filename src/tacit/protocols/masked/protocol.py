@@ -12,7 +12,7 @@ from ..base import Protocol
 from ..context import Context
 from ..share import Arith, Bool
 from ..steps import Interactive
-from . import arithmetic, boolean, compare, convert, truncation
+from . import accelerate, arithmetic, boolean, compare, convert, truncation
 from .costs import MaskedCosts
 from .roles import Roles
 
@@ -35,6 +35,9 @@ class Masked(Protocol):
     is_zero = Interactive(compare.is_zero, Bool)
     inject = Interactive(convert.inject, Arith)
     inject_sums = Interactive(convert.inject_sums)
+
+    fourier = Interactive(accelerate.fourier, Arith)
+    exp_negative = Interactive(accelerate.exp_table, Arith)
 
     @property
     def costs(self) -> MaskedCosts:

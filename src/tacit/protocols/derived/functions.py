@@ -1,0 +1,176 @@
+"""Functions of fixed-point secrets from the core alone; protocols with a dealer have faster ones.
+
+Everything is an integer: x stands for x / 2^fraction_bits. Divisions of results may be pending.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from math import cos, log2, pi, sin
+from typing import TYPE_CHECKING
+
+from ...errors import ConfigError
+from ..bilinear import MUL
+from ..rows import Row
+from ..share import Arith
+from ..steps import Steps
+from .chebyshev import chebyshev
+from .piecewise import Line, copy, one_hot, piecewise, quotient_limit
+from .together import together
+
+if TYPE_CHECKING:
+    from ..base import Protocol
+
+# Chebyshev terms that change nothing by more than this are left out.
+TOLERANCE = 2.0**-14
+MOST_FOLDS = 128
+# e^y = (p(y))^16 with p(y) = 1 + C1 y + y^2 (C2 + C3 y + C4 y^2) for y = x / 16.
+EXP = (0.9995678364, 0.4959536171, 0.1542979784, 0.0258091658)
+SQUARINGS = 4
+
+
+def normalise(
+    p: Protocol, x: Arith, low: int, high: int, tables: Sequence[Sequence[int]] = ()
+) -> Steps[tuple[Arith, list[Arith]]]:
+    """x times the power of two that brings it to [2^(high-1), 2^high), and an entry of each table.
+
+    For 2^low <= x < 2^high; outside, garbage. A table has an entry for each e from low to
+    high - 1; chosen is the one with 2^e <= x < 2^(e+1). r + 1 rounds, high - low - 1 comparisons.
+    """
+    if not 0 <= low < high:
+        raise ConfigError(f"low={low}, high={high}: 0 <= low < high is needed")
+    for table in tables:
+        if len(table) != high - low:
+            raise ConfigError(f"a table of {len(table)} entries: {high - low} are needed")
+    middle = 1 << (high - 1)  # from here x needs one bit less than from 0
+    centred = p.add_public(x, -middle).promise(middle << x.pending)
+    scales = [1 << (high - 1 - e) for e in range(low, high)]
+    functions = [[Line(scale, scale * middle) for scale in scales]]
+    functions += [[Line(0, entry) for entry in table] for table in tables]
+    thresholds = [(1 << e) - middle for e in range(low + 1, high)]
+    value, *entries = yield from piecewise(p, centred, thresholds, functions)
+    return value.promise(1 << high), entries
+
+
+def fourier(
+    p: Protocol, x: Arith, coefficients: Sequence[float], *, period_bits: int, fraction_bits: int
+) -> Steps[Arith]:
+    """sum over i of coefficients[i] sin(2 pi (2 i + 1) x / 2^period_bits), for |x| <= x.limit.
+
+    Without a dealer: x is folded into a quarter of the period (r + 1 rounds, unless x.limit says
+    that it lies there), then a Chebyshev polynomial: at most TOLERANCE and a few units off. A
+    caller that replaces what is far out promises a limit first, and folding is saved.
+    """
+    x = yield from _folded(p, x, period_bits - 2)
+    series, bits = odd_series(tuple(coefficients)), period_bits - 2
+    return (yield from chebyshev(p, x, series, argument_bits=bits, fraction_bits=fraction_bits))
+
+
+def saturated(
+    p: Protocol,
+    x: Arith,
+    coefficients: Sequence[float],
+    *,
+    period_bits: int,
+    fraction_bits: int,
+    tails: tuple[int, int],
+    offset: int = 0,
+) -> Steps[Arith]:
+    """offset + fourier(x) in the inner half of the period, |x| < 2^(period_bits-2); tails outside.
+
+    Sigmoid, tanh and erf: the odd series needs no more than rise from one tail to the other. The
+    series runs beside the two comparisons: r + 1 rounds with a dealer. If x.limit says that x lies
+    inside, it is the series alone, 1 round, and its division is pending.
+    """
+    quarter, (left, right) = 1 << (period_bits - 2), tails
+
+    def inner() -> Steps[Arith]:
+        near = copy(x).promise(quarter << x.pending)
+        series = p.fourier.steps(
+            near, coefficients, period_bits=period_bits, fraction_bits=fraction_bits
+        )
+        return p.add_public((yield from series), offset)
+
+    def settled_inner() -> Steps[Arith]:
+        return (yield from p.settled.steps((yield from inner())))
+
+    if quotient_limit(x) <= quarter:
+        return (yield from inner())
+    bits, value = yield from together(p.signs.steps(copy(x), [-quarter, quarter]), settled_inner())
+    row = Row((0, 1), (left - right, -right))
+    [sums] = yield from p.inject_sums.steps(one_hot(p, bits), value, [row])
+    return p.add_public(sums, right)
+
+
+def exp_negative(p: Protocol, x: Arith, *, fraction_bits: int) -> Steps[Arith]:
+    """e^x for -50 <= x <= 0, as p(x / 16)^16 with p of degree 4.
+
+    Without a dealer. 6 products one after the other; error at most 1e-4 and 2^(4 - b), where b is
+    fraction_bits + 4 or, if less, half the ring less 3 bits.
+    """
+    room = p.ring.bits - 2
+    bits = min(fraction_bits + SQUARINGS, (room - 4) // 2)
+    y = yield from p.settled.steps(x.divided(fraction_bits + SQUARINGS - bits))
+    y = y.promise(4 << bits)
+    square = yield from p.bilinear.steps(MUL, y, y, shift=bits)
+    square = (yield from p.settled.steps(square)).promise(16 << bits)
+    power = yield from _quartic(p, y, square, bits, room - 4 - 2 * bits)
+    for i in range(SQUARINGS):
+        shift = bits if i < SQUARINGS - 1 else 2 * bits - fraction_bits
+        power = yield from p.bilinear.steps(MUL, power, power, shift=shift)
+    return power.promise(2 << (fraction_bits + power.pending))
+
+
+def _quartic(p: Protocol, y: Arith, square: Arith, bits: int, spare: int) -> Steps[Arith]:
+    """p(y). Coefficients take the spare bits of the product, or are divided away before it."""
+    fine = min(spare, 16) if spare >= 10 else bits
+    c1, c2, c3, c4 = (round(c * 2**fine) for c in EXP)
+    inner = p.add_public(p.add(y.scaled(c3), square.scaled(c4)), c2 << bits)
+    if spare < 10:
+        inner, shift = inner.divided(fine), bits
+    else:
+        shift = bits + fine
+    outer = yield from p.bilinear.steps(MUL, square, inner, shift=shift)
+    value = p.add_public(p.add(outer, y.scaled(c1).divided(fine)), 1 << bits)
+    return value.promise(2 << (bits + value.pending))
+
+
+def _folded(p: Protocol, x: Arith, quarter_bits: int) -> Steps[Arith]:
+    """The z with |z| <= 2^quarter_bits that has the same odd sines as x, period 4 quarters.
+
+    z = (-1)^n (x - 2 n quarters) where x is nearest to 2 n quarters.
+    """
+    quarter = 1 << quarter_bits
+    limit = quotient_limit(x)
+    if limit <= quarter:
+        return x
+    most = (limit + quarter) // (2 * quarter)
+    if 2 * most > MOST_FOLDS:
+        raise ConfigError(
+            f"a limit of 2^{log2(limit):.0f} is {most} half periods: promise a smaller one"
+        )
+    signs = {n: -1 if n % 2 else 1 for n in range(-most, most + 1)}
+    lines = [Line(sign, -sign * 2 * n * quarter) for n, sign in signs.items()]
+    thresholds = [(2 * n - 1) * quarter for n in range(1 - most, most + 1)]
+    [folded] = yield from piecewise(p, x, thresholds, [lines])
+    return folded.promise(quarter)
+
+
+@cache
+def odd_series(coefficients: tuple[float, ...], nodes: int = 128) -> tuple[float, ...]:
+    """Chebyshev coefficients of sum over i of coefficients[i] sin(pi/2 (2 i + 1) z), |z| <= 1."""
+    angles = [(i + 0.5) * pi / nodes for i in range(nodes)]
+    values = [
+        sum(c * sin(pi / 2 * (2 * i + 1) * cos(angle)) for i, c in enumerate(coefficients))
+        for angle in angles
+    ]
+    series = [0.0] * nodes
+    for j in range(1, nodes, 2):
+        terms = (v * cos(j * angle) for v, angle in zip(values, angles, strict=True))
+        series[j] = 2 / nodes * sum(terms)
+    degree, left_out = nodes - 1, 0.0
+    while degree > 1 and left_out + abs(series[degree]) <= TOLERANCE:
+        left_out += abs(series[degree])
+        degree -= 2
+    return tuple(series[: degree + 1])

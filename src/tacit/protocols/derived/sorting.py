@@ -1,0 +1,151 @@
+"""Sorting networks: which pairs meet is public, who wins is not.
+
+Batcher's merge exchange (Knuth, The Art of Computer Programming 3, 5.2.2, algorithm M) for any n:
+t (t + 1) / 2 layers for t = ceil(log2 n), about n t^2 / 4 exchanges. A layer is one comparison of
+all its pairs and one injection: r + 1 rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from ...errors import ConfigError
+from ..share import Arith, join
+from ..steps import Steps
+from .order import places
+from .piecewise import quotient_limit
+from .together import together
+
+if TYPE_CHECKING:
+    from ..base import Protocol
+
+Layer = tuple[tuple[int, int], ...]
+
+
+def sort(p: Protocol, x: Arith, dim: int = -1, *, descending: bool = False) -> Steps[Arith]:
+    """x in order along `dim`. t (t + 1) / 2 layers of r + 1 rounds; |x| < 2^(k-2)."""
+    columns = yield from _sorted(p, [_front(x, dim)], descending, x.shape[dim])
+    return _back(columns[0], dim)
+
+
+def sort_with_index(
+    p: Protocol, x: Arith, dim: int = -1, *, descending: bool = False
+) -> Steps[tuple[Arith, Arith]]:
+    """x in order along `dim`, and where each element stood; equals in any order. As `sort`."""
+    return (yield from _indexed(p, x, dim, descending, x.shape[dim]))
+
+
+def topk(
+    p: Protocol, x: Arith, k: int, dim: int = -1, *, largest: bool = True
+) -> Steps[tuple[Arith, Arith]]:
+    """The k largest (or smallest) elements along `dim` in order, and where they stood.
+
+    A sort without the exchanges that the first k places do not need: for k = 1, ceil(log2 n)
+    layers.
+    """
+    if not 0 < k <= x.shape[dim]:
+        raise ConfigError(f"k={k}: there are {x.shape[dim]} elements along dim={dim}")
+    return (yield from _indexed(p, x, dim, largest, k))
+
+
+def network(n: int, k: int | None = None) -> tuple[Layer, ...]:
+    """The pairs of each layer; after all of them the first k of n places are in order."""
+    return _needed(_batcher(n), n if k is None else k)
+
+
+@cache
+def _batcher(n: int) -> tuple[Layer, ...]:
+    layers = []
+    top = 1 << max((n - 1).bit_length() - 1, 0)
+    step = top if n > 1 else 0
+    while step:
+        reach, offset, distance = top, 0, step
+        while True:
+            pairs = ((i, i + distance) for i in range(n - distance) if i & step == offset)
+            layers.append(tuple(pairs))
+            if reach == step:
+                break
+            distance, reach, offset = reach - step, reach // 2, step
+        step //= 2
+    return tuple(layers)
+
+
+def _needed(layers: Sequence[Layer], k: int) -> tuple[Layer, ...]:
+    """The layers without the pairs of which no place is used later on."""
+    used, kept = set(range(k)), []
+    for layer in reversed(layers):
+        pairs = tuple(pair for pair in layer if not used.isdisjoint(pair))
+        used.update(place for pair in pairs for place in pair)
+        if pairs:
+            kept.append(pairs)
+    return tuple(reversed(kept))
+
+
+def _indexed(
+    p: Protocol, x: Arith, dim: int, descending: bool, k: int
+) -> Steps[tuple[Arith, Arith]]:
+    values = _front(x, dim)
+    columns = [values, places(p, values)]
+    ordered, index = yield from _sorted(p, columns, descending, k)
+    return _back(ordered, dim), _back(index, dim)
+
+
+def _sorted(p: Protocol, columns: list[Arith], descending: bool, k: int) -> Steps[list[Arith]]:
+    """The first k rows of the columns in the order of the first column."""
+    n, limit = columns[0].shape[0], quotient_limit(columns[0])
+    layers = network(n, k)
+    if not layers:
+        columns = [(yield from p.settled.steps(columns[0])), *columns[1:]]
+    for layer in layers:
+        first, second = torch.tensor(layer).unbind(1)
+        columns = yield from _exchange(p, columns, first, second, descending)
+        columns[0] = columns[0].promise(limit)
+    return [column[:k] for column in columns]
+
+
+def _exchange(
+    p: Protocol, columns: Sequence[Arith], first: Tensor, second: Tensor, descending: bool
+) -> Steps[list[Arith]]:
+    """The columns after rows first[i] and second[i] are put in order. r + 1 rounds.
+
+    With b = [the rows are out of order], d = b (second - first): first + d and second - d.
+    """
+    values = columns[0]
+    a, b = values.index_select(0, first), values.index_select(0, second)
+    wrong, values = yield from together(
+        p.sign.steps(p.sub(a, b) if descending else p.sub(b, a)), p.settled.steps(values)
+    )
+    columns = [values, *columns[1:]]
+    pairs = [(c.index_select(0, first), c.index_select(0, second)) for c in columns]
+    moved = yield from together(*(p.inject.steps(wrong, p.sub(b, a)) for a, b in pairs))
+    others = _others(values.shape[0], first, second)
+    order = torch.cat([first, second, others]).argsort()
+    results = []
+    for column, (a, b), d in zip(columns, pairs, moved, strict=True):
+        rows = join(torch.cat, [p.add(a, d), p.sub(b, d), column.index_select(0, others)])
+        results.append(rows.index_select(0, order).promise(column.limit))
+    return results
+
+
+def _others(n: int, first: Tensor, second: Tensor) -> Tensor:
+    """The rows that stay where they are."""
+    free = torch.ones(n, dtype=torch.bool)
+    free[first] = False
+    free[second] = False
+    return free.nonzero().squeeze(1)
+
+
+def _front(x: Arith, dim: int) -> Arith:
+    dims = len(x.shape)
+    if not -dims <= dim < dims:
+        raise ConfigError(f"dim={dim}: a shape of {tuple(x.shape)} has no such dimension")
+    return x.transpose(0, dim)
+
+
+def _back(x: Arith, dim: int) -> Arith:
+    return x.transpose(0, dim)
