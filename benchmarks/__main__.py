@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from benchmarks.measure import Row
 
-SUITES = ("kernels_products", "kernels_stream", "kernels_planes", "transport")
+SUITES = ("kernels_products", "kernels_stream", "kernels_planes", "kernels_gates", "transport")
 RESULTS = Path(__file__).parent / "results"
 NOTE: dict[str, Any] = {"initial_indent": "    ", "subsequent_indent": "    "}
 
