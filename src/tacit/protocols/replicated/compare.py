@@ -36,16 +36,21 @@ def signs(p: Replicated, x: Arith, thresholds: Sequence[int], *, low: int = 0) -
     """[x < t] for each public t, in the rounds of one: 2 + ceil(log2(w - 1)) for w bits.
 
     The bits of u are shared once; thresholds are taken off v, which costs nothing.
+    NOTE [sign of a quotient]: a pending division by 2^t is made on u and v alone. Where that wraps
+    it is wrong by a multiple of 2^(k-t), which a window of w <= k-t bits does not see: the sign is
+    that of the exact quotient.
     """
-    x = yield from p.settled.steps(x)
-    reach = x.limit + max(map(abs, thresholds))
-    width = min(max(reach.bit_length() + 1 - low, 2), p.ring.bits - low)
+    if x.dealer is not None:
+        x = yield from p.settled.steps(x)
+    shift = x.pending + low
+    reach = (x.limit >> x.pending) + bool(x.pending) + max(map(abs, thresholds))
+    width = min(max(reach.bit_length() + 1 - low, 2), p.ring.bits - shift)
     if width < 2:
         raise ConfigError(f"low={low}: nothing is left of the {x.width} bits of x")
     count, words = len(thresholds), num_words(x.numel)
-    once = yield from _sum_bits(p, x, width, low)
+    once = yield from _sum_bits(p, x, width, shift)
     u = each(lambda planes: planes.repeat(1, count), once)
-    v = _part_bits(p, x, thresholds, width, low)
+    v = _part_bits(p, x, [t << x.pending for t in thresholds], width, shift)
     tops = each(lambda a, b: a[-1:] ^ b[-1:], u, v)
     generate = yield from and_parts(p, each(_but_top, u), each(_but_top, v))
     propagate = each(lambda a, b: a[1:-1] ^ b[1:-1], u, v)
