@@ -66,6 +66,8 @@ inline __attribute__((always_inline)) void each(std::size_t n, const Body& body)
   }
 }
 
+// Products are made in a loop of their own: not every host has vectors of 64-bit ones, and what
+// remains shall have vectors.
 template <class T, bool First>
 void inject_share(const Addresses<6>& a, std::size_t count) {
   for_parts<T>(count, [&](std::size_t part, std::size_t i, std::size_t n) {
@@ -73,8 +75,11 @@ void inject_share(const Addresses<6>& a, std::size_t count) {
     T* out = at<T>(a[1]) + i;
     const T *opened = at<const T>(a[2]) + i, *flip = at<const T>(a[3]) + i,
             *product = at<const T>(a[4]) + i, *own = at<const T>(a[5]) + i;
-    each<T>(n, [=](int j) __attribute__((always_inline)) {
-      const T m = spread(b, j), z = opened[j] * flip[j] + product[j];
+    T products[kBits<T>];
+    each<T>(n, [=, &products](int j)
+                   __attribute__((always_inline)) { products[j] = opened[j] * flip[j]; });
+    each<T>(n, [=, &products](int j) __attribute__((always_inline)) {
+      const T m = spread(b, j), z = products[j] + product[j];
       const T kept = First ? own[j] + opened[j] : own[j];
       out[j] += (z ^ m) - m + (kept & m);
     });
@@ -89,7 +94,8 @@ void flip_share(const Addresses<3>& a, std::size_t count) {
     const T* flip = at<const T>(a[2]) + i;
     each<T>(n, [=](int j) __attribute__((always_inline)) {
       const T m = spread(b, j);
-      out[j] += (flip[j] ^ m) - (First ? m + m : m);
+      const T flipped = (flip[j] ^ m) - m;
+      out[j] += First ? flipped - m : flipped;
     });
   });
 }
@@ -177,7 +183,6 @@ void inject_exact_share(const Addresses<8>& a, int t, std::size_t count) {
     const T *opened = at<const T>(a[2]) + i, *flip = at<const T>(a[3]) + i,
             *flip_low = at<const T>(a[4]) + i, *low = at<const T>(a[5]) + i,
             *top = at<const T>(a[6]) + i, *flip_top = at<const T>(a[7]) + i;
-    // Products apart: not every host has vectors of 64-bit ones, and the rest shall have vectors.
     T products[kBits<T>];
     each<T>(n, [=, &products](int j) __attribute__((always_inline)) {
       products[j] = Known<T>(opened[j], t).a * flip[j];
