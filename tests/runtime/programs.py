@@ -16,7 +16,7 @@ from tacit.transport import Spec
 
 
 def describe(session: Session, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-    return session.rank, session.parties, session.protocol, session.config.ring, args, kwargs
+    return session.rank, session.parties, session.config.protocol, session.config.ring, args, kwargs
 
 
 def add_up(session: Session, start: torch.Tensor) -> torch.Tensor:
@@ -103,3 +103,7 @@ def linger(session: Session, folder: str) -> None:
     while True:
         chat(session)
         time.sleep(0.01)
+
+
+def ask_for_protocol(session):
+    return session.protocol

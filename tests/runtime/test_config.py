@@ -21,7 +21,8 @@ from tacit.errors import ConfigError
         ({"fraction_bits": 16.0}, r"fraction_bits=16\.0"),
         ({"fraction_bits": True}, r"fraction_bits=True"),
         ({"ring": 32, "fraction_bits": 16}, r"a ring of 32 bits allows 0 to 15"),
-        ({"protocol": "magic"}, r"protocol='magic': allowed are 'none'"),
+        ({"protocol": "magic"}, r"protocol='magic': allowed are 'trio'"),
+        ({"truncation": "lucky"}, r"truncation='lucky': allowed are 'exact'"),
     ],
 )
 def test_a_bad_setting_names_field_value_and_choices(bad, message):

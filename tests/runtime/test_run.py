@@ -51,6 +51,7 @@ def test_every_party_gets_the_arguments_and_results_come_by_rank(transport):
         "a",
         tensor,
         parties=2,
+        protocol="none",
         transport=transport,
         ring=32,
         fraction_bits=8,
@@ -62,15 +63,27 @@ def test_every_party_gets_the_arguments_and_results_come_by_rank(transport):
         assert torch.equal(args[1], tensor)
 
 
+def test_a_protocol_names_its_number_of_parties():
+    with pytest.raises(ConfigError, match=r"parties=2: protocol='trio' has 3 parties; .*'none'"):
+        tacit.run(programs.describe, parties=2)
+
+
+def test_a_session_without_a_protocol_says_so():
+    with pytest.raises(PartyFailed, match="channels and keys only: choose a protocol"):
+        tacit.run(programs.ask_for_protocol, protocol="none")
+
+
 def test_a_party_alone_has_nobody_to_talk_to():
-    ((rank, parties, *_),) = tacit.run(programs.describe, parties=1)
+    ((rank, parties, *_),) = tacit.run(programs.describe, parties=1, protocol="none")
     assert (rank, parties) == (0, 1)
 
 
 def check_sum(parties: int, transport: str) -> None:
     start = torch.tensor([[0, 2**63 - 1]])
     expected = start * parties + sum(range(parties))
-    for result in tacit.run(programs.add_up, start, parties=parties, transport=transport):
+    for result in tacit.run(
+        programs.add_up, start, parties=parties, protocol="none", transport=transport
+    ):
         assert torch.equal(result, expected)
 
 
@@ -110,7 +123,7 @@ def test_a_failure_names_the_party_that_failed_first(transport, bad):
 @BOTH
 def test_leaving_the_program_is_a_failure_like_any_other(transport):
     with pytest.raises(PartyFailed, match="party 1 failed: SystemExit: enough") as caught:
-        tacit.run(programs.give_up, 1, "enough", parties=2, transport=transport)
+        tacit.run(programs.give_up, 1, "enough", parties=2, protocol="none", transport=transport)
     assert caught.value.party == 1
 
 
@@ -163,7 +176,7 @@ def test_a_frozen_process_is_found_at_the_deadline_and_ended(tmp_path):
 
 def test_a_process_that_vanishes_is_reported_with_its_exit_code():
     with pytest.raises(PartyFailed, match=r"party 0 failed: .* exit code 7 and without a result"):
-        tacit.run(programs.vanish, 0, 7, parties=2, transport="processes")
+        tacit.run(programs.vanish, 0, 7, parties=2, protocol="none", transport="processes")
 
 
 def test_a_main_that_cannot_travel_is_refused_before_anything_starts():
@@ -173,7 +186,7 @@ def test_a_main_that_cannot_travel_is_refused_before_anything_starts():
 
 def test_a_result_that_cannot_travel_is_the_failure_of_its_party():
     with pytest.raises(PartyFailed, match="ConfigError: the return value of main cannot be sent"):
-        tacit.run(programs.unsendable, parties=1, transport="processes")
+        tacit.run(programs.unsendable, parties=1, protocol="none", transport="processes")
 
 
 @pytest.mark.parametrize(
@@ -205,7 +218,7 @@ def test_an_interrupt_of_the_caller_ends_all(transport, tmp_path):
     helper = threading.Thread(target=interrupt)
     helper.start()
     with pytest.raises(KeyboardInterrupt):
-        tacit.run(programs.linger, str(tmp_path), parties=2, transport=transport)
+        tacit.run(programs.linger, str(tmp_path), parties=2, protocol="none", transport=transport)
     helper.join()
 
 
@@ -225,7 +238,7 @@ def test_a_script_sees_what_its_parties_print(tmp_path):
             print(f"party {session.rank}\\n", end="", flush=True)  # whole lines do not mix
             return 10 * session.rank
         if __name__ == "__main__":
-            print(tacit.run(main, parties=2, transport="processes"))
+            print(tacit.run(main, parties=2, protocol='none', transport="processes"))
     """
     done = run_script(script, tmp_path)
     assert done.returncode == 0
@@ -237,7 +250,7 @@ def test_a_script_without_a_guard_is_told_so(tmp_path):
         import tacit
         def main(session):
             return session.rank
-        tacit.run(main, parties=1, transport="processes")
+        tacit.run(main, parties=1, protocol="none", transport="processes")
     """
     done = run_script(script, tmp_path)
     assert done.returncode == 1
@@ -248,7 +261,8 @@ def test_a_main_that_other_processes_cannot_import_is_explained():
     program = (
         "import tacit\n"
         "def main(session): pass\n"
-        "if __name__ == '__main__': tacit.run(main, parties=1, transport='processes')"
+        "if __name__ == '__main__': "
+        "tacit.run(main, parties=1, protocol='none', transport='processes')"
     )
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
     command = [sys.executable, "-c", program]
@@ -269,7 +283,7 @@ def test_parties_do_not_outlive_a_caller_that_is_killed(tmp_path):
     program = (
         "import tacit, sys; from tests.runtime.programs import linger\n"
         "if __name__ == '__main__': "
-        "tacit.run(linger, sys.argv[1], parties=2, transport='processes')"
+        "tacit.run(linger, sys.argv[1], parties=2, protocol='none', transport='processes')"
     )
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
     caller = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], env=environment)
