@@ -7,7 +7,7 @@ result has none pending and is at most one unit off the quotient.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 from torch import Tensor
@@ -22,6 +22,7 @@ from .together import together
 if TYPE_CHECKING:
     from ..base import Protocol
 
+S = TypeVar("S", Arith, Bool)
 BIT = Row((0,), (1,))
 
 
@@ -37,16 +38,16 @@ def select(p: Protocol, bit: Bool, x: Arith, y: Arith) -> Steps[Arith]:
     If divisions of both are pending, two injections, so that each is rounded by itself.
     """
     shape = torch.broadcast_shapes(bit.shape, x.shape, y.shape)
-    bit, limit = expanded(bit, shape), max(quotient_limit(x), quotient_limit(y))
+    bit, limit = spread(bit, shape), max(quotient_limit(x), quotient_limit(y))
     if y.pending and not x.pending:
         bit, x, y = p.bit_not(bit), y, x
     if not y.pending:
-        difference = p.sub(x, y).expand(*shape)
+        difference = spread(p.sub(x, y), shape)
         chosen = yield from p.inject.steps(bit, difference)
         return p.add(y, chosen).promise(limit)
     one, other = yield from together(
-        p.inject.steps(bit, x.expand(*shape)),
-        p.inject.steps(p.bit_not(bit), y.expand(*shape)),
+        p.inject.steps(bit, spread(x, shape)),
+        p.inject.steps(p.bit_not(bit), spread(y, shape)),
     )
     return p.add(one, other).promise(limit)
 
@@ -70,7 +71,7 @@ def relu_with_bit(p: Protocol, x: Arith, *, low: int = 0) -> Steps[tuple[Arith, 
 
 def relu_backward(p: Protocol, bit: Bool, grad: Arith) -> Steps[Arith]:
     """The gradient by the input of relu, from the bits that `relu_with_bit` kept. 1 round."""
-    return (yield from p.inject.steps(expanded(bit, grad.shape), grad))
+    return (yield from p.inject.steps(spread(bit, grad.shape), grad))
 
 
 def absolute(p: Protocol, x: Arith) -> Steps[Arith]:
@@ -117,6 +118,6 @@ def minimum(p: Protocol, x: Arith, y: Arith) -> Steps[Arith]:
     return (yield from select(p, smaller, x, y))
 
 
-def expanded(bit: Bool, shape: Sequence[int]) -> Bool:
-    """The bits for each element of `shape`; local, and free if they have that shape."""
-    return bit if bit.shape == torch.Size(shape) else bit.expand(*shape)
+def spread(x: S, shape: Sequence[int]) -> S:
+    """x for each element of `shape`, of which its own shape may be a part; local."""
+    return x if x.shape == torch.Size(shape) else x.expand(*shape)

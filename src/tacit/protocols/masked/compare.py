@@ -84,7 +84,7 @@ def signs(p: Masked, x: Arith, thresholds: Sequence[int], *, low: int = 0) -> St
         u_tops = torch.cat([u[-1:] for u in planes], 1)
         parts = [
             leaf_carries(u[:-1], tables[0], plan.digits, mask, first=p.is_leader)
-            for u, mask in zip(planes, masks[0][0].split(words, 1), strict=True)
+            for u, mask in zip(planes, masks[0][0].tensor_split(len(planes), 1), strict=True)
         ]
         message = torch.cat(parts, 1) if len(parts) > 1 else parts[0]
         del planes, parts
@@ -101,7 +101,7 @@ def signs(p: Masked, x: Arith, thresholds: Sequence[int], *, low: int = 0) -> St
     shares = [z ^ v.repeat(1, len(thresholds)) for z, v in zip(shares, tops, strict=True)]
     if hats is not None and u_tops is not None:
         hats ^= u_tops
-    return _by_threshold(p, x, hats, shares, words)
+    return _by_threshold(p, x, hats, shares, len(thresholds))
 
 
 def _mask_quotient(p: Masked, x: Arith, shift: int) -> Tensor:
@@ -138,9 +138,9 @@ def _lifted(carried: Tensor, state: Tensor, nodes: Nodes) -> Tensor:
 
 
 def _by_threshold(
-    p: Masked, x: Arith, hats: Tensor | None, shares: list[Tensor], words: int
+    p: Masked, x: Arith, hats: Tensor | None, shares: list[Tensor], count: int
 ) -> list[Bool]:
-    count = shares[0].shape[1] // words if words else 1
+    words = shares[0].shape[1] // count
     cut = [slice(i * words, (i + 1) * words) for i in range(count)]
     return [
         make_bits(
