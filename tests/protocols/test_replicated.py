@@ -17,10 +17,9 @@ import tacit
 from tacit import Session
 from tacit.errors import ConfigError, PartyFailed
 from tacit.kernels import bit_planes
-from tacit.protocols import MATMUL, MUL, Row, Trio
+from tacit.protocols import MATMUL, MUL, Replicated, Row, Trio
 from tacit.protocols.cost import Cost
 from tacit.protocols.replicated.costs import ReplicatedCosts
-from tacit.protocols.replicated.protocol import Replicated
 from tacit.ring import RING32, RING64, Ring
 
 RINGS = pytest.mark.parametrize("ring", [RING32, RING64], ids=["32", "64"])
