@@ -17,7 +17,14 @@ from typing import Any
 import torch
 from benchmarks.measure import Row
 
-SUITES = ("kernels_products", "kernels_stream", "kernels_planes", "kernels_gates", "transport")
+SUITES = (
+    "kernels_products",
+    "kernels_stream",
+    "kernels_planes",
+    "kernels_gates",
+    "transport",
+    "protocols",
+)
 RESULTS = Path(__file__).parent / "results"
 NOTE: dict[str, Any] = {"initial_indent": "    ", "subsequent_indent": "    "}
 
