@@ -47,7 +47,11 @@ READER = (
     "at a power-of-two distance they do not fit beside each other in a cache, then worked on"
 )
 RING = "limit: memory"
-PRODUCT = "limit: memory, and a 64-bit product that this host does one element at a time"
+PRODUCT = (
+    "limit: instructions: in cache the rate is no higher; this host multiplies 64-bit words one at "
+    "a time"
+)
+FRESH = "the results are new tensors, the target of memcpy is not"
 
 
 def size_of(*tensors: torch.Tensor) -> int:
@@ -140,6 +144,8 @@ def note(name: str) -> str:
         return DEALER
     if name in ("leaf_carries", "leaf_matches", "node_carries", "and_gates"):
         return READER
+    if name in ("deal_exact", "deal_inject_exact"):
+        return FRESH
     return PRODUCT if name in ("inject_share", "inject_exact_share") else RING
 
 
