@@ -95,6 +95,14 @@ class MaskedCosts:
         dealt = n * bits * self.ring_bits * (2 if uses_x else 1)
         return self._gate(dealt, n * rows * self.ring_bits)
 
+    def fourier(self, n: int, coefficients: int) -> Cost:
+        """A sine and a cosine of the mask dealt for each coefficient (M12). The sum opened."""
+        return self._gate(2 * coefficients * n * self.ring_bits, n * self.ring_bits)
+
+    def exp_negative(self, n: int) -> Cost:
+        """A table of 64 powers dealt (M13). The chosen one opened, times a public factor."""
+        return self._gate(64 * n * self.ring_bits, n * self.ring_bits)
+
     # Links -------------------------------------------------------------------------------------
 
     def _input(self, bits: int, owner: int) -> Cost:
