@@ -85,7 +85,7 @@ def exact_share(
     """`out`, to which a share of floor(x / 2^t) or of one more is added, for |x| < 2^(k-2).
 
     `quotient` and `top` are shares of what `deal_exact` returns; of `top` only the low t bits
-    matter. 1 <= t <= k - 2. The result is one more where the mask's low t bits carry.
+    matter. 1 <= t <= k - 2. It is one more where the low t bits, which nobody subtracts, borrow.
     """
     ring, out = _checked(None, out, opened, quotient, top)
     _check_shift(ring, t)
