@@ -61,12 +61,11 @@ def plain_choices(x: Tensor, y: Tensor) -> list[Tensor]:
 @RINGS
 def test_choices(protocol, by, ring):
     limit = (1 << (ring - 2)) - 1
-    for shape in [(67,), (3, 5, 7)]:
-        x, y = integers(shape, limit, 1), integers(shape, limit, 2)
-        dtype = torch.int32 if ring == 32 else torch.int64
-        found, _ = evaluate(choices, x, y, protocol=protocol, by=by, ring=ring, limit=limit)
-        for a, b in zip(found, plain_choices(x.to(dtype), y.to(dtype)), strict=True):
-            assert torch.equal(a, b)
+    x, y = integers((3, 5, 7), limit, 1), integers((3, 5, 7), limit, 2)
+    dtype = torch.int32 if ring == 32 else torch.int64
+    found, _ = evaluate(choices, x, y, protocol=protocol, by=by, ring=ring, limit=limit)
+    for a, b in zip(found, plain_choices(x.to(dtype), y.to(dtype)), strict=True):
+        assert torch.equal(a, b)
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (64,), (2, 0, 3)])

@@ -279,14 +279,16 @@ def test_probabilistic_division():
             sine = p.fourier(x, SIGMOID, period_bits=F + 5, fraction_bits=F)
             power = p.exp_negative(x, fraction_bits=F)
         assert not sine.pending
-        return [sine, power, slow_exp.__get__(p)(x, fraction_bits=F)]
+        slow = slow_fourier.__get__(p)(x, SIGMOID, period_bits=F + 5, fraction_bits=F)
+        return [sine, power, slow_exp.__get__(p)(x, fraction_bits=F), slow]
 
     found, rounds = evaluate(program, x, limit=8 << F, truncation="probabilistic")
     plain = x.double() / ONE
-    assert rounds == 1 + 6
+    assert rounds == 1 + 6 + 5
     assert error(found[0], series(plain, SIGMOID, 32)) <= 4e-5
     assert error(found[1], plain.exp()) <= 1.5 * 2.0e-5
     assert error(found[2], plain.exp()) <= 1.5 * 4.5e-4
+    assert error(found[3], series(plain, SIGMOID, 32)) <= functions.TOLERANCE + 4e-5
 
 
 # Polynomials -------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from tacit.errors import PartyFailed
 from .plaintexts import EVERYWHERE, RINGS, close, evaluate, integers
 
 LIMIT = 1000
+DIMS = (0, 1, -1, -2)
 
 
 def first_largest(x: Tensor, dim: int) -> Tensor:
@@ -82,11 +83,11 @@ def test_every_dimension():
     x = integers((4, 3, 6), LIMIT, 1)
 
     def program(p: Any, x: Any) -> list[Any]:
-        cases = product(range(-3, 3), (2, 4))
+        cases = product(DIMS, (2, 4))
         return [result for dim, radix in cases for result in everything(p, x, dim, radix)]
 
     found, _ = evaluate(program, x, limit=LIMIT)
-    for i, (dim, _) in enumerate(product(range(-3, 3), (2, 4))):
+    for i, (dim, _) in enumerate(product(DIMS, (2, 4))):
         check_everything(found[6 * i : 6 * i + 6], x, dim)
 
 
@@ -116,7 +117,7 @@ def test_pending_divisions(protocol, by, radix):
     close(found[3], quotients[:, 0], 1)
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 16, 17, 40])
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 16, 40])
 @pytest.mark.parametrize("pending", [False, True])
 def test_rounds(n, pending):
     """A pending division costs a round only where nothing is compared."""

@@ -32,14 +32,16 @@ def chebyshev(
 
     The sum has `fraction_bits`; its division may be pending. ceil(log2 degree) products one after
     the other; |sum| < 4. Errors: a few units of the working precision, which is the argument's,
-    at least fraction_bits + 4 and at most half the ring less 2 bits.
+    at least fraction_bits + 4 and at most half the ring less 2 bits; where divisions are
+    probabilistic, fraction_bits + 4.
     """
-    room = p.ring.bits - 2
-    bits = min(max(argument_bits, fraction_bits + 4), (room - 2) // 2)
+    room, least = p.ring.bits - 2, fraction_bits + 4
+    bits = min(max(argument_bits, least) if p.exact else least, (room - 2) // 2)
     y = (yield from p.settled.steps(_rescaled(y, argument_bits, bits))).promise(2 << bits)
     fine = room - 2 - ceil(log2(sum(map(abs, coefficients)) + 1)) - bits
     settle_last = fine - bits < fraction_bits
-    fine = min(fine if settle_last else fine - bits, fraction_bits + 8)
+    most = fraction_bits + 8 if p.exact else fraction_bits
+    fine = min(fine if settle_last else fine - bits, most)
     basis = yield from _basis(p, y, coefficients, bits, settle_last)
     total = y.scaled(round(coefficients[1] * 2**fine))
     for j in range(2, len(coefficients)):

@@ -107,10 +107,11 @@ def exp_negative(p: Protocol, x: Arith, *, fraction_bits: int) -> Steps[Arith]:
     """e^x for -50 <= x <= 0, as p(x / 16)^16 with p of degree 4.
 
     Without a dealer. 6 products one after the other; error at most 1e-4 and 2^(4 - b), where b is
-    fraction_bits + 4 or, if less, half the ring less 3 bits.
+    fraction_bits + 4 or, if less, half the ring less 3 bits. Where divisions are probabilistic, 2
+    bits less, so that they fail more rarely.
     """
     room = p.ring.bits - 2
-    bits = min(fraction_bits + SQUARINGS, (room - 4) // 2)
+    bits = min(fraction_bits + (SQUARINGS if p.exact else SQUARINGS - 2), (room - 4) // 2)
     y = yield from p.settled.steps(x.divided(fraction_bits + SQUARINGS - bits))
     y = y.promise(4 << bits)
     square = yield from p.bilinear.steps(MUL, y, y, shift=bits)
@@ -123,11 +124,15 @@ def exp_negative(p: Protocol, x: Arith, *, fraction_bits: int) -> Steps[Arith]:
 
 
 def _quartic(p: Protocol, y: Arith, square: Arith, bits: int, spare: int) -> Steps[Arith]:
-    """p(y). Coefficients take the spare bits of the product, or are divided away before it."""
-    fine = min(spare, 16) if spare >= 10 else bits
+    """p(y). Coefficients take the spare bits of the product, or are divided away before it.
+
+    A probabilistic division costs no round and fails less often the smaller the product.
+    """
+    divide_first = spare < 10 or not p.exact
+    fine = min(bits if divide_first else spare, 16)
     c1, c2, c3, c4 = (round(c * 2**fine) for c in EXP)
     inner = p.add_public(p.add(y.scaled(c3), square.scaled(c4)), c2 << bits)
-    if spare < 10:
+    if divide_first:
         inner, shift = inner.divided(fine), bits
     else:
         shift = bits + fine
