@@ -61,15 +61,21 @@ def share_bits(
 
 
 def _from_owner(p: Cleartext, value: Tensor | None, owner: int, spec: Spec) -> Steps[Tensor]:
-    parties = range(p.context.mesh.parties)
-    if owner not in parties:
-        raise ConfigError(f"owner={owner}: the parties are 0 to {parties[-1]}")
+    parties = _check_party(p, "owner", owner)
     if p.rank != owner:
         return (yield Round(receive={owner: [spec]}))[owner][0]
     if value is None or tuple(value.shape) != spec.shape:
         raise ConfigError(f"the owner, party {owner}, has to give a value of shape {spec.shape}")
     yield Round(send={party: [value] for party in parties if party != owner})
     return value
+
+
+def _check_party(p: Cleartext, name: str, party: int) -> range:
+    """All parties, if this is one of them."""
+    parties = range(p.context.mesh.parties)
+    if party not in parties:
+        raise ConfigError(f"{name}={party}: the parties are 0 to {parties[-1]}")
+    return parties
 
 
 def _alone(body: Callable[A, R]) -> Callable[A, Steps[R]]:
@@ -86,6 +92,8 @@ def _alone(body: Callable[A, R]) -> Callable[A, Steps[R]]:
 @_alone
 def reveal(p: Cleartext, x: Arith | Bool, to: int | None = None) -> Tensor | None:
     """The ring elements, or bits, at every party, or at party `to` and None elsewhere."""
+    if to is not None:
+        _check_party(p, "to", to)
     if to not in (None, p.rank):
         return None
     if isinstance(x, Arith):

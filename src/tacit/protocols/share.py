@@ -21,6 +21,8 @@ from ..ring import Ring
 # The number of a mask's part that stands for all of the mask, at the party that knows it whole.
 WHOLE = -1
 
+NOT_YET = "this share is computed at the end of the parallel block: use it after the block"
+
 Parts = dict[int, Tensor]
 Change = Callable[[Tensor], Tensor]
 
@@ -38,6 +40,11 @@ class Share:
         share._parts = None
         return share
 
+    def __getattr__(self, name: str) -> Any:
+        if self.__dict__.get("_parts") is None and not name.startswith("__"):
+            raise ProtocolError(NOT_YET)
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
     def fill(self, other: Share) -> None:
         """Becomes `other`, which was computed later."""
         self.__dict__.update(other.__dict__)
@@ -45,9 +52,7 @@ class Share:
     @property
     def parts(self) -> Parts:
         if self._parts is None:
-            raise ProtocolError(
-                "this share is computed at the end of the parallel block: use it after the block"
-            )
+            raise ProtocolError(NOT_YET)
         return self._parts
 
     @property
@@ -105,6 +110,15 @@ class Arith(Share):
     def promise(self, limit: int) -> Arith:
         """The same secret; the caller promises |x| <= limit, and gets garbage if that is wrong."""
         return self.with_parts(self.parts, limit=min(limit, self.limit))
+
+    def settle(self, made: Arith) -> None:
+        """Becomes `made`, the same secret with nothing pending, unless it is settled already.
+
+        NOTE [settled once]: several calls of a parallel block may settle one share. The first to
+        finish decides for all, so that no call finds other parts than it began with.
+        """
+        if self.pending or self.dealer is not None:
+            self.fill(made)
 
     def divided(self, bits: int) -> Arith:
         """The same integer, to be read as divided by 2^bits more; nothing is computed yet."""

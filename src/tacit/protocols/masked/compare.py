@@ -55,9 +55,11 @@ def signs(p: Masked, x: Arith, thresholds: Sequence[int], *, low: int = 0) -> St
     it is wrong by a multiple of 2^(k-t), which a window of w <= k-t bits does not see: the sign is
     that of the exact quotient.
     """
+    x = x.with_parts(x.parts)  # another call may settle it meanwhile
     shift = x.pending + low
     reach = (x.limit >> x.pending) + bool(x.pending) + max(map(abs, thresholds))
-    width = min(max(reach.bit_length() + 1 - low, 2), p.ring.bits - shift)
+    reach = (reach >> low) + bool(low)  # low bits are dropped by rounding up or down
+    width = min(max(reach.bit_length() + 1, 2), p.ring.bits - shift)
     if width < 2:
         raise ConfigError(f"low={low}: nothing is left of the {x.width} bits of x")
     plan, words = carry_plan(width), num_words(x.numel)

@@ -59,6 +59,7 @@ def _inject_quotient(p: Masked, bit: Bool, x: Arith) -> Steps[Arith]:
     the quotient is A - D + B w_top, where the evaluators know A and B = +-2^(k-1-t), the dealer
     D and w_top. It deals D, y, y D, and modulo 2^(t+1) w_top and y w_top.
     """
+    x = x.with_parts(x.parts)  # another call may settle it meanwhile
     t, ring = x.pending, p.ring
 
     def correct(pads: list[Tensor]) -> list[Tensor]:

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 def settled(p: Masked, x: Arith) -> Steps[Arith]:
     """The same secret with nothing pending; x itself becomes it, so that it is paid for once."""
     if x.pending:
-        x.fill((yield from p.truncate.steps(x)))
+        x.settle((yield from p.truncate.steps(x)))
     elif x.dealer is not None:
-        x.fill((yield from split(p, x)))
+        x.settle((yield from split(p, x)))
     return x
 
 
@@ -44,6 +44,7 @@ def truncate(p: Masked, x: Arith, *, exact: bool | None = None) -> Steps[Arith]:
     """
     if not x.pending:
         return x
+    x = x.with_parts(x.parts)  # another call may settle it meanwhile
     limit = (min(x.limit, 1 << (p.ring.bits - 2)) >> x.pending) + 1
     if p.exact if exact is None else exact:
         return (yield from _exact(p, x, x.pending, limit))

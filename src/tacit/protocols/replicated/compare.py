@@ -42,9 +42,11 @@ def signs(p: Replicated, x: Arith, thresholds: Sequence[int], *, low: int = 0) -
     """
     if x.dealer is not None:
         x = yield from p.settled.steps(x)
+    x = x.with_parts(x.parts)  # another call may settle it meanwhile
     shift = x.pending + low
     reach = (x.limit >> x.pending) + bool(x.pending) + max(map(abs, thresholds))
-    width = min(max(reach.bit_length() + 1 - low, 2), p.ring.bits - shift)
+    reach = (reach >> low) + bool(low)  # low bits are dropped by rounding up or down
+    width = min(max(reach.bit_length() + 1, 2), p.ring.bits - shift)
     if width < 2:
         raise ConfigError(f"low={low}: nothing is left of the {x.width} bits of x")
     count, words = len(thresholds), num_words(x.numel)

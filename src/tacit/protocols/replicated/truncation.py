@@ -28,7 +28,7 @@ def settled(p: Replicated, x: Arith) -> Steps[Arith]:
     if x.dealer is not None:
         return (yield from p.as_trio(x.dealer).settled.steps(x))
     if x.pending:
-        x.fill((yield from p.truncate.steps(x)))
+        x.settle((yield from p.truncate.steps(x)))
     return x
 
 

@@ -48,6 +48,7 @@ def share_bits(
     p: Three, planes: Tensor | None, owner: int, shape: Sequence[int], width: int = 1
 ) -> Steps[Bool]:
     """Secret bits that `owner` gives as planes of shape (width, words)."""
+    _check_party("owner", owner)
     spec = Spec((width, num_words(torch.Size(shape).numel())), torch.int64)
     if p.rank == owner and (planes is None or tuple(planes.shape) != spec.shape):
         raise ConfigError(f"share_bits: the owner, party {owner}, needs planes of {spec.shape}")
@@ -87,8 +88,7 @@ def share_parts(
 def _checked(
     p: Three, value: Tensor | None, owner: int, shape: Sequence[int] | None
 ) -> tuple[Tensor | None, tuple[int, ...]]:
-    if owner not in PARTIES:
-        raise ConfigError(f"owner={owner}: the parties are 0, 1 and 2")
+    _check_party("owner", owner)
     if p.rank != owner:
         if shape is None and value is None:
             raise ConfigError(f"share: party {p.rank} is not the owner and needs shape=")
@@ -102,11 +102,18 @@ def _checked(
     return value.to(p.ring.dtype).contiguous(), tuple(value.shape)
 
 
+def _check_party(name: str, party: int) -> None:
+    if party not in PARTIES:
+        raise ConfigError(f"{name}={party}: the parties are 0, 1 and 2")
+
+
 def reveal(p: Three, x: Arith | Bool, to: int | None = None) -> Steps[Tensor | None]:
     """The ring elements, or bits, at every party, or at party `to` and None elsewhere.
 
     1 round; each receiver gets the part that it lacks. This is the only way to open a secret.
     """
+    if to is not None:
+        _check_party("to", to)
     if isinstance(x, Arith):
         x = yield from p.settled.steps(x)
     receivers = PARTIES if to is None else (to,)
