@@ -8,9 +8,10 @@ call can be sent ahead; the party that only sends such rounds (the dealer) never
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, cast
+from itertools import count
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
 
 from torch import Tensor
 
@@ -21,9 +22,10 @@ from .share import Share
 if TYPE_CHECKING:
     from .base import Protocol
     from .context import Context
-    from .tape import Tape
 
 P = ParamSpec("P")
+A = TypeVar("A")
+B = TypeVar("B")
 R = TypeVar("R")
 Received = dict[int, list[Tensor]]
 
@@ -40,58 +42,68 @@ class Round:
 Steps = Generator[Round, Received, R]
 
 
-class Call:
-    """One running operation: its generator, its tape and the round it waits for."""
-
-    def __init__(self, context: Context, steps: Steps[Any], tape: Tape) -> None:
-        self._context, self._steps, self._tape = context, steps, tape
-        self.round: Round | None = None
-        self.result: Any = None
-        self._resume(None)
-
-    def _resume(self, received: Received | None) -> None:
-        self._context.tape = self._tape
-        try:
-            self.round = self._steps.send(cast(Received, received))
-        except StopIteration as stop:
-            self.round, self.result = None, stop.value
-
-    def resume(self, received: Received) -> None:
-        self._resume(received)
-
-
-def drive(context: Context, calls: Sequence[Call], number: int) -> None:
-    """Runs the calls to their ends; those that wait at the same time share a round.
+@overload
+def together(one: Steps[A], two: Steps[B], /) -> Steps[tuple[A, B]]: ...
+@overload
+def together(*calls: Steps[R]) -> Steps[tuple[R, ...]]: ...
+def together(*calls: Steps[Any]) -> Steps[tuple[Any, ...]]:
+    """The results of all calls, in as many rounds as the longest of them.
 
     Rounds sent ahead are exchanged first, until every call waits for an online round or is done.
+    The calls must not depend on each other; a share that several of them settle is settled once.
     """
-    index = 0
-    while running := [call for call in calls if call.round]:
-        ahead = [call for call in running if call.round and call.round.ahead]
-        for call, received in _share_round(context, ahead or running, number << 16 | index):
-            call.resume(received)
-        index += 1
+    results: list[Any] = [None] * len(calls)
+    waiting: dict[int, Round] = {}
+
+    def resume(i: int, received: Received | None) -> None:
+        try:
+            waiting[i] = calls[i].send(cast(Received, received))
+        except StopIteration as stop:
+            results[i] = stop.value
+            waiting.pop(i, None)
+
+    for i in range(len(calls)):
+        resume(i, None)
+    while waiting:
+        current = {i: one for i, one in waiting.items() if one.ahead} or dict(waiting)
+        received = yield _merged(current.values())
+        queues = {peer: iter(tensors) for peer, tensors in received.items()}
+        for i, one in current.items():
+            own = {peer: [next(queues[peer]) for _ in specs] for peer, specs in one.receive.items()}
+            resume(i, own)
+    return tuple(results)
 
 
-def _share_round(
-    context: Context, calls: Sequence[Call], operation: int
-) -> list[tuple[Call, Received]]:
-    rounds = [call.round for call in calls if call.round]
-    send: dict[int, list[Tensor]] = {}
-    receive: dict[int, list[Spec]] = {}
+def _merged(rounds: Iterable[Round]) -> Round:
+    """One round that sends and receives what all of them do, in their order."""
+    merged = Round()
     for one in rounds:
+        merged.ahead = one.ahead
         for peer, tensors in one.send.items():
-            send.setdefault(peer, []).extend(tensors)
+            merged.send.setdefault(peer, []).extend(tensors)
         for peer, specs in one.receive.items():
-            receive.setdefault(peer, []).extend(specs)
-    arrived: Received = {}
-    if send or receive:
-        arrived = context.mesh.exchange(send, receive, operation=operation, ahead=rounds[0].ahead)
-    queues = {peer: iter(tensors) for peer, tensors in arrived.items()}
-    return [
-        (call, {peer: [next(queues[peer]) for _ in specs] for peer, specs in one.receive.items()})
-        for call, one in zip(calls, rounds, strict=True)
-    ]
+            merged.receive.setdefault(peer, []).extend(specs)
+    return merged
+
+
+def drive(context: Context, steps: Steps[R]) -> R:
+    """What the steps return, after all their rounds. They draw from a tape of their own.
+
+    A message is tagged with the number of the call and that of the round in it.
+    """
+    context.tape = tape = context.new_tape()
+    received: Received | None = None
+    for index in count(tape.number << 16):
+        try:
+            one = steps.send(cast(Received, received))
+        except StopIteration as stop:
+            return cast(R, stop.value)
+        received = {}
+        if one.send or one.receive:
+            received = context.mesh.exchange(
+                one.send, one.receive, operation=index, ahead=one.ahead
+            )
+    raise AssertionError
 
 
 class Group:
@@ -99,18 +111,19 @@ class Group:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._waiting: list[tuple[Steps[Any], tuple[Share, ...]]] = []
+        self._calls: list[Steps[Any]] = []
+        self._results: list[tuple[Share, ...]] = []
 
     def add(self, steps: Steps[Any], results: tuple[Share, ...]) -> None:
-        self._waiting.append((steps, results))
+        self._calls.append(steps)
+        self._results.append(results)
 
     def run(self) -> None:
-        context = self._context
-        calls = [Call(context, steps, context.new_tape()) for steps, _ in self._waiting]
-        drive(context, calls, context.new_number())
-        for call, (_, results) in zip(calls, self._waiting, strict=True):
-            found = call.result if isinstance(call.result, tuple) else (call.result,)
-            for share, value in zip(results, found, strict=True):
+        found = drive(self._context, together(*self._calls))
+        for shares, made in zip(self._results, found, strict=True):
+            for share, value in zip(
+                shares, made if isinstance(made, tuple) else (made,), strict=True
+            ):
                 share.fill(value)
 
 
@@ -150,10 +163,7 @@ class Bound(Generic[P, R]):
         assert self._protocol is not None
         context, steps = self._protocol.context, self.steps(*args, **kwargs)
         if context.group is None:
-            tape = context.new_tape()
-            call = Call(context, steps, tape)
-            drive(context, [call], tape.number)
-            return cast(R, call.result)
+            return drive(context, steps)
         kinds = self._operation.kinds
         if not kinds:
             raise ProtocolError(

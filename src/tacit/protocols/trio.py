@@ -6,6 +6,7 @@ from ..errors import ConfigError
 from .context import Context
 from .masked.protocol import Masked
 from .masked.roles import Roles
+from .share import Arith
 from .three.protocol import Three
 
 
@@ -31,6 +32,9 @@ class Trio(Masked, Three):
         dealer, (first, second) = self.roles.dealer, self.roles.evaluators
         turned = ((dealer + by) % 3, (first + by) % 3, (second + by) % 3)
         return Trio(self.context, roles=turned, exact=self.exact)
+
+    def in_roles_of(self, x: Arith) -> Trio:
+        return self if x.dealer is None else self.rotated(x.dealer - self.roles.dealer)
 
     def helpers(self, owner: int) -> tuple[int, int]:
         dealer, (first, second) = self.roles.dealer, self.roles.evaluators

@@ -14,10 +14,9 @@ from ...errors import ConfigError
 from ..bilinear import MUL
 from ..rows import Row
 from ..share import Arith
-from ..steps import Steps
+from ..steps import Steps, together
 from .chebyshev import chebyshev
 from .piecewise import Line, copy, one_hot, piecewise, quotient_limit
-from .together import together
 
 if TYPE_CHECKING:
     from ..base import Protocol

@@ -3,8 +3,8 @@
 A tournament along one dimension, which is first moved to the front. Neighbours meet, and the
 earlier wins a tie, so that the first of several largest elements wins. With radix 2 a level costs
 r + 1 rounds and n / 2 comparisons; with radix 4 it costs r + 2 rounds and 1.5 n comparisons and
-leaves a quarter. A pending division is made beside the first comparison. |x| < 2^(k-2), so that
-differences are right.
+leaves a quarter. |x| < 2^(k-2), so that differences are right. A pending division is made beside
+the first comparison; which of two quotients wins is open where they are less than a unit apart.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ import torch
 
 from ...errors import ConfigError
 from ..share import Arith, Bool, join, stack_planes
-from ..steps import Steps
+from ..steps import Steps, together
 from .bits import interleaved, ones, rows_of, take
 from .piecewise import quotient_limit
-from .together import together
 
 if TYPE_CHECKING:
     from ..base import Protocol

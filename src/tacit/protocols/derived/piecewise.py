@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..rows import Row
 from ..share import Arith, Bool
-from ..steps import Steps
-from .together import together
+from ..steps import Steps, together
 
 if TYPE_CHECKING:
     from ..base import Protocol

@@ -1,7 +1,8 @@
 """Choices between secrets by secret bits, and what comparisons make of them.
 
 Where a division of an operand is pending it is made on the way, in the rounds given here; the
-result has none pending and is at most one unit off the quotient.
+result has none pending and is at most one unit off the quotient. A choice by a comparison of two
+such operands may fall on either where they are less than a unit apart: two units at most.
 """
 
 from __future__ import annotations
@@ -15,9 +16,8 @@ from torch import Tensor
 from ...errors import ConfigError
 from ..rows import Row
 from ..share import Arith, Bool
-from ..steps import Steps
+from ..steps import Steps, together
 from .piecewise import Line, copy, piecewise, quotient_limit
-from .together import together
 
 if TYPE_CHECKING:
     from ..base import Protocol

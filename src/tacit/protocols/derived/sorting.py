@@ -2,7 +2,7 @@
 
 Batcher's merge exchange (Knuth, The Art of Computer Programming 3, 5.2.2, algorithm M) for any n:
 t (t + 1) / 2 layers for t = ceil(log2 n), about n t^2 / 4 exchanges. A layer is one comparison of
-all its pairs and one injection: r + 1 rounds.
+all its pairs and one injection: r + 1 rounds. A pending division is made first.
 """
 
 from __future__ import annotations
@@ -16,10 +16,8 @@ from torch import Tensor
 
 from ...errors import ConfigError
 from ..share import Arith, join
-from ..steps import Steps
+from ..steps import Steps, together
 from .order import places
-from .piecewise import quotient_limit
-from .together import together
 
 if TYPE_CHECKING:
     from ..base import Protocol
@@ -97,14 +95,10 @@ def _indexed(
 
 def _sorted(p: Protocol, columns: list[Arith], descending: bool, k: int) -> Steps[list[Arith]]:
     """The first k rows of the columns in the order of the first column."""
-    n, limit = columns[0].shape[0], quotient_limit(columns[0])
-    layers = network(n, k)
-    if not layers:
-        columns = [(yield from p.settled.steps(columns[0])), *columns[1:]]
-    for layer in layers:
+    columns = [(yield from p.settled.steps(columns[0])), *columns[1:]]
+    for layer in network(columns[0].shape[0], k):
         first, second = torch.tensor(layer).unbind(1)
         columns = yield from _exchange(p, columns, first, second, descending)
-        columns[0] = columns[0].promise(limit)
     return [column[:k] for column in columns]
 
 
@@ -115,15 +109,11 @@ def _exchange(
 
     With b = [the rows are out of order], d = b (second - first): first + d and second - d.
     """
-    values = columns[0]
-    a, b = values.index_select(0, first), values.index_select(0, second)
-    wrong, values = yield from together(
-        p.sign.steps(p.sub(a, b) if descending else p.sub(b, a)), p.settled.steps(values)
-    )
-    columns = [values, *columns[1:]]
     pairs = [(c.index_select(0, first), c.index_select(0, second)) for c in columns]
+    a, b = pairs[0]
+    wrong = yield from p.sign.steps(p.sub(a, b) if descending else p.sub(b, a))
     moved = yield from together(*(p.inject.steps(wrong, p.sub(b, a)) for a, b in pairs))
-    others = _others(values.shape[0], first, second)
+    others = _others(columns[0].shape[0], first, second)
     order = torch.cat([first, second, others]).argsort()
     results = []
     for column, (a, b), d in zip(columns, pairs, moved, strict=True):

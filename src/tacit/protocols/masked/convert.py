@@ -39,7 +39,8 @@ def inject(p: Masked, bit: Bool, x: Arith) -> Steps[Arith]:
     A pending division of x is made on the way, exactly: 2 (t + 1) bits more are dealt.
     """
     if x.pending and p.exact:
-        return (yield from _inject_quotient(p, bit, x.map(Tensor.contiguous)))
+        whole = x.map(Tensor.contiguous)  # a copy: another call may settle x meanwhile
+        return (yield from _inject_quotient(p.in_roles_of(x), bit, whole))
     x = (yield from p.settled.steps(x)).map(Tensor.contiguous)
 
     def correct(pads: list[Tensor]) -> list[Tensor]:
@@ -59,7 +60,6 @@ def _inject_quotient(p: Masked, bit: Bool, x: Arith) -> Steps[Arith]:
     the quotient is A - D + B w_top, where the evaluators know A and B = +-2^(k-1-t), the dealer
     D and w_top. It deals D, y, y D, and modulo 2^(t+1) w_top and y w_top.
     """
-    x = x.with_parts(x.parts)  # another call may settle it meanwhile
     t, ring = x.pending, p.ring
 
     def correct(pads: list[Tensor]) -> list[Tensor]:

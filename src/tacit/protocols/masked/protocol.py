@@ -52,10 +52,20 @@ class Masked(Protocol):
             raise ProtocolError(
                 "these secrets were multiplied under different dealers: settle one of them first"
             )
-        return arithmetic.unsplit(self, x), arithmetic.unsplit(self, y)
+        p = self.in_roles_of(y if x.dealer is None else x)
+        return arithmetic.unsplit(p, x), arithmetic.unsplit(p, y)
+
+    def in_roles_of(self, x: Arith) -> Masked:
+        """This protocol in the roles in which x was multiplied, if its mask is still whole."""
+        if x.dealer not in (None, self.roles.dealer):
+            raise ProtocolError(
+                f"this secret was multiplied under dealer {x.dealer}: settle it in those roles"
+            )
+        return self
 
     def constant_parts(self, x: Arith | Bool) -> Sequence[int]:
-        return () if self.is_dealer else (self.roles.opened,)
+        p = self.in_roles_of(x) if isinstance(x, Arith) else self
+        return () if p.is_dealer else (p.roles.opened,)
 
     def public(self, value: Tensor) -> Arith:
         value = value.to(self.ring.dtype)

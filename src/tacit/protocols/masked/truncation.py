@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 def settled(p: Masked, x: Arith) -> Steps[Arith]:
     """The same secret with nothing pending; x itself becomes it, so that it is paid for once."""
+    p = p.in_roles_of(x)
     if x.pending:
         x.settle((yield from p.truncate.steps(x)))
     elif x.dealer is not None:
@@ -44,6 +45,7 @@ def truncate(p: Masked, x: Arith, *, exact: bool | None = None) -> Steps[Arith]:
     """
     if not x.pending:
         return x
+    p = p.in_roles_of(x)
     x = x.with_parts(x.parts)  # another call may settle it meanwhile
     limit = (min(x.limit, 1 << (p.ring.bits - 2)) >> x.pending) + 1
     if p.exact if exact is None else exact:

@@ -63,9 +63,15 @@ def signs(p: Replicated, x: Arith, thresholds: Sequence[int], *, low: int = 0) -
 
 
 def _sum_bits(p: Replicated, x: Arith, width: int, low: int) -> Steps[Parts]:
-    """Bits [low, low + width) of u, which the adder knows. 1 round, w bits from the adder."""
+    """Bits [low, low + width) of u, which the adder knows. 1 round, w bits from the adder.
+
+    Low bits are dropped upwards in u and downwards in v: the sum is the quotient or one more, and
+    the one that `truncate` makes.
+    """
     i, j = p.held
-    planes = bit_planes(x.parts[i] + x.parts[j], width, low) if p.rank == p.adder else None
+    planes = None
+    if p.rank == p.adder:
+        planes = bit_planes(-(-(x.parts[i] + x.parts[j]) >> low), width)
     spec = Spec((width, num_words(x.numel)), torch.int64)
     return (yield from share_parts(p, planes, p.adder, spec, bits=True))
 
@@ -73,15 +79,12 @@ def _sum_bits(p: Replicated, x: Arith, width: int, low: int) -> Steps[Parts]:
 def _part_bits(
     p: Replicated, x: Arith, thresholds: Sequence[int], width: int, low: int = 0
 ) -> Parts:
-    """Bits of v - t for each t, side by side: part a of a sharing whose other parts are zero.
-
-    Low bits are dropped upwards here and downwards in u: the sum is the quotient or one more.
-    """
+    """Bits of v - t for each t, side by side: part a of a sharing whose other parts are zero."""
     if p.rank == p.adder:
         zero = torch.zeros(width, num_words(x.numel) * len(thresholds), dtype=torch.int64)
         return dict.fromkeys(p.held, zero)
     rest = [x.parts[p.adder] - p.ring.wrap(t) for t in thresholds]
-    planes = torch.cat([bit_planes(-(-v >> low), width) for v in rest], 1)
+    planes = torch.cat([bit_planes(v, width, low) for v in rest], 1)
     zero = torch.zeros_like(planes)
     return {i: planes if i == p.adder else zero for i in p.held}
 
