@@ -101,7 +101,7 @@ def test_argmax_and_one_hot():
 @EVERYWHERE
 @pytest.mark.parametrize("radix", [2, 4])
 def test_pending_divisions(protocol, by, radix):
-    """The largest quotient is an exact one of a largest element, within a unit."""
+    """A unit for the division, and one for which of two close quotients is larger."""
     x, y = integers((5, 11), LIMIT, 2), integers((5, 11), LIMIT, 3)
 
     def program(p: Any, x: Any, y: Any) -> list[Any]:
@@ -111,8 +111,8 @@ def test_pending_divisions(protocol, by, radix):
 
     found, _ = evaluate(program, x, y, protocol=protocol, by=by, limit=LIMIT)
     quotients = (x * y).double() / 64
-    close(found[0], quotients.amax(1), 1)
-    close(found[1], quotients.amax(1), 1)
+    close(found[0], quotients.amax(1), 2)
+    close(found[1], quotients.amax(1), 2)
     close(quotients.gather(1, found[2].unsqueeze(1)).squeeze(1), quotients.amax(1), 1)
     close(found[3], quotients[:, 0], 1)
 
