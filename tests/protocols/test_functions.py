@@ -184,6 +184,25 @@ def test_fourier_of_a_quotient():
     assert error(found, ((x.double() / ONE) ** 2 * pi / 2).sin()) <= 1.1 / ONE
 
 
+def test_other_roles():
+    """A product that waits for its division under one dealer, used under another."""
+    x = grid(-1, 0, 300)
+
+    def program(p: Any, x: Any) -> list[Any]:
+        product = p.mul(x, x, shift=F)
+        turned = p.rotated(1)
+        with p.parallel():
+            sine = turned.fourier(product, [1.0], period_bits=F + 2, fraction_bits=F)
+            power = turned.exp_negative(p.neg(product), fraction_bits=F)
+            p.relu(product)
+        return [turned.settled(sine), turned.settled(power)]
+
+    [sine, power], _ = evaluate(program, x, limit=ONE)
+    square = (x.double() / ONE) ** 2
+    assert error(sine, (square * pi / 2).sin()) <= 1.1 / ONE
+    assert error(power, (-square).exp()) <= 1.1 / ONE
+
+
 def test_sine_and_cosine():
     """A public factor of 2/pi with 6 more bits, then one harmonic; the cosine is a shift away."""
     x = grid(-100, 100)

@@ -39,7 +39,7 @@ def fourier(
     division of x only makes the period longer. With b bits for either factor, 30 in a ring of 64
     and 14 in one of 32, the sum is off by 2^-b for each coefficient at most, and by one unit.
     """
-    x = x.with_parts(x.parts)  # another call may settle it meanwhile
+    p, x = p.in_roles_of(x), x.with_parts(x.parts)  # another call may settle it meanwhile
     period = period_bits + x.pending
     if not 1 <= period <= p.ring.bits:
         raise ConfigError(f"period_bits={period_bits}: {period} bits are not in the ring")
@@ -80,7 +80,7 @@ def exp_table(p: Masked, x: Arith, *, fraction_bits: int) -> Steps[Arith]:
     spare = p.ring.bits - TABLE_BITS - fraction_bits
     if spare - x.pending < min(fraction_bits, 16):
         x = yield from p.settled.steps(x)
-    x = x.with_parts(x.parts)  # another call may settle it meanwhile
+    p, x = p.in_roles_of(x), x.with_parts(x.parts)  # another call may settle it meanwhile
     extra = min(spare - x.pending, 28)
     bits, scale = fraction_bits + x.pending + extra, -round(log2(e) * 2**extra)
     dealt_bits, public_bits = _factor_bits(p, 4.0, fraction_bits)
