@@ -16,7 +16,7 @@ from ..rows import Row
 from ..share import Arith
 from ..steps import Steps, together
 from .chebyshev import chebyshev
-from .piecewise import Line, copy, one_hot, piecewise, quotient_limit
+from .piecewise import Line, one_hot, piecewise, quotient_limit
 
 if TYPE_CHECKING:
     from ..base import Protocol
@@ -85,7 +85,7 @@ def saturated(
     quarter, (left, right) = 1 << (period_bits - 2), tails
 
     def inner() -> Steps[Arith]:
-        near = copy(x).promise(quarter << x.pending)
+        near = x.promise(quarter << x.pending)
         series = p.fourier.steps(
             near, coefficients, period_bits=period_bits, fraction_bits=fraction_bits
         )
@@ -96,7 +96,7 @@ def saturated(
 
     if quotient_limit(x) <= quarter:
         return (yield from inner())
-    bits, value = yield from together(p.signs.steps(copy(x), [-quarter, quarter]), settled_inner())
+    bits, value = yield from together(p.signs.steps(x, [-quarter, quarter]), settled_inner())
     row = Row((0, 1), (left - right, -right))
     [sums] = yield from p.inject_sums.steps(one_hot(p, bits), value, [row])
     return p.add_public(sums, right)

@@ -36,7 +36,7 @@ def piecewise(
     if not thresholds:
         x = yield from p.settled.steps(x)
         return [_on(p, lines[-1], x) for lines in functions]
-    below, x = yield from together(p.signs.steps(copy(x), thresholds), p.settled.steps(x))
+    below, x = yield from together(p.signs.steps(x, thresholds), p.settled.steps(x))
     rows = [_row(lines) for lines in functions]
     sums = yield from p.inject_sums.steps(one_hot(p, below), x, rows)
     return [
@@ -59,11 +59,6 @@ def _row(lines: Sequence[Line]) -> Row:
 
 def _on(p: Protocol, line: Line, x: Arith) -> Arith:
     return p.add_public(x.scaled(line.scale), line.offset)
-
-
-def copy(x: Arith) -> Arith:
-    """The same share as another object, which `settled` of x leaves alone."""
-    return x.with_parts(x.parts)
 
 
 def quotient_limit(x: Arith) -> int:

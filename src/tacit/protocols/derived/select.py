@@ -17,7 +17,7 @@ from ...errors import ConfigError
 from ..rows import Row
 from ..share import Arith, Bool
 from ..steps import Steps, together
-from .piecewise import Line, copy, piecewise, quotient_limit
+from .piecewise import Line, piecewise, quotient_limit
 
 if TYPE_CHECKING:
     from ..base import Protocol
@@ -77,7 +77,7 @@ def relu_backward(p: Protocol, bit: Bool, grad: Arith) -> Steps[Arith]:
 def absolute(p: Protocol, x: Arith) -> Steps[Arith]:
     """|x|. r + 1 rounds."""
     limit = quotient_limit(x)
-    negative, x = yield from together(p.sign.steps(copy(x)), p.settled.steps(x))
+    negative, x = yield from together(p.sign.steps(x), p.settled.steps(x))
     flipped = yield from p.inject.steps(negative, x.scaled(2))
     return p.sub(x, flipped).promise(limit)
 
