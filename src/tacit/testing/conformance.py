@@ -17,10 +17,10 @@ from types import MappingProxyType
 
 from ..errors import ConfigError
 from ..runtime import Session, run
-from . import bits, blocks, comparing, division, inputs, linear, products, shapes
+from . import bits, blocks, comparing, division, inputs, linear, products, roles, shapes
 
 Check = Callable[[Session], None]
-GROUPS = (inputs, linear, shapes, products, division, comparing, bits, blocks)
+GROUPS = (inputs, linear, shapes, products, division, comparing, bits, blocks, roles)
 
 
 def _named() -> dict[str, Check]:
