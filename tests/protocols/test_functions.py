@@ -101,6 +101,23 @@ def test_normalise(protocol, by, ring):
     assert (found[0] >= 1 << (high - 1)).all()
 
 
+@EVERYWHERE
+def test_normalise_over_a_wide_range(protocol, by):
+    """Coefficients beyond the ring wrap like everything else."""
+    x = torch.tensor([1, 2, 3, 1000, (1 << 39) - 1, 1 << 39, (1 << 40) - 1])
+
+    def program(p: Any, x: Any) -> list[Any]:
+        value, [entry] = p.normalise(x, 0, 40, [[1 << e for e in range(40)]])
+        return [value, entry]
+
+    [value, entry], _ = evaluate(program, x, protocol=protocol, by=by)
+    power = 1 << x.double().log2().floor().long()
+    power[-1] = 1 << 39  # the logarithm rounds up
+    power[-3] = 1 << 38
+    assert torch.equal(entry, power)
+    assert torch.equal(value, x * ((1 << 39) // power))
+
+
 def test_normalise_quotients():
     x = integers((50,), 1000, 3).abs() + 8
 
@@ -374,6 +391,7 @@ def test_whole_turns_of_the_ring(ring):
     ("program", "message"),
     [
         (lambda p, x: p.normalise(x, 5, 5), "0 <= low < high"),
+        (lambda p, x: p.piecewise(x, [0], [[Line(1, 0)]]), "1 thresholds need one more"),
         (lambda p, x: p.normalise(x, 1, 5, [[1, 2]]), "4 are needed"),
         (lambda p, x: p.fourier(x, [1.0], period_bits=65, fraction_bits=8), "period_bits=65"),
         (

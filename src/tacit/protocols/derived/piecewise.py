@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...errors import ConfigError
 from ..rows import Row
 from ..share import Arith, Bool
 from ..steps import Steps, together
@@ -33,14 +34,17 @@ def piecewise(
     o_e (line_e - last)(x). Dealt in masked evaluation: an element for each line but the last, and
     one more where the scale differs from the last's; opened: an element a function.
     """
+    for lines in functions:
+        if len(lines) != len(thresholds) + 1:
+            raise ConfigError(f"{len(lines)} lines: {len(thresholds)} thresholds need one more")
     if not thresholds:
         x = yield from p.settled.steps(x)
-        return [_on(p, lines[-1], x) for lines in functions]
+        return [p.add_public(x.scaled(line.scale), line.offset) for [line] in functions]
     below, x = yield from together(p.signs.steps(x, thresholds), p.settled.steps(x))
     rows = [_row(lines) for lines in functions]
     sums = yield from p.inject_sums.steps(one_hot(p, below), x, rows)
     return [
-        p.add(_on(p, lines[-1], x), total).promise(max(line.limit(x) for line in lines))
+        _plus(p, total, lines[-1], x).promise(max(line.limit(x) for line in lines))
         for lines, total in zip(functions, sums, strict=True)
     ]
 
@@ -57,8 +61,10 @@ def _row(lines: Sequence[Line]) -> Row:
     return Row(scales, tuple(line.offset - last.offset for line in others))
 
 
-def _on(p: Protocol, line: Line, x: Arith) -> Arith:
-    return p.add_public(x.scaled(line.scale), line.offset)
+def _plus(p: Protocol, total: Arith, line: Line, x: Arith) -> Arith:
+    if line.scale:
+        total = p.add(total, x.scaled(line.scale))
+    return p.add_public(total, line.offset) if line.offset else total
 
 
 def quotient_limit(x: Arith) -> int:

@@ -115,6 +115,7 @@ def inject_sums(
                 bits, dealt, row.scales, row.offsets, strict=True
             ):
                 words = opened_bits(p, bit)[0]
+                scale, offset = p.ring.wrap(scale), p.ring.wrap(offset)
                 if scale and product is not None and x is not None:
                     value, own = opened(p, x) * scale + offset, own_mask(p, x) * scale
                     inject_share(
