@@ -67,7 +67,7 @@ def test_extremes(protocol, by, ring, radix):
 
 
 def test_every_size_with_ties():
-    sizes = [(n, radix) for n in (1, 2, 3, 4, 5, 7, 8, 17, 33) for radix in (2, 4)]
+    sizes = [(n, radix) for n in (1, 2, 3, 4, 7, 17) for radix in (2, 4)]
     values = [integers((n, 6), 2, n) for n, _ in sizes]
 
     def program(p: Any, *shares: Any) -> list[Any]:
@@ -117,7 +117,7 @@ def test_pending_divisions(protocol, by, radix):
     close(found[3], quotients[:, 0], 1)
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 5, 16, 40])
+@pytest.mark.parametrize("n", [1, 2, 5, 40])
 @pytest.mark.parametrize("pending", [False, True])
 def test_rounds(n, pending):
     """A pending division costs a round only where nothing is compared."""
