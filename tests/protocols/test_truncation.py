@@ -15,6 +15,7 @@ from torch import Tensor
 
 import tacit
 from tacit import Session, kernels
+from tacit.errors import ConfigError
 from tacit.kernels import injection
 from tacit.protocols import Protocol
 from tacit.ring import RING32, RING64, Ring
@@ -174,6 +175,22 @@ def test_the_protocol_is_exact_at_the_turning_points(ring, roles):
     for result in results:
         for name, t, found, wanted in result:
             check_units(found, wanted, t, name)
+
+
+def divide_by_too_much(session: Session) -> Tensor:
+    p = session.protocol
+    x = p.share(torch.arange(3), 0, limit=7)
+    ones = p.pack(torch.ones(3, dtype=torch.int64))
+    for call in (p.truncate, p.settled, lambda y: p.inject(ones, y)):
+        with pytest.raises(ConfigError, match=r"by 2\^63: .* 2\^62 at most"):
+            call(x.divided(63))
+    return p.reveal(x)
+
+
+@pytest.mark.parametrize("protocol", ["trio", "replicated"])
+def test_too_large_a_divisor_is_refused_by_all(protocol):
+    for plain in tacit.run(divide_by_too_much, protocol=protocol):
+        assert plain.tolist() == [0, 1, 2]
 
 
 # The probabilistic one --------------------------------------------------------------------------

@@ -96,6 +96,7 @@ def check_thresholds(session: Session) -> None:
             expect_true(p, len(found) == len(thresholds), "one answer for each threshold")
             for bit, t in zip(found, thresholds, strict=True):
                 expect(p, bit, value < t, f"[x < {t}] of {n} elements")
+    expect_true(p, p.signs(x, []) == [], "no threshold, no answer")
 
 
 def check_thresholds_of_quotients(session: Session) -> None:

@@ -55,6 +55,8 @@ def signs(p: Masked, x: Arith, thresholds: Sequence[int], *, low: int = 0) -> St
     it is wrong by a multiple of 2^(k-t), which a window of w <= k-t bits does not see: the sign is
     that of the exact quotient.
     """
+    if not thresholds:
+        return []
     p = p.in_roles_of(x)
     x = x.with_parts(x.parts)  # another call may settle it meanwhile
     shift = x.pending + low

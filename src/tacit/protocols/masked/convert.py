@@ -28,6 +28,7 @@ from ..steps import Steps
 from .arithmetic import opened, own_mask, reshare, whole_mask
 from .boolean import opened_bits, whole_bits
 from .deal import deal, ring_slot
+from .truncation import check_shift
 
 if TYPE_CHECKING:
     from .protocol import Masked
@@ -39,6 +40,7 @@ def inject(p: Masked, bit: Bool, x: Arith) -> Steps[Arith]:
     A pending division of x is made on the way, exactly: 2 (t + 1) bits more are dealt.
     """
     if x.pending and p.exact:
+        check_shift(p, x.pending)
         whole = x.map(Tensor.contiguous)  # a copy: another call may settle x meanwhile
         return (yield from _inject_quotient(p.in_roles_of(x), bit, whole))
     x = (yield from p.settled.steps(x)).map(Tensor.contiguous)

@@ -40,6 +40,8 @@ def signs(p: Replicated, x: Arith, thresholds: Sequence[int], *, low: int = 0) -
     it is wrong by a multiple of 2^(k-t), which a window of w <= k-t bits does not see: the sign is
     that of the exact quotient.
     """
+    if not thresholds:
+        return []
     if x.dealer is not None:
         x = yield from p.settled.steps(x)
     x = x.with_parts(x.parts)  # another call may settle it meanwhile
