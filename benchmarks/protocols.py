@@ -136,7 +136,9 @@ class Peer:
             assert self._process.stdin
             assert self._process.stdout
             print(name, file=self._process.stdin, flush=True)
-            self.answers.setdefault(name, []).append(json.loads(self._process.stdout.readline()))
+            lines = iter(self._process.stdout.readline, "")
+            answer = next(line for line in lines if line.startswith("{"))  # SPU logs there too
+            self.answers.setdefault(name, []).append(json.loads(answer))
 
     def result(self, name: str) -> tuple[str, dict[str, float]]:
         """The median answer for a case, and where it comes from."""

@@ -234,7 +234,7 @@ class Cleartext(Protocol):
         return (ALL,)
 
     def public(self, value: Tensor) -> Arith:
-        value = value.to(self.ring.dtype)
+        value = value.to(self.ring.dtype, copy=True)
         low, high = torch.aminmax(value) if value.numel() else (torch.zeros(()),) * 2
         return Arith({ALL: value}, self.ring, limit=max(-int(low), int(high)))
 

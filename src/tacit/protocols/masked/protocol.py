@@ -68,7 +68,7 @@ class Masked(Protocol):
         return () if p.is_dealer else (p.roles.opened,)
 
     def public(self, value: Tensor) -> Arith:
-        value = value.to(self.ring.dtype)
+        value = value.to(self.ring.dtype, copy=True)
         low, high = torch.aminmax(value) if value.numel() else (torch.zeros(()),) * 2
         limit = max(-int(low), int(high))
         count = len(self.roles.masks) if self.is_dealer else 1

@@ -80,7 +80,7 @@ class Replicated(Three):
         return (opened,) if opened in x.parts else ()
 
     def public(self, value: Tensor) -> Arith:
-        value = value.to(self.ring.dtype)
+        value = value.to(self.ring.dtype, copy=True)
         low, high = torch.aminmax(value) if value.numel() else (torch.zeros(()),) * 2
         zero = torch.zeros_like(value)
         parts = {i: value if i == CONSTANT else zero for i in self.held}
