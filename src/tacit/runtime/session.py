@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from ..config import Config
 from ..crypto import KeyRing, agree_keys
 from ..errors import ConfigError
+from ..fixedpoint import Numbers
+from ..nn import reveal, share
 from ..protocols import Protocol, make_protocol
 from ..transport import Hello, Limits, Mesh, Stats
 from ..transport.memory import Desk
@@ -39,6 +42,24 @@ class Session:
                 'this session has protocol="none", channels and keys only: choose a protocol'
             )
         return self.operations
+
+    @cached_property
+    def numbers(self) -> Numbers:
+        """The arithmetic of secret tensors."""
+        return Numbers(self.protocol, fraction_bits=self.config.fraction_bits)
+
+    def share(self, value: Any, owner: int, shape: Sequence[int] | None = None) -> Any:
+        """The owner's tensor or module, or a list, tuple or dict of them, as secrets.
+
+        The others give a tensor of the same shape and dtype, or for one tensor None and its shape;
+        what their tensors hold is ignored. A module keeps its class and code; its parameters and
+        floating buffers become secret, in place.
+        """
+        return share(self.numbers, value, owner, shape)
+
+    def reveal(self, secret: Any, to: int | None = None) -> Any:
+        """The plain tensor or module at every party, or at party `to` and None elsewhere."""
+        return reveal(self.numbers, secret, to)
 
     @property
     def stats(self) -> Stats:

@@ -1,0 +1,192 @@
+"""Sums and products of values, with each other and with what is public."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from ..kernels import pack_bits
+from ..protocols import MUL, Arith, Bool
+from .scale import cap, decode, encode, public_bits, room
+from .value import Operand, Value
+
+if TYPE_CHECKING:
+    from .numbers import Numbers
+
+
+def share(
+    n: Numbers, value: Tensor | None, owner: int, shape: Sequence[int], dtype: torch.dtype
+) -> Value:
+    if dtype == torch.bool:
+        planes = None if value is None else pack_bits(value).unsqueeze(0)
+        return Value(n.protocol.share_bits(planes, owner, shape), dtype)
+    bits = n.bits_of(dtype)
+    elements = None if value is None else encode(n, value, bits)
+    return Value(cap(n, n.protocol.share(elements, owner, shape)), dtype)
+
+
+def reveal(n: Numbers, x: Value, to: int | None = None) -> Tensor | None:
+    elements = n.protocol.reveal(x.share, to)
+    return None if elements is None else decode(n, elements, x.dtype)
+
+
+def public(n: Numbers, value: Tensor) -> Value:
+    if value.dtype == torch.bool:
+        return Value(n.protocol.pack(value), value.dtype)
+    return Value(n.protocol.public(encode(n, value, n.bits_of(value.dtype))), value.dtype)
+
+
+def result_dtype(*operands: Operand) -> torch.dtype:
+    """The dtype that torch gives the result of these operands."""
+    kinds = [x.dtype if isinstance(x, Value | Tensor) else x for x in operands]
+    tensors = [
+        torch.empty((1,) * bool(len(x.shape)), dtype=x.dtype, device="meta")
+        if isinstance(x, Value | Tensor)
+        else x
+        for x in operands
+    ]
+    first = kinds[0]
+    if all(kind == first for kind in kinds) and isinstance(first, torch.dtype):
+        return first
+    return reduce(lambda a, b: _promoted(a, b), tensors).dtype  # type: ignore[union-attr]
+
+
+def _promoted(a: Tensor | float, b: Tensor | float) -> Tensor:
+    dim = max(x.dim() for x in (a, b) if isinstance(x, Tensor))
+    return torch.empty((1,) * dim, dtype=torch.result_type(a, b), device="meta")
+
+
+def convert(n: Numbers, x: Value, dtype: torch.dtype) -> Value:
+    """x in another dtype. Bits become numbers in one round; a real loses its fraction by `floor`
+    functions, not here."""
+    if x.dtype == dtype:
+        return x
+    if isinstance(x.share, Bool):
+        x = Value(n.protocol.to_arith(x.share), torch.int64)
+    if dtype == torch.bool:
+        zero = n.protocol.is_zero(x.arith)
+        return Value(n.protocol.bit_not(zero), dtype)
+    shift = n.bits_of(dtype) - n.bits_of(x.dtype)
+    if shift < 0:
+        return Value(_whole(n, x.arith, -shift), dtype)
+    return Value(x.arith.scaled(1 << shift) if shift else x.arith, dtype)
+
+
+def _whole(n: Numbers, x: Arith, bits: int) -> Arith:
+    """The integer part, rounded towards zero as torch casts: for secrets that are whole already."""
+    return n.protocol.settled(x.divided(bits))
+
+
+def settled(n: Numbers, x: Value) -> Value:
+    """x with no division pending; done in place, once."""
+    if isinstance(x.share, Arith) and (x.share.pending or x.share.dealer is not None):
+        n.protocol.settled(x.share)
+        return Value(cap(n, x.share), x.dtype)
+    return x
+
+
+def replaced(n: Numbers, whole: Value, take: Callable[[Value], Value], value: Value) -> Value:
+    """`whole` with the part of it that `take` takes replaced by `value`. Local if both are settled.
+
+    `take` is a view: it is taken of a copy, and written through.
+    """
+    if whole.is_bit or value.is_bit:
+        number = convert(n, whole, torch.int64)
+        changed = replaced(n, number, take, convert(n, value, torch.int64))
+        return convert(n, changed, whole.dtype)
+    share, new = settled(n, whole).arith, settled(n, value).arith
+    parts = {i: part.contiguous().clone() for i, part in share.parts.items()}
+    copy = Value(share.with_parts(parts, limit=max(share.limit, new.limit)), whole.dtype)
+    for i, part in take(copy).arith.parts.items():
+        part.copy_(new.parts[i])
+    return copy
+
+
+def add(n: Numbers, a: Operand, b: Operand) -> Value:
+    if not isinstance(a, Value):
+        a, b = b, a
+    assert isinstance(a, Value)
+    dtype = result_dtype(a, b)
+    if dtype == torch.bool:
+        return n.logical_or(a, b)
+    a = convert(n, a, dtype)
+    if not isinstance(b, Value):
+        elements = encode(n, torch.as_tensor(b), n.bits_of(dtype))
+        return Value(n.protocol.add_public(a.arith, elements), dtype)
+    b = convert(n, b, dtype)
+    return Value(n.protocol.add(*_broadcast(a.arith, b.arith)), dtype)
+
+
+def sub(n: Numbers, a: Operand, b: Operand) -> Value:
+    if isinstance(b, Value):
+        if not isinstance(a, Value):
+            return add(n, neg(n, b), a)
+        dtype = result_dtype(a, b)
+        a, b = convert(n, a, dtype), convert(n, b, dtype)
+        return Value(n.protocol.sub(*_broadcast(a.arith, b.arith)), dtype)
+    return add(n, a, -b)
+
+
+def neg(n: Numbers, x: Value) -> Value:
+    x = convert(n, x, torch.int64) if x.is_bit else x
+    return Value(n.protocol.neg(x.arith), x.dtype)
+
+
+def mul(n: Numbers, a: Operand, b: Operand) -> Value:
+    """The elementwise product. A secret bit times a number is a choice, in one round."""
+    if not isinstance(a, Value):
+        a, b = b, a
+    assert isinstance(a, Value)
+    dtype = result_dtype(a, b)
+    if dtype == torch.bool:
+        return n.logical_and(a, b)
+    if not isinstance(b, Value):
+        return _mul_public(n, convert(n, a, dtype) if not a.is_real else a, b, dtype)
+    if a.is_bit or b.is_bit:
+        bit, other = (a, b) if a.is_bit else (b, a)
+        return n.where(bit, convert(n, other, dtype), 0)
+    return _product(n, a, b, dtype)
+
+
+def _mul_public(n: Numbers, a: Value, b: Operand, dtype: torch.dtype) -> Value:
+    factor = torch.as_tensor(b)
+    x = a.arith
+    if room(n, x) < n.fraction_bits:
+        x = cap(n, n.protocol.settled(x))
+    bits = public_bits(n, x, factor)
+    product = n.protocol.mul_public(x, encode(n, factor, bits)).divided(bits)
+    return Value(product, dtype)
+
+
+def _product(n: Numbers, a: Value, b: Value, dtype: torch.dtype) -> Value:
+    """Real times real has twice the fraction bits; half of them are divided away, later."""
+    x, y = _broadcast(a.arith, b.arith)
+    shift = n.fraction_bits if a.is_real and b.is_real else 0
+    return Value(cap(n, n.protocol.bilinear(MUL, x, y, shift=shift)), dtype)
+
+
+def square(n: Numbers, x: Value) -> Value:
+    shift = n.fraction_bits if x.is_real else 0
+    return Value(cap(n, n.protocol.square(x.arith, shift=shift)), x.dtype)
+
+
+def sum_(n: Numbers, x: Value, dims: Sequence[int] = (), *, keepdim: bool = False) -> Value:
+    """The sum over dimensions, all of them by default. Local."""
+    x = convert(n, x, torch.int64) if x.is_bit else x
+    return Value(x.arith.sum(*dims, keepdim=keepdim), x.dtype)
+
+
+def cumsum(n: Numbers, x: Value, dim: int) -> Value:
+    x = convert(n, x, torch.int64) if x.is_bit else x
+    return Value(x.arith.cumsum(dim), x.dtype)
+
+
+def _broadcast(x: Arith, y: Arith) -> tuple[Arith, Arith]:
+    if x.shape == y.shape:
+        return x, y
+    shape = torch.broadcast_shapes(x.shape, y.shape)
+    return x.expand(*shape), y.expand(*shape)

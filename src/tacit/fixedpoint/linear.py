@@ -1,0 +1,53 @@
+"""Matrix products, convolutions and other contractions of values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from ..protocols import MATMUL, Bilinear
+from .arith import convert, result_dtype
+from .scale import cap, encode, public_bits, room
+from .value import Operand, Value
+
+if TYPE_CHECKING:
+    from .numbers import Numbers
+
+
+def bilinear(n: Numbers, op: Bilinear, a: Operand, b: Operand) -> Value:
+    """op(a, b); products of two reals are divided later."""
+    dtype = result_dtype(a, b)
+    if isinstance(a, Value) and isinstance(b, Value):
+        a, b = _number(n, a), _number(n, b)
+        shift = n.fraction_bits if a.is_real and b.is_real else 0
+        return Value(cap(n, n.protocol.bilinear(op, a.arith, b.arith, shift=shift)), dtype)
+    left = isinstance(a, Value)
+    secret, public = (a, b) if left else (b, a)
+    assert isinstance(secret, Value)
+    factor = torch.as_tensor(public)
+    x = _number(n, secret).arith
+    shapes = (x.shape, factor.shape) if left else (factor.shape, x.shape)
+    grown = op.terms(*shapes).bit_length()
+    if room(n, x) < n.fraction_bits + grown:
+        x = cap(n, n.protocol.settled(x))
+    bits = max(public_bits(n, x, factor) - grown, 0)
+    product = n.protocol.bilinear_public(op, x, encode(n, factor, bits), left=left)
+    if not secret.is_real and dtype.is_floating_point:
+        product = product.scaled(1 << n.fraction_bits)
+    return Value(cap(n, product.divided(bits)), dtype)
+
+
+def matmul(n: Numbers, a: Operand, b: Operand) -> Value:
+    """The matrix product, as `torch.matmul`."""
+    return bilinear(n, MATMUL, a, b)
+
+
+def _number(n: Numbers, x: Value) -> Value:
+    return convert(n, x, torch.int64) if x.is_bit else x
+
+
+def public_like(x: Operand) -> Tensor | None:
+    """The public tensor that an operand is, if it is one."""
+    return None if isinstance(x, Value) else torch.as_tensor(x)

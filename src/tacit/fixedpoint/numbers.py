@@ -1,0 +1,89 @@
+"""The arithmetic of a session on values: the table of contents.
+
+Whoever computes on secrets (the tensor layer) calls these and nothing below. An operand is a value
+or something public; what is public costs less. Every method is called by all parties alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ..protocols import Protocol
+from ..ring import Ring
+from . import arith, compare, linear
+from .value import Operand, Value
+
+
+class Numbers:
+    """Fixed-point numbers over a protocol.
+
+    range_bits: every real value is taken to be below 2^range_bits in magnitude. Beyond that
+    comparisons misread it; sums and products stay right up to the ring's end.
+    """
+
+    def __init__(
+        self, protocol: Protocol, *, fraction_bits: int, range_bits: int | None = None
+    ) -> None:
+        self.protocol = protocol
+        self.fraction_bits = fraction_bits
+        most = protocol.ring.bits - 3 - 2 * fraction_bits
+        self.range_bits = min(20, most) if range_bits is None else range_bits
+
+    @property
+    def ring(self) -> Ring:
+        return self.protocol.ring
+
+    def bits_of(self, dtype: torch.dtype) -> int:
+        """The fraction bits of a value of this dtype."""
+        return self.fraction_bits if dtype.is_floating_point else 0
+
+    # Input and output --------------------------------------------------------------------------
+
+    def share(
+        self, value: Tensor | None, owner: int, shape: Sequence[int], dtype: torch.dtype
+    ) -> Value:
+        """The owner's tensor as a secret; the others give its shape and dtype."""
+        return arith.share(self, value, owner, shape, dtype)
+
+    def reveal(self, x: Value, to: int | None = None) -> Tensor | None:
+        """The plain tensor at every party, or at party `to` and None elsewhere."""
+        return arith.reveal(self, x, to)
+
+    def public(self, value: Tensor) -> Value:
+        """Public numbers as a value, where an operation cannot take them as they are."""
+        return arith.public(self, value)
+
+    # Arithmetic --------------------------------------------------------------------------------
+    add = arith.add
+    sub = arith.sub
+    neg = arith.neg
+    mul = arith.mul
+    square = arith.square
+    sum = arith.sum_
+    cumsum = arith.cumsum
+    convert = arith.convert
+    settled = arith.settled
+    replaced = arith.replaced
+    matmul = linear.matmul
+    bilinear = linear.bilinear
+
+    # Comparisons and choices -------------------------------------------------------------------
+    less = compare.less
+    equal = compare.equal
+    logical_not = compare.logical_not
+    logical_and = compare.logical_and
+    logical_or = compare.logical_or
+    logical_xor = compare.logical_xor
+    where = compare.where
+    relu = compare.relu
+    absolute = compare.absolute
+    clamp = compare.clamp
+    maximum = compare.maximum
+    minimum = compare.minimum
+
+    def operand(self, x: Operand) -> Value:
+        """x as a value."""
+        return x if isinstance(x, Value) else self.public(torch.as_tensor(x))

@@ -1,0 +1,68 @@
+"""Which integers stand for which real numbers, and how large they may get."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from ..errors import RangeError
+from ..protocols import Arith
+
+if TYPE_CHECKING:
+    from .numbers import Numbers
+
+# A product of a secret and public numbers keeps this many bits free below 2^(k-2).
+HEADROOM = 1
+
+
+def encode(n: Numbers, value: Tensor, fraction_bits: int) -> Tensor:
+    """Ring elements that stand for real numbers with `fraction_bits`, rounded to the nearest.
+
+    Public numbers beyond the ring raise RangeError: they would wrap.
+    """
+    if not value.dtype.is_floating_point:
+        return value.to(n.ring.dtype) << fraction_bits
+    scaled = value.detach().to(torch.float64) * 2.0**fraction_bits
+    if scaled.numel():
+        largest = float(scaled.abs().max())
+        if not largest < 2.0 ** (n.ring.bits - 2):
+            raise RangeError(
+                f"a public value is beyond the range of {n.ring.bits} bits with {fraction_bits} "
+                "fraction bits: scale it, or use fewer fraction bits"
+            )
+    return scaled.round_().to(n.ring.dtype)
+
+
+def decode(n: Numbers, elements: Tensor, dtype: torch.dtype) -> Tensor:
+    """The numbers that ring elements stand for."""
+    if not dtype.is_floating_point:
+        return elements.to(dtype)
+    return (elements.to(torch.float64) / 2.0**n.fraction_bits).to(dtype)
+
+
+def cap(n: Numbers, x: Arith) -> Arith:
+    """x with its limit within the range of the session: |real value| < 2^range_bits."""
+    return x.promise(1 << (n.fraction_bits + n.range_bits + x.pending))
+
+
+def room(n: Numbers, x: Arith) -> int:
+    """By how many bits x may still be multiplied before a division is no longer exact."""
+    return n.ring.bits - 2 - HEADROOM - x.limit.bit_length()
+
+
+def public_bits(n: Numbers, x: Arith, value: Tensor) -> int:
+    """How many fraction bits a public factor of x should have: as many as fit, at most 30.
+
+    Small factors (a learning rate, 1 / n) keep their relative precision that way.
+    """
+    if not value.dtype.is_floating_point or not value.numel():
+        return 0
+    detached = value.detach().to(torch.float64)
+    largest = float(detached.abs().max())
+    if largest == 0.0 or ((detached == detached.round()).all() and largest < 2.0**20):
+        return 0
+    magnitude = max(0, math.ceil(math.log2(largest))) if largest > 0 else 0
+    return max(min(room(n, x) - magnitude, 30), 0)

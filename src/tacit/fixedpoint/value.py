@@ -1,0 +1,61 @@
+"""A secret with the meaning that its dtype gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from ..protocols import Arith, Bool
+
+
+@dataclass(frozen=True)
+class Value:
+    """A share read as real numbers, integers or truth values.
+
+    A floating dtype means fixed point: integers that stand for multiples of 2^-fraction_bits, where
+    the fraction bits are those of the session. An integer dtype means the integers themselves, and
+    bool means bits; then the share is a `Bool`.
+    """
+
+    share: Arith | Bool
+    dtype: torch.dtype
+    kept: dict[str, Value] = field(default_factory=dict, repr=False, compare=False)
+
+    def keep(self, **others: Value) -> Value:
+        """The same value, with others beside it that a later operation (a gradient) asks for."""
+        return Value(self.share, self.dtype, {**self.kept, **others})
+
+    @property
+    def shape(self) -> torch.Size:
+        return self.share.shape
+
+    @property
+    def is_real(self) -> bool:
+        return self.dtype.is_floating_point
+
+    @property
+    def is_bit(self) -> bool:
+        return isinstance(self.share, Bool)
+
+    @property
+    def arith(self) -> Arith:
+        assert isinstance(self.share, Arith)
+        return self.share
+
+    @property
+    def bits(self) -> Bool:
+        assert isinstance(self.share, Bool)
+        return self.share
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> Value:
+        """The value after a change of shape, given as a function of a tensor of its shape."""
+        if isinstance(self.share, Arith):
+            return Value(self.share.map(change), self.dtype)
+        return Value(self.share.map(lambda bits: change(bits[0]).unsqueeze(0)), self.dtype)
+
+
+# What an operation takes: a secret, or something public.
+Operand = Value | Tensor | float | int | bool
