@@ -64,10 +64,13 @@ def wait_for_each_other(session: Session) -> None:
 
 
 def compute_silently(session: Session, bad: int, seconds: float) -> None:
-    """One party fails; another does not look at its messages for a while."""
+    """One party fails, once another is busy; that one does not look at its messages for a while."""
+    busy = bad + 1
     if session.rank == bad:
+        session.mesh.exchange_bytes({}, [busy])
         raise LookupError("the cupboard is bare")
-    if session.rank == bad + 1:
+    if session.rank == busy:
+        session.mesh.exchange_bytes({bad: b"busy"}, [])
         time.sleep(seconds)
     chat(session)
 
