@@ -90,13 +90,17 @@ def functional(func: OpOverload) -> OpOverload | None:
     packet = getattr(aten, name.removesuffix("_"), None)
     if packet is None:
         return None
-    wanted = [a.name for a in func._schema.arguments if not (a.kwarg_only and a.alias_info)]
+    wanted = [_typed(a) for a in func._schema.arguments if not (a.kwarg_only and a.alias_info)]
     for overload in packet.overloads():
         candidate = getattr(packet, overload)
-        names = [a.name for a in candidate._schema.arguments]
-        if names == wanted and written_argument(candidate) is None:
+        found = [_typed(a) for a in candidate._schema.arguments]
+        if found == wanted and written_argument(candidate) is None:
             return candidate
     return None
+
+
+def _typed(argument: Any) -> tuple[str, str]:
+    return argument.name, str(argument.type)
 
 
 def _write(
@@ -108,6 +112,10 @@ def _write(
     destination = [kwargs[name] for name in outs] if outs else [args[int(target)]]
     if pure is None or not all(isinstance(one, SecretTensor) for one in destination):
         raise unsupported(func, args, kwargs)
+    rule = RULES.get(pure)
+    if rule is not None and rule.view:  # squeeze_, transpose_: only the shape changes
+        numbers = destination[0].numbers
+        return destination[0].reshape_by(lambda x: rule.apply(numbers, x, *args[1:], **kwargs))
     result = pure(*args, **{k: v for k, v in kwargs.items() if k not in outs})
     results = result if isinstance(result, tuple) else (result,)
     for one, made in zip(destination, results, strict=True):

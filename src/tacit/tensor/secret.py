@@ -52,14 +52,21 @@ class SecretTensor(Tensor):
     @property
     def value(self) -> Value:
         """The shares, as they are now."""
-        base = self._base_tensor
+        base = self._root()
         if base is not None and self._take is not None and base._version_count != self._seen:
             self._value, self._seen = self._take(base.value), base._version_count
         return self._value
 
+    def _root(self) -> SecretTensor | None:
+        """What this is a view of. A base that was reshaped since has a base itself, alike it."""
+        base = self._base_tensor
+        if base is not None and base._base_tensor is not None:
+            self._base_tensor = base = base._base_tensor
+        return base
+
     def view_of(self, base: SecretTensor, take: View) -> SecretTensor:
         """Makes this tensor, which was just taken from `base`, an alias of it."""
-        root, outer = base._base_tensor, base._take
+        root, outer = base._root(), base._take
         if root is not None and outer is not None:
             self._base_tensor, self._take = root, lambda value: take(outer(value))
         else:
@@ -67,10 +74,23 @@ class SecretTensor(Tensor):
         self._seen = self._base_tensor._version_count
         return self
 
+    def reshape_by(self, take: View) -> SecretTensor:
+        """Makes this tensor another view of what it shows, with the shape that `take` gives."""
+        value, inner = take(self.value), self._take
+        if self._base_tensor is None or inner is None:
+            base = SecretTensor(self._value, self.numbers)
+            base._version_count = self._seen = self._version_count
+            self._base_tensor, self._take = base, take
+        else:
+            self._take = lambda whole: take(inner(whole))
+        self.data = SecretTensor(value, self.numbers)  # torch's record of the shape
+        self._value = value
+        return self
+
     def write(self, value: Value) -> SecretTensor:
         """Overwrites this tensor, and what it is a view of. The shape and dtype stay."""
         value = _fitted(self, value)
-        base = self._base_tensor
+        base = self._root()
         if base is None or self._take is None:
             self._value = value
             self._version_count += 1

@@ -1,0 +1,251 @@
+"""Runs the samples of torch's operator database on secrets and compares with the plain results."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from tests.tensor.domains import in_domain, snapped
+from tests.tensor.operators import CHOSEN, REFUSING
+from torch import Tensor
+from torch.utils._pytree import tree_flatten, tree_map
+
+import tacit
+from tacit.errors import RevealForbidden, UnsupportedOp
+from tacit.tensor import SecretTensor
+
+TABLE = Path(__file__).with_name("operators.json")
+RIGHT, REFUSED, WRONG, CRASHED = "right", "refused", "wrong", "crashed"
+
+
+@dataclass
+class Outcome:
+    """What an operator did on its samples; `notes` says where it was not right."""
+
+    name: str
+    verdict: str = RIGHT
+    samples: int = 0
+    skipped: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    def note(self, verdict: str, text: str) -> None:
+        worst = [RIGHT, REFUSED, WRONG, CRASHED]
+        self.verdict = max(self.verdict, verdict, key=worst.index)
+        self.notes.append(f"{verdict}: {self.name}: {text}")
+
+
+@contextmanager
+def torch_warnings_ignored() -> Iterator[None]:
+    """Samples call deprecated forms on purpose; what torch says about them is not ours."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def database() -> dict[str, Any]:
+    """torch's OpInfos by name and variant."""
+    with torch_warnings_ignored():
+        from torch.testing._internal.common_methods_invocations import op_db
+
+    def name(op: Any) -> str:
+        return f"{op.name}/{op.variant_test_name}" if op.variant_test_name else op.name
+
+    return {name(op): op for op in op_db}
+
+
+def samples_of(op: Any, most: int | None, *, requires_grad: bool = False) -> list[Any]:
+    """The samples of an operator, spread evenly where there are more than `most`."""
+    torch.manual_seed(0)
+    dtype = torch.float64 if torch.float64 in op.dtypes else torch.float32
+    with torch_warnings_ignored():
+        found = list(op.sample_inputs("cpu", dtype, requires_grad=requires_grad))
+    if most is None or len(found) <= most:
+        return found
+    return [found[i * len(found) // most] for i in range(most)]
+
+
+def check_forward(session: Any, name: str, op: Any, most: int | None = None) -> Outcome:
+    """The verdict on an operator's results."""
+    outcome = Outcome(name)
+    for sample in samples_of(op, most):
+        call = Call(op, sample, session)
+        with torch_warnings_ignored():
+            want = call.plain()
+        if want is None or not in_domain(name, call.inputs, want):
+            outcome.skipped += 1
+            continue
+        judge(outcome, call, lambda call=call: call.secret(), want)
+    return outcome
+
+
+def check_gradient(session: Any, name: str, op: Any, most: int | None = None) -> Outcome:
+    """The verdict on the gradients of a weighted sum of an operator's results."""
+    outcome = Outcome(name)
+    for sample in samples_of(op, most, requires_grad=True):
+        call = Call(op, sample, session)
+        with torch_warnings_ignored():
+            want, gradients = call.plain_gradients()
+        fit = want is not None and in_domain(name, call.inputs, want)
+        if not fit or not in_domain(name, [], gradients):
+            outcome.skipped += 1
+            continue
+        judge(outcome, call, lambda call=call: call.secret_gradients(), gradients)
+    return outcome
+
+
+def judge(outcome: Outcome, call: Call, run: Callable[[], Any], want: Any) -> None:
+    """Adds what one sample shows."""
+    outcome.samples += 1
+    try:
+        with torch_warnings_ignored():
+            got = run()
+    except (UnsupportedOp, RevealForbidden) as error:
+        outcome.note(REFUSED, f"{call}: {error}")
+    except Exception as error:
+        outcome.note(CRASHED, f"{call}: {type(error).__name__}: {error}")
+    else:
+        difference = compare(got, want)
+        if difference:
+            outcome.note(WRONG, f"{call}: {difference}")
+
+
+class Call:
+    """An operator applied to one sample, in plain and on secrets."""
+
+    def __init__(self, op: Any, sample: Any, session: Any) -> None:
+        self.op, self.session, self.sample = op, session, sample
+        self.values = snapped((sample.input, sample.args, sample.kwargs), session)
+
+    def __str__(self) -> str:
+        def shown(x: Any) -> Any:
+            return f"{str(x.dtype)[6:]}{list(x.shape)}" if isinstance(x, Tensor) else x
+
+        first, args, kwargs = tree_map(shown, self.values)
+        return f"({first}, *{args}, **{kwargs})".replace("'", "")
+
+    @property
+    def inputs(self) -> list[Tensor]:
+        return [x for x in tree_flatten(self.values)[0] if isinstance(x, Tensor)]
+
+    def apply(self, values: Any) -> Any:
+        torch.manual_seed(1)
+        first, args, kwargs = values
+        return self.sample.output_process_fn_grad(self.op(first, *args, **kwargs))
+
+    def plain(self) -> Any:
+        try:
+            return self.apply(tree_map(fresh, self.values))
+        except Exception:
+            return None
+
+    def secret(self) -> Any:
+        return self.opened(self.apply(tree_map(self.shared, self.values)))
+
+    def shared(self, x: Any) -> Any:
+        """Every floating tensor becomes a secret; indices and masks stay public."""
+        if not isinstance(x, Tensor) or not x.is_floating_point():
+            return fresh(x)
+        made = self.session.share(x.detach(), owner=0)
+        return made.requires_grad_(x.requires_grad)
+
+    def opened(self, result: Any) -> Any:
+        def plain(x: Any) -> Any:
+            return self.session.reveal(x) if isinstance(x, SecretTensor) else x
+
+        return tree_map(plain, result)
+
+    def plain_gradients(self) -> tuple[Any, Any]:
+        values = tree_map(fresh, self.values)
+        try:
+            result = self.apply(values)
+            return tree_map(detached, result), gradients(values, result)
+        except Exception:
+            return None, None
+
+    def secret_gradients(self) -> Any:
+        values = tree_map(self.shared, self.values)
+        return self.opened(gradients(values, self.apply(values)))
+
+
+def fresh(x: Any) -> Any:
+    if not isinstance(x, Tensor):
+        return x
+    copy = x.detach().clone()
+    return copy.requires_grad_(x.requires_grad) if x.is_floating_point() else copy
+
+
+def detached(x: Any) -> Any:
+    return x.detach() if isinstance(x, Tensor) else x
+
+
+def gradients(values: Any, result: Any) -> list[Tensor | None]:
+    """Of a weighted sum of all results with respect to all inputs."""
+    leaves = [x for x in tree_flatten(values)[0] if isinstance(x, Tensor) and x.requires_grad]
+    outputs = [x for x in tree_flatten(result)[0] if isinstance(x, Tensor) and x.requires_grad]
+    losses = [(out * weights(out)).sum() for out in outputs]
+    total = sum(losses[1:], start=losses[0])
+    return list(torch.autograd.grad(total, leaves, allow_unused=True))
+
+
+def weights(like: Tensor) -> Tensor:
+    """Public weights between -1 and 1, multiples of 1/8, all different for neighbours."""
+    count = torch.arange(like.numel(), dtype=like.dtype).reshape(like.shape)
+    return (count * 5 % 17 - 8) / 8
+
+
+def compare(got: Any, want: Any) -> str:
+    """What differs between two nests of tensors; empty if nothing does."""
+    mine, theirs = tree_flatten(got)[0], tree_flatten(want)[0]
+    if len(mine) != len(theirs):
+        return f"{len(mine)} results instead of {len(theirs)}"
+    differences = [difference(a, b) for a, b in zip(mine, theirs, strict=True)]
+    return "; ".join(d for d in differences if d)
+
+
+def difference(got: Any, want: Any) -> str:
+    if not isinstance(want, Tensor) or not isinstance(got, Tensor):
+        same = type(got) is type(want) and (not isinstance(want, int | str) or got == want)
+        return "" if same else f"{got} instead of {want}"
+    if got.shape != want.shape:
+        return f"shape {list(got.shape)} instead of {list(want.shape)}"
+    if got.dtype != want.dtype:
+        return f"dtype {got.dtype} instead of {want.dtype}"
+    exact = want.detach().to(torch.float64)
+    error = (got.to(torch.float64) - exact).abs()
+    bad = ~(error <= 2.0**-7 + 2.0**-6 * exact.abs())
+    if not bad.any():
+        return ""
+    place = int(bad.flatten().nonzero()[0])
+    found, right = float(got.flatten()[place]), float(exact.flatten()[place])
+    return f"{int(bad.sum())} of {want.numel()} off: {found:.5g} instead of {right:.5g}"
+
+
+def record() -> dict[str, dict[str, Any]]:
+    """What every operator does on all of its samples, by name."""
+    infos = database()
+
+    def row(session: Any, name: str) -> dict[str, Any]:
+        results = check_forward(session, name, infos[name])
+        found = {"results": results.verdict, "samples": results.samples, "gradients": None}
+        if name in CHOSEN and infos[name].supports_autograd:
+            slopes = check_gradient(session, name, infos[name], 24)
+            found["gradients"] = slopes.verdict if slopes.samples else None
+        for note in results.notes[:1]:
+            found["note"] = note
+        print(f"{name}: {found}", flush=True)
+        return found
+
+    def main(session: Any) -> dict[str, dict[str, Any]]:
+        return {name: row(session, name) for name in [*CHOSEN, *REFUSING]}
+
+    return tacit.run(main, parties=1, protocol="cleartext")[0]
+
+
+if __name__ == "__main__":
+    TABLE.write_text(json.dumps(record(), indent=1) + "\n")
