@@ -1,0 +1,77 @@
+"""What the parties must have alike before anything is shared, and what one tells all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from ..errors import ConfigError
+from ..fixedpoint import Numbers
+from ..transport import Spec
+
+MOST_BYTES = 1 << 26  # of a description, unpacked
+
+
+def tell_all(n: Numbers, message: bytes) -> list[bytes]:
+    """Everybody's message, by rank. One round of short messages."""
+    mesh = n.protocol.context.mesh
+    peers = [rank for rank in range(mesh.parties) if rank != mesh.rank]
+    received = mesh.exchange_bytes(dict.fromkeys(peers, message), peers)
+    return [received[rank] if rank != mesh.rank else message for rank in range(mesh.parties)]
+
+
+def compare(n: Numbers, what: str, lines: Mapping[str, str]) -> None:
+    """Raises ConfigError at every party, naming the first difference, unless all have the same.
+
+    One round; one more to find the difference.
+    """
+    text = json.dumps(list(lines.items())).encode()
+    if len(set(tell_all(n, hashlib.sha256(text).digest()))) == 1:
+        return
+    tables = [_unpacked(packed) for packed in tell_all(n, zlib.compress(text))]
+    for rank, theirs in enumerate(tables):
+        difference = _difference(tables[0], theirs)
+        if difference is not None:
+            path, first, other = difference
+            raise ConfigError(
+                f"{what}: the parties differ at {path}: party 0 has {first}, party {rank} has "
+                f"{other}; every party builds the same, with any values"
+            )
+
+
+def _unpacked(packed: bytes) -> dict[str, str]:
+    return dict(json.loads(zlib.decompressobj().decompress(packed, MOST_BYTES)))
+
+
+def _difference(a: dict[str, str], b: dict[str, str]) -> tuple[str, str, str] | None:
+    for path in [*a, *b]:
+        if a.get(path) != b.get(path):
+            return path, a.get(path, "nothing there"), b.get(path, "nothing there")
+    for (path, text), (other, _) in zip(a.items(), b.items(), strict=True):
+        if path != other:
+            return path, f"{text} in this place", f"{other} in this place"
+    return None
+
+
+def from_owner(n: Numbers, tensors: Sequence[Tensor], owner: int) -> list[Tensor]:
+    """The owner's public integers at every party, which hold tensors alike. One message."""
+    mesh = n.protocol.context.mesh
+    if not tensors or mesh.parties == 1:
+        return list(tensors)
+    if mesh.rank == owner:
+        flat = torch.cat([tensor.flatten().to(torch.int64) for tensor in tensors])
+        peers = [rank for rank in range(mesh.parties) if rank != owner]
+        mesh.exchange({peer: [flat] for peer in peers}, {})
+    else:
+        count = sum(tensor.numel() for tensor in tensors)
+        [flat] = mesh.exchange({}, {owner: [Spec((count,), torch.int64)]})[owner]
+    parts = flat.split([tensor.numel() for tensor in tensors])
+    return [
+        part.reshape(tensor.shape).to(tensor.dtype, copy=True)
+        for part, tensor in zip(parts, tensors, strict=True)
+    ]

@@ -1,0 +1,268 @@
+"""Modules and nests into secrets and back: same class, same ties, public what must be public."""
+
+import copy
+from collections import OrderedDict, namedtuple
+
+import pytest
+import torch
+from torch import nn
+
+import tacit
+from tacit.errors import ConfigError, PartyFailed, UnsupportedModule
+from tacit.tensor import SecretTensor
+
+Pair = namedtuple("Pair", "left right")
+
+
+class Tied(nn.Module):
+    """A model with tied weights, a buffer of each kind, a frozen parameter and a hook."""
+
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(seed)
+        self.inner = nn.Linear(4, 4, bias=False)
+        self.outer = nn.Linear(4, 4)
+        self.norm = nn.BatchNorm1d(4)
+        for tensor in (self.inner.weight, self.outer.bias, self.norm.running_mean):
+            tensor.data.copy_(torch.randn(tensor.shape, generator=generator))
+        self.norm.num_batches_tracked += seed
+        self.outer.weight = self.inner.weight
+        self.outer.bias.requires_grad_(False)
+        self.register_buffer("mask", torch.arange(4) % 2 == 0)
+        self.calls: list[str] = []
+        self.register_forward_hook(lambda *_: self.calls.append("hook"))
+
+    def forward(self, x):
+        return self.outer(torch.relu(self.inner(x)))
+
+
+def run(main, *args, protocol="trio", **kwargs):
+    return tacit.run(main, *args, protocol=protocol, **kwargs)
+
+
+def failure(main, *args, parties=3):
+    with pytest.raises(PartyFailed) as caught:
+        tacit.run(main, *args, parties=parties, deadline=10.0)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("owner", [0, 1, 2])
+@pytest.mark.parametrize("protocol", ["trio", "replicated"])
+def test_a_module_keeps_its_class_and_ties_and_comes_back(owner, protocol):
+    want = Tied(seed=3)
+
+    def main(session):
+        model = Tied(seed=3 if session.rank == owner else 7 + session.rank)
+        shared = session.share(model, owner=owner)
+        assert shared is model
+        assert type(shared) is Tied
+        assert shared.outer.weight is shared.inner.weight
+        assert isinstance(shared.inner.weight, nn.Parameter)
+        secrets = dict(shared.named_parameters()) | {"mean": shared.norm.running_mean}
+        assert all(isinstance(tensor, SecretTensor) for tensor in secrets.values())
+        assert not shared.outer.bias.requires_grad
+        assert shared.inner.weight.requires_grad
+        assert shared.norm.num_batches_tracked == 3
+        assert not isinstance(shared.mask, SecretTensor)
+        return session.reveal(shared)
+
+    for plain in run(main, protocol=protocol):
+        assert type(plain) is Tied
+        assert plain.outer.weight is plain.inner.weight
+        assert not plain.outer.bias.requires_grad
+        for name, tensor in want.state_dict().items():
+            torch.testing.assert_close(plain.state_dict()[name], tensor, atol=2**-16, rtol=0)
+
+
+def test_reveal_to_one_party_and_the_secret_model_stays():
+    def main(session):
+        model = session.share(Tied(seed=1), owner=1)
+        plain = session.reveal(model, to=2)
+        assert isinstance(model.inner.weight, SecretTensor)
+        return plain
+
+    plain = run(main)
+    assert plain[0] is None
+    assert plain[1] is None
+    torch.testing.assert_close(plain[2].inner.weight, Tied(seed=1).inner.weight, atol=1e-4, rtol=0)
+
+
+def test_others_may_build_on_the_meta_device():
+    def main(session):
+        with torch.device("cpu" if session.rank == 0 else "meta"):
+            model = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
+        if session.rank == 0:
+            model[0].weight.data.fill_(0.5)
+            model[1].num_batches_tracked.fill_(9)
+        model = session.share(model, owner=0)
+        return session.reveal(model)
+
+    for plain in run(main):
+        assert (plain[0].weight == 0.5).all()
+        assert plain[1].num_batches_tracked == 9
+
+
+def test_the_owner_must_have_values():
+    def main(session):
+        session.share(nn.Linear(2, 2, device="meta"), owner=1)
+
+    assert "no values (meta device) at its owner, party 1" in failure(main)
+
+
+def test_a_secret_module_computes_and_its_hooks_run():
+    x, model = torch.randn(5, 4), Tied(seed=5)
+    want = model(x)
+
+    def main(session):
+        shared = session.share(copy.deepcopy(model), owner=0)
+        y = shared(session.share(x, owner=1))
+        return session.reveal(y), shared.calls
+
+    for got, calls in run(main):
+        torch.testing.assert_close(got, want.detach(), atol=1e-3, rtol=1e-3)
+        assert calls[-1] == "hook"
+
+
+def test_all_parameters_in_few_messages():
+    def main(session):
+        model = nn.Sequential(*[nn.Linear(8, 8) for _ in range(40)])
+        with session.stats.scope("share") as cost:
+            session.share(model, owner=0)
+        with session.stats.scope("reveal") as back:
+            session.reveal(model)
+        return cost.rounds, cost.messages, back.rounds
+
+    for rounds, messages, back in run(main):
+        assert rounds <= 1  # the comparison; what the dealer shares goes ahead
+        assert messages <= 3
+        assert back == 1
+
+
+@pytest.mark.parametrize("protocol", ["trio", "cleartext"])
+def test_batches_are_cut_by_count_and_by_size(protocol, monkeypatch):
+    from tacit.fixedpoint import batch
+
+    monkeypatch.setattr(batch, "MOST_TENSORS", 3)
+    monkeypatch.setattr(batch, "MOST_ELEMENTS", 20)
+    tensors = [torch.randn(size) for size in (5, 5, 5, 5, 30, 1, 19, 1, 0)]
+
+    def main(session):
+        return session.reveal(session.share(tensors, owner=2))
+
+    for got in run(main, protocol=protocol):
+        for one, want in zip(got, tensors, strict=True):
+            torch.testing.assert_close(one, want, atol=2**-16, rtol=0)
+
+
+def test_different_shapes_are_refused_with_the_path_and_both():
+    def main(session):
+        width = 5 if session.rank == 2 else 4
+        session.share(nn.Sequential(nn.Linear(3, width), nn.ReLU()), owner=0)
+
+    message = failure(main)
+    assert "ConfigError" in message
+    assert "0.weight" in message
+    assert "(4, 3)" in message
+    assert "(5, 3)" in message
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda m: m.double(), "float64"),
+        (lambda m: m.eval(), "eval mode"),
+        (lambda m: m[0].bias.requires_grad_(False), "frozen"),
+        (lambda m: setattr(m[2], "weight", m[0].weight), "tied to"),
+        (lambda m: m.append(nn.Identity()), "nothing there"),
+    ],
+)
+def test_other_differences_are_refused(change, words):
+    def main(session):
+        model = nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3))
+        if session.rank == 1:
+            change(model)
+        session.share(model, owner=0)
+
+    message = failure(main)
+    assert "ConfigError" in message
+    assert words in message
+
+
+def test_one_object_for_several_parties_is_refused():
+    model = nn.Linear(2, 2)
+
+    def main(session):
+        session.share(model, owner=0)
+
+    assert "copy.deepcopy it, inside main" in failure(main)
+    assert not any(isinstance(p, SecretTensor) for p in model.parameters())
+
+
+def test_nests_and_named_tuples():
+    nest = {
+        "a": [torch.randn(2), torch.arange(3)],
+        "b": Pair(torch.tensor([True, False]), OrderedDict(c=torch.randn(2, 2))),
+        "m": nn.Linear(2, 1),
+    }
+
+    def main(session):
+        own = copy.deepcopy(nest)
+        secret = session.share(own, owner=1)
+        assert isinstance(secret["b"], Pair)
+        return session.reveal(secret, to=0)
+
+    plain, other, _ = run(main)
+    assert isinstance(plain["b"], Pair)
+    assert torch.equal(plain["a"][1], nest["a"][1])
+    assert torch.equal(plain["b"].left, nest["b"].left)
+    torch.testing.assert_close(plain["b"].right["c"], nest["b"].right["c"], atol=1e-4, rtol=0)
+    torch.testing.assert_close(plain["m"].weight, nest["m"].weight, atol=1e-4, rtol=0)
+    assert other["m"] is None
+    assert other["a"] == [None, None]
+
+
+def test_nests_that_differ_are_refused():
+    def main(session):
+        keys = ("x", "y") if session.rank else ("x", "z")
+        session.share({key: torch.zeros(2) for key in keys}, owner=0)
+
+    assert "the parties differ at ['" in failure(main)
+
+
+@pytest.mark.parametrize("value", [3.5, "text", [torch.zeros(2), None]])
+def test_what_is_no_tensor_is_refused(value):
+    def main(session):
+        with pytest.raises(ConfigError, match="tensors and modules"):
+            session.share(value, owner=0)
+        with pytest.raises(ConfigError, match="not a secret"):
+            session.reveal(value)
+
+    tacit.run(main, parties=1, protocol="cleartext")
+
+
+def test_sharing_twice_is_refused():
+    def main(session):
+        model = session.share(nn.Linear(2, 2), owner=0)
+        with pytest.raises(ConfigError, match="weight is secret already"):
+            session.share(model, owner=0)
+        with pytest.raises(ConfigError, match="owner=3"):
+            session.share(torch.zeros(1), owner=3)
+
+    tacit.run(main, parties=1, protocol="cleartext")
+
+
+def test_unsharable_tensors_are_all_named():
+    class Odd(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.phase = nn.Parameter(torch.zeros(2, dtype=torch.complex64))
+            self.lazy = nn.LazyLinear(3)
+
+    def main(session):
+        with pytest.raises(UnsupportedModule) as caught:
+            session.share(Odd(), owner=0)
+        return str(caught.value)
+
+    [message] = tacit.run(main, parties=1, protocol="cleartext")
+    assert "phase is torch.complex64" in message
+    assert "lazy.weight has no shape yet" in message
