@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -87,23 +87,6 @@ def settled(n: Numbers, x: Value) -> Value:
         n.protocol.settled(x.share)
         return Value(cap(n, x.share), x.dtype)
     return x
-
-
-def replaced(n: Numbers, whole: Value, take: Callable[[Value], Value], value: Value) -> Value:
-    """`whole` with the part of it that `take` takes replaced by `value`. Local if both are settled.
-
-    `take` is a view: it is taken of a copy, and written through.
-    """
-    if whole.is_bit or value.is_bit:
-        number = convert(n, whole, torch.int64)
-        changed = replaced(n, number, take, convert(n, value, torch.int64))
-        return convert(n, changed, whole.dtype)
-    share, new = settled(n, whole).arith, settled(n, value).arith
-    parts = {i: part.contiguous().clone() for i, part in share.parts.items()}
-    copy = Value(share.with_parts(parts, limit=max(share.limit, new.limit)), whole.dtype)
-    for i, part in take(copy).arith.parts.items():
-        part.copy_(new.parts[i])
-    return copy
 
 
 def add(n: Numbers, a: Operand, b: Operand) -> Value:

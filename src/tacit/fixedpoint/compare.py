@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..kernels import pack_bits
 from ..protocols import Arith, Bool
-from .arith import add, convert, mul, neg, result_dtype, sub
+from .arith import add, convert, neg, result_dtype, sub
 from .scale import cap, encode
 from .value import Operand, Value
 
@@ -117,13 +117,7 @@ def _is_zero(x: Operand) -> bool:
 
 def _blend(n: Numbers, chosen: Tensor, a: Operand, b: Operand) -> Value:
     """A public condition: local."""
-    dtype = result_dtype(a, b)
-    first = mul(n, _typed(n, a, dtype), chosen.to(torch.int64))
-    return add(n, first, mul(n, _typed(n, b, dtype), (~chosen).to(torch.int64)))
-
-
-def _typed(n: Numbers, x: Operand, dtype: torch.dtype) -> Value:
-    return convert(n, n.operand(x), dtype)
+    return n.joined([a, b], lambda parts: torch.where(chosen, parts[0], parts[1]))
 
 
 def relu(n: Numbers, x: Value) -> tuple[Value, Value]:

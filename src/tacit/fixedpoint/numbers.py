@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..protocols import Protocol
 from ..ring import Ring
-from . import arith, compare, linear
+from . import arith, compare, index, linear, reduce
 from .value import Operand, Value
 
 
@@ -66,9 +66,21 @@ class Numbers:
     cumsum = arith.cumsum
     convert = arith.convert
     settled = arith.settled
-    replaced = arith.replaced
+    result_dtype = staticmethod(arith.result_dtype)
     matmul = linear.matmul
     bilinear = linear.bilinear
+
+    # Elements moved, and many into one ---------------------------------------------------------
+    joined = index.joined
+    replaced = index.replaced
+    total = reduce.total
+    mean = reduce.mean
+    prod = reduce.prod
+    cumprod = reduce.cumprod
+    variance = reduce.variance
+    count_nonzero = reduce.count_nonzero
+    any = reduce.any_
+    all = reduce.all_
 
     # Comparisons and choices -------------------------------------------------------------------
     less = compare.less

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ...fixedpoint import Numbers, Value
+from ...fixedpoint import Numbers, Operand, Value
 from ..table import implements
 
 aten = torch.ops.aten
@@ -48,3 +48,14 @@ def alias(n: Numbers, self: Value) -> Value:
 @implements(aten.view.default, aten._unsafe_view.default, view=True)
 def view(n: Numbers, self: Value, size: Sequence[int]) -> Value:
     return self.map(lambda part: part.reshape(size))
+
+
+@implements(aten.cat.default)
+def cat(n: Numbers, tensors: Sequence[Operand], dim: int = 0) -> Value:
+    full = [x for x in tensors if tuple(x.shape) != (0,)]  # type: ignore[union-attr]
+    return n.joined(full or tensors, lambda parts: torch.cat(parts, dim))
+
+
+@implements(aten.stack.default)
+def stack(n: Numbers, tensors: Sequence[Operand], dim: int = 0) -> Value:
+    return n.joined(tensors, lambda parts: torch.stack(parts, dim))

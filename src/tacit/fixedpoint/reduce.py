@@ -1,0 +1,120 @@
+"""Many values into one: means, products, variances, truth of any and all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod as product_of
+from typing import TYPE_CHECKING
+
+import torch
+
+from .arith import convert, mul, square, sub, sum_
+from .compare import equal, logical_not
+from .scale import cap
+from .value import Value
+
+if TYPE_CHECKING:
+    from .numbers import Numbers
+
+Dims = Sequence[int] | int | None
+
+
+def dims_of(x: Value, dims: Dims) -> tuple[int, ...]:
+    """The dimensions meant, counted from the front; None and nothing mean all of them."""
+    count = len(x.shape)
+    if dims is None or (not isinstance(dims, int) and not len(dims)):
+        return tuple(range(count))
+    listed = (dims,) if isinstance(dims, int) else dims
+    return tuple(dim % max(count, 1) for dim in listed) if count else ()
+
+
+def total(n: Numbers, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
+    """The sum over dimensions. Local, but bits become numbers in one round."""
+    x = convert(n, x, torch.int64) if not x.is_real else x
+    chosen = dims_of(x, dims)
+    if not chosen:
+        return x
+    return Value(cap(n, sum_(n, x, chosen, keepdim=keepdim).arith), x.dtype)
+
+
+def mean(n: Numbers, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
+    """The mean over dimensions. Local; its division is pending."""
+    count = product_of(x.shape[dim] for dim in dims_of(x, dims))
+    return mul(n, total(n, x, dims, keepdim=keepdim), 1.0 / count)
+
+
+def flattened(x: Value, dims: Dims) -> Value:
+    """x with these dimensions joined into one, which comes last."""
+    chosen = dims_of(x, dims)
+    rest = [dim for dim in range(len(x.shape)) if dim not in chosen]
+    shape = [x.shape[dim] for dim in rest]
+    return x.map(lambda part: part.permute(*rest, *chosen).reshape(*shape, -1))
+
+
+def kept_shape(x: Value, dims: Dims, *, keepdim: bool) -> list[int]:
+    """The shape of a reduction of x over these dimensions."""
+    chosen = dims_of(x, dims)
+    if keepdim:
+        return [1 if dim in chosen else size for dim, size in enumerate(x.shape)]
+    return [size for dim, size in enumerate(x.shape) if dim not in chosen]
+
+
+def prod(n: Numbers, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
+    """The product over dimensions. ceil(log2 count) products one after the other."""
+    x = convert(n, x, torch.int64) if x.is_bit else x
+    shape = kept_shape(x, dims, keepdim=keepdim)
+    left = flattened(x, dims)
+    if not left.shape[-1]:
+        return n.public(torch.ones(shape, dtype=x.dtype))
+    while (size := left.shape[-1]) > 1:
+        half = size // 2
+        pairs = mul(n, _narrow(left, 0, half), _narrow(left, half, half))
+        tail = [_narrow(left, 2 * half, 1)] if size % 2 else []
+        left = n.joined([pairs, *tail], lambda parts: torch.cat(parts, -1))
+    return left.map(lambda part: part.reshape(shape))
+
+
+def cumprod(n: Numbers, x: Value, dim: int) -> Value:
+    """The products of the first 1, 2, 3, ... elements along `dim`; ceil(log2 size) deep."""
+    x = convert(n, x, torch.int64) if x.is_bit else x
+    if not x.shape:
+        return x
+    done = x.map(lambda part: part.transpose(dim, -1))
+    size, step = done.shape[-1], 1
+    while step < size:
+        later = mul(n, _narrow(done, step, size - step), _narrow(done, 0, size - step))
+        done = n.joined([_narrow(done, 0, step), later], lambda parts: torch.cat(parts, -1))
+        step *= 2
+    return done.map(lambda part: part.transpose(dim, -1))
+
+
+def _narrow(x: Value, start: int, length: int) -> Value:
+    return x.map(lambda part: part.narrow(-1, start, length))
+
+
+def variance(
+    n: Numbers, x: Value, dims: Dims = None, *, correction: float = 1, keepdim: bool = False
+) -> tuple[Value, Value]:
+    """The variance and the mean over dimensions. One product of secrets."""
+    count = product_of(x.shape[dim] for dim in dims_of(x, dims))
+    average = n.settled(mean(n, x, dims, keepdim=True))
+    squares = square(n, n.settled(sub(n, x, average)))
+    result = mul(n, total(n, squares, dims, keepdim=keepdim), 1.0 / (count - correction))
+    shape = kept_shape(x, dims, keepdim=keepdim)
+    return result, average.map(lambda part: part.reshape(shape))
+
+
+def count_nonzero(n: Numbers, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
+    """How many elements are not zero."""
+    return total(n, convert(n, x, torch.bool), dims, keepdim=keepdim)
+
+
+def any_(n: Numbers, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
+    """Whether some element is not zero: their number is not. 1 round and a narrow `is_zero`."""
+    return logical_not(n, equal(n, count_nonzero(n, x, dims, keepdim=keepdim), 0))
+
+
+def all_(n: Numbers, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
+    """Whether no element is zero."""
+    zeros = total(n, logical_not(n, x), dims, keepdim=keepdim)
+    return equal(n, zeros, 0)
