@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -37,6 +38,24 @@ def bilinear(n: Numbers, op: Bilinear, a: Operand, b: Operand) -> Value:
     if not secret.is_real and dtype.is_floating_point:
         product = product.scaled(1 << n.fraction_bits)
     return Value(cap(n, product.divided(bits)), dtype)
+
+
+def bilinears(n: Numbers, calls: Sequence[tuple[Bilinear, Operand, Operand]]) -> list[Value]:
+    """op(a, b) for each call; those of two secrets share their rounds."""
+    if not all(isinstance(x, Value) for _, a, b in calls for x in (a, b)):
+        return [bilinear(n, op, a, b) for op, a, b in calls]
+    ready = [(op, _number(n, a), _number(n, b)) for op, a, b in calls]  # type: ignore[arg-type]
+    with n.protocol.parallel():
+        shares = [
+            n.protocol.bilinear(
+                op, a.arith, b.arith, shift=n.fraction_bits if a.is_real and b.is_real else 0
+            )
+            for op, a, b in ready
+        ]
+    return [
+        Value(cap(n, share), result_dtype(a, b))
+        for share, (_, a, b) in zip(shares, ready, strict=True)
+    ]
 
 
 def matmul(n: Numbers, a: Operand, b: Operand) -> Value:

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from ..protocols import Protocol
 from ..ring import Ring
-from . import arith, compare, index, linear, reduce
+from . import arith, compare, index, linear, pool, reduce
+from . import conv as convolution
 from .value import Operand, Value
 
 
@@ -69,6 +70,14 @@ class Numbers:
     result_dtype = staticmethod(arith.result_dtype)
     matmul = linear.matmul
     bilinear = linear.bilinear
+    bilinears = linear.bilinears
+    conv = convolution.conv
+    conv_transpose = convolution.conv_transpose
+    conv_grads = convolution.conv_grads
+    max_pool = pool.max_pool
+    max_pool_backward = pool.max_pool_backward
+    sum_pool = pool.sum_pool
+    sum_pool_backward = pool.sum_pool_backward
 
     # Elements moved, and many into one ---------------------------------------------------------
     joined = index.joined

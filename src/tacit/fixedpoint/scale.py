@@ -65,4 +65,7 @@ def public_bits(n: Numbers, x: Arith, value: Tensor) -> int:
     if largest == 0.0 or ((detached == detached.round()).all() and largest < 2.0**20):
         return 0
     magnitude = max(0, math.ceil(math.log2(largest))) if largest > 0 else 0
-    return max(min(room(n, x) - magnitude, 30), 0)
+    bits = max(min(room(n, x) - magnitude, 30), 0)
+    if value.numel() == 1:  # 1 / 4 is exact with two
+        bits = min(bits, largest.as_integer_ratio()[1].bit_length() - 1)
+    return bits

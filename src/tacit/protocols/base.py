@@ -74,6 +74,8 @@ class Protocol(ABC):
     min = Interactive(order.min_, Arith)
     max_with_index = Interactive(order.max_with_index, Arith, Arith)
     max_with_one_hot = Interactive(order.max_with_one_hot, Arith, Bool)
+    contest = Interactive(order.contest)
+    winners = Interactive(order.winners, Bool)
     argmax = Interactive(order.argmax, Arith)
     one_hot_argmax = Interactive(order.one_hot_argmax, Bool)
     sort = Interactive(sorting.sort, Arith)

@@ -103,11 +103,24 @@ def max_with_one_hot(
     Exactly one bit along `dim` is 1. Rounds: as `max`, and one for every three levels or so; the
     bits are what the gradient of `max` needs.
     """
+    largest, field = yield from contest(p, x, dim, keepdim=keepdim, radix=radix)
+    return largest, (yield from winners(p, field, dim))
+
+
+def contest(
+    p: Protocol, x: Arith, dim: int = -1, *, keepdim: bool = False, radix: int = 2
+) -> Steps[tuple[Arith, Field]]:
+    """The largest element along `dim`, and what `winners` needs. Rounds as `max`."""
     field = yield from _tournament(p, [_front(x, dim)], radix)
+    return _finish(field.columns[0], x, dim, keepdim), field
+
+
+def winners(p: Protocol, field: Field, dim: int = -1) -> Steps[Bool]:
+    """The bits of `max_with_one_hot`, after the contest: one round for every three levels or so."""
     marks = yield from _marks(p, field)
-    back = list(range(1, len(x.shape)))
-    back.insert(dim % len(x.shape), 0)
-    return _finish(field.columns[0], x, dim, keepdim), marks.permute(*back)
+    back = list(range(1, len(marks.shape)))
+    back.insert(dim % len(marks.shape), 0)
+    return marks.permute(*back)
 
 
 def one_hot_argmax(p: Protocol, x: Arith, dim: int = -1, *, radix: int = 2) -> Steps[Bool]:
