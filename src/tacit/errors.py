@@ -18,6 +18,7 @@ Error
   ProtocolError
     ProtocolDesync                         two parties are at different operations
     CheatingDetected                       a check of a malicious-secure protocol failed
+  CheckpointRejected                       a saved file that is missing, foreign or changed
   PartyFailed                              the program of one party raised
 
 A message says what happened, to what (operation, party, address, module path), the limit, and what
@@ -28,7 +29,9 @@ from __future__ import annotations
 
 
 class Error(Exception):
-    """The root. `party` and `operation` say where, when they are known."""
+    """The root. `party`, `operation` and `path`, in the model, say where, when they are known."""
+
+    path: str | None = None
 
     def __init__(
         self, message: str, *, party: int | None = None, operation: int | None = None
@@ -115,6 +118,13 @@ class ProtocolDesync(ProtocolError):
 
 class CheatingDetected(ProtocolError):
     """A consistency check failed: a party deviated from the protocol. Nothing was opened."""
+
+
+class CheckpointRejected(Error):
+    """A checkpoint that is missing, another party's, truncated, changed, or not that of the others.
+
+    `party` says whose file it is. Nothing was loaded.
+    """
 
 
 class PartyFailed(Error):

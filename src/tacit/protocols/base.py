@@ -33,9 +33,11 @@ class Protocol(ABC):
     """One party's side of a protocol.
 
     exact: whether a pending division is made without failures (the default) or probabilistically.
+    form: which parts a secret has; protocols of one form understand each other's shares.
     """
 
     name: ClassVar[str]
+    form: ClassVar[str]
     context: Context
     exact: bool
 
@@ -45,6 +47,7 @@ class Protocol(ABC):
     reveal: Interactive[..., Tensor | None]
     random: Interactive[..., Arith]
     random_bits: Interactive[..., Bool]
+    refresh: Interactive[..., Arith | Bool]
 
     # The interactive core ----------------------------------------------------------------------
     bilinear: Interactive[..., Arith]

@@ -116,6 +116,12 @@ def random_bits(p: Cleartext, shape: Sequence[int], width: int = 1) -> Bool:
     return Bool({ALL: p.context.draw_planes(range(p.context.mesh.parties), form)}, shape)
 
 
+@_alone
+def refresh(p: Cleartext, x: Arith | Bool) -> Arith | Bool:
+    """x itself: there is nothing to hide."""
+    return _settled(x) if isinstance(x, Arith) else x
+
+
 # The core ---------------------------------------------------------------------------------------
 
 
@@ -214,12 +220,14 @@ class Cleartext(Protocol):
     """No secrets: any number of parties in one process."""
 
     name = "cleartext"
+    form = "cleartext"
 
     share = Interactive(share, Arith)
     share_bits = Interactive(share_bits, Bool)
     reveal = Interactive(reveal)
     random = Interactive(random, Arith)
     random_bits = Interactive(random_bits, Bool)
+    refresh = Interactive(refresh)
     bilinear = Interactive(bilinear, Arith)
     truncate = Interactive(truncate, Arith)
     settled = Interactive(settled, Arith)

@@ -7,8 +7,9 @@ from typing import Any, ClassVar, NoReturn
 
 from torch import Tensor
 
-from ..errors import RevealForbidden
+from ..errors import RangeError, RevealForbidden, UnsupportedError
 from ..fixedpoint import Numbers, Value
+from .place import name_module
 
 View = Callable[[Value], Value]
 
@@ -143,7 +144,11 @@ class SecretTensor(Tensor):
     def __torch_dispatch__(  # type: ignore[override]
         cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        return cls.dispatch(func, args, kwargs or {})
+        try:
+            return cls.dispatch(func, args, kwargs or {})
+        except (UnsupportedError, RangeError) as error:
+            name_module(error)
+            raise
 
 
 def _refuse(what: str, instead: str = "") -> NoReturn:

@@ -151,3 +151,20 @@ def random_bits(p: Three, shape: Sequence[int], width: int = 1) -> Steps[Bool]:
     parts = {part: p.context.draw_planes(holders(part), form) for part in holders(p.rank)}
     return Bool(parts, shape)
     yield  # a generator that needs no round
+
+
+def refresh(p: Three, x: Arith | Bool) -> Steps[Arith | Bool]:
+    """The same secret in parts that tell nothing together with the old ones. No message.
+
+    Each part is changed by one of three random values whose sum is zero, which all parties draw: it
+    is whoever took the old parts from one party, and the new from another, who lacks them.
+    """
+    if isinstance(x, Arith):
+        x = yield from p.settled.steps(x)
+    held = next(iter(x.parts.values()))
+    first, second = (p.context.tape.draw(PARTIES, held.shape, held.dtype) for _ in range(2))
+    if isinstance(x, Arith):
+        changes = (first, second, -(first + second))
+        return x.with_parts({i: part + changes[i] for i, part in x.parts.items()})
+    flips = (first, second, first ^ second)
+    return x.with_parts({i: part ^ flips[i] for i, part in x.parts.items()})

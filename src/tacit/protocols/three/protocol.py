@@ -13,11 +13,14 @@ from . import client, io
 class Three(Protocol):
     """Three parties, each of which lacks one part of every secret."""
 
+    form = "three parts"
+
     share = Interactive(io.share, Arith)
     share_bits = Interactive(io.share_bits, Bool)
     reveal = Interactive(io.reveal)
     random = Interactive(io.random, Arith)
     random_bits = Interactive(io.random_bits, Bool)
+    refresh = Interactive(io.refresh)
     from_client = Interactive(client.from_client, Arith)
     for_client = Interactive(client.for_client)
 
