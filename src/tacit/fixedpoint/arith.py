@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..kernels import pack_bits
 from ..protocols import MUL, Arith, Bool
-from .scale import cap, decode, encode, public_bits, room
+from .scale import cap, decode, encode, finite, public_bits, room
 from .value import Operand, Value
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ def reveal(n: Numbers, x: Value, to: int | None = None) -> Tensor | None:
 def public(n: Numbers, value: Tensor) -> Value:
     if value.dtype == torch.bool:
         return Value(n.protocol.pack(value), value.dtype)
-    return Value(n.protocol.public(encode(n, value, n.bits_of(value.dtype))), value.dtype)
+    elements = encode(n, finite(n, value), n.bits_of(value.dtype))
+    return Value(n.protocol.public(elements), value.dtype)
 
 
 def result_dtype(*operands: Operand) -> torch.dtype:
@@ -98,7 +99,7 @@ def add(n: Numbers, a: Operand, b: Operand) -> Value:
         return n.logical_or(a, b)
     a = convert(n, a, dtype)
     if not isinstance(b, Value):
-        elements = encode(n, torch.as_tensor(b), n.bits_of(dtype))
+        elements = encode(n, finite(n, torch.as_tensor(b)), n.bits_of(dtype))
         return Value(n.protocol.add_public(a.arith, elements), dtype)
     b = convert(n, b, dtype)
     return Value(n.protocol.add(*_broadcast(a.arith, b.arith)), dtype)

@@ -10,7 +10,7 @@ from torch import Tensor
 from ..kernels import pack_bits
 from ..protocols import Arith, Bool
 from .arith import add, convert, neg, result_dtype, sub
-from .scale import cap, encode
+from .scale import INFINITE, cap, encode, finite
 from .value import Operand, Value
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def where(n: Numbers, condition: Operand, a: Operand, b: Operand) -> Value:
 def _public_choice(n: Numbers, bit: Bool, a: Operand, b: Operand, dtype: torch.dtype) -> Value:
     """Two public alternatives: the bit as a number, times their difference."""
     number = Value(n.protocol.to_arith(bit), torch.int64)
-    low, high = torch.as_tensor(b), torch.as_tensor(a)
+    low, high = finite(n, torch.as_tensor(b)), finite(n, torch.as_tensor(a))
     elements = encode(n, high.to(dtype) - low.to(dtype), n.bits_of(dtype))
     chosen = n.protocol.mul_public(number.arith, elements)
     return add(n, Value(chosen, dtype), low.to(dtype))
@@ -131,7 +131,8 @@ def absolute(n: Numbers, x: Value) -> Value:
 
 
 def clamp(n: Numbers, x: Value, low: float | None, high: float | None) -> Value:
-    """x within public bounds, either of which may be missing."""
+    """x within public bounds, either of which may be missing or infinite."""
+    low, high = (end if end is None or abs(end) < INFINITE else None for end in (low, high))
     bits = n.bits_of(x.dtype)
     ends = [None if end is None else round(end * 2.0**bits) for end in (low, high)]
     if ends[0] is not None and ends[1] is not None:

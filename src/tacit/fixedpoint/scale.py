@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 # A product of a secret and public numbers keeps this many bits free below 2^(k-2).
 HEADROOM = 1
 
+# A public number from here on is taken for an infinity: masks are made of -inf, of -1e9 and of the
+# smallest float.
+INFINITE = 2.0**28
+
 
 def encode(n: Numbers, value: Tensor, fraction_bits: int) -> Tensor:
     """Ring elements that stand for real numbers with `fraction_bits`, rounded to the nearest.
@@ -34,6 +38,15 @@ def encode(n: Numbers, value: Tensor, fraction_bits: int) -> Tensor:
                 "fraction bits: scale it, or use fewer fraction bits"
             )
     return scaled.round_().to(n.ring.dtype)
+
+
+def finite(n: Numbers, value: Tensor) -> Tensor:
+    """Public summands, with infinities at 2^(range_bits - 3): a few of them still add up."""
+    if not value.dtype.is_floating_point or not bool((value.detach().abs() >= INFINITE).any()):
+        return value
+    wide = value.detach().to(torch.float64)
+    end = 2.0 ** (n.range_bits - 3)
+    return torch.where(wide.abs() >= INFINITE, wide.sign() * end, wide)
 
 
 def decode(n: Numbers, elements: Tensor, dtype: torch.dtype) -> Tensor:
@@ -64,6 +77,8 @@ def public_bits(n: Numbers, x: Arith, value: Tensor) -> int:
     largest = float(detached.abs().max())
     if largest == 0.0 or ((detached == detached.round()).all() and largest < 2.0**20):
         return 0
+    if not math.isfinite(largest):
+        raise RangeError("a public factor is not finite: choose with torch.where")
     magnitude = max(0, math.ceil(math.log2(largest))) if largest > 0 else 0
     bits = max(min(room(n, x) - magnitude, 30), 0)
     if value.numel() == 1:  # 1 / 4 is exact with two
