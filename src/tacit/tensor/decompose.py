@@ -16,6 +16,20 @@ aten = torch.ops.aten
 # for values, or leaves the range of fixed point, has no place here: it needs a rule of its own.
 DECOMPOSED: set[OpOverload] = set()
 
+COPIES = """
+alias_copy diagonal_copy expand_copy narrow_copy permute_copy squeeze_copy squeeze_copy.dim t_copy
+transpose_copy.int unbind_copy.int unfold_copy unsqueeze_copy view_copy
+"""
+SHAPES = """
+block_diag channel_shuffle diag_embed pixel_shuffle pixel_unshuffle select_scatter tril triu
+unbind.int
+"""
+PRODUCTS = "addcmul addmv addr baddbmm dot vdot mv trace"
+FUNCTIONS = """
+_prelu_kernel _softmax_backward_data deg2rad hardtanh isneginf isposinf leaky_relu mse_loss
+native_dropout_backward rad2deg threshold
+"""
+
 
 def decomposed(*overloads: OpOverload) -> None:
     """Allows torch's decomposition of these operations."""
@@ -30,3 +44,11 @@ def decomposition(func: OpOverload) -> Callable[..., Any] | None:
     if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"):
         return func.decompose
     return None
+
+
+def _overload(name: str) -> OpOverload:
+    packet, _, overload = name.partition(".")
+    return getattr(getattr(aten, packet), overload or "default")
+
+
+decomposed(*(_overload(name) for name in (COPIES + SHAPES + PRODUCTS + FUNCTIONS).split()))
