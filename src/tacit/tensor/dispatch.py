@@ -2,76 +2,125 @@
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 import torch
 from torch._ops import OpOverload
-from torch.utils._pytree import tree_map
 
 from ..errors import UnsupportedOp
 from ..fixedpoint import Numbers, Value
 from . import ops  # noqa: F401  registers the rules
+from .cell import layout
 from .decompose import decomposition
 from .secret import SecretTensor
 from .table import RULES, Rule
 
 aten = torch.ops.aten
 
+Plan = Callable[[tuple[Any, ...], dict[str, Any]], Any]
+
+# Of values that are all known these are computed in the open: every machine rounds them alike.
+EXACT = {
+    getattr(packet, overload)
+    for packet in (aten.add, aten.sub, aten.mul, aten.div)
+    for overload in ("Tensor", "Scalar")
+}
+
 
 def dispatch(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The result of an operation with at least one secret among its arguments."""
+    return plan(func)(args, kwargs)
+
+
+@cache
+def plan(func: OpOverload) -> Plan:
+    """How an operation is done: a function of its arguments."""
     rule = RULES.get(func)
     if rule is not None:
-        return _apply(rule, func, args, kwargs)
-    target = written_argument(func)
-    if target is not None:
-        return _write(func, target, args, kwargs)
+        return partial(_view if rule.view else _apply, rule, func)
+    if written_argument(func) is not None:
+        return _writing(func)
     if func.name().startswith("aten::_foreach_"):
-        return _each(func, args, kwargs)
+        return partial(_each, func)
     decomposed = decomposition(func)
     if decomposed is not None:
-        return decomposed(*args, **kwargs)
+        return lambda args, kwargs: decomposed(*args, **kwargs)
+    return partial(_refuse, func)
+
+
+def _refuse(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     raise unsupported(func, args, kwargs)
 
 
 def _apply(rule: Rule, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    found: list[SecretTensor] = []
-    numbers = _numbers(args, kwargs, found)
-
-    def opened(x: Any) -> Any:
-        return x.value if isinstance(x, SecretTensor) else x
-
-    plain_args, plain_kwargs = tree_map(opened, args), tree_map(opened, kwargs)
-    result = rule.apply(numbers, *plain_args, **plain_kwargs)
-    if not rule.view:
-        return tree_map(lambda x: _wrap(x, numbers), result)
-    base, rest = args[0], plain_args[1:]
-
-    def take(index: int | None) -> Any:
-        def again(value: Value) -> Value:
-            made = rule.apply(numbers, value, *rest, **plain_kwargs)
-            return made if index is None else made[index]
-
-        return again
-
-    if isinstance(result, Value):
-        return _wrap(result, numbers).view_of(base, take(None))
-    return [_wrap(one, numbers).view_of(base, take(i)) for i, one in enumerate(result)]
+    """The rule's result as tensors."""
+    numbers, result = _result(rule, func, args, kwargs)
+    if type(result) is Value:
+        return SecretTensor(result, numbers)
+    if isinstance(result, list | tuple):
+        return type(result)([_wrapped(one, numbers) for one in result])
+    return result
 
 
-def _numbers(args: Any, kwargs: Any, found: list[SecretTensor]) -> Numbers:
-    def look(x: Any) -> Any:
-        if isinstance(x, SecretTensor):
-            found.append(x)
-        return x
+def _result(
+    rule: Rule, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Numbers, Any]:
+    """What the rule returns; and the arithmetic of the secrets."""
+    secrets: list[SecretTensor] = []
+    plain = [_opened(x, secrets) for x in args]
+    named = {name: _opened(x, secrets) for name, x in kwargs.items()}
+    numbers = secrets[0].numbers
+    if any(x.value.known is not None for x in secrets):
+        if all(x.value.known is not None for x in secrets):
+            if func in EXACT:
+                made = func(*(_known(x) for x in plain), **kwargs)
+                return numbers, numbers.public(made)
+        else:
+            plain, named = _known(plain), {name: _known(x) for name, x in named.items()}
+    return numbers, rule.apply(numbers, *plain, **named)
 
-    tree_map(look, (args, kwargs))
-    return found[0].numbers
+
+def _opened(x: Any, secrets: list[SecretTensor]) -> Any:
+    """An argument with values in place of secret tensors, which are noted."""
+    kind = type(x)
+    if kind is SecretTensor:
+        secrets.append(x)
+        return x.value
+    if kind is list or kind is tuple:
+        return [_opened(one, secrets) for one in x]
+    return x
 
 
-def _wrap(x: Any, numbers: Numbers) -> Any:
+def _known(x: Any) -> Any:
+    """An argument with public tensors in place of values that are known."""
+    if type(x) is Value and x.known is not None:
+        return x.known
+    return [_known(one) for one in x] if type(x) is list else x
+
+
+def _wrapped(x: Any, numbers: Numbers) -> Any:
     return SecretTensor(x, numbers) if isinstance(x, Value) else x
+
+
+def _view(rule: Rule, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The rule's result as aliases of the first argument."""
+    base, rest = args[0], args[1:]
+    numbers = base.numbers
+
+    def take(value: Value) -> Any:
+        return rule.apply(numbers, value, *rest, **kwargs)
+
+    values, shown = take(base.value), take(layout(base, numbers.ring))
+    if isinstance(values, Value):
+        return base.viewed(values, shown, take)
+    pairs = enumerate(zip(values, shown, strict=True))
+    return [base.viewed(value, one, partial(_nth, take, i)) for i, (value, one) in pairs]
+
+
+def _nth(take: Callable[[Value], Any], i: int, value: Value) -> Value:
+    return take(value)[i]  # type: ignore[no-any-return]
 
 
 @cache
@@ -103,24 +152,35 @@ def _typed(argument: Any) -> tuple[str, str]:
     return argument.name, str(argument.type)
 
 
-def _write(
-    func: OpOverload, target: str | int, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
+def _writing(func: OpOverload) -> Plan:
     """In-place and out variants: the result of the functional one, written to its target."""
-    pure = functional(func)
+    pure, target = functional(func), written_argument(func)
     outs = [a.name for a in func._schema.arguments if a.kwarg_only and a.alias_info is not None]
-    destination = [kwargs[name] for name in outs] if outs else [args[int(target)]]
-    if pure is None or not all(isinstance(one, SecretTensor) for one in destination):
-        raise unsupported(func, args, kwargs)
-    rule = RULES.get(pure)
-    if rule is not None and rule.view:  # squeeze_, transpose_: only the shape changes
-        numbers = destination[0].numbers
-        return destination[0].reshape_by(lambda x: rule.apply(numbers, x, *args[1:], **kwargs))
-    result = pure(*args, **{k: v for k, v in kwargs.items() if k not in outs})
-    results = result if isinstance(result, tuple) else (result,)
-    for one, made in zip(destination, results, strict=True):
-        one.write(made.value if isinstance(made, SecretTensor) else one.numbers.public(made))
-    return destination[0] if len(destination) == 1 else tuple(destination)
+    rule = None if pure is None else RULES.get(pure)
+
+    def write(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        written = [kwargs[name] for name in outs] if outs else [args[target]]  # type: ignore[index]
+        if pure is None or not all(type(one) is SecretTensor for one in written):
+            raise unsupported(func, args, kwargs)
+        rest = {k: v for k, v in kwargs.items() if k not in outs} if outs else kwargs
+        if rule is None:
+            made = pure(*args, **rest)
+        elif rule.view:  # squeeze_, transpose_: only the shape changes
+            return written[0].become(_view(rule, pure, args, kwargs))
+        else:
+            _, made = _result(rule, pure, args, rest)
+        results = made if isinstance(made, list | tuple) else (made,)
+        for one, new in zip(written, results, strict=True):
+            one.write(_value_of(new, one.numbers))
+        return written[0] if len(written) == 1 else tuple(written)
+
+    return write
+
+
+def _value_of(x: Any, numbers: Numbers) -> Value:
+    if isinstance(x, Value):
+        return x
+    return x.value if isinstance(x, SecretTensor) else numbers.public(x)
 
 
 def _each(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
