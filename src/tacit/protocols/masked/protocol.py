@@ -20,6 +20,8 @@ from .roles import Roles
 class Masked(Protocol):
     """A protocol in which a dealer deals and evaluators compute, by a table of roles."""
 
+    dealt_tables = True
+
     def __init__(self, context: Context, roles: Roles, *, exact: bool = True) -> None:
         super().__init__(context, exact=exact)
         self.roles = roles
