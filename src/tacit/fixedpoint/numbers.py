@@ -13,8 +13,10 @@ from torch import Tensor
 
 from ..protocols import Protocol
 from ..ring import Ring
-from . import arith, compare, index, linear, pool, reduce
+from . import arith, compare, index, linear, norm, pool, random, reduce
 from . import conv as convolution
+from .functions import exponential, quotient, roots, sigmoids
+from .functions import softmax as proportion
 from .value import Operand, Value
 
 
@@ -78,6 +80,13 @@ class Numbers:
     max_pool_backward = pool.max_pool_backward
     sum_pool = pool.sum_pool
     sum_pool_backward = pool.sum_pool_backward
+    normalise = norm.normalise
+    normalise_backward = norm.normalise_backward
+    fixed_line = norm.fixed_line
+
+    # Public random numbers ---------------------------------------------------------------------
+    uniform = random.uniform
+    normal = random.normal
 
     # Elements moved, and many into one ---------------------------------------------------------
     joined = index.joined
@@ -104,6 +113,31 @@ class Numbers:
     clamp = compare.clamp
     maximum = compare.maximum
     minimum = compare.minimum
+
+    # Functions ---------------------------------------------------------------------------------
+    exp = exponential.exponential
+    log = roots.logarithm
+    sqrt = roots.square_root
+    rsqrt = roots.inverse_square_root
+    reciprocal = quotient.reciprocal
+    div = quotient.divide
+    sigmoid = sigmoids.sigmoid
+    tanh = sigmoids.tanh
+    erf = sigmoids.erf
+    gelu = sigmoids.gelu
+    gelu_slope = sigmoids.gelu_slope
+    gelu_tanh = sigmoids.gelu_tanh
+    gelu_tanh_slope = sigmoids.gelu_tanh_slope
+    silu = sigmoids.silu
+    silu_slope = sigmoids.silu_slope
+    mish = sigmoids.mish
+    mish_slope = sigmoids.mish_slope
+    softplus = sigmoids.softplus
+    logsigmoid = sigmoids.logsigmoid
+    softmax = proportion.softmax
+    log_softmax = proportion.log_softmax
+    logsumexp = proportion.logsumexp
+    proportions = proportion.proportions
 
     def operand(self, x: Operand) -> Value:
         """x as a value."""

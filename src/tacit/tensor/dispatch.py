@@ -57,6 +57,8 @@ def _refuse(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 def _apply(rule: Rule, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The rule's result as tensors."""
     numbers, result = _result(rule, func, args, kwargs)
+    if rule.writes:
+        result = _written(rule, func, result, args, kwargs)
     if type(result) is Value:
         return SecretTensor(result, numbers)
     if isinstance(result, list | tuple):
@@ -80,6 +82,19 @@ def _result(
         else:
             plain, named = _known(plain), {name: _known(x) for name, x in named.items()}
     return numbers, rule.apply(numbers, *plain, **named)
+
+
+def _written(
+    rule: Rule, func: OpOverload, result: tuple[Any, ...], args: tuple[Any, ...], kwargs: Any
+) -> tuple[Any, ...]:
+    """The results, after what comes behind them is written to the arguments it is for."""
+    names = [argument.name for argument in func._schema.arguments]
+    given = dict(zip(names, args, strict=False)) | kwargs
+    count = len(rule.writes)
+    for name, value in zip(rule.writes, result[-count:], strict=True):
+        if value is not None:
+            given[name].write(value)
+    return result[:-count]
 
 
 def _opened(x: Any, secrets: list[SecretTensor]) -> Any:

@@ -1,5 +1,5 @@
 """The rules by family. Importing a family registers it."""
 
-from . import compare, conv, copy, elementwise, linear, pool, reduce, shape
+from . import compare, conv, copy, elementwise, linear, norm, pool, reduce, shape
 
-__all__ = ["compare", "conv", "copy", "elementwise", "linear", "pool", "reduce", "shape"]
+__all__ = ["compare", "conv", "copy", "elementwise", "linear", "norm", "pool", "reduce", "shape"]
