@@ -34,9 +34,11 @@ class Protocol(ABC):
 
     exact: whether a pending division is made without failures (the default) or probabilistically.
     form: which parts a secret has; protocols of one form understand each other's shares.
+    dealt_tables: whether `fourier` and `exp_negative` come from a dealer, in one round each.
     """
 
     name: ClassVar[str]
+    dealt_tables: ClassVar[bool] = False
     form: ClassVar[str]
     context: Context
     exact: bool
