@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # A product of a secret and public numbers keeps this many bits free below 2^(k-2).
 HEADROOM = 1
+# A public factor has this many significant bits, if need be for a round.
+SIGNIFICANT = 16
 
 # A public number from here on is taken for an infinity: masks are made of -inf, of -1e9 and of the
 # smallest float.
@@ -66,8 +68,13 @@ def room(n: Numbers, x: Arith) -> int:
     return n.ring.bits - 2 - HEADROOM - x.limit.bit_length()
 
 
+def most_pending(n: Numbers) -> int:
+    """By how many bits a division may be pending that sums of any values may join."""
+    return n.ring.bits - 3 - n.fraction_bits - n.range_bits
+
+
 def public_bits(n: Numbers, x: Arith, value: Tensor) -> int:
-    """How many fraction bits a public factor of x should have: as many as fit, at most 30.
+    """How many fraction bits a public factor of x should have: as many as fit.
 
     Small factors (a learning rate, 1 / n) keep their relative precision that way.
     """
@@ -79,8 +86,9 @@ def public_bits(n: Numbers, x: Arith, value: Tensor) -> int:
         return 0
     if not math.isfinite(largest):
         raise RangeError("a public factor is not finite: choose with torch.where")
-    magnitude = max(0, math.ceil(math.log2(largest))) if largest > 0 else 0
-    bits = max(min(room(n, x) - magnitude, 30), 0)
+    magnitude = math.ceil(math.log2(largest))
+    enough = max(most_pending(n) - x.pending, SIGNIFICANT - magnitude)
+    bits = max(min(room(n, x) - magnitude, enough, n.ring.bits - 4 - x.pending), 0)
     if value.numel() == 1:  # 1 / 4 is exact with two
         bits = min(bits, largest.as_integer_ratio()[1].bit_length() - 1)
     return bits

@@ -1,0 +1,5 @@
+"""Functions of secret reals over their whole domain: methods, errors and rounds."""
+
+from . import curves, exponential, quotient, roots, sigmoids, softmax
+
+__all__ = ["curves", "exponential", "quotient", "roots", "sigmoids", "softmax"]

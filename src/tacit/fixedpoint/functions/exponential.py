@@ -1,0 +1,117 @@
+"""e^x. What fixed point cannot hold saturates: below to 0, above to 2^range_bits less a unit."""
+
+from __future__ import annotations
+
+from functools import cache
+from math import ceil, e, log, log2
+from typing import TYPE_CHECKING
+
+from ...protocols import MUL, Arith, Row
+from ...protocols.derived.piecewise import Line, one_hot, quotient_limit
+from ...protocols.steps import Steps, together
+from ..scale import cap
+from .normal import chebyshev_series
+from .steps import function, settle
+
+if TYPE_CHECKING:
+    from ..numbers import Numbers
+
+# e^x below 2^MIDDLE comes from one table, above from another, whose errors are larger.
+MIDDLE = 6
+# What the exponent's integer part leaves has this many more fraction bits than x.
+GUARD = 6
+
+
+@function
+def exponential(n: Numbers, x: Arith) -> Steps[Arith]:
+    """e^x. Relative error 2^-14, and a unit; saturates at 0 and at 2^range_bits.
+
+    With a dealer 4 rounds, or 2 if x.limit says that x is small.
+    """
+    if n.protocol.dealt_tables:
+        return (yield from _from_tables(n, x))
+    return (yield from _by_exponent(n, x))
+
+
+def _from_tables(n: Numbers, x: Arith) -> Steps[Arith]:
+    """Each table is right in its piece; elsewhere it is multiplied by a zero."""
+    p, f = n.protocol, n.fraction_bits
+    pieces = [s for s in (MIDDLE, n.range_bits) if s <= n.range_bits]
+    pieces = sorted(set(pieces))
+    limit = quotient_limit(x)
+    if limit <= _units(n, log(2) * pieces[0]):
+        return (yield from _table(n, x, pieces[0]))
+    ends = [-(f + 2), *pieces]
+    thresholds = [_units(n, end * log(2)) for end in ends]
+    below, *tables = yield from together(
+        p.signs.steps(x, thresholds), *(_table(n, x, s) for s in pieces)
+    )
+    inside = one_hot(p, below)[1:]
+    top = (1 << (f + n.range_bits)) - 1
+    *values, [beyond] = yield from together(
+        *(p.inject.steps(bit, t) for bit, t in zip(inside, tables, strict=True)),
+        p.inject_sums.steps([below[-1]], None, [Row((0,), (-top,))]),
+    )
+    total = p.add_public(beyond, top)
+    for value in values:
+        total = p.add(total, value)
+    return cap(n, total)
+
+
+def _units(n: Numbers, value: float) -> int:
+    return round(value * 2**n.fraction_bits)
+
+
+def _table(n: Numbers, x: Arith, bits: int) -> Steps[Arith]:
+    """e^x for x <= bits ln 2: 2^bits e^(x - bits ln 2), where the second has as many bits more."""
+    p, fine = n.protocol, n.fraction_bits + bits
+    shifted = p.add_public(x.scaled(1 << bits), -round(bits * log(2) * 2**fine))
+    return (yield from p.exp_negative.steps(shifted, fraction_bits=fine))
+
+
+def _by_exponent(n: Numbers, x: Arith) -> Steps[Arith]:
+    """2^u for u = x log2(e) = i + r: a table over i, and a polynomial of 0 <= r < 1."""
+    p, f = n.protocol, n.fraction_bits
+    u = yield from _scaled_to_two(n, x)
+    one = 1 << (f + GUARD)
+    whole = range(-(f + 1), n.range_bits)
+    thresholds = [i * one for i in (*whole, n.range_bits)]
+    rest = [Line(0, 0), *(Line(1, -i * one) for i in whole), Line(0, one - 1)]
+    powers = [0, *(1 << (i + f + 1) for i in whole), 1 << (n.range_bits + f)]
+    rest_and_power = [rest, [Line(0, power) for power in powers]]
+    r, power = yield from p.piecewise.steps(u, thresholds, rest_and_power)
+    y = p.add_public(r.promise(one).scaled(2), -one).promise(one)
+    bits = n.ring.bits - 5 - n.range_bits - f
+    value = yield from p.chebyshev.steps(
+        y, power_series(2.0**-f), argument_bits=f + GUARD, fraction_bits=bits
+    )
+    value, power = yield from settle(n, value, power)
+    return cap(
+        n, (yield from p.bilinear.steps(MUL, value.promise(2 << bits), power, shift=bits + 1))
+    )
+
+
+def _scaled_to_two(n: Numbers, x: Arith) -> Steps[Arith]:
+    """x log2(e), with GUARD more fraction bits."""
+    p = n.protocol
+    x = yield from p.settled.steps(x)
+    bits = min(n.ring.bits - 4 - x.limit.bit_length(), 28)
+    return (yield from p.settled.steps(x.scaled(round(log2(e) * 2**bits)).divided(bits - GUARD)))
+
+
+@cache
+def power_series(tolerance: float) -> tuple[float, ...]:
+    """Chebyshev coefficients of 2^((y + 1) / 2), |y| <= 1."""
+    return chebyshev_series(lambda y: 2 ** ((y + 1) / 2), tolerance)
+
+
+def decaying(n: Numbers, x: Arith) -> Steps[Arith]:
+    """e^x for x <= 0, however far: what is below 2^-(f+2) is 0. Its division is made."""
+    p = n.protocol
+    end = ceil((n.fraction_bits + 2) * log(2))
+    value = p.exp_negative.steps(x, fraction_bits=n.fraction_bits)
+    if quotient_limit(x) <= end << n.fraction_bits:
+        return (yield from p.settled.steps((yield from value)))
+    small, power = yield from together(p.signs.steps(x, [_units(n, -end)]), value)
+    limit = quotient_limit(power)
+    return (yield from p.inject.steps(p.bit_not(small[0]), power)).promise(limit)

@@ -1,0 +1,107 @@
+"""Magnitudes: a secret as a mantissa between a half and one, and tables over its exponent.
+
+Chebyshev coefficients are rounded to 2^-26: parties multiply shares by them, so they must be equal
+on every machine, to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import cos, pi
+from typing import TYPE_CHECKING
+
+from ...protocols import Arith
+from ...protocols.derived.piecewise import Line, quotient_limit
+from ...protocols.steps import Steps
+
+if TYPE_CHECKING:
+    from ..numbers import Numbers
+
+COEFFICIENT_BITS = 26
+NODES = 64
+
+
+@dataclass(frozen=True)
+class Normal:
+    """x = c 2^(e+1) with c in [1/2, 1): y = 4 c - 3 with `bits` fraction bits, tables at e."""
+
+    y: Arith
+    bits: int
+    entries: list[Arith]
+
+
+def exponents(x: Arith, low: int = 0) -> range:
+    """The e with 2^e <= |x| < 2^(e+1) for some |x| >= 2^low that x may have."""
+    return range(low, max(quotient_limit(x).bit_length(), low + 1))
+
+
+def normal(
+    n: Numbers,
+    x: Arith,
+    tables: Sequence[Callable[[int], int]],
+    *,
+    low: int = 0,
+    signed: bool = False,
+    under: int | None = None,
+) -> Steps[Normal]:
+    """The mantissa of x, and for each table its entry at the exponent of x.
+
+    What is below 2^low counts as 2^low; `under` replaces its entries. `signed`: x may be negative, of magnitude 2^low at least;
+    then the first table's entry is. r + 1 rounds, a comparison for each exponent and sign.
+    """
+    span = exponents(x, low)
+    high = span.stop
+    scales = [Line(1 << (high - 1 - e), 0) for e in span]
+    columns = [scales, *([Line(0, table(e)) for e in span] for table in tables)]
+    least = [table(low) if under is None else under for table in tables]
+    smallest = [Line(0, 1 << (high - 1)), *(Line(0, entry) for entry in least)]
+    thresholds = [1 << e for e in span]
+    functions = [[under, *lines] for under, lines in zip(smallest, columns, strict=True)]
+    if signed:
+        thresholds = [1 - t for t in reversed(thresholds)] + thresholds
+        odd = [True, True, *(False for _ in columns[2:])]  # the mantissa is |x|'s
+        functions = [
+            [_mirrored(line, flip) for line in reversed(lines)] + function
+            for lines, function, flip in zip(columns, functions, odd, strict=True)
+        ]
+    value, *entries = yield from n.protocol.piecewise.steps(x, thresholds, functions)
+    y = n.protocol.add_public(value.promise(1 << high).scaled(4), -(3 << high))
+    return Normal(y.promise(1 << high), high, entries)
+
+
+def _mirrored(line: Line, flip: bool) -> Line:
+    """The line at -x, for the mantissa; a table's entry with the other sign."""
+    return Line(-line.scale, -line.offset) if flip else line
+
+
+def polynomial(
+    n: Numbers, normal: Normal, function: Callable[[float], float], *, fraction_bits: int
+) -> Steps[Arith]:
+    """function(c) of the mantissa, to 2^-f of the session; see `chebyshev`."""
+    coefficients = mantissa_series(function, 2.0**-n.fraction_bits)
+    return (
+        yield from n.protocol.chebyshev.steps(
+            normal.y, coefficients, argument_bits=normal.bits, fraction_bits=fraction_bits
+        )
+    )
+
+
+@cache
+def mantissa_series(function: Callable[[float], float], tolerance: float) -> tuple[float, ...]:
+    """Chebyshev coefficients of function((y + 3) / 4), |y| <= 1."""
+    return chebyshev_series(lambda y: function((y + 3) / 4), tolerance)
+
+
+def chebyshev_series(function: Callable[[float], float], tolerance: float) -> tuple[float, ...]:
+    """As many coefficients of a function of |y| <= 1 as leave out no more than the tolerance."""
+    angles = [(i + 0.5) * pi / NODES for i in range(NODES)]
+    values = [function(cos(angle)) for angle in angles]
+    series = []
+    for j in range(NODES // 2):
+        terms = (v * cos(j * angle) for v, angle in zip(values, angles, strict=True))
+        series.append((1 if j == 0 else 2) / NODES * sum(terms))
+    degree = next(d for d in range(1, len(series)) if sum(map(abs, series[d + 1 :])) <= tolerance)
+    scale = 2.0**COEFFICIENT_BITS
+    return tuple(round(c * scale) / scale for c in series[: degree + 1])

@@ -1,0 +1,156 @@
+"""Reciprocals and quotients of secrets.
+
+1/b = 2^(f-e-1) / c for b = c 2^(e+1-f) with c in [1/2, 1): the exponent from a table, 1/c by a
+polynomial. A numerator is multiplied by the power of two beside the polynomial, so that a quotient
+takes the rounds of a reciprocal and is as accurate as its magnitude allows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from ...protocols import MUL, Arith
+from ...protocols.steps import Steps, together
+from ..scale import cap, encode
+from ..value import Operand, Value
+from .normal import Normal, exponents, normal, polynomial
+from .steps import function, real, run, settle
+
+if TYPE_CHECKING:
+    from ..numbers import Numbers
+
+# Up to this many elements the sign of a divisor is found beside its magnitude, which compares
+# twice as much; above, before it, which takes r + 1 rounds more.
+FEW = 1 << 13
+
+
+def inverse(c: float) -> float:
+    return 1 / c
+
+
+@function
+def reciprocal(n: Numbers, x: Arith, *, positive: bool = False) -> Steps[Arith]:
+    """1/x. Relative error 2^-15, and a unit; 1/0 is 2^f, the largest.
+
+    `positive` promises x > 0, which halves the comparisons.
+    """
+    return (yield from inverted(n, x, positive=positive))
+
+
+def inverted(
+    n: Numbers, x: Arith, *, positive: bool, low: int = 0, fraction_bits: int | None = None
+) -> Steps[Arith]:
+    """1/x with `fraction_bits`, for |x| >= 2^low. Its division is pending."""
+    f = n.fraction_bits
+    wanted = f if fraction_bits is None else fraction_bits
+    scaled = _scale_bits(n, x, low)
+    parts, sign = yield from _magnitude(n, x, scaled, positive=positive, low=low)
+    bits = n.ring.bits - 3 - len(exponents(x, low))
+    value = yield from polynomial(n, parts, inverse, fraction_bits=bits)
+    power, value = yield from settle(
+        n, parts.entries[0], value.promise(9 << (bits + value.pending - 2))
+    )
+    shift = bits + scaled - wanted
+    result = yield from n.protocol.bilinear.steps(MUL, value, power, shift=shift)
+    return (yield from _with_sign(n, result, sign))
+
+
+def _scale_bits(n: Numbers, x: Arith, low: int) -> int:
+    """The fraction bits of 2^(f-e-1) that make it whole for every exponent of x."""
+    return max(exponents(x, low).stop - n.fraction_bits, 0)
+
+
+def _magnitude(
+    n: Numbers, x: Arith, scaled: int, *, positive: bool, low: int = 0
+) -> Steps[tuple[Normal, Arith | None]]:
+    """The mantissa of x and 2^(f-e-1), with x's sign, or beside it a sign that is still to be put."""
+    p, f = n.protocol, n.fraction_bits
+
+    def power(e: int) -> int:
+        return 1 << (f - e - 1 + scaled)
+
+    if positive or x.numel <= FEW:
+        return (yield from normal(n, x, [power], low=low, signed=not positive)), None
+    negative, x = yield from together(p.sign.steps(x), p.settled.steps(x))
+    flip, flipped = yield from together(
+        p.to_arith.steps(negative), p.inject.steps(negative, x.scaled(2))
+    )
+    magnitude = p.sub(x, flipped).promise(x.limit)
+    sign = p.add_public(flip.scaled(-2), 1).promise(1)
+    return (yield from normal(n, magnitude, [power], low=low)), sign
+
+
+def _with_sign(n: Numbers, x: Arith, sign: Arith | None) -> Steps[Arith]:
+    if sign is None:
+        return cap(n, x)
+    x = yield from n.protocol.settled.steps(x)
+    return cap(n, (yield from n.protocol.bilinear.steps(MUL, x, sign)))
+
+
+def divided(n: Numbers, a: Arith | Tensor, b: Arith, *, positive: bool = False) -> Steps[Arith]:
+    """a / b, where a may be public elements; its division is pending.
+
+    Relative error 2^-15, and two units.
+    """
+    p, f = n.protocol, n.fraction_bits
+    scaled = _scale_bits(n, b, 0)
+    parts, sign = yield from _magnitude(n, b, scaled, positive=positive)
+    [power] = parts.entries
+    if sign is not None:
+        power = yield from p.bilinear.steps(MUL, power, sign)
+    spare = n.ring.bits - 4 - f - n.range_bits
+    extra = min(max(spare - f - 2, 0), 4, scaled)
+    bits = spare - extra
+
+    def shifted() -> Steps[Arith]:
+        if isinstance(a, Tensor):
+            product = p.mul_public(power, a).divided(scaled - extra)
+        else:
+            product = yield from p.bilinear.steps(MUL, a, power, shift=scaled - extra)
+        product = product.promise(1 << (f + n.range_bits + scaled))
+        return (yield from p.settled.steps(product))
+
+    def inverse_mantissa() -> Steps[Arith]:
+        value = yield from polynomial(n, parts, inverse, fraction_bits=bits)
+        return (yield from p.settled.steps(value)).promise(9 << (bits - 2))
+
+    numerator, value = yield from together(shifted(), inverse_mantissa())
+    return cap(n, (yield from p.bilinear.steps(MUL, numerator, value, shift=bits + extra)))
+
+
+def divide(n: Numbers, a: Operand, b: Operand, *, positive: bool = False) -> Value:
+    """a / b as reals; division by zero saturates, and |a / b| < 2^range_bits is promised.
+
+    By a public number: a product with its inverse, or for a power of two a division that is
+    pending. By a secret: the rounds of `reciprocal`. `positive` promises b > 0.
+    """
+    if not isinstance(b, Value):
+        return _by_public(n, real(n, a), b)
+    dtype = n.result_dtype(a, b)
+    b = real(n, b)
+    dtype = dtype if dtype.is_floating_point else b.dtype
+    if isinstance(a, Value):
+        numerator: Arith | Tensor = cap(n, real(n, a).arith)
+    else:
+        plain = torch.as_tensor(a)
+        if plain.dim() == 0 and float(plain) == 1.0:
+            return n.convert(reciprocal(n, b, positive=positive), dtype)
+        numerator = encode(n, plain, n.fraction_bits)
+    return Value(run(n, divided, numerator, cap(n, b.arith), positive=positive), dtype)
+
+
+def _by_public(n: Numbers, a: Value, b: Operand) -> Value:
+    divisor = torch.as_tensor(b)
+    dtype = n.result_dtype(a, b)
+    if divisor.numel() == 1:
+        mantissa, exponent = torch.frexp(divisor.double().abs().reshape(()))
+        bits = int(exponent) - 1
+        if float(mantissa) == 0.5 and 0 <= bits <= n.fraction_bits:
+            shape = torch.broadcast_shapes(a.shape, divisor.shape)
+            share = a.arith if a.shape == shape else a.arith.expand(*shape)
+            share = n.protocol.neg(share) if float(divisor) < 0 else share
+            return Value(share.divided(bits), dtype)
+    return n.convert(n.mul(a, 1 / divisor.double()), dtype)

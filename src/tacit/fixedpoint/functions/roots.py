@@ -1,0 +1,89 @@
+"""Square roots and their inverses, and logarithms: a mantissa's polynomial, and a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import isqrt, log, log2, log10, sqrt
+from typing import TYPE_CHECKING
+
+from ...protocols import MUL, Arith
+from ...protocols.steps import Steps
+from ..scale import cap
+from .normal import Normal, normal, polynomial
+from .steps import function, settle
+
+if TYPE_CHECKING:
+    from ..numbers import Numbers
+
+# The mantissa's function has this many fraction bits, or what the ring allows.
+MANTISSA_BITS = 24
+LOGARITHMS = {"e": log, "2": log2, "10": log10}
+
+
+@function
+def square_root(n: Numbers, x: Arith) -> Steps[Arith]:
+    """sqrt(x), and 0 for x <= 0. Relative error 2^-15, and a unit."""
+    f, spare = n.fraction_bits, _spare(n)
+
+    def power(e: int) -> int:  # 2^((e + 1 - f) / 2)
+        return _root_of_power(e + 1 - f + 2 * spare)
+
+    parts = yield from normal(n, x, [power], under=0)
+    return (yield from _times(n, parts, sqrt, spare))
+
+
+def _inverse_root(c: float) -> float:
+    return 1 / sqrt(c)
+
+
+@function
+def inverse_square_root(n: Numbers, x: Arith) -> Steps[Arith]:
+    """1 / sqrt(x); what is not positive counts as the smallest. Relative error 2^-15, and a unit."""
+    f, spare = n.fraction_bits, _spare(n)
+
+    def power(e: int) -> int:  # 2^((f - e - 1) / 2)
+        return _root_of_power(f - e - 1 + 2 * spare)
+
+    parts = yield from normal(n, x, [power])
+    return (yield from _times(n, parts, _inverse_root, spare))
+
+
+def _spare(n: Numbers) -> int:
+    """The fraction bits that a table of roots of powers of two can have beside the mantissa."""
+    largest = (max(n.fraction_bits, n.range_bits) + 1) // 2 + 1
+    return min(n.ring.bits - 4 - _mantissa_bits(n) - largest, 26)
+
+
+def _mantissa_bits(n: Numbers) -> int:
+    return min(MANTISSA_BITS, n.ring.bits // 2 - 6)
+
+
+def _root_of_power(exponent: int) -> int:
+    """2^(exponent / 2), rounded down."""
+    return isqrt(1 << exponent) if exponent >= 0 else 0
+
+
+def _times(
+    n: Numbers, parts: Normal, function: Callable[[float], float], spare: int
+) -> Steps[Arith]:
+    """The polynomial of the mantissa times the entry of the table."""
+    bits = _mantissa_bits(n)
+    value = yield from polynomial(n, parts, function, fraction_bits=bits)
+    power, value = yield from settle(n, parts.entries[0], value)
+    shift = bits + spare - n.fraction_bits
+    product = yield from n.protocol.bilinear.steps(
+        MUL, value.promise(2 << bits), power, shift=shift
+    )
+    return cap(n, product)
+
+
+@function
+def logarithm(n: Numbers, x: Arith, base: str = "e", *, low: int = 0) -> Steps[Arith]:
+    """The logarithm of x to the base "e", "2" or "10"; what is not positive counts as 2^-f.
+
+    Error: two units, or 2^-16. `low` promises x >= 2^low units.
+    """
+    p, f, function = n.protocol, n.fraction_bits, LOGARITHMS[base]
+    parts = yield from normal(n, x, [lambda e: round((e + 1 - f) * function(2.0) * 2**f)], low=low)
+    value = yield from polynomial(n, parts, function, fraction_bits=f)
+    return cap(n, p.add(value, parts.entries[0]))

@@ -1,0 +1,75 @@
+"""Softmax and its relatives: the largest is subtracted, so that no exponential leaves its range."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...protocols import MUL, Arith
+from ...protocols.steps import Steps
+from ..scale import cap
+from ..value import Value
+from .exponential import decaying
+from .quotient import inverted
+from .roots import logarithm
+from .steps import real, run
+
+if TYPE_CHECKING:
+    from ..numbers import Numbers
+
+# The inverse of the sum has this many fraction bits more than a value.
+GUARD = 8
+
+
+def exponentials(n: Numbers, x: Value, dim: int) -> tuple[Value, Value, Value]:
+    """e^(x - m), its sum over `dim`, which stays, and m, the largest."""
+    x = real(n, x)
+    largest = Value(n.protocol.max(cap(n, x.arith), dim, keepdim=True), x.dtype)
+    powers = Value(run(n, _decaying, n.sub(x, largest).arith), x.dtype)
+    return powers, n.sum(powers, (dim,), keepdim=True), largest
+
+
+def _decaying(n: Numbers, x: Arith) -> Steps[Arith]:
+    return (yield from decaying(n, cap(n, x)))
+
+
+def softmax(n: Numbers, x: Value, dim: int) -> Value:
+    """e^x over its sum along `dim`. Error: a few units, whatever the logits are.
+
+    ceil(log2 size) (r + 1) rounds for the largest, then r + 1 and those of a reciprocal.
+    """
+    if not x.shape:
+        return n.add(n.mul(real(n, x), 0), 1.0)
+    powers, total, _ = exponentials(n, x, dim)
+    return proportions(n, powers, total)
+
+
+def proportions(n: Numbers, powers: Value, total: Value) -> Value:
+    """powers / total, for a total between a half and its limit."""
+    return Value(run(n, _proportions, powers.arith, total.arith), powers.dtype)
+
+
+def _proportions(n: Numbers, powers: Arith, total: Arith) -> Steps[Arith]:
+    f = n.fraction_bits
+    fine = min(f + GUARD, n.ring.bits - 6 - f)
+    inverse = yield from inverted(n, total, positive=True, low=f - 1, fraction_bits=fine)
+    inverse = (yield from n.protocol.settled.steps(inverse)).promise(2 << fine)
+    return (yield from n.protocol.bilinear.steps(MUL, powers, inverse, shift=fine))
+
+
+def log_softmax(n: Numbers, x: Value, dim: int) -> Value:
+    """x - ln(sum of e^x along `dim`). The exponentials and their sum are kept for the gradient."""
+    if not x.shape:
+        return n.mul(real(n, x), 0)
+    powers, total, largest = exponentials(n, x, dim)
+    shifted = n.sub(real(n, x), largest)
+    return n.sub(shifted, _log_of_sum(n, total)).keep(powers=powers, total=total)
+
+
+def logsumexp(n: Numbers, x: Value, dim: int) -> Value:
+    """ln(sum of e^x along `dim`), which stays."""
+    _, total, largest = exponentials(n, x, dim)
+    return n.add(_log_of_sum(n, total), largest)
+
+
+def _log_of_sum(n: Numbers, total: Value) -> Value:
+    return logarithm(n, total, low=n.fraction_bits - 1)

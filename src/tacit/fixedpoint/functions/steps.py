@@ -1,0 +1,60 @@
+"""Functions of reals written as steps over shares, and what turns them into methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
+
+import torch
+
+from ...protocols import Arith
+from ...protocols.steps import Interactive, Steps, together
+from ..scale import cap, most_pending
+from ..value import Operand, Value
+
+if TYPE_CHECKING:
+    from ...protocols import Protocol
+    from ..numbers import Numbers
+
+P = ParamSpec("P")
+
+
+def run(n: Numbers, body: Callable[..., Steps[Arith]], *args: Any, **kwargs: Any) -> Arith:
+    """What the steps body(n, ...) return, now or at the end of a parallel block.
+
+    A pending division that could make a later sum wrap is made.
+    """
+
+    def steps(p: Protocol, *args: Any, **kwargs: Any) -> Steps[Arith]:
+        share = yield from body(n, *args, **kwargs)
+        if share.pending > most_pending(n):
+            share = yield from p.settled.steps(share)
+        return share
+
+    steps.__name__, steps.__doc__ = body.__name__, body.__doc__
+    share: Arith = Interactive(steps, Arith).__get__(n.protocol)(*args, **kwargs)
+    return share
+
+
+def function(
+    body: Callable[Concatenate[Numbers, Arith, P], Steps[Arith]],
+) -> Callable[Concatenate[Numbers, Value, P], Value]:
+    """A method of `Numbers`, from the steps that compute it on a share of reals."""
+
+    def method(n: Numbers, x: Value, *args: P.args, **kwargs: P.kwargs) -> Value:
+        x = real(n, x)
+        return Value(run(n, body, cap(n, x.arith), *args, **kwargs), x.dtype)
+
+    method.__name__, method.__doc__ = body.__name__, body.__doc__
+    return method
+
+
+def real(n: Numbers, x: Operand) -> Value:
+    """x as a real, as torch's functions take integers and truth values."""
+    value = n.operand(x)
+    return value if value.is_real else n.convert(value, torch.get_default_dtype())
+
+
+def settle(n: Numbers, *shares: Arith) -> Steps[tuple[Arith, ...]]:
+    """The shares with nothing pending, in one round."""
+    return (yield from together(*(n.protocol.settled.steps(share) for share in shares)))
