@@ -48,6 +48,18 @@ def cases():
     }
 
 
+def networks():
+    import spu_networks
+
+    return {
+        "lenet1": lambda: spu_networks.lenet(1),
+        "lenet64": lambda: spu_networks.lenet(64),
+        "alexnet": lambda: spu_networks.alexnet(1),
+        "vgg16": lambda: spu_networks.vgg16(1),
+        "resnet18": lambda: spu_networks.resnet18(1, 64),
+    }
+
+
 def config(spu):
     made = spu.RuntimeConfig(
         protocol=spu.parse_protocol_kind("ABY3"), field=spu.parse_field_type("FM64")
@@ -129,10 +141,12 @@ def main():
     io, known, ready = spu.Io(PARTIES, config(spu)), cases(), {}
     for line in sys.stdin:
         name = line.strip()
-        function, inputs = known[name]
         first = name not in ready
         if first:
-            ready[name] = compiled(name, function, inputs, io)
+            if name not in known:
+                known[name] = networks()[name]()
+            ready[name] = compiled(name, *known[name], io)
+        function, inputs = known[name]
         executable, shares = ready[name]
         for _ in range(1 + first):
             for rank, link in enumerate(links):
