@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from ...protocols import Arith, Row
+from ...protocols import Arith, Bool, Row
 from ...protocols.derived.piecewise import one_hot, quotient_limit
 from ...protocols.steps import Steps, together
 from ..scale import cap
@@ -122,14 +122,15 @@ def _curve(n: Numbers, x: Arith, form: Series, curve: Curve) -> Steps[Arith]:
             )
         )
     near = x.promise(quarter << x.pending)
-    below, middle, whole = yield from together(
-        p.signs.steps(x, [-quarter, quarter]), _inner(n, near, form), p.settled.steps(x)
+    below, [middle, whole] = yield from together(
+        p.signs.steps(x, [-quarter, quarter]),
+        together(_inner(n, near, form), p.settled.steps(x)),
     )
     return (yield from _joined(n, whole, one_hot(p, below), middle, curve))
 
 
 def _joined(
-    n: Numbers, x: Arith, pieces: Sequence[object], middle: Arith, curve: Curve
+    n: Numbers, x: Arith, pieces: Sequence[Bool], middle: Arith, curve: Curve
 ) -> Steps[Arith]:
     """right + [x is left] (left - right) + [x is within] (middle - right)."""
     p, one = n.protocol, 1 << n.fraction_bits

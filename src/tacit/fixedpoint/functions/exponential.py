@@ -36,20 +36,19 @@ def exponential(n: Numbers, x: Arith) -> Steps[Arith]:
 def _from_tables(n: Numbers, x: Arith) -> Steps[Arith]:
     """Each table is right in its piece; elsewhere it is multiplied by a zero."""
     p, f = n.protocol, n.fraction_bits
-    pieces = [s for s in (MIDDLE, n.range_bits) if s <= n.range_bits]
-    pieces = sorted(set(pieces))
+    pieces = sorted({min(MIDDLE, n.range_bits), n.range_bits})
     limit = quotient_limit(x)
     if limit <= _units(n, log(2) * pieces[0]):
         return (yield from _table(n, x, pieces[0]))
     ends = [-(f + 2), *pieces]
     thresholds = [_units(n, end * log(2)) for end in ends]
-    below, *tables = yield from together(
-        p.signs.steps(x, thresholds), *(_table(n, x, s) for s in pieces)
+    below, tables = yield from together(
+        p.signs.steps(x, thresholds), together(*(_table(n, x, s) for s in pieces))
     )
     inside = one_hot(p, below)[1:]
     top = (1 << (f + n.range_bits)) - 1
-    *values, [beyond] = yield from together(
-        *(p.inject.steps(bit, t) for bit, t in zip(inside, tables, strict=True)),
+    values, [beyond] = yield from together(
+        together(*(p.inject.steps(bit, t) for bit, t in zip(inside, tables, strict=True))),
         p.inject_sums.steps([below[-1]], None, [Row((0,), (-top,))]),
     )
     total = p.add_public(beyond, top)

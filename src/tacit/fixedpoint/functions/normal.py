@@ -48,8 +48,9 @@ def normal(
 ) -> Steps[Normal]:
     """The mantissa of x, and for each table its entry at the exponent of x.
 
-    What is below 2^low counts as 2^low; `under` replaces its entries. `signed`: x may be negative, of magnitude 2^low at least;
-    then the first table's entry is. r + 1 rounds, a comparison for each exponent and sign.
+    What is below 2^low counts as 2^low; `under` replaces its entries. `signed`: x may be negative,
+    of magnitude 2^low at least; then the first table's entry is. r + 1 rounds, a comparison for
+    each exponent and sign.
     """
     span = exponents(x, low)
     high = span.stop

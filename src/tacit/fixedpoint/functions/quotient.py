@@ -66,7 +66,7 @@ def _scale_bits(n: Numbers, x: Arith, low: int) -> int:
 def _magnitude(
     n: Numbers, x: Arith, scaled: int, *, positive: bool, low: int = 0
 ) -> Steps[tuple[Normal, Arith | None]]:
-    """The mantissa of x and 2^(f-e-1), with x's sign, or beside it a sign that is still to be put."""
+    """The mantissa of x and 2^(f-e-1) with the sign of x, or without and the sign beside it."""
     p, f = n.protocol, n.fraction_bits
 
     def power(e: int) -> int:

@@ -38,7 +38,7 @@ def _inverse_root(c: float) -> float:
 
 @function
 def inverse_square_root(n: Numbers, x: Arith) -> Steps[Arith]:
-    """1 / sqrt(x); what is not positive counts as the smallest. Relative error 2^-15, and a unit."""
+    """1 / sqrt(x); what is not positive counts as 2^-f. Relative error 2^-15, and a unit."""
     f, spare = n.fraction_bits, _spare(n)
 
     def power(e: int) -> int:  # 2^((f - e - 1) / 2)

@@ -41,7 +41,7 @@ def function(
 ) -> Callable[Concatenate[Numbers, Value, P], Value]:
     """A method of `Numbers`, from the steps that compute it on a share of reals."""
 
-    def method(n: Numbers, x: Value, *args: P.args, **kwargs: P.kwargs) -> Value:
+    def method(n: Numbers, x: Value, /, *args: P.args, **kwargs: P.kwargs) -> Value:
         x = real(n, x)
         return Value(run(n, body, cap(n, x.arith), *args, **kwargs), x.dtype)
 

@@ -1,5 +1,37 @@
 """The rules by family. Importing a family registers it."""
 
-from . import compare, conv, copy, elementwise, linear, norm, pool, reduce, shape
+from . import (
+    activations,
+    compare,
+    conv,
+    copy,
+    create,
+    elementwise,
+    functions,
+    linear,
+    norm,
+    pad,
+    pool,
+    reduce,
+    shape,
+    softmax,
+    whole,
+)
 
-__all__ = ["compare", "conv", "copy", "elementwise", "linear", "norm", "pool", "reduce", "shape"]
+__all__ = [
+    "activations",
+    "compare",
+    "conv",
+    "copy",
+    "create",
+    "elementwise",
+    "functions",
+    "linear",
+    "norm",
+    "pad",
+    "pool",
+    "reduce",
+    "shape",
+    "softmax",
+    "whole",
+]
