@@ -36,9 +36,9 @@ def reveal(n: Numbers, x: Value, to: int | None = None) -> Tensor | None:
 
 def public(n: Numbers, value: Tensor) -> Value:
     if value.dtype == torch.bool:
-        return Value(n.protocol.pack(value), value.dtype)
+        return Value(n.protocol.pack(value), value.dtype, known=value)
     elements = encode(n, finite(n, value), n.bits_of(value.dtype))
-    return Value(n.protocol.public(elements), value.dtype)
+    return Value(n.protocol.public(elements), value.dtype, known=value)
 
 
 def result_dtype(*operands: Operand) -> torch.dtype:

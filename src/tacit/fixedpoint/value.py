@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -18,15 +18,17 @@ class Value:
     A floating dtype means fixed point: integers that stand for multiples of 2^-fraction_bits, where
     the fraction bits are those of the session. An integer dtype means the integers themselves, and
     bool means bits; then the share is a `Bool`.
+    known: the numbers themselves, where they are public (zeros, ones, a dropout's mask).
     """
 
     share: Arith | Bool
     dtype: torch.dtype
     kept: dict[str, Value] = field(default_factory=dict, repr=False, compare=False)
+    known: Tensor | None = field(default=None, repr=False, compare=False)
 
     def keep(self, **others: Value) -> Value:
         """The same value, with others beside it that a later operation (a gradient) asks for."""
-        return Value(self.share, self.dtype, {**self.kept, **others})
+        return Value(self.share, self.dtype, {**self.kept, **others}, self.known)
 
     @property
     def shape(self) -> torch.Size:
@@ -52,9 +54,24 @@ class Value:
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Value:
         """The value after a change of shape, given as a function of a tensor of its shape."""
+        known = None if self.known is None else change(self.known)
         if isinstance(self.share, Arith):
-            return Value(self.share.map(change), self.dtype)
-        return Value(self.share.map(lambda bits: change(bits[0]).unsqueeze(0)), self.dtype)
+            return Value(self.share.map(change), self.dtype, known=known)
+        bits = self.share.map(lambda bits: change(bits[0]).unsqueeze(0))
+        return Value(bits, self.dtype, known=known)
+
+    def map_list(self, change: Callable[[Tensor], Sequence[Tensor]]) -> list[Value]:
+        """The same for a function that gives several tensors."""
+        if isinstance(self.share, Arith):
+            share = self.share
+            columns = {i: change(part) for i, part in share.parts.items()}
+            rows = zip(*columns.values(), strict=True)
+            shares = [share.with_parts(dict(zip(columns, row, strict=True))) for row in rows]
+            knowns = [None] * len(shares) if self.known is None else change(self.known)
+            pairs = zip(shares, knowns, strict=True)
+            return [Value(share, self.dtype, known=known) for share, known in pairs]
+        count = len(change(torch.empty(self.shape, device="meta")))
+        return [self.map(lambda part, i=i: change(part)[i]) for i in range(count)]  # type: ignore[misc]
 
 
 # What an operation takes: a secret, or something public.

@@ -38,6 +38,8 @@ def dispatch(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 def plan(func: OpOverload) -> Plan:
     """How an operation is done: a function of its arguments."""
     rule = RULES.get(func)
+    if func is aten.as_strided.default:
+        return _strided
     if rule is not None:
         return partial(_view if rule.view else _apply, rule, func)
     if written_argument(func) is not None:
@@ -134,8 +136,18 @@ def _view(rule: Rule, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str,
     return [base.viewed(value, one, partial(_nth, take, i)) for i, (value, one) in pairs]
 
 
+def _strided(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """as_strided, which is taken of all that the tensor is a view of."""
+    self, size, stride, *rest = args
+    offset = rest[0] if rest else kwargs.get("storage_offset")
+    if offset is None:
+        offset = self.storage_offset()
+    func = aten.as_strided.default
+    return _view(RULES[func], func, (self.whole(), size, stride, offset), {})
+
+
 def _nth(take: Callable[[Value], Any], i: int, value: Value) -> Value:
-    return take(value)[i]  # type: ignore[no-any-return]
+    return take(value)[i]
 
 
 @cache

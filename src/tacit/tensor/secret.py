@@ -9,9 +9,8 @@ from torch import Tensor
 
 from ..errors import RangeError, RevealForbidden, UnsupportedError
 from ..fixedpoint import Numbers, Value
+from .cell import Cell, Take, chained
 from .place import name_module
-
-View = Callable[[Value], Value]
 
 
 class SecretTensor(Tensor):
@@ -19,19 +18,16 @@ class SecretTensor(Tensor):
 
     Made by `session.share`; opened by `session.reveal`. torch's functions, modules, autograd and
     optimizers work on it by the rules of `tacit.tensor.ops`; what has no rule raises UnsupportedOp.
-    Its device is `cpu` wherever the shares are.
-
-    NOTE [views]: a view remembers its base and how it was taken. Writing to either writes a new
-    value to the base, and the others take their part of it anew when they are next read.
+    Its device is `cpu` wherever the shares are. See cell.py, NOTE [views].
     """
 
     dispatch: ClassVar[Callable[..., Any]]  # set by the module of that name
 
     numbers: Numbers
-    _value: Value
-    _base_tensor: SecretTensor | None
-    _take: View | None
-    _version_count: int
+    _cell: Cell
+    _take: Take | None
+    _value: Value  # of the cell when it had the version `_seen`
+    _seen: int
 
     @staticmethod
     def __new__(
@@ -40,63 +36,70 @@ class SecretTensor(Tensor):
         made: SecretTensor = Tensor._make_wrapper_subclass(
             cls, value.shape, dtype=value.dtype, requires_grad=requires_grad
         )
-        made.numbers, made._value = numbers, value
-        made._base_tensor = made._take = None
-        made._version_count = made._seen = 0
+        made.numbers, made._cell, made._take = numbers, Cell(value), None
         return made
 
     def __init__(self, value: Value, numbers: Numbers, *, requires_grad: bool = False) -> None:
         """All is done in __new__: a wrapper has no storage."""
 
-    _seen: int
-
     @property
     def value(self) -> Value:
         """The shares, as they are now."""
-        base = self._root()
-        if base is not None and self._take is not None and base._version_count != self._seen:
-            self._value, self._seen = self._take(base.value), base._version_count
+        cell, take = self._cell, self._take
+        if take is None:
+            return cell.value
+        if cell.version != self._seen:
+            self._value, self._seen = take(cell.value), cell.version
         return self._value
 
-    def _root(self) -> SecretTensor | None:
-        """What this is a view of. A base that was reshaped since has a base itself, alike it."""
-        base = self._base_tensor
-        if base is not None and base._base_tensor is not None:
-            self._base_tensor = base = base._base_tensor
-        return base
+    def viewed(self, value: Value, shown: Value, take: Take) -> SecretTensor:
+        """The alias of this tensor that shows `value`, which `take` takes of it.
 
-    def view_of(self, base: SecretTensor, take: View) -> SecretTensor:
-        """Makes this tensor, which was just taken from `base`, an alias of it."""
-        root, outer = base._root(), base._take
-        if root is not None and outer is not None:
-            self._base_tensor, self._take = root, lambda value: take(outer(value))
-        else:
-            self._base_tensor, self._take = base, take
-        self._seen = self._base_tensor._version_count
+        `shown` is what it takes of the layout: see cell.py, NOTE [layout].
+        """
+        [part] = shown.arith.parts.values()
+        made: SecretTensor = Tensor._make_wrapper_subclass(
+            SecretTensor,
+            value.shape,
+            strides=part.stride(),
+            storage_offset=self.storage_offset() + part.storage_offset(),
+            dtype=value.dtype,
+        )
+        made.numbers, made._cell, made._take = self.numbers, self._cell, chained(self._take, take)
+        made._value, made._seen = value, self._cell.version
+        return made
+
+    def whole(self) -> SecretTensor:
+        """The tensor that this one is a view of, with all that is in memory."""
+        made = SecretTensor(self._cell.value, self.numbers)
+        made._cell = self._cell
+        return made
+
+    def become(self, other: SecretTensor) -> SecretTensor:
+        """Makes this tensor the alias that `other` is."""
+        Tensor.data.__set__(self, other)  # type: ignore[attr-defined]  # torch's record of the shape
+        self.numbers, self._cell, self._take = other.numbers, other._cell, other._take
+        if other._take is not None:
+            self._value, self._seen = other._value, other._seen
         return self
 
-    def reshape_by(self, take: View) -> SecretTensor:
-        """Makes this tensor another view of what it shows, with the shape that `take` gives."""
-        value, inner = take(self.value), self._take
-        if self._base_tensor is None or inner is None:
-            base = SecretTensor(self._value, self.numbers)
-            base._version_count = self._seen = self._version_count
-            self._base_tensor, self._take = base, take
-        else:
-            self._take = lambda whole: take(inner(whole))
-        self.data = SecretTensor(value, self.numbers)  # torch's record of the shape
-        self._value = value
-        return self
+    @property
+    def data(self) -> SecretTensor:
+        return self.detach()  # type: ignore[return-value]
+
+    @data.setter
+    def data(self, new: Tensor) -> None:
+        if not isinstance(new, SecretTensor):
+            new = SecretTensor(self.numbers.public(new), self.numbers)
+        self.become(new)
 
     def write(self, value: Value) -> SecretTensor:
         """Overwrites this tensor, and what it is a view of. The shape and dtype stay."""
         value = _fitted(self, value)
-        base = self._root()
-        if base is None or self._take is None:
-            self._value = value
-            self._version_count += 1
+        if self._take is None:
+            self._cell.set(value)
         else:
-            base.write(_replaced(base, self._take, value))
+            self._cell.replace(self.numbers, self._take, value)
         return self
 
     # What would show the values ----------------------------------------------------------------
@@ -163,8 +166,3 @@ def _fitted(tensor: SecretTensor, value: Value) -> Value:
     if value.shape != tensor.shape:
         value = value.map(lambda part: part.expand(tensor.shape))
     return value
-
-
-def _replaced(base: SecretTensor, take: View, value: Value) -> Value:
-    """The base's value with the part that `take` takes replaced."""
-    return base.numbers.replaced(base.value, take, value)

@@ -1,0 +1,52 @@
+"""What tensors that alias each other have in common.
+
+NOTE [views]: aliases share a cell. A view shows what its `take` takes of the cell's value. Writing
+to an alias gives the cell a new value, of which the others take their part when they are next read.
+Values themselves never change, so whoever kept one (autograd, a gradient's helper) keeps what it
+was.
+
+NOTE [layout]: a tensor has the strides and the offset that torch's would have if every value that
+is no view were dense, so torch decides as it does for plain tensors whether a reshape can be a view
+or has to copy. The parts of a value lie in memory as they like; only what is written to is dense.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from ..fixedpoint import Numbers, Value
+from ..protocols import Arith
+from ..ring import Ring
+
+Take = Callable[[Value], Value]
+
+
+class Cell:
+    """A value that can be replaced."""
+
+    __slots__ = ("value", "version")
+
+    def __init__(self, value: Value) -> None:
+        self.value, self.version = value, 0
+
+    def set(self, value: Value) -> None:
+        self.value = value
+        self.version += 1
+
+    def replace(self, numbers: Numbers, take: Take, value: Value) -> None:
+        """Replaces the part of the value that `take` takes."""
+        self.set(numbers.replaced(self.value, take, value))
+
+
+def layout(tensor: Tensor, ring: Ring) -> Value:
+    """A value without elements that lies in memory as this tensor says: to take a view of."""
+    part = torch.empty_strided(tensor.shape, tensor.stride(), device="meta", dtype=ring.dtype)
+    return Value(Arith({0: part}, ring), torch.int64)
+
+
+def chained(outer: Take | None, take: Take) -> Take:
+    """What `take` takes of what `outer` takes."""
+    return take if outer is None else lambda value: take(outer(value))
