@@ -1,0 +1,211 @@
+"""All problems of a model on secrets at once, before anything is shared."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+from ..config import Config
+from ..errors import Error, RangeError, RevealForbidden, UnsupportedError
+from ..fixedpoint import Numbers
+from ..tensor import SecretTensor
+from ..tensor.place import module_path
+from .rehearsal import call, in_range, lone_numbers, plain, secret, secret_copy, secret_example
+from .slots import unsharable
+
+TOLERANCE = 2.0**-6  # of the results, absolute and relative
+
+
+@dataclass(frozen=True)
+class Problem:
+    """path: of the module ("" is the model itself); op: what it called; instead: a way out."""
+
+    path: str
+    op: str
+    reason: str
+    instead: str
+
+    def __str__(self) -> str:
+        place = self.path or "the model"
+        return f"{place}: {self.op}: {self.reason}" + (f"; {self.instead}" if self.instead else "")
+
+
+def validate(
+    model: nn.Module,
+    example: Any,
+    *,
+    backward: bool | None = None,
+    ring: int = 64,
+    fraction_bits: int = 16,
+) -> list[Problem]:
+    """Everything in the model that would fail on secrets; an empty list if it will run.
+
+    The model runs once on `example` (a tensor, a tuple of arguments or a dict of them; public
+    sample data of the right shapes), with every tensor in it secret, by one party in clear. What
+    has no rule is noted and computed plainly, so that the run goes on. `backward`: also the
+    gradients of the sum of the outputs; by default if the model is in training mode. The model is
+    not changed.
+    """
+    broken = [Problem(path, "share", why, "") for path, why in unsharable(model)]
+    if broken:
+        return broken
+    n = lone_numbers(Config(ring=ring, fraction_bits=fraction_bits, protocol="cleartext"))
+    backward = model.training if backward is None else backward
+    found: dict[tuple[str, str, str], Problem] = {}
+    with torch.set_grad_enabled(backward), Recorder(n, found) as recorder:
+        try:
+            copy = secret_copy(n, model, Watched)
+            outputs = call(copy, secret_example(n, example, Watched))
+            if backward:
+                _loss(outputs).backward()
+        except Exception as error:
+            stopped = "the run ended here: what comes after it was not seen"
+            recorder.note("forward or backward", f"{type(error).__name__}: {error}", stopped)
+    if not found and not model.training:
+        _compare(recorder, outputs, model, example)
+    return list(found.values())
+
+
+def _loss(outputs: Any) -> Tensor:
+    floats = [x for x in tree_leaves(outputs) if isinstance(x, Tensor) and x.requires_grad]
+    return sum((x.sum() for x in floats), start=torch.zeros(()))
+
+
+def _compare(recorder: Recorder, outputs: Any, model: nn.Module, example: Any) -> None:
+    """Notes a result that differs from the plain one: some value has left the range."""
+    with torch.no_grad():
+        wanted = [x for x in tree_leaves(call(model, example)) if isinstance(x, Tensor)]
+    got = [x for x in tree_leaves(outputs) if isinstance(x, Tensor)]
+    for one, want in zip(got, wanted, strict=True):
+        if isinstance(one, SecretTensor) and want.is_floating_point():
+            error = (plain(one).double() - want.double()).abs()
+            if bool((error > TOLERANCE * (1 + want.double().abs())).any()):
+                recorder.note(
+                    "forward",
+                    f"the result is off by up to {float(error.max()):.3g} from the plain one",
+                    "scale what grows beyond the range, or choose other fraction bits",
+                )
+
+
+class Recorder(TorchDispatchMode):
+    """Notes what fails, and goes on with the plain result."""
+
+    def __init__(self, n: Numbers, found: dict[tuple[str, str, str], Problem]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.numbers, self.found = n, found
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        tree_map(_unwatched, (args, kwargs))
+        try:
+            result = func(*args, **kwargs)
+        except (UnsupportedError, RangeError, RevealForbidden) as error:
+            self.note(str(func), *_reason(error))
+            result = self._plainly(func, args, kwargs)
+        for one in tree_leaves(result):
+            self._measure(func, one)
+        tree_map(_watched, (args, kwargs, result))
+        return result
+
+    def _measure(self, func: Any, x: Any) -> None:
+        """Notes a result that real secrets of this session could not hold."""
+        if isinstance(x, SecretTensor) and x.is_floating_point() and x.numel():
+            bits = self.numbers.range_bits
+            if float(plain(x).abs().max()) > 2.0**bits:
+                way = "scale what grows, choose fewer fraction bits, or give range_bits"
+                self.note(str(func), f"a result is beyond the range, 2^{bits}", way)
+
+    def note(self, op: str, reason: str, instead: str = "") -> None:
+        problem = Problem(module_path() or "", op, reason, instead)
+        self.found.setdefault((problem.path, op, reason), problem)
+
+    def _plainly(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The plain result as a secret; what the operation writes to is written to."""
+        opened: dict[int, Tensor] = {}
+
+        def show(x: Any) -> Any:
+            if not isinstance(x, SecretTensor):
+                return x
+            return opened.setdefault(id(x), plain(x))
+
+        result = func(*tree_map(show, args), **tree_map(show, kwargs))
+        secrets = {id(x): x for x in tree_leaves((args, kwargs)) if isinstance(x, SecretTensor)}
+        written = {id(opened[key]): secrets[key] for key in opened if _changed(func, opened[key])}
+        for tensor in opened.values():
+            if id(tensor) in written:
+                written[id(tensor)].write(self._hide(tensor).value)
+        return tree_map(lambda x: written.get(id(x)) if id(x) in written else self._hide(x), result)
+
+    def _hide(self, x: Any) -> Any:
+        if not isinstance(x, Tensor):
+            return x
+        return secret(self.numbers, in_range(self.numbers, x))
+
+
+def _changed(func: Any, tensor: Tensor) -> bool:
+    """Whether the operation, one that writes, has written to this tensor."""
+    return func._schema.is_mutable and tensor._version > 0
+
+
+def _reason(error: Error) -> tuple[str, str]:
+    """The reason and the way out in an error's message, without the module that it names."""
+    message = re.sub(r" \(in [^()]*\)$", "", str(error))
+    reason, _, instead = message.partition("; " if isinstance(error, UnsupportedError) else ": ")
+    return reason, instead
+
+
+# What asks for values ---------------------------------------------------------------------------
+
+
+def _noted(name: str) -> Callable[..., Any]:
+    """A method that notes its refusal, and then gives the plain answer."""
+
+    def method(self: SecretTensor, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return getattr(SecretTensor, name)(self, *args, **kwargs)
+        except RevealForbidden as error:
+            mode = torch.utils._python_dispatch._get_current_dispatch_mode()
+            if not isinstance(mode, Recorder):
+                raise
+            reason, instead = _reason(error)
+            mode.note(name.strip("_") + "()", reason, instead)
+            return getattr(plain(self), name)(*args, **kwargs)
+
+    method.__name__ = name
+    return method
+
+
+class Watched(SecretTensor):
+    """A secret of a rehearsal, which shows its values where the model insists."""
+
+    __bool__ = _noted("__bool__")
+    __int__ = _noted("__int__")
+    __float__ = _noted("__float__")
+    __index__ = _noted("__index__")
+    __contains__ = _noted("__contains__")
+    __array__ = _noted("__array__")
+    item = _noted("item")
+    tolist = _noted("tolist")
+    numpy = _noted("numpy")
+
+
+def _watched(x: Any) -> Any:
+    if type(x) is SecretTensor:
+        x.__class__ = Watched
+    return x
+
+
+def _unwatched(x: Any) -> Any:
+    """For the rules, which know secret tensors by their very class."""
+    if type(x) is Watched:
+        x.__class__ = SecretTensor  # type: ignore[assignment]
+    return x

@@ -1,0 +1,109 @@
+"""A folded model computes the same with fewer layers."""
+
+import pytest
+import torch
+from torch import nn
+
+from tacit import zoo
+from tacit.errors import ConfigError, UnsupportedModule
+from tacit.nn import fold_batch_norm
+
+
+def settled(model: nn.Module) -> nn.Module:
+    """In eval mode, with statistics and scales that are not the initial ones."""
+    generator = torch.Generator().manual_seed(1)
+    for part in model.modules():
+        if isinstance(part, nn.modules.batchnorm._BatchNorm) and part.affine:
+            for tensor in (part.weight.data, part.bias.data):
+                tensor.copy_(torch.rand(tensor.shape, generator=generator) + 0.5)
+        if isinstance(part, nn.modules.batchnorm._BatchNorm) and part.running_mean is not None:
+            part.running_mean.copy_(torch.randn(part.running_mean.shape, generator=generator))
+            part.running_var.copy_(torch.rand(part.running_var.shape, generator=generator) + 0.5)
+    return model.double().eval()
+
+
+def norms(model: nn.Module) -> int:
+    return sum(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in model.modules())
+
+
+MODELS = {
+    "conv": (nn.Sequential(nn.Conv2d(2, 3, 3, bias=False), nn.BatchNorm2d(3)), (2, 2, 5, 5), 0),
+    "linear": (nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.ReLU()), (5, 4), 0),
+    "plain scale": (
+        nn.Sequential(nn.Conv1d(2, 4, 2), nn.BatchNorm1d(4, affine=False)), (2, 2, 6), 0,
+    ),
+    "features elsewhere": (nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3)), (5, 3, 4), 1),
+    "transposed": (
+        nn.Sequential(nn.ConvTranspose2d(4, 6, 3, groups=2), nn.BatchNorm2d(6)), (1, 4, 5, 5), 0,
+    ),
+    "groups": (nn.Sequential(nn.Conv2d(4, 6, 3, groups=2), nn.BatchNorm2d(6)), (1, 4, 5, 5), 0),
+    "no statistics": (
+        nn.Sequential(nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3, track_running_stats=False)),
+        (2, 2, 5, 5),
+        1,
+    ),
+    "norm first": (nn.Sequential(nn.BatchNorm2d(2), nn.Conv2d(2, 2, 1)), (2, 2, 3, 3), 1),
+    "activation between": (
+        nn.Sequential(nn.Conv2d(2, 2, 1), nn.ReLU(), nn.BatchNorm2d(2)), (2, 2, 3, 3), 1,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_result_stays(name):
+    model, shape, left = MODELS[name]
+    model, x = settled(model), torch.randn(shape, dtype=torch.float64)
+    folded = fold_batch_norm(model, x)
+    torch.testing.assert_close(folded(x), model(x))
+    assert norms(folded) == left
+    assert norms(fold_batch_norm(model)) == (1 if isinstance(model[0], nn.Linear) else left)
+    assert norms(model) == 1
+
+
+@pytest.mark.parametrize("block", ["BasicBlock", "Bottleneck"])
+def test_a_residual_network_folds_whole_and_keeps_its_class(block):
+    from tacit.zoo import resnet
+
+    model = settled(zoo.ResNet(getattr(resnet, block), (1, 1, 1, 1), num_classes=5, width=8))
+    x = torch.randn(1, 3, 32, 32, dtype=torch.float64)
+    folded = fold_batch_norm(model)
+    assert type(folded) is zoo.ResNet
+    assert norms(folded) == 0
+    torch.testing.assert_close(folded(x), model(x))
+
+
+class Odd(nn.Module):
+    """A convolution whose result is read twice, one that runs twice, and one that is tied."""
+
+    def __init__(self):
+        super().__init__()
+        self.read_twice, self.norm1 = nn.Conv2d(2, 2, 1), nn.BatchNorm2d(2)
+        self.run_twice, self.norm2 = nn.Conv2d(2, 2, 1), nn.BatchNorm2d(2)
+        self.tied, self.norm3 = nn.Conv2d(2, 2, 1), nn.BatchNorm2d(2)
+        self.other = nn.Conv2d(2, 2, 1)
+        self.other.weight = self.tied.weight
+
+    def forward(self, x):
+        y = self.read_twice(x)
+        x = self.norm1(y) + y
+        x = self.norm2(self.run_twice(self.run_twice(x)))
+        return self.other(self.norm3(self.tied(x)))
+
+
+def test_what_others_need_is_not_folded():
+    model, x = settled(Odd()), torch.randn(2, 2, 3, 3, dtype=torch.float64)
+    folded = fold_batch_norm(model)
+    assert norms(folded) == 3
+    torch.testing.assert_close(folded(x), model(x))
+
+
+def test_training_mode_and_untraceable_models_are_refused():
+    with pytest.raises(ConfigError, match="training mode"):
+        fold_batch_norm(nn.Sequential(nn.Conv2d(1, 1, 1), nn.BatchNorm2d(1)))
+
+    class Branches(nn.Module):
+        def forward(self, x):
+            return x if x.sum() > 0 else -x
+
+    with pytest.raises(UnsupportedModule, match="Branches cannot be traced"):
+        fold_batch_norm(Branches().eval())
