@@ -61,7 +61,7 @@ def _apply(rule: Rule, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str
     numbers, result = _result(rule, func, args, kwargs)
     if rule.writes:
         result = _written(rule, func, result, args, kwargs)
-    if type(result) is Value:
+    if isinstance(result, Value):
         return SecretTensor(result, numbers)
     if isinstance(result, list | tuple):
         return type(result)([_wrapped(one, numbers) for one in result])
