@@ -1,15 +1,12 @@
 """Operations of three parties in this process beside SecretFlow SPU's, taking turns in one run.
 
-Trio, 64 bits, 16 fraction bits, exact truncation. `TACIT_SPU_PYTHON` names an interpreter that has
-SPU (benchmarks/peers/run_spu.py); without it the newest recorded figures of SPU stand in. Seconds
-are of the slowest party. Memory is the growth of the process at its peak, inputs apart, divided by
+Trio, 64 bits, 16 fraction bits, exact truncation; SPU: see benchmarks/peer.py. Seconds are of the
+slowest party. Memory is the growth of the process at its peak, inputs apart, divided by
 elements and parties, in a process of its own.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import subprocess
 import sys
 import threading
@@ -22,13 +19,11 @@ from typing import Any
 
 import torch
 from benchmarks.measure import Row
+from benchmarks.peer import Peer
 
 import tacit
 from tacit.protocols import Arith, Protocol
 
-SPU_PYTHON = "TACIT_SPU_PYTHON"
-PEERS = Path(__file__).parent / "peers"
-RECORD = Path(__file__).parent / "results" / "spu.json"
 REPETITIONS = 5
 F = 16
 REACH = 1 << 10  # real values stay below this where a limit is promised
@@ -115,46 +110,6 @@ def party(session: tacit.Session, case: Case, turn: threading.Barrier, peer: Pee
                 peer.run(case.peer)
     times = REPETITIONS + 1
     return Measured(median(seconds[1:]), cost.bytes_sent / times / 1e6, cost.rounds // times)
-
-
-class Peer:
-    """SPU in an interpreter of its own, or its recorded figures."""
-
-    def __init__(self) -> None:
-        python = os.environ.get(SPU_PYTHON)
-        self._process = python and subprocess.Popen(
-            [python, str(PEERS / "run_spu.py")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        self.answers: dict[str, list[dict[str, float]]] = {}
-
-    def run(self, name: str) -> None:
-        if self._process:
-            assert self._process.stdin
-            assert self._process.stdout
-            print(name, file=self._process.stdin, flush=True)
-            lines = iter(self._process.stdout.readline, "")
-            answer = next(line for line in lines if line.startswith("{"))  # SPU logs there too
-            self.answers.setdefault(name, []).append(json.loads(answer))
-
-    def result(self, name: str) -> tuple[str, dict[str, float]]:
-        """The median answer for a case, and where it comes from."""
-        if not self._process:
-            record = json.loads(RECORD.read_text())
-            return f"SPU on {record['date']}", record["cases"][name]
-        answers = self.answers[name]
-        return "SPU", {key: median(a[key] for a in answers) for key in answers[0]}
-
-    def close(self) -> None:
-        if self._process and self._process.stdin:
-            self._process.stdin.close()
-            self._process.wait()
-            cases = {name: self.result(name)[1] for name in self.answers}
-            record = {"date": time.strftime("%Y-%m-%d"), "cases": cases}
-            RECORD.write_text(json.dumps(record, indent=1) + "\n")
 
 
 def row(case: Case, peer: Peer) -> Row:

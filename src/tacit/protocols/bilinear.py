@@ -1,8 +1,9 @@
 """Bilinear operations on ring tensors: what every protocol multiplies secrets with.
 
 `op(a, b)` is the operation; `op.sum([(a, b), ...])` is a sum of them, in one product where the
-operation has a dimension to lay the operands side by side in: a party that needs two products pays
-for the preparation of one.
+operation has a dimension to lay the operands side by side in: then a party that needs two products
+puts together one result. That pays where results are many; where weights are many (a dense layer
+for one picture) copying them costs more.
 """
 
 from __future__ import annotations
@@ -73,8 +74,10 @@ class MatMul(Bilinear):
 
     def sum(self, pairs: Sequence[Pair]) -> Tensor:
         left, right = zip(*pairs, strict=True)
-        rows = -2 if right[0].dim() > 1 else 0
-        return self(torch.cat(left, -1), torch.cat(right, rows))
+        tall = right[0].dim() == 2 and left[0].shape[:-1].numel() * 2 >= right[0].shape[0]
+        if not tall and right[0].dim() <= 2:
+            return super().sum(pairs)
+        return self(torch.cat(left, -1), torch.cat(right, -2))
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,8 @@ class Conv(Bilinear):
 
     def sum(self, pairs: Sequence[Pair]) -> Tensor:
         images, weights = zip(*pairs, strict=True)
+        if _outputs(self.window, images[0], weights[0]) * 2 < weights[0].numel():
+            return super().sum(pairs)
         groups = self.window.groups
         return self(_side_by_side(images, 1, groups), torch.cat(weights, 1))
 
@@ -115,6 +120,8 @@ class ConvGradInput(Bilinear):
 
     def sum(self, pairs: Sequence[Pair]) -> Tensor:
         weights, grads = zip(*pairs, strict=True)
+        if prod(self.input_shape) * 2 < weights[0].numel():
+            return super().sum(pairs)
         groups = self.window.groups
         return self(_side_by_side(weights, 0, groups), _side_by_side(grads, 1, groups))
 
@@ -199,6 +206,11 @@ def _arranged(x: Tensor, names: str, blocks: Sequence[Sequence[str]]) -> Tensor:
     order = [names.index(name) for block in blocks for name in block]
     sizes = [prod(x.shape[names.index(name)] for name in block) for block in blocks]
     return x.permute(order).reshape(sizes)
+
+
+def _outputs(window: Window, image: Tensor, weight: Tensor) -> int:
+    """How many elements a convolution gives."""
+    return prod(window.output_shape(image.shape, weight.shape))
 
 
 def _settings(window: Window) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], int]:

@@ -1,0 +1,59 @@
+"""SecretFlow SPU beside us: `TACIT_SPU_PYTHON` names an interpreter that has it.
+
+It runs benchmarks/peers/run_spu.py: three processes over TCP, ABY3, 64 bits. Without it the newest
+recorded figures of SPU stand in, and the rows say so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+from statistics import median
+
+SPU_PYTHON = "TACIT_SPU_PYTHON"
+SCRIPT = Path(__file__).parent / "peers" / "run_spu.py"
+RECORD = Path(__file__).parent / "results" / "spu.json"
+
+
+class Peer:
+    """SPU in an interpreter of its own, or its recorded figures."""
+
+    def __init__(self) -> None:
+        python = os.environ.get(SPU_PYTHON)
+        self._process = python and subprocess.Popen(
+            [python, str(SCRIPT)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self.answers: dict[str, list[dict[str, float]]] = {}
+
+    def run(self, name: str) -> None:
+        if self._process:
+            assert self._process.stdin
+            assert self._process.stdout
+            print(name, file=self._process.stdin, flush=True)
+            lines = iter(self._process.stdout.readline, "")
+            answer = next(line for line in lines if line.startswith("{"))  # SPU logs there too
+            self.answers.setdefault(name, []).append(json.loads(answer))
+
+    def result(self, name: str) -> tuple[str, dict[str, float]]:
+        """The median answer for a case, and where it comes from."""
+        if not self._process:
+            record = json.loads(RECORD.read_text())
+            return f"SPU on {record['date']}", record["cases"][name]
+        answers = self.answers[name]
+        return "SPU", {key: median(a[key] for a in answers) for key in answers[0]}
+
+    def close(self) -> None:
+        if self._process and self._process.stdin:
+            self._process.stdin.close()
+            self._process.wait()
+            found = {name: self.result(name)[1] for name in self.answers}
+            before = json.loads(RECORD.read_text())["cases"] if RECORD.exists() else {}
+            record = {"date": time.strftime("%Y-%m-%d"), "cases": {**before, **found}}
+            RECORD.write_text(json.dumps(record, indent=1) + "\n")
