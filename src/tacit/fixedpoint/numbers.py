@@ -13,9 +13,10 @@ from torch import Tensor
 
 from ..protocols import Protocol
 from ..ring import Ring
-from . import arith, compare, index, linear, norm, pool, random, reduce
+from . import arith, compare, index, linear, lookup, norm, order, pool, random, reduce
 from . import conv as convolution
-from .functions import exponential, quotient, roots, sigmoids
+from .functions import exponential, modular, periodic, powers, quotient, roots, sigmoids
+from .functions import pieces as lines
 from .functions import softmax as proportion
 from .value import Operand, Value
 
@@ -99,6 +100,18 @@ class Numbers:
     count_nonzero = reduce.count_nonzero
     any = reduce.any_
     all = reduce.all_
+    amax = order.amax
+    amin = order.amin
+    max_with_index = order.max_with_index
+    min_with_index = order.min_with_index
+    sort = order.sort
+    kth_smallest = order.kth_smallest
+    one_hot = lookup.one_hot
+    rows = lookup.rows
+    rows_back = lookup.rows_back
+    gather = lookup.gather
+    scatter = lookup.scatter
+    scatter_add = lookup.scatter_add
 
     # Comparisons and choices -------------------------------------------------------------------
     less = compare.less
@@ -121,6 +134,18 @@ class Numbers:
     rsqrt = roots.inverse_square_root
     reciprocal = quotient.reciprocal
     div = quotient.divide
+    floor_divide = modular.floor_divide
+    trunc_divide = modular.trunc_divide
+    remainder = modular.remainder
+    truncated_remainder = modular.truncated_remainder
+    pow = powers.power
+    sin = periodic.sine
+    cos = periodic.cosine
+    tan = periodic.tangent
+    pieces = lines.pieces
+    between = lines.between
+    sign = lines.sign
+    halves = lines.halves
     sigmoid = sigmoids.sigmoid
     tanh = sigmoids.tanh
     erf = sigmoids.erf

@@ -1,5 +1,27 @@
 """Functions of secret reals over their whole domain: methods, errors and rounds."""
 
-from . import curves, exponential, quotient, roots, sigmoids, softmax
+from . import (
+    curves,
+    exponential,
+    modular,
+    periodic,
+    pieces,
+    powers,
+    quotient,
+    roots,
+    sigmoids,
+    softmax,
+)
 
-__all__ = ["curves", "exponential", "quotient", "roots", "sigmoids", "softmax"]
+__all__ = [
+    "curves",
+    "exponential",
+    "modular",
+    "periodic",
+    "pieces",
+    "powers",
+    "quotient",
+    "roots",
+    "sigmoids",
+    "softmax",
+]

@@ -104,13 +104,16 @@ def power_series(tolerance: float) -> tuple[float, ...]:
     return chebyshev_series(lambda y: 2 ** ((y + 1) / 2), tolerance)
 
 
-def decaying(n: Numbers, x: Arith) -> Steps[Arith]:
-    """e^x for x <= 0, however far: what is below 2^-(f+2) is 0. Its division is made."""
-    p = n.protocol
-    end = ceil((n.fraction_bits + 2) * log(2))
-    value = p.exp_negative.steps(x, fraction_bits=n.fraction_bits)
-    if quotient_limit(x) <= end << n.fraction_bits:
-        return (yield from p.settled.steps((yield from value)))
-    small, power = yield from together(p.signs.steps(x, [_units(n, -end)]), value)
-    limit = quotient_limit(power)
-    return (yield from p.inject.steps(p.bit_not(small[0]), power)).promise(limit)
+def decaying(n: Numbers, x: Arith, extra: int) -> Steps[Arith]:
+    """e^x for x <= 0, however far, with `extra` more fraction bits; r + 1 rounds with a dealer.
+
+    What is below the last bit is 0.
+    """
+    p, f = n.protocol, n.fraction_bits
+    end = ceil((f + extra + 1) * log(2)) << f
+    value = p.exp_negative.steps(x.scaled(1 << extra), fraction_bits=f + extra)
+    most = (1 << (f + extra)) + 8
+    if quotient_limit(x) <= end:
+        return (yield from p.settled.steps((yield from value))).promise(most)
+    small, power = yield from together(p.signs.steps(x, [-end]), value)
+    return (yield from p.inject.steps(p.bit_not(small[0]), power)).promise(most)

@@ -16,12 +16,16 @@ from .steps import real, run
 if TYPE_CHECKING:
     from ..numbers import Numbers
 
-# The inverse of the sum has this many fraction bits more than a value.
-GUARD = 8
+# Exponentials have so many fraction bits more than other values, so that many of them add up well,
+# and the inverse of their sum as many more again.
+EXTRA = 6
 
 
 def exponentials(n: Numbers, x: Value, dim: int) -> tuple[Value, Value, Value]:
-    """e^(x - m), its sum over `dim`, which stays, and m, the largest."""
+    """e^(x - m), its sum over `dim`, which stays, and m, the largest.
+
+    The division by 2^EXTRA of the first two is pending.
+    """
     x = real(n, x)
     largest = Value(n.protocol.max(cap(n, x.arith), dim, keepdim=True), x.dtype)
     powers = Value(run(n, _decaying, n.sub(x, largest).arith), x.dtype)
@@ -29,7 +33,7 @@ def exponentials(n: Numbers, x: Value, dim: int) -> tuple[Value, Value, Value]:
 
 
 def _decaying(n: Numbers, x: Arith) -> Steps[Arith]:
-    return (yield from decaying(n, cap(n, x)))
+    return (yield from decaying(n, cap(n, x), EXTRA)).divided(EXTRA)
 
 
 def softmax(n: Numbers, x: Value, dim: int) -> Value:
@@ -44,15 +48,18 @@ def softmax(n: Numbers, x: Value, dim: int) -> Value:
 
 
 def proportions(n: Numbers, powers: Value, total: Value) -> Value:
-    """powers / total, for a total between a half and its limit."""
+    """powers / total, as `exponentials` gives them."""
     return Value(run(n, _proportions, powers.arith, total.arith), powers.dtype)
 
 
 def _proportions(n: Numbers, powers: Arith, total: Arith) -> Steps[Arith]:
+    """Both are read without their pending division: the quotient is the same."""
     f = n.fraction_bits
-    fine = min(f + GUARD, n.ring.bits - 6 - f)
-    inverse = yield from inverted(n, total, positive=True, low=f - 1, fraction_bits=fine)
-    inverse = (yield from n.protocol.settled.steps(inverse)).promise(2 << fine)
+    fine = min(f + 2 * EXTRA, n.ring.bits - 6 - f)
+    powers, total = powers.divided(-powers.pending), total.divided(-total.pending)
+    low = f + EXTRA - 1
+    inverse = yield from inverted(n, total, positive=True, low=low, fraction_bits=fine)
+    inverse = (yield from n.protocol.settled.steps(inverse)).promise(4 << (fine - EXTRA))
     return (yield from n.protocol.bilinear.steps(MUL, powers, inverse, shift=fine))
 
 
