@@ -16,17 +16,27 @@ aten = torch.ops.aten
 # for values, or leaves the range of fixed point, has no place here: it needs a rule of its own.
 DECOMPOSED: set[OpOverload] = set()
 
+# Primitives that are an ATen operation by the same name.
+PRIMS = {
+    *("abs", "add", "amax", "amin", "cos", "div", "eq", "exp", "fmod", "ge", "gt", "le", "log"),
+    *("lt", "maximum", "minimum", "mul", "ne", "neg", "pow", "reciprocal", "remainder", "rsqrt"),
+    *("sign", "signbit", "sin", "sqrt", "sub", "tanh"),
+}
+
 COPIES = """
 alias_copy diagonal_copy expand_copy narrow_copy permute_copy squeeze_copy squeeze_copy.dim t_copy
-transpose_copy.int unbind_copy.int unfold_copy unsqueeze_copy view_copy
+split_with_sizes_copy transpose_copy.int unbind_copy.int unfold_copy unsqueeze_copy view_copy
 """
 SHAPES = """
 block_diag channel_shuffle diag_embed pixel_shuffle pixel_unshuffle select_scatter tril triu
 unbind.int
 """
-PRODUCTS = "addcmul addmv addr baddbmm dot vdot mv trace"
+FINITE = "nansum nan_to_num"
+PRODUCTS = "addcdiv addcmul addmv addr baddbmm dot vdot mv trace"
 FUNCTIONS = """
-_prelu_kernel _softmax_backward_data deg2rad hardtanh isneginf isposinf leaky_relu mse_loss
+celu elu elu_backward glu glu_backward hardsigmoid hardsigmoid_backward hardswish
+hardswish_backward hardtanh_backward leaky_relu_backward std.correction std_mean.correction
+_prelu_kernel _prelu_kernel_backward _softmax_backward_data deg2rad hardtanh leaky_relu mse_loss
 native_dropout_backward rad2deg threshold
 """
 
@@ -41,6 +51,9 @@ def decomposition(func: OpOverload) -> Callable[..., Any] | None:
     """How torch makes this operation of others, if that is allowed."""
     if func in DECOMPOSED:
         return decomposition_table[func]
+    if func.namespace == "prims":  # some of torch's decompositions end there
+        name = func._schema.name.removeprefix("prims::")
+        return getattr(aten, name, None) if name in PRIMS else None
     if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"):
         return func.decompose
     return None
@@ -51,4 +64,4 @@ def _overload(name: str) -> OpOverload:
     return getattr(getattr(aten, packet), overload or "default")
 
 
-decomposed(*(_overload(name) for name in (COPIES + SHAPES + PRODUCTS + FUNCTIONS).split()))
+decomposed(*(_overload(name) for name in (COPIES + SHAPES + FINITE + " " + PRODUCTS + FUNCTIONS).split()))
