@@ -11,6 +11,7 @@ from torch import Tensor
 from ..kernels import pack_bits, unpack_bits
 from ..protocols import Arith, Bool
 from .arith import convert, result_dtype
+from .scale import cap
 from .value import Operand, Value
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def joined(n: Numbers, operands: Sequence[Operand], change: Change, *, adds: boo
     limits = [share.limit for share in shares]
     parts = {i: change([share.parts[i] for share in shares]) for i in shares[0].parts}
     limit = sum(limits) * _times(shares) if adds else max(limits)
-    return Value(shares[0].with_parts(parts, limit=limit), dtype)
+    return Value(cap(n, shares[0].with_parts(parts, limit=limit)), dtype)
 
 
 def _times(shares: Sequence[Arith]) -> int:

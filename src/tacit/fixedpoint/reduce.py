@@ -47,8 +47,8 @@ def flattened(x: Value, dims: Dims) -> Value:
     """x with these dimensions joined into one, which comes last."""
     chosen = dims_of(x, dims)
     rest = [dim for dim in range(len(x.shape)) if dim not in chosen]
-    shape = [x.shape[dim] for dim in rest]
-    return x.map(lambda part: part.permute(*rest, *chosen).reshape(*shape, -1))
+    shape, size = [x.shape[dim] for dim in rest], product_of(x.shape[dim] for dim in chosen)
+    return x.map(lambda part: part.permute([*rest, *chosen]).reshape(*shape, size))
 
 
 def kept_shape(x: Value, dims: Dims, *, keepdim: bool) -> list[int]:

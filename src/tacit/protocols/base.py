@@ -85,6 +85,7 @@ class Protocol(ABC):
     one_hot_argmax = Interactive(order.one_hot_argmax, Bool)
     sort = Interactive(sorting.sort, Arith)
     sort_with_index = Interactive(sorting.sort_with_index, Arith, Arith)
+    sort_by = Interactive(sorting.sort_by, Arith, Arith)
     topk = Interactive(sorting.topk, Arith, Arith)
     piecewise = Interactive(pieces.piecewise)
     normalise = Interactive(functions.normalise)

@@ -51,6 +51,15 @@ def topk(
     return (yield from _indexed(p, x, dim, largest, k))
 
 
+def sort_by(
+    p: Protocol, key: Arith, x: Arith, dim: int = -1, *, k: int, descending: bool = False
+) -> Steps[tuple[Arith, Arith]]:
+    """The first k keys in order along `dim`, and what of x stood beside each. As `topk`."""
+    columns = [_front(key, dim), _front(x, dim)]
+    ordered, moved = yield from _sorted(p, columns, descending, k)
+    return _back(ordered, dim), _back(moved, dim)
+
+
 def network(n: int, k: int | None = None) -> tuple[Layer, ...]:
     """The pairs of each layer; after all of them the first k of n places are in order."""
     return _needed(_batcher(n), n if k is None else k)

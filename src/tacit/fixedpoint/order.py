@@ -1,0 +1,89 @@
+"""Largest and smallest values, where they stand, and values in order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from .arith import convert, neg
+from .reduce import Dims, flattened, kept_shape
+from .scale import cap
+from .value import Value
+
+if TYPE_CHECKING:
+    from .numbers import Numbers
+
+
+def amax(n: Numbers, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
+    """The largest element over dimensions. ceil(log2 count) comparisons one after the other."""
+    if x.is_bit:
+        return n.any(x, dims, keepdim=keepdim)
+    shape = kept_shape(x, dims, keepdim=keepdim)
+    largest = n.protocol.max(cap(n, flattened(x, dims).arith), -1)
+    return Value(largest, x.dtype).map(lambda part: part.reshape(shape))
+
+
+def amin(n: Numbers, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
+    """The smallest element over dimensions; costs what `amax` costs."""
+    if x.is_bit:
+        return n.all(x, dims, keepdim=keepdim)
+    return neg(n, amax(n, neg(n, x), dims, keepdim=keepdim))
+
+
+def max_with_index(
+    n: Numbers, x: Value, dim: int | None, *, keepdim: bool = False
+) -> tuple[Value, Value]:
+    """The largest element along `dim`, or of all, and its place: the first of equals."""
+    number = convert(n, x, torch.int64) if x.is_bit else x
+    shape = kept_shape(x, dim, keepdim=keepdim)
+    largest, place = n.protocol.max_with_index(cap(n, flattened(number, dim).arith), -1)
+    values = Value(largest, number.dtype), Value(place, torch.int64)
+    value, index = (one.map(lambda part: part.reshape(shape)) for one in values)
+    return convert(n, value, x.dtype), index
+
+
+def min_with_index(
+    n: Numbers, x: Value, dim: int | None, *, keepdim: bool = False
+) -> tuple[Value, Value]:
+    """The smallest element along `dim`, or of all, and its place: the first of equals."""
+    value, index = max_with_index(n, neg(n, x), dim, keepdim=keepdim)
+    return convert(n, neg(n, value), x.dtype), index
+
+
+def sort(
+    n: Numbers, x: Value, dim: int = -1, *, descending: bool = False, k: int | None = None
+) -> tuple[Value, Value]:
+    """The first k values in order along `dim`, all by default, and their places; stable.
+
+    Sorted are x 2^t + place, which are never equal: that decides ties, and the place is what is
+    left of the key without the value. About (log2 size)^2 / 2 comparisons one after the other, t
+    bits longer than those of x.
+    """
+    number = n.settled(convert(n, x, torch.int64) if x.is_bit else x)
+    if not number.shape:
+        return x, n.public(torch.zeros((), dtype=torch.int64))
+    p, size = n.protocol, number.shape[dim]
+    share = cap(n, number.arith)
+    bits = (size - 1).bit_length()
+    behind = len(x.shape) - 1 - dim % len(x.shape)
+    places = torch.arange(size, dtype=p.ring.dtype).view(-1, *[1] * behind)
+    key = p.add_public(share.scaled(1 << bits), -places if descending else places)
+    ordered, values = p.sort_by(key, share, dim, k=size if k is None else k, descending=descending)
+    shifted = values.scaled(1 << bits)
+    index = p.sub(shifted, ordered) if descending else p.sub(ordered, shifted)
+    found = convert(n, Value(values, number.dtype), x.dtype)
+    return found, Value(index.promise(size), torch.int64)
+
+
+def kth_smallest(
+    n: Numbers, x: Value, k: int, dim: int, *, keepdim: bool = False
+) -> tuple[Value, Value]:
+    """The k-th smallest value along `dim`, counted from 1, and its place."""
+    if not x.shape:
+        return x, n.public(torch.zeros((), dtype=torch.int64))
+    values, places = sort(n, x, dim, k=k)
+    value, place = (one.map(lambda part: part.narrow(dim, k - 1, 1)) for one in (values, places))
+    if keepdim:
+        return value, place
+    return value.map(lambda part: part.squeeze(dim)), place.map(lambda part: part.squeeze(dim))

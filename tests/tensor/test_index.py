@@ -1,0 +1,112 @@
+"""Elements at public and at secret places, against torch."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from tests.tensor.alike import check, on_secrets, tensor
+
+from tacit.errors import PartyFailed
+
+BOTH = pytest.mark.parametrize(
+    "settings", [{}, {"protocol": "trio", "parties": 3}], ids=["cleartext", "trio"]
+)
+PLACES = torch.tensor([2, 0, 2, 1])
+GRID = torch.tensor([[0, 2, 1, 1], [2, 2, 0, 0]])
+
+
+def test_public_places():
+    def program(x, y):
+        columns = torch.tensor([0, 3])
+        return (
+            [x[PLACES], x[:, columns], x[PLACES, PLACES]],
+            [
+                x.index_select(1, columns),
+                x.gather(0, GRID),
+                x.take(GRID),
+                x[torch.tensor([1, 0, 1]) > 0],
+            ],
+            [x.scatter(0, GRID, y), x.scatter(0, GRID, 7.0), x.scatter_add(0, GRID, y)],
+            [x.index_add(0, PLACES, y[:1].expand(4, 4), alpha=2), x.index_fill(1, columns, 3)],
+            [x.index_copy(1, columns, y[:, :2]), torch.take_along_dim(x, GRID, 0)],
+            [x.index_put((PLACES,), y[0], accumulate=True), x.put(PLACES, y[0, :4])],
+        )
+
+    check(program, tensor(3, 4), tensor(3, 4, seed=1))
+
+
+def test_writes_to_public_places():
+    def program(x, y):
+        x[PLACES[:2]] = y[:2]
+        x[:, torch.tensor([1, 2])] += 1
+        x[torch.tensor([True, False, True])] = 0.5
+        plain = torch.zeros(3, 4)
+        return x, torch.where(plain == 0, x, plain)
+
+    check(program, tensor(3, 4), tensor(3, 4, seed=1))
+
+
+@BOTH
+def test_secret_places(settings):
+    def program(x, y, places, grid):
+        return (
+            [x[places], x[:, places], x[places - 3], x.index_select(1, places)],
+            [x.gather(0, grid), x.gather(1, grid), x.take(grid), torch.take_along_dim(x, grid, 0)],
+            [x.scatter_add(0, grid, y), x.scatter_add(1, grid, y), x.scatter(1, grid[:, :1], y)],
+            [x.scatter(0, grid, y), x.scatter(1, grid, y), x.scatter(1, grid, 7.0)],
+            [x.index_add(1, places, y), x.index_put((places,), y[0], accumulate=True)],
+            [torch.arange(12.0).view(3, 4)[places], F.one_hot(grid, 4)],
+        )
+
+    check(program, tensor(3, 4), tensor(3, 4, seed=1), PLACES, GRID, **settings)
+
+
+def test_secret_masks():
+    def program(x):
+        mask = x > 0
+        x[mask] = 0.25
+        x[x[:, 0] < 0.5] = 2
+        return x, x.masked_fill(mask, -1), x * mask
+
+    check(program, tensor(3, 4))
+
+
+@BOTH
+def test_embeddings(settings):
+    def program(table, places, weight):
+        weight = weight.requires_grad_()
+        found = [F.embedding(PLACES, table), F.embedding(places, table)]
+        found += [F.embedding(places, weight, padding_idx=0), F.embedding(PLACES, weight)]
+        total = sum((one * one).sum() for one in found[2:])
+        total.backward()
+        return found, weight.grad
+
+    check(program, tensor(5, 3), PLACES, tensor(5, 3, seed=2), **settings)
+
+
+def test_gradients():
+    def program(x, places, grid):
+        a = x[places].sum(0) * x[0] + x.gather(0, grid).sum(0)
+        b = x[PLACES].prod(0) + x.index_select(0, PLACES[:2]).sum(0)
+        c = x.scatter(1, GRID[:, :2], x[:2, 1:3]).sum(0)
+        (a * b * c).sum().backward()
+        return x.grad
+
+    check(program, tensor(3, 4).requires_grad_(), PLACES, GRID)
+
+
+@pytest.mark.parametrize(
+    ("attempt", "hint"),
+    [
+        (lambda x: x[x > 0], r"torch.where\(mask, x, 0\)"),
+        (lambda x: x.masked_select(x > 0), r"torch.where\(mask, x, 0\)"),
+        (lambda x: x.nonzero(), "keep the shape"),
+        (lambda x: x.unique(), "would reveal"),
+        (lambda x: torch.equal(x, x), "session.reveal"),
+        (lambda x: x[0, 0].item(), "session.reveal"),
+        (lambda x: torch.allclose(x, x), "session.reveal"),
+        (lambda x: torch.zeros(3, 4).add_(x), "no rule"),
+    ],
+)
+def test_what_would_reveal_is_refused(attempt, hint):
+    with pytest.raises(PartyFailed, match=hint):
+        on_secrets(attempt, tensor(3, 4))
