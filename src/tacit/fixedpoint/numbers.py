@@ -13,7 +13,20 @@ from torch import Tensor
 
 from ..protocols import Protocol
 from ..ring import Ring
-from . import arith, compare, index, linear, lookup, norm, order, pool, random, reduce
+from . import (
+    arith,
+    compare,
+    index,
+    linear,
+    lookup,
+    norm,
+    order,
+    pool,
+    random,
+    recurrent,
+    reduce,
+)
+from . import attention as attending
 from . import conv as convolution
 from .functions import exponential, modular, periodic, powers, quotient, roots, sigmoids
 from .functions import pieces as lines
@@ -84,6 +97,10 @@ class Numbers:
     normalise = norm.normalise
     normalise_backward = norm.normalise_backward
     fixed_line = norm.fixed_line
+    attention = attending.attention
+    attention_backward = attending.attention_backward
+    lstm = recurrent.lstm
+    lstm_backward = recurrent.lstm_backward
 
     # Public random numbers ---------------------------------------------------------------------
     uniform = random.uniform

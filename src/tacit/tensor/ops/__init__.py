@@ -2,6 +2,7 @@
 
 from . import (
     activations,
+    attention,
     compare,
     conv,
     copy,
@@ -14,10 +15,12 @@ from . import (
     likelihood,
     linear,
     loss,
+    modulo,
     norm,
     order,
     pad,
     pool,
+    recurrent,
     reduce,
     refused,
     resize,
@@ -28,6 +31,7 @@ from . import (
 
 __all__ = [
     "activations",
+    "attention",
     "compare",
     "conv",
     "copy",
@@ -40,10 +44,12 @@ __all__ = [
     "likelihood",
     "linear",
     "loss",
+    "modulo",
     "norm",
     "order",
     "pad",
     "pool",
+    "recurrent",
     "reduce",
     "refused",
     "resize",

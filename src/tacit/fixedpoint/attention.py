@@ -1,0 +1,79 @@
+"""Attention: each query's mean of values, weighted by how well their keys fit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from ..protocols import MATMUL, Einsum
+from .arith import mul, settled, sub
+from .linear import bilinears, matmul
+from .value import Value
+
+if TYPE_CHECKING:
+    from .numbers import Numbers
+
+# Shapes: (..., L, E) queries, (..., S, E) keys, (..., S, V) values, (..., L, S) weights.
+
+
+def attention(
+    n: Numbers, query: Value, key: Value, value: Value, mask: Tensor | None, scale: float
+) -> tuple[Value, Value]:
+    """softmax(query key^T scale + mask) value, and the weights. Two products and a softmax.
+
+    The mask is public and added: -inf hides a key. Where all keys are hidden the result is 0.
+    """
+    scores = mul(n, matmul(n, query, _turned(key)), scale)
+    if mask is not None:
+        scores = n.add(scores, mask)
+    weights = n.softmax(scores, -1)
+    if mask is not None and mask.is_floating_point():
+        seen = (mask > float("-inf")).any(-1, keepdim=True)
+        weights = weights if bool(seen.all()) else mul(n, weights, seen.to(torch.int64))
+    return matmul(n, weights, value), weights
+
+
+def attention_backward(
+    n: Numbers,
+    grad: Value,
+    query: Value,
+    key: Value,
+    value: Value,
+    weights: Value,
+    result: Value,
+    scale: float,
+) -> tuple[Value, Value, Value]:
+    """The gradients by query, key and value. Three products one after the other.
+
+    The sum over keys of a weight times its gradient is that of the result times its gradient.
+    """
+    grad, weights = settled(n, grad), settled(n, weights)
+    names = "abcdefgh"[: len(grad.shape)]
+    by_value, by_weights, along = bilinears(
+        n,
+        [
+            (MATMUL, _turned(weights), grad),
+            (MATMUL, grad, _turned(value)),
+            (Einsum(f"{names},{names}->{names[:-1]}"), grad, result),
+        ],
+    )
+    along = along.map(lambda part: part.unsqueeze(-1))
+    by_scores = mul(n, mul(n, weights, settled(n, sub(n, by_weights, along))), scale)
+    by_scores = settled(n, by_scores)
+    by_query, by_key = bilinears(n, [(MATMUL, by_scores, key), (MATMUL, _turned(by_scores), query)])
+    return by_query, by_key, by_value
+
+
+def split_heads(x: Value, count: int) -> Value:
+    """(batch, length, features) as (batch, heads, length, features of a head)."""
+    return x.map(lambda part: part.unflatten(-1, (count, -1)).transpose(1, 2))
+
+
+def join_heads(x: Value) -> Value:
+    return x.map(lambda part: part.transpose(1, 2).flatten(2))
+
+
+def _turned(x: Value) -> Value:
+    return x.map(lambda part: part.transpose(-1, -2))
