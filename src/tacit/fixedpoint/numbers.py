@@ -28,7 +28,7 @@ from . import (
 )
 from . import attention as attending
 from . import conv as convolution
-from .functions import exponential, modular, periodic, powers, quotient, roots, sigmoids
+from .functions import exponential, periodic, powers, quotient, roots, sigmoids
 from .functions import pieces as lines
 from .functions import softmax as proportion
 from .value import Operand, Value
@@ -151,10 +151,6 @@ class Numbers:
     rsqrt = roots.inverse_square_root
     reciprocal = quotient.reciprocal
     div = quotient.divide
-    floor_divide = modular.floor_divide
-    trunc_divide = modular.trunc_divide
-    remainder = modular.remainder
-    truncated_remainder = modular.truncated_remainder
     pow = powers.power
     sin = periodic.sine
     cos = periodic.cosine

@@ -3,7 +3,6 @@
 from . import (
     curves,
     exponential,
-    modular,
     periodic,
     pieces,
     powers,
@@ -16,7 +15,6 @@ from . import (
 __all__ = [
     "curves",
     "exponential",
-    "modular",
     "periodic",
     "pieces",
     "powers",

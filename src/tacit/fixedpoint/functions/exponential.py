@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from math import ceil, e, log, log2
 from typing import TYPE_CHECKING
@@ -39,12 +40,10 @@ def _from_tables(n: Numbers, x: Arith) -> Steps[Arith]:
     pieces = sorted({min(MIDDLE, n.range_bits), n.range_bits})
     limit = quotient_limit(x)
     if limit <= _units(n, log(2) * pieces[0]):
-        return (yield from _table(n, x, pieces[0]))
+        return (yield from _tables(n, x, pieces[:1]))[0]
     ends = [-(f + 2), *pieces]
     thresholds = [_units(n, end * log(2)) for end in ends]
-    below, tables = yield from together(
-        p.signs.steps(x, thresholds), together(*(_table(n, x, s) for s in pieces))
-    )
+    below, tables = yield from together(p.signs.steps(x, thresholds), _tables(n, x, pieces))
     inside = one_hot(p, below)[1:]
     top = (1 << (f + n.range_bits)) - 1
     values, [beyond] = yield from together(
@@ -55,6 +54,11 @@ def _from_tables(n: Numbers, x: Arith) -> Steps[Arith]:
     for value in values:
         total = p.add(total, value)
     return cap(n, total)
+
+
+def _tables(n: Numbers, x: Arith, pieces: Sequence[int]) -> Steps[tuple[Arith, ...]]:
+    x = yield from n.protocol.settled.steps(x)
+    return (yield from together(*(_table(n, x, bits) for bits in pieces)))
 
 
 def _units(n: Numbers, value: float) -> int:

@@ -57,10 +57,18 @@ def _wrapping(n: Numbers, x: Arith) -> Steps[tuple[Arith, int]]:
 
 
 def _reduced(n: Numbers, x: Arith) -> Steps[tuple[Arith, int]]:
-    """x / 2 pi less whole turns; what is left is a turn at most."""
-    p = n.protocol
+    """x / 2 pi less whole turns; what is left is a turn at most. Two divisions.
+
+    x = 2^s high + low: high times the turns of 2^s, less whole ones, and low times those of 1.
+    """
+    p, f = n.protocol, n.fraction_bits
     x = yield from p.settled.steps(x)
-    bits = n.ring.bits - 3 - x.limit.bit_length() + 2
-    turns, period = x.scaled(round(2**bits / (2 * pi))), n.fraction_bits + bits
+    size = x.limit.bit_length()
+    cut = size // 2
+    period = n.ring.bits - 5 - (size - cut)
+    high = yield from p.settled.steps(p.add_public(x, 0).divided(cut))
+    low = p.sub(x, high.scaled(1 << cut)).promise(2 << cut)
+    part = round((2.0 ** (cut - f) / (2 * pi)) % 1.0 * 2**period)
+    turns = p.add(high.scaled(part), low.scaled(round(2.0 ** (period - f) / (2 * pi))))
     whole = yield from p.settled.steps(p.add_public(turns, 0).divided(period))
     return p.sub(turns, whole.scaled(1 << period)).promise(1 << period), period
