@@ -28,7 +28,7 @@ def fold_batch_norm(model: nn.Module, example: Any = None) -> nn.Module:
     Linear layers are folded only where an `example` input shows that they give matrices.
     """
     if model.training:
-        raise ConfigError("fold_batch_norm: the model is in training mode: call eval() first")
+        raise ConfigError("fold_batch_norm: the model is in training mode: choose eval mode first")
     folded = copy.deepcopy(model)
     pairs = _pairs(folded)
     flat = set() if example is None else _flat(folded, pairs, example)
@@ -36,7 +36,7 @@ def fold_batch_norm(model: nn.Module, example: Any = None) -> nn.Module:
         layer = folded.get_submodule(path)
         if norm in flat or not isinstance(layer, nn.Linear):
             _fold(layer, folded.get_submodule(norm))
-            folded.set_submodule(norm, nn.Identity().eval())
+            folded.set_submodule(norm, nn.Identity().train(False))
     return folded
 
 

@@ -1,0 +1,110 @@
+"""What a checkpoint holds: named tensors, secret and public, and plain settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import CheckpointRejected, ConfigError
+from ..fixedpoint import Numbers, Value
+from ..protocols import Arith, Bool
+from ..tensor import SecretTensor
+
+DTYPES = {
+    str(dtype).removeprefix("torch."): dtype
+    for dtype in (
+        *(torch.float16, torch.bfloat16, torch.float32, torch.float64),
+        *(torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.bool),
+    )
+}
+
+
+@dataclass
+class Record:
+    """Tensors by name; `plain` is whatever JSON can hold."""
+
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    plain: dict[str, Any] = field(default_factory=dict)
+
+    def table(self) -> list[dict[str, Any]]:
+        """What is public about the tensors, in the order of the body."""
+        return [{"name": name, **_entry(tensor)} for name, tensor in self.tensors.items()]
+
+    def body(self) -> Iterator[bytes]:
+        """This party's parts of the secrets, and the public tensors, one after the other."""
+        for tensor in self.tensors.values():
+            for part in _parts(tensor):
+                yield _raw(part)
+
+
+def settle(n: Numbers, tensors: Mapping[str, Tensor]) -> None:
+    """Makes all pending divisions of secrets, for a share is saved without any. 1 round or none."""
+    secrets = (x.value.share for x in tensors.values() if isinstance(x, SecretTensor))
+    shares = {id(share): share for share in secrets if isinstance(share, Arith)}
+    with n.protocol.parallel():
+        for share in shares.values():
+            if share.pending or share.dealer is not None:
+                n.protocol.settled(share)
+
+
+def _entry(tensor: Tensor) -> dict[str, Any]:
+    shape, dtype = list(tensor.shape), str(tensor.dtype).removeprefix("torch.")
+    if dtype not in DTYPES:
+        raise ConfigError(f"save: a tensor of {tensor.dtype} cannot be saved")
+    entry: dict[str, Any] = {"shape": shape, "dtype": dtype}
+    if isinstance(tensor, SecretTensor):
+        share = tensor.value.share
+        entry["parts"] = sorted(share.parts)
+        if isinstance(share, Arith):
+            entry["limit"] = str(share.limit)
+    return entry
+
+
+def _parts(tensor: Tensor) -> list[Tensor]:
+    if not isinstance(tensor, SecretTensor):
+        return [tensor.detach()]
+    share = tensor.value.share
+    return [share.parts[i] for i in sorted(share.parts)]
+
+
+def _raw(tensor: Tensor) -> bytes:
+    data: bytes = tensor.contiguous().flatten().view(torch.uint8).numpy().tobytes()
+    return data
+
+
+def unpacked(n: Numbers, table: list[dict[str, Any]], body: bytearray) -> dict[str, Any]:
+    """Values and public tensors by name, of a table and a body that were authenticated."""
+    place = 0
+
+    def take(shape: list[int], dtype: torch.dtype) -> Tensor:
+        nonlocal place
+        count = int(np.prod(shape, dtype=np.int64))
+        size = count * dtype.itemsize
+        if place + size > len(body):
+            raise CheckpointRejected("its parts do not fit its header")
+        raw = torch.frombuffer(body[place : place + size] or bytearray(1), dtype=torch.uint8)
+        place += size
+        return raw[:size].view(dtype).reshape(shape)
+
+    made = {entry["name"]: _restored(n, entry, take) for entry in table}
+    if place != len(body):
+        raise CheckpointRejected("its parts do not fit its header")
+    return made
+
+
+def _restored(n: Numbers, entry: dict[str, Any], take: Any) -> Value | Tensor:
+    shape, dtype = entry["shape"], DTYPES[entry["dtype"]]
+    if "parts" not in entry:
+        plain: Tensor = take(shape, dtype)
+        return plain
+    if "limit" not in entry:
+        words = -(-torch.Size(shape).numel() // 64)
+        planes = {i: take([1, words], torch.int64) for i in entry["parts"]}
+        return Value(Bool(planes, shape), dtype)
+    parts = {i: take(shape, n.ring.dtype) for i in entry["parts"]}
+    return Value(Arith(parts, n.ring, limit=int(entry["limit"])), dtype)

@@ -1,0 +1,164 @@
+"""Files that only the holder of a key can read, and that nobody can change unseen.
+
+Layout, all integers little-endian: the magic, the length of the header, the header (JSON, in
+clear), then the body in chunks, each AES-256-GCM of up to CHUNK bytes behind its length. The key of
+a file comes from the party's key and a salt of the file, so a nonce, the number of the chunk, is
+never used twice under one key. Each chunk is bound to the header, to its place and to whether it is
+the last: a change of any byte, a chunk left out or a file cut short is seen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import struct
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
+
+from ..errors import CheckpointRejected, ConfigError
+
+MAGIC = b"tacit checkpoint 1\n"
+CHUNK = 1 << 22
+MOST_HEADER = 1 << 26
+KEY_BYTES = 32
+TAG_BYTES = 16
+SCRYPT = {"n": 1 << 17, "r": 8, "p": 1}  # 128 MiB and some tenths of a second for each guess
+MOST_SCRYPT = 1 << 20
+
+Key = bytes | str
+
+
+def write_file(path: Path, header: dict[str, Any], body: Iterable[bytes], key: Key) -> Path:
+    """The encrypted file, complete and on the disk, beside `path` under a temporary name."""
+    salt = secrets.token_bytes(KEY_BYTES)
+    kdf = {"salt": salt.hex()} | ({"scrypt": SCRYPT} if isinstance(key, str) else {})
+    text = json.dumps(header | {"kdf": kdf}).encode()
+    cipher, binding = AESGCM(_file_key(key, salt, SCRYPT)), hashlib.sha256(MAGIC + text).digest()
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(MAGIC + struct.pack("<I", len(text)) + text)
+            for number, chunk, last in _chunked(body):
+                sealed = cipher.encrypt(_nonce(number), chunk, binding + bytes([last]))
+                file.write(struct.pack("<I", len(sealed)) + sealed)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return temporary
+
+
+def put_in_place(temporary: Path, path: Path, previous: Path) -> None:
+    """Renames the new file to `path`; the one that was there is kept as `previous`."""
+    if path.exists():
+        os.replace(path, previous)
+    os.replace(temporary, path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def read_header(file: BinaryIO) -> tuple[dict[str, Any], bytes]:
+    """The header, not yet authenticated, and what the chunks are bound to."""
+    if file.read(len(MAGIC)) != MAGIC:
+        raise CheckpointRejected("it is not a checkpoint of this version")
+    [size] = struct.unpack("<I", _exactly(file, 4))
+    if size > MOST_HEADER:
+        raise CheckpointRejected("it was changed: its header cannot be so long")
+    text = _exactly(file, size)
+    try:
+        header = json.loads(text)
+    except ValueError as error:
+        raise CheckpointRejected("it was changed: its header cannot be read") from error
+    if not isinstance(header, dict):
+        raise CheckpointRejected("it was changed: its header cannot be read")
+    return header, hashlib.sha256(MAGIC + text).digest()
+
+
+def read_body(file: BinaryIO, header: dict[str, Any], binding: bytes, key: Key) -> bytearray:
+    """The whole body, authenticated together with the header."""
+    try:
+        kdf = header["kdf"]
+        salt, cost = bytes.fromhex(kdf["salt"]), kdf.get("scrypt")
+        if (cost is not None) != isinstance(key, str):
+            made = "a passphrase" if cost is not None else "a key of 32 bytes"
+            raise CheckpointRejected(f"it was saved with {made}: give that")
+        cipher = AESGCM(_file_key(key, salt, cost or SCRYPT))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, ConfigError):
+            raise
+        raise CheckpointRejected("it was changed: its header cannot be read") from error
+    body = bytearray()
+    for number in range(1 << 32):
+        [size] = struct.unpack("<I", _exactly(file, 4))
+        if size > CHUNK + TAG_BYTES:
+            raise CheckpointRejected("it was changed: a part of it cannot be so long")
+        sealed = _exactly(file, size)
+        chunk, last = _opened(cipher, number, sealed, binding)
+        body += chunk
+        if last:
+            break
+    if file.read(1):
+        raise CheckpointRejected("it was changed: something follows its end")
+    return body
+
+
+def _opened(cipher: AESGCM, number: int, sealed: bytes, binding: bytes) -> tuple[bytes, bool]:
+    for last in (False, True):
+        try:
+            return cipher.decrypt(_nonce(number), sealed, binding + bytes([last])), last
+        except InvalidTag:
+            continue
+    raise CheckpointRejected("the key is wrong, or it was changed since it was saved")
+
+
+def _exactly(file: BinaryIO, size: int) -> bytes:
+    data = file.read(size)
+    if len(data) != size:
+        raise CheckpointRejected("it was cut short")
+    return data
+
+
+def _nonce(number: int) -> bytes:
+    return number.to_bytes(12, "little")
+
+
+def _file_key(key: Key, salt: bytes, cost: dict[str, int]) -> bytes:
+    if isinstance(key, str):
+        if not key:
+            raise ConfigError("key: the passphrase is empty")
+        n, r, p = (int(cost[name]) for name in "nrp")
+        if not (1 < n <= MOST_SCRYPT and 0 < r <= 32 and 0 < p <= 16):
+            raise CheckpointRejected("it was changed: its key cannot be derived so")
+        key = Scrypt(salt=salt, length=KEY_BYTES, n=n, r=r, p=p).derive(key.encode())
+    elif not isinstance(key, bytes) or len(key) != KEY_BYTES:
+        raise ConfigError(f"key: {KEY_BYTES} bytes, or a passphrase as str, are needed")
+    info = b"tacit checkpoint file"
+    return HKDF(hashes.SHA256(), length=KEY_BYTES, salt=salt, info=info).derive(key)
+
+
+def _chunked(body: Iterable[bytes]) -> Iterator[tuple[int, bytes, bool]]:
+    """(number, chunk, whether it is the last); there is always a last one, if an empty one."""
+    waiting, number = bytearray(), 0
+    for piece in body:
+        view = memoryview(piece)
+        for start in range(0, len(view), CHUNK):
+            waiting += view[start : start + CHUNK]
+            while len(waiting) > CHUNK:
+                yield number, bytes(waiting[:CHUNK]), False
+                del waiting[:CHUNK]
+                number += 1
+    yield number, bytes(waiting), True

@@ -1,0 +1,336 @@
+"""Secret checkpoints: encrypted, refused if anything is wrong, and as good as no pause."""
+
+import shutil
+import struct
+
+import pytest
+import torch
+from torch import nn
+
+import tacit
+from tacit.errors import CheckpointRejected, ConfigError, PartyFailed
+from tacit.nn import load, save, vault
+from tacit.nn.checkpoint import checkpoint_file, previous_file
+from tacit.tensor import SecretTensor
+
+KEYS = [bytes([i]) * 32 for i in range(3)]
+SEED = torch.Generator().manual_seed(4)
+X, Y = torch.randn(8, 4, generator=SEED), torch.randn(8, 2, generator=SEED)
+
+
+def build(seed: int = 0) -> nn.Module:
+    generator = torch.Generator().manual_seed(seed)
+    model = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 2))
+    for parameter in model.parameters():
+        parameter.data.copy_(torch.randn(parameter.shape, generator=generator) / 2)
+    model.register_buffer("seen", torch.tensor(seed))
+    return model
+
+
+def sgd(model):
+    return torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+
+
+def train(session, model, optimizer, steps):
+    x, y = session.share(X, owner=0), session.share(Y, owner=1)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        difference = model(x) - y
+        (difference * difference).sum().backward()
+        optimizer.step()
+
+
+def write(folder, *, seed=0, step=0, protocol="trio", keys=KEYS, **kwargs):
+    def main(session):
+        model = session.share(build(seed), owner=0)
+        optimizer = sgd(model)
+        train(session, model, optimizer, 1)
+        return save(session, folder, model, optimizer, key=keys[session.rank], step=step, **kwargs)
+
+    return tacit.run(main, protocol=protocol)
+
+
+def refusal(folder, *, keys=KEYS, make=build, deadline=10.0, **settings):
+    """The message with which all parties refuse a checkpoint."""
+
+    def main(session):
+        model = make()
+        try:
+            load(session, folder, model, key=keys[session.rank])
+        except CheckpointRejected as error:
+            assert not any(isinstance(p, SecretTensor) for p in model.parameters())
+            return str(error), error.party
+        return None
+
+    results = tacit.run(main, deadline=deadline, **settings)
+    assert None not in results
+    assert len({party for _, party in results}) == 1
+    return results
+
+
+@pytest.mark.parametrize("make", [sgd, lambda m: torch.optim.SGD(m.parameters(), lr=0.01)])
+@pytest.mark.parametrize("again", ["trio", "replicated"])
+def test_training_goes_on_as_if_uninterrupted(tmp_path, make, again):
+    def whole(session):
+        model = session.share(build(), owner=0)
+        train(session, model, make(model), 4)
+        return session.reveal(model)
+
+    def first(session):
+        model = session.share(build(), owner=0)
+        optimizer = make(model)
+        train(session, model, optimizer, 2)
+        save(
+            session, tmp_path, model, optimizer, key=KEYS[session.rank], step=2, extra={"epoch": 1}
+        )
+
+    def second(session):
+        model = build(seed=9)
+        if session.rank == 2:
+            model = model.to("meta")
+        optimizer = make(model)
+        found = load(session, tmp_path, model, optimizer, key=KEYS[session.rank])
+        assert found.step == 2
+        assert found.extra == {"epoch": 1}
+        train(session, model, optimizer, 2)
+        return session.reveal(model), found.id
+
+    want = tacit.run(whole)[0]
+    tacit.run(first)
+    results = tacit.run(second, protocol=again)
+    assert len({identity for _, identity in results}) == 1
+    for got, _ in results:
+        assert got.seen == 0
+        for a, b in zip(got.parameters(), want.parameters(), strict=True):
+            torch.testing.assert_close(a, b, atol=2e-3, rtol=0)
+
+
+def test_a_secret_module_is_overwritten_in_place_and_settings_come_back(tmp_path):
+    def main(session):
+        model = session.share(build(), owner=0)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.25, momentum=0.5, nesterov=True)
+        save(session, tmp_path, model, optimizer, key=KEYS[session.rank])
+        before = session.reveal(model)
+        train(session, model, optimizer, 1)
+        parameters = list(model.parameters())
+        fresh = torch.optim.SGD(model.parameters(), lr=0.9, momentum=0.9)
+        load(session, tmp_path, model, fresh, key=KEYS[session.rank])
+        assert all(a is b for a, b in zip(parameters, model.parameters(), strict=True))
+        assert fresh.param_groups[0]["lr"] == 0.25
+        assert fresh.param_groups[0]["nesterov"]
+        return before, session.reveal(model)
+
+    for before, after in tacit.run(main):
+        assert all(
+            torch.equal(a, b) for a, b in zip(before.parameters(), after.parameters(), strict=True)
+        )
+
+
+def test_bits_and_public_tensors_in_an_optimizers_state(tmp_path):
+    bits, kinds = torch.tensor([True, False, True]), (torch.bfloat16, torch.bool, torch.int8)
+
+    class Odd(torch.optim.SGD):
+        pass
+
+    def main(session):
+        model = session.share(nn.Linear(3, 1), owner=0)
+        optimizer = Odd(model.parameters(), lr=0.1)
+        optimizer.state[model.weight] = {
+            "bits": session.share(bits, owner=1),
+            "step": torch.tensor(3.0),
+            "pair": (1.5, torch.ones(2, dtype=kinds[0]), torch.tensor([True]), torch.zeros(0)),
+            "none": None,
+        }
+        save(session, tmp_path, model, optimizer, key=KEYS[session.rank])
+        model = nn.Linear(3, 1)
+        other = Odd(model.parameters(), lr=0.5)
+        load(session, tmp_path, model, other, key=KEYS[session.rank])
+        state = other.state[model.weight]
+        return session.reveal(state["bits"]), state["step"], state["pair"], state["none"]
+
+    for got, step, pair, none in tacit.run(main):
+        assert torch.equal(got, bits)
+        assert step == 3.0
+        assert pair[0] == 1.5
+        assert pair[1].dtype == torch.bfloat16
+        assert pair[2].dtype == torch.bool
+        assert pair[3].shape == (0,)
+        assert none is None
+
+
+def test_shares_are_refreshed_and_the_file_holds_none_in_clear(tmp_path):
+    def main(session):
+        model = session.share(build(), owner=0)
+        save(session, tmp_path, model, key=KEYS[session.rank])
+        old = dict(model[0].weight.value.share.parts)
+        load(session, tmp_path, model, key=KEYS[session.rank])
+        new = model[0].weight.value.share.parts
+        assert all(not (old[i] == new[i]).any() for i in old)
+        raw = checkpoint_file(tmp_path, session.rank).read_bytes()
+        return any(part.numpy().tobytes()[:16] in raw for part in old.values())
+
+    assert tacit.run(main) == [False] * 3
+
+
+def test_the_one_before_is_kept_and_nothing_else_is_left(tmp_path):
+    first, second = write(tmp_path, step=1)[0], write(tmp_path, step=2)[0]
+    assert first.id != second.id
+    names = {path.name for path in tmp_path.iterdir()}
+    expected = {checkpoint_file("", rank).name for rank in range(3)}
+    assert names == expected | {previous_file("", rank).name for rank in range(3)}
+    assert checkpoint_file(tmp_path, 0).stat().st_mode & 0o077 == 0
+
+
+def test_a_missing_file_is_refused(tmp_path):
+    write(tmp_path)
+    checkpoint_file(tmp_path, 1).unlink()
+    for rank, (message, party) in enumerate(refusal(tmp_path)):
+        assert party == 1
+        assert "there is no such file" in message
+        assert (str(tmp_path) in message) == (rank == 1)
+
+
+def test_another_partys_file_is_refused(tmp_path):
+    write(tmp_path)
+    shutil.copy(checkpoint_file(tmp_path, 0), checkpoint_file(tmp_path, 2))
+    message, party = refusal(tmp_path)[0]
+    assert party == 2
+    assert "it belongs to party 0" in message
+
+
+def test_another_partys_file_with_a_changed_header_is_refused(tmp_path):
+    write(tmp_path, keys=[KEYS[0]] * 3)
+    raw = checkpoint_file(tmp_path, 0).read_bytes().replace(b'"party": 0', b'"party": 2')
+    checkpoint_file(tmp_path, 2).write_bytes(raw)
+    assert "it was changed" in refusal(tmp_path, keys=[KEYS[0]] * 3)[0][0]
+
+
+def test_a_wrong_key_is_refused(tmp_path):
+    write(tmp_path)
+    message, party = refusal(tmp_path, keys=[KEYS[0], KEYS[2], KEYS[2]])[0]
+    assert party == 1
+    assert "the key is wrong" in message
+
+
+@pytest.mark.parametrize("keep", [0, 10, 30, 100, 0.5, -1])
+def test_a_truncated_file_is_refused(tmp_path, keep, monkeypatch):
+    monkeypatch.setattr(vault, "CHUNK", 256)
+    write(tmp_path)
+    path = checkpoint_file(tmp_path, 0)
+    raw = path.read_bytes()
+    path.write_bytes(raw[: int(len(raw) * keep) if isinstance(keep, float) else keep])
+    message, party = refusal(tmp_path)[1]
+    assert party == 0
+    assert "cut short" in message or "not a checkpoint" in message
+
+
+def test_a_file_cut_between_chunks_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(vault, "CHUNK", 256)
+    write(tmp_path)
+    path = checkpoint_file(tmp_path, 0)
+    raw = path.read_bytes()
+    start = len(vault.MAGIC) + 4 + struct.unpack_from("<I", raw, len(vault.MAGIC))[0]
+    first = 4 + struct.unpack_from("<I", raw, start)[0]
+    for changed in (raw[: start + first], raw[:start] + raw[start + first :], raw + b"x"):
+        path.write_bytes(changed)
+        assert refusal(tmp_path)[0][1] == 0
+
+
+@pytest.mark.parametrize("place", [3, 25, 0.05, 0.1, 0.3, 0.9, -1])
+def test_a_changed_byte_is_refused(tmp_path, place):
+    write(tmp_path)
+    path = checkpoint_file(tmp_path, 2)
+    raw = bytearray(path.read_bytes())
+    raw[int(len(raw) * place) if isinstance(place, float) else place] ^= 1
+    path.write_bytes(raw)
+    assert refusal(tmp_path)[0][1] == 2
+
+
+def test_files_of_different_checkpoints_are_refused(tmp_path):
+    write(tmp_path, step=1)
+    kept = checkpoint_file(tmp_path, 1).read_bytes()
+    write(tmp_path, step=2)
+    checkpoint_file(tmp_path, 1).write_bytes(kept)
+    message = refusal(tmp_path)[0][0]
+    assert "party 0: step 2, party 1: step 1" in message
+
+
+def test_another_module_or_session_is_refused(tmp_path):
+    write(tmp_path)
+    message = refusal(tmp_path, make=lambda: nn.Sequential(nn.Linear(4, 5)))[0][0]
+    assert "at 0.weight it holds (6, 4)" in message
+    assert "fraction_bits=16" in refusal(tmp_path, fraction_bits=12)[0][0]
+    assert "form='three parts'" in refusal(tmp_path, protocol="cleartext")[0][0]
+
+
+def test_another_optimizer_is_refused(tmp_path):
+    write(tmp_path)
+
+    def main(session, make):
+        model = build()
+        with pytest.raises(CheckpointRejected) as caught:
+            load(session, tmp_path, model, make(model), key=KEYS[session.rank])
+        return str(caught.value)
+
+    message = tacit.run(main, lambda m: torch.optim.Adam(m.parameters()))[0]
+    assert "the state of SGD, not of Adam" in message
+    message = tacit.run(main, lambda m: torch.optim.SGD(m[0].parameters(), lr=1.0))[0]
+    assert "4 parameters in 1 groups" in message
+
+
+def test_a_passphrase(tmp_path, monkeypatch):
+    monkeypatch.setitem(vault.SCRYPT, "n", 1 << 10)
+    words = ["correct horse", "battery", "staple"]
+    write(tmp_path, keys=words)
+    assert "wrong" in refusal(tmp_path, keys=["correct horse", "battery", "stable"])[0][0]
+    assert "saved with a passphrase" in refusal(tmp_path, keys=KEYS)[0][0]
+
+    def main(session):
+        return load(session, tmp_path, build(), key=words[session.rank]).step
+
+    assert tacit.run(main) == [0, 0, 0]
+    with checkpoint_file(tmp_path, 0).open("rb") as file:
+        assert vault.read_header(file)[0]["kdf"]["scrypt"] == vault.SCRYPT
+
+
+def test_settings_are_checked(tmp_path):
+    def main(session):
+        model = session.share(build(), owner=0)
+        with pytest.raises(ConfigError, match="32 bytes"):
+            save(session, tmp_path, model, key=b"short")
+        with pytest.raises(ConfigError, match="empty"):
+            save(session, tmp_path, model, key="")
+        with pytest.raises(ConfigError, match="JSON"):
+            save(session, tmp_path, model, key=KEYS[0], extra={1, 2})
+        with pytest.raises(ConfigError, match="not secret"):
+            save(session, tmp_path, build(), key=KEYS[0])
+
+    tacit.run(main, parties=1, protocol="cleartext")
+    assert not list(tmp_path.iterdir())
+
+
+def test_parties_save_the_same_or_nothing(tmp_path):
+    def main(session):
+        model = session.share(build(), owner=0)
+        save(session, tmp_path, model, key=KEYS[session.rank], step=session.rank == 1)
+
+    with pytest.raises(PartyFailed, match="differ at step"):
+        tacit.run(main)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_party_that_cannot_write_stops_all(tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    write(tmp_path, step=1)
+
+    def main(session):
+        model = session.share(build(), owner=0)
+        folder = blocked if session.rank == 1 else tmp_path
+        with pytest.raises(CheckpointRejected) as caught:
+            save(session, folder, model, key=KEYS[session.rank], step=2)
+        assert caught.value.party == 1
+        assert load(session, tmp_path, model, key=KEYS[session.rank]).step == 1
+
+    tacit.run(main)
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
