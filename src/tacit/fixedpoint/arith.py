@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 from typing import TYPE_CHECKING
 
 import torch
@@ -11,8 +10,10 @@ from torch import Tensor
 
 from ..kernels import pack_bits
 from ..protocols import MUL, Arith, Bool
-from .scale import cap, decode, encode, finite, public_bits, room
+from .promote import result_dtype
+from .scale import cap, decode, encode, finite, most_pending, public_bits, room
 from .value import Operand, Value
+from .whole import trunc_integer
 
 if TYPE_CHECKING:
     from .numbers import Numbers
@@ -41,29 +42,8 @@ def public(n: Numbers, value: Tensor) -> Value:
     return Value(n.protocol.public(elements), value.dtype, known=value)
 
 
-def result_dtype(*operands: Operand) -> torch.dtype:
-    """The dtype that torch gives the result of these operands."""
-    kinds = [x.dtype if isinstance(x, Value | Tensor) else x for x in operands]
-    tensors = [
-        torch.empty((1,) * bool(len(x.shape)), dtype=x.dtype, device="meta")
-        if isinstance(x, Value | Tensor)
-        else x
-        for x in operands
-    ]
-    first = kinds[0]
-    if all(kind == first for kind in kinds) and isinstance(first, torch.dtype):
-        return first
-    return reduce(lambda a, b: _promoted(a, b), tensors).dtype  # type: ignore[union-attr]
-
-
-def _promoted(a: Tensor | float, b: Tensor | float) -> Tensor:
-    dim = max(x.dim() for x in (a, b) if isinstance(x, Tensor))
-    return torch.empty((1,) * dim, dtype=torch.result_type(a, b), device="meta")
-
-
 def convert(n: Numbers, x: Value, dtype: torch.dtype) -> Value:
-    """x in another dtype. Bits become numbers in one round; a real loses its fraction by `floor`
-    functions, not here."""
+    """x in another dtype. Bits become numbers in one round; a real loses its fraction."""
     if x.dtype == dtype:
         return x
     if isinstance(x.share, Bool):
@@ -73,13 +53,8 @@ def convert(n: Numbers, x: Value, dtype: torch.dtype) -> Value:
         return Value(n.protocol.bit_not(zero), dtype)
     shift = n.bits_of(dtype) - n.bits_of(x.dtype)
     if shift < 0:
-        return Value(_whole(n, x.arith, -shift), dtype)
+        return Value(trunc_integer(n, x.arith, -shift), dtype)
     return Value(x.arith.scaled(1 << shift) if shift else x.arith, dtype)
-
-
-def _whole(n: Numbers, x: Arith, bits: int) -> Arith:
-    """The integer part, rounded towards zero as torch casts: for secrets that are whole already."""
-    return n.protocol.settled(x.divided(bits))
 
 
 def settled(n: Numbers, x: Value) -> Value:
@@ -99,7 +74,7 @@ def add(n: Numbers, a: Operand, b: Operand) -> Value:
         return n.logical_or(a, b)
     a = convert(n, a, dtype)
     if not isinstance(b, Value):
-        elements = encode(n, finite(n, torch.as_tensor(b)), n.bits_of(dtype))
+        elements = encode(n, finite(n, b), n.bits_of(dtype))
         return Value(n.protocol.add_public(a.arith, elements), dtype)
     b = convert(n, b, dtype)
     return Value(n.protocol.add(*_broadcast(a.arith, b.arith)), dtype)
@@ -137,12 +112,14 @@ def mul(n: Numbers, a: Operand, b: Operand) -> Value:
 
 
 def _mul_public(n: Numbers, a: Value, b: Operand, dtype: torch.dtype) -> Value:
-    factor = torch.as_tensor(b)
+    factor = b if isinstance(b, Tensor) else float(b) if isinstance(b, float) else int(b)
     x = a.arith
     if room(n, x) < n.fraction_bits:
         x = cap(n, n.protocol.settled(x))
     bits = public_bits(n, x, factor)
     product = n.protocol.mul_public(x, encode(n, factor, bits)).divided(bits)
+    if product.pending > most_pending(n):  # a sum with others would wrap
+        product = n.protocol.settled(product)
     return Value(product, dtype)
 
 
@@ -172,5 +149,5 @@ def cumsum(n: Numbers, x: Value, dim: int) -> Value:
 def _broadcast(x: Arith, y: Arith) -> tuple[Arith, Arith]:
     if x.shape == y.shape:
         return x, y
-    shape = torch.broadcast_shapes(x.shape, y.shape)
+    shape = torch._C._infer_size(x.shape, y.shape)
     return x.expand(*shape), y.expand(*shape)
