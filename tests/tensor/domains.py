@@ -8,6 +8,7 @@ The database draws numbers without regard to fixed point. These rules say what i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor
@@ -28,13 +29,13 @@ def snapped(values: Any, session: Any) -> Any:
     return tree_map(snap, values)
 
 
-def in_domain(name: str, inputs: list[Tensor], results: Any) -> bool:
-    """Whether the operator has to be right on this sample."""
-    tensors = [x for x in tree_flatten((inputs, results))[0] if isinstance(x, Tensor)]
+def in_domain(name: str, values: Any, results: Any) -> bool:
+    """Whether the operator has to be right on this sample: (input, args, kwargs)."""
+    tensors = [x for x in tree_flatten((values, results))[0] if isinstance(x, Tensor)]
     if not all(_small(x) for x in tensors):
         return False
     rule = RULES.get(name)
-    return rule is None or not inputs or rule(inputs)
+    return rule is None or rule(*values)
 
 
 def _small(x: Tensor) -> bool:
@@ -43,4 +44,25 @@ def _small(x: Tensor) -> bool:
     return bool((x.detach().abs() < LARGEST).all())
 
 
-RULES: dict[str, Any] = {}
+def _nothing_drawn(first: Any, args: Any, kwargs: Any) -> bool:
+    """Secret masks are drawn from other streams than torch's."""
+    training = kwargs.get("training", True)
+    return not training or kwargs.get("p", kwargs.get("dropout_p", 0.5)) in (0.0, 1.0)
+
+
+Rule = Callable[[Any, Any, Any], bool]
+
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(
+        [
+            "nn.functional.dropout",
+            "nn.functional.dropout2d",
+            "nn.functional.dropout3d",
+            "nn.functional.alpha_dropout",
+            "nn.functional.feature_alpha_dropout/with_train",
+            "nn.functional.rrelu",
+            "nn.functional.scaled_dot_product_attention",
+        ],
+        _nothing_drawn,
+    ),
+}
