@@ -112,7 +112,8 @@ def mul(n: Numbers, a: Operand, b: Operand) -> Value:
 
 
 def _mul_public(n: Numbers, a: Value, b: Operand, dtype: torch.dtype) -> Value:
-    factor = b if isinstance(b, Tensor) else float(b) if isinstance(b, float) else int(b)
+    assert not isinstance(b, Value)
+    factor = b if isinstance(b, Tensor | float) else int(b)
     x = a.arith
     if room(n, x) < n.fraction_bits:
         x = cap(n, n.protocol.settled(x))

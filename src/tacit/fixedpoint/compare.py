@@ -9,7 +9,8 @@ from torch import Tensor
 
 from ..kernels import pack_bits
 from ..protocols import Arith, Bool
-from .arith import add, convert, neg, result_dtype, sub
+from .arith import add, convert, neg, sub
+from .promote import result_dtype
 from .scale import INFINITE, cap, encode, finite
 from .value import Operand, Value
 

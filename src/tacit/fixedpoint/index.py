@@ -10,7 +10,8 @@ from torch import Tensor
 
 from ..kernels import pack_bits, unpack_bits
 from ..protocols import Arith, Bool
-from .arith import convert, result_dtype
+from .arith import convert
+from .promote import result_dtype
 from .scale import cap
 from .value import Operand, Value
 

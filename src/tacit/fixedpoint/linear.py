@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from ..protocols import MATMUL, Bilinear
-from .arith import convert, result_dtype
+from .arith import convert
+from .promote import result_dtype
 from .scale import cap, encode, public_bits, room
 from .value import Operand, Value
 

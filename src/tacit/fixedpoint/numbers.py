@@ -22,6 +22,7 @@ from . import (
     norm,
     order,
     pool,
+    promote,
     random,
     recurrent,
     reduce,
@@ -83,7 +84,7 @@ class Numbers:
     cumsum = arith.cumsum
     convert = arith.convert
     settled = arith.settled
-    result_dtype = staticmethod(arith.result_dtype)
+    result_dtype = staticmethod(promote.result_dtype)
     matmul = linear.matmul
     bilinear = linear.bilinear
     bilinears = linear.bilinears

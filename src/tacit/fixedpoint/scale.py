@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 import torch
 from torch import Tensor
@@ -24,26 +24,47 @@ SIGNIFICANT = 16
 INFINITE = 2.0**28
 
 
-def encode(n: Numbers, value: Tensor, fraction_bits: int) -> Tensor:
+@overload
+def encode(n: Numbers, value: Tensor, fraction_bits: int) -> Tensor: ...
+@overload
+def encode(n: Numbers, value: Tensor | float, fraction_bits: int) -> Tensor | int: ...
+def encode(n: Numbers, value: Tensor | float, fraction_bits: int) -> Tensor | int:
     """Ring elements that stand for real numbers with `fraction_bits`, rounded to the nearest.
 
-    Public numbers beyond the ring raise RangeError: they would wrap.
+    Public numbers beyond the ring raise RangeError: they would wrap. One number is one integer.
     """
+    if not isinstance(value, Tensor):
+        _check_range(n, abs(value * 2.0**fraction_bits), fraction_bits)
+        return (
+            round(value * 2.0**fraction_bits)
+            if isinstance(value, float)
+            else (int(value) << fraction_bits)
+        )
     if not value.dtype.is_floating_point:
         return value.to(n.ring.dtype) << fraction_bits
     scaled = value.detach().to(torch.float64) * 2.0**fraction_bits
     if scaled.numel():
-        largest = float(scaled.abs().max())
-        if not largest < 2.0 ** (n.ring.bits - 2):
-            raise RangeError(
-                f"a public value is beyond the range of {n.ring.bits} bits with {fraction_bits} "
-                "fraction bits: scale it, or use fewer fraction bits"
-            )
+        _check_range(n, float(scaled.abs().max()), fraction_bits)
     return scaled.round_().to(n.ring.dtype)
 
 
-def finite(n: Numbers, value: Tensor) -> Tensor:
+def _check_range(n: Numbers, largest: float, fraction_bits: int) -> None:
+    if not largest < 2.0 ** (n.ring.bits - 2):
+        raise RangeError(
+            f"a public value is beyond the range of {n.ring.bits} bits with {fraction_bits} "
+            "fraction bits: scale it, or use fewer fraction bits"
+        )
+
+
+@overload
+def finite(n: Numbers, value: Tensor) -> Tensor: ...
+@overload
+def finite(n: Numbers, value: Tensor | float) -> Tensor | float: ...
+def finite(n: Numbers, value: Tensor | float) -> Tensor | float:
     """Public summands, with infinities at 2^(range_bits - 3): a few of them still add up."""
+    if not isinstance(value, Tensor):
+        end = 2.0 ** (n.range_bits - 3)
+        return math.copysign(end, value) if abs(value) >= INFINITE else value
     if not value.dtype.is_floating_point or not bool((value.detach().abs() >= INFINITE).any()):
         return value
     wide = value.detach().to(torch.float64)
@@ -73,22 +94,25 @@ def most_pending(n: Numbers) -> int:
     return n.ring.bits - 3 - n.fraction_bits - n.range_bits
 
 
-def public_bits(n: Numbers, x: Arith, value: Tensor) -> int:
+def public_bits(n: Numbers, x: Arith, value: Tensor | float) -> int:
     """How many fraction bits a public factor of x should have: as many as fit.
 
     Small factors (a learning rate, 1 / n) keep their relative precision that way.
     """
-    if not value.dtype.is_floating_point or not value.numel():
+    if not isinstance(value, Tensor):
+        largest, whole, single = abs(float(value)), float(value).is_integer(), True
+    elif not value.dtype.is_floating_point or not value.numel():
         return 0
-    detached = value.detach().to(torch.float64)
-    largest = float(detached.abs().max())
-    if largest == 0.0 or ((detached == detached.round()).all() and largest < 2.0**20):
+    else:
+        detached, single = value.detach().to(torch.float64), value.numel() == 1
+        largest, whole = float(detached.abs().max()), bool((detached == detached.round()).all())
+    if whole and largest < 2.0**20:
         return 0
     if not math.isfinite(largest):
         raise RangeError("a public factor is not finite: choose with torch.where")
     magnitude = math.ceil(math.log2(largest))
     enough = max(most_pending(n) - x.pending, SIGNIFICANT - magnitude)
     bits = max(min(room(n, x) - magnitude, enough, n.ring.bits - 4 - x.pending), 0)
-    if value.numel() == 1:  # 1 / 4 is exact with two
+    if single:  # 1 / 4 is exact with two
         bits = min(bits, largest.as_integer_ratio()[1].bit_length() - 1)
     return bits

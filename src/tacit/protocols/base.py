@@ -157,16 +157,23 @@ class Protocol(ABC):
 
     def add_public(self, x: Arith, value: Tensor | int) -> Arith:
         """x + value; where a division is pending, value is of the same scale as the quotient."""
-        c = torch.as_tensor(value, dtype=self.ring.dtype) << x.pending
-        shape = torch.broadcast_shapes(x.shape, c.shape)
-        parts = {i: part.expand(shape) for i, part in x.parts.items()}
+        if isinstance(value, int):
+            c: Tensor | int = self.ring.wrap(value << x.pending)
+            parts, largest = dict(x.parts), abs(value) << x.pending
+        else:
+            c = value.to(self.ring.dtype) << x.pending
+            shape = torch.broadcast_shapes(x.shape, c.shape)
+            parts = {i: part.expand(shape) for i, part in x.parts.items()}
+            largest = _largest(c)
         for i in self.constant_parts(x):
             parts[i] = parts[i] + c
-        return x.with_parts(parts, limit=x.limit + _largest(c))
+        return x.with_parts(parts, limit=x.limit + largest)
 
     def mul_public(self, x: Arith, value: Tensor | int) -> Arith:
         """x times public ring elements, with broadcasting; nothing is divided."""
-        return self.bilinear_public(MUL, x, torch.as_tensor(value, dtype=self.ring.dtype))
+        if isinstance(value, int):
+            return x.scaled(value)
+        return self.bilinear_public(MUL, x, value.to(self.ring.dtype))
 
     def bilinear_public(self, op: Bilinear, x: Arith, value: Tensor, *, left: bool = True) -> Arith:
         """op(x, value), or op(value, x) if not `left`, with a public operand."""

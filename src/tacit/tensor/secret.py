@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, NoReturn
 
 from torch import Tensor
+from torch._C import _disabled_torch_function_impl
 
 from ..errors import RangeError, RevealForbidden, UnsupportedError
 from ..fixedpoint import Numbers, Value
@@ -22,6 +23,7 @@ class SecretTensor(Tensor):
     """
 
     dispatch: ClassVar[Callable[..., Any]]  # set by the module of that name
+    __torch_function__ = _disabled_torch_function_impl  # type: ignore[assignment]
 
     numbers: Numbers
     _cell: Cell
