@@ -1,0 +1,46 @@
+"""The root of a sum of squares, also where the squares leave the range."""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import TYPE_CHECKING
+
+from ...protocols import Arith
+from ...protocols.steps import Steps
+from ..reduce import Dims, dims_of
+from ..value import Value
+from .normal import normal
+from .roots import _mantissa_bits, _root_of_power, _times
+from .steps import real, run
+
+if TYPE_CHECKING:
+    from ..numbers import Numbers
+
+
+def length(n: Numbers, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
+    """sqrt(sum of x^2) over dimensions. Relative error 2^-15, and 2^-(f/2) near zero.
+
+    The length is below 2^(k/2 - 2 - f), which is 2^14 for 64 bits with 16 fraction bits: the sum
+    keeps its size, and only the root is of the range.
+    """
+    x = real(n, x)
+    if not x.shape or not dims_of(x, dims):
+        return n.absolute(x)
+    half = n.ring.bits // 2 - 2
+    elements = n.settled(x).arith.promise(1 << half)
+    squares = n.protocol.square(elements, shift=n.fraction_bits)
+    total = squares.sum(*dims_of(x, dims), keepdim=keepdim).promise(1 << 2 * half)
+    return Value(run(n, _wide_root, total), x.dtype)
+
+
+def _wide_root(n: Numbers, x: Arith) -> Steps[Arith]:
+    """sqrt(x) with a table for all exponents that fit the ring."""
+    f = n.fraction_bits
+    largest = (n.ring.bits - 4 - f - f + 1) // 2 + 1
+    spare = min(n.ring.bits - 4 - _mantissa_bits(n) - largest, 26)
+
+    def power(e: int) -> int:  # 2^((e + 1 - f) / 2)
+        return _root_of_power(e + 1 - f + 2 * spare)
+
+    parts = yield from normal(n, x, [power], under=0)
+    return (yield from _times(n, parts, sqrt, spare))
