@@ -21,12 +21,15 @@ class Config:
     `truncation="probabilistic"` saves a round where a product is not followed by a comparison, and
     fails: each division of an integer x is off by 2^(ring - shift) with probability |x| / 2^ring,
     about once in 10^7 for a product of magnitude 2^10 with 16 fraction bits in 64.
+    `range_bits`: secret real numbers are below 2^range_bits in magnitude; 20, or what the ring
+    allows, if it is None. Fewer make comparisons cheaper, and what is beyond them is misread.
     """
 
     ring: int = 64
     fraction_bits: int = 16
     protocol: str = "trio"
     truncation: str = "exact"
+    range_bits: int | None = None
 
     def __post_init__(self) -> None:
         if self.ring not in RINGS:
@@ -41,6 +44,13 @@ class Config:
             raise ConfigError(f"protocol={self.protocol!r}: allowed are {_listed(PROTOCOLS)}")
         if self.truncation not in TRUNCATIONS:
             raise ConfigError(f"truncation={self.truncation!r}: allowed are {_listed(TRUNCATIONS)}")
+        most = max(self.ring - 3 - 2 * self.fraction_bits, 1)
+        bits = self.range_bits
+        if bits is not None and (type(bits) is not int or not 1 <= bits <= most):
+            raise ConfigError(
+                f"range_bits={bits!r}: a ring of {self.ring} bits with {self.fraction_bits} "
+                f"fraction bits allows 1 to {most}, so that a product still fits"
+            )
 
     def digest(self) -> bytes:
         """SHA-256 of the settings in one fixed encoding: equal digests, equal settings."""

@@ -23,6 +23,8 @@ from tacit.errors import ConfigError
         ({"ring": 32, "fraction_bits": 16}, r"a ring of 32 bits allows 0 to 15"),
         ({"protocol": "magic"}, r"protocol='magic': allowed are 'trio'"),
         ({"truncation": "lucky"}, r"truncation='lucky': allowed are 'exact'"),
+        ({"range_bits": 30}, r"range_bits=30: .* allows 1 to 29"),
+        ({"range_bits": 2.0}, r"range_bits=2\.0"),
     ],
 )
 def test_a_bad_setting_names_field_value_and_choices(bad, message):

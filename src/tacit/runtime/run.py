@@ -26,6 +26,7 @@ def run(
     ring: int = 64,
     fraction_bits: int = 16,
     truncation: str = "exact",
+    range_bits: int | None = None,
     network: NetworkSetting = None,
     deadline: float = 30.0,
     **kwargs: Any,
@@ -33,7 +34,8 @@ def run(
     """What `main(session, *args, **kwargs)` returns at each party, by rank.
 
     `transport="threads"` runs the parties in this process, `"processes"` in one process each with
-    TLS between them; then `main` must be importable and results are copied. `network` gives the
+    TLS between them; then `main` must be importable and results are copied. Secret reals are below
+    2^range_bits, by default 2^20; `tacit.calibrate` finds what a model needs. `network` gives the
     links a latency and a bandwidth. No party waits longer than `deadline` seconds for a message,
     beyond what `network` delays it.
     If a party fails, all are ended, and PartyFailed says which failed first and why.
@@ -46,7 +48,11 @@ def run(
     if not callable(main):
         raise ConfigError(f"main={main!r}: a function main(session, *args, **kwargs) is needed")
     config = Config(
-        ring=ring, fraction_bits=fraction_bits, protocol=protocol, truncation=truncation
+        ring=ring,
+        fraction_bits=fraction_bits,
+        protocol=protocol,
+        truncation=truncation,
+        range_bits=range_bits,
     )
     check_parties(config, parties, local=transport == "threads")
     return TRANSPORTS[transport](

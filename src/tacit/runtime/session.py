@@ -46,7 +46,10 @@ class Session:
     @cached_property
     def numbers(self) -> Numbers:
         """The arithmetic of secret tensors."""
-        return Numbers(self.protocol, fraction_bits=self.config.fraction_bits)
+        config = self.config
+        return Numbers(
+            self.protocol, fraction_bits=config.fraction_bits, range_bits=config.range_bits
+        )
 
     def share(self, value: Any, owner: int, shape: Sequence[int] | None = None) -> Any:
         """The owner's tensor or module, or a list, tuple or dict of them, as secrets.

@@ -1,0 +1,243 @@
+"""How large the numbers in a model get, measured on public data, so that comparisons are shorter.
+
+A comparison costs by the bits it looks at: those of the largest magnitude that the session allows,
+2^range_bits, unless something smaller is promised. Here a plain run measures what each module
+gives, and the promises are powers of two above it. Inside them results are exact, as ever; a value
+beyond its promise is misread by comparisons. The promises are public: they tell the order of
+magnitude of each layer's output on the data that was measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
+
+from ..config import Config
+from ..errors import ConfigError
+from ..fixedpoint import Numbers, Value
+from ..protocols import Arith
+from ..tensor import SecretTensor
+from .agreement import from_owner
+from .checkpoint import HasNumbers
+from .observed import Comparison, Observed
+from .rehearsal import call, lone_numbers, plain, secret_copy, secret_example
+
+ERROR = 2.0**-8  # of the largest result: what `fraction_bits` is recommended for
+FEWEST_FRACTION_BITS = 10
+UNKNOWN = 127  # in a list of promises: none
+
+
+@dataclass(frozen=True)
+class Window:
+    """The comparisons of one module: how many, and on how many bits, before and after."""
+
+    path: str
+    elements: int
+    before: int
+    after: int
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What was measured, and what it is good for.
+
+    limits: by path, the module's results are below 2^limit in magnitude. range_bits and
+    fraction_bits: settings for `tacit.run`; the first so that nothing on the way leaves the range,
+    the second so that the results are off by less than 2^-8 of the largest. error: that of the
+    results with the fraction bits of the measurement. bits_before, bits_after: what all parties
+    send for the comparisons of the example in `trio`.
+    """
+
+    limits: dict[str, int]
+    range_bits: int
+    fraction_bits: int
+    error: float
+    windows: list[Window] = field(repr=False)
+    bits_before: int
+    bits_after: int
+
+    @property
+    def gain(self) -> float:
+        """How many times less the comparisons cost."""
+        return self.bits_before / max(self.bits_after, 1)
+
+    def __str__(self) -> str:
+        lines = [f"{'module':<32} {'comparisons':>12} {'bits':>5} {'now':>5}"]
+        lines += [
+            f"{w.path or '(the model)':<32} {w.elements:>12,} {w.before:>5} {w.after:>5}"
+            for w in self.windows
+        ]
+        lines.append(
+            f"comparisons: {self.bits_before / 8e6:.3f} MB, now {self.bits_after / 8e6:.3f} MB "
+            f"({self.gain:.2f} times less); range_bits={self.range_bits}, "
+            f"fraction_bits={self.fraction_bits}, error {self.error:.2g}"
+        )
+        return "\n".join(lines)
+
+
+def calibrate(
+    model: nn.Module,
+    example: Any,
+    *,
+    margin_bits: int = 1,
+    ring: int = 64,
+    fraction_bits: int = 16,
+) -> Calibration:
+    """The magnitudes in a plain model on public sample data, and what they save.
+
+    `example` is a tensor, a tuple of arguments or a dict of them; a batch of typical inputs is
+    best. Promises leave 2^margin_bits of room above what was seen. The model is not changed: pass
+    the result to `tacit.nn.tighten` after sharing, and its settings to `tacit.run`.
+    """
+    if margin_bits < 0:
+        raise ConfigError(f"margin_bits={margin_bits}: at least 0")
+    config = Config(ring=ring, fraction_bits=fraction_bits, protocol="cleartext")
+    limits, wanted = _measured(model, example, margin_bits)
+    default = lone_numbers(config).range_bits
+    before, got = _rehearsed(model, example, config, default, {})
+    largest = max((x.abs().max().item() for x in wanted if x.numel()), default=0.0)
+    start = max([math.ceil(math.log2(largest or 1.0)), *limits.values(), 2]) + margin_bits
+    for range_bits in range(min(start, default), default + 1):
+        after, again = _rehearsed(model, example, config, range_bits, limits)
+        if all(one.kept for one in after) and _difference(again, got) < ERROR:
+            break
+    error = _difference(got, wanted)
+    return Calibration(
+        limits=limits,
+        range_bits=range_bits,
+        fraction_bits=_fraction_bits(config, error, range_bits),
+        error=error,
+        windows=_windows(before, after),
+        bits_before=sum(one.bits(ring) for one in before),
+        bits_after=sum(one.bits(ring) for one in after),
+    )
+
+
+def _measured(
+    model: nn.Module, example: Any, margin_bits: int
+) -> tuple[dict[str, int], list[Tensor]]:
+    """Bits that hold what each module gives, with the margin; and the results of the model."""
+    largest: dict[str, float] = {}
+
+    def watch(path: str) -> Any:
+        def hook(_module: nn.Module, _inputs: Any, output: Any) -> None:
+            sizes = [float(x.abs().max()) for x in _floats(output) if x.numel()]
+            largest[path] = max([largest.get(path, 0.0), *sizes])
+
+        return hook
+
+    handles = [part.register_forward_hook(watch(path)) for path, part in model.named_modules()]
+    try:
+        with torch.no_grad():
+            outputs = call(model, example)
+    finally:
+        for handle in handles:
+            handle.remove()
+    bits = {path: math.frexp(size)[1] + margin_bits for path, size in largest.items() if size > 0}
+    return bits, _floats(outputs)
+
+
+def _floats(nest: Any) -> list[Tensor]:
+    return [x for x in tree_leaves(nest) if isinstance(x, Tensor) and x.is_floating_point()]
+
+
+def _rehearsed(
+    model: nn.Module, example: Any, config: Config, range_bits: int, limits: dict[str, int]
+) -> tuple[list[Comparison], list[Tensor]]:
+    """The comparisons that the model makes on secrets, and its results."""
+    n = lone_numbers(config, range_bits=range_bits, protocol=Observed)
+    copy = secret_copy(n, model)
+    promise(copy, limits)
+    with torch.no_grad():
+        outputs = call(copy, secret_example(n, example))
+    assert isinstance(n.protocol, Observed)
+    found = [plain(x) if isinstance(x, SecretTensor) else x for x in _floats(outputs)]
+    return n.protocol.comparisons, found
+
+
+def _difference(got: list[Tensor], wanted: list[Tensor]) -> float:
+    """The largest error, relative to the largest result."""
+    worst = 0.0
+    for one, want in zip(got, wanted, strict=True):
+        if want.numel():
+            size = float(want.abs().max()) or 1.0
+            worst = max(worst, float((one.double() - want.double()).abs().max()) / size)
+    return worst
+
+
+def _fraction_bits(config: Config, error: float, range_bits: int) -> int:
+    """Every bit halves the error."""
+    most = (config.ring - 3 - range_bits) // 2
+    wanted = config.fraction_bits + math.ceil(math.log2(max(error, 2.0**-40) / ERROR))
+    return min(max(wanted, FEWEST_FRACTION_BITS), max(most, FEWEST_FRACTION_BITS))
+
+
+def _windows(before: list[Comparison], after: list[Comparison]) -> list[Window]:
+    """The widest windows by module, in the order of the run."""
+    then, now = _widest(before), _widest(after)
+    counts: Counter[str] = Counter()
+    for one in before:
+        counts[one.path] += one.elements * one.thresholds
+    return [Window(path, counts[path], width, now.get(path, 0)) for path, width in then.items()]
+
+
+def _widest(comparisons: list[Comparison]) -> dict[str, int]:
+    widths: dict[str, int] = {}
+    for one in comparisons:
+        widths[one.path] = max(widths.get(one.path, 0), one.width)
+    return widths
+
+
+# Use --------------------------------------------------------------------------------------------
+
+
+def tighten(
+    session: HasNumbers, module: nn.Module, calibration: Calibration | None = None, *, owner: int
+) -> nn.Module:
+    """The same secret module, whose results are promised to be as small as was measured.
+
+    The owner of the calibration gives it; all parties get its promises, which become public. They
+    are kept by forward hooks. One message.
+    """
+    n = session.numbers
+    if n.protocol.rank == owner and calibration is None:
+        raise ConfigError(f"tighten: the owner, party {owner}, gives a calibration")
+    paths = [path for path, _ in module.named_modules()]
+    limits = {} if calibration is None else calibration.limits
+    listed = torch.tensor([limits.get(path, UNKNOWN) for path in paths])
+    [sent] = from_owner(n, [listed], owner)
+    known = zip(paths, sent.tolist(), strict=True)
+    promise(module, {path: bits for path, bits in known if bits != UNKNOWN})
+    return module
+
+
+def promise(module: nn.Module, limits: dict[str, int]) -> None:
+    """Adds the hooks that promise |result| < 2^limit for the module at each path."""
+    for path, part in module.named_modules():
+        if path in limits:
+            part.register_forward_hook(Promise(limits[path]))
+
+
+@dataclass(frozen=True)
+class Promise:
+    """A forward hook that tells what a module's results are below."""
+
+    bits: int
+
+    def __call__(self, _module: nn.Module, _inputs: Any, output: Any) -> None:
+        for tensor in _floats(output):
+            if isinstance(tensor, SecretTensor):
+                _limit(tensor.numbers, tensor.value, self.bits)
+
+
+def _limit(n: Numbers, value: Value, bits: int) -> None:
+    """Lowers the limit of a share, for all who hold it; what is still to be computed is left."""
+    if type(value) is Value and isinstance(value.share, Arith):
+        share = value.share
+        share.limit = min(share.limit, 1 << max(n.fraction_bits + bits, 1) + share.pending)
