@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .arith import add, mul, settled, sub
-from .reduce import mean
+from .reduce import mean, total
 from .scale import cap
 from .value import Operand, Value
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 Dims = Sequence[int]
 Known = Value | Tensor
 
-# A variance has this many fraction bits more than other values, its root half as many fewer.
-EXTRA = 4
+# A variance has this many fraction bits more than other values, and a range as much smaller.
+EXTRA = 6
 
 
 class Normal(NamedTuple):
@@ -35,9 +35,12 @@ class Normal(NamedTuple):
 def normalise(n: Numbers, x: Value, dims: Dims, eps: float) -> Normal:
     """(x - mean) / sqrt(variance + eps) over these dimensions.
 
-    The variance is off by 2^-20 at most, so that small ones keep some relative precision: 2^-8 at
-    2^-12. Rounds: three divisions, two products and an inverse square root.
+    The variance, eps included, is off by 2^-(f + 6) at most and below 2^(range_bits - 6).
+    Rounds: three divisions, two products and an inverse square root.
     """
+    if not x.shape.numel():
+        nothing = total(n, x, dims, keepdim=True)
+        return Normal(x, nothing, nothing, nothing)
     average = settled(n, mean(n, x, dims, keepdim=True))
     centred = settled(n, sub(n, x, average))
     squares = n.protocol.square(centred.arith, shift=n.fraction_bits - EXTRA)
@@ -66,6 +69,8 @@ def _shifted(n: Numbers, x: Value, bits: int) -> Value:
 
 def normalise_backward(n: Numbers, grad: Value, value: Value, inverse: Value, dims: Dims) -> Value:
     """The gradient by the input of `normalise`, from that by its value. Three products."""
+    if not grad.shape.numel():
+        return grad
     grad = settled(n, grad)
     along = settled(n, mean(n, mul(n, grad, value), dims, keepdim=True))
     centred = sub(n, grad, mean(n, grad, dims, keepdim=True))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from ...fixedpoint import Numbers, Operand, Value
 from ...ring import Window
@@ -34,8 +36,8 @@ def convolution(
     else:
         window = _window(input, stride, padding, dilation, groups)
         if transposed:
-            shape = _transposed_shape(input, weight, window, output_padding)
-            product = n.conv_transpose(input, weight, window, shape)
+            shape, more = _transposed_shape(input, weight, window, output_padding)
+            product = n.conv_transpose(_padded(input, more), weight, window, shape)
         else:
             product = n.conv(input, weight, window)
     if bias is None:
@@ -64,11 +66,15 @@ def convolution_backward(
     public = [_all_public(grad_output, other) for other in (weight, input)]
     wanted = [output_mask[i] and not public[i] for i in (0, 1)]
     window = _window(input, stride, padding, dilation, groups)
+    longer = input
+    if transposed:
+        longer = _padded(input, _transposed_shape(input, weight, window, output_padding)[1])
     grads: list[Operand | None] = [None, None]
     if any(wanted):
         grads = list(
-            n.conv_grads(grad_output, input, weight, window, transposed=transposed, wanted=wanted)
+            n.conv_grads(grad_output, longer, weight, window, transposed=transposed, wanted=wanted)
         )
+        grads[0] = _cut(grads[0], _shape(input))
     if any(mask and known for mask, known in zip(output_mask, public, strict=False)):
         plain = [_plain_like(x) for x in (input, weight)]
         made = aten.convolution_backward(grad_output, *plain, *settings, [*public, False])
@@ -93,28 +99,40 @@ def _window(
 
 def _transposed_shape(
     input: Operand, weight: Operand, window: Window, output_padding: Sequence[int]
-) -> tuple[int, ...]:
+) -> tuple[tuple[int, ...], list[int]]:
+    """The shape of a transposed convolution, and by how much zeros its input must be longer.
+
+    An output that is longer by a stride or more is that of an input with zeros behind it.
+    """
     sizes, kernel = _shape(input), _shape(weight)
-    extra = list(output_padding) * (len(sizes) - 2 if len(output_padding) == 1 else 1)
-    spatial = [
-        (size - 1) * s - 2 * p + d * (k - 1) + more + 1
-        for size, k, s, p, d, more in zip(
-            sizes[2:],
-            kernel[2:],
-            window.stride,
-            window.padding,
-            window.dilation,
-            extra,
-            strict=True,
-        )
-    ]
-    return (sizes[0], kernel[1] * window.groups, *spatial)
+    dims = len(sizes) - 2
+    extra = list(output_padding) * dims if len(output_padding) == 1 else list(output_padding)
+    spatial, more = [], []
+    for i in range(dims):
+        stride, reach = window.stride[i], window.dilation[i] * (kernel[i + 2] - 1)
+        spatial.append((sizes[i + 2] - 1) * stride - 2 * window.padding[i] + reach + extra[i] + 1)
+        more.append(extra[i] // stride)
+    return (sizes[0], kernel[1] * window.groups, *spatial), more
 
 
 def _sum_over(n: Numbers, grad: Operand) -> Operand:
     """The gradient of a bias: the sum over all dimensions but the channels."""
     dims = [dim for dim in range(len(_shape(grad))) if dim != 1]
     return n.sum(grad, dims) if isinstance(grad, Value) else grad.sum(dims)  # type: ignore[union-attr]
+
+
+def _padded(x: Operand, more: Sequence[int]) -> Operand:
+    """x with so many zeros more at the end of each spatial dimension."""
+    widths = [width for one in reversed(more) for width in (0, one)]
+    if not any(more):
+        return x
+    return x.map(lambda part: F.pad(part, widths)) if isinstance(x, Value) else F.pad(x, widths)  # type: ignore[arg-type]
+
+
+def _cut(x: Any, shape: Sequence[int]) -> Any:
+    """The first elements of x along each dimension, so many as the shape has."""
+    places = tuple(slice(size) for size in shape)
+    return x if x is None or x.shape == tuple(shape) else x.map(lambda part: part[places])
 
 
 def _all_public(*operands: Operand) -> bool:

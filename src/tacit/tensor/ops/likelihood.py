@@ -32,7 +32,7 @@ def nll_loss_forward(
     total = _sum(n, marks)
     losses = n.neg(n.total(n.mul(self, marks), [_class_dim(self)]))
     if reduction == MEAN:
-        return _over(n, n.total(losses), total), total
+        return _over(n, n.total(losses), total, positive=weight is None), total
     return n.total(losses) if reduction == SUM else losses, total
 
 
@@ -50,7 +50,7 @@ def nll_loss_backward(
     marks = _marks(n, self, target, weight, ignore_index)
     grad: Operand = grad_output
     if reduction == MEAN:
-        grad = _over(n, grad_output, total_weight)
+        grad = _over(n, grad_output, total_weight, positive=weight is None)
     elif reduction != SUM and len(self.shape) > 1:
         grad = _mapped(grad_output, lambda part: part.unsqueeze(1))
     if isinstance(marks, Tensor):
@@ -96,10 +96,10 @@ def _sum(n: Numbers, marks: Known) -> Operand:
     return n.total(marks) if isinstance(marks, Value) else marks.sum()
 
 
-def _over(n: Numbers, x: Known, total: Operand) -> Known:
+def _over(n: Numbers, x: Known, total: Operand, *, positive: bool) -> Known:
     """x divided by the weight of all labels; without any, torch's result is not a number."""
     if isinstance(total, Value):
-        return n.div(x, total, positive=True)
+        return n.div(x, total, positive=positive)
     weight = float(total)
     if weight == 0:
         raise UnsupportedOp("nll_loss: the mean over no labels at all is not a number")

@@ -38,7 +38,7 @@ def native_batch_norm(
         assert running_var is not None
         line = n.fixed_line(weight, bias, running_mean, running_var, eps)
         product = n.mul(input, _spatial(line.scale, input))
-        nothing = torch.empty(0)
+        nothing = torch.empty(0, dtype=input.dtype)
         return n.add(product, _spatial(line.shift, input)), nothing, nothing, None, None
     if isinstance(running_mean, Tensor) or isinstance(running_var, Tensor):
         raise UnsupportedOp(
@@ -82,6 +82,57 @@ def batch_norm_no_training(
 ) -> tuple[Any, ...]:
     stats = (running_mean, running_var, False, momentum, eps)
     return native_batch_norm(n, input, weight, bias, *stats)[:3]
+
+
+@implements(aten._batch_norm_with_update.default, writes=RUNNING)
+def batch_norm_with_update(
+    n: Numbers,
+    input: Known,
+    weight: Maybe,
+    bias: Maybe,
+    running_mean: Known,
+    running_var: Known,
+    momentum: float,
+    eps: float,
+) -> tuple[Any, ...]:
+    stats = (running_mean, running_var, True, momentum, eps)
+    *results, new_mean, new_var = native_batch_norm(n, input, weight, bias, *stats)
+    return *results, torch.empty(0, dtype=torch.uint8), new_mean, new_var
+
+
+@implements(aten._batch_norm_no_update.default)
+def batch_norm_no_update(
+    n: Numbers,
+    input: Known,
+    weight: Maybe,
+    bias: Maybe,
+    running_mean: Maybe,
+    running_var: Maybe,
+    momentum: float,
+    eps: float,
+) -> tuple[Any, ...]:
+    stats = (running_mean, running_var, False, momentum, eps)
+    results = native_batch_norm(n, input, weight, bias, *stats)[:3]
+    return *results, torch.empty(0, dtype=torch.uint8)
+
+
+@implements(aten.batch_norm_backward.default)
+def batch_norm_backward(
+    n: Numbers,
+    grad_out: Known,
+    input: Known,
+    weight: Known,
+    running_mean: Maybe,
+    running_var: Maybe,
+    save_mean: Maybe,
+    save_var: Maybe,
+    update: bool,
+    eps: float,
+    output_mask: Sequence[bool],
+    reserve: Tensor,
+) -> Grads:
+    saved = (running_mean, running_var, save_mean, save_var)
+    return native_batch_norm_backward(n, grad_out, input, weight, *saved, update, eps, output_mask)
 
 
 @implements(aten.native_batch_norm_backward.default)
@@ -251,4 +302,5 @@ def _flat(x: Value) -> Value:
 
 
 def _grouped(x: Value, count: int, group: int) -> Value:
-    return x.map(lambda part: part.reshape(count, group, -1))
+    size = x.shape.numel() // max(count * group, 1)
+    return x.map(lambda part: part.reshape(count, group, size))
