@@ -55,7 +55,7 @@ def _both(n: Numbers, a: Operand, b: Operand) -> tuple[Bool, Bool | Tensor]:
     assert isinstance(a, Value)
     x = truth(n, a)
     other = b.shape if isinstance(b, Value | Tensor) else torch.Size()
-    shape = torch.broadcast_shapes(x.shape, other)
+    shape = torch._C._infer_size(x.shape, other)
     x = x if x.shape == shape else x.expand(*shape)
     if isinstance(b, Value):
         y = truth(n, b)
@@ -96,7 +96,7 @@ def where(n: Numbers, condition: Operand, a: Operand, b: Operand) -> Value:
         return _public_choice(n, bit, a, b, dtype)
     difference = sub(n, a, b) if isinstance(a, Value) or isinstance(b, Value) else n.operand(a)
     x = convert(n, difference, dtype).arith
-    shape = torch.broadcast_shapes(bit.shape, x.shape)
+    shape = torch._C._infer_size(bit.shape, x.shape)
     bit = bit if bit.shape == shape else bit.expand(*shape)
     x = x if x.shape == shape else x.expand(*shape)
     chosen = Value(n.protocol.inject(bit, x), dtype)

@@ -43,9 +43,16 @@ def encode(n: Numbers, value: Tensor | float, fraction_bits: int) -> Tensor | in
     if not value.dtype.is_floating_point:
         return value.to(n.ring.dtype) << fraction_bits
     scaled = value.detach().to(torch.float64) * 2.0**fraction_bits
-    if scaled.numel():
-        _check_range(n, float(scaled.abs().max()), fraction_bits)
+    _check_range(n, largest_of(scaled), fraction_bits)
     return scaled.round_().to(n.ring.dtype)
+
+
+def largest_of(value: Tensor) -> float:
+    """The largest magnitude; NaN if there is one, 0 if there is nothing."""
+    if not value.numel():
+        return 0.0
+    low, high = torch.aminmax(value)
+    return max(-float(low), float(high))
 
 
 def _check_range(n: Numbers, largest: float, fraction_bits: int) -> None:
@@ -65,7 +72,7 @@ def finite(n: Numbers, value: Tensor | float) -> Tensor | float:
     if not isinstance(value, Tensor):
         end = 2.0 ** (n.range_bits - 3)
         return math.copysign(end, value) if abs(value) >= INFINITE else value
-    if not value.dtype.is_floating_point or not bool((value.detach().abs() >= INFINITE).any()):
+    if not value.dtype.is_floating_point or largest_of(value.detach()) < INFINITE:
         return value
     wide = value.detach().to(torch.float64)
     end = 2.0 ** (n.range_bits - 3)

@@ -161,10 +161,9 @@ class Protocol(ABC):
             c: Tensor | int = self.ring.wrap(value << x.pending)
             parts, largest = dict(x.parts), abs(value) << x.pending
         else:
-            c = value.to(self.ring.dtype) << x.pending
-            shape = torch.broadcast_shapes(x.shape, c.shape)
-            parts = {i: part.expand(shape) for i, part in x.parts.items()}
-            largest = _largest(c)
+            c = value.to(self.ring.dtype)
+            c = c << x.pending if x.pending else c
+            parts, largest = spread_parts(x, c.shape), _largest(c)
         for i in self.constant_parts(x):
             parts[i] = parts[i] + c
         return x.with_parts(parts, limit=x.limit + largest)
@@ -232,6 +231,14 @@ class Protocol(ABC):
         """The convolution in as many dimensions as the operands have beyond two."""
         window = Window.make(len(x.shape) - 2, stride, padding, dilation, groups)
         return self.bilinear(Conv(window), x, weight, shift=shift)
+
+
+def spread_parts(x: Arith, shape: Sequence[int]) -> dict[int, Tensor]:
+    """The parts of x, for each element of a shape that is broadcast with its own."""
+    if x.shape == shape:
+        return dict(x.parts)
+    wide = torch._C._infer_size(x.shape, torch.Size(shape))
+    return {i: part.expand(wide) for i, part in x.parts.items()}
 
 
 def _largest(value: Tensor) -> int:

@@ -87,9 +87,10 @@ class Arith(Share):
         pending: int = 0,
         dealer: int | None = None,
     ) -> None:
-        super().__init__(parts, next(iter(parts.values())).shape)
+        self._parts, self._shape = parts, next(iter(parts.values())).shape
         self.ring, self.pending, self.dealer = ring, pending, dealer
-        self.limit = min(1 << (ring.bits - 1), limit if limit is not None else 1 << ring.bits)
+        most = 1 << (ring.bits - 1)
+        self.limit = most if limit is None or limit > most else limit
 
     def __repr__(self) -> str:
         """Nothing secret: shape, ring and bookkeeping."""

@@ -18,8 +18,6 @@ import torch
 from torch import Tensor
 
 from ..fixedpoint import Numbers, Value
-from ..protocols import Arith
-from ..ring import Ring
 
 Take = Callable[[Value], Value]
 
@@ -41,10 +39,9 @@ class Cell:
         self.set(numbers.replaced(self.value, take, value))
 
 
-def layout(tensor: Tensor, ring: Ring) -> Value:
-    """A value without elements that lies in memory as this tensor says: to take a view of."""
-    part = torch.empty_strided(tensor.shape, tensor.stride(), device="meta", dtype=ring.dtype)
-    return Value(Arith({0: part}, ring), torch.int64)
+def layout(tensor: Tensor) -> Tensor:
+    """A tensor without elements that lies in memory as this one says: to take views of."""
+    return torch.empty_strided(tensor.shape, tensor.stride(), device="meta")
 
 
 def chained(outer: Take | None, take: Take) -> Take:

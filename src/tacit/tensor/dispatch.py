@@ -129,7 +129,7 @@ def _view(rule: Rule, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str,
     def take(value: Value) -> Any:
         return rule.apply(numbers, value, *rest, **kwargs)
 
-    values, shown = take(base.value), take(layout(base, numbers.ring))
+    values, shown = take(base.value), func(layout(base), *rest, **kwargs)
     if isinstance(values, Value):
         return base.viewed(values, shown, take)
     pairs = enumerate(zip(values, shown, strict=True))

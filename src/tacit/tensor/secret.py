@@ -54,17 +54,16 @@ class SecretTensor(Tensor):
             self._value, self._seen = take(cell.value), cell.version
         return self._value
 
-    def viewed(self, value: Value, shown: Value, take: Take) -> SecretTensor:
+    def viewed(self, value: Value, shown: Tensor, take: Take) -> SecretTensor:
         """The alias of this tensor that shows `value`, which `take` takes of it.
 
         `shown` is what it takes of the layout: see cell.py, NOTE [layout].
         """
-        [part] = shown.arith.parts.values()
         made: SecretTensor = Tensor._make_wrapper_subclass(
             SecretTensor,
             value.shape,
-            strides=part.stride(),
-            storage_offset=self.storage_offset() + part.storage_offset(),
+            strides=shown.stride(),
+            storage_offset=self.storage_offset() + shown.storage_offset(),
             dtype=value.dtype,
         )
         made.numbers, made._cell, made._take = self.numbers, self._cell, chained(self._take, take)

@@ -80,11 +80,7 @@ def alias(n: Numbers, self: Value) -> Value:
 @implements(aten.view.default, view=True)
 def view(n: Numbers, self: Value, size: Sequence[int]) -> Value:
     """torch has checked, by the strides, that this can be a view: see NOTE [layout]."""
-    return self.map(lambda part: _checked_view(part, size))
-
-
-def _checked_view(part: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
-    return part.view(size) if part.is_meta else part.reshape(size)
+    return self.map(lambda part: part.reshape(size))
 
 
 @implements(aten._unsafe_view.default)
