@@ -7,12 +7,12 @@ from functools import cache
 from math import ceil, e, log, log2
 from typing import TYPE_CHECKING
 
-from ...protocols import MUL, Arith, Row
+from ...protocols import Arith, Row
 from ...protocols.derived.piecewise import Line, one_hot, quotient_limit
 from ...protocols.steps import Steps, together
 from ..scale import cap
-from .normal import chebyshev_series
-from .steps import function, settle
+from .normal import chebyshev, chebyshev_series
+from .steps import exactly, function, product
 
 if TYPE_CHECKING:
     from ..numbers import Numbers
@@ -29,7 +29,7 @@ def exponential(n: Numbers, x: Arith) -> Steps[Arith]:
 
     With a dealer 4 rounds, or 2 if x.limit says that x is small.
     """
-    if n.protocol.dealt_tables:
+    if n.protocol.dealt_tables and n.protocol.exact:
         return (yield from _from_tables(n, x))
     return (yield from _by_exponent(n, x))
 
@@ -85,21 +85,18 @@ def _by_exponent(n: Numbers, x: Arith) -> Steps[Arith]:
     r, power = yield from p.piecewise.steps(u, thresholds, rest_and_power)
     y = p.add_public(r.promise(one).scaled(2), -one).promise(one)
     bits = n.ring.bits - 5 - n.range_bits - f
-    value = yield from p.chebyshev.steps(
-        y, power_series(2.0**-f), argument_bits=f + GUARD, fraction_bits=bits
+    value = yield from chebyshev(
+        n, y, power_series(2.0**-f), argument_bits=f + GUARD, fraction_bits=bits
     )
-    value, power = yield from settle(n, value, power)
-    return cap(
-        n, (yield from p.bilinear.steps(MUL, value.promise(2 << bits), power, shift=bits + 1))
-    )
+    value = value.promise(2 << (bits + value.pending))
+    return cap(n, (yield from product(n, value, power, shift=bits + 1)))
 
 
 def _scaled_to_two(n: Numbers, x: Arith) -> Steps[Arith]:
     """x log2(e), with GUARD more fraction bits."""
-    p = n.protocol
-    x = yield from p.settled.steps(x)
+    x = yield from n.protocol.settled.steps(x)
     bits = min(n.ring.bits - 4 - x.limit.bit_length(), 28)
-    return (yield from p.settled.steps(x.scaled(round(log2(e) * 2**bits)).divided(bits - GUARD)))
+    return (yield from exactly(n, x.scaled(round(log2(e) * 2**bits)).divided(bits - GUARD)))
 
 
 @cache

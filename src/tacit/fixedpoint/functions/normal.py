@@ -83,10 +83,26 @@ def polynomial(
     """function(c) of the mantissa, to 2^-f of the session; see `chebyshev`."""
     coefficients = mantissa_series(function, 2.0**-n.fraction_bits)
     return (
-        yield from n.protocol.chebyshev.steps(
-            normal.y, coefficients, argument_bits=normal.bits, fraction_bits=fraction_bits
+        yield from chebyshev(
+            n, normal.y, coefficients, argument_bits=normal.bits, fraction_bits=fraction_bits
         )
     )
+
+
+def chebyshev(
+    n: Numbers,
+    y: Arith,
+    coefficients: Sequence[float],
+    *,
+    argument_bits: int,
+    fraction_bits: int,
+) -> Steps[Arith]:
+    """The protocol's, with `fraction_bits`; where divisions are probabilistic, no more than f of
+    them are computed, so that its products stay small."""
+    p = n.protocol
+    bits = fraction_bits if p.exact else min(fraction_bits, n.fraction_bits)
+    steps = p.chebyshev.steps(y, coefficients, argument_bits=argument_bits, fraction_bits=bits)
+    return (yield from steps).scaled(1 << (fraction_bits - bits))
 
 
 @cache

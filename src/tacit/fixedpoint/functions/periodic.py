@@ -10,7 +10,7 @@ from ...protocols.steps import Steps
 from ..scale import cap
 from ..value import Value
 from .quotient import divide
-from .steps import function
+from .steps import exactly, function
 
 if TYPE_CHECKING:
     from ..numbers import Numbers
@@ -66,9 +66,9 @@ def _reduced(n: Numbers, x: Arith) -> Steps[tuple[Arith, int]]:
     size = x.limit.bit_length()
     cut = size // 2
     period = n.ring.bits - 5 - (size - cut)
-    high = yield from p.settled.steps(p.add_public(x, 0).divided(cut))
+    high = yield from exactly(n, p.add_public(x, 0).divided(cut))
     low = p.sub(x, high.scaled(1 << cut)).promise(2 << cut)
     part = round((2.0 ** (cut - f) / (2 * pi)) % 1.0 * 2**period)
     turns = p.add(high.scaled(part), low.scaled(round(2.0 ** (period - f) / (2 * pi))))
-    whole = yield from p.settled.steps(p.add_public(turns, 0).divided(period))
+    whole = yield from exactly(n, p.add_public(turns, 0).divided(period))
     return p.sub(turns, whole.scaled(1 << period)).promise(1 << period), period

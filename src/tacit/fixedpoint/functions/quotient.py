@@ -17,7 +17,7 @@ from ...protocols.steps import Steps, together
 from ..scale import cap, encode
 from ..value import Operand, Value
 from .normal import Normal, exponents, normal, polynomial
-from .steps import function, real, run, settle
+from .steps import exactly, function, product, real, run
 
 if TYPE_CHECKING:
     from ..numbers import Numbers
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 # Up to this many elements the sign of a divisor is found beside its magnitude, which compares
 # twice as much; above, before it, which takes r + 1 rounds more.
 FEW = 1 << 13
+# The inverse of a mantissa has no more fraction bits.
+MOST_BITS = 30
 
 
 def inverse(c: float) -> float:
@@ -48,13 +50,11 @@ def inverted(
     wanted = f if fraction_bits is None else fraction_bits
     scaled = _scale_bits(n, x, low)
     parts, sign = yield from _magnitude(n, x, scaled, positive=positive, low=low)
-    bits = n.ring.bits - 3 - len(exponents(x, low))
+    bits = min(n.ring.bits - 3 - len(exponents(x, low)), MOST_BITS)
     value = yield from polynomial(n, parts, inverse, fraction_bits=bits)
-    power, value = yield from settle(
-        n, parts.entries[0], value.promise(9 << (bits + value.pending - 2))
-    )
+    value = value.promise(9 << (bits + value.pending - 2))
     shift = bits + scaled - wanted
-    result = yield from n.protocol.bilinear.steps(MUL, value, power, shift=shift)
+    result = yield from product(n, value, parts.entries[0], shift=shift)
     return (yield from _with_sign(n, result, sign))
 
 
@@ -86,8 +86,7 @@ def _magnitude(
 def _with_sign(n: Numbers, x: Arith, sign: Arith | None) -> Steps[Arith]:
     if sign is None:
         return cap(n, x)
-    x = yield from n.protocol.settled.steps(x)
-    return cap(n, (yield from n.protocol.bilinear.steps(MUL, x, sign)))
+    return cap(n, (yield from product(n, x, sign, shift=0)))
 
 
 def divided(n: Numbers, a: Arith | Tensor, b: Arith, *, positive: bool = False) -> Steps[Arith]:
@@ -107,18 +106,18 @@ def divided(n: Numbers, a: Arith | Tensor, b: Arith, *, positive: bool = False) 
 
     def shifted() -> Steps[Arith]:
         if isinstance(a, Tensor):
-            product = p.mul_public(power, a).divided(scaled - extra)
+            quotient = p.mul_public(power, a).divided(scaled - extra)
         else:
-            product = yield from p.bilinear.steps(MUL, a, power, shift=scaled - extra)
-        product = product.promise(1 << (f + n.range_bits + scaled))
-        return (yield from p.settled.steps(product))
+            quotient = yield from product(n, a, power, shift=scaled - extra)
+        quotient = quotient.promise(1 << (f + n.range_bits + extra + quotient.pending))
+        return (yield from exactly(n, quotient))
 
     def inverse_mantissa() -> Steps[Arith]:
         value = yield from polynomial(n, parts, inverse, fraction_bits=bits)
-        return (yield from p.settled.steps(value)).promise(9 << (bits - 2))
+        return (yield from exactly(n, value)).promise(9 << (bits - 2))
 
     numerator, value = yield from together(shifted(), inverse_mantissa())
-    return cap(n, (yield from p.bilinear.steps(MUL, numerator, value, shift=bits + extra)))
+    return cap(n, (yield from product(n, numerator, value, shift=bits + extra)))
 
 
 def divide(n: Numbers, a: Operand, b: Operand, *, positive: bool = False) -> Value:

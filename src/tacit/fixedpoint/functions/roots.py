@@ -6,11 +6,11 @@ from collections.abc import Callable
 from math import isqrt, log, log2, log10, sqrt
 from typing import TYPE_CHECKING
 
-from ...protocols import MUL, Arith
+from ...protocols import Arith
 from ...protocols.steps import Steps
 from ..scale import cap
 from .normal import Normal, normal, polynomial
-from .steps import function, settle
+from .steps import function, product
 
 if TYPE_CHECKING:
     from ..numbers import Numbers
@@ -69,12 +69,9 @@ def _times(
     """The polynomial of the mantissa times the entry of the table."""
     bits = _mantissa_bits(n)
     value = yield from polynomial(n, parts, function, fraction_bits=bits)
-    power, value = yield from settle(n, parts.entries[0], value)
+    value = value.promise(2 << (bits + value.pending))
     shift = bits + spare - n.fraction_bits
-    product = yield from n.protocol.bilinear.steps(
-        MUL, value.promise(2 << bits), power, shift=shift
-    )
-    return cap(n, product)
+    return cap(n, (yield from product(n, value, parts.entries[0], shift=shift)))
 
 
 @function

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...protocols import MUL, Arith
+from ...protocols import Arith
 from ...protocols.steps import Steps
 from ..scale import cap
 from ..value import Value
 from .exponential import decaying
 from .quotient import inverted
 from .roots import logarithm
-from .steps import real, run
+from .steps import exactly, product, real, run
 
 if TYPE_CHECKING:
     from ..numbers import Numbers
@@ -24,7 +24,7 @@ EXTRA = 6
 def exponentials(n: Numbers, x: Value, dim: int) -> tuple[Value, Value, Value]:
     """e^(x - m), its sum over `dim`, which stays, and m, the largest.
 
-    The division by 2^EXTRA of the first two is pending.
+    A division of the first two is pending.
     """
     x = real(n, x)
     largest = Value(n.protocol.max(cap(n, x.arith), dim, keepdim=True), x.dtype)
@@ -33,7 +33,13 @@ def exponentials(n: Numbers, x: Value, dim: int) -> tuple[Value, Value, Value]:
 
 
 def _decaying(n: Numbers, x: Arith) -> Steps[Arith]:
-    return (yield from decaying(n, cap(n, x), EXTRA)).divided(EXTRA)
+    extra = _extra(n)
+    return (yield from decaying(n, cap(n, x), extra)).divided(extra)
+
+
+def _extra(n: Numbers) -> int:
+    """A longer table of exponentials makes probabilistic divisions fail more often."""
+    return EXTRA if n.protocol.exact else 0
 
 
 def softmax(n: Numbers, x: Value, dim: int) -> Value:
@@ -54,13 +60,13 @@ def proportions(n: Numbers, powers: Value, total: Value) -> Value:
 
 def _proportions(n: Numbers, powers: Arith, total: Arith) -> Steps[Arith]:
     """Both are read without their pending division: the quotient is the same."""
-    f = n.fraction_bits
+    f, extra = n.fraction_bits, _extra(n)
     fine = min(f + 2 * EXTRA, n.ring.bits - 6 - f)
     powers, total = powers.divided(-powers.pending), total.divided(-total.pending)
-    low = f + EXTRA - 1
+    low = f + extra - 1
     inverse = yield from inverted(n, total, positive=True, low=low, fraction_bits=fine)
-    inverse = (yield from n.protocol.settled.steps(inverse)).promise(4 << (fine - EXTRA))
-    return (yield from n.protocol.bilinear.steps(MUL, powers, inverse, shift=fine))
+    inverse = (yield from exactly(n, inverse)).promise(4 << (fine - extra))
+    return (yield from product(n, powers, inverse, shift=fine))
 
 
 def log_softmax(n: Numbers, x: Value, dim: int) -> Value:

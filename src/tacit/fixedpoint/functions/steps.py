@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 import torch
 
-from ...protocols import Arith
+from ...protocols import MUL, Arith
 from ...protocols.steps import Interactive, Steps, together
 from ..scale import cap, most_pending
 from ..value import Operand, Value
@@ -57,4 +57,20 @@ def real(n: Numbers, x: Operand) -> Value:
 
 def settle(n: Numbers, *shares: Arith) -> Steps[tuple[Arith, ...]]:
     """The shares with nothing pending, in one round."""
-    return (yield from together(*(n.protocol.settled.steps(share) for share in shares)))
+    return (yield from together(*(exactly(n, share) for share in shares)))
+
+
+def exactly(n: Numbers, x: Arith) -> Steps[Arith]:
+    """x with nothing pending. Integers here fill the ring, so no division is left to chance."""
+    if n.protocol.exact or not x.pending:
+        return (yield from n.protocol.settled.steps(x))
+    return (yield from n.protocol.truncate.steps(x, exact=True))
+
+
+def product(n: Numbers, x: Arith, y: Arith, *, shift: int) -> Steps[Arith]:
+    """x y / 2^shift. The division is pending where those of the protocol are exact."""
+    p = n.protocol
+    x, y = yield from settle(n, x, y)
+    if p.exact:
+        return (yield from p.bilinear.steps(MUL, x, y, shift=shift))
+    return (yield from exactly(n, (yield from p.bilinear.steps(MUL, x, y)).divided(shift)))
