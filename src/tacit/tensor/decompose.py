@@ -29,15 +29,16 @@ split_with_sizes_copy transpose_copy.int unbind_copy.int unfold_copy unsqueeze_c
 """
 SHAPES = """
 block_diag channel_shuffle diag_embed pixel_shuffle pixel_unshuffle select_scatter tril triu
-unbind.int
+unbind.int _unsafe_masked_index _unsafe_masked_index_put_accumulate
 """
-FINITE = "nansum nan_to_num"
-PRODUCTS = "addcdiv addcmul addmv addr baddbmm dot vdot mv trace"
+FINITE = "nansum nan_to_num isin.Tensor_Tensor isin.Tensor_Scalar"
+PRODUCTS = "addcdiv addcmul addmv addr baddbmm dot vdot mv trace linalg_cross"
 FUNCTIONS = """
 celu elu elu_backward glu glu_backward hardsigmoid hardsigmoid_backward hardswish
 hardswish_backward hardtanh_backward leaky_relu_backward std.correction std_mean.correction
 _prelu_kernel _prelu_kernel_backward _softmax_backward_data deg2rad hardtanh leaky_relu mse_loss
-native_dropout_backward rad2deg threshold
+native_dropout_backward rad2deg threshold ldexp.Tensor sinc renorm multi_margin_loss
+multilabel_margin_loss_forward
 """
 
 
@@ -64,4 +65,6 @@ def _overload(name: str) -> OpOverload:
     return getattr(getattr(aten, packet), overload or "default")
 
 
-decomposed(*(_overload(name) for name in (COPIES + SHAPES + FINITE + " " + PRODUCTS + FUNCTIONS).split()))
+decomposed(
+    *(_overload(name) for name in (COPIES + SHAPES + FINITE + " " + PRODUCTS + FUNCTIONS).split())
+)

@@ -11,6 +11,7 @@ from torch import Tensor
 from ...errors import UnsupportedOp
 from ...fixedpoint import Numbers, Operand, Value
 from ..table import implements
+from .groups import scatter_groups
 
 aten = torch.ops.aten
 
@@ -145,9 +146,10 @@ def scatter_reduce(
     *,
     include_self: bool = True,
 ) -> Value:
-    if reduce not in ("sum", "add") or not include_self:
-        raise UnsupportedOp(f"scatter_reduce with reduce={reduce!r}: there is scatter_add")
-    return scatter_add(n, self, dim, index, src)
+    if reduce in ("sum", "add") and include_self:
+        return scatter_add(n, self, dim, index, src)
+    places = _public(f"scatter_reduce with reduce={reduce!r}", index)
+    return _like(n, scatter_groups(n, self, dim, places, src, reduce, include_self), self)
 
 
 def _placed(

@@ -34,7 +34,6 @@ _refuses(
 _refuses(
     "the shape of the result would reveal values; keep the shape, with torch.where(mask, x, 0)",
     aten.nonzero.default,
-    aten.masked_select.default,
     aten.masked_scatter.default,
 )
 
@@ -52,3 +51,16 @@ _refuses(
 def isnan(n: Numbers, self: Any) -> Any:
     """False: fixed-point numbers are finite."""
     return n.public(torch.zeros(self.shape, dtype=torch.bool))
+
+
+@implements(aten.masked_select.default)
+def masked_select(n: Numbers, self: Any, mask: Any) -> Any:
+    """What a public mask selects; how many a secret one does must not be seen."""
+    if not isinstance(mask, torch.Tensor):
+        raise UnsupportedOp(
+            "masked_select by a secret mask: the shape of the result would reveal values; "
+            "keep the shape, with torch.where(mask, x, 0)"
+        )
+    shape = torch.broadcast_shapes(self.shape, mask.shape)
+    chosen = mask.expand(shape)
+    return self.map(lambda part: part.expand(shape)[chosen])
