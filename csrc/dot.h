@@ -34,7 +34,7 @@ struct RowLayout {
 };
 
 // Memory of later blocks, fetched while this one is multiplied: `depth` bytes of each a block. The
-// sums are too quick to wait for it.
+// sums are too quick to wait for it. (multiply_block takes any such struct.)
 struct Ahead {
   const std::int8_t *panel, *rows;
   void fetch(std::size_t at) const {
@@ -49,8 +49,9 @@ constexpr std::size_t kColumns = 8;
 constexpr bool kUnsignedPanel = false;
 constexpr double kByteProduct = 0.0135;
 
+template <class Fetch>
 inline void multiply_block(const std::int8_t* rows, RowLayout layout, const std::int8_t* panel,
-                           std::size_t depth, std::int32_t* sums, bool accumulate, Ahead ahead) {
+                           std::size_t depth, std::int32_t* sums, bool accumulate, Fetch ahead) {
   int32x4_t s[kRows][2];
   for (std::size_t i = 0; i < kRows; ++i)
     for (std::size_t j = 0; j < 2; ++j)
@@ -86,8 +87,9 @@ constexpr std::size_t kColumns = 32;
 constexpr bool kUnsignedPanel = true;
 constexpr double kByteProduct = 0.0035;
 
+template <class Fetch>
 inline void multiply_block(const std::int8_t* rows, RowLayout layout, const std::int8_t* panel,
-                           std::size_t depth, std::int32_t* sums, bool accumulate, Ahead ahead) {
+                           std::size_t depth, std::int32_t* sums, bool accumulate, Fetch ahead) {
   __m512i s[kRows][2];
   for (std::size_t i = 0; i < kRows; ++i)
     for (std::size_t j = 0; j < 2; ++j)
@@ -117,8 +119,9 @@ constexpr std::size_t kColumns = 8;
 constexpr bool kUnsignedPanel = false;
 constexpr double kByteProduct = 0.4;
 
+template <class Fetch>
 inline void multiply_block(const std::int8_t* rows, RowLayout layout, const std::int8_t* panel,
-                           std::size_t depth, std::int32_t* sums, bool accumulate, Ahead) {
+                           std::size_t depth, std::int32_t* sums, bool accumulate, Fetch) {
   if (!accumulate) std::memset(sums, 0, kRows * kColumns * sizeof *sums);
   for (std::size_t k = 0; k < depth; k += 4, panel += 4 * kColumns)
     for (std::size_t i = 0; i < kRows; ++i) {

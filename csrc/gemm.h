@@ -28,12 +28,13 @@ struct Cost {
   static constexpr double product = (wide ? 18 : 10) * kByteProduct;  // a depth of a sum
   static constexpr double combine = wide ? 15 : 0.6;                  // a sum
   static constexpr double encode = wide ? 10 : 4;                     // an element of an operand
+  static constexpr double gather = wide ? 2.5 : 0.6;  // a depth of a row, of a convolution
   static constexpr double plain = wide ? 1.3 : 0.21;  // a depth of a sum, contiguous
 };
 
-// How a product is made: plain loops for small ones, encoded operands for the rest. Tests force
-// one.
-enum class Method { choose, plain, encoded };
+// How a product is made: plain loops for small ones, encoded operands for the rest, Winograd's way
+// for some convolutions. Tests force one.
+enum class Method { choose, plain, encoded, winograd };
 
 // A view of a matrix of ring elements.
 template <class T>

@@ -18,7 +18,7 @@ namespace tacit {
 
 constexpr std::size_t kBlock = 16;
 using Bytes = std::int8_t __attribute__((vector_size(kBlock)));
-enum class Side { rows, panel };
+enum class Side { rows, panel, weights };  // weights: a panel's residues, but centred
 
 // ---- digits ---------------------------------------------------------------------------------
 
@@ -62,14 +62,15 @@ struct Digits {
 
 // ---- residues -------------------------------------------------------------------------------
 
-struct Residues {
+// Residues of `Moduli`; those of a panel are divided by `Divisor` first.
+template <int Divisor, int... Moduli>
+struct ResidueSystem {
   using Word = std::int64_t;
-  static constexpr std::array<int, 18> moduli = {256, 255, 253, 251, 247, 241, 239, 233, 229,
-                                                 227, 223, 217, 211, 199, 197, 193, 191, 181};
-  static constexpr int planes = 18;
-  static constexpr int tiles = 18;
-  // The moduli multiply to M = 2^140.4. A sum of `depth` signed products is below depth * 2^126
-  // in magnitude and must stay under M / 2 by a margin: depth 2^13 gives 0.38 M.
+  static constexpr int planes = sizeof...(Moduli);
+  static constexpr int tiles = planes;
+  static constexpr std::array<int, planes> moduli = {Moduli...};
+  // A sum of `depth` signed products is below depth * 2^126 in magnitude and must stay under half
+  // the product M of the moduli by a margin.
   static constexpr std::size_t max_depth = 8192;
   static constexpr int first(int p) { return p; }
   static constexpr int last(int p) { return p + 1; }
@@ -83,7 +84,7 @@ struct Residues {
   // (M / m)^-1 mod m goes into the panel's residues, so that sums need no further scaling.
   static constexpr int inverse(int p) {
     const int m = moduli[p];
-    int rest = 1;
+    int rest = Divisor % m;
     for (int q = 0; q < planes; ++q)
       if (q != p) rest = rest * (moduli[q] % m) % m;
     for (int x = 1;; ++x)
@@ -108,7 +109,7 @@ struct Residues {
     std::array<Weights, planes> table{};
     for (int p = 0; p < planes; ++p) {
       const int m = moduli[p];
-      int power = side == Side::panel ? inverse(p) : 1;
+      int power = side == Side::rows ? 1 : inverse(p);
       int constant = 0;
       for (int j = 0; j < 8; ++j, power = power * 256 % m) {
         table[p].byte[j] = static_cast<std::int8_t>(centred(power, m));
@@ -242,5 +243,9 @@ struct Residues {
     }
   }
 };
+
+// M = 2^140.4: the depth 2^13 gives 0.38 M.
+using Residues = ResidueSystem<1, 256, 255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211,
+                               199, 197, 193, 191, 181>;
 
 }  // namespace tacit

@@ -8,7 +8,7 @@
 namespace tacit {
 
 // One buffer for each use that can be alive at the same time in one thread.
-enum class Use { rows, panels, sums, image, planes, count };
+enum class Use { rows, panels, sums, image, planes, kernel, residues, count };
 
 class Scratch {
  public:

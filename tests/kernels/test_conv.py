@@ -5,14 +5,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.kernels.draws import ring_tensors, rings
+from tests.kernels.draws import ring_tensor, ring_tensors, rings
 
 from tacit import kernels
 from tacit.errors import ConfigError
 from tacit.ring import RING32, RING64, Window
 from tacit.ring.reference import arithmetic
 
-METHODS = ("choose", "plain", "encoded")
+METHODS = ("choose", "plain", "encoded", "winograd")
 FORWARD = {1: kernels.conv1d, 2: kernels.conv2d, 3: kernels.conv3d}
 GRAD_INPUT = {
     1: kernels.conv1d_grad_input,
@@ -111,7 +111,7 @@ def test_reference_equals_torch(case, seed):
         ((40, 16, 2, 2), (24, 16, 2, 2), {}),
     ],
 )
-@pytest.mark.parametrize("method", ["choose", "encoded"])
+@pytest.mark.parametrize("method", ["choose", "encoded", "winograd"])
 def test_real_layers(ring, x_shape, w_shape, window, method):
     """Shapes of real networks, and depths over the exact bound of one pass (9270, 9025)."""
     generator = torch.Generator().manual_seed(3)
@@ -121,6 +121,69 @@ def test_real_layers(ring, x_shape, w_shape, window, method):
     x[0], weight[0] = low, low
     expected = arithmetic.conv(x, weight, Window.make(2, **window))
     assert torch.equal(kernels.conv2d(x, weight, **window, method=method), expected)
+
+
+@st.composite
+def winograd_cases(draw):
+    """3x3 kernels with stride 1, in two dimensions, or three of which one is trivial."""
+    sizes, padding = draw(st.tuples(*[st.integers(1, 14)] * 2)), draw(st.integers(0, 3))
+    sizes = tuple(max(size, 3 - 2 * padding) for size in sizes)
+    deep = draw(st.sampled_from([(), (), (1,), (3,)]))
+    groups, batch = draw(st.sampled_from([1, 1, 2])), draw(st.integers(1, 3))
+    channels = draw(st.sampled_from([1, 4, 15, 16, 17, 33, 64]))
+    columns = draw(st.sampled_from([1, 7, 8, 9, 24, 40]))
+    x_shape = (batch, groups * channels, *deep, *sizes)
+    w_shape = (groups * columns, channels, *(1 for _ in deep), 3, 3)
+    return x_shape, w_shape, {"padding": (*(0 for _ in deep), padding, padding), "groups": groups}
+
+
+@settings(max_examples=80, deadline=None)
+@given(case=winograd_cases(), data=st.data())
+def test_winograd(case, data):
+    x_shape, w_shape, window = case
+    dims = len(x_shape) - 2
+    x, weight = (data.draw(ring_tensors(RING64, shape)) for shape in (x_shape, w_shape))
+    made = Window.make(dims, **window)
+    expected = arithmetic.conv(x, weight, made)
+    assert torch.equal(FORWARD[dims](x, weight, **window, method="winograd"), expected)
+    grad = data.draw(ring_tensors(RING64, tuple(expected.shape)))
+    by_input = GRAD_INPUT[dims](x_shape, weight, grad, **window, method="winograd")
+    assert torch.equal(by_input, arithmetic.conv_grad_input(x_shape[-dims:], weight, grad, made))
+
+
+@pytest.mark.parametrize("channels", [320, 321, 700])
+@pytest.mark.parametrize("value", [RING64.low, RING64.high, None])
+def test_winograd_at_its_bounds(channels, value):
+    """The longest sums of one pass, and longer ones, of channels that are all alike: extremes, for
+    the largest integers, and uniform words, for sums of residues that all have one sign."""
+    for seed in range(4):
+        x, weight = (
+            ring_tensor(RING64, shape, seed) if value is None else torch.full(shape, value)
+            for shape in ((2, 1, 6, 7), (8, 1, 3, 3))
+        )
+        weight[seed:] ^= -1
+        x, weight = (tensor.expand(-1, channels, -1, -1) for tensor in (x, weight))
+        expected = arithmetic.conv(x, weight, Window.make(2, padding=1))
+        assert torch.equal(kernels.conv2d(x, weight, padding=1, method="winograd"), expected)
+
+
+@pytest.mark.parametrize("num_threads", [1, 2, 3])
+def test_winograd_chosen(num_threads):
+    """Sizes for which it is chosen; the strided and dilated neighbours go another way."""
+    before = kernels.num_threads()
+    kernels.set_num_threads(num_threads)
+    try:
+        x, weight = ring_tensor(RING64, (2, 64, 30, 29), 1), ring_tensor(RING64, (72, 64, 3, 3), 2)
+        for window in ({"padding": 1}, {"padding": (0, 2)}, {"stride": 2}, {"dilation": 2}):
+            expected = kernels.conv2d(x, weight, **window, method="encoded")
+            assert torch.equal(kernels.conv2d(x, weight, **window), expected)
+            found, other = (
+                kernels.conv2d_grad_input(x.shape, weight, expected, **window, method=method)
+                for method in ("choose", "encoded")
+            )
+            assert torch.equal(found, other)
+    finally:
+        kernels.set_num_threads(before)
 
 
 @pytest.mark.parametrize(("batch", "channels", "columns"), [(0, 3, 4), (2, 0, 4), (2, 3, 0)])

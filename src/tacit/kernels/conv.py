@@ -16,7 +16,9 @@ from ..errors import ConfigError
 from ..ring import Sizes, Window, ring_of
 from ..ring.reference import arithmetic as reference
 from .backend import native_for
-from .matmul import matmul, method_number
+from .matmul import METHODS, matmul, method_number
+
+CONV_METHODS = METHODS | {"winograd": 3}
 
 # The unfolded input of a weight gradient is made at most this many elements at a time.
 UNFOLDED = 1 << 22
@@ -33,7 +35,11 @@ def conv(
     *,
     method: str = "choose",
 ) -> Tensor:
-    """The convolution of ring tensors, exact mod 2^k. `method` as in `matmul`."""
+    """The convolution of ring tensors, exact mod 2^k.
+
+    `method` as in `matmul`; 3x3 kernels with stride 1, many channels and 64 bits go through
+    Winograd's transforms of residues (csrc/winograd.cpp), which "winograd" forces where they fit.
+    """
     ring_of(x, weight)
     window = Window.make(dims, stride, padding, dilation, groups)
     shape = window.output_shape(x.shape, weight.shape)
@@ -115,7 +121,7 @@ def _fill(
     method: str,
 ) -> Tensor:
     """`out`, filled by a compiled sum over taps; `channels` of source and result in a group."""
-    number = method_number(method)
+    number = method_number(method, CONV_METHODS)
     if not (source.numel() and weight.numel() and out.numel()):
         return out
     source, weight = source.contiguous(), weight.contiguous()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
@@ -56,11 +58,11 @@ def matmul(a: Tensor, b: Tensor, *, method: str = "choose") -> Tensor:
     return out
 
 
-def method_number(method: str) -> int:
+def method_number(method: str, methods: Mapping[str, int] = METHODS) -> int:
     """The compiled kernels' number of a method."""
-    if method not in METHODS:
-        raise ConfigError(f"method={method!r}: allowed are {', '.join(METHODS)}")
-    return METHODS[method]
+    if method not in methods:
+        raise ConfigError(f"method={method!r}: allowed are {', '.join(methods)}")
+    return methods[method]
 
 
 def _batch_shape(a: Tensor, b: Tensor) -> torch.Size:
