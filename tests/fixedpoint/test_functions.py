@@ -1,0 +1,251 @@
+"""Functions of secret reals against float64: errors over the whole domain, edges, rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+import tacit
+from tacit.fixedpoint import Numbers, Value
+
+Function = Callable[..., Any]
+
+DOUBLE = torch.float64
+# Dense, and log-spaced over all magnitudes that are promised.
+WIDE = torch.logspace(-12, 14, 313, base=2, dtype=DOUBLE)
+POSITIVE = torch.cat([WIDE, torch.linspace(0.01, 100, 200, dtype=DOUBLE)])
+SIGNED = torch.cat([POSITIVE, -POSITIVE])
+REALS = torch.cat([SIGNED, torch.linspace(-20, 20, 401, dtype=DOUBLE)])
+EXPONENTS = torch.cat([SIGNED, torch.linspace(-20, 13.8, 500, dtype=DOUBLE)])
+LOGITS = torch.linspace(-1, 3, 12, dtype=DOUBLE).exp2().unsqueeze(1) * torch.sin(
+    torch.arange(120, dtype=DOUBLE).reshape(12, 10) * 7
+)
+LONG = 4 * torch.sin(torch.arange(2000, dtype=DOUBLE).reshape(2, 1000) * 7)
+
+TOP = 2.0**20
+
+
+def tanh_gelu(x: Tensor) -> Tensor:
+    return F.gelu(x, approximate="tanh")
+
+
+# name: (on secrets, plain, argument)
+CASES: dict[str, tuple[Function, Function, Tensor]] = {
+    "exp": (Numbers.exp, lambda x: x.exp().clamp(max=TOP), EXPONENTS),
+    "log": (Numbers.log, torch.log, POSITIVE),
+    "log2": (lambda n, x: n.log(x, "2"), torch.log2, POSITIVE),
+    "log10": (lambda n, x: n.log(x, "10"), torch.log10, POSITIVE),
+    "sqrt": (Numbers.sqrt, torch.sqrt, torch.cat([POSITIVE, torch.zeros(1, dtype=DOUBLE)])),
+    "rsqrt": (Numbers.rsqrt, torch.rsqrt, POSITIVE),
+    "reciprocal": (Numbers.reciprocal, torch.reciprocal, SIGNED),
+    "div": (lambda n, x: n.div(n.mul(x, 3), x), lambda x: x * 0 + 3, SIGNED),
+    "inverse": (lambda n, x: n.div(3000.0, x), lambda x: 3000 / x, SIGNED[SIGNED.abs() > 2**-8]),
+    "third": (lambda n, x: n.div(x, 3), lambda x: x / 3, SIGNED),
+    "little": (lambda n, x: n.div(x, 1e5), lambda x: x / 1e5, SIGNED),
+    "eighth": (lambda n, x: n.div(x, -8.0), lambda x: x / -8, SIGNED),
+    "sigmoid": (Numbers.sigmoid, torch.sigmoid, REALS),
+    "tanh": (Numbers.tanh, torch.tanh, REALS),
+    "erf": (Numbers.erf, torch.erf, REALS),
+    "gelu": (Numbers.gelu, F.gelu, REALS),
+    "gelu_tanh": (Numbers.gelu_tanh, tanh_gelu, REALS),
+    "silu": (Numbers.silu, F.silu, REALS),
+    "mish": (Numbers.mish, F.mish, REALS),
+    "softplus": (Numbers.softplus, F.softplus, REALS),
+    "logsigmoid": (Numbers.logsigmoid, F.logsigmoid, REALS),
+    "elu": (lambda n, x: n.add(*n.halves(x)[:2]), F.elu, REALS),
+    "sin": (Numbers.sin, torch.sin, REALS),
+    "cos": (Numbers.cos, torch.cos, REALS),
+    "tan": (Numbers.tan, torch.tan, torch.linspace(-1.5, 1.5, 99, dtype=DOUBLE)),
+    "cube": (lambda n, x: n.pow(x, 3), lambda x: x**3, REALS[REALS.abs() < 100]),
+    "pow-2": (lambda n, x: n.pow(x, -2), lambda x: x**-2.0, SIGNED[SIGNED.abs() > 2**-4]),
+    "pow-1.5": (lambda n, x: n.pow(x, -1.5), lambda x: x**-1.5, POSITIVE[POSITIVE > 2**-4]),
+    "pow0.3": (lambda n, x: n.pow(x, 0.3), lambda x: x**0.3, POSITIVE),
+    "3^x": (lambda n, x: n.pow(3.0, x), lambda x: 3**x, torch.linspace(-9, 12, 99, dtype=DOUBLE)),
+    "softmax": (lambda n, x: n.softmax(x, 1), lambda x: x.softmax(1), LOGITS),
+    "softmax of 1000": (lambda n, x: n.softmax(x, 1), lambda x: x.softmax(1), LONG),
+    "log_softmax": (lambda n, x: n.log_softmax(x, 1), lambda x: x.log_softmax(1), LOGITS * 40),
+    "logsumexp": (lambda n, x: n.logsumexp(x, 0), lambda x: x.logsumexp(0, True), LOGITS * 40),
+}
+# Rounds that trio needs, as documented: of a comparison and a choice, 4.
+ROUNDS = dict.fromkeys(
+    ["exp", "sigmoid", "tanh", "erf", "gelu", "gelu_tanh", "silu", "mish", "softplus", "elu"], 4
+)
+ROUNDS |= {"sin": 2, "cos": 2, "sqrt": 14, "rsqrt": 14, "reciprocal": 14, "log": 12}
+ROUNDS |= {"eighth": 0, "third": 0, "softmax": 35}
+# protocols.md 11.2: what is allowed within (low, high), with 16 and 20 fraction bits.
+BOUNDS = {
+    "exp": (-43, 0, 2.0e-5, 1.2e-6),
+    "reciprocal": (1, 1024, 3.0e-5, 8.6e-6),
+    "rsqrt": (2**-6, 2**12, 1.6e-4, 2.3e-5),
+    "sqrt": (2**-6, 16, 1.2e-4, 1.1e-5),
+    "log": (2**-8, 2**12, 5.6e-5, 4.0e-6),
+    "sigmoid": (-TOP, TOP, 3.4e-4, 3.3e-5),
+    "tanh": (-TOP, TOP, 6.7e-4, 2.2e-4),
+    "erf": (-TOP, TOP, 1.8e-5, 2.1e-6),
+    "gelu": (-TOP, TOP, 1.3e-4, 4.2e-5),
+    "silu": (-TOP, TOP, 7.3e-4, 5.5e-4),
+    "sin": (-100, 100, 2.0e-5, 1.5e-6),
+    "cos": (-100, 100, 2.0e-5, 1.5e-6),
+    "softmax": (-TOP, TOP, 1.3e-4, 6e-5),
+    "softmax of 1000": (-TOP, TOP, 2.6e-4, 4e-5),
+    "log_softmax": (-TOP, TOP, 1e-4, 1e-5),
+}
+SETTINGS = [("cleartext", 16), ("cleartext", 20), ("trio", 16), ("trio", 20), ("replicated", 16)]
+
+
+def rounded(x: Tensor, bits: int) -> Tensor:
+    return (x * 2.0**bits).round() / 2.0**bits
+
+
+def compute(
+    programs: dict[str, tuple[Function, Tensor]],
+    protocol: str = "trio",
+    bits: int = 16,
+    **more: Any,
+) -> dict[str, tuple[Tensor, int]]:
+    """What each function gives of its argument, and in how many rounds."""
+
+    def main(session: tacit.Session) -> dict[str, tuple[Tensor, int]]:
+        n, found = session.numbers, {}
+        for name, (function, x) in programs.items():
+            secret = n.settled(n.share(x, 0, x.shape, x.dtype))
+            with session.stats.scope(name) as cost:
+                value: Value = function(n, secret)
+            found[name] = n.reveal(value), cost.rounds
+        return found
+
+    parties = 1 if protocol == "cleartext" else 3
+    outcomes = tacit.run(main, protocol=protocol, parties=parties, fraction_bits=bits, **more)
+    return {
+        name: (value, max(outcome[name][1] for outcome in outcomes))
+        for name, (value, _) in outcomes[0].items()
+    }
+
+
+@cache
+def results(protocol: str, bits: int) -> dict[str, tuple[Tensor, int]]:
+    return compute({name: (f, x) for name, (f, _, x) in CASES.items()}, protocol, bits)
+
+
+def error(name: str, protocol: str, bits: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The argument, what is wanted, and the absolute error."""
+    _, plain, argument = CASES[name]
+    x = rounded(argument, bits)
+    wanted = plain(x)
+    return x, wanted, (results(protocol, bits)[name][0] - wanted).abs()
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("protocol", "bits"), SETTINGS)
+def test_right_over_the_whole_domain(protocol, bits, name):
+    """Relative error below 2^-9, or absolute below 2^-11."""
+    _, wanted, absolute = error(name, protocol, bits)
+    assert (absolute < torch.maximum(wanted.abs() * 2**-9, torch.tensor(2.0**-11))).all()
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+@pytest.mark.parametrize("bits", [16, 20])
+def test_within_the_bounds_of_the_methods(bits, name):
+    low, high, *bounds = BOUNDS[name]
+    x, _, absolute = error(name, "trio", bits)
+    inside = (x >= low) & (x <= high)
+    assert absolute[inside].max() < 1.5 * bounds[bits > 16]
+
+
+@pytest.mark.parametrize("name", ROUNDS)
+def test_rounds(name):
+    assert results("trio", 16)[name][1] <= ROUNDS[name]
+
+
+@pytest.mark.parametrize("protocol", ["trio", "cleartext"])
+def test_outside_the_domain_functions_saturate(protocol):
+    x = torch.tensor([-1e5, -1.0, 0.0, 40.0, 1e5], dtype=DOUBLE)
+    functions: dict[str, Function] = {
+        "exp": Numbers.exp,
+        "sqrt": Numbers.sqrt,
+        "log": Numbers.log,
+        "reciprocal": Numbers.reciprocal,
+        "rsqrt": Numbers.rsqrt,
+    }
+    outcomes = compute({name: (function, x) for name, function in functions.items()}, protocol)
+    found = {name: value for name, (value, _) in outcomes.items()}
+    ends = torch.tensor([0, TOP, TOP], dtype=DOUBLE)
+    torch.testing.assert_close(found["exp"][[0, 3, 4]], ends, rtol=2**-15, atol=2**-16)
+    assert (found["sqrt"][:3].abs() < 2**-15).all()
+    smallest = torch.tensor(2.0**-16, dtype=DOUBLE)
+    for name, wanted in (("log", smallest.log()), ("rsqrt", smallest.rsqrt())):
+        torch.testing.assert_close(found[name][:3], wanted.expand(3), rtol=2**-9, atol=2**-11)
+    assert abs(found["reciprocal"][2] - 2**16) < 2**7
+
+
+def test_of_pending_products_and_public_operands():
+    """An argument may be a product that is not divided yet, by a public number too."""
+    x = torch.linspace(0.1, 9, 50, dtype=DOUBLE)
+    y = torch.linspace(-4, 5, 10, dtype=DOUBLE).reshape(10, 1) + 0.3
+    programs: dict[str, tuple[Function, Tensor]] = {
+        name: (lambda n, v, f=f: f(n, n.mul(n.square(v), 0.7)), x)
+        for name, (f, _, _) in CASES.items()
+        if name
+        in ["exp", "log", "sqrt", "rsqrt", "reciprocal", "sigmoid", "gelu", "softplus", "sin"]
+    }
+    programs["table"] = (lambda n, v: n.div(v, n.add(y, n.mul(v, 0))), x)
+    programs["small sum"] = (
+        lambda n, v: n.add(n.mul(n.mul(n.sigmoid(v), n.sigmoid(v)), 0.3), n.mul(v, 5000.0)),
+        x,
+    )
+    for bits in (16, 20):
+        found = compute(programs, "trio", bits)
+        r = rounded(x, bits)
+        for name in programs.keys() - {"table", "small sum"}:
+            wanted = CASES[name][1](r * r * 0.7)
+            torch.testing.assert_close(found[name][0], wanted, rtol=2**-9, atol=2**-10)
+        torch.testing.assert_close(found["table"][0], r / y, rtol=2**-9, atol=2**-10)
+        wanted = r.sigmoid() ** 2 * 0.3 + r * 5000
+        torch.testing.assert_close(found["small sum"][0], wanted, rtol=0, atol=2**-9)
+
+
+def test_many_divisors_find_their_sign_first():
+    x = torch.linspace(-9, 9, 9000, dtype=DOUBLE)
+    programs: dict[str, tuple[Function, Tensor]] = {
+        "reciprocal": (Numbers.reciprocal, x),
+        "div": (lambda n, v: n.div(n.add(v, 1.0), v), x),
+    }
+    found = compute(programs, "trio")
+    r = rounded(x, 16)
+    for name, wanted in (("reciprocal", 1 / r), ("div", (r + 1) / r)):
+        torch.testing.assert_close(found[name][0], wanted, rtol=2**-11, atol=2**-11)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (2, 0)])
+def test_scalars_and_nothing(shape):
+    x = torch.full(shape, 1.5, dtype=DOUBLE)
+    names = ["exp", "log", "sqrt", "reciprocal", "sigmoid", "gelu", "sin", "elu", "pow0.3"]
+    found = compute({name: (CASES[name][0], x) for name in names}, "trio")
+    for name in names:
+        torch.testing.assert_close(found[name][0], CASES[name][1](x), rtol=2**-9, atol=2**-10)
+
+
+def test_a_ring_of_32_bits():
+    x = torch.linspace(0.3, 5, 60, dtype=DOUBLE)
+    names = ["exp", "log", "sqrt", "rsqrt", "reciprocal", "sigmoid", "tanh", "gelu", "softplus"]
+    found = compute({name: (CASES[name][0], x) for name in names}, "trio", 10, ring=32)
+    for name in names:
+        wanted = CASES[name][1](rounded(x, 10)).clamp(max=2.0**9)
+        torch.testing.assert_close(found[name][0], wanted, rtol=2**-5, atol=2**-6)
+
+
+def test_probabilistic_divisions():
+    """Functions fill the ring, and must not leave their divisions to chance."""
+    x = torch.linspace(0.01, 60, 3000, dtype=DOUBLE)
+    names = ["log", "sqrt", "rsqrt", "reciprocal", "sigmoid", "tanh"]
+    programs = {name: (CASES[name][0], x) for name in names}
+    found = compute(programs, "trio", truncation="probabilistic")
+    for name in names:
+        wanted = CASES[name][1](rounded(x, 16))
+        torch.testing.assert_close(found[name][0], wanted, rtol=2**-9, atol=2**-10)
