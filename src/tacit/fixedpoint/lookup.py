@@ -86,6 +86,8 @@ def gather(n: Numbers, x: Operand, dim: int, index: Value) -> Value:
 
 def scatter_add(n: Numbers, x: Operand, dim: int, index: Value, source: Operand) -> Value:
     """`torch.scatter_add` with secret places along `dim`: a product with one-hot rows."""
+    if not index.shape:
+        return _without_dims(scatter_add, n, x, index, source)
     dim %= len(index.shape)
     shape = n.operand(x).shape
     marks = _marks(n, _places(index, dim), shape[dim])
@@ -94,6 +96,8 @@ def scatter_add(n: Numbers, x: Operand, dim: int, index: Value, source: Operand)
 
 def scatter(n: Numbers, x: Operand, dim: int, index: Value, source: Operand) -> Value:
     """`torch.scatter` with secret places along `dim`; of several for one place the last counts."""
+    if not index.shape:
+        return _without_dims(scatter, n, x, index, source)
     dim %= len(index.shape)
     shape = n.operand(x).shape
     bits = one_hot(n, _places(index, dim), shape[dim])
@@ -106,6 +110,14 @@ def scatter(n: Numbers, x: Operand, dim: int, index: Value, source: Operand) -> 
     landed = _grown(_landed(n, marks, source, index, dim), shape, dim)
     missed = logical_not(n, Value(hit.arith.promise(1), torch.int64))
     return add(n, where(n, missed, x, 0), landed)
+
+
+def _without_dims(
+    place: Callable[..., Value], n: Numbers, x: Operand, index: Value, source: Operand
+) -> Value:
+    """The same for operands without dimensions."""
+    wide = [_changed(_array(one), torch.atleast_1d) for one in (x, index, source)]
+    return place(n, wide[0], 0, wide[1], wide[2]).map(lambda part: part.reshape(()))
 
 
 def _places(index: Value, dim: int) -> Value:

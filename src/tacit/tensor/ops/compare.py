@@ -147,3 +147,20 @@ def minimum(n: Numbers, self: Operand, other: Operand) -> Operand:
     if isinstance(self, Value) or isinstance(other, Value):
         return n.minimum(self, other)
     return torch.minimum(torch.as_tensor(self), torch.as_tensor(other))
+
+
+@implements(aten.isin.Tensor_Tensor)
+def isin(
+    n: Numbers,
+    elements: Operand,
+    test_elements: Operand,
+    *,
+    assume_unique: bool = False,
+    invert: bool = False,
+) -> Value:
+    """Every element is compared with all that are asked for."""
+    row = test_elements.map(torch.flatten) if isinstance(test_elements, Value) else test_elements
+    row = row.flatten() if isinstance(row, torch.Tensor) else row
+    column = n.operand(elements).map(lambda part: part.unsqueeze(-1))
+    found = n.any(n.equal(column, row), -1)
+    return n.logical_not(found) if invert else found
