@@ -60,9 +60,11 @@ RULES: dict[str, Rule] = {
             "nn.functional.dropout3d",
             "nn.functional.alpha_dropout",
             "nn.functional.feature_alpha_dropout/with_train",
-            "nn.functional.rrelu",
             "nn.functional.scaled_dot_product_attention",
         ],
         _nothing_drawn,
+    ),
+    "nn.functional.multi_head_attention_forward": lambda first, args, kwargs: (
+        not kwargs["training"] or args[10] == 0.0
     ),
 }

@@ -37,7 +37,7 @@ FUNCTIONS = """
 celu elu elu_backward glu glu_backward hardsigmoid hardsigmoid_backward hardswish
 hardswish_backward hardtanh_backward leaky_relu_backward std.correction std_mean.correction
 _prelu_kernel _prelu_kernel_backward _softmax_backward_data deg2rad hardtanh leaky_relu mse_loss
-native_dropout_backward rad2deg threshold ldexp.Tensor sinc renorm multi_margin_loss
+native_dropout_backward rad2deg threshold ldexp.Tensor sinc special_entr renorm multi_margin_loss
 multilabel_margin_loss_forward
 """
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...fixedpoint import Numbers, Value
+from ...fixedpoint import Numbers, Operand, Value
 from ..table import implements
 
 aten = torch.ops.aten
@@ -60,9 +60,9 @@ def _border(overload: Any, backward: Any, dims: int) -> None:
     def pad(n: Numbers, self: Value, padding: Sequence[int]) -> Value:
         return moved(self, lambda places: overload(places, padding), dims)
 
-    def pad_backward(n: Numbers, grad_output: Value, self: Any, padding: Sequence[int]) -> Value:
-        shape = self.shape[-dims:]
-        return moved_back(grad_output, lambda places: overload(places, padding), shape)
+    def pad_backward(n: Numbers, grad_output: Operand, self: Any, padding: Sequence[int]) -> Value:
+        shape, grad = self.shape[-dims:], n.operand(grad_output)
+        return moved_back(grad, lambda places: overload(places, padding), shape)
 
     pad.__name__ = overload._schema.name.removeprefix("aten::")
     pad_backward.__name__ = backward._schema.name.removeprefix("aten::")

@@ -34,7 +34,6 @@ _refuses(
 _refuses(
     "the shape of the result would reveal values; keep the shape, with torch.where(mask, x, 0)",
     aten.nonzero.default,
-    aten.masked_scatter.default,
 )
 
 _refuses(
@@ -64,3 +63,15 @@ def masked_select(n: Numbers, self: Any, mask: Any) -> Any:
     shape = torch.broadcast_shapes(self.shape, mask.shape)
     chosen = mask.expand(shape)
     return self.map(lambda part: part.expand(shape)[chosen])
+
+
+@implements(aten.masked_scatter.default)
+def masked_scatter(n: Numbers, self: Any, mask: Any, source: Any) -> Any:
+    """The places that a public mask selects overwritten, in order."""
+    if not isinstance(mask, torch.Tensor):
+        raise UnsupportedOp(
+            "masked_scatter by a secret mask: which element goes where would depend on values; "
+            "choose with torch.where(mask, a, b)"
+        )
+    made = n.joined([self, source], lambda parts: parts[0].masked_scatter(mask, parts[1]))
+    return n.convert(made, self.dtype)

@@ -21,7 +21,7 @@ def softmax(
     *,
     dtype: torch.dtype | None = None,
 ) -> Value:
-    value = n.softmax(self, dim)
+    value = n.softmax(self, dim) if self.shape.numel() else self
     return value if dtype is None else n.convert(value, dtype)
 
 
@@ -38,7 +38,7 @@ def softmax_backward(
 
 @implements(aten._log_softmax.default)
 def log_softmax(n: Numbers, self: Value, dim: int, half_to_float: bool) -> Value:
-    return n.log_softmax(self, dim)
+    return n.log_softmax(self, dim) if self.shape.numel() else self
 
 
 @implements(aten._log_softmax_backward_data.default)
