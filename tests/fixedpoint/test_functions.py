@@ -225,9 +225,14 @@ def test_many_divisors_find_their_sign_first():
 def test_scalars_and_nothing(shape):
     x = torch.full(shape, 1.5, dtype=DOUBLE)
     names = ["exp", "log", "sqrt", "reciprocal", "sigmoid", "gelu", "sin", "elu", "pow0.3"]
-    found = compute({name: (CASES[name][0], x) for name in names}, "trio")
+    programs = {name: (CASES[name][0], x) for name in names}
+    programs["softmax"] = (lambda n, v: n.softmax(v, -1)), x
+    programs["log_softmax"] = (lambda n, v: n.log_softmax(v, -1)), x
+    found = compute(programs, "trio")
     for name in names:
         torch.testing.assert_close(found[name][0], CASES[name][1](x), rtol=2**-9, atol=2**-10)
+    torch.testing.assert_close(found["softmax"][0], x.softmax(-1))
+    torch.testing.assert_close(found["log_softmax"][0], x.log_softmax(-1))
 
 
 def test_a_ring_of_32_bits():

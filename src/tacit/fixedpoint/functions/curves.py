@@ -21,7 +21,7 @@ from ...protocols.derived.piecewise import one_hot, quotient_limit
 from ...protocols.steps import Steps, together
 from ..scale import cap
 from ..value import Value
-from .steps import real, run
+from .steps import bounded, real, run
 
 if TYPE_CHECKING:
     from ..numbers import Numbers
@@ -96,9 +96,16 @@ def _coefficients(
 def curve_value(n: Numbers, x: Value, curve: Curve) -> Value:
     """The curve at x. r + 1 rounds with a dealer, 1 if x.limit says that x is within reach."""
     x = real(n, x)
-    return Value(
-        cap(n, run(n, _curve, cap(n, x.arith), series(curve, n.fraction_bits), curve)), x.dtype
-    )
+    share = cap(n, x.arith)
+    largest = _largest(curve, quotient_limit(share) / 2**n.fraction_bits)
+    made = run(n, _curve, share, series(curve, n.fraction_bits), curve)
+    return Value(bounded(n, made, largest), x.dtype)
+
+
+def _largest(curve: Curve, reach: float) -> float:
+    """What the curve does not exceed up to here: on its lines, or in its middle."""
+    lines = [abs(slope) * reach + abs(offset) for slope, offset in (curve.left, curve.right)]
+    return max(*lines, 2.0)
 
 
 def _curve(n: Numbers, x: Arith, form: Series, curve: Curve) -> Steps[Arith]:

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from ...protocols import Arith
 from ...protocols.steps import Steps
-from ..scale import cap
 from ..value import Value
 from .quotient import divide
-from .steps import exactly, function
+from .steps import bounded, exactly, function
 
 if TYPE_CHECKING:
     from ..numbers import Numbers
@@ -45,7 +44,7 @@ def _wave(n: Numbers, x: Arith, quarters: int) -> Steps[Arith]:
     wave = yield from p.fourier.steps(
         turns, [1.0], period_bits=period, fraction_bits=n.fraction_bits
     )
-    return cap(n, wave)
+    return bounded(n, wave, 1.0)
 
 
 def _wrapping(n: Numbers, x: Arith) -> Steps[tuple[Arith, int]]:

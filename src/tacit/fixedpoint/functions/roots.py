@@ -7,10 +7,11 @@ from math import isqrt, log, log2, log10, sqrt
 from typing import TYPE_CHECKING
 
 from ...protocols import Arith
+from ...protocols.derived.piecewise import quotient_limit
 from ...protocols.steps import Steps
 from ..scale import cap
 from .normal import Normal, normal, polynomial
-from .steps import function, product
+from .steps import bounded, function, product
 
 if TYPE_CHECKING:
     from ..numbers import Numbers
@@ -29,7 +30,7 @@ def square_root(n: Numbers, x: Arith) -> Steps[Arith]:
         return _root_of_power(e + 1 - f + 2 * spare)
 
     parts = yield from normal(n, x, [power], under=0)
-    return (yield from _times(n, parts, sqrt, spare))
+    return bounded(n, (yield from _times(n, parts, sqrt, spare)), sqrt(quotient_limit(x) / 2**f))
 
 
 def _inverse_root(c: float) -> float:
@@ -37,15 +38,19 @@ def _inverse_root(c: float) -> float:
 
 
 @function
-def inverse_square_root(n: Numbers, x: Arith) -> Steps[Arith]:
-    """1 / sqrt(x); what is not positive counts as 2^-f. Relative error 2^-15, and a unit."""
+def inverse_square_root(n: Numbers, x: Arith, *, gain: int = 0) -> Steps[Arith]:
+    """1 / sqrt(x); what is not positive counts as 2^-f. Relative error 2^-15, and a unit.
+
+    `gain` multiplies it by 2^gain before that unit is lost.
+    """
     f, spare = n.fraction_bits, _spare(n)
 
     def power(e: int) -> int:  # 2^((f - e - 1) / 2)
         return _root_of_power(f - e - 1 + 2 * spare)
 
     parts = yield from normal(n, x, [power])
-    return (yield from _times(n, parts, _inverse_root, spare))
+    root = yield from _times(n, parts, _inverse_root, spare, gain)
+    return bounded(n, root, 2 ** (f / 2 + gain))
 
 
 def _spare(n: Numbers) -> int:
@@ -64,13 +69,13 @@ def _root_of_power(exponent: int) -> int:
 
 
 def _times(
-    n: Numbers, parts: Normal, function: Callable[[float], float], spare: int
+    n: Numbers, parts: Normal, function: Callable[[float], float], spare: int, gain: int = 0
 ) -> Steps[Arith]:
     """The polynomial of the mantissa times the entry of the table."""
     bits = _mantissa_bits(n)
     value = yield from polynomial(n, parts, function, fraction_bits=bits)
     value = value.promise(2 << (bits + value.pending))
-    shift = bits + spare - n.fraction_bits
+    shift = bits + spare - n.fraction_bits - gain
     return cap(n, (yield from product(n, value, parts.entries[0], shift=shift)))
 
 
@@ -83,4 +88,4 @@ def logarithm(n: Numbers, x: Arith, base: str = "e", *, low: int = 0) -> Steps[A
     p, f, function = n.protocol, n.fraction_bits, LOGARITHMS[base]
     parts = yield from normal(n, x, [lambda e: round((e + 1 - f) * function(2.0) * 2**f)], low=low)
     value = yield from polynomial(n, parts, function, fraction_bits=f)
-    return cap(n, p.add(value, parts.entries[0]))
+    return bounded(n, p.add(value, parts.entries[0]), max(f, n.range_bits) * function(2.0))

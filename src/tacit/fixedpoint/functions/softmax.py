@@ -11,7 +11,7 @@ from ..value import Value
 from .exponential import decaying
 from .quotient import inverted
 from .roots import logarithm
-from .steps import exactly, product, real, run
+from .steps import bounded, exactly, product, real, run
 
 if TYPE_CHECKING:
     from ..numbers import Numbers
@@ -47,7 +47,7 @@ def softmax(n: Numbers, x: Value, dim: int) -> Value:
 
     ceil(log2 size) (r + 1) rounds for the largest, then r + 1 and those of a reciprocal.
     """
-    if not x.shape:
+    if not x.shape or not x.shape.numel():
         return n.add(n.mul(real(n, x), 0), 1.0)
     powers, total, _ = exponentials(n, x, dim)
     return proportions(n, powers, total)
@@ -66,12 +66,12 @@ def _proportions(n: Numbers, powers: Arith, total: Arith) -> Steps[Arith]:
     low = f + extra - 1
     inverse = yield from inverted(n, total, positive=True, low=low, fraction_bits=fine)
     inverse = (yield from exactly(n, inverse)).promise(4 << (fine - extra))
-    return (yield from product(n, powers, inverse, shift=fine))
+    return bounded(n, (yield from product(n, powers, inverse, shift=fine)), 1.0)
 
 
 def log_softmax(n: Numbers, x: Value, dim: int) -> Value:
     """x - ln(sum of e^x along `dim`). The exponentials and their sum are kept for the gradient."""
-    if not x.shape:
+    if not x.shape or not x.shape.numel():
         return n.mul(real(n, x), 0)
     powers, total, largest = exponentials(n, x, dim)
     shifted = n.sub(real(n, x), largest)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import ceil
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 import torch
@@ -53,6 +54,12 @@ def real(n: Numbers, x: Operand) -> Value:
     """x as a real, as torch's functions take integers and truth values."""
     value = n.operand(x)
     return value if value.is_real else n.convert(value, torch.get_default_dtype())
+
+
+def bounded(n: Numbers, x: Arith, bound: float) -> Arith:
+    """x with the promise that |real value| <= bound, up to a few units and 2^-8 of it."""
+    units = ceil((bound * (1 + 2**-8) + 2**-8) * 2**n.fraction_bits)
+    return cap(n, x.promise(units << x.pending))
 
 
 def settle(n: Numbers, *shares: Arith) -> Steps[tuple[Arith, ...]]:

@@ -95,6 +95,12 @@ def special_xlog1py(n: Numbers, self: Operand, other: Operand) -> Value:
     return xlogy(n, self, n.add(other, 1.0) if isinstance(other, Value) else other + 1.0)
 
 
+@implements(aten.special_entr.default)
+def special_entr(n: Numbers, self: Value) -> Value:
+    """-x ln x, for x >= 0."""
+    return n.neg(n.mul(self, n.log(self)))
+
+
 @implements(aten.logaddexp.default)
 def logaddexp(n: Numbers, self: Operand, other: Operand) -> Value:
     """b + softplus(a - b)."""
