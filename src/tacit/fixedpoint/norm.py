@@ -1,4 +1,8 @@
-"""Normalisation: values with mean 0 and variance 1 along some dimensions, and its gradient."""
+"""Normalisation: values with mean 0 and variance 1 along some dimensions, and its gradient.
+
+NOTE [fine]: the inverse of a deviation is small where values are large. It, and what values are
+multiplied by in its place, have more fraction bits than other values: those of a *fine* value.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
+from ..protocols import MUL
 from .arith import add, mul, settled, sub
 from .reduce import mean, total
 from .scale import cap
@@ -19,8 +24,15 @@ if TYPE_CHECKING:
 Dims = Sequence[int]
 Known = Value | Tensor
 
-# A variance has this many fraction bits more than other values, and a range as much smaller.
-EXTRA = 6
+
+def extra_bits(n: Numbers) -> int:
+    """By how many fraction bits a variance has more than other values; its range is as smaller."""
+    return 6 if n.ring.bits == 64 else 2
+
+
+def fine_bits(n: Numbers) -> int:
+    """By how many fraction bits a fine value has more."""
+    return 8 if n.ring.bits == 64 else 0
 
 
 class Normal(NamedTuple):
@@ -29,7 +41,7 @@ class Normal(NamedTuple):
     value: Value
     mean: Value
     variance: Value
-    inverse: Value  # of the standard deviation
+    inverse: Value  # of the standard deviation; fine
 
 
 def normalise(n: Numbers, x: Value, dims: Dims, eps: float) -> Normal:
@@ -43,28 +55,43 @@ def normalise(n: Numbers, x: Value, dims: Dims, eps: float) -> Normal:
         return Normal(x, nothing, nothing, nothing)
     average = settled(n, mean(n, x, dims, keepdim=True))
     centred = settled(n, sub(n, x, average))
-    squares = n.protocol.square(centred.arith, shift=n.fraction_bits - EXTRA)
+    squares = n.protocol.square(centred.arith, shift=n.fraction_bits - extra_bits(n))
     larger = mean(n, Value(cap(n, squares), x.dtype), dims, keepdim=True)
-    inverse = _inverse(n, larger, eps)
-    variance = Value(larger.arith.divided(EXTRA), x.dtype)
-    return Normal(mul(n, centred, inverse), average, variance, inverse)
+    inverse = settled(n, _inverse(n, larger, eps))
+    variance = Value(larger.arith.divided(extra_bits(n)), x.dtype)
+    return Normal(times_fine(n, centred, inverse), average, variance, inverse)
 
 
-def inverse_deviation(n: Numbers, variance: Operand, eps: float) -> Value:
-    """1 / sqrt(variance + eps)."""
-    return _inverse(n, _shifted(n, n.operand(variance), EXTRA), eps)
+def inverse_deviation(n: Numbers, variance: Value, eps: float) -> Value:
+    """1 / sqrt(variance + eps); fine."""
+    bits = extra_bits(n)
+    if variance.arith.pending >= bits:
+        larger = Value(variance.arith.divided(-bits), variance.dtype)
+    else:
+        larger = mul(n, variance, 1 << bits)
+    return settled(n, _inverse(n, larger, eps))
 
 
 def _inverse(n: Numbers, larger: Value, eps: float) -> Value:
-    """The same, of the variance times 2^EXTRA."""
-    return _shifted(n, n.rsqrt(add(n, larger, eps * 2.0**EXTRA)), EXTRA // 2)
+    """The same, of a variance with its extra bits."""
+    bits = extra_bits(n)
+    return n.rsqrt(add(n, larger, eps * 2.0**bits), gain=bits // 2 + fine_bits(n))
 
 
-def _shifted(n: Numbers, x: Value, bits: int) -> Value:
-    """x times 2^bits: of a pending division so much less is made."""
-    if x.arith.pending >= bits:
-        return Value(x.arith.divided(-bits), x.dtype)
-    return mul(n, x, 1 << bits)
+def times_fine(n: Numbers, x: Operand, fine: Operand) -> Value:
+    """x times a fine value, or times a public one as it is. 1 round."""
+    if not isinstance(fine, Value):
+        return mul(n, x, fine)
+    a, b = n.operand(x).arith, fine.arith
+    shape = torch.broadcast_shapes(a.shape, b.shape)
+    a, b = (y if y.shape == shape else y.expand(*shape) for y in (a, b))
+    shift = n.fraction_bits + fine_bits(n)
+    return Value(cap(n, n.protocol.bilinear(MUL, a, b, shift=shift)), fine.dtype)
+
+
+def coarse(n: Numbers, fine: Value) -> Value:
+    """A fine value as an ordinary one."""
+    return Value(fine.arith.divided(fine_bits(n)), fine.dtype)
 
 
 def normalise_backward(n: Numbers, grad: Value, value: Value, inverse: Value, dims: Dims) -> Value:
@@ -74,11 +101,11 @@ def normalise_backward(n: Numbers, grad: Value, value: Value, inverse: Value, di
     grad = settled(n, grad)
     along = settled(n, mean(n, mul(n, grad, value), dims, keepdim=True))
     centred = sub(n, grad, mean(n, grad, dims, keepdim=True))
-    return mul(n, sub(n, centred, mul(n, value, along)), inverse)
+    return times_fine(n, sub(n, centred, mul(n, value, along)), inverse)
 
 
 class Line(NamedTuple):
-    """A normalisation with fixed statistics: x scale + shift."""
+    """A normalisation with fixed statistics: x scale + shift. The first two are fine."""
 
     inverse: Operand  # of the standard deviation
     scale: Operand
@@ -98,11 +125,13 @@ def fixed_line(
     An inverse square root and two products of vectors, once for the same secrets: what is made of
     a variance is kept beside it.
     """
-    inverse = _fixed_inverse(n, variance, eps)
-    if not isinstance(inverse, Value):
-        return _made_line(n, inverse, weight, bias, average)
-    kept = inverse.kept
-    sources = {"weight": weight, "bias": bias, "mean": average}
+    if isinstance(variance, Tensor):
+        return _made_line(n, (variance.to(torch.float64) + eps).rsqrt(), weight, bias, average)
+    name = f"inverse deviation, {eps}"
+    if name not in variance.kept:
+        variance.kept[name] = inverse_deviation(n, variance, eps)
+    inverse = variance.kept[name]
+    kept, sources = inverse.kept, {"weight": weight, "bias": bias, "mean": average}
     if "scale" not in kept or any(kept.get(name) is not x for name, x in sources.items()):
         line = _made_line(n, inverse, weight, bias, average)
         made = {"scale": line.scale, "shift": line.shift, **sources}
@@ -112,31 +141,26 @@ def fixed_line(
     return Line(inverse, kept["scale"], kept["shift"])
 
 
-def _fixed_inverse(n: Numbers, variance: Known, eps: float) -> Known:
-    if isinstance(variance, Tensor):
-        return (variance.to(torch.float64) + eps).rsqrt()
-    name = f"inverse deviation, {eps}"
-    if name not in variance.kept:
-        made = settled(n, inverse_deviation(n, variance, eps))
-        variance.kept[name] = Value(made.share, variance.dtype)
-    return variance.kept[name]
-
-
 def _made_line(
     n: Numbers, inverse: Known, weight: Known | None, bias: Known | None, average: Known
 ) -> Line:
-    scale = inverse if weight is None else _either(n, n.mul, inverse, weight)
-    shift = _either(n, n.mul, average, scale)
+    scale = inverse if weight is None else _scaled(n, inverse, weight)
+    shift = _plain_or(torch.mul, lambda a, b: times_fine(n, a, b), average, scale)
     shift = n.neg(shift) if isinstance(shift, Value) else -shift
     if bias is not None:
-        shift = _either(n, n.add, shift, bias)
-    secret = [settled(n, x) if isinstance(x, Value) else x for x in (scale, shift)]
-    return Line(inverse, *secret)
+        shift = _plain_or(torch.add, n.add, shift, bias)
+    made = [settled(n, x) if isinstance(x, Value) else x for x in (scale, shift)]
+    return Line(inverse, *made)
 
 
-def _either(n: Numbers, operation: Callable[..., Value], a: Known, b: Known) -> Known:
-    """The operation on secrets, or torch's of the same name where both are public."""
-    if isinstance(a, Tensor) and isinstance(b, Tensor):
-        plain: Tensor = getattr(torch, operation.__name__)(a, b)
-        return plain
-    return operation(a, b)
+def _scaled(n: Numbers, inverse: Known, weight: Known) -> Known:
+    """A fine value times an ordinary one is fine; so is a public one times a secret, made so."""
+    if isinstance(inverse, Tensor) and isinstance(weight, Value):
+        return mul(n, mul(n, weight, inverse), 1 << fine_bits(n))
+    return _plain_or(torch.mul, n.mul, inverse, weight)
+
+
+def _plain_or(
+    plain: Callable[[Tensor, Tensor], Tensor], secret: Callable[..., Value], a: Known, b: Known
+) -> Known:
+    return plain(a, b) if isinstance(a, Tensor) and isinstance(b, Tensor) else secret(a, b)

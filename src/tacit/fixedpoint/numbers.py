@@ -98,6 +98,8 @@ class Numbers:
     normalise = norm.normalise
     normalise_backward = norm.normalise_backward
     fixed_line = norm.fixed_line
+    times_fine = norm.times_fine
+    coarse = norm.coarse
     attention = attending.attention
     attention_backward = attending.attention_backward
     lstm = recurrent.lstm

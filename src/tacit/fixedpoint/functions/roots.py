@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ...protocols import Arith
 from ...protocols.derived.piecewise import quotient_limit
 from ...protocols.steps import Steps
-from ..scale import cap
+from ..scale import cap, most_pending
 from .normal import Normal, normal, polynomial
 from .steps import bounded, function, product
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..numbers import Numbers
 
 # The mantissa's function has this many fraction bits, or what the ring allows.
-MANTISSA_BITS = 24
+MANTISSA_BITS = 21
 LOGARITHMS = {"e": log, "2": log2, "10": log10}
 
 
@@ -54,9 +54,13 @@ def inverse_square_root(n: Numbers, x: Arith, *, gain: int = 0) -> Steps[Arith]:
 
 
 def _spare(n: Numbers) -> int:
-    """The fraction bits that a table of roots of powers of two can have beside the mantissa."""
+    """The fraction bits of a table of roots of powers of two, beside those of the mantissa.
+
+    Few enough that the product's division may stay pending.
+    """
     largest = (max(n.fraction_bits, n.range_bits) + 1) // 2 + 1
-    return min(n.ring.bits - 4 - _mantissa_bits(n) - largest, 26)
+    most = n.fraction_bits + most_pending(n) - _mantissa_bits(n)
+    return min(n.ring.bits - 4 - _mantissa_bits(n) - largest, most)
 
 
 def _mantissa_bits(n: Numbers) -> int:

@@ -37,7 +37,7 @@ def native_batch_norm(
         assert running_mean is not None
         assert running_var is not None
         line = n.fixed_line(weight, bias, running_mean, running_var, eps)
-        product = n.mul(input, _spatial(line.scale, input))
+        product = n.times_fine(input, _spatial(line.scale, input))
         nothing = torch.empty(0, dtype=input.dtype)
         return n.add(product, _spatial(line.shift, input)), nothing, nothing, None, None
     if isinstance(running_mean, Tensor) or isinstance(running_var, Tensor):
@@ -52,8 +52,7 @@ def native_batch_norm(
     new_mean = _moved(n, running_mean, average, momentum)
     new_var = _moved(n, running_var, variance, momentum, count / max(count - 1, 1))
     result = _affine(n, normal.value, _spatial(weight, x), _spatial(bias, x))
-    inverse = _flat(normal.inverse).keep(value=normal.value, inverse=normal.inverse)
-    return result, average, inverse, new_mean, new_var
+    return result, average, _flat(n.coarse(normal.inverse)).keep(**_kept(normal)), new_mean, new_var
 
 
 @implements(aten._native_batch_norm_legit.no_stats)
@@ -159,7 +158,7 @@ def native_batch_norm_backward(
         assert running_var is not None
         line = n.fixed_line(weight, None, running_mean, running_var, eps)
         inverse = _spatial(line.inverse, grad)
-        value = n.mul(n.sub(input, _spatial(running_mean, grad)), inverse)
+        value = n.times_fine(n.sub(input, _spatial(running_mean, grad)), inverse)
     by_weight = n.total(n.mul(grad, value), dims) if output_mask[1] else None
     by_bias = n.total(grad, dims) if output_mask[2] else None
     if not output_mask[0]:
@@ -167,7 +166,7 @@ def native_batch_norm_backward(
     scaled = grad if weight is None else n.mul(grad, _spatial(weight, grad))
     if train:
         return n.normalise_backward(scaled, value, inverse, dims), by_weight, by_bias
-    return n.mul(scaled, inverse), by_weight, by_bias
+    return n.times_fine(scaled, inverse), by_weight, by_bias
 
 
 @implements(aten.native_layer_norm.default)
@@ -181,11 +180,8 @@ def native_layer_norm(
 ) -> tuple[Operand, Value, Value]:
     x = n.operand(input)
     normal = n.normalise(x, _last(x, len(normalized_shape)), eps)
-    return (
-        _affine(n, normal.value, weight, bias),
-        normal.mean,
-        normal.inverse.keep(value=normal.value),
-    )
+    inverse = n.coarse(normal.inverse).keep(**_kept(normal))
+    return _affine(n, normal.value, weight, bias), normal.mean, inverse
 
 
 @implements(aten.native_layer_norm_backward.default)
@@ -203,11 +199,11 @@ def native_layer_norm_backward(
     grad = n.settled(n.operand(grad_out))
     last = _last(grad, len(normalized_shape))
     first = [dim for dim in range(len(grad.shape)) if dim not in last]
-    value = rstd.kept["value"]
+    value, inverse = rstd.kept["value"], rstd.kept["inverse"]
     by_input = None
     if output_mask[0]:
         scaled = grad if weight is None else n.mul(grad, weight)
-        by_input = n.normalise_backward(scaled, value, rstd, last)
+        by_input = n.normalise_backward(scaled, value, inverse, last)
     by_weight = _summed(n, n.mul(grad, value), first) if output_mask[1] else None
     return by_input, by_weight, _summed(n, grad, first) if output_mask[2] else None
 
@@ -228,9 +224,10 @@ def native_group_norm(
     normal = n.normalise(_grouped(x, N, group), [2], eps)
     value = normal.value.map(lambda part: part.reshape(x.shape))
     result = _affine(n, value, _spatial(weight, x), _spatial(bias, x))
-    flat = normal.inverse.map(lambda part: part.reshape(N, group))
-    mean = normal.mean.map(lambda part: part.reshape(N, group))
-    return result, mean, flat.keep(value=normal.value, inverse=normal.inverse)
+    mean, inverse = (
+        y.map(lambda part: part.reshape(N, group)) for y in (normal.mean, n.coarse(normal.inverse))
+    )
+    return result, mean, inverse.keep(**_kept(normal))
 
 
 @implements(aten.native_group_norm_backward.default)
@@ -268,6 +265,11 @@ def _affine(n: Numbers, x: Value, weight: Maybe, bias: Maybe) -> Value:
     """x weight + bias, either of which may be missing."""
     x = x if weight is None else n.mul(x, weight)
     return x if bias is None else n.add(x, bias)
+
+
+def _kept(normal: Any) -> dict[str, Value]:
+    """What the gradient needs of a normalisation."""
+    return {"value": normal.value, "inverse": normal.inverse}
 
 
 def _moved(n: Numbers, old: Maybe, new: Value, momentum: float, factor: float = 1.0) -> Maybe:
