@@ -134,7 +134,11 @@ def absolute(n: Numbers, x: Value) -> Value:
 def clamp(n: Numbers, x: Value, low: float | None, high: float | None) -> Value:
     """x within public bounds, either of which may be missing or infinite."""
     low, high = (end if end is None or abs(end) < INFINITE else None for end in (low, high))
-    bits = n.bits_of(x.dtype)
+    bits, most = n.bits_of(x.dtype), 2.0 ** (n.fraction_bits + n.range_bits - n.bits_of(x.dtype))
+    low = None if low is None or low <= -most else low
+    high = None if high is None or high >= most else high
+    if low is not None and high is not None and low > high:
+        return add(n, n.mul(x, 0), high)  # as torch has it
     ends = [None if end is None else round(end * 2.0**bits) for end in (low, high)]
     if ends[0] is not None and ends[1] is not None:
         return Value(n.protocol.clip(cap(n, x.arith), ends[0], ends[1]), x.dtype)

@@ -42,10 +42,10 @@ def plan(func: OpOverload) -> Plan:
         return _strided
     if rule is not None:
         return partial(_view if rule.view else _apply, rule, func)
-    if written_argument(func) is not None:
-        return _writing(func)
     if func.name().startswith("aten::_foreach_"):
         return partial(_each, func)
+    if written_argument(func) is not None:
+        return _writing(func)
     decomposed = decomposition(func)
     if decomposed is not None:
         return lambda args, kwargs: decomposed(*args, **kwargs)
