@@ -138,14 +138,16 @@ def clamp_max_tensor(n: Numbers, self: Operand, max: Operand) -> Operand:
 @implements(aten.maximum.default, aten.fmax.default)
 def maximum(n: Numbers, self: Operand, other: Operand) -> Operand:
     if isinstance(self, Value) or isinstance(other, Value):
-        return n.maximum(self, other)
+        bits = n.result_dtype(self, other) == torch.bool
+        return n.logical_or(self, other) if bits else n.maximum(self, other)
     return torch.maximum(torch.as_tensor(self), torch.as_tensor(other))
 
 
 @implements(aten.minimum.default, aten.fmin.default)
 def minimum(n: Numbers, self: Operand, other: Operand) -> Operand:
     if isinstance(self, Value) or isinstance(other, Value):
-        return n.minimum(self, other)
+        bits = n.result_dtype(self, other) == torch.bool
+        return n.logical_and(self, other) if bits else n.minimum(self, other)
     return torch.minimum(torch.as_tensor(self), torch.as_tensor(other))
 
 
