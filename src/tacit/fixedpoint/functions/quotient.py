@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ...protocols import MUL, Arith
 from ...protocols.steps import Steps, together
-from ..scale import cap, encode
+from ..scale import cap, encode, most_pending
 from ..value import Operand, Value
 from .normal import Normal, exponents, normal, polynomial
 from .steps import exactly, function, product, real, run
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 # Up to this many elements the sign of a divisor is found beside its magnitude, which compares
 # twice as much; above, before it, which takes r + 1 rounds more.
 FEW = 1 << 13
-# The inverse of a mantissa has no more fraction bits.
-MOST_BITS = 30
+# The inverse of a mantissa has at least this many fraction bits, if they fit, and otherwise as
+# many as let the division of the result be pending.
+LEAST_BITS = 18
 
 
 def inverse(c: float) -> float:
@@ -50,7 +51,8 @@ def inverted(
     wanted = f if fraction_bits is None else fraction_bits
     scaled = _scale_bits(n, x, low)
     parts, sign = yield from _magnitude(n, x, scaled, positive=positive, low=low)
-    bits = min(n.ring.bits - 3 - len(exponents(x, low)), MOST_BITS)
+    room = n.ring.bits - 3 - len(exponents(x, low))
+    bits = min(room, max(most_pending(n) - scaled + wanted, LEAST_BITS))
     value = yield from polynomial(n, parts, inverse, fraction_bits=bits)
     value = value.promise(9 << (bits + value.pending - 2))
     shift = bits + scaled - wanted

@@ -43,7 +43,7 @@ def inverse_square_root(n: Numbers, x: Arith, *, gain: int = 0) -> Steps[Arith]:
 
     `gain` multiplies it by 2^gain before that unit is lost.
     """
-    f, spare = n.fraction_bits, _spare(n)
+    f, spare = n.fraction_bits, _spare(n, gain)
 
     def power(e: int) -> int:  # 2^((f - e - 1) / 2)
         return _root_of_power(f - e - 1 + 2 * spare)
@@ -53,13 +53,13 @@ def inverse_square_root(n: Numbers, x: Arith, *, gain: int = 0) -> Steps[Arith]:
     return bounded(n, root, 2 ** (f / 2 + gain))
 
 
-def _spare(n: Numbers) -> int:
+def _spare(n: Numbers, gain: int = 0) -> int:
     """The fraction bits of a table of roots of powers of two, beside those of the mantissa.
 
     Few enough that the product's division may stay pending.
     """
     largest = (max(n.fraction_bits, n.range_bits) + 1) // 2 + 1
-    most = n.fraction_bits + most_pending(n) - _mantissa_bits(n)
+    most = n.fraction_bits + gain + most_pending(n) - _mantissa_bits(n)
     return min(n.ring.bits - 4 - _mantissa_bits(n) - largest, most)
 
 
