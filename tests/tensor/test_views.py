@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from tests.tensor.alike import check, tensor
+from tests.tensor.alike import check, on_plain, on_secrets, tensor
 from torch import nn
 
 PROTOCOLS = [{"protocol": "cleartext", "parties": 1}, {"protocol": "trio", "parties": 3}]
@@ -200,3 +200,43 @@ def test_what_has_the_destination_of_a_result():
         return out, low
 
     check(program, tensor(3, 4), tensor(3, 4, seed=1))
+
+
+def test_written_tensors_keep_shape_and_dtype():
+    def program(x):
+        whole = (x * 4).long()
+        with pytest.raises(RuntimeError, match="can't be cast"):
+            whole.add_(x)
+        with pytest.raises(RuntimeError, match="shape"):
+            x[0].add_(x)
+        with pytest.raises(RuntimeError, match="shape"):
+            torch.add(x[0], 1, out=x)
+        x.lt_(0.5)
+        whole[0] = x[1]
+        return x, whole
+
+    def plainly(x):
+        whole = (x * 4).long()
+        x.lt_(0.5)
+        whole[0] = x[1]
+        return x, whole
+
+    x = tensor(2, 3)
+    for mine, theirs in zip(on_secrets(program, x), on_plain(plainly, x), strict=True):
+        assert torch.equal(mine, theirs)
+
+
+def test_copies_of_modules():
+    def program(weight):
+        layer = nn.Linear(4, 3, bias=False)
+        layer.weight = nn.Parameter(weight)
+        layer(torch.ones(4)).sum().backward()
+        other = copy.deepcopy(layer)
+        with torch.no_grad():
+            layer.weight.zero_()
+        assert isinstance(other.weight, nn.Parameter)
+        with torch.inference_mode():
+            flat = other(torch.ones(2, 4)).reshape(-1)[1:].view(5)
+        return other.weight, other.weight.grad, layer(torch.ones(4)), flat.clone()
+
+    check(program, tensor(3, 4))

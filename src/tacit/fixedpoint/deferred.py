@@ -57,13 +57,6 @@ class Deferred(Value):
     def is_bit(self) -> bool:
         return self.dtype == torch.bool
 
-    @property
-    def is_dense(self) -> bool:
-        return True
-
-    def layout(self) -> tuple[Sequence[int], int]:
-        return torch.empty(self.shape, device="meta").stride(), 0
-
     def keep(self, **others: Value) -> Value:
         return Deferred(self._now, self.shape, self.dtype, {**self.kept, **others})
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any, ClassVar, NoReturn
 
+import torch
 from torch import Tensor
 from torch._C import _disabled_torch_function_impl
+from torch.nn import Parameter
 
 from ..errors import RangeError, RevealForbidden, UnsupportedError
 from ..fixedpoint import Numbers, Value
@@ -26,6 +29,7 @@ class SecretTensor(Tensor):
     __torch_function__ = _disabled_torch_function_impl  # type: ignore[assignment]
 
     numbers: Numbers
+    _is_param: bool  # torch's mark of a parameter
     _cell: Cell
     _take: Take | None
     _value: Value  # of the cell when it had the version `_seen`
@@ -140,9 +144,13 @@ class SecretTensor(Tensor):
         _refuse("pickling, copying between processes and torch.save", "checkpoints are tacit.nn's")
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SecretTensor:
-        copy = SecretTensor(self.value, self.numbers, requires_grad=self.requires_grad)
-        memo[id(self)] = copy
-        return copy
+        made = SecretTensor(self.value, self.numbers, requires_grad=self.requires_grad)
+        memo[id(self)] = made
+        if isinstance(self, Parameter):
+            made._is_param = True
+        elif self.grad is not None:
+            made.grad = copy.deepcopy(self.grad, memo)
+        return made
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
@@ -161,9 +169,12 @@ def _refuse(what: str, instead: str = "") -> NoReturn:
 
 
 def _fitted(tensor: SecretTensor, value: Value) -> Value:
-    """A value as what is written to a tensor: its shape and dtype."""
-    if value.dtype != tensor.dtype:
-        value = tensor.numbers.convert(value, tensor.dtype)
+    """A value as what is written to a tensor, which keeps its shape and dtype as torch's do."""
     if value.shape != tensor.shape:
-        value = value.map(lambda part: part.expand(tensor.shape))
-    return value
+        shapes = f"shape {list(tensor.shape)} doesn't match the result's, {list(value.shape)}"
+        raise RuntimeError(f"a secret tensor that is written to keeps its shape: {shapes}")
+    if value.dtype == tensor.dtype:
+        return value
+    if not torch.can_cast(value.dtype, tensor.dtype):
+        raise RuntimeError(f"result type {value.dtype} can't be cast to {tensor.dtype}")
+    return tensor.numbers.convert(value, tensor.dtype)
