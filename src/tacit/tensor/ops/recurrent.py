@@ -110,3 +110,38 @@ def _bias(n: Numbers, first: Known, second: Known, has_biases: bool) -> Any:
     if isinstance(first, Tensor) and isinstance(second, Tensor):
         return first + second
     return n.add(first, second)
+
+
+@implements(aten._pack_padded_sequence.default)
+def pack_padded_sequence(
+    n: Numbers, input: Value, lengths: Tensor, batch_first: bool
+) -> tuple[Value, Tensor]:
+    """The steps of all sequences one after the other, of public lengths; and how many go on."""
+    places, sizes = _packed_places(input.shape[:2], lengths, batch_first)
+    return input.map(lambda part: part.flatten(0, 1)[places]), sizes
+
+
+@implements(aten._pack_padded_sequence_backward.default)
+def pack_padded_sequence_backward(
+    n: Numbers, grad: Known, input_size: Sequence[int], batch_sizes: Tensor, batch_first: bool
+) -> Value:
+    lengths = torch.stack([(batch_sizes > i).sum() for i in range(int(batch_sizes[0]))])
+    places, _ = _packed_places(input_size[:2], lengths, batch_first)
+
+    def spread(part: Tensor) -> Tensor:
+        whole = part.new_zeros((input_size[0] * input_size[1], *part.shape[1:]))
+        return whole.index_copy_(0, places, part).unflatten(0, tuple(input_size[:2]))
+
+    return n.operand(grad).map(spread)
+
+
+def _packed_places(
+    shape: Sequence[int], lengths: Tensor, batch_first: bool
+) -> tuple[Tensor, Tensor]:
+    """Where a packed sequence finds its steps in the flattened input, and the sizes of its batches.
+
+    torch packs the numbers of the places.
+    """
+    numbers = torch.arange(shape[0] * shape[1], dtype=torch.float64).view(*shape, 1)
+    places, sizes = aten._pack_padded_sequence(numbers, lengths, batch_first)
+    return places.flatten().to(torch.int64), sizes
