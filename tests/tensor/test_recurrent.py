@@ -65,5 +65,5 @@ def test_sequences_of_several_lengths():
         packed = nn.utils.rnn.pack_padded_sequence(x, lengths)
         return layer(packed)[0].data
 
-    agree(Call(forward, nn.GRU(3, 4)), SEQUENCE, absolute=3e-3)
-    agree(Call(forward, nn.LSTM(3, 4)), SEQUENCE, absolute=3e-3)
+    for layer in (nn.GRU(3, 4), nn.LSTM(3, 4)):
+        agree(Call(forward, layer), SEQUENCE, gradients=False, absolute=3e-3)

@@ -116,23 +116,12 @@ def _bias(n: Numbers, first: Known, second: Known, has_biases: bool) -> Any:
 def pack_padded_sequence(
     n: Numbers, input: Value, lengths: Tensor, batch_first: bool
 ) -> tuple[Value, Tensor]:
-    """The steps of all sequences one after the other, of public lengths; and how many go on."""
+    """The steps of all sequences one after the other, of public lengths; and how many go on.
+
+    torch's gradient of it, and its unpacking, write to public tensors, which is refused.
+    """
     places, sizes = _packed_places(input.shape[:2], lengths, batch_first)
     return input.map(lambda part: part.flatten(0, 1)[places]), sizes
-
-
-@implements(aten._pack_padded_sequence_backward.default)
-def pack_padded_sequence_backward(
-    n: Numbers, grad: Known, input_size: Sequence[int], batch_sizes: Tensor, batch_first: bool
-) -> Value:
-    lengths = torch.stack([(batch_sizes > i).sum() for i in range(int(batch_sizes[0]))])
-    places, _ = _packed_places(input_size[:2], lengths, batch_first)
-
-    def spread(part: Tensor) -> Tensor:
-        whole = part.new_zeros((input_size[0] * input_size[1], *part.shape[1:]))
-        return whole.index_copy_(0, places, part).unflatten(0, tuple(input_size[:2]))
-
-    return n.operand(grad).map(spread)
 
 
 def _packed_places(
