@@ -25,7 +25,7 @@ $(NATIVE): $(VENV)/.tools CMakeLists.txt $(wildcard csrc/*)
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --editable .
 	touch $@
 
-demo: setup  ## three processes, encrypted channels, exact arithmetic on masked data
+demo: setup  ## three processes, encrypted channels, digits recognised unseen
 	$(BIN)/python examples/demo.py
 
 test: setup  ## every test
