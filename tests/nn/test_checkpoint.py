@@ -68,8 +68,16 @@ def refusal(folder, *, keys=KEYS, make=build, deadline=10.0, **settings):
     return results
 
 
-@pytest.mark.parametrize("make", [sgd, lambda m: torch.optim.SGD(m.parameters(), lr=0.01)])
-@pytest.mark.parametrize("again", ["trio", "replicated"])
+@pytest.mark.parametrize(
+    ("make", "again"),
+    [
+        (sgd, "trio"),
+        (sgd, "replicated"),
+        (lambda m: torch.optim.SGD(m.parameters(), lr=0.01), "trio"),
+        (lambda m: torch.optim.Adam(m.parameters(), lr=0.01), "trio"),
+    ],
+    ids=["momentum", "momentum, another protocol", "sgd", "adam"],
+)
 def test_training_goes_on_as_if_uninterrupted(tmp_path, make, again):
     def whole(session):
         model = session.share(build(), owner=0)

@@ -20,7 +20,7 @@ from ..fixedpoint import Numbers, Value
 from ..tensor import SecretTensor
 from . import optimizers
 from .agreement import compare, tell_all
-from .record import Record, settle, unpacked
+from .record import Record, refreshed, settle, unpacked
 from .sharing import put_secret
 from .slots import slots
 from .vault import Key, put_in_place, read_body, read_header, write_file
@@ -173,7 +173,9 @@ def load(
         refusal = str(error)
     _agree(n, refusal, header["id"], header["step"], path)
     assert found is not None
-    fresh = _refreshed(n, found.tensors)
+    fresh = {
+        name: refreshed(n, x) if isinstance(x, Value) else x for name, x in found.tensors.items()
+    }
     _put(n, module, optimizer, fresh)
     if optimizer is not None:
         optimizers.restore(n, optimizer, found.plain["optimizer"], fresh)
@@ -237,13 +239,6 @@ def _agree(n: Numbers, refusal: str, identity: str, step: int, path: Path) -> No
             f"load: the parties' files are of different checkpoints ({steps}): give those of one; "
             "the one before is kept beside it as *.previous.tacit"
         )
-
-
-def _refreshed(n: Numbers, tensors: dict[str, Any]) -> dict[str, Any]:
-    made = {}
-    for name, x in tensors.items():
-        made[name] = Value(n.protocol.refresh(x.share), x.dtype) if isinstance(x, Value) else x
-    return made
 
 
 @torch.no_grad()

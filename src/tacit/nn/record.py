@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ..errors import CheckpointRejected, ConfigError
 from ..fixedpoint import Numbers, Value
+from ..fixedpoint.fine import Fine
 from ..protocols import Arith, Bool
 from ..tensor import SecretTensor
 
@@ -44,12 +45,17 @@ class Record:
 
 def settle(n: Numbers, tensors: Mapping[str, Tensor]) -> None:
     """Makes all pending divisions of secrets, for a share is saved without any. 1 round or none."""
-    secrets = (x.value.share for x in tensors.values() if isinstance(x, SecretTensor))
+    secrets = (share_of(x.value) for x in tensors.values() if isinstance(x, SecretTensor))
     shares = {id(share): share for share in secrets if isinstance(share, Arith)}
     with n.protocol.parallel():
         for share in shares.values():
             if share.pending or share.dealer is not None:
                 n.protocol.settled(share)
+
+
+def share_of(value: Value) -> Arith | Bool:
+    """The share that is saved: of a value with more fraction bits, all of them."""
+    return value.raw if isinstance(value, Fine) else value.share
 
 
 def _entry(tensor: Tensor) -> dict[str, Any]:
@@ -58,8 +64,10 @@ def _entry(tensor: Tensor) -> dict[str, Any]:
         raise ConfigError(f"save: a tensor of {tensor.dtype} cannot be saved")
     entry: dict[str, Any] = {"shape": shape, "dtype": dtype}
     if isinstance(tensor, SecretTensor):
-        share = tensor.value.share
+        share = share_of(tensor.value)
         entry["parts"] = sorted(share.parts)
+        if isinstance(tensor.value, Fine):
+            entry["places"] = tensor.value.places
         if isinstance(share, Arith):
             entry["limit"] = str(share.limit)
     return entry
@@ -68,7 +76,7 @@ def _entry(tensor: Tensor) -> dict[str, Any]:
 def _parts(tensor: Tensor) -> list[Tensor]:
     if not isinstance(tensor, SecretTensor):
         return [tensor.detach()]
-    share = tensor.value.share
+    share = share_of(tensor.value)
     return [share.parts[i] for i in sorted(share.parts)]
 
 
@@ -107,4 +115,13 @@ def _restored(n: Numbers, entry: dict[str, Any], take: Any) -> Value | Tensor:
         planes = {i: take([1, words], torch.int64) for i in entry["parts"]}
         return Value(Bool(planes, shape), dtype)
     parts = {i: take(shape, n.ring.dtype) for i in entry["parts"]}
-    return Value(Arith(parts, n.ring, limit=int(entry["limit"])), dtype)
+    share = Arith(parts, n.ring, limit=int(entry["limit"]))
+    return Fine(n, share, entry["places"], dtype) if "places" in entry else Value(share, dtype)
+
+
+def refreshed(n: Numbers, value: Value) -> Value:
+    """The same value in fresh parts."""
+    share = n.protocol.refresh(share_of(value))
+    if isinstance(value, Fine) and isinstance(share, Arith):
+        return Fine(n, share, value.places, value.dtype)
+    return Value(share, value.dtype)

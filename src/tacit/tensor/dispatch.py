@@ -14,6 +14,7 @@ from ..fixedpoint import Numbers, Value
 from . import ops  # noqa: F401  registers the rules
 from .cell import layout
 from .decompose import decomposition
+from .lazy import LAZY, lazily
 from .secret import SecretTensor
 from .table import RULES, Rule
 
@@ -41,7 +42,8 @@ def plan(func: OpOverload) -> Plan:
     if func is aten.as_strided.default:
         return _strided
     if rule is not None:
-        return partial(_view if rule.view else _apply, rule, func)
+        found = partial(_view if rule.view else _apply, rule, func)
+        return partial(lazily, found, func) if func in LAZY else found
     if func.name().startswith("aten::_foreach_"):
         return partial(_each, func)
     if written_argument(func) is not None:
@@ -214,6 +216,9 @@ def _each(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     """`_foreach_` variants: the operation for each element of the lists."""
     name = func._schema.name.removeprefix("aten::_foreach_")
     packet = getattr(aten, name, None)
+    into = packet is None and name.endswith("_")  # no such variant in place: maximum, for one
+    if into:
+        packet = getattr(aten, name[:-1], None)
     if packet is None:
         raise unsupported(func, args, kwargs)
     count = len(args[0])
@@ -227,6 +232,11 @@ def _each(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         return packet(*own, **kwargs)
 
     results = [apply(*at(i)) for i in range(count)]
+    if into:
+        for target, result in zip(args[0], results, strict=True):
+            if not isinstance(target, SecretTensor):
+                raise unsupported(func, args, kwargs)
+            target.write(_value_of(result, target.numbers))
     return None if name.endswith("_") else results
 
 

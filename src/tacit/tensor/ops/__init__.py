@@ -2,6 +2,7 @@
 
 from . import (
     activations,
+    adaptive,
     angles,
     attention,
     compare,
@@ -38,6 +39,7 @@ from . import (
 
 __all__ = [
     "activations",
+    "adaptive",
     "angles",
     "attention",
     "compare",

@@ -1,0 +1,149 @@
+"""What Adam, RMSprop and Adagrad do with averages of squares: see fixedpoint/fine.py.
+
+Squares become fine where one of torch's optimizers adds them up; from there on these special cases
+come before the rules of the same operations, until something else reads them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+
+from ...fixedpoint import Numbers, Operand, Value, fine
+from ...fixedpoint.fine import Fine
+from ..table import RULES, Rule, implements
+from . import compare, elementwise, functions, powers  # noqa: F401  the rules come before this
+
+aten = torch.ops.aten
+
+Handler = Callable[..., Any]
+
+
+def special(*overloads: OpOverload) -> Callable[[Handler], Handler]:
+    """Registers a special case of a rule: where it returns None, the rule is asked."""
+
+    def register(function: Handler) -> Handler:
+        for overload in overloads:
+            RULES[overload] = _first(function, RULES[overload])
+        return function
+
+    return register
+
+
+def _first(function: Handler, rule: Rule) -> Rule:
+    def apply(n: Numbers, *args: Any, **kwargs: Any) -> Any:
+        found = function(n, *args, **kwargs)
+        return rule.apply(n, *args, **kwargs) if found is None else found
+
+    apply.__name__ = rule.apply.__name__
+    return Rule(apply, rule.view, rule.writes)
+
+
+def _number(x: Any) -> float | None:
+    """A public number, if x is one."""
+    if isinstance(x, bool | int | float):
+        return float(x)
+    return float(x) if isinstance(x, Tensor) and x.dim() == 0 else None
+
+
+@implements(aten.addcmul.default)
+def addcmul(
+    n: Numbers, self: Operand, tensor1: Operand, tensor2: Operand, *, value: float = 1
+) -> Value:
+    """self + value tensor1 tensor2."""
+    if _is_square(n, tensor1, tensor2) and (isinstance(self, Fine) or _in_optimizer()):
+        return fine.add_square(n, self, n.operand(tensor1), float(value))
+    if isinstance(tensor1, Value) or isinstance(tensor2, Value):
+        product: Operand = n.mul(tensor1, tensor2)
+    else:
+        product = torch.as_tensor(tensor1) * torch.as_tensor(tensor2)
+    if value != 1:
+        product = n.mul(product, value) if isinstance(product, Value) else product * value
+    return n.add(self, product)
+
+
+def _is_square(n: Numbers, a: Operand, b: Operand) -> bool:
+    both = isinstance(a, Value) and isinstance(b, Value)
+    return both and a.is_real and a.share is b.share and fine.is_fine(n)  # type: ignore[union-attr]
+
+
+def _in_optimizer() -> bool:
+    """Whether one of torch's optimizers is asking."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith("torch.optim."):
+            return True
+        frame = frame.f_back
+    return False
+
+
+@special(aten.mul.Tensor, aten.mul.Scalar)
+def mul(n: Numbers, self: Operand, other: Operand) -> Value | None:
+    if isinstance(self, Fine):
+        factor = _number(other)
+        if factor is not None and 0 < factor <= 64:
+            return fine.scaled(n, self, factor)
+    return None
+
+
+@special(aten.div.Tensor, aten.div.Scalar)
+def div(n: Numbers, self: Operand, other: Operand) -> Value | None:
+    if isinstance(other, Fine) and other.places == fine.ROOT_BITS and isinstance(self, Value):
+        return fine.quotient(n, self, other)
+    if isinstance(self, Fine):
+        divisor = _number(other)
+        if divisor is not None and divisor >= 1 / 64:
+            return fine.scaled(n, self, 1 / divisor)
+    return None
+
+
+@special(aten.add.Tensor, aten.add.Scalar)
+def add(n: Numbers, self: Operand, other: Operand, *, alpha: float = 1) -> Value | None:
+    if isinstance(self, Fine) and self.places == fine.ROOT_BITS:
+        summand = _number(other)
+        if summand is not None and 0 <= alpha * summand < 1:
+            return fine.plus(n, self, alpha * summand)
+    return None
+
+
+@special(aten.lerp.Scalar)
+def lerp(n: Numbers, self: Operand, end: Operand, weight: float) -> Value | None:
+    real = isinstance(end, Value) and end.is_real and fine.is_fine(n) and 0 < weight < 1
+    if real and (isinstance(self, Fine) or _in_optimizer()):
+        return fine.average(n, self, n.operand(end), float(weight))
+    return None
+
+
+@special(aten.sqrt.default)
+def sqrt(n: Numbers, self: Operand) -> Value | None:
+    if isinstance(self, Fine) and self.places == fine.SQUARE_BITS:
+        return fine.root(n, self)
+    return None
+
+
+@special(aten.maximum.default)
+def maximum(n: Numbers, self: Operand, other: Operand) -> Value | None:
+    if isinstance(self, Fine) and isinstance(other, Fine) and self.places == other.places:
+        return fine.larger(n, self, other)
+    if isinstance(other, Fine) and isinstance(self, Tensor) and not bool(self.any()):
+        return other  # squares are not below zero
+    return None
+
+
+@special(aten.addcdiv.default)
+def addcdiv(
+    n: Numbers, self: Operand, tensor1: Operand, tensor2: Operand, *, value: float = 1
+) -> Value | None:
+    if (
+        isinstance(tensor2, Fine)
+        and tensor2.places == fine.ROOT_BITS
+        and isinstance(tensor1, Value)
+    ):
+        ratio = fine.quotient(n, tensor1, tensor2)
+        return n.add(self, ratio if value == 1 else n.mul(ratio, value))
+    return None
