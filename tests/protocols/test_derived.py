@@ -273,3 +273,15 @@ def test_what_is_refused():
                 _ = positive.parts
 
     tacit.run(empty_until_the_block_ends)
+
+
+@pytest.mark.parametrize("protocol", ["trio", "replicated"])
+def test_both_factors_of_a_product_are_settled_in_one_round(protocol):
+    x, y = integers((9,), 1000, 1), integers((9,), 1000, 2)
+
+    def program(p: Any, x: Any, y: Any) -> Any:
+        return p.mul(x.scaled(16).divided(4), y.scaled(8).divided(3))
+
+    [found], rounds = evaluate(program, x, y, protocol=protocol, limit=1000)
+    close(found, x * y, 0)
+    assert rounds == 2

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..bilinear import MUL, Bilinear
 from ..share import WHOLE, Arith
-from ..steps import Steps
+from ..steps import Steps, together
 from .deal import deal_parts, draw_masks, open_, ring_slot
 
 if TYPE_CHECKING:
@@ -115,8 +115,10 @@ def bilinear(p: Masked, op: Bilinear, x: Arith, y: Arith, *, shift: int = 0) -> 
 
     Without division or with the probabilistic one: one element dealt and one each way.
     """
-    x = yield from p.settled.steps(x)
-    y = x if y is x else (yield from p.settled.steps(y))
+    if y is x:
+        x = y = yield from p.settled.steps(x)
+    else:
+        x, y = yield from together(p.settled.steps(x), p.settled.steps(y))
     z = (yield from product(p, op, x, y)).divided(shift)
     if not shift:
         return (yield from split(p, z))

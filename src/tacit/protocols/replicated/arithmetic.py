@@ -13,7 +13,7 @@ from torch import Tensor
 from ...transport import Spec
 from ..bilinear import MUL, Bilinear
 from ..share import Arith, Parts
-from ..steps import Round, Steps
+from ..steps import Round, Steps, together
 from ..three.io import holders
 from .truncation import fused
 
@@ -54,8 +54,10 @@ def bilinear(p: Replicated, op: Bilinear, x: Arith, y: Arith, *, shift: int = 0)
 
     With the probabilistic division 2 rounds, still 3 elements in all.
     """
-    x = yield from p.settled.steps(x)
-    y = x if y is x else (yield from p.settled.steps(y))
+    if y is x:
+        x = y = yield from p.settled.steps(x)
+    else:
+        x, y = yield from together(p.settled.steps(x), p.settled.steps(y))
     limit = x.limit * y.limit * op.terms(x.shape, y.shape)
     z = summand(p, op, x.parts, y.parts)
     if shift and not p.exact:
