@@ -125,3 +125,29 @@ def test_equal_rows_have_no_distance_and_no_gradient():
     distances, grad = tacit.run(main, protocol="cleartext", parties=1)[0]
     assert distances.abs().max() < 2.0**-7
     assert not grad.any()
+
+
+@pytest.mark.parametrize("labels", [torch.tensor([1, 4, 2, 0]), normal(4, 5, seed=4).softmax(1)])
+def test_a_loss_that_nobody_reads_needs_no_logarithm(labels):
+    """And one that is read is right, before the gradient or after."""
+
+    def main(session):
+        target = session.share(labels, owner=0) if labels.is_floating_point() else labels
+        rounds, grads = [], []
+        for when in ("before", "never", "after"):
+            x = session.share(SCORES, owner=0).requires_grad_()
+            with session.stats.scope(when) as cost:
+                loss = F.cross_entropy(x, target)
+                opened = session.reveal(loss) if when == "before" else None
+                loss.backward()
+            rounds.append(cost.rounds)
+            grads.append(session.reveal(x.grad))
+        return rounds, grads, opened, session.reveal(loss)
+
+    x = SCORES.double().requires_grad_()
+    wanted = F.cross_entropy(x, labels if labels.dtype == torch.int64 else labels.double())
+    wanted.backward()
+    (before, never, _), grads, _, after = tacit.run(main)[1]
+    assert never <= before - 5
+    assert abs(after - wanted) < 1e-3
+    assert all((grad - x.grad).abs().max() < 1e-3 for grad in grads)

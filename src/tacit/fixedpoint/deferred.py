@@ -40,6 +40,11 @@ class Deferred(Value):
     def share(self) -> Any:
         return self._now().share
 
+    @property
+    def waits(self) -> bool:
+        """Whether nobody has asked yet."""
+        return self.__dict__["_made"] is None
+
     def _now(self) -> Value:
         made: Value | None = self.__dict__["_made"]
         if made is None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ...protocols import Arith
 from ...protocols.steps import Steps
+from ..deferred import Deferred
 from ..scale import cap
 from ..value import Value
 from .exponential import decaying
@@ -70,12 +71,20 @@ def _proportions(n: Numbers, powers: Arith, total: Arith) -> Steps[Arith]:
 
 
 def log_softmax(n: Numbers, x: Value, dim: int) -> Value:
-    """x - ln(sum of e^x along `dim`). The exponentials and their sum are kept for the gradient."""
+    """x - ln(sum of e^x along `dim`). The exponentials and their sum are kept for the gradient.
+
+    The logarithm is computed when somebody reads the result.
+    """
     if not x.shape or not x.shape.numel():
         return n.mul(real(n, x), 0)
     powers, total, largest = exponentials(n, x, dim)
     shifted = n.sub(real(n, x), largest)
-    return n.sub(shifted, _log_of_sum(n, total)).keep(powers=powers, total=total)
+    return Deferred(
+        lambda: n.sub(shifted, _log_of_sum(n, total)),
+        x.shape,
+        shifted.dtype,
+        {"powers": powers, "total": total},
+    )
 
 
 def logsumexp(n: Numbers, x: Value, dim: int) -> Value:

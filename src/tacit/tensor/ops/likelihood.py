@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ...errors import UnsupportedOp
 from ...fixedpoint import Numbers, Operand, Value
+from ...fixedpoint.deferred import Deferred
 from ..table import implements
 from .loss import MEAN, SUM
 
@@ -30,10 +31,19 @@ def nll_loss_forward(
     each class, and a division by their weight where a mean is taken."""
     marks = _marks(n, self, target, weight, ignore_index)
     total = _sum(n, marks)
-    losses = n.neg(n.total(n.mul(self, marks), [_class_dim(self)]))
-    if reduction == MEAN:
-        return _over(n, n.total(losses), total, positive=weight is None), total
-    return n.total(losses) if reduction == SUM else losses, total
+    positive = weight is None
+    _check_any(reduction, total)
+
+    def loss() -> Value:
+        losses = n.neg(n.total(n.mul(self, marks), [_class_dim(self)]))
+        if reduction == MEAN:
+            return n.operand(_over(n, n.total(losses), total, positive=positive))
+        return n.total(losses) if reduction == SUM else losses
+
+    if isinstance(self, Deferred) and self.waits and isinstance(marks, Tensor):
+        shape = () if reduction in (MEAN, SUM) else target.shape
+        return Deferred(loss, shape, self.dtype), total
+    return loss(), total
 
 
 @implements(aten.nll_loss_backward.default, aten.nll_loss2d_backward.default)
@@ -97,13 +107,17 @@ def _sum(n: Numbers, marks: Known) -> Operand:
 
 
 def _over(n: Numbers, x: Known, total: Operand, *, positive: bool) -> Known:
-    """x divided by the weight of all labels; without any, torch's result is not a number."""
+    """x divided by the weight of all labels."""
     if isinstance(total, Value):
         return n.div(x, total, positive=positive)
     weight = float(total)
-    if weight == 0:
-        raise UnsupportedOp("nll_loss: the mean over no labels at all is not a number")
     return n.mul(x, 1 / weight) if isinstance(x, Value) else x / weight
+
+
+def _check_any(reduction: int, total: Operand) -> None:
+    """Without any label torch's mean is not a number."""
+    if reduction == MEAN and not isinstance(total, Value) and not float(total):
+        raise UnsupportedOp("nll_loss: the mean over no labels at all is not a number")
 
 
 def _mapped(x: Known, change: Callable[[Tensor], Tensor]) -> Known:
