@@ -34,7 +34,7 @@ def bilinear(n: Numbers, op: Bilinear, a: Operand, b: Operand) -> Value:
     grown = op.terms(*shapes).bit_length()
     if room(n, x) < n.fraction_bits + grown:
         x = cap(n, n.protocol.settled(x))
-    bits = max(public_bits(n, x, factor) - grown, 0)
+    bits = public_bits(n, x, factor, grown)
     product = n.protocol.bilinear_public(op, x, encode(n, factor, bits), left=left)
     if not secret.is_real and dtype.is_floating_point:
         product = product.scaled(1 << n.fraction_bits)

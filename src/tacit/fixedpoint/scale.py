@@ -101,10 +101,10 @@ def most_pending(n: Numbers) -> int:
     return n.ring.bits - 3 - n.fraction_bits - n.range_bits
 
 
-def public_bits(n: Numbers, x: Arith, value: Tensor | float) -> int:
+def public_bits(n: Numbers, x: Arith, value: Tensor | float, grown: int = 0) -> int:
     """How many fraction bits a public factor of x should have: as many as fit.
 
-    Small factors (a learning rate, 1 / n) keep their relative precision that way.
+    `grown`: by how many bits sums of the products are larger than these. Small factors (a learning rate, 1 / n) keep their relative precision that way.
     """
     if not isinstance(value, Tensor):
         largest, whole, single = abs(float(value)), float(value).is_integer(), True
@@ -119,7 +119,7 @@ def public_bits(n: Numbers, x: Arith, value: Tensor | float) -> int:
         raise RangeError("a public factor is not finite: choose with torch.where")
     magnitude = math.ceil(math.log2(largest))
     enough = max(most_pending(n) - x.pending, SIGNIFICANT - magnitude)
-    bits = max(min(room(n, x) - magnitude, enough, n.ring.bits - 4 - x.pending), 0)
+    bits = max(min(room(n, x) - grown - magnitude, enough, n.ring.bits - 4 - x.pending), 0)
     if single:  # 1 / 4 is exact with two
         bits = min(bits, largest.as_integer_ratio()[1].bit_length() - 1)
     return bits
