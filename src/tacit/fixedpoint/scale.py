@@ -104,7 +104,8 @@ def most_pending(n: Numbers) -> int:
 def public_bits(n: Numbers, x: Arith, value: Tensor | float, grown: int = 0) -> int:
     """How many fraction bits a public factor of x should have: as many as fit.
 
-    `grown`: by how many bits sums of the products are larger than these. Small factors (a learning rate, 1 / n) keep their relative precision that way.
+    `grown`: by how many bits sums of the products are larger than they are. Small factors (a
+    learning rate, 1 / n) keep their relative precision that way.
     """
     if not isinstance(value, Tensor):
         largest, whole, single = abs(float(value)), float(value).is_integer(), True
