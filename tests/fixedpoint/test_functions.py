@@ -75,8 +75,8 @@ CASES: dict[str, tuple[Function, Function, Tensor]] = {
 # Rounds that trio needs, as documented: of a comparison and a choice, 4.
 CHOSEN = ("exp", "sigmoid", "tanh", "erf", "gelu", "gelu_tanh", "silu", "mish", "softplus", "elu")
 ROUNDS = dict.fromkeys(CHOSEN, 4)
-ROUNDS |= {"sin": 2, "cos": 2, "sqrt": 14, "rsqrt": 14, "reciprocal": 14, "log": 12}
-ROUNDS |= {"eighth": 0, "third": 0, "softmax": 35}
+ROUNDS |= {"sin": 2, "cos": 2, "sqrt": 11, "rsqrt": 13, "reciprocal": 13, "log": 12}
+ROUNDS |= {"eighth": 0, "third": 0, "little": 1, "softmax": 16 + 20, "log_softmax": 16 + 15}
 # protocols.md 11.2: what is allowed within (low, high), with 16 and 20 fraction bits.
 BOUNDS = {
     "exp": (-43, 0, 2.0e-5, 1.2e-6),
@@ -94,6 +94,18 @@ BOUNDS = {
     "softmax": (-TOP, TOP, 1.3e-4, 6e-5),
     "softmax of 1000": (-TOP, TOP, 2.6e-4, 4e-5),
     "log_softmax": (-TOP, TOP, 1e-4, 1e-5),
+}
+# Relative errors beside two units, with 16 and 20 fraction bits.
+RELATIVE = {
+    "exp": (2**-14, 2**-14),
+    "reciprocal": (2**-15, 2**-18),
+    "div": (2**-15, 2**-18),
+    "inverse": (2**-15, 2**-18),
+    "third": (2**-16, 2**-16),
+    "little": (2**-16, 2**-16),
+    "sqrt": (2**-15, 2**-18),
+    "rsqrt": (2**-15, 2**-18),
+    "elu": (0, 0),
 }
 PENDING = ("exp", "log", "sqrt", "rsqrt", "reciprocal", "sigmoid", "gelu", "softplus", "sin")
 SETTINGS = [("cleartext", 16), ("cleartext", 20), ("trio", 16), ("trio", 20), ("replicated", 16)]
@@ -156,6 +168,14 @@ def test_within_the_bounds_of_the_methods(bits, name):
     x, _, absolute = error(name, "trio", bits)
     inside = (x >= low) & (x <= high)
     assert absolute[inside].max() < 1.5 * bounds[bits > 16]
+
+
+@pytest.mark.parametrize("name", RELATIVE)
+@pytest.mark.parametrize("bits", [16, 20])
+def test_relative_errors(bits, name):
+    _, wanted, absolute = error(name, "trio", bits)
+    allowed = 2 * 2.0**-bits + RELATIVE[name][bits > 16] * wanted.abs()
+    assert (absolute <= allowed).all()
 
 
 @pytest.mark.parametrize("name", ROUNDS)
