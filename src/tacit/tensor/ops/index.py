@@ -200,3 +200,11 @@ def put(
 ) -> Value:
     places = _public("put", index)
     return _placed(n, self, source, lambda a, b: a.put(places, b, accumulate), adds=accumulate)
+
+
+@implements(aten.masked_scatter_backward.default)
+def masked_scatter_backward(
+    n: Numbers, grad_output: Operand, mask: Index, sizes: Sequence[int]
+) -> Operand:
+    chosen = _public("masked_scatter", mask)
+    return _moved(grad_output, lambda part: aten.masked_scatter_backward(part, chosen, sizes))
