@@ -72,15 +72,15 @@ def log_sigmoid_backward(n: Numbers, grad_output: Operand, self: Value, buffer: 
 
 def _positive(n: Numbers, x: Value) -> Value:
     """[x >= 0], kept beside x for its gradient."""
-    if "positive" not in x.kept:
-        x.kept["positive"] = n.logical_not(n.less(x, 0))
-    return x.kept["positive"]
+    if "nonnegative" not in x.kept:
+        x.kept["nonnegative"] = n.logical_not(n.less(x, 0))
+    return x.kept["nonnegative"]
 
 
 @implements(aten.leaky_relu.default)
 def leaky_relu(n: Numbers, self: Value, negative_slope: float = 0.01) -> Value:
     """slope x + (1 - slope) max(x, 0)."""
-    value, self.kept["positive"] = n.relu(self)
+    value, self.kept["nonnegative"] = n.relu(self)
     return n.add(n.mul(value, 1 - negative_slope), n.mul(self, negative_slope))
 
 
@@ -100,9 +100,9 @@ def _times(n: Numbers, x: Operand, factor: float) -> Operand:
 def prelu(n: Numbers, self: Operand, weight: Operand) -> Value:
     """max(x, 0) + weight min(x, 0)."""
     x = n.settled(n.operand(self))
-    value, x.kept["positive"] = n.relu(x)
+    value, x.kept["nonnegative"] = n.relu(x)
     if isinstance(self, Value):
-        self.kept["positive"] = x.kept["positive"]
+        self.kept["nonnegative"] = x.kept["nonnegative"]
     return n.add(value, n.mul(n.sub(x, value), weight))
 
 
@@ -180,7 +180,7 @@ def elu(
 ) -> Value:
     """scale max(x, 0) + alpha scale (e^(input_scale min(x, 0)) - 1)."""
     x = self if input_scale == 1 else n.mul(self, input_scale)
-    positive, power, self.kept["positive"] = n.halves(x)
+    positive, power, self.kept["nonnegative"] = n.halves(x)
     self.kept[f"power of {input_scale}"] = power
     above = n.mul(positive, scale / input_scale)
     return n.add(above, n.mul(power, alpha * scale))
