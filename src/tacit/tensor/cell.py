@@ -12,14 +12,18 @@ or has to copy. The parts of a value lie in memory as they like; only what is wr
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch._ops import OpOverload
 
 from ..fixedpoint import Numbers, Value
 
 Take = Callable[[Value], Value]
+Layout = tuple[tuple[int, ...], int]
 
 
 class Cell:
@@ -39,9 +43,26 @@ class Cell:
         self.set(numbers.replaced(self.value, take, value))
 
 
-def layout(tensor: Tensor) -> Tensor:
-    """A tensor without elements that lies in memory as this one says: to take views of."""
-    return torch.empty_strided(tensor.shape, tensor.stride(), device="meta")
+def layouts(
+    func: OpOverload, base: Tensor, args: Sequence[Any], kwargs: dict[str, Any]
+) -> tuple[Layout, ...]:
+    """The strides and offsets of the views that an operation with these arguments takes."""
+    fixed = tuple(tuple(x) if type(x) is list else x for x in args)
+    return _layouts(func, base.shape, base.stride(), fixed, tuple(kwargs.items()))
+
+
+@lru_cache(maxsize=4096)
+def _layouts(
+    func: OpOverload,
+    shape: Sequence[int],
+    stride: Sequence[int],
+    args: tuple[Any, ...],
+    kwargs: tuple[tuple[str, Any], ...],
+) -> tuple[Layout, ...]:
+    """The operation itself is asked, on a tensor without elements."""
+    shown = func(torch.empty_strided(shape, stride, device="meta"), *args, **dict(kwargs))
+    views = shown if isinstance(shown, list | tuple) else [shown]
+    return tuple((view.stride(), int(view.storage_offset())) for view in views)
 
 
 def chained(outer: Take | None, take: Take) -> Take:

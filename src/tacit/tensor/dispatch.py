@@ -12,7 +12,7 @@ from torch._ops import OpOverload
 from ..errors import UnsupportedOp
 from ..fixedpoint import Numbers, Value
 from . import ops  # noqa: F401  registers the rules
-from .cell import layout
+from .cell import layouts
 from .decompose import decomposition
 from .lazy import LAZY, lazily
 from .secret import SecretTensor
@@ -131,10 +131,10 @@ def _view(rule: Rule, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str,
     def take(value: Value) -> Any:
         return rule.apply(numbers, value, *rest, **kwargs)
 
-    values, shown = take(base.value), func(layout(base), *rest, **kwargs)
+    values, found = take(base.value), layouts(func, base, rest, kwargs)
     if isinstance(values, Value):
-        return base.viewed(values, shown, take)
-    pairs = enumerate(zip(values, shown, strict=True))
+        return base.viewed(values, found[0], take)
+    pairs = enumerate(zip(values, found, strict=True))
     return [base.viewed(value, one, partial(_nth, take, i)) for i, (value, one) in pairs]
 
 

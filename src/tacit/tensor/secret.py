@@ -13,7 +13,7 @@ from torch.nn import Parameter
 
 from ..errors import RangeError, RevealForbidden, UnsupportedError
 from ..fixedpoint import Numbers, Value
-from .cell import Cell, Take, chained
+from .cell import Cell, Layout, Take, chained
 from .place import name_module
 
 
@@ -58,16 +58,17 @@ class SecretTensor(Tensor):
             self._value, self._seen = take(cell.value), cell.version
         return self._value
 
-    def viewed(self, value: Value, shown: Tensor, take: Take) -> SecretTensor:
+    def viewed(self, value: Value, layout: Layout, take: Take) -> SecretTensor:
         """The alias of this tensor that shows `value`, which `take` takes of it.
 
-        `shown` is what it takes of the layout: see cell.py, NOTE [layout].
+        See cell.py, NOTE [layout].
         """
+        strides, offset = layout
         made: SecretTensor = Tensor._make_wrapper_subclass(
             SecretTensor,
             value.shape,
-            strides=shown.stride(),
-            storage_offset=self.storage_offset() + shown.storage_offset(),
+            strides=strides,
+            storage_offset=self.storage_offset() + offset,
             dtype=value.dtype,
         )
         made.numbers, made._cell, made._take = self.numbers, self._cell, chained(self._take, take)
