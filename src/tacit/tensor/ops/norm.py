@@ -1,4 +1,4 @@
-"""Batch, layer and group normalisation, forward and backward."""
+"""Batch normalisation, forward and backward, and what others share with it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ...errors import UnsupportedOp
-from ...fixedpoint import Numbers, Operand, Value
+from ...fixedpoint import Numbers, Value
 from ..table import implements
 
 aten = torch.ops.aten
@@ -37,22 +37,22 @@ def native_batch_norm(
         assert running_mean is not None
         assert running_var is not None
         line = n.fixed_line(weight, bias, running_mean, running_var, eps)
-        product = n.times_fine(input, _spatial(line.scale, input))
+        product = n.times_fine(input, spatial(line.scale, input))
         nothing = torch.empty(0, dtype=input.dtype)
-        return n.add(product, _spatial(line.shift, input)), nothing, nothing, None, None
+        return n.add(product, spatial(line.shift, input)), nothing, nothing, None, None
     if isinstance(running_mean, Tensor) or isinstance(running_var, Tensor):
         raise UnsupportedOp(
             "batch norm in training would put secret statistics into public buffers: "
             "share the module, or set track_running_stats=False"
         )
     x = n.operand(input)
-    normal = n.normalise(x, _others(x, 1), eps)
+    normal = n.normalise(x, others(x, 1), eps)
     average, variance = _flat(normal.mean), _flat(normal.variance)
     count = x.shape.numel() // max(x.shape[1], 1)
     new_mean = _moved(n, running_mean, average, momentum)
     new_var = _moved(n, running_var, variance, momentum, count / max(count - 1, 1))
-    result = _affine(n, normal.value, _spatial(weight, x), _spatial(bias, x))
-    return result, average, _flat(n.coarse(normal.inverse)).keep(**_kept(normal)), new_mean, new_var
+    result = affine(n, normal.value, spatial(weight, x), spatial(bias, x))
+    return result, average, _flat(n.coarse(normal.inverse)).keep(**kept(normal)), new_mean, new_var
 
 
 @implements(aten._native_batch_norm_legit.no_stats)
@@ -149,7 +149,7 @@ def native_batch_norm_backward(
     output_mask: Sequence[bool],
 ) -> Grads:
     grad = n.settled(n.operand(grad_out))
-    dims = _others(grad, 1)
+    dims = others(grad, 1)
     if train:
         assert isinstance(save_invstd, Value)
         value, inverse = save_invstd.kept["value"], save_invstd.kept["inverse"]
@@ -157,117 +157,28 @@ def native_batch_norm_backward(
         assert running_mean is not None
         assert running_var is not None
         line = n.fixed_line(weight, None, running_mean, running_var, eps)
-        inverse = _spatial(line.inverse, grad)
-        value = n.times_fine(n.sub(input, _spatial(running_mean, grad)), inverse)
+        inverse = spatial(line.inverse, grad)
+        value = n.times_fine(n.sub(input, spatial(running_mean, grad)), inverse)
     by_weight = n.total(n.mul(grad, value), dims) if output_mask[1] else None
     by_bias = n.total(grad, dims) if output_mask[2] else None
     if not output_mask[0]:
         return None, by_weight, by_bias
-    scaled = grad if weight is None else n.mul(grad, _spatial(weight, grad))
+    scaled = grad if weight is None else n.mul(grad, spatial(weight, grad))
     if train:
         return n.normalise_backward(scaled, value, inverse, dims), by_weight, by_bias
     return n.times_fine(scaled, inverse), by_weight, by_bias
 
 
-@implements(aten.native_layer_norm.default)
-def native_layer_norm(
-    n: Numbers,
-    input: Known,
-    normalized_shape: Sequence[int],
-    weight: Maybe,
-    bias: Maybe,
-    eps: float,
-) -> tuple[Operand, Value, Value]:
-    x = n.operand(input)
-    normal = n.normalise(x, _last(x, len(normalized_shape)), eps)
-    inverse = n.coarse(normal.inverse).keep(**_kept(normal))
-    return _affine(n, normal.value, weight, bias), normal.mean, inverse
-
-
-@implements(aten.native_layer_norm_backward.default)
-def native_layer_norm_backward(
-    n: Numbers,
-    grad_out: Known,
-    input: Known,
-    normalized_shape: Sequence[int],
-    mean: Value,
-    rstd: Value,
-    weight: Maybe,
-    bias: Maybe,
-    output_mask: Sequence[bool],
-) -> Grads:
-    grad = n.settled(n.operand(grad_out))
-    last = _last(grad, len(normalized_shape))
-    first = [dim for dim in range(len(grad.shape)) if dim not in last]
-    value, inverse = rstd.kept["value"], rstd.kept["inverse"]
-    by_input = None
-    if output_mask[0]:
-        scaled = grad if weight is None else n.mul(grad, weight)
-        by_input = n.normalise_backward(scaled, value, inverse, last)
-    by_weight = _summed(n, n.mul(grad, value), first) if output_mask[1] else None
-    return by_input, by_weight, _summed(n, grad, first) if output_mask[2] else None
-
-
-@implements(aten.native_group_norm.default)
-def native_group_norm(
-    n: Numbers,
-    input: Known,
-    weight: Maybe,
-    bias: Maybe,
-    N: int,
-    C: int,
-    HxW: int,
-    group: int,
-    eps: float,
-) -> tuple[Operand, Value, Value]:
-    x = n.operand(input)
-    normal = n.normalise(_grouped(x, N, group), [2], eps)
-    value = normal.value.map(lambda part: part.reshape(x.shape))
-    result = _affine(n, value, _spatial(weight, x), _spatial(bias, x))
-    mean, inverse = (
-        y.map(lambda part: part.reshape(N, group)) for y in (normal.mean, n.coarse(normal.inverse))
-    )
-    return result, mean, inverse.keep(**_kept(normal))
-
-
-@implements(aten.native_group_norm_backward.default)
-def native_group_norm_backward(
-    n: Numbers,
-    grad_out: Known,
-    input: Known,
-    mean: Value,
-    rstd: Value,
-    weight: Maybe,
-    N: int,
-    C: int,
-    HxW: int,
-    group: int,
-    output_mask: Sequence[bool],
-) -> Grads:
-    grad = n.settled(n.operand(grad_out))
-    dims = _others(grad, 1)
-    value, inverse = rstd.kept["value"], rstd.kept["inverse"]
-    by_weight = by_input = None
-    if output_mask[1]:
-        whole = value.map(lambda part: part.reshape(grad.shape))
-        by_weight = n.total(n.mul(grad, whole), dims)
-    if output_mask[0]:
-        scaled = grad if weight is None else n.mul(grad, _spatial(weight, grad))
-        grouped = n.normalise_backward(_grouped(scaled, N, group), value, inverse, [2])
-        by_input = grouped.map(lambda part: part.reshape(grad.shape))
-    return by_input, by_weight, n.total(grad, dims) if output_mask[2] else None
-
-
 # What they share --------------------------------------------------------------------------------
 
 
-def _affine(n: Numbers, x: Value, weight: Maybe, bias: Maybe) -> Value:
+def affine(n: Numbers, x: Value, weight: Maybe, bias: Maybe) -> Value:
     """x weight + bias, either of which may be missing."""
     x = x if weight is None else n.mul(x, weight)
     return x if bias is None else n.add(x, bias)
 
 
-def _kept(normal: Any) -> dict[str, Value]:
+def kept(normal: Any) -> dict[str, Value]:
     """What the gradient needs of a normalisation."""
     return {"value": normal.value, "inverse": normal.inverse}
 
@@ -279,19 +190,11 @@ def _moved(n: Numbers, old: Maybe, new: Value, momentum: float, factor: float = 
     return n.add(n.mul(old, 1.0 - momentum), n.mul(new, momentum * factor))
 
 
-def _summed(n: Numbers, x: Value, dims: Sequence[int]) -> Value:
-    return n.total(x, dims) if dims else x
-
-
-def _others(x: Known, keep: int) -> list[int]:
+def others(x: Known, keep: int) -> list[int]:
     return [dim for dim in range(len(x.shape)) if dim != keep]
 
 
-def _last(x: Known, count: int) -> list[int]:
-    return list(range(len(x.shape) - count, len(x.shape)))
-
-
-def _spatial(x: Any, like: Known) -> Any:
+def spatial(x: Any, like: Known) -> Any:
     """Numbers by channel in the shape in which they meet a batch of images."""
     shape = (-1, *[1] * (len(like.shape) - 2))
     if isinstance(x, Value):
@@ -301,8 +204,3 @@ def _spatial(x: Any, like: Known) -> Any:
 
 def _flat(x: Value) -> Value:
     return x.map(lambda part: part.reshape(-1))
-
-
-def _grouped(x: Value, count: int, group: int) -> Value:
-    size = x.shape.numel() // max(count * group, 1)
-    return x.map(lambda part: part.reshape(count, group, size))
