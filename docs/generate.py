@@ -13,11 +13,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tests.tensor.operators import FAMILIES, REFUSING
+
 from tacit import errors, kernels
 from tacit.protocols.cost import Cost
 from tacit.protocols.masked.costs import MaskedCosts
 from tacit.protocols.replicated.costs import ReplicatedCosts
 from tacit.protocols.trio import trio_roles
+from tacit.tensor.decompose import DECOMPOSED
+from tacit.tensor.table import RULES
 from tacit.transport import PROFILES
 
 ROOT = Path(__file__).parents[1]
@@ -95,6 +99,60 @@ def speed_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+OPS_TEXT = """\
+What torch's own operator database shows on secret tensors: every floating argument is secret, and
+the results and gradients are compared with a plain run in double precision, on every sample within
+the range of fixed point (`tests/tensor/domains.py` says which). *right*: all within
+2^-7 + 2^-6·|x|. *refused*: some sample raises `UnsupportedOp` or `RevealForbidden`, and the others
+are right. `python -m tests.tensor.conformance` runs it and writes `tests/tensor/operators.json`."""
+
+
+def ops_page() -> str:
+    """What operators do on secrets, and the rules that there are."""
+    record = json.loads((ROOT / "tests" / "tensor" / "operators.json").read_text())
+    lines = ["# Operators", "", OPS_TEXT, "", *ops_summary(record), ""]
+    for family, names in FAMILIES.items():
+        lines += [f"## {family}", "", "| operator | samples | results | gradients |"]
+        lines += ["|---|---|---|---|"]
+        lines += [ops_row(name, record[name]) for name in names] + [""]
+    lines += ["## Refused", "", "What would need the values, or has no method in fixed point.", ""]
+    lines += [", ".join(f"`{name}`" for name in REFUSING) + ".", ""]
+    return "\n".join(lines + ops_rules())
+
+
+def ops_summary(record: dict[str, Any]) -> list[str]:
+    lines = ["| family | operators | right | refused | right gradients |", "|---|---|---|---|---|"]
+    whole = [name for names in FAMILIES.values() for name in names]
+    for family, names in [*FAMILIES.items(), ("all", whole)]:
+        results = [record[name]["results"] for name in names]
+        slopes = [record[name]["gradients"] for name in names]
+        counts = (len(names), results.count("right"), results.count("refused"))
+        lines.append(f"| {family} | {' | '.join(map(str, counts))} | {slopes.count('right')} |")
+    return lines
+
+
+def ops_row(name: str, row: dict[str, Any]) -> str:
+    results = row["results"] + (f": {row['reason']}" if "reason" in row else "")
+    return f"| `{name}` | {row['samples']} | {results} | {row['gradients'] or ''} |"
+
+
+def ops_rules() -> list[str]:
+    """The ATen operations that have a rule, by the file that it stands in."""
+    lines = ["## Rules", "", "ATen operations by the file of `tacit/tensor/ops/` with their rule."]
+    lines += ["In-place, `out=` and `_foreach_` variants follow from these.", ""]
+    files: dict[str, list[str]] = {}
+    for overload, rule in RULES.items():
+        files.setdefault(rule.apply.__module__.split(".")[-1], []).append(op_name(overload))
+    files["decomposed by torch"] = [op_name(overload) for overload in DECOMPOSED]
+    for file, names in sorted(files.items()):
+        lines += [f"- {file}: {', '.join(f'`{name}`' for name in sorted(names))}"]
+    return [*lines, ""]
+
+
+def op_name(overload: Any) -> str:
+    return str(overload).removeprefix("aten.").removesuffix(".default")
+
+
 COSTS_TEXT = """\
 Bits for one element over each link, and rounds. `0→2 (ahead)` does not wait for anything that is
 computed online and takes no round; bits travel in words of 64 elements. A bilinear operation is any
@@ -160,6 +218,7 @@ MAKERS = {
     "errors.md": errors_page,
     "kernels.md": kernels_page,
     "networks.md": networks_page,
+    "ops.md": ops_page,
     "speed.md": speed_page,
 }
 
