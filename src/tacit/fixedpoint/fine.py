@@ -51,6 +51,11 @@ class Fine(Deferred):
         object.__setattr__(self, "raw", raw)
         object.__setattr__(self, "places", places)
 
+    @property
+    def waits(self) -> bool:
+        """No: what an optimizer makes of it is made at once, of `raw`."""
+        return False
+
 
 def is_fine(n: Numbers) -> bool:
     """Whether the ring has room for squares of gradients."""
