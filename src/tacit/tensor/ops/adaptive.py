@@ -40,7 +40,7 @@ def _first(function: Handler, rule: Rule) -> Rule:
         found = function(n, *args, **kwargs)
         return rule.apply(n, *args, **kwargs) if found is None else found
 
-    apply.__name__ = rule.apply.__name__
+    apply.__name__, apply.__module__ = rule.apply.__name__, rule.apply.__module__
     return Rule(apply, rule.view, rule.writes)
 
 
