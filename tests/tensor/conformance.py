@@ -85,8 +85,12 @@ def size_of(sample: Any) -> int:
 
 def check_forward(session: Any, name: str, op: Any, most: int | None = None) -> Outcome:
     """The verdict on an operator's results."""
+    return check_samples(session, name, op, samples_of(op, most))
+
+
+def check_samples(session: Any, name: str, op: Any, samples: Sequence[Any]) -> Outcome:
     outcome = Outcome(name)
-    for sample in samples_of(op, most):
+    for sample in samples:
         call = Call(op, sample, session)
         with torch_warnings_ignored():
             want = call.plain()

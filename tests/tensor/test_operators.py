@@ -15,7 +15,10 @@ from tests.tensor.conformance import (
     WRONG,
     check_forward,
     check_gradient,
+    check_samples,
     database,
+    samples_of,
+    size_of,
 )
 from tests.tensor.operators import CHOSEN, REFUSING
 
@@ -50,6 +53,19 @@ def test_gradients(name):
 def test_refused(name):
     found = outcome(check_forward, name, most=2)
     assert found.verdict == REFUSED, "\n".join(found.notes)
+
+
+@pytest.mark.parametrize(("protocol", "first"), [("trio", 0), ("replicated", 3)])
+def test_three_parties(protocol, first):
+    names = CHOSEN[first::6]
+    drawn = {name: samples_of(DATABASE[name], 2) for name in names}  # parties share torch's state
+
+    def main(session):
+        small = {name: [x for x in drawn[name] if size_of(x) < 1000] for name in names}
+        return [check_samples(session, name, DATABASE[name], small[name]) for name in names]
+
+    for found in tacit.run(main, protocol=protocol, deadline=120.0)[0]:
+        assert found.verdict in (RIGHT, RECORD[found.name]["results"]), "\n".join(found.notes)
 
 
 def test_record_is_of_the_chosen_operators():
