@@ -24,6 +24,7 @@ SUITES = (
     "kernels_gates",
     "transport",
     "protocols",
+    "kept",
 )
 RESULTS = Path(__file__).parent / "results"
 NOTE: dict[str, Any] = {"initial_indent": "    ", "subsequent_indent": "    "}

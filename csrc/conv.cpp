@@ -12,6 +12,7 @@
 #include "conv.h"
 
 #include <nanobind/stl/array.h>
+#include <nanobind/stl/pair.h>
 
 #include <cmath>
 
@@ -139,7 +140,8 @@ void store_block(const Block<T>& block, const Axes& axes, const Extent& size, T*
 
 template <class T>
 void encoded_group(const Shape& shape, const Axes& axes, const T* source, const T* weight,
-                   WeightStrides strides, T* result, std::size_t channels, bool accumulate) {
+                   WeightStrides strides, T* result, std::size_t channels, bool accumulate,
+                   Kept& kept) {
   using S = SchemeOf<T>;
   const std::size_t depth = num_taps(axes) * channels;
   std::vector<std::size_t> offsets;  // of the weight's element at each depth, in column 0
@@ -149,11 +151,13 @@ void encoded_group(const Shape& shape, const Axes& axes, const T* source, const 
       for (const Tap& tx : axes[2].taps)
         for (std::size_t c = 0; c < channels; ++c)
           offsets.push_back(c * strides.channel + weight_index(shape, tz, ty, tx));
-  const Scratch panel_bytes(Use::panels, EncodedPanels<S>::size(depth, shape.columns));
+  const std::size_t size = EncodedPanels<S>::size(depth, shape.columns);
+  const Scratch panel_bytes(Use::panels, kept.spare(size));
   const auto element = [&](std::size_t k, std::size_t j) {
     return weight[offsets[k] + j * strides.column];
   };
-  const EncodedPanels<S> panels(element, depth, shape.columns, panel_bytes.data());
+  const EncodedPanels<S> panels(element, depth, shape.columns, kept.take(panel_bytes, size),
+                                kept.filled);
   const Border border(shape, axes);
   const std::size_t positions = axes[0].count * axes[1].count * axes[2].count;
   const std::size_t source_stride = shape.groups * shape.channels * shape.source_size();
@@ -175,18 +179,14 @@ void encoded_group(const Shape& shape, const Axes& axes, const T* source, const 
   }
 }
 
-// Halves the sum until its depth is exact for the scheme.
-template <class T>
-void encoded_in_parts(const Shape& shape, const Axes& axes, const T* source, const T* weight,
-                      WeightStrides strides, T* result, std::size_t channels, bool accumulate) {
-  if (num_taps(axes) * channels <= SchemeOf<T>::max_depth)
-    return encoded_group(shape, axes, source, weight, strides, result, channels, accumulate);
+// Calls visit(axes, first channel, channels) for parts of the sum whose depth is exact.
+template <class T, class Visit>
+void in_parts(const Axes& axes, std::size_t first, std::size_t channels, const Visit& visit) {
+  if (num_taps(axes) * channels <= SchemeOf<T>::max_depth) return visit(axes, first, channels);
   if (channels > 1) {
     const std::size_t half = channels / 2;
-    encoded_in_parts(shape, axes, source, weight, strides, result, half, accumulate);
-    return encoded_in_parts(shape, axes, source + half * shape.source_size(),
-                            weight + half * strides.channel, strides, result, channels - half,
-                            true);
+    in_parts<T>(axes, first, half, visit);
+    return in_parts<T>(axes, first + half, channels - half, visit);
   }
   const auto longest = std::max_element(axes.begin(), axes.end(), [](const Axis& a, const Axis& b) {
     return a.taps.size() < b.taps.size();
@@ -197,8 +197,8 @@ void encoded_in_parts(const Shape& shape, const Axes& axes, const T* source, con
   auto& high_taps = high[longest - axes.begin()].taps;
   low_taps.erase(low_taps.begin() + half, low_taps.end());
   high_taps.erase(high_taps.begin(), high_taps.begin() + half);
-  encoded_in_parts(shape, low, source, weight, strides, result, channels, accumulate);
-  encoded_in_parts(shape, high, source, weight, strides, result, channels, true);
+  in_parts<T>(low, first, channels, visit);
+  in_parts<T>(high, first, channels, visit);
 }
 
 // ---- plain ----------------------------------------------------------------------------------
@@ -263,7 +263,7 @@ void plain_plane(const Shape& shape, const Axes& axes, const T* source, const T*
 
 // The ways from the least to the most preparation, each if it pays.
 template <class T>
-Method chosen(const Shape& shape, const Axes& axes) {
+Method chosen(const Shape& shape, const Axes& axes, bool prepared) {
   const auto channels = static_cast<double>(shape.channels);
   const auto depth = static_cast<double>(num_taps(axes)) * channels;
   const auto columns = static_cast<double>(round_up(shape.columns, kColumns));
@@ -279,30 +279,54 @@ Method chosen(const Shape& shape, const Axes& axes) {
   const auto positions =
       static_cast<double>(shape.batch * axes[0].count * axes[1].count * axes[2].count);
   const double gathered = Cost<T>::gather * depth * std::ceil(columns / kColumnBlock);
+  if (prepared) {  // rows count in whole groups; Winograd's bytes are four times as many
+    const double rows = std::ceil(positions / kRows) * kRows;
+    return winograd_cost(shape, axes, true) < 0.8 * (rows * encoded + positions * gathered)
+               ? Method::winograd
+               : Method::encoded;
+  }
   const double all = positions * (encoded + gathered) + Cost<T>::encode * depth * columns;
-  return winograd_cost(shape, axes) < 0.95 * all ? Method::winograd : Method::encoded;
+  return winograd_cost(shape, axes, false) < 0.95 * all ? Method::winograd : Method::encoded;
 }
 
 // One group at `source`, `weight` and `result`.
 template <class T>
 void run_encoded(const Shape& shape, const Axes& axes, const T* source, const T* weight,
-                 WeightStrides strides, T* result, Method method) {
+                 WeightStrides strides, T* result, Method method, Kept& kept) {
   if constexpr (sizeof(T) == 8)
     if (method == Method::winograd && winograd_fits(axes))
-      return winograd(shape, axes, source, weight, strides, result);
-  encoded_in_parts(shape, axes, source, weight, strides, result, shape.channels, false);
+      return winograd(shape, axes, source, weight, strides, result, kept);
+  bool accumulate = false;
+  in_parts<T>(axes, 0, shape.channels, [&](const Axes& some, std::size_t c, std::size_t channels) {
+    encoded_group(shape, some, source + c * shape.source_size(), weight + c * strides.channel,
+                  strides, result, channels, accumulate, kept);
+    accumulate = true;
+  });
+}
+
+// The bytes that all groups keep of the weight.
+template <class T>
+std::size_t kept_bytes(const Shape& shape, const Axes& axes, Method method) {
+  if (method == Method::plain || num_taps(axes) == 0) return 0;
+  if (sizeof(T) == 8 && method == Method::winograd && winograd_fits(axes))
+    return shape.groups * winograd_bytes(shape);
+  std::size_t bytes = 0;
+  in_parts<T>(axes, 0, shape.channels, [&](const Axes& some, std::size_t, std::size_t channels) {
+    bytes += EncodedPanels<SchemeOf<T>>::size(num_taps(some) * channels, shape.columns);
+  });
+  return shape.groups * bytes;
 }
 
 template <class T>
 void run_phase(const Shape& shape, const Axes& axes, const T* source, const T* weight,
-               WeightStrides strides, T* result, Method method) {
+               WeightStrides strides, T* result, Method method, Kept kept = {}) {
   if (num_taps(axes) == 0 || axes[0].count * axes[1].count * axes[2].count == 0) return;
-  if (method == Method::choose) method = chosen<T>(shape, axes);
+  if (method == Method::choose) method = chosen<T>(shape, axes, false);
   if (method != Method::plain) {
     for (std::size_t g = 0; g < shape.groups; ++g)
       run_encoded(shape, axes, source + g * shape.channels * shape.source_size(),
                   weight + g * strides.group, strides,
-                  result + g * shape.columns * shape.result_size(), method);
+                  result + g * shape.columns * shape.result_size(), method, kept);
     return;
   }
   const std::size_t planes = shape.groups * shape.columns;
@@ -321,9 +345,7 @@ struct Window {
   Extent stride, padding, dilation;
 };
 
-template <class T>
-void convolve(Address source, Address weight, Address result, Shape shape, const Window& window,
-              Method method) {
+Axes forward_axes(const Shape& shape, const Window& window) {
   Axes axes;
   for (int d = 0; d < 3; ++d) {
     axes[d] = {shape.result[d], 0, 1, window.stride[d], {}};
@@ -331,10 +353,25 @@ void convolve(Address source, Address weight, Address result, Shape shape, const
       axes[d].taps.push_back({k, static_cast<std::ptrdiff_t>(k * window.dilation[d]) -
                                      static_cast<std::ptrdiff_t>(window.padding[d])});
   }
+  return axes;
+}
+
+template <class T>
+void convolve(Address source, Address weight, Address result, Shape shape, const Window& window,
+              Method method, Kept kept) {
+  const Axes axes = forward_axes(shape, window);
   const std::size_t taps = num_taps(axes);
   run_phase(shape, axes, at<const T>(source), at<const T>(weight),
             {shape.columns * shape.channels * taps, taps, shape.channels * taps}, at<T>(result),
-            method);
+            method, kept);
+}
+
+// The method that pays for a weight prepared beforehand, and the bytes that it takes.
+template <class T>
+std::pair<int, std::size_t> plan(const Shape& shape, const Window& window, Method method) {
+  const Axes axes = forward_axes(shape, window);
+  if (method == Method::choose) method = chosen<T>(shape, axes, true);
+  return {static_cast<int>(method), kept_bytes<T>(shape, axes, method)};
 }
 
 // result[first + step q] takes source[q + (first + padding - dilation k) / step] for the taps k
@@ -357,7 +394,7 @@ Axis phase_axis(const Shape& shape, const Window& window, int d, std::size_t fir
 
 template <class T>
 void convolve_back(Address source, Address weight, Address result, Shape shape,
-                   const Window& window, Method method) {
+                   const Window& window, Method method, Kept) {
   const std::size_t taps = shape.kernel[0] * shape.kernel[1] * shape.kernel[2];
   const WeightStrides strides{shape.columns * shape.channels * taps, shape.columns * taps, taps};
   for (std::size_t z = 0; z < window.stride[0]; ++z)
@@ -373,23 +410,35 @@ void convolve_back(Address source, Address weight, Address result, Shape shape,
 }  // namespace
 
 void bind_conv(nb::module_& module) {
+  using Sizes = std::array<std::size_t, 4>;
+  const auto shape = [](Sizes sizes, Extent source, Extent result, Extent kernel) {
+    return Shape{sizes[0], sizes[1], sizes[2], sizes[3], source, result, kernel};
+  };
   const auto def = [&](const char* name, auto function) {
     module.def(
         name,
-        [function](Address source, Address weight, Address result, std::array<std::size_t, 4> sizes,
-                   Extent source_size, Extent result_size, Extent kernel, Extent stride,
-                   Extent padding, Extent dilation, int method) {
-          const Shape shape{sizes[0],    sizes[1],    sizes[2], sizes[3],
-                            source_size, result_size, kernel};
-          function(source, weight, result, shape, Window{stride, padding, dilation},
-                   static_cast<Method>(method));
+        [=](Address source, Address weight, Address result, Sizes sizes, Extent source_size,
+            Extent result_size, Extent kernel, Extent stride, Extent padding, Extent dilation,
+            int method, Address kept, bool filled) {
+          function(source, weight, result, shape(sizes, source_size, result_size, kernel),
+                   Window{stride, padding, dilation}, static_cast<Method>(method),
+                   Kept{at<std::int8_t>(kept), filled});
         },
         nb::call_guard<nb::gil_scoped_release>());
+  };
+  const auto def_plan = [&](const char* name, auto function) {
+    module.def(name, [=](Sizes sizes, Extent source_size, Extent result_size, Extent kernel,
+                         Extent stride, Extent padding, Extent dilation, int method) {
+      return function(shape(sizes, source_size, result_size, kernel),
+                      Window{stride, padding, dilation}, static_cast<Method>(method));
+    });
   };
   def("conv32", &convolve<std::int32_t>);
   def("conv64", &convolve<std::int64_t>);
   def("conv_grad_input32", &convolve_back<std::int32_t>);
   def("conv_grad_input64", &convolve_back<std::int64_t>);
+  def_plan("conv_plan32", &plan<std::int32_t>);
+  def_plan("conv_plan64", &plan<std::int64_t>);
 }
 
 }  // namespace tacit

@@ -123,8 +123,9 @@ constexpr std::size_t kImageBytes = 32u << 20;  // of encoded source at a time, 
 
 // Winograd's way (winograd.cpp), for 3x3 taps with stride 1; one group, exact mod 2^64.
 bool winograd_fits(const Axes& axes);
-double winograd_cost(const Shape& shape, const Axes& axes);
+double winograd_cost(const Shape& shape, const Axes& axes, bool prepared);
+std::size_t winograd_bytes(const Shape& shape);  // that it keeps of the weight
 void winograd(const Shape& shape, const Axes& axes, const std::int64_t* source,
-              const std::int64_t* weight, WeightStrides strides, std::int64_t* result);
+              const std::int64_t* weight, WeightStrides strides, std::int64_t* result, Kept& kept);
 
 }  // namespace tacit

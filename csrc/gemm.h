@@ -102,6 +102,21 @@ struct EncodedRows {
   const std::int8_t* upcoming(const std::int8_t* block) const { return block + plane_stride; }
 };
 
+// Room for an encoded right operand that outlives the call, if `bytes` is not null. Calls with such
+// an operand take the same pieces in the same order; `filled` says that an earlier one wrote them.
+struct Kept {
+  std::int8_t* bytes = nullptr;
+  bool filled = false;
+
+  // What scratch has to hold of a piece of `size` bytes.
+  std::size_t spare(std::size_t size) const { return bytes ? 0 : size; }
+  std::int8_t* take(const Scratch& scratch, std::size_t size) {
+    if (!bytes) return scratch.data();
+    bytes += size;
+    return bytes - size;
+  }
+};
+
 // The right operand: byte planes of panels of kColumns columns.
 template <class S>
 struct EncodedPanels {
@@ -113,12 +128,14 @@ struct EncodedPanels {
   }
   // `b(k, j)` is the element at depth k of column j.
   template <class Elements>
-  EncodedPanels(const Elements& b, std::size_t depth_, std::size_t columns_, std::int8_t* buffer)
+  EncodedPanels(const Elements& b, std::size_t depth_, std::size_t columns_, std::int8_t* buffer,
+                bool filled)
       : depth(round_up(depth_, kDepthStep)),
         columns(columns_),
         panel_stride(depth * kColumns),
         plane_stride(size(depth_, columns_) / S::planes),
         bytes(buffer) {
+    if (filled) return;
     const std::size_t panels = round_up(columns, kColumns) / kColumns;
     parallel_for(panels, std::max<std::size_t>(1, 8192 / panel_stride),
                  [&](std::size_t begin, std::size_t end) {

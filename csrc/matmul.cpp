@@ -1,5 +1,6 @@
 // Exact matrix products mod 2^32 and 2^64.
 #include <nanobind/stl/array.h>
+#include <nanobind/stl/pair.h>
 
 #include "gemm.h"
 
@@ -26,15 +27,17 @@ constexpr std::size_t kOuterRows = 1024, kOuterColumns = 2048, kOuterDepth = 204
 
 template <class S>
 void multiply_encoded(Matrix<const typename S::Word> a, Matrix<const typename S::Word> b,
-                      Matrix<typename S::Word> c, std::size_t m, std::size_t n, std::size_t k) {
+                      Matrix<typename S::Word> c, std::size_t m, std::size_t n, std::size_t k,
+                      Kept kept) {
   const std::size_t chunk = std::min({k, S::max_depth, kOuterDepth});
   for (std::size_t k0 = 0; k0 < k; k0 += chunk) {
     const std::size_t kn = std::min(chunk, k - k0);
     for (std::size_t j0 = 0; j0 < n; j0 += kOuterColumns) {
       const std::size_t nn = std::min(kOuterColumns, n - j0);
-      const Scratch panel_bytes(Use::panels, EncodedPanels<S>::size(kn, nn));
+      const std::size_t size = EncodedPanels<S>::size(kn, nn);
+      const Scratch panel_bytes(Use::panels, kept.spare(size));
       const Matrix<const typename S::Word> right{&b(k0, j0), b.row_stride, b.column_stride};
-      const EncodedPanels<S> panels(right, kn, nn, panel_bytes.data());
+      const EncodedPanels<S> panels(right, kn, nn, kept.take(panel_bytes, size), kept.filled);
       for (std::size_t i0 = 0; i0 < m; i0 += kOuterRows) {
         const std::size_t mn = std::min(kOuterRows, m - i0);
         const Scratch row_bytes(Use::rows, EncodedRows<S>::size(mn, kn));
@@ -48,6 +51,17 @@ void multiply_encoded(Matrix<const typename S::Word> a, Matrix<const typename S:
       }
     }
   }
+}
+
+// The bytes that `multiply_encoded` keeps of its right operand.
+template <class S>
+std::size_t encoded_bytes(std::size_t n, std::size_t k) {
+  const std::size_t chunk = std::min({k, S::max_depth, kOuterDepth});
+  std::size_t bytes = 0;
+  for (std::size_t k0 = 0; k0 < k; k0 += chunk)
+    for (std::size_t j0 = 0; j0 < n; j0 += kOuterColumns)
+      bytes += EncodedPanels<S>::size(std::min(chunk, k - k0), std::min(kOuterColumns, n - j0));
+  return bytes;
 }
 
 template <class T>
@@ -79,20 +93,20 @@ void multiply_plain(Matrix<const T> a, Matrix<const T> b, Matrix<T> c, std::size
 }
 
 template <class T>
-bool encoding_pays(std::size_t m, std::size_t n, std::size_t k) {
+bool encoding_pays(std::size_t m, std::size_t n, std::size_t k, bool prepared) {
   const auto rows = static_cast<double>(round_up(m, kRows)), depth = static_cast<double>(k);
   const auto columns = static_cast<double>(round_up(n, kColumns));
   const double encoded = rows * columns * (Cost<T>::product * depth + Cost<T>::combine) +
-                         Cost<T>::encode * depth * (rows + columns);
+                         Cost<T>::encode * depth * (rows + (prepared ? 0 : columns));
   return encoded + 2000 < Cost<T>::plain * static_cast<double>(m * n) * depth;
 }
 
 template <class T>
 void matmul(Matrix<const T> a, Matrix<const T> b, Matrix<T> c, std::size_t m, std::size_t n,
-            std::size_t k, Method method) {
+            std::size_t k, Method method, Kept kept) {
   using S = SchemeOf<T>;
-  if (method == Method::encoded || (method == Method::choose && encoding_pays<T>(m, n, k)))
-    multiply_encoded<S>(a, b, c, m, n, k);
+  if (method == Method::encoded || (method == Method::choose && encoding_pays<T>(m, n, k, false)))
+    multiply_encoded<S>(a, b, c, m, n, k, kept);
   else
     multiply_plain(a, b, c, m, n, k);
 }
@@ -101,18 +115,29 @@ using Strides = std::array<std::ptrdiff_t, 3>;  // of batch, row, column
 
 template <class T>
 void batched(Address a, Strides sa, Address b, Strides sb, Address c, std::size_t batch,
-             std::array<std::size_t, 3> mnk, int method) {
+             std::array<std::size_t, 3> mnk, int method, Address kept, bool filled) {
   const auto [m, n, k] = mnk;
-  parallel_for(batch, std::max<std::size_t>(1, 100000 / (m * n * k + 1)),
-               [&](std::size_t begin, std::size_t end) {
-                 for (auto i = static_cast<std::ptrdiff_t>(begin);
-                      i < static_cast<std::ptrdiff_t>(end); ++i)
-                   matmul<T>({at<const T>(a) + i * sa[0], sa[1], sa[2]},
-                             {at<const T>(b) + i * sb[0], sb[1], sb[2]},
-                             {at<T>(c) + i * static_cast<std::ptrdiff_t>(m * n),
-                              static_cast<std::ptrdiff_t>(n), 1},
-                             m, n, k, static_cast<Method>(method));
-               });
+  parallel_for(
+      batch, std::max<std::size_t>(1, 100000 / (m * n * k + 1)),
+      [&](std::size_t begin, std::size_t end) {
+        for (auto i = static_cast<std::ptrdiff_t>(begin); i < static_cast<std::ptrdiff_t>(end); ++i)
+          matmul<T>({at<const T>(a) + i * sa[0], sa[1], sa[2]},
+                    {at<const T>(b) + i * sb[0], sb[1], sb[2]},
+                    {at<T>(c) + i * static_cast<std::ptrdiff_t>(m * n),
+                     static_cast<std::ptrdiff_t>(n), 1},
+                    m, n, k, static_cast<Method>(method), Kept{at<std::int8_t>(kept), filled});
+      });
+}
+
+// The method that pays for a right operand prepared beforehand, and the bytes that it takes.
+template <class T>
+std::pair<int, std::size_t> plan(std::array<std::size_t, 3> mnk, int method) {
+  const auto [m, n, k] = mnk;
+  auto chosen = static_cast<Method>(method);
+  if (chosen == Method::choose)
+    chosen = encoding_pays<T>(m, n, k, true) ? Method::encoded : Method::plain;
+  return {static_cast<int>(chosen),
+          chosen == Method::encoded ? encoded_bytes<SchemeOf<T>>(n, k) : 0};
 }
 
 }  // namespace
@@ -120,6 +145,8 @@ void batched(Address a, Strides sa, Address b, Strides sb, Address c, std::size_
 void bind_matmul(nb::module_& module) {
   module.def("matmul32", &batched<std::int32_t>, nb::call_guard<nb::gil_scoped_release>());
   module.def("matmul64", &batched<std::int64_t>, nb::call_guard<nb::gil_scoped_release>());
+  module.def("matmul_plan32", &plan<std::int32_t>);
+  module.def("matmul_plan64", &plan<std::int64_t>);
 }
 
 }  // namespace tacit

@@ -82,10 +82,12 @@ struct EncodedTaps {
   }
   // `w(c, j, tap)` is an element, zero outside.
   template <class Elements>
-  EncodedTaps(const Elements& w, std::size_t depth, std::size_t columns, std::int8_t* buffer)
+  EncodedTaps(const Elements& w, std::size_t depth, std::size_t columns, std::int8_t* buffer,
+              bool filled)
       : blocks(depth * round_up(columns, kColumns) / kBlock),
         plane_stride(plane_size(depth, columns)),
         bytes(buffer) {
+    if (filled) return;
     parallel_for(blocks, 64, [&](std::size_t begin, std::size_t end) {
       for (std::size_t b = begin; b < end; ++b) {
         const std::size_t c = b / (kColumns / 4) % (depth / 4) * 4;
@@ -101,6 +103,10 @@ struct EncodedTaps {
     });
   }
 };
+
+constexpr std::size_t panels_size(std::size_t depth, std::size_t columns) {
+  return kPoints * panel_stride(depth) * round_up(columns, kColumns) / kColumns;
+}
 
 // The panels of one modulus: [panel][point][depth / 4][column][4].
 void transform_taps(const EncodedTaps& taps, int plane, std::size_t depth, std::int8_t* panels) {
@@ -336,7 +342,7 @@ void multiply_points(const Source& source, int plane, const std::int8_t* panels,
 
 void winograd_part(const Shape& shape, const Axes& axes, const std::int64_t* source,
                    const std::int64_t* weight, WeightStrides strides, std::int64_t* result,
-                   std::size_t channels, bool accumulate) {
+                   std::size_t channels, bool accumulate, Kept& kept) {
   const std::size_t depth = round_up(channels, kDepthStep);
   const std::size_t columns = round_up(shape.columns, kColumns);
   std::size_t offsets[kTaps];
@@ -347,9 +353,15 @@ void winograd_part(const Shape& shape, const Axes& axes, const std::int64_t* sou
     const bool inside = c < channels && j < shape.columns;
     return inside ? weight[c * strides.channel + j * strides.column + offsets[tap]] : 0;
   };
-  const Scratch tap_bytes(Use::panels, Odd::planes * EncodedTaps::plane_size(depth, shape.columns));
-  const EncodedTaps taps(element, depth, shape.columns, tap_bytes.data());
-  const Scratch panels(Use::kernel, kPoints * panel_stride(depth) * columns / kColumns);
+  const Scratch tap_bytes(
+      Use::panels, kept.filled ? 0 : Odd::planes * EncodedTaps::plane_size(depth, shape.columns));
+  const EncodedTaps taps(element, depth, shape.columns, tap_bytes.data(), kept.filled);
+  const std::size_t panel_bytes = panels_size(depth, shape.columns);
+  const Scratch panels(Use::kernel, kept.spare(panel_bytes));
+  std::int8_t* all = kept.take(panels, Odd::planes * panel_bytes);
+  const bool keeps = all != panels.data();
+  for (int plane = 0; keeps && !kept.filled && plane < Odd::planes; ++plane)
+    transform_taps(taps, plane, depth, all + plane * panel_bytes);
   Axes whole = axes;  // of whole tiles
   for (int d = 1; d < 3; ++d) whole[d].count = round_up(axes[d].count, kTile);
   const Border border(shape, whole);
@@ -371,8 +383,9 @@ void winograd_part(const Shape& shape, const Axes& axes, const std::int64_t* sou
     const Results results{axes,          shape.result, tiles,          groups,
                           shape.columns, plane_stride, residues.data()};
     for (int plane = 0; plane < Odd::planes; ++plane) {
-      transform_taps(taps, plane, depth, panels.data());
-      multiply_points({encoded, axes, tiles, depth}, plane, panels.data(), results);
+      if (!keeps) transform_taps(taps, plane, depth, all);
+      multiply_points({encoded, axes, tiles, depth}, plane, keeps ? all + plane * panel_bytes : all,
+                      results);
     }
     results.store(result + n * result_stride, result_stride, accumulate);
   }
@@ -391,7 +404,7 @@ bool winograd_fits(const Axes& axes) {
 }
 
 // Of one group, in ns of a Neoverse-N1.
-double winograd_cost(const Shape& shape, const Axes& axes) {
+double winograd_cost(const Shape& shape, const Axes& axes, bool prepared) {
   const auto product = [](auto... factors) { return (static_cast<double>(factors) * ...); };
   const std::size_t tiles = round_up(Tiles(axes, shape.batch).count, kRows);
   const std::size_t channels = round_up(shape.channels, kDepthStep);
@@ -399,17 +412,31 @@ double winograd_cost(const Shape& shape, const Axes& axes) {
   const std::size_t parts = (shape.channels + kMaxChannels - 1) / kMaxChannels;
   return product(tiles, columns, channels, kPoints * Odd::planes) * kByteProduct +
          product(tiles, columns, parts) * 530 + product(tiles, channels) * 265 +
-         product(channels, columns) * 335 +
+         product(channels, columns) * (prepared ? 0 : 335) +
          product(shape.batch, shape.source_size(), shape.channels) * Cost<std::int64_t>::encode;
 }
 
-void winograd(const Shape& shape, const Axes& axes, const std::int64_t* source,
-              const std::int64_t* weight, WeightStrides strides, std::int64_t* result) {
+// How many channels are summed at a time.
+static std::size_t part_size(const Shape& shape) {
   const std::size_t parts = (shape.channels + kMaxChannels - 1) / kMaxChannels;
-  const std::size_t part = round_up((shape.channels + parts - 1) / parts, kDepthStep);
+  return round_up((shape.channels + parts - 1) / parts, kDepthStep);
+}
+
+std::size_t winograd_bytes(const Shape& shape) {
+  const std::size_t part = part_size(shape);
+  std::size_t bytes = 0;
+  for (std::size_t c = 0; c < shape.channels; c += part)
+    bytes += Odd::planes *
+             panels_size(round_up(std::min(part, shape.channels - c), kDepthStep), shape.columns);
+  return bytes;
+}
+
+void winograd(const Shape& shape, const Axes& axes, const std::int64_t* source,
+              const std::int64_t* weight, WeightStrides strides, std::int64_t* result, Kept& kept) {
+  const std::size_t part = part_size(shape);
   for (std::size_t c = 0; c < shape.channels; c += part)
     winograd_part(shape, axes, source + c * shape.source_size(), weight + c * strides.channel,
-                  strides, result, std::min(part, shape.channels - c), c > 0);
+                  strides, result, std::min(part, shape.channels - c), c > 0, kept);
 }
 
 }  // namespace tacit

@@ -15,6 +15,8 @@ from .conv import (
     conv3d,
     conv3d_grad_input,
     conv3d_grad_weight,
+    plan_conv,
+    prepare_conv,
 )
 from .elementwise import add, mul, mul_add, neg, sub, truncate
 from .gates import (
@@ -39,11 +41,14 @@ from .injection import (
     inject_exact_share,
     inject_share,
 )
-from .matmul import matmul
+from .matmul import matmul, plan_matmul, prepare_matmul
 from .planes import bit_planes, from_bit_planes, pack_bits, parity, popcount, unpack_bits
+from .prepared import Plan, Prepared
 from .stream import stream
 
 __all__ = [
+    "Plan",
+    "Prepared",
     "add",
     "and_gates",
     "and_products",
@@ -81,7 +86,11 @@ __all__ = [
     "num_threads",
     "pack_bits",
     "parity",
+    "plan_conv",
+    "plan_matmul",
     "popcount",
+    "prepare_conv",
+    "prepare_matmul",
     "set_num_threads",
     "stream",
     "sub",

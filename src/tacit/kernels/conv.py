@@ -10,6 +10,7 @@ from functools import partial
 from math import prod
 from types import ModuleType
 
+import torch
 from torch import Tensor
 
 from ..errors import ConfigError
@@ -17,6 +18,7 @@ from ..ring import Sizes, Window, ring_of
 from ..ring.reference import arithmetic as reference
 from .backend import native_for
 from .matmul import METHODS, matmul, method_number
+from .prepared import PLAIN, Plan, Prepared
 
 CONV_METHODS = METHODS | {"winograd": 3}
 
@@ -27,7 +29,7 @@ UNFOLDED = 1 << 22
 def conv(
     dims: int,
     x: Tensor,
-    weight: Tensor,
+    weight: Tensor | Prepared,
     stride: Sizes = 1,
     padding: Sizes = 0,
     dilation: Sizes = 1,
@@ -39,15 +41,67 @@ def conv(
 
     `method` as in `matmul`; 3x3 kernels with stride 1, many channels and 64 bits go through
     Winograd's transforms of residues (csrc/winograd.cpp), which "winograd" forces where they fit.
+    A prepared weight brings its method.
     """
-    ring_of(x, weight)
     window = Window.make(dims, stride, padding, dilation, groups)
+    if isinstance(weight, Prepared):
+        return _conv_prepared(x, weight, window)
+    ring_of(x, weight)
     shape = window.output_shape(x.shape, weight.shape)
     native = native_for(x, weight)
     if native is None:
         return reference.conv(x, weight, window)
     channels = (weight.shape[1], weight.shape[0] // groups)
     return _fill(x.new_zeros(shape), native, "conv", x, weight, window, channels, method)
+
+
+def plan_conv(
+    x_shape: Sequence[int],
+    shape: Sequence[int],
+    window: Window,
+    like: Tensor,
+    *,
+    method: str = "choose",
+) -> Plan:
+    """How a weight of this shape is best prepared for inputs of that one.
+
+    `like` has the dtype and device of the operands.
+    """
+    number, native = method_number(method, CONV_METHODS), native_for(like)
+    out = window.output_shape(x_shape, shape)
+    if native is None or 0 in (*x_shape, *shape, *out):
+        return PLAIN
+    channels = (shape[1], shape[0] // window.groups)
+    geometry = _geometry(x_shape, out, shape[2:], window, channels)
+    return Plan(*getattr(native, f"conv_plan{ring_of(like).bits}")(*geometry, number))
+
+
+def prepare_conv(weight: Tensor, window: Window, plan: Plan) -> Prepared:
+    """A weight for convolutions with this window."""
+    native, shape = native_for(weight), weight.shape
+    if native is None or not plan.num_bytes:
+        return Prepared(shape, weight.dtype, PLAIN, weight, window)
+    room = torch.empty(plan.num_bytes, dtype=torch.int8)
+    made = Prepared(shape, weight.dtype, plan, room, window)
+    reach = [d * (k - 1) + 1 for d, k in zip(window.dilation, shape[2:], strict=True)]
+    x = weight.new_empty(0, shape[1] * window.groups, *reach)  # of no images: nothing else is done
+    out = weight.new_empty(0, shape[0], *window.output_sizes(reach, shape[2:]))
+    _run(native, x, weight.contiguous(), out, made, filled=False)
+    return made
+
+
+def _conv_prepared(x: Tensor, weight: Prepared, window: Window) -> Tensor:
+    shape = window.output_shape(x.shape, weight.shape)
+    if weight.is_plain:
+        return conv(len(window.stride), x, weight.data, *_settings(window))
+    native = native_for(x)
+    if native is None or x.dtype != weight.dtype or window != weight.window:
+        made = f"a weight of {weight.dtype}, prepared for {weight.window}"
+        raise ConfigError(f"convolution of {x.dtype} and {made}, with {window}")
+    out = x.new_zeros(shape)
+    if out.numel():
+        _run(native, x.contiguous(), weight.data, out, weight, filled=True)
+    return out
 
 
 def conv_grad_input(
@@ -125,20 +179,53 @@ def _fill(
     if not (source.numel() and weight.numel() and out.numel()):
         return out
     source, weight = source.contiguous(), weight.contiguous()
-    getattr(native, f"{name}{ring_of(source).bits}")(
-        source.data_ptr(),
-        weight.data_ptr(),
-        out.data_ptr(),
-        (source.shape[0], window.groups, *channels),
-        _three(source.shape[2:], 1),
-        _three(out.shape[2:], 1),
-        _three(weight.shape[2:], 1),
+    addresses = (source.data_ptr(), weight.data_ptr(), out.data_ptr())
+    geometry = _geometry(source.shape, out.shape, weight.shape[2:], window, channels)
+    function = getattr(native, f"{name}{ring_of(source).bits}")
+    function(*addresses, *geometry, number, 0, False)
+    return out
+
+
+def _run(
+    native: ModuleType,
+    x: Tensor,
+    weight: Tensor,
+    out: Tensor,
+    kept: Prepared,
+    *,
+    filled: bool,
+) -> None:
+    """The compiled convolution, which writes the kept bytes, or reads them and no weight."""
+    assert kept.window is not None
+    shape, groups = kept.shape, kept.window.groups
+    channels = (shape[1], shape[0] // groups)
+    addresses = (x.data_ptr(), weight.data_ptr(), out.data_ptr())
+    geometry = _geometry(x.shape, out.shape, shape[2:], kept.window, channels)
+    function, place = getattr(native, f"conv{ring_of(x).bits}"), kept.data.data_ptr()
+    function(*addresses, *geometry, kept.plan.method, place, filled)
+
+
+def _geometry(
+    source: Sequence[int],
+    out: Sequence[int],
+    kernel: Sequence[int],
+    window: Window,
+    channels: tuple[int, int],
+) -> tuple[tuple[int, ...], ...]:
+    """The sizes that a compiled convolution asks for."""
+    return (
+        (source[0], window.groups, *channels),
+        _three(source[2:], 1),
+        _three(out[2:], 1),
+        _three(kernel, 1),
         _three(window.stride, 1),
         _three(window.padding, 0),
         _three(window.dilation, 1),
-        number,
     )
-    return out
+
+
+def _settings(window: Window) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], int]:
+    return window.stride, window.padding, window.dilation, window.groups
 
 
 def _three(values: Sequence[int], fill: int) -> tuple[int, ...]:

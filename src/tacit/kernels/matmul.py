@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -11,17 +11,21 @@ from ..errors import ConfigError
 from ..ring import ring_of
 from ..ring.reference import arithmetic as reference
 from .backend import native_for
+from .prepared import PLAIN, Plan, Prepared
 
 METHODS = {"choose": 0, "plain": 1, "encoded": 2}
 
 
-def matmul(a: Tensor, b: Tensor, *, method: str = "choose") -> Tensor:
+def matmul(a: Tensor, b: Tensor | Prepared, *, method: str = "choose") -> Tensor:
     """The product of two ring matrices, or batches of them, exact mod 2^k.
 
     Shapes as in `torch.matmul`: vectors, batches and broadcasting. Any strides are read in place.
     Large products go through bytes (residues or digits; csrc/scheme.h), small ones through plain
-    loops; `method` forces one of them ("plain", "encoded") for tests and measurements.
+    loops; `method` forces one of them ("plain", "encoded") for tests and measurements. A prepared
+    right operand brings its method.
     """
+    if isinstance(b, Prepared):
+        return _matmul_prepared(a, b)
     ring = ring_of(a, b)
     number = method_number(method)
     native = native_for(a, b)
@@ -54,8 +58,64 @@ def matmul(a: Tensor, b: Tensor, *, method: str = "choose") -> Tensor:
         batch.numel(),
         (m, n, k),
         number,
+        0,
+        False,
     )
     return out
+
+
+def plan_matmul(rows: int, shape: Sequence[int], like: Tensor, *, method: str = "choose") -> Plan:
+    """How a right operand of this shape is best prepared for left ones of so many rows.
+
+    `like` has the dtype and device of the operands.
+    """
+    number, native = method_number(method), native_for(like)
+    k, n = shape
+    if native is None or 0 in (rows, k, n):
+        return PLAIN
+    return Plan(*getattr(native, f"matmul_plan{ring_of(like).bits}")((rows, n, k), number))
+
+
+def prepare_matmul(b: Tensor, plan: Plan) -> Prepared:
+    """A matrix as the right operand of products."""
+    native = native_for(b)
+    if native is None or not plan.num_bytes:
+        return Prepared(b.shape, b.dtype, PLAIN, b)
+    made = Prepared(b.shape, b.dtype, plan, b.new_empty(plan.num_bytes, dtype=torch.int8))
+    _run(b.new_empty(0, b.shape[0]), b, b.new_empty(0, b.shape[1]), made, filled=False)
+    return made
+
+
+def _matmul_prepared(a: Tensor, b: Prepared) -> Tensor:
+    if b.is_plain:
+        return matmul(a, b.data)
+    k, n = b.shape
+    if a.dtype != b.dtype or not a.dim() or a.shape[-1] != k:
+        raise ConfigError(f"matmul of {tuple(a.shape)} and {(k, n)}, prepared for {b.dtype}")
+    rows = a.reshape(a.shape[:-1].numel(), k)
+    out = a.new_empty(rows.shape[0], n)
+    if out.numel():
+        _run(rows, b.data, out, b, filled=True)
+    return out.reshape(*a.shape[:-1], n)
+
+
+def _run(a: Tensor, b: Tensor, out: Tensor, kept: Prepared, *, filled: bool) -> None:
+    """The compiled product, which writes the kept bytes, or reads them and nothing of b."""
+    native, (k, n) = native_for(a, out), kept.shape
+    strides = (0, 0, 0) if filled else (0, *b.stride())
+    number, place = kept.plan.method, kept.data.data_ptr()
+    getattr(native, f"matmul{ring_of(a).bits}")(
+        a.data_ptr(),
+        (0, *a.stride()),
+        b.data_ptr(),
+        strides,
+        out.data_ptr(),
+        1,
+        (out.shape[0], n, k),
+        number,
+        place,
+        filled,
+    )
 
 
 def method_number(method: str, methods: Mapping[str, int] = METHODS) -> int:

@@ -3,7 +3,8 @@
 `op(a, b)` is the operation; `op.sum([(a, b), ...])` is a sum of them, in one product where the
 operation has a dimension to lay the operands side by side in: then a party that needs two products
 puts together one result. That pays where results are many; where weights are many (a dense layer
-for one picture) copying them costs more.
+for one picture) copying them costs more. `op.plan`, `op.prepare` and `op.prepared_sum` are for
+right operands that are used again and again (`memo.py`): copied and encoded once, side by side.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from torch import Tensor
 
 from .. import kernels
 from ..errors import ConfigError
+from ..kernels import Plan, Prepared
 from ..kernels.conv import conv, conv_grad_input, conv_grad_weight
 from ..ring import Window
 
@@ -42,6 +44,18 @@ class Bilinear(ABC):
         for a, b in others:
             total += self(a, b)
         return total
+
+    def plan(self, left: Sequence[Tensor], right: Tensor) -> Plan | None:
+        """How right operands like this one would be prepared; None where that never pays."""
+        return None
+
+    def prepare(self, right: Sequence[Tensor], plan: Plan) -> Prepared:
+        """Right operands, for `prepared_sum`."""
+        raise NotImplementedError
+
+    def prepared_sum(self, left: Sequence[Tensor], right: Prepared) -> Tensor:
+        """`sum` with right operands that were prepared together."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -79,6 +93,18 @@ class MatMul(Bilinear):
             return super().sum(pairs)
         return self(torch.cat(left, -1), torch.cat(right, -2))
 
+    def plan(self, left: Sequence[Tensor], right: Tensor) -> Plan | None:
+        if right.dim() != 2 or not left[0].dim():
+            return None
+        rows = left[0].shape[:-1].numel()
+        return kernels.plan_matmul(rows, (len(left) * right.shape[0], right.shape[1]), right)
+
+    def prepare(self, right: Sequence[Tensor], plan: Plan) -> Prepared:
+        return kernels.prepare_matmul(_joined(right, 0), plan)
+
+    def prepared_sum(self, left: Sequence[Tensor], right: Prepared) -> Tensor:
+        return kernels.matmul(_joined(left, -1), right)
+
 
 @dataclass(frozen=True)
 class Conv(Bilinear):
@@ -102,6 +128,20 @@ class Conv(Bilinear):
             return super().sum(pairs)
         groups = self.window.groups
         return self(_side_by_side(images, 1, groups), torch.cat(weights, 1))
+
+    def plan(self, left: Sequence[Tensor], right: Tensor) -> Plan | None:
+        def wide(shape: Sequence[int]) -> tuple[int, ...]:
+            return (shape[0], len(left) * shape[1], *shape[2:])
+
+        self.window.output_shape(left[0].shape, right.shape)  # or it raises, for these shapes
+        return kernels.plan_conv(wide(left[0].shape), wide(right.shape), self.window, right)
+
+    def prepare(self, right: Sequence[Tensor], plan: Plan) -> Prepared:
+        return kernels.prepare_conv(_joined(right, 1), self.window, plan)
+
+    def prepared_sum(self, left: Sequence[Tensor], right: Prepared) -> Tensor:
+        images = _side_by_side(left, 1, self.window.groups)
+        return conv(self.dims, images, right, *_settings(self.window))
 
 
 @dataclass(frozen=True)
@@ -208,6 +248,10 @@ def _arranged(x: Tensor, names: str, blocks: Sequence[Sequence[str]]) -> Tensor:
     return x.permute(order).reshape(sizes)
 
 
+def _joined(tensors: Sequence[Tensor], dim: int) -> Tensor:
+    return torch.cat(list(tensors), dim) if len(tensors) > 1 else tensors[0]
+
+
 def _outputs(window: Window, image: Tensor, weight: Tensor) -> int:
     """How many elements a convolution gives."""
     return prod(window.output_shape(image.shape, weight.shape))
@@ -219,8 +263,8 @@ def _settings(window: Window) -> tuple[tuple[int, ...], tuple[int, ...], tuple[i
 
 def _side_by_side(tensors: Sequence[Tensor], dim: int, groups: int) -> Tensor:
     """Channels of several tensors next to each other within each group."""
-    if groups == 1:
-        return torch.cat(list(tensors), dim)
+    if groups == 1 or len(tensors) == 1:
+        return _joined(tensors, dim)
     split = [t.unflatten(dim, (groups, t.shape[dim] // groups)) for t in tensors]
     return torch.cat(split, dim + 1).flatten(dim, dim + 1)
 

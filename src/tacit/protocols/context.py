@@ -10,6 +10,7 @@ from torch import Tensor
 from ..crypto import KeyRing
 from ..ring import Ring
 from ..transport import Mesh
+from .memo import Memo
 from .steps import Group
 from .tape import Tape, Watch
 
@@ -23,6 +24,7 @@ class Context:
         self.mesh, self.keys, self.ring = mesh, keys, ring
         self.group: Group | None = None
         self.watch: Watch | None = None
+        self.memo = Memo()
         self._number = 0
 
     @property

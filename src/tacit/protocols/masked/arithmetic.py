@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from ..bilinear import MUL, Bilinear
+from ..memo import added
 from ..share import WHOLE, Arith
 from ..steps import Steps, together
 from .deal import deal_parts, draw_masks, open_, ring_slot
@@ -30,10 +31,14 @@ def own_mask(p: Masked, x: Arith) -> Tensor:
 
 def whole_mask(p: Masked, x: Arith) -> Tensor:
     """a = a_1 + ... + a_n, at the dealer."""
+    return added(mask_parts(p, x))
+
+
+def mask_parts(p: Masked, x: Arith) -> list[Tensor]:
+    """What adds up to a, at the dealer."""
     if WHOLE in x.parts:
-        return x.parts[WHOLE]
-    first, *others = (x.parts[i] for i in p.roles.masks)
-    return sum(others, first)
+        return [x.parts[WHOLE]]
+    return [x.parts[i] for i in p.roles.masks]
 
 
 def make(p: Masked, m: Tensor | None, masks: list[Tensor], limit: int) -> Arith:
@@ -80,7 +85,7 @@ def product(p: Masked, op: Bilinear, x: Arith, y: Arith) -> Steps[Arith]:
     """
     limit = x.limit * y.limit * op.terms(x.shape, y.shape)
     if p.is_dealer:
-        mask = op(whole_mask(p, x), whole_mask(p, y))
+        mask = p.context.memo.sum(op, [(whole_mask(p, x), mask_parts(p, y))])
         slot = ring_slot(p, mask.shape)
         for z in draw_masks(p, slot):
             mask += z
@@ -92,8 +97,9 @@ def product(p: Masked, op: Bilinear, x: Arith, y: Arith) -> Steps[Arith]:
     elif square:
         share = op(opened(p, x), own_mask(p, x) * 2 + opened(p, x))
     else:
-        b = own_mask(p, y) + opened(p, y) if p.is_leader else own_mask(p, y)
-        share = op.sum([(opened(p, x), b), (own_mask(p, x), opened(p, y))])
+        n, b = opened(p, y), own_mask(p, y)
+        terms = [(opened(p, x), [b, n] if p.is_leader else [b]), (own_mask(p, x), [n])]
+        share = p.context.memo.sum(op, terms)
     slot = ring_slot(p, share.shape)
     [z] = draw_masks(p, slot)
     m = yield from open_(p, share.sub_(z), slot)

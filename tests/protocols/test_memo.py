@@ -1,0 +1,189 @@
+"""Products with operands that a party keeps prepared give what they gave before it kept them."""
+
+from __future__ import annotations
+
+import gc
+from threading import Barrier
+
+import pytest
+import torch
+from tests.kernels.draws import ring_tensor
+from torch import nn
+
+import tacit
+from tacit.errors import ConfigError
+from tacit.protocols import MATMUL, Conv
+from tacit.protocols import memo as memo_module
+from tacit.protocols.memo import Memo
+from tacit.ring import RING32, RING64, Window
+
+PROTOCOLS = pytest.mark.parametrize("protocol", ["trio", "replicated"])
+PADDED = Conv(Window.make(2, padding=1))
+GROUPED = Conv(Window.make(2, padding=1, groups=4))
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("ring", [RING32, RING64], ids=["32", "64"])
+@pytest.mark.parametrize(
+    ("op", "shapes"),
+    [
+        (PADDED, ((1, 64, 2, 2), (48, 64, 3, 3))),
+        (PADDED, ((2, 48, 17, 18), (48, 48, 3, 3))),
+        (PADDED, ((1, 2, 9, 9), (3, 2, 3, 3))),
+        (GROUPED, ((1, 96, 5, 5), (32, 24, 3, 3))),
+        (MATMUL, ((1, 40), (40, 30))),
+        (MATMUL, ((24, 40), (40, 30))),
+        (MATMUL, ((2, 12, 40), (40, 30))),
+        (MATMUL, ((40,), (40, 30))),
+        (MATMUL, ((3, 5, 8), (3, 8, 7))),
+    ],
+)
+def test_same_products(protocol, ring, op, shapes):
+    left = [ring_tensor(ring, shapes[0], seed) for seed in range(4)]
+    right = ring_tensor(ring, shapes[1], 9)
+
+    def main(session):
+        p = session.protocol
+        y = p.share(right, 0)
+        return [p.reveal(p.bilinear(op, p.share(x, 1), y)) for x in left]
+
+    for found in tacit.run(main, protocol=protocol, ring=ring.bits, fraction_bits=8):
+        for x, product in zip(left, found, strict=True):
+            assert torch.equal(product, op(x, right))
+
+
+@PROTOCOLS
+def test_kept_from_the_second_use_on(protocol):
+    x, y = ring_tensor(RING64, (9, 64), 1), ring_tensor(RING64, (48, 64), 2)
+    all_gone = Barrier(3, timeout=30)
+
+    def main(session):
+        p, kept = session.protocol, []
+        memo, a, b = p.context.memo, p.share(x, 0), p.share(y, 1)
+        for _ in range(4):
+            p.matmul(a, b.transpose(0, 1))  # a new view each time
+            kept.append(memo.num_bytes)
+        again = b.scaled(1)  # the same secret, other parts
+        p.matmul(a, again.transpose(0, 1))
+        kept.append(memo.num_bytes)
+        del b, again
+        gc.collect()
+        all_gone.wait()  # parties in one process may have parts in common
+        p.matmul(a, p.share(y.t().contiguous(), 1))
+        return [*kept, memo.num_bytes]
+
+    for first, second, third, fourth, other, end in tacit.run(main, protocol=protocol):
+        assert first == 0 < second == third == fourth == other
+        assert end == 0
+
+
+@PROTOCOLS
+def test_models_after_a_step(protocol):
+    """Weights that an optimizer has changed are other ones."""
+    torch.manual_seed(3)
+    model = nn.Sequential(
+        nn.Conv2d(16, 16, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(16 * 16, 8)
+    )
+    inputs, state = torch.randn(4, 16, 4, 4), {k: v.clone() for k, v in model.state_dict().items()}
+
+    def program(session, model, inputs):
+        optimizer, results = torch.optim.SGD(model.parameters(), lr=0.1), []
+        for _ in range(2):
+            with torch.no_grad():
+                results += [model(inputs) for _ in range(3)]
+            optimizer.zero_grad()
+            (model(inputs) ** 2).mean().backward()
+            optimizer.step()
+        return [session.reveal(y) if session else y for y in results]
+
+    def main(session):
+        own = nn.Sequential(
+            nn.Conv2d(16, 16, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(16 * 16, 8)
+        )
+        own.load_state_dict(state)
+        found = program(session, session.share(own, 0), session.share(inputs, 1))
+        assert session.protocol.context.memo.num_bytes > 0
+        return found
+
+    want = program(None, model, inputs)
+    assert not torch.allclose(want[0], want[-1], atol=1e-2)
+    for found in tacit.run(main, protocol=protocol):
+        for one, expected in zip(found, want, strict=True):
+            torch.testing.assert_close(one, expected, atol=2e-3, rtol=0)
+
+
+def products(memo: Memo, operands, times: int = 1) -> None:
+    left = ring_tensor(RING64, (16, 64), 0)
+    for _ in range(times):
+        for parts in operands:
+            expected = MATMUL(left, sum(parts[1:], parts[0]))
+            assert torch.equal(memo.sum(MATMUL, [(left, parts)]), expected)
+
+
+def test_budget():
+    """What does not fit is not kept; what fits stays, also if others come by in turn."""
+    operands = [[ring_tensor(RING64, (64, 64), seed)] for seed in range(1, 6)]
+    one = MATMUL.plan([ring_tensor(RING64, (16, 64), 0)], operands[0][0]).num_bytes
+    memo = Memo(budget=3 * one)
+    products(memo, operands, 2)
+    assert memo.num_bytes == 3 * one
+    before = list(memo._kept)
+    products(memo, operands, 3)
+    assert list(memo._kept) == before
+    products(memo, operands[3:], 2)  # the others are the least recently used ones now
+    assert memo.num_bytes == 3 * one
+    assert next(iter(memo._kept)) == before[2]
+    small = Memo(budget=one - 1)
+    products(small, operands, 3)
+    assert small.num_bytes == 0
+    none = Memo(budget=0)
+    products(none, operands, 3)
+    assert none.num_bytes == 0 == len(none._noted)
+
+
+@pytest.mark.parametrize("rows", [1, 16])
+def test_dropped_with_its_parts(rows):
+    memo = Memo()
+    left = ring_tensor(RING64, (rows, 64), 0)
+    parts = [ring_tensor(RING64, (64, 64), seed) for seed in (1, 2)]
+    for _ in range(3):
+        memo.sum(MATMUL, [(left, parts), (left, parts[:1])])
+    assert memo.num_bytes > 0
+    parts = [ring_tensor(RING64, (64, 64), seed) for seed in (3, 4)]
+    memo.sum(MATMUL, [(left, parts), (left, parts[:1])])
+    assert memo.num_bytes == 0
+
+
+def test_written_parts_are_others():
+    memo, part = Memo(), ring_tensor(RING64, (64, 64), 1)
+    products(memo, [[part]], 3)
+    part.add_(1)
+    products(memo, [[part]], 3)
+    with torch.inference_mode():
+        products(memo, [[part.t()]], 3)
+        products(memo, [[part + 1]], 3)
+
+
+def test_sums_of_plain_operands_are_kept():
+    memo, left = Memo(), ring_tensor(RING64, (1, 64), 0)
+    parts = [ring_tensor(RING64, (64, 64), seed) for seed in (1, 2)]
+    for _ in range(3):
+        found = memo.sum(MATMUL, [(left, parts), (left, parts[1:])])
+        assert torch.equal(found, MATMUL(left, parts[0] + 2 * parts[1]))
+    assert memo.num_bytes == 64 * 64 * 8
+
+
+def test_few_are_noted(monkeypatch):
+    monkeypatch.setattr(memo_module, "NOTED", 3)
+    memo = Memo()
+    operands = [[ring_tensor(RING64, (64, 64), seed)] for seed in range(1, 6)]
+    products(memo, operands)
+    assert len(memo._noted) == 3
+
+
+def test_setting(monkeypatch):
+    monkeypatch.setenv(memo_module.VARIABLE, "3")
+    assert Memo().budget == 3 << 20
+    monkeypatch.setenv(memo_module.VARIABLE, "much")
+    with pytest.raises(ConfigError, match="TACIT_KEEP_MIB"):
+        Memo()
