@@ -55,16 +55,20 @@ def test_refused(name):
     assert found.verdict == REFUSED, "\n".join(found.notes)
 
 
-@pytest.mark.parametrize(("protocol", "first"), [("trio", 0), ("replicated", 3)])
-def test_three_parties(protocol, first):
-    names = CHOSEN[first::6]
+THREE = [("trio", "exact", 0), ("replicated", "exact", 3), ("trio", "probabilistic", 6)]
+
+
+@pytest.mark.parametrize(("protocol", "truncation", "first"), THREE)
+def test_three_parties(protocol, truncation, first):
+    names = [*CHOSEN[first::9], "softmax"]
     drawn = {name: samples_of(DATABASE[name], 2) for name in names}  # parties share torch's state
 
     def main(session):
         small = {name: [x for x in drawn[name] if size_of(x) < 1000] for name in names}
         return [check_samples(session, name, DATABASE[name], small[name]) for name in names]
 
-    for found in tacit.run(main, protocol=protocol, deadline=120.0)[0]:
+    options = {"protocol": protocol, "truncation": truncation, "deadline": 120.0}
+    for found in tacit.run(main, **options)[0]:
         assert found.verdict in (RIGHT, RECORD[found.name]["results"]), "\n".join(found.notes)
 
 

@@ -102,7 +102,9 @@ def chebyshev(
     p = n.protocol
     bits = fraction_bits if p.exact else min(fraction_bits, n.fraction_bits)
     steps = p.chebyshev.steps(y, coefficients, argument_bits=argument_bits, fraction_bits=bits)
-    return (yield from steps).scaled(1 << (fraction_bits - bits))
+    value, more = (yield from steps), fraction_bits - bits
+    left = min(value.pending, more)  # what is pending would leave no room for a factor
+    return value.divided(-left).scaled(1 << (more - left))
 
 
 @cache
