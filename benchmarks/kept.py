@@ -18,7 +18,7 @@ import tacit
 from tacit import zoo
 from tacit.nn import fold_batch_norm
 
-REPETITIONS = 5
+REPETITIONS = 3
 CASES: list[tuple[str, Callable[[], nn.Module], int]] = [
     ("VGG-16, CIFAR-10", zoo.small_vgg, 32),
     ("ResNet-18, 64 x 64", zoo.resnet18, 64),
@@ -26,11 +26,10 @@ CASES: list[tuple[str, Callable[[], nn.Module], int]] = [
 
 
 def party(
-    session: tacit.Session, make: Callable[[], nn.Module], side: int
+    session: tacit.Session, models: list[nn.Module], side: int
 ) -> tuple[list[list[float]], int]:
     """Seconds of this party without and with kept weights, and the bytes that it keeps."""
-    torch.manual_seed(3)
-    model = session.share(fold_batch_norm(make().eval()).eval(), owner=0)
+    model = session.share(models[session.rank], owner=0)
     x = session.share(torch.rand(1, 3, side, side), owner=1)
     memo = session.protocol.context.memo
     budget, seconds = memo.budget, []
@@ -45,8 +44,10 @@ def party(
 
 
 def row(name: str, make: Callable[[], nn.Module], side: int, protocol: str) -> Row:
+    torch.manual_seed(3)
+    models = [fold_batch_norm(make().eval()).eval() for _ in range(3)]
     with one_thread():
-        measured = tacit.run(party, make, side, protocol=protocol)
+        measured = tacit.run(party, models, side, protocol=protocol)
     turns = zip(*(seconds for seconds, _ in measured), strict=True)
     fresh, kept = zip(
         *([sum(way) for way in zip(*turn, strict=True)] for turn in turns), strict=True
