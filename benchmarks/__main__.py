@@ -25,6 +25,7 @@ SUITES = (
     "transport",
     "protocols",
     "kept",
+    "networks",
 )
 RESULTS = Path(__file__).parent / "results"
 NOTE: dict[str, Any] = {"initial_indent": "    ", "subsequent_indent": "    "}

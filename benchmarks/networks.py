@@ -70,7 +70,7 @@ def party(
     peer: Peer,
 ) -> Measured:
     """Runs a network and lets SPU run between the repetitions. The first one is left out."""
-    plain = models[-1](picture)
+    plain = models[-1](picture).detach()
     model = session.share(models[session.rank], owner=0)
     x = session.share(picture, owner=1)
     seconds = []

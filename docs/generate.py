@@ -72,22 +72,39 @@ def networks_page() -> str:
 
 
 def speed_page() -> str:
-    """The newest full record of the benchmarks."""
-    path = max(RESULTS.glob("*-all.json"))
-    record = json.loads(path.read_text())
-    run = record["run"]
-    machine = f"{run['processor']} ({run['machine']}), torch {run['torch']}"
+    """The newest record of each suite of benchmarks."""
+    newest: dict[str, tuple[str, Path, list[dict[str, Any]]]] = {}
+    for path in sorted(RESULTS.glob("*-*-*.json")):
+        record = json.loads(path.read_text())
+        for suite in {row["suite"] for row in record["rows"]}:
+            rows = [row for row in record["rows"] if row["suite"] == suite]
+            date = record["run"]["date"]
+            if suite not in newest or date > newest[suite][0]:
+                newest[suite] = date, path, rows
     lines = [
         "# Speed",
         "",
-        f"`make bench` on {run['date'][:10]}: {machine}, commit {run['commit'][:12]}. Each ratio "
-        "was taken side by side in one run, on one thread unless a row says otherwise; the record "
-        f"is `benchmarks/results/{path.name}`.",
+        "Each ratio was taken side by side in one run; kernels on one thread unless a row says "
+        "otherwise. `make bench` measures and writes the records.",
+        "",
+    ]
+    for suite, (_, path, rows) in sorted(newest.items()):
+        lines += speed_table(suite, path, rows)
+    return "\n".join(lines)
+
+
+def speed_table(suite: str, path: Path, rows: list[dict[str, Any]]) -> list[str]:
+    run = json.loads(path.read_text())["run"]
+    machine = f"{run['processor']} ({run['machine']}), torch {run['torch']}"
+    lines = [
+        f"## {suite}",
+        "",
+        f"{run['date'][:10]}, {machine}, commit {run['commit'][:12]}; record `{path.name}`.",
         "",
         "| what | figure | ratio | to | target | |",
         "|---|---|---|---|---|---|",
     ]
-    for row in record["rows"]:
+    for row in rows:
         bound = "at most" if row["lower_is_better"] else "at least"
         target = "" if row["target"] is None else f"{bound} {row['target']:.2f}"
         missed = " **missed**" if row["met"] is False else ""
@@ -96,7 +113,7 @@ def speed_page() -> str:
             f"| {row['name']} | {figure} | {row['ratio']:.2f} | {row['baseline']} "
             f"({row['baseline_value']:.2f}) | {target}{missed} | {row['note']} |"
         )
-    return "\n".join(lines) + "\n"
+    return [*lines, ""]
 
 
 OPS_TEXT = """\
