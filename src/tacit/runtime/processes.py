@@ -21,7 +21,7 @@ from .parcel import GUARD, pack, unpack
 from .session import Program
 
 START_SECONDS = 120.0  # for a new process to import everything
-PATIENCE_SECONDS = 3.0  # for the others to end by themselves after a failure
+PATIENCE_SECONDS = 2.0  # for the others to end by themselves after a failure
 
 
 class Child(NamedTuple):
