@@ -8,14 +8,12 @@ network's. SPU: see benchmarks/peer.py. Seconds are of the slowest party.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from statistics import median
 
 import torch
 from benchmarks.measure import Row
-from benchmarks.peer import Peer
+from benchmarks.peer import Match, Peer, Turns
 from torch import Tensor, nn
 
 import tacit
@@ -53,41 +51,23 @@ CASES = [
 ]
 
 
-@dataclass
-class Measured:
-    seconds: float
-    megabytes: float
-    rounds: int
-    error: float
-
-
 def party(
-    session: tacit.Session,
-    case: Case,
-    models: list[nn.Module],
-    picture: Tensor,
-    turn: threading.Barrier,
-    peer: Peer,
-) -> Measured:
-    """Runs a network and lets SPU run between the repetitions. The first one is left out."""
+    session: tacit.Session, case: Case, models: list[nn.Module], picture: Tensor, match: Match
+) -> tuple[Turns, float]:
+    """What was measured, and the largest error of an output, in parts of the largest output."""
     plain = models[-1](picture).detach()
     model = session.share(models[session.rank], owner=0)
     x = session.share(picture, owner=1)
-    seconds = []
-    with torch.no_grad(), session.stats.scope(case.name) as cost:
-        for _ in range(REPETITIONS + 1):
-            turn.wait()
-            begin = time.perf_counter()
-            out = model(x)
-            session.numbers.settled(out.value)
-            turn.wait()
-            seconds.append(time.perf_counter() - begin)
-            if session.rank == 0:
-                peer.run(case.peer)
-    times = REPETITIONS + 1
-    error = float((session.reveal(out) - plain).abs().max() / plain.abs().max())
-    megabytes = cost.bytes_sent / times / 1e6
-    return Measured(median(seconds[1:]), megabytes, cost.rounds // times, error)
+    outs: list[Tensor] = []
+
+    def run() -> None:
+        with torch.no_grad():
+            outs[:] = [model(x)]
+            session.numbers.settled(outs[0].value)  # type: ignore[attr-defined]
+
+    turns = match.play(session, run)
+    error = (session.reveal(outs[0]) - plain).abs().max() / plain.abs().max()
+    return turns, float(error)
 
 
 def copies(case: Case) -> list[nn.Module]:
@@ -103,25 +83,12 @@ def copies(case: Case) -> list[nn.Module]:
 
 
 def row(case: Case, peer: Peer) -> Row:
+    match = Match(case.name, case.peer, case.target, REPETITIONS, threading.Barrier(3), peer)
     picture = torch.rand(case.shape) * 2 - 1
-    with torch.no_grad():
-        measured = tacit.run(party, case, copies(case), picture, threading.Barrier(3), peer)
-    source, answer = peer.result(case.peer)
-    ours, error = max(m.seconds for m in measured), max(m.error for m in measured)
-    if error > 1e-2:
-        raise SystemExit(f"{case.name}: an output is off by {error:.3f} of the largest")
-    sent = ", ".join(f"{m.megabytes:.1f}" for m in measured)
-    return Row(
-        name=case.name,
-        value=1 / ours,
-        unit="runs/s",
-        baseline=source,
-        baseline_value=1 / answer["seconds"],
-        target=case.target,
-        note=f"{ours:.3f} s to {answer['seconds']:.3f}; {sent} MB sent by the dealer and the "
-        f"evaluators to {answer['megabytes']:.1f} by each party; {measured[1].rounds} rounds; "
-        f"largest error {error:.1e} of the largest output",
-    )
+    measured, errors = zip(*tacit.run(party, case, copies(case), picture, match), strict=True)
+    if max(errors) > 1e-2:
+        raise SystemExit(f"{case.name}: an output is off by {max(errors):.3f} of the largest")
+    return match.row(measured, f"largest error {max(errors):.1e} of the largest output")
 
 
 def rows() -> list[Row]:

@@ -10,16 +10,14 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import torch
 from benchmarks.measure import Row
-from benchmarks.peer import Peer
+from benchmarks.peer import Match, Peer, Turns
 
 import tacit
 from tacit.protocols import Arith, Protocol
@@ -83,51 +81,20 @@ CASES = [
 ]
 
 
-@dataclass
-class Measured:
-    seconds: float
-    megabytes: float
-    rounds: int
-
-
-def party(session: tacit.Session, case: Case, turn: threading.Barrier, peer: Peer) -> Measured:
-    """Runs a case and lets SPU run between the repetitions. The first repetition is left out."""
+def party(session: tacit.Session, case: Case, match: Match) -> Turns:
     p = session.protocol
     limit = REACH << F if case.promise else None
     secrets = []
     for owner, shape in enumerate(case.shapes, 1):
         value = (torch.randn(shape) * (1 << F)).long() if session.rank == owner else None
         secrets.append(p.share(value, owner, shape, limit=limit))
-    seconds = []
-    with session.stats.scope(case.name) as cost:
-        for _ in range(REPETITIONS + 1):
-            turn.wait()
-            begin = time.perf_counter()
-            case.call(p, *secrets)
-            turn.wait()
-            seconds.append(time.perf_counter() - begin)
-            if session.rank == 0:
-                peer.run(case.peer)
-    times = REPETITIONS + 1
-    return Measured(median(seconds[1:]), cost.bytes_sent / times / 1e6, cost.rounds // times)
+    return match.play(session, lambda: case.call(p, *secrets))
 
 
 def row(case: Case, peer: Peer) -> Row:
-    measured = tacit.run(party, case, threading.Barrier(3), peer)
-    source, answer = peer.result(case.peer)
-    ours = max(m.seconds for m in measured)
-    sent = ", ".join(f"{m.megabytes:.1f}" for m in measured)
-    return Row(
-        name=case.name,
-        value=1 / ours,
-        unit="runs/s",
-        baseline=source,
-        baseline_value=1 / answer["seconds"],
-        target=case.target,
-        note=f"{ours:.3f} s to {answer['seconds']:.3f}; {sent} MB sent by the dealer and the "
-        f"evaluators to {answer['megabytes']:.1f} by each party; {measured[1].rounds} rounds; "
-        f"memory {peak_bytes(case):.0f} bytes an element and party",
-    )
+    match = Match(case.name, case.peer, case.target, REPETITIONS, threading.Barrier(3), peer)
+    measured = tacit.run(party, case, match)
+    return match.row(measured, f"memory {peak_bytes(case):.0f} bytes an element and party")
 
 
 def rows() -> list[Row]:
