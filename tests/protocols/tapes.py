@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from tacit.kernels import stream
-from tacit.protocols.tape import Tape
+from tacit.protocols.tape import Form, Tape
 
 Draw = tuple[frozenset[int], int, int]  # holders of the key, number of the call, first byte
 Change = Callable[[Draw, Tensor], Tensor]
@@ -20,16 +20,16 @@ Change = Callable[[Draw, Tensor], Tensor]
 @contextmanager
 def changed_draws(change: Change) -> Iterator[None]:
     """Within, `change(draw, words)` takes the place of the words of each draw."""
-    original = Tape.draw
+    original = Tape.draws
 
-    def draw(
-        self: Tape, holders: Collection[int], shape: Sequence[int], dtype: torch.dtype
-    ) -> Tensor:
-        group = frozenset(holders)
-        start = self._places.get(group, 0)
-        return change((group, self.number, start), original(self, holders, shape, dtype))
+    def draws(self: Tape, holders: Collection[int], forms: Sequence[Form]) -> list[Tensor]:
+        group, words = frozenset(holders), []
+        for form in forms:
+            start = self._places.get(group, 0)
+            words.append(change((group, self.number, start), original(self, holders, [form])[0]))
+        return words
 
-    with patch.object(Tape, "draw", draw):
+    with patch.object(Tape, "draws", draws):
         yield
 
 

@@ -62,22 +62,23 @@ class KeyRing:
 
     def __init__(self, rank: int, keys: Mapping[Group, Key]) -> None:
         self.rank = rank
-        self._keys = dict(keys)
+        self._keys = {frozenset(group): key for group, key in keys.items()}
 
     def key(self, parties: Iterable[int]) -> Key:
         """The key of exactly these parties, of whom this one must be one."""
-        group = group_of(parties)
-        if group not in self._keys:
+        parties = frozenset(parties)
+        if parties not in self._keys:
             raise ConfigError(
-                f"party {self.rank} has no key of the parties {group}; it has those of "
+                f"party {self.rank} has no key of the parties {group_of(parties)}; it has those of "
                 f"{', '.join(map(str, self.groups))}",
                 party=self.rank,
             )
-        return self._keys[group]
+        return self._keys[parties]
 
     @property
     def groups(self) -> list[Group]:
-        return sorted(self._keys, key=lambda group: (len(group), group))
+        groups = (group_of(parties) for parties in self._keys)
+        return sorted(groups, key=lambda group: (len(group), group))
 
     def __repr__(self) -> str:
         return f"KeyRing(rank={self.rank}, groups={self.groups})"

@@ -68,7 +68,7 @@ def reshare(p: Masked, shape: Sequence[int], limit: int, add: Add) -> Steps[Arit
     and a_i = z_i.
     """
     slot = ring_slot(p, shape)
-    masks = draw_masks(p, slot)
+    [masks] = draw_masks(p, [slot])
     message = None
     if not p.is_dealer:
         message = -masks[0]
@@ -87,7 +87,7 @@ def product(p: Masked, op: Bilinear, x: Arith, y: Arith) -> Steps[Arith]:
     if p.is_dealer:
         mask = p.context.memo.sum(op, [(whole_mask(p, x), mask_parts(p, y))])
         slot = ring_slot(p, mask.shape)
-        for z in draw_masks(p, slot):
+        for z in draw_masks(p, [slot])[0]:
             mask += z
         yield from open_(p, None, slot)
         return Arith({WHOLE: mask}, p.ring, limit=limit, dealer=p.roles.dealer)
@@ -101,7 +101,7 @@ def product(p: Masked, op: Bilinear, x: Arith, y: Arith) -> Steps[Arith]:
         terms = [(opened(p, x), [b, n] if p.is_leader else [b]), (own_mask(p, x), [n])]
         share = p.context.memo.sum(op, terms)
     slot = ring_slot(p, share.shape)
-    [z] = draw_masks(p, slot)
+    [[z]] = draw_masks(p, [slot])
     m = yield from open_(p, share.sub_(z), slot)
     assert m is not None
     return Arith({p.roles.opened: m}, p.ring, limit=limit, dealer=p.roles.dealer)

@@ -47,7 +47,7 @@ def bit_and(p: Masked, *bits: Bool) -> Steps[Bool]:
     sizes = (len(bits),)
     words = opened_words(bits[0])
     out = plane_slot(1, rows * words)
-    masks = draw_masks(p, out)
+    [masks] = draw_masks(p, [out])
 
     def side_by_side(parts: Sequence[Tensor]) -> Tensor:
         return torch.stack([part.reshape(-1) for part in parts])

@@ -69,7 +69,7 @@ def signs(p: Masked, x: Arith, thresholds: Sequence[int], *, low: int = 0) -> St
     columns = words * len(thresholds)
     heights = [2 * len(nodes) - 1 for nodes in (plan.digits, *plan.levels)]
     levels = [plane_slot(rows, columns) for rows in heights]
-    masks = [draw_masks(p, level) for level in levels]
+    masks = draw_masks(p, levels)
 
     def correct(pads: list[Tensor]) -> list[Tensor]:
         v = bit_planes(_mask_quotient(p, x, shift), width)
@@ -166,7 +166,7 @@ def is_zero(p: Masked, x: Arith) -> Steps[Bool]:
         levels.append(tuple(size for size in _groups_of_four(count) if size > 1))
         count = groups_after(count, levels[-1])
     slots = [plane_slot(len(nodes), words) for nodes in (digits, *levels)]
-    masks = [draw_masks(p, slot) for slot in slots]
+    masks = draw_masks(p, slots)
 
     def correct(pads: list[Tensor]) -> list[Tensor]:
         state, products = _xor(masks[0]), []

@@ -10,10 +10,9 @@ to each other and know m = sum of s_i - z_i. The dealer knows z = sum of z_i. Se
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
     from .protocol import Masked
 
 
-@dataclass(frozen=True)
-class Slot:
+class Slot(NamedTuple):
     """The form of a dealt or opened value: ring elements, or planes of bits.
 
     width: if not 0, only the low bits of the ring elements matter, and only they are sent.
@@ -76,10 +74,10 @@ def deal(p: Masked, slots: Sequence[Slot], correct: Correct) -> Steps[list[list[
         dealt = received[roles.dealer]
         return [[slot.unpack(value)] for slot, value in zip(slots, dealt, strict=True)]
     if not p.is_dealer:
-        shares = [[_draw(p, p.rank, slot)] for slot in slots]
+        shares = [[words] for words in _draw(p, p.rank, slots)]
         yield Round(ahead=True)
         return shares
-    drawn = [[_draw(p, e, slot) for slot in slots] for e in drawing]
+    drawn = [_draw(p, e, slots) for e in drawing]
     columns = list(zip(*drawn, strict=True))
     values = correct([_total(slot, column) for slot, column in zip(slots, columns, strict=True)])
     sent = [slot.pack(value) for slot, value in zip(slots, values, strict=True)]
@@ -98,18 +96,19 @@ def deal_parts(p: Masked, value: Tensor | None, shape: Sequence[int]) -> Steps[l
     return shares
 
 
-def _draw(p: Masked, evaluator: int, slot: Slot) -> Tensor:
-    return p.context.tape.draw((p.roles.dealer, evaluator), slot.shape, slot.dtype)
+def _draw(p: Masked, evaluator: int, slots: Sequence[Slot]) -> list[Tensor]:
+    forms = [(slot.shape, slot.dtype) for slot in slots]
+    return p.context.tape.draws((p.roles.dealer, evaluator), forms)
 
 
 def _total(slot: Slot, values: Sequence[Tensor]) -> Tensor:
     return reduce(torch.bitwise_xor if slot.bits else torch.add, values)
 
 
-def draw_masks(p: Masked, slot: Slot) -> list[Tensor]:
-    """This evaluator's z_i for what is opened next; at the dealer, all of them."""
-    mine = p.roles.evaluators if p.rank == p.roles.dealer else (p.rank,)
-    return [_draw(p, e, slot) for e in mine]
+def draw_masks(p: Masked, slots: Sequence[Slot]) -> list[list[Tensor]]:
+    """This evaluator's z_i for each of what is opened later; at the dealer, all of them."""
+    mine = p.roles.evaluators if p.is_dealer else (p.rank,)
+    return [list(masks) for masks in zip(*(_draw(p, e, slots) for e in mine), strict=True)]
 
 
 def open_(p: Masked, message: Tensor | None, slot: Slot) -> Steps[Tensor | None]:
