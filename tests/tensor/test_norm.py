@@ -97,6 +97,20 @@ def test_layer_norm_of_small_and_large_values(size):
     assert (tacit.run(main)[0] - wanted).abs().max() < max(1e-3, 2e-4 / size)
 
 
+@pytest.mark.parametrize("protocol", ["cleartext", "trio", "replicated"])
+def test_squares_may_add_up_beyond_the_range(protocol):
+    """One value of 193 among 384, as inside a trained language model, and a variance of 900."""
+    spiked = normal(3, 384)
+    spiked[0, 7] = 193.0
+    spiked[1] *= 30.0
+    agree(nn.LayerNorm(384), spiked, protocol=protocol)
+
+
+def test_many_values_have_a_variance():
+    x = normal(64, 2, 32, 32) * 3
+    agree(nn.BatchNorm2d(2), x, protocol="cleartext")
+
+
 def test_training_with_public_statistics_is_refused():
     norm = nn.BatchNorm2d(3)
 

@@ -2,11 +2,17 @@
 
 NOTE [fine]: the inverse of a deviation is small where values are large. It, and what values are
 multiplied by in its place, have more fraction bits than other values: those of a *fine* value.
+
+NOTE [sums of squares]: of many values, or of a large one among them, the sum of the squares is
+beyond the range while their mean is not. The sum is divided by a power of two, on the way to fewer
+fraction bits; what is left of the division by the count is in the table of the inverse root.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
+from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -47,7 +53,8 @@ class Normal(NamedTuple):
 def normalise(n: Numbers, x: Value, dims: Dims, eps: float) -> Normal:
     """(x - mean) / sqrt(variance + eps) over these dimensions.
 
-    The variance, eps included, is off by 2^-(f + 6) at most and below 2^(range_bits - 6).
+    The variance, eps included, is off by 2^-(f + 6) at most and below 2^(range_bits - 7), and
+    the sum of the squares is below 2^(k - 2 - 2f): 2^30 for 64 bits with 16 fraction bits.
     Rounds: three divisions, two products and an inverse square root.
     """
     if not x.shape.numel():
@@ -55,11 +62,24 @@ def normalise(n: Numbers, x: Value, dims: Dims, eps: float) -> Normal:
         return Normal(x, nothing, nothing, nothing)
     average = settled(n, mean(n, x, dims, keepdim=True))
     centred = settled(n, sub(n, x, average))
-    squares = n.protocol.square(centred.arith, shift=n.fraction_bits - extra_bits(n))
-    larger = mean(n, Value(cap(n, squares), x.dtype), dims, keepdim=True)
-    inverse = settled(n, _inverse(n, larger, eps))
-    variance = Value(larger.arith.divided(extra_bits(n)), x.dtype)
+    larger, excess = _spread(n, centred, dims)
+    inverse = settled(n, _inverse(n, larger, eps, excess))
+    coarser = Value(larger.arith.divided(extra_bits(n)), x.dtype)
+    variance = mul(n, coarser, float(1 / excess))
     return Normal(times_fine(n, centred, inverse), average, variance, inverse)
+
+
+def _spread(n: Numbers, centred: Value, dims: Dims) -> tuple[Value, Fraction]:
+    """The variance with its extra bits, too large by a public factor below 2, and that factor.
+
+    See NOTE [sums of squares]. A product and a division.
+    """
+    count = prod(centred.shape[dim] for dim in dims)
+    power = count.bit_length() - 1
+    elements = centred.arith.promise(1 << (n.ring.bits // 2 - 1))
+    squares = n.protocol.square(elements, shift=n.fraction_bits - extra_bits(n))
+    total = squares.sum(*dims, keepdim=True).promise(1 << (n.ring.bits - 2)).divided(power)
+    return settled(n, Value(total, centred.dtype)), Fraction(count, 1 << power)
 
 
 def inverse_deviation(n: Numbers, variance: Value, eps: float) -> Value:
@@ -72,10 +92,11 @@ def inverse_deviation(n: Numbers, variance: Value, eps: float) -> Value:
     return settled(n, _inverse(n, larger, eps))
 
 
-def _inverse(n: Numbers, larger: Value, eps: float) -> Value:
-    """The same, of a variance with its extra bits."""
+def _inverse(n: Numbers, larger: Value, eps: float, excess: Fraction = Fraction(1)) -> Value:
+    """The same, of a variance with its extra bits that is too large by a factor."""
     bits = extra_bits(n)
-    return n.rsqrt(add(n, larger, eps * 2.0**bits), gain=bits // 2 + fine_bits(n))
+    shifted = add(n, larger, eps * 2.0**bits * float(excess))
+    return n.rsqrt(shifted, gain=bits // 2 + fine_bits(n), excess=excess)
 
 
 def times_fine(n: Numbers, x: Operand, fine: Operand) -> Value:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 from math import prod as product_of
 from typing import TYPE_CHECKING
 
 import torch
 
+from ..protocols.derived.piecewise import quotient_limit
 from .arith import convert, mul, square, sub, sum_
 from .compare import equal, logical_not
 from .scale import cap
@@ -39,8 +41,24 @@ def total(n: Numbers, x: Value, dims: Dims = None, *, keepdim: bool = False) -> 
 
 def mean(n: Numbers, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
     """The mean over dimensions. Local; its division is pending."""
-    count = product_of(x.shape[dim] for dim in dims_of(x, dims))
-    return mul(n, total(n, x, dims, keepdim=keepdim), 1.0 / count)
+    return _over(n, x, dims, _count(x, dims), keepdim=keepdim)
+
+
+def _count(x: Value, dims: Dims) -> int:
+    return product_of(x.shape[dim] for dim in dims_of(x, dims))
+
+
+def _over(n: Numbers, x: Value, dims: Dims, divisor: float, *, keepdim: bool) -> Value:
+    """The sum over dimensions, divided by about their size.
+
+    A mean is no larger than what it is of, also where the sum is beyond the range.
+    """
+    made = mul(n, total(n, x, dims, keepdim=keepdim), 1.0 / divisor)
+    if not x.is_real:
+        return made
+    most = ceil(_count(x, dims) / divisor) * (quotient_limit(x.arith) + 1)
+    limit = most << made.arith.pending
+    return Value(cap(n, made.arith.with_parts(made.arith.parts, limit=limit)), made.dtype)
 
 
 def flattened(x: Value, dims: Dims) -> Value:
@@ -96,10 +114,9 @@ def variance(
     n: Numbers, x: Value, dims: Dims = None, *, correction: float = 1, keepdim: bool = False
 ) -> tuple[Value, Value]:
     """The variance and the mean over dimensions. One product of secrets."""
-    count = product_of(x.shape[dim] for dim in dims_of(x, dims))
     average = n.settled(mean(n, x, dims, keepdim=True))
     squares = square(n, n.settled(sub(n, x, average)))
-    result = mul(n, total(n, squares, dims, keepdim=keepdim), 1.0 / (count - correction))
+    result = _over(n, squares, dims, _count(x, dims) - correction, keepdim=keepdim)
     shape = kept_shape(x, dims, keepdim=keepdim)
     return result, average.map(lambda part: part.reshape(shape))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from math import isqrt, log, log2, log10, sqrt
 from typing import TYPE_CHECKING
 
@@ -38,19 +39,21 @@ def _inverse_root(c: float) -> float:
 
 
 @function
-def inverse_square_root(n: Numbers, x: Arith, *, gain: int = 0) -> Steps[Arith]:
-    """1 / sqrt(x); what is not positive counts as 2^-f. Relative error 2^-15, and a unit.
+def inverse_square_root(
+    n: Numbers, x: Arith, *, gain: int = 0, excess: Fraction = Fraction(1)
+) -> Steps[Arith]:
+    """1 / sqrt(x / excess); what is not positive counts as 2^-f. Relative error 2^-15, and a unit.
 
-    `gain` multiplies it by 2^gain before that unit is lost.
+    `gain` multiplies it by 2^gain before that unit is lost; `excess` is below 2.
     """
     f, spare = n.fraction_bits, _spare(n, gain)
 
-    def power(e: int) -> int:  # 2^((f - e - 1) / 2)
-        return _root_of_power(f - e - 1 + 2 * spare)
+    def power(e: int) -> int:  # 2^((f - e - 1) / 2) sqrt(excess)
+        return _root_of_power(f - e - 1 + 2 * spare, excess)
 
     parts = yield from normal(n, x, [power])
     root = yield from _times(n, parts, _inverse_root, spare, gain)
-    return bounded(n, root, 2 ** (f / 2 + gain))
+    return bounded(n, root, 2 ** (f / 2 + gain) * sqrt(excess))
 
 
 def _spare(n: Numbers, gain: int = 0) -> int:
@@ -67,9 +70,9 @@ def _mantissa_bits(n: Numbers) -> int:
     return min(MANTISSA_BITS, n.ring.bits // 2 - 6)
 
 
-def _root_of_power(exponent: int) -> int:
-    """2^(exponent / 2), rounded down."""
-    return isqrt(1 << exponent) if exponent >= 0 else 0
+def _root_of_power(exponent: int, factor: Fraction = Fraction(1)) -> int:
+    """sqrt(2^exponent factor), rounded down."""
+    return isqrt(int((1 << exponent) * factor)) if exponent >= 0 else 0
 
 
 def _times(
