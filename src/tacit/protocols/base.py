@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ..errors import ProtocolError
 from ..kernels import pack_bits
-from ..ring import Ring, Sizes, Window
+from ..ring import Sizes, Window
 from .bilinear import MATMUL, MUL, Bilinear, Conv, Einsum
 from .context import Context
 from .derived import functions, order, sorting
@@ -96,14 +96,7 @@ class Protocol(ABC):
 
     def __init__(self, context: Context, *, exact: bool = True) -> None:
         self.context, self.exact = context, exact
-
-    @property
-    def rank(self) -> int:
-        return self.context.rank
-
-    @property
-    def ring(self) -> Ring:
-        return self.context.ring
+        self.rank, self.ring = context.rank, context.ring
 
     @contextmanager
     def parallel(self) -> Iterator[None]:

@@ -22,14 +22,11 @@ class Context:
 
     def __init__(self, mesh: Mesh, keys: KeyRing, ring: Ring) -> None:
         self.mesh, self.keys, self.ring = mesh, keys, ring
+        self.rank = mesh.rank
         self.group: Group | None = None
         self.watch: Watch | None = None
         self.memo = Memo()
         self._number = 0
-
-    @property
-    def rank(self) -> int:
-        return self.mesh.rank
 
     def new_number(self) -> int:
         self._number += 1

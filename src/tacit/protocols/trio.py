@@ -34,7 +34,8 @@ class Trio(Masked, Three):
         return Trio(self.context, roles=turned, exact=self.exact)
 
     def in_roles_of(self, x: Arith) -> Trio:
-        return self if x.dealer is None else self.rotated(x.dealer - self.roles.dealer)
+        by = 0 if x.dealer is None else x.dealer - self.roles.dealer
+        return self.rotated(by) if by else self
 
     def helpers(self, owner: int) -> tuple[int, int]:
         dealer, (first, second) = self.roles.dealer, self.roles.evaluators

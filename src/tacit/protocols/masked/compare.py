@@ -9,7 +9,7 @@ and combine the digits in nodes of a few inputs each, one round a level.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import TYPE_CHECKING
 
 import torch
@@ -33,8 +33,8 @@ from ..share import Arith, Bool
 from ..steps import Steps
 from .arithmetic import opened, whole_mask
 from .boolean import make_bits
-from .deal import deal, draw_masks, open_, plane_slot
-from .plan import carry_plan, groups_after
+from .deal import Slot, deal, draw_masks, open_, plane_slot
+from .plan import Plan, carry_plan, groups_after
 
 if TYPE_CHECKING:
     from .protocol import Masked
@@ -65,10 +65,7 @@ def signs(p: Masked, x: Arith, thresholds: Sequence[int], *, low: int = 0) -> St
     width = min(max(reach.bit_length() + 1, 2), p.ring.bits - shift)
     if width < 2:
         raise ConfigError(f"low={low}: nothing is left of the {x.width} bits of x")
-    plan, words = carry_plan(width), num_words(x.numel)
-    columns = words * len(thresholds)
-    heights = [2 * len(nodes) - 1 for nodes in (plan.digits, *plan.levels)]
-    levels = [plane_slot(rows, columns) for rows in heights]
+    plan, levels, slots = _forms(width, num_words(x.numel), len(thresholds))
     masks = draw_masks(p, levels)
 
     def correct(pads: list[Tensor]) -> list[Tensor]:
@@ -79,8 +76,6 @@ def signs(p: Masked, x: Arith, thresholds: Sequence[int], *, low: int = 0) -> St
             state = _lifted(_xor(level), state, nodes)
         return [leaf_tables(v[:-1], plan.digits, pads[0]), v[-1:] ^ pads[1], *products]
 
-    slots = [plane_slot(plan.table_rows, words), plane_slot(1, words)]
-    slots += [plane_slot(num_products(nodes), columns) for nodes in plan.levels]
     [tables, tops, *products] = yield from deal(p, slots, correct)
 
     message, u_tops = None, None
@@ -103,10 +98,23 @@ def signs(p: Masked, x: Arith, thresholds: Sequence[int], *, low: int = 0) -> St
         if carried is not None and hats is not None:
             hats = _lifted(carried, hats, nodes)
         shares = [_lifted(z, share, nodes) for z, share in zip(new, shares, strict=True)]
-    shares = [z ^ v.repeat(1, len(thresholds)) for z, v in zip(shares, tops, strict=True)]
+    if len(thresholds) > 1:
+        tops = [v.repeat(1, len(thresholds)) for v in tops]
+    shares = [z ^ v for z, v in zip(shares, tops, strict=True)]
     if hats is not None and u_tops is not None:
         hats ^= u_tops
     return _by_threshold(p, x, hats, shares, len(thresholds))
+
+
+@lru_cache(maxsize=256)
+def _forms(width: int, words: int, count: int) -> tuple[Plan, list[Slot], list[Slot]]:
+    """The plan for `count` comparisons of `width` bits, what it opens, and what it deals."""
+    plan, columns = carry_plan(width), words * count
+    heights = [2 * len(nodes) - 1 for nodes in (plan.digits, *plan.levels)]
+    levels = [plane_slot(rows, columns) for rows in heights]
+    dealt = [plane_slot(plan.table_rows, words), plane_slot(1, words)]
+    dealt += [plane_slot(num_products(nodes), columns) for nodes in plan.levels]
+    return plan, levels, dealt
 
 
 def _mask_quotient(p: Masked, x: Arith, shift: int) -> Tensor:
@@ -127,7 +135,7 @@ def _xor(tensors: Sequence[Tensor]) -> Tensor:
 
 def _taken(state: Tensor, nodes: Nodes) -> Tensor:
     """The rows (G..., P...) of the groups that the nodes take; the state may have one more."""
-    groups, taken = (len(state) + 1) // 2, sum(nodes)
+    groups, taken = (state.shape[0] + 1) // 2, sum(nodes)
     if groups == taken:
         return state
     return torch.cat([state[:taken], state[groups : groups + taken - 1]])
@@ -135,7 +143,7 @@ def _taken(state: Tensor, nodes: Nodes) -> Tensor:
 
 def _lifted(carried: Tensor, state: Tensor, nodes: Nodes) -> Tensor:
     """The rows after a level: what the nodes carried, and the group that they left out."""
-    groups, count = (len(state) + 1) // 2, len(nodes)
+    groups, count = (state.shape[0] + 1) // 2, len(nodes)
     if groups == sum(nodes):
         return carried
     left_out = state[groups - 1 : groups], state[-1:]
