@@ -27,16 +27,20 @@ SUITES = (
     "kept",
     "networks",
 )
+# Long ones, that run when they are named, or the group is; they need what real/fetch.py can get.
+GROUPS = {"real": ("real.training", "real.inference", "real.truncation")}
+NAMED = tuple(suite for group in GROUPS.values() for suite in group)
 RESULTS = Path(__file__).parent / "results"
 NOTE: dict[str, Any] = {"initial_indent": "    ", "subsequent_indent": "    "}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("suites", nargs="*", choices=[[], *SUITES], help="default: all")
+    known = [[], *SUITES, *GROUPS, *NAMED]
+    parser.add_argument("suites", nargs="*", choices=known, help="default: all but real")
     chosen = parser.parse_args().suites or SUITES
     record = {"run": describe(), "rows": []}
-    for suite in chosen:
+    for suite in (suite for name in chosen for suite in GROUPS.get(name, (name,))):
         rows: list[Row] = importlib.import_module(f"benchmarks.{suite}").rows()
         print(table(suite, rows), flush=True)
         record["rows"] += [
