@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from math import sqrt
 from typing import TYPE_CHECKING
 
 from ...protocols import Arith
 from ...protocols.steps import Steps
 from ..reduce import Dims, dims_of
 from ..value import Value
-from .normal import normal
-from .roots import _mantissa_bits, _root_of_power, _times
+from .roots import mantissa_bits, root_before_division
 from .steps import real, run
 
 if TYPE_CHECKING:
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def length(n: Numbers, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
-    """sqrt(sum of x^2) over dimensions. Relative error 2^-15, and 2^-(f/2) near zero.
+    """sqrt(sum of x^2) over dimensions. Relative error 2^-15, and two units.
 
     The length is below 2^(k/2 - 2 - f), which is 2^14 for 64 bits with 16 fraction bits: the sum
     keeps its size, and only the root is of the range.
@@ -37,10 +35,5 @@ def _wide_root(n: Numbers, x: Arith) -> Steps[Arith]:
     """sqrt(x) with a table for all exponents that fit the ring."""
     f = n.fraction_bits
     largest = (n.ring.bits - 4 - f - f + 1) // 2 + 1
-    spare = min(n.ring.bits - 4 - _mantissa_bits(n) - largest, 26)
-
-    def power(e: int) -> int:  # 2^((e + 1 - f) / 2)
-        return _root_of_power(e + 1 - f + 2 * spare)
-
-    parts = yield from normal(n, x, [power], under=0)
-    return (yield from _times(n, parts, sqrt, spare))
+    spare = min(n.ring.bits - 4 - mantissa_bits(n) - largest, 26)
+    return (yield from root_before_division(n, x, spare))

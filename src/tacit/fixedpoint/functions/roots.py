@@ -25,13 +25,24 @@ LOGARITHMS = {"e": log, "2": log2, "10": log10}
 @function
 def square_root(n: Numbers, x: Arith) -> Steps[Arith]:
     """sqrt(x), and 0 for x <= 0. Relative error 2^-15, and a unit."""
-    f, spare = n.fraction_bits, _spare(n)
+    root = yield from root_before_division(n, x, _spare(n))
+    return bounded(n, root, sqrt(quotient_limit(x) / 2**n.fraction_bits))
+
+
+def root_before_division(n: Numbers, x: Arith, spare: int) -> Steps[Arith]:
+    """The root, with a table of `spare` fraction bits beside the mantissa's.
+
+    Of a sum of squares whose division is pending the root is taken first: what is below 2^-f has
+    a root of up to 2^(-f / 2). A comparison more for each bit of the division.
+    """
+    early = min(x.pending, n.fraction_bits)
+    f = n.fraction_bits + early
 
     def power(e: int) -> int:  # 2^((e + 1 - f) / 2)
         return _root_of_power(e + 1 - f + 2 * spare)
 
-    parts = yield from normal(n, x, [power], under=0)
-    return bounded(n, (yield from _times(n, parts, sqrt, spare)), sqrt(quotient_limit(x) / 2**f))
+    parts = yield from normal(n, x.divided(-early), [power], under=0)
+    return (yield from _times(n, parts, sqrt, spare))
 
 
 def _inverse_root(c: float) -> float:
@@ -62,11 +73,11 @@ def _spare(n: Numbers, gain: int = 0) -> int:
     Few enough that the product's division may stay pending.
     """
     largest = (max(n.fraction_bits, n.range_bits) + 1) // 2 + 1
-    most = n.fraction_bits + gain + most_pending(n) - _mantissa_bits(n)
-    return min(n.ring.bits - 4 - _mantissa_bits(n) - largest, most)
+    most = n.fraction_bits + gain + most_pending(n) - mantissa_bits(n)
+    return min(n.ring.bits - 4 - mantissa_bits(n) - largest, most)
 
 
-def _mantissa_bits(n: Numbers) -> int:
+def mantissa_bits(n: Numbers) -> int:
     return min(MANTISSA_BITS, n.ring.bits // 2 - 6)
 
 
@@ -79,7 +90,7 @@ def _times(
     n: Numbers, parts: Normal, function: Callable[[float], float], spare: int, gain: int = 0
 ) -> Steps[Arith]:
     """The polynomial of the mantissa times the entry of the table."""
-    bits = _mantissa_bits(n)
+    bits = mantissa_bits(n)
     value = yield from polynomial(n, parts, function, fraction_bits=bits)
     value = value.promise(2 << (bits + value.pending))
     shift = bits + spare - n.fraction_bits - gain
