@@ -18,7 +18,7 @@ $(VENV)/.tools: $(VENV)/.torch pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check \
 		"scikit-build-core>=0.10" "nanobind>=2.4" cmake ninja \
 		"pytest>=8" "hypothesis>=6.100" "ruff>=0.6" "mypy>=1.11" clang-format==23.1.3 \
-		"expecttest>=0.2" "transformers>=4.50" "scikit-learn>=1.4"
+		"expecttest>=0.2" "transformers>=4.50" "scikit-learn>=1.4" "triton>=3.4"
 	touch $@
 
 $(NATIVE): $(VENV)/.tools CMakeLists.txt $(wildcard csrc/*)

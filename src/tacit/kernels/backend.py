@@ -1,7 +1,8 @@
-"""Which implementation runs: the compiled extension where it can, the reference otherwise.
+"""Which implementation runs: compiled for the CPU, Triton for a GPU, the reference otherwise.
 
-`TACIT_KERNELS=reference` in the environment, read at the first call, forces the reference. A
-missing extension falls back to the reference and says so once.
+`TACIT_KERNELS` in the environment, read at the first call, forces one: `reference`, or `triton` on
+tensors of any device, which without a GPU needs Triton's interpreter (TRITON_INTERPRET=1). A missing
+extension or Triton falls back to the reference and says so once.
 """
 
 from __future__ import annotations
@@ -17,35 +18,60 @@ import torch
 from ..errors import ConfigError
 
 VARIABLE = "TACIT_KERNELS"
-CHOICES = ("auto", "reference")
+CHOICES = ("auto", "reference", "triton")
+
+
+@cache
+def choice() -> str:
+    """What the environment asks for."""
+    chosen = os.environ.get(VARIABLE, "auto")
+    if chosen not in CHOICES:
+        raise ConfigError(f"{VARIABLE}={chosen!r}: allowed are {', '.join(CHOICES)}")
+    return chosen
 
 
 @cache
 def load_native() -> ModuleType | None:
     """The compiled kernels, or None if they are missing or not wanted."""
-    choice = os.environ.get(VARIABLE, "auto")
-    if choice not in CHOICES:
-        raise ConfigError(f"{VARIABLE}={choice!r}: allowed are {', '.join(CHOICES)}")
-    if choice == "reference":
+    if choice() == "reference":
         return None
+    return _load(".native", "compiled kernels are", "Reinstall with a C++20 compiler to get them.")
+
+
+@cache
+def load_gpu() -> ModuleType | None:
+    """The kernels for GPUs, or None if Triton is missing or not wanted."""
+    if choice() == "reference":
+        return None
+    return _load(".gpu", "GPU kernels are", "Install triton to get them.")
+
+
+def _load(name: str, what: str, remedy: str) -> ModuleType | None:
     try:
-        return import_module(".native", __package__)
+        return import_module(name, __package__)
     except ImportError as error:
         warnings.warn(
-            f"tacit: the compiled kernels are missing ({error}); the slow reference is used. "
-            "Reinstall with a C++20 compiler to get them.",
+            f"tacit: the {what} missing ({error}); the slow reference is used. {remedy}",
             RuntimeWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
         return None
 
 
 def native_for(*tensors: torch.Tensor) -> ModuleType | None:
-    """The compiled kernels if they serve these tensors, else None for the reference."""
+    """The compiled kernels if they serve these tensors, else None."""
     for tensor in tensors:
         if not tensor.is_cpu:
             return None
     return load_native()
+
+
+def gpu_for(*tensors: torch.Tensor) -> ModuleType | None:
+    """The GPU kernels if they serve these tensors, else None."""
+    for tensor in tensors:
+        if not tensor.is_cuda:
+            return load_gpu() if choice() == "triton" else None
+    return load_gpu()
 
 
 def num_threads() -> int:
