@@ -1,8 +1,8 @@
 """Which implementation runs: compiled for the CPU, Triton for a GPU, the reference otherwise.
 
 `TACIT_KERNELS` in the environment, read at the first call, forces one: `reference`, or `triton` on
-tensors of any device, which without a GPU needs Triton's interpreter (TRITON_INTERPRET=1). A missing
-extension or Triton falls back to the reference and says so once.
+tensors of any device, which without a GPU needs Triton's interpreter (TRITON_INTERPRET=1). Where
+the extension or Triton is missing the reference is used, and a warning says so once.
 """
 
 from __future__ import annotations
