@@ -28,7 +28,15 @@ SUITES = (
     "networks",
 )
 # Long ones, that run when they are named, or the group is; they need what real/fetch.py can get.
-GROUPS = {"real": ("real.training", "real.inference", "real.truncation")}
+GROUPS = {
+    "real": (
+        "real.training",
+        "real.inference",
+        "real.truncation",
+        "real.language",
+        "real.speech",
+    )
+}
 NAMED = tuple(suite for group in GROUPS.values() for suite in group)
 RESULTS = Path(__file__).parent / "results"
 NOTE: dict[str, Any] = {"initial_indent": "    ", "subsequent_indent": "    "}

