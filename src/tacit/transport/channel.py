@@ -17,9 +17,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from ..errors import FrameRejected, PeerClosed, ProtocolDesync
+from .devices import CPU
 from .frames import Kind, Layout, Spec, describe
 from .limits import Limits
 from .shaping import Wire
@@ -82,6 +84,7 @@ class Channel(ABC):
     """
 
     peer: int
+    device: torch.device = CPU  # where received tensors are put
     wire: Wire  # of the messages that come
     progress: float = 0.0
     look_around: Callable[[], None]

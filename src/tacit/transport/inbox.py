@@ -17,6 +17,7 @@ from .channel import (
     check_size,
     desync,
 )
+from .devices import CPU, room
 from .frames import (
     HEADER,
     MAX_TABLE_BYTES,
@@ -45,6 +46,7 @@ class Inbox:
     def __init__(
         self, stream: TcpStream, party: int, peer: int, session: bytes, limits: Limits
     ) -> None:
+        self.device = CPU  # where the tensors go from here
         self.progress = 0.0  # when the last PROGRESS_BYTES of a tensor were complete
         self._last_read = 0.0
         self._since_progress = 0
@@ -69,7 +71,7 @@ class Inbox:
             self._make_room(how)
 
     def _make_room(self, how: Layout) -> None:
-        self._tensors = [torch.empty(shape, dtype=dtype) for shape, dtype in how.specs]
+        self._tensors = [room(shape, dtype, self.device) for shape, dtype in how.specs]
 
     def take(self, patient: bool) -> Message | None:
         """The expected message, if all of it is here."""

@@ -21,6 +21,7 @@ from .channel import (
     check_size,
     desync,
 )
+from .devices import CPU, Ready, handed_over, ready
 from .frames import Kind, Layout, layout
 from .hello import Hello, compare
 from .limits import Limits
@@ -34,6 +35,7 @@ class _Letter(NamedTuple):
     operation: int
     layout: Layout
     message: Message
+    ready: Ready | None
 
 
 class Desk(Bell):
@@ -70,9 +72,10 @@ class MemoryChannel(Channel):
     def send(self, kind: Kind, operation: int, tensors: Sequence[Tensor]) -> int:
         how = layout(tuple([(tensor.shape, tensor.dtype) for tensor in tensors]))
         message = Message(list(tensors), how.size, self.wire.stamp())
+        letter = _Letter(kind, operation, how, message, ready(tensors))
         self._await_room(how.size, operation)
         with self._other.changed:
-            self._other.letters[self._party].append(_Letter(kind, operation, how, message))
+            self._other.letters[self._party].append(letter)
             self._other.queued[self._party] += how.size
             self._other.changed.notify_all()
         return how.size
@@ -111,7 +114,10 @@ class MemoryChannel(Channel):
             self._own.queued[self.peer] -= letter.message.size
             self._own.changed.notify_all()
         self._check(letter, expected)
-        return letter.message
+        message = letter.message
+        if letter.ready is None and self.device is CPU:
+            return message
+        return message._replace(tensors=handed_over(message.tensors, letter.ready, self.device))
 
     def _require_peer(self, operation: int) -> None:
         if self.peer in self._own.last_words:

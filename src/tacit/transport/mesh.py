@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ..errors import ConfigError, PeerClosed, PeerTimeout, TransportError
 from .channel import PROGRESS_BYTES, Abort, Bell, Channel, Expected, Goodbye, LastWord, Message
+from .devices import CPU
 from .frames import Kind, Spec, layout
 from .limits import Limits
 from .root_cause import Told, at_operation, blame, follow, reason_of_end
@@ -35,6 +36,7 @@ class Mesh:
         self._channels = _Peers((channel.peer, channel) for channel in channels)
         for channel in channels:
             channel.look_around = self._look_around
+        self.device = CPU
         self._bell = bell
         self._limits = limits
         self._operation = 0
@@ -42,6 +44,12 @@ class Mesh:
         self._waiting: dict[int, Channel] = {}
         self._waiting_since = 0.0
         self._end: str | None = None
+
+    def place(self, device: torch.device) -> None:
+        """From now on received tensors are put on `device`."""
+        self.device = device
+        for channel in self._channels.values():
+            channel.device = device
 
     def exchange(
         self,
@@ -74,7 +82,7 @@ class Mesh:
         wanted = {peer: Expected(Kind.BYTES, operation, None) for peer in receive}
         boxed = {peer: [_boxed(data)] for peer, data in send.items()}
         arrived = self._exchange(Kind.BYTES, boxed, wanted, False)
-        return {p: message.tensors[0].numpy().tobytes() for p, message in arrived.items()}
+        return {p: message.tensors[0].cpu().numpy().tobytes() for p, message in arrived.items()}
 
     def flush(self) -> None:
         """Wait until everything sent has left this party."""

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..errors import PeerTimeout, TransportError
 from .channel import LOOK_AROUND_SECONDS, PROGRESS_BYTES
+from .devices import Ready
 from .frames import bytes_of
 from .limits import Limits
 from .tcp import Part, TcpStream
@@ -25,6 +26,7 @@ class _Parcel(NamedTuple):
     parts: list[Part]
     size: int
     owners: Sequence[Tensor]  # keep the memory of the parts alive
+    ready: Ready | None = None  # when the parts may be read
 
 
 class Sender:
@@ -46,14 +48,18 @@ class Sender:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
-    def send(self, head: bytes, tensors: Sequence[Tensor], size: int) -> None:
-        """Send `head` and the memory of plain tensors, `size` bytes in all."""
+    def send(
+        self, head: bytes, tensors: Sequence[Tensor], size: int, ready: Ready | None = None
+    ) -> None:
+        """Send `head` and the memory of plain tensors, `size` bytes in all, when it is ready."""
         if self.failure is not None:
             raise self.failure
         if size > _SHORT_BYTES:
             views = [bytes_of(tensor) for tensor in tensors if tensor.nbytes]
-            self._enqueue(_Parcel([head, *views], size, tensors))
+            self._enqueue(_Parcel([head, *views], size, tensors, ready))
             return
+        if ready is not None:
+            ready.wait()
         data = head + b"".join([string_at(t.data_ptr(), t.nbytes) for t in tensors])
         sent = 0 if self._queue else self._stream.write((data,))
         if sent < size:
@@ -98,6 +104,8 @@ class Sender:
     def _run(self) -> None:
         while self._has_work():
             try:
+                if (ready := self._queue[0].ready) is not None:
+                    ready.wait()
                 self._write(self._queue[0].parts)
             except TransportError as error:
                 self.failure = error

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ..errors import FrameRejected, PeerClosed, TransportError
 from .channel import Bell, Channel, Expected, LastWord, Message
+from .devices import CPU, arrived, on_host, ready
 from .frames import Kind, layout, pack, plain
 from .inbox import Inbox
 from .last_words import MAX_WORD_BYTES, decode, encode
@@ -48,13 +49,14 @@ class SocketChannel(Channel):
         self._last_word: LastWord | None = None
 
     def send(self, kind: Kind, operation: int, tensors: Sequence[Tensor]) -> int:
-        ready = [plain(tensor) for tensor in tensors]
-        how = layout(tuple([(tensor.shape, tensor.dtype) for tensor in ready]))
+        on_way = [on_host(tensor) if tensor.is_cuda else plain(tensor) for tensor in tensors]
+        how = layout(tuple([(tensor.shape, tensor.dtype) for tensor in on_way]))
         head = pack(kind, self._session, operation, how, how.size, self.wire.stamp())
-        self._sender.send(head, ready, len(head) + how.size)
+        self._sender.send(head, on_way, len(head) + how.size, ready(tensors))
         return how.size
 
     def expect(self, expected: Expected) -> None:
+        self._inbox.device = self.device
         self._inbox.expect(expected)
 
     def recv(self, *, patient: bool = False) -> Message | None:
@@ -64,6 +66,8 @@ class SocketChannel(Channel):
             raise self._rejected(error) from error
         if message is None:
             self.progress = self._inbox.progress
+        elif self.device is not CPU:
+            return message._replace(tensors=arrived(message.tensors, self.device))
         return message
 
     def flush(self) -> None:
