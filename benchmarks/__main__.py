@@ -34,6 +34,7 @@ GROUPS = {
         "real.inference",
         "real.truncation",
         "real.language",
+        "real.sentiment",
         "real.speech",
     )
 }

