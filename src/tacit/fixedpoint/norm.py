@@ -147,7 +147,7 @@ def fixed_line(
     a variance is kept beside it.
     """
     if isinstance(variance, Tensor):
-        return _made_line(n, (variance.to(torch.float64) + eps).rsqrt(), weight, bias, average)
+        return _made_line(n, 1 / (variance.to(torch.float64) + eps).sqrt(), weight, bias, average)
     name = f"inverse deviation, {eps}"
     if name not in variance.kept:
         variance.kept[name] = inverse_deviation(n, variance, eps)

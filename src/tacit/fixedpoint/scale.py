@@ -118,7 +118,8 @@ def public_bits(n: Numbers, x: Arith, value: Tensor | float, grown: int = 0) -> 
         return 0
     if not math.isfinite(largest):
         raise RangeError("a public factor is not finite: choose with torch.where")
-    magnitude = math.ceil(math.log2(largest))
+    mantissa, exponent = math.frexp(largest)
+    magnitude = exponent - (mantissa == 0.5)
     enough = max(most_pending(n) - x.pending, SIGNIFICANT - magnitude)
     bits = max(min(room(n, x) - grown - magnitude, enough, n.ring.bits - 4 - x.pending), 0)
     if single:  # 1 / 4 is exact with two

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ...errors import RangeError
+from ..alike import logarithm as logarithm_of_public
 from ..value import Operand, Value
 from .exponential import exponential
 from .quotient import reciprocal
@@ -45,7 +46,7 @@ def power(n: Numbers, x: Operand, exponent: Operand) -> Value:
 def _of_public(n: Numbers, base: Tensor, exponent: Value) -> Value:
     if not bool((base > 0).all()):
         raise RangeError("pow: a public base of a secret exponent has to be positive")
-    return exponential(n, n.mul(exponent, base.double().log()))
+    return exponential(n, n.mul(exponent, logarithm_of_public(base.double())))
 
 
 def _uniform(n: Numbers, x: Value, exponent: float) -> Value:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ...errors import UnsupportedOp
-from ...fixedpoint import Numbers, Operand, Value
+from ...fixedpoint import Numbers, Operand, Value, alike
 from ...fixedpoint.deferred import Deferred
 from ..table import implements
 from .loss import MEAN, SUM
@@ -103,7 +103,7 @@ def _check(target: Known, classes: int, ignore_index: int) -> None:
 
 
 def _sum(n: Numbers, marks: Known) -> Operand:
-    return n.total(marks) if isinstance(marks, Value) else marks.sum()
+    return n.total(marks) if isinstance(marks, Value) else alike.total(marks)
 
 
 def _over(n: Numbers, x: Known, total: Operand, *, positive: bool) -> Known:

@@ -18,9 +18,12 @@ Known = Value | Tensor
 
 @implements(aten.mm.default, aten.bmm.default, aten.mv.default, aten.dot.default, aten.vdot.default)
 def matmul(n: Numbers, self: Known, other: Known) -> Known:
-    """The product of matrices or vectors; the division of the result is pending."""
+    """The product of matrices or vectors; the division of the result is pending.
+
+    That of public ones is made in the ring too: BLAS differs between machines.
+    """
     if isinstance(self, Tensor) and isinstance(other, Tensor):
-        return torch.matmul(self, other)
+        self = n.operand(self)
     if len(self.shape) == 1 and len(other.shape) == 1:
         product = n.matmul(_row(self), _column(other))
         return product.map(lambda part: part.reshape(()))
@@ -94,7 +97,7 @@ def trilinear(
 
 def _contracted(n: Numbers, equation: str, a: Known, b: Known) -> Known:
     if isinstance(a, Tensor) and isinstance(b, Tensor):
-        return torch.einsum(equation, a, b)
+        a = n.operand(a)
     return n.bilinear(Einsum(equation), a, b)
 
 

@@ -7,7 +7,7 @@ from math import log as ln
 import torch
 
 from ...errors import UnsupportedOp
-from ...fixedpoint import Numbers, Operand, Value
+from ...fixedpoint import Numbers, Operand, Value, alike
 from ..table import implements
 
 aten = torch.ops.aten
@@ -83,7 +83,7 @@ def xlogy(n: Numbers, self: Operand, other: Operand) -> Value:
     if isinstance(other, Value):
         return n.mul(self, n.log(other))
     plain = torch.as_tensor(other).double()
-    return n.mul(self, plain.clamp_min(2.0**-n.fraction_bits).log())
+    return n.mul(self, alike.logarithm(plain.clamp_min(2.0**-n.fraction_bits)))
 
 
 @implements(

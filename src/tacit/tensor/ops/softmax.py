@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from ...fixedpoint import Numbers, Operand, Value
+from ...fixedpoint import Numbers, Operand, Value, alike
 from ..table import implements
 
 aten = torch.ops.aten
@@ -55,7 +55,7 @@ def log_softmax_backward(
     if isinstance(grad_output, Value):
         total: Operand = n.sum(grad_output, dims, keepdim=True)
     else:
-        total = torch.as_tensor(grad_output).sum(dims, keepdim=True)
+        total = alike.total(torch.as_tensor(grad_output), dims, keepdim=True)
     return n.sub(grad_output, n.mul(probability, total))
 
 
