@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import tacit
-from tacit.errors import CheckpointRejected, ConfigError, PartyFailed
+from tacit.errors import CheckpointRejected, ConfigError, PartyFailed, ProtocolDesync
 from tacit.nn import load, save, vault
 from tacit.nn.checkpoint import checkpoint_file, previous_file
 from tacit.tensor import SecretTensor
@@ -299,6 +299,50 @@ def test_a_passphrase(tmp_path, monkeypatch):
     assert tacit.run(main) == [0, 0, 0]
     with checkpoint_file(tmp_path, 0).open("rb") as file:
         assert vault.read_header(file)[0]["kdf"]["scrypt"] == vault.SCRYPT
+
+
+def test_a_passphrase_is_in_no_error(tmp_path):
+    with pytest.raises(ConfigError) as caught:
+        vault.write_file(tmp_path / "file", {}, [], "secret \udcff words")
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("cost", [(1 << 20, 32, 16), (1 << 25, 1, 1), (2, 0, 1), (-4, -2, 1)])
+def test_a_header_cannot_ask_for_any_effort(cost):
+    with pytest.raises(CheckpointRejected, match="cannot be derived so"):
+        vault._file_key("words", bytes(32), dict(zip("nrp", cost, strict=True)))
+
+
+SAID = [
+    b"{",
+    b"[1]",
+    b"{}",
+    b"[" * 100_000,
+    b'{"refusal": "", "id": 5, "step": 0}',
+    b"\xff\xfe",
+    b"",
+]
+
+
+@pytest.mark.parametrize("said", SAID, ids=range(len(SAID)))
+def test_an_answer_that_says_nothing_names_who_gave_it(tmp_path, said):
+    write(tmp_path)
+
+    def main(session):
+        send = session.mesh.exchange_bytes
+        if session.rank == 1:
+            session.mesh.exchange_bytes = lambda out, into: send(dict.fromkeys(out, said), into)
+        model = build()
+        try:
+            load(session, tmp_path, model, key=KEYS[session.rank])
+        except ProtocolDesync as error:
+            assert not any(isinstance(p, SecretTensor) for p in model.parameters())
+            return error.party
+        return "loaded"
+
+    assert tacit.run(main, deadline=10.0) == [1, "loaded", 1]
 
 
 def test_settings_are_checked(tmp_path):

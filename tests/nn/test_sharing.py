@@ -1,6 +1,7 @@
 """Modules and nests into secrets and back: same class, same ties, public what must be public."""
 
 import copy
+import zlib
 from collections import OrderedDict, namedtuple
 
 import pytest
@@ -8,7 +9,7 @@ import torch
 from torch import nn
 
 import tacit
-from tacit.errors import ConfigError, PartyFailed, UnsupportedModule
+from tacit.errors import ConfigError, PartyFailed, ProtocolDesync, UnsupportedModule
 from tacit.tensor import SecretTensor
 
 Pair = namedtuple("Pair", "left right")
@@ -266,3 +267,16 @@ def test_unsharable_tensors_are_all_named():
     [message] = tacit.run(main, parties=1, protocol="cleartext")
     assert "phase is torch.complex64" in message
     assert "lazy.weight has no shape yet" in message
+
+
+@pytest.mark.parametrize("said", [b"", b"no table", zlib.compress(b"[1]"), zlib.compress(b"[")])
+def test_a_description_that_says_nothing_names_who_gave_it(said):
+    def main(session):
+        send = session.mesh.exchange_bytes
+        if session.rank == 1:
+            session.mesh.exchange_bytes = lambda out, into: send(dict.fromkeys(out, said), into)
+        with pytest.raises((ProtocolDesync, ConfigError)) as caught:
+            session.share(nn.Linear(2, 3 if session.rank == 1 else 4), owner=0)
+        return type(caught.value), caught.value.party
+
+    assert run(main)[::2] == [(ProtocolDesync, 1)] * 2

@@ -5,16 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
-from ..errors import ConfigError
+from ..errors import ConfigError, ProtocolDesync
 from ..fixedpoint import Numbers
 from ..transport import Spec
 
 MOST_BYTES = 1 << 26  # of a description, unpacked
+
+T = TypeVar("T")
 
 
 def tell_all(n: Numbers, message: bytes) -> list[bytes]:
@@ -25,6 +28,21 @@ def tell_all(n: Numbers, message: bytes) -> list[bytes]:
     return [received[rank] if rank != mesh.rank else message for rank in range(mesh.parties)]
 
 
+def understood(messages: Sequence[bytes], read: Callable[[bytes], T]) -> list[T]:
+    """What everybody's message says; one that says nothing is a ProtocolDesync that names it."""
+    found = []
+    for rank, message in enumerate(messages):
+        try:
+            found.append(read(message))
+        except (ValueError, TypeError, KeyError, RecursionError, zlib.error) as error:
+            raise ProtocolDesync(
+                f"party {rank} sent {len(message)} bytes that cannot be read here: the parties "
+                "must run the same program",
+                party=rank,
+            ) from error
+    return found
+
+
 def compare(n: Numbers, what: str, lines: Mapping[str, str]) -> None:
     """Raises ConfigError at every party, naming the first difference, unless all have the same.
 
@@ -33,7 +51,7 @@ def compare(n: Numbers, what: str, lines: Mapping[str, str]) -> None:
     text = json.dumps(list(lines.items())).encode()
     if len(set(tell_all(n, hashlib.sha256(text).digest()))) == 1:
         return
-    tables = [_unpacked(packed) for packed in tell_all(n, zlib.compress(text))]
+    tables = understood(tell_all(n, zlib.compress(text)), _unpacked)
     for rank, theirs in enumerate(tables):
         difference = _difference(tables[0], theirs)
         if difference is not None:
@@ -45,7 +63,8 @@ def compare(n: Numbers, what: str, lines: Mapping[str, str]) -> None:
 
 
 def _unpacked(packed: bytes) -> dict[str, str]:
-    return dict(json.loads(zlib.decompressobj().decompress(packed, MOST_BYTES)))
+    lines = json.loads(zlib.decompressobj().decompress(packed, MOST_BYTES))
+    return {str(path): str(text) for path, text in lines}
 
 
 def _difference(a: dict[str, str], b: dict[str, str]) -> tuple[str, str, str] | None:

@@ -19,7 +19,7 @@ from ..errors import CheckpointRejected, ConfigError
 from ..fixedpoint import Numbers, Value
 from ..tensor import SecretTensor
 from . import optimizers
-from .agreement import compare, tell_all
+from .agreement import compare, tell_all, understood
 from .record import Record, refreshed, settle, unpacked
 from .sharing import put_secret
 from .slots import slots
@@ -130,7 +130,7 @@ def _header(n: Numbers, made: Checkpoint) -> dict[str, Any]:
 
 def _all_wrote(n: Numbers, failure: str, temporary: Path | None) -> None:
     try:
-        answers = [answer.decode() for answer in tell_all(n, failure.encode())]
+        answers = understood(tell_all(n, failure.encode()), bytes.decode)
         for rank, answer in enumerate(answers):
             if answer:
                 raise CheckpointRejected(
@@ -228,7 +228,7 @@ def _misfit(module: nn.Module, optimizer: Optimizer | None, found: Record) -> st
 def _agree(n: Numbers, refusal: str, identity: str, step: int, path: Path) -> None:
     """Raises CheckpointRejected at every party unless all have the same checkpoint. 1 round."""
     message = json.dumps({"refusal": refusal, "id": identity, "step": step}).encode()
-    answers = [json.loads(answer) for answer in tell_all(n, message)]
+    answers = understood(tell_all(n, message), _answer)
     for rank, answer in enumerate(answers):
         if answer["refusal"]:
             whose = str(path) if rank == n.protocol.rank else f"the file of party {rank}"
@@ -239,6 +239,15 @@ def _agree(n: Numbers, refusal: str, identity: str, step: int, path: Path) -> No
             f"load: the parties' files are of different checkpoints ({steps}): give those of one; "
             "the one before is kept beside it as *.previous.tacit"
         )
+
+
+def _answer(message: bytes) -> dict[str, Any]:
+    """What a party says of its file: {"refusal": text, "id": text, "step": number}."""
+    found = json.loads(message)
+    for name, kind in (("refusal", str), ("id", str), ("step", int)):
+        if not isinstance(found[name], kind):
+            raise TypeError(name)
+    return dict(found)
 
 
 @torch.no_grad()

@@ -32,7 +32,7 @@ MOST_HEADER = 1 << 26
 KEY_BYTES = 32
 TAG_BYTES = 16
 SCRYPT = {"n": 1 << 17, "r": 8, "p": 1}  # 128 MiB and some tenths of a second for each guess
-MOST_SCRYPT = 1 << 20
+MOST_SCRYPT = 1 << 24  # of n r p: sixteen times the cost, at most 2 GiB
 
 Key = bytes | str
 
@@ -141,13 +141,20 @@ def _file_key(key: Key, salt: bytes, cost: dict[str, int]) -> bytes:
         if not key:
             raise ConfigError("key: the passphrase is empty")
         n, r, p = (int(cost[name]) for name in "nrp")
-        if not (1 < n <= MOST_SCRYPT and 0 < r <= 32 and 0 < p <= 16):
+        if min(n - 1, r, p) < 1 or n * r * p > MOST_SCRYPT:
             raise CheckpointRejected("it was changed: its key cannot be derived so")
-        key = Scrypt(salt=salt, length=KEY_BYTES, n=n, r=r, p=p).derive(key.encode())
+        key = Scrypt(salt=salt, length=KEY_BYTES, n=n, r=r, p=p).derive(_secret_bytes(key))
     elif not isinstance(key, bytes) or len(key) != KEY_BYTES:
         raise ConfigError(f"key: {KEY_BYTES} bytes, or a passphrase as str, are needed")
     info = b"tacit checkpoint file"
     return HKDF(hashes.SHA256(), length=KEY_BYTES, salt=salt, info=info).derive(key)
+
+
+def _secret_bytes(passphrase: str) -> bytes:
+    try:
+        return passphrase.encode()
+    except UnicodeEncodeError:  # which holds the passphrase
+        raise ConfigError("key: the passphrase is not text that UTF-8 can hold") from None
 
 
 def _chunked(body: Iterable[bytes]) -> Iterator[tuple[int, bytes, bool]]:
