@@ -1,6 +1,7 @@
 """Measured magnitudes make comparisons shorter and change no result."""
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
@@ -98,3 +99,14 @@ def test_settings_are_checked():
             tighten(session, session.share(build(), owner=0), owner=0)
 
     tacit.run(main, parties=1, protocol="cleartext")
+
+
+def test_a_promise_beyond_all_numbers_is_none():
+    found = replace(tacit.calibrate(MODEL, X), limits={"": 10**12, "0": 3})
+
+    def main(session):
+        model = session.share(build(), owner=0)
+        tighten(session, model, found, owner=0)
+        return [len(part._forward_hooks) for part in (model, model[0])]
+
+    assert tacit.run(main) == [[0, 1]] * 3

@@ -30,7 +30,7 @@ from .rehearsal import call, lone_numbers, plain, secret_copy, secret_example
 
 ERROR = 2.0**-8  # of the largest result: what `fraction_bits` is recommended for
 FEWEST_FRACTION_BITS = 10
-UNKNOWN = 127  # in a list of promises: none
+UNKNOWN = 127  # in a list of promises, from here on: none
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,7 @@ def tighten(
     listed = torch.tensor([limits.get(path, UNKNOWN) for path in paths])
     [sent] = from_owner(n, [listed], owner)
     known = zip(paths, sent.tolist(), strict=True)
-    promise(module, {path: bits for path, bits in known if bits != UNKNOWN})
+    promise(module, {path: bits for path, bits in known if bits < UNKNOWN})
     return module
 
 
