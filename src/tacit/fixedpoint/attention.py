@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -19,17 +20,17 @@ if TYPE_CHECKING:
 
 
 def attention(
-    n: Numbers, query: Value, key: Value, value: Value, mask: Tensor | None, scale: float
+    n: Numbers, query: Value, key: Value, value: Value, mask: Value | Tensor | None, scale: float
 ) -> tuple[Value, Value]:
     """softmax(query key^T scale + mask) value, and the weights. Two products and a softmax.
 
-    The mask is public and added: -inf hides a key. Where all keys are hidden the result is 0.
+    The mask is added: -inf in a public one hides a key, and where it hides all the result is 0.
     """
     scores = mul(n, matmul(n, query, _turned(key)), scale)
     if mask is not None:
         scores = n.add(scores, mask)
     weights = n.softmax(scores, -1)
-    if mask is not None and mask.is_floating_point():
+    if isinstance(mask, Tensor) and mask.is_floating_point():
         seen = (mask > float("-inf")).any(-1, keepdim=True)
         weights = weights if bool(seen.all()) else mul(n, weights, seen.to(torch.int64))
     return matmul(n, weights, value), weights
@@ -73,6 +74,22 @@ def split_heads(x: Value, count: int) -> Value:
 
 def join_heads(x: Value) -> Value:
     return x.map(lambda part: part.transpose(1, 2).flatten(2))
+
+
+def for_each_head(x: Value, query: Value) -> Value:
+    """Keys or values with a head for each of the query's: groups of those have one in common."""
+    if len(x.shape) < 4 or x.shape[-3] == query.shape[-3]:
+        return x
+    count = query.shape[-3] // x.shape[-3]
+    return x.map(lambda part: part.repeat_interleave(count, -3))
+
+
+def over_heads(n: Numbers, grad: Value, shape: Sequence[int]) -> Value:
+    """The gradient by what had this shape before `for_each_head`."""
+    if tuple(grad.shape) == tuple(shape):
+        return grad
+    groups = grad.map(lambda part: part.unflatten(-3, (shape[-3], -1)))
+    return n.total(groups, [-3])
 
 
 def _turned(x: Value) -> Value:

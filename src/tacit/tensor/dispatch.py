@@ -41,6 +41,8 @@ def plan(func: OpOverload) -> Plan:
     rule = RULES.get(func)
     if func is aten.as_strided.default:
         return _strided
+    if func is aten.as_strided_.default:
+        return lambda args, kwargs: args[0].become(_strided(args, kwargs))
     if rule is not None:
         found = partial(_view if rule.view else _apply, rule, func)
         return partial(lazily, found, func) if func in LAZY else found
@@ -189,8 +191,10 @@ def _writing(func: OpOverload) -> Plan:
 
     def write(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         written = [kwargs[name] for name in outs] if outs else [args[target]]  # type: ignore[index]
-        if pure is None or not all(type(one) is SecretTensor for one in written):
+        if pure is None:
             raise unsupported(func, args, kwargs)
+        if not all(type(one) is SecretTensor for one in written):
+            raise _into_public(func)
         rest = {k: v for k, v in kwargs.items() if k not in outs} if outs else kwargs
         if rule is None:
             made = pure(*args, **rest)
@@ -204,6 +208,13 @@ def _writing(func: OpOverload) -> Plan:
         return written[0] if len(written) == 1 else tuple(written)
 
     return write
+
+
+def _into_public(func: OpOverload) -> UnsupportedOp:
+    return UnsupportedOp(
+        f"{func} would write secrets into a public tensor, which stays public: make it with "
+        "secret.new_zeros(...) or torch.zeros_like(secret), share it, or use what returns a new one"
+    )
 
 
 def _value_of(x: Any, numbers: Numbers) -> Value:
@@ -235,7 +246,7 @@ def _each(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     if into:
         for target, result in zip(args[0], results, strict=True):
             if not isinstance(target, SecretTensor):
-                raise unsupported(func, args, kwargs)
+                raise _into_public(func)
             target.write(_value_of(result, target.numbers))
     return None if name.endswith("_") else results
 

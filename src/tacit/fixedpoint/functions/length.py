@@ -26,8 +26,8 @@ def length(n: Numbers, x: Value, dims: Dims = None, *, keepdim: bool = False) ->
         return n.absolute(x)
     half = n.ring.bits // 2 - 2
     elements = n.settled(x).arith.promise(1 << half)
-    squares = n.protocol.square(elements, shift=n.fraction_bits)
-    total = squares.sum(*dims_of(x, dims), keepdim=keepdim).promise(1 << 2 * half)
+    total = n.protocol.square(elements).sum(*dims_of(x, dims), keepdim=keepdim)
+    total = total.promise(1 << 2 * half).divided(n.fraction_bits)
     return Value(run(n, _wide_root, total), x.dtype)
 
 

@@ -5,6 +5,7 @@ from . import (
     adaptive,
     angles,
     attention,
+    bag,
     compare,
     conv,
     copy,
@@ -35,6 +36,8 @@ from . import (
     scan,
     shape,
     softmax,
+    squares,
+    weight_norm,
     whole,
 )
 
@@ -43,6 +46,7 @@ __all__ = [
     "adaptive",
     "angles",
     "attention",
+    "bag",
     "compare",
     "conv",
     "copy",
@@ -73,5 +77,7 @@ __all__ = [
     "scan",
     "shape",
     "softmax",
+    "squares",
+    "weight_norm",
     "whole",
 ]

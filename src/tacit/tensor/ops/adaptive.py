@@ -44,7 +44,7 @@ def _first(function: Handler, rule: Rule) -> Rule:
     return Rule(apply, rule.view, rule.writes)
 
 
-def _number(x: Any) -> float | None:
+def number(x: Any) -> float | None:
     """A public number, if x is one."""
     if isinstance(x, bool | int | float):
         return float(x)
@@ -85,7 +85,7 @@ def _in_optimizer() -> bool:
 @special(aten.mul.Tensor, aten.mul.Scalar)
 def mul(n: Numbers, self: Operand, other: Operand) -> Value | None:
     if isinstance(self, Fine):
-        factor = _number(other)
+        factor = number(other)
         if factor is not None and 0 < factor <= 64:
             return fine.scaled(n, self, factor)
     return None
@@ -96,7 +96,7 @@ def div(n: Numbers, self: Operand, other: Operand) -> Value | None:
     if isinstance(other, Fine) and other.places == fine.ROOT_BITS and isinstance(self, Value):
         return fine.quotient(n, self, other)
     if isinstance(self, Fine):
-        divisor = _number(other)
+        divisor = number(other)
         if divisor is not None and divisor >= 1 / 64:
             return fine.scaled(n, self, 1 / divisor)
     return None
@@ -105,7 +105,7 @@ def div(n: Numbers, self: Operand, other: Operand) -> Value | None:
 @special(aten.add.Tensor, aten.add.Scalar)
 def add(n: Numbers, self: Operand, other: Operand, *, alpha: float = 1) -> Value | None:
     if isinstance(self, Fine) and self.places == fine.ROOT_BITS:
-        summand = _number(other)
+        summand = number(other)
         if summand is not None and 0 <= alpha * summand < 1:
             return fine.plus(n, self, alpha * summand)
     return None

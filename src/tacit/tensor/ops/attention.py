@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ...errors import UnsupportedOp
 from ...fixedpoint import Numbers, Operand, Value
-from ...fixedpoint.attention import join_heads, split_heads
+from ...fixedpoint.attention import for_each_head, join_heads, over_heads, split_heads
 from ...fixedpoint.deferred import Deferred
 from ..table import implements
 
@@ -35,9 +35,8 @@ def scaled_dot_product(
     """The result, and the logarithms that nobody reads with the weights kept beside them."""
     if dropout_p:
         raise UnsupportedOp("attention with dropout in one operation: use the math backend")
-    if isinstance(attn_mask, Value):
-        raise UnsupportedOp("attention with a secret mask: give a public one, or add it to scores")
-    q, k, v = n.operand(query), n.operand(key), n.operand(value)
+    q = n.operand(query)
+    k, v = (for_each_head(n.operand(x), q) for x in (key, value))
     mask = _causal(q, k) if is_causal else attn_mask
     result, weights = n.attention(q, k, v, mask, _scale(q, scale))
 
@@ -60,12 +59,14 @@ def scaled_dot_product_backward(
     dropout_p: float,
     is_causal: bool,
     *,
-    attn_mask: Tensor | None = None,
+    attn_mask: Known | None = None,
     scale: float | None = None,
 ) -> tuple[Value, Value, Value]:
-    grad, q, k, v = (n.operand(x) for x in (grad_out, query, key, value))
+    grad, q = n.operand(grad_out), n.operand(query)
+    k, v = (for_each_head(n.operand(x), q) for x in (key, value))
     weights = logsumexp.kept["weights"]
-    return n.attention_backward(grad, q, k, v, weights, out, _scale(q, scale))
+    by_q, by_k, by_v = n.attention_backward(grad, q, k, v, weights, out, _scale(q, scale))
+    return by_q, over_heads(n, by_k, key.shape), over_heads(n, by_v, value.shape)
 
 
 @implements(aten._native_multi_head_attention.default)

@@ -8,6 +8,7 @@ from torch import Tensor
 from ...errors import UnsupportedOp
 from ...fixedpoint import Numbers, Operand, Value
 from ..table import implements
+from .length import linalg_vector_norm
 
 aten = torch.ops.aten
 
@@ -49,6 +50,24 @@ def embedding_dense_backward(
         return made
     kept = (torch.arange(num_weights) != padding_idx).to(torch.int64).unsqueeze(1)
     return n.mul(made, kept)
+
+
+@implements(aten.embedding_renorm.default)
+def embedding_renorm(
+    n: Numbers, self: Value, indices: Value | Tensor, max_norm: float, norm_type: float
+) -> Value:
+    """The table with the rows of public numbers shortened to max_norm where they are longer."""
+    if isinstance(indices, Value):
+        raise UnsupportedOp(
+            "an embedding of secret indices with max_norm: which rows it shortens is secret; "
+            "leave max_norm out, or renormalise the whole table"
+        )
+    rows = indices.unique()
+    chosen = n.settled(self.map(lambda part: part[rows]))
+    norms = n.settled(linalg_vector_norm(n, chosen, norm_type, [1], keepdim=True))
+    factor = n.div(max_norm, n.add(norms, 1e-7), positive=True)
+    shortened = n.mul(chosen, n.where(n.less(max_norm, norms), factor, 1.0))
+    return n.joined([self, shortened], lambda parts: parts[0].index_copy(0, rows, parts[1]))
 
 
 def _added(n: Numbers, grad: Value, indices: Tensor, num_weights: int) -> Value:

@@ -10,6 +10,7 @@ import torch
 from ...errors import UnsupportedOp
 from ...fixedpoint import Numbers, Operand, Value
 from ...fixedpoint.functions.length import length
+from ...fixedpoint.reduce import kept_shape
 from ..table import implements
 
 aten = torch.ops.aten
@@ -27,7 +28,7 @@ def linalg_vector_norm(
     *,
     dtype: torch.dtype | None = None,
 ) -> Value:
-    """Norms of order 0, 1, 2 and infinity; powers of others leave the range."""
+    """Norms of order 0 and more, and of the infinities."""
     x = self if self.is_real else n.convert(self, torch.get_default_dtype())
     return n.convert(_norm(n, x, float(ord), dim, keepdim), dtype or x.dtype)
 
@@ -43,7 +44,19 @@ def _norm(n: Numbers, x: Value, order: float, dim: Dims, keepdim: bool) -> Value
         return n.amax(n.absolute(x), dim, keepdim=keepdim)
     if order == -inf:
         return n.amin(n.absolute(x), dim, keepdim=keepdim)
-    raise UnsupportedOp(f"a norm of order {order} of secrets: there are 0, 1, 2, inf and -inf")
+    if order < 0:
+        raise UnsupportedOp(f"a norm of order {order} of secrets: there are 0 and more, inf, -inf")
+    return _of_powers(n, x, order, dim, keepdim)
+
+
+def _of_powers(n: Numbers, x: Value, order: float, dim: Dims, keepdim: bool) -> Value:
+    """The largest times a root of powers of what is at most 1: others would leave the range."""
+    sizes = n.settled(n.absolute(x))
+    largest = n.settled(n.amax(sizes, dim, keepdim=True))
+    powers = n.pow(n.div(sizes, largest, positive=True), order)
+    root = n.mul(n.pow(n.total(powers, dim, keepdim=True), 1 / order), largest)
+    shape = kept_shape(x, dim, keepdim=keepdim)
+    return root.map(lambda part: part.reshape(shape))
 
 
 @implements(aten.norm.Scalar)

@@ -94,7 +94,7 @@ def avg_pool(
     """Local; the division by the size of the windows is pending."""
     grid = _grid(dims, self.shape, kernel_size, stride, padding, (1,), ceil_mode)
     counted = _along(padding, dims) if count_include_pad else [0] * dims
-    return n.mul(n.sum_pool(self, grid), _shares(grid, counted, divisor_override))
+    return _shared(n, n.sum_pool(self, grid), _shares(grid, counted, divisor_override))
 
 
 @_both("avg_pool{}d_backward")
@@ -112,14 +112,14 @@ def avg_pool_backward(
 ) -> Value:
     grid = _grid(dims, self.shape, kernel_size, stride, padding, (1,), ceil_mode)
     counted = _along(padding, dims) if count_include_pad else [0] * dims
-    grad = n.mul(n.operand(grad_output), _shares(grid, counted, divisor_override))
+    grad = _shared(n, n.operand(grad_output), _shares(grid, counted, divisor_override))
     return n.sum_pool_backward(grad, grid)
 
 
 @_both("_adaptive_avg_pool{}d")
 def adaptive_avg_pool(dims: int, n: Numbers, self: Value, output_size: Sizes) -> Value:
     grid = _adaptive(dims, self.shape, output_size)
-    return n.mul(n.sum_pool(self, grid), _shares(grid, [0] * dims))
+    return _shared(n, n.sum_pool(self, grid), _shares(grid, [0] * dims))
 
 
 @_both("_adaptive_avg_pool{}d_backward")
@@ -128,7 +128,7 @@ def adaptive_avg_pool_backward(
 ) -> Value:
     grad = n.operand(grad_output)
     grid = _adaptive(dims, self.shape, grad.shape[-dims:])
-    return n.sum_pool_backward(n.mul(grad, _shares(grid, [0] * dims)), grid)
+    return n.sum_pool_backward(_shared(n, grad, _shares(grid, [0] * dims)), grid)
 
 
 def _along(sizes: Sizes, dims: int) -> list[int]:
@@ -171,6 +171,10 @@ def _shares(grid: Grid, padding: Sizes, divisor: int | None = None) -> Tensor | 
         counts = counts.unsqueeze(-1) * taps.counted(pad)
     equal = counts.numel() and bool((counts == counts.flatten()[0]).all())
     return 1.0 / float(counts.flatten()[0]) if equal else counts.reciprocal()
+
+
+def _shared(n: Numbers, x: Value, shares: Tensor | float) -> Value:
+    return n.convert(n.mul(x, shares), x.dtype)
 
 
 def _winners(name: str, indices: Operand) -> Value:

@@ -56,7 +56,7 @@ def _times(n: Numbers, x: Value, matrix: Tensor, dim: int) -> Value:
         places = matrix.argmax(1)  # each element comes from one
         return x.map(lambda part: part.index_select(dim, places))
     rows = x.map(lambda part: part.transpose(dim, -1))
-    made = n.matmul(rows, matrix.T)
+    made = n.convert(n.matmul(rows, matrix.T), x.dtype)
     return made.map(lambda part: part.transpose(dim, -1))
 
 
