@@ -23,6 +23,8 @@ class Config:
     about once in 10^7 for a product of magnitude 2^10 with 16 fraction bits in 64.
     `range_bits`: secret real numbers are below 2^range_bits in magnitude; 20, or what the ring
     allows, if it is None. Fewer make comparisons cheaper, and what is beyond them is misread.
+    `debug`: whatever leaves the range, or the domain of a function, raises RangeError. That takes
+    looking at the values, so it is for `protocol="cleartext"` only.
     """
 
     ring: int = 64
@@ -30,6 +32,7 @@ class Config:
     protocol: str = "trio"
     truncation: str = "exact"
     range_bits: int | None = None
+    debug: bool = False
 
     def __post_init__(self) -> None:
         if self.ring not in RINGS:
@@ -50,6 +53,11 @@ class Config:
             raise ConfigError(
                 f"range_bits={bits!r}: a ring of {self.ring} bits with {self.fraction_bits} "
                 f"fraction bits allows 1 to {most}, so that a product still fits"
+            )
+        if self.debug and self.protocol != "cleartext":
+            raise ConfigError(
+                f"debug=True with protocol={self.protocol!r}: it looks at every value, which only "
+                "protocol='cleartext' may; run the same program with it, on data that you may see"
             )
 
     def digest(self) -> bytes:

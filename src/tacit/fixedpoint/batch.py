@@ -12,6 +12,7 @@ from torch import Tensor
 from ..kernels import pack_bits
 from ..protocols import Arith, Bool
 from ..protocols.steps import Steps, drive, together
+from .debug import check
 from .scale import cap, decode, encode
 from .value import Value
 
@@ -25,11 +26,12 @@ MOST_ELEMENTS = 1 << 23
 
 @dataclass(frozen=True)
 class Input:
-    """A tensor to be shared; only its owner has the values."""
+    """A tensor to be shared; only its owner has the values. `path` is its name in errors."""
 
     shape: torch.Size
     dtype: torch.dtype
     values: Tensor | None
+    path: str = "the tensor"
 
 
 def share_many(n: Numbers, inputs: Sequence[Input], owner: int) -> list[Value]:
@@ -40,6 +42,9 @@ def share_many(n: Numbers, inputs: Sequence[Input], owner: int) -> list[Value]:
         with n.protocol.parallel():
             shares = [_shared(n, one, owner) for one in chosen]
         made += [_value(n, s, one.dtype) for s, one in zip(shares, chosen, strict=True)]
+    if n.debug:
+        for value, one in zip(made, inputs, strict=True):
+            check(n, value, f"share: {one.path}")
     return made
 
 

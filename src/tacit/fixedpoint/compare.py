@@ -10,6 +10,7 @@ from torch import Tensor
 from ..kernels import pack_bits
 from ..protocols import Arith, Bool
 from .arith import add, convert, neg, sub
+from .debug import check_window
 from .promote import result_dtype
 from .scale import INFINITE, cap, encode, finite
 from .value import Operand, Value
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 def less(n: Numbers, a: Operand, b: Operand) -> Value:
     """[a < b]."""
-    return Value(n.protocol.sign(cap(n, sub(n, _number(n, a), _number(n, b)).arith)), torch.bool)
+    difference = sub(n, _number(n, a), _number(n, b))
+    return Value(n.protocol.sign(compared(n, difference)), torch.bool)
 
 
 def equal(n: Numbers, a: Operand, b: Operand) -> Value:
@@ -28,7 +30,15 @@ def equal(n: Numbers, a: Operand, b: Operand) -> Value:
     if isinstance(a, Value) and isinstance(b, Value) and a.is_bit and b.is_bit:
         return logical_not(n, logical_xor(n, a, b))
     difference = sub(n, _number(n, a), _number(n, b))
-    return Value(n.protocol.is_zero(cap(n, difference.arith)), torch.bool)
+    return Value(n.protocol.is_zero(compared(n, difference)), torch.bool)
+
+
+def compared(n: Numbers, x: Value) -> Arith:
+    """The operand of a comparison, which looks at the bits of differences within the range."""
+    share = cap(n, x.arith)
+    if n.debug:
+        check_window(n, share)
+    return share
 
 
 def _number(n: Numbers, x: Operand) -> Operand:
@@ -123,12 +133,12 @@ def _blend(n: Numbers, chosen: Tensor, a: Operand, b: Operand) -> Value:
 
 def relu(n: Numbers, x: Value) -> tuple[Value, Value]:
     """max(x, 0), and the bit [x >= 0] that its gradient needs."""
-    value, bit = n.protocol.relu_with_bit(cap(n, x.arith))
+    value, bit = n.protocol.relu_with_bit(compared(n, x))
     return Value(value, x.dtype), Value(bit, torch.bool)
 
 
 def absolute(n: Numbers, x: Value) -> Value:
-    return Value(n.protocol.absolute(cap(n, x.arith)), x.dtype)
+    return Value(n.protocol.absolute(compared(n, x)), x.dtype)
 
 
 def clamp(n: Numbers, x: Value, low: float | None, high: float | None) -> Value:
@@ -141,7 +151,7 @@ def clamp(n: Numbers, x: Value, low: float | None, high: float | None) -> Value:
         return add(n, n.mul(x, 0), high)  # as torch has it
     ends = [None if end is None else round(end * 2.0**bits) for end in (low, high)]
     if ends[0] is not None and ends[1] is not None:
-        return Value(n.protocol.clip(cap(n, x.arith), ends[0], ends[1]), x.dtype)
+        return Value(n.protocol.clip(compared(n, x), ends[0], ends[1]), x.dtype)
     if low is not None:
         return add(n, relu(n, sub(n, x, low))[0], low)
     if high is not None:
@@ -160,7 +170,3 @@ def minimum(n: Numbers, a: Operand, b: Operand) -> Value:
     a, b = _number(n, a), _number(n, b)
     difference = relu(n, sub(n, a, b))[0]
     return sub(n, a, difference) if isinstance(a, Value) else add(n, neg(n, difference), a)
-
-
-def as_arith(x: Value) -> Arith:
-    return x.arith

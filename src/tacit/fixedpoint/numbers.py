@@ -40,12 +40,18 @@ class Numbers:
 
     range_bits: every real value is taken to be below 2^range_bits in magnitude. Beyond that
     comparisons misread it; sums and products stay right up to the ring's end.
+    debug: what leaves the range raises RangeError, which takes a protocol in clear.
     """
 
     def __init__(
-        self, protocol: Protocol, *, fraction_bits: int, range_bits: int | None = None
+        self,
+        protocol: Protocol,
+        *,
+        fraction_bits: int,
+        range_bits: int | None = None,
+        debug: bool = False,
     ) -> None:
-        self.protocol = protocol
+        self.protocol, self.debug = protocol, debug
         self.fraction_bits = fraction_bits
         most = protocol.ring.bits - 3 - 2 * fraction_bits
         self.range_bits = min(20, most) if range_bits is None else range_bits

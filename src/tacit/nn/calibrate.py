@@ -19,10 +19,12 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from ..config import Config
-from ..errors import ConfigError
+from ..errors import ConfigError, RangeError
 from ..fixedpoint import Numbers, Value
+from ..fixedpoint.debug import kept
 from ..protocols import Arith
 from ..tensor import SecretTensor
+from ..tensor.place import name_module
 from .agreement import from_owner
 from .checkpoint import HasNumbers
 from .observed import Comparison, Observed
@@ -31,6 +33,7 @@ from .rehearsal import call, lone_numbers, plain, secret_copy, secret_example
 ERROR = 2.0**-8  # of the largest result: what `fraction_bits` is recommended for
 FEWEST_FRACTION_BITS = 10
 UNKNOWN = 127  # in a list of promises, from here on: none
+MORE = "calibrate with data as large, or with more margin_bits"
 
 
 @dataclass(frozen=True)
@@ -237,7 +240,13 @@ class Promise:
 
 
 def _limit(n: Numbers, value: Value, bits: int) -> None:
-    """Lowers the limit of a share, for all who hold it; what is still to be computed is left."""
+    """Lowers the limit of a share, for all who hold it; what is still to be computed is left.
+
+    In debug mode a promise that is not kept raises.
+    """
     if type(value) is Value and isinstance(value.share, Arith):
         share = value.share
         share.limit = min(share.limit, 1 << max(n.fraction_bits + bits, 1) + share.pending)
+        if n.debug and not kept(share):
+            broken = f"tighten: a result is not below 2^{bits}, as is promised: {MORE}"
+            raise name_module(RangeError(broken))

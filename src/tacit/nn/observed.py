@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..fixedpoint.debug import kept
 from ..protocols import Arith, Bool, Cleartext, cleartext
 from ..protocols.masked.costs import MaskedCosts
 from ..protocols.steps import Interactive, Steps
@@ -59,9 +60,5 @@ class Observed(Cleartext):
         reach = limit + max(map(abs, thresholds))
         reach = (reach >> low) + bool(low)
         width = min(max(reach.bit_length() + 1, 2), self.ring.bits - x.pending - low)
-        [part] = x.parts.values()
-        largest = max(-int(part.min()), int(part.max())) >> x.pending
         path = module_path() or ""
-        self.comparisons.append(
-            Comparison(path, x.numel, width, len(thresholds), kept=largest <= limit)
-        )
+        self.comparisons.append(Comparison(path, x.numel, width, len(thresholds), kept=kept(x)))

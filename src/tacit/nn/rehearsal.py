@@ -30,7 +30,12 @@ def lone_numbers(
     mesh = Mesh(ALONE, (), Desk(()), Limits())
     keys = agree_keys(mesh.exchange_bytes, rank=ALONE, parties=1, session=b"rehearsal")
     context = Context(mesh, keys, RING32 if config.ring == 32 else RING64)
-    return Numbers(protocol(context), fraction_bits=config.fraction_bits, range_bits=range_bits)
+    return Numbers(
+        protocol(context),
+        fraction_bits=config.fraction_bits,
+        range_bits=range_bits,
+        debug=config.debug,
+    )
 
 
 def secret_copy(n: Numbers, module: nn.Module, kind: type[SecretTensor] = SecretTensor) -> Any:
@@ -43,15 +48,21 @@ def secret_copy(n: Numbers, module: nn.Module, kind: type[SecretTensor] = Secret
 
 
 def _secret(n: Numbers, slot: Slot, kind: type[SecretTensor]) -> Tensor:
-    made = secret(n, slot.tensor.detach(), kind)
+    made = secret(n, slot.tensor.detach(), kind, path=slot.path)
     if slot.is_parameter:
         return nn.Parameter(made, requires_grad=slot.tensor.requires_grad)
     return made
 
 
-def secret(n: Numbers, tensor: Tensor, kind: type[SecretTensor] = SecretTensor) -> SecretTensor:
+def secret(
+    n: Numbers,
+    tensor: Tensor,
+    kind: type[SecretTensor] = SecretTensor,
+    *,
+    path: str = "the tensor",
+) -> SecretTensor:
     """A plain tensor as a secret of the lone party."""
-    [value] = share_many(n, [Input(tensor.shape, tensor.dtype, tensor)], ALONE)
+    [value] = share_many(n, [Input(tensor.shape, tensor.dtype, tensor, path)], ALONE)
     return kind(value, n)
 
 

@@ -62,7 +62,7 @@ def _input(n: Numbers, path: str, tensor: Tensor, owner: int) -> Input:
     mine = n.protocol.rank == owner
     if mine and tensor.is_meta:
         raise ConfigError(f"share: {path} has no values (meta device) at its owner, party {owner}")
-    return Input(tensor.shape, tensor.dtype, tensor.detach() if mine else None)
+    return Input(tensor.shape, tensor.dtype, tensor.detach() if mine else None, path)
 
 
 def _share_nest(n: Numbers, nest: Any, owner: int) -> Any:

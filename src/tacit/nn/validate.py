@@ -56,7 +56,8 @@ def validate(
     broken = [Problem(path, "share", why, "") for path, why in unsharable(model)]
     if broken:
         return broken
-    n = lone_numbers(Config(ring=ring, fraction_bits=fraction_bits, protocol="cleartext"))
+    settings = Config(ring=ring, fraction_bits=fraction_bits, protocol="cleartext", debug=True)
+    n = lone_numbers(settings)
     backward = model.training if backward is None else backward
     found: dict[tuple[str, str, str], Problem] = {}
     with torch.set_grad_enabled(backward), Recorder(n, found) as recorder:
@@ -111,18 +112,8 @@ class Recorder(TorchDispatchMode):
         except (UnsupportedError, RangeError, RevealForbidden) as error:
             self.note(str(func), *_reason(error))
             result = self._plainly(func, args, kwargs)
-        for one in tree_leaves(result):
-            self._measure(func, one)
         tree_map(_watched, (args, kwargs, result))
         return result
-
-    def _measure(self, func: Any, x: Any) -> None:
-        """Notes a result that real secrets of this session could not hold."""
-        if isinstance(x, SecretTensor) and x.is_floating_point() and x.numel():
-            bits = self.numbers.range_bits
-            if float(plain(x).abs().max()) > 2.0**bits:
-                way = "scale what grows, choose fewer fraction bits, or give range_bits"
-                self.note(str(func), f"a result is beyond the range, 2^{bits}", way)
 
     def note(self, op: str, reason: str, instead: str = "") -> None:
         problem = Problem(module_path() or "", op, reason, instead)
@@ -157,8 +148,9 @@ def _changed(func: Any, tensor: Tensor) -> bool:
 
 
 def _reason(error: Error) -> tuple[str, str]:
-    """The reason and the way out in an error's message, without the module that it names."""
+    """The reason and the way out in an error's message, without op and module."""
     message = re.sub(r" \(in [^()]*\)$", "", str(error))
+    message = re.sub(r"^aten\.[\w.]+: ", "", message)
     reason, _, instead = message.partition("; " if isinstance(error, UnsupportedError) else ": ")
     return reason, instead
 

@@ -8,7 +8,6 @@ from ..errors import ConfigError
 from ..ring import RING32, RING64
 from ..transport import Mesh
 from .base import Protocol
-from .checked import Checked
 from .cleartext import Cleartext
 from .context import Context
 from .replicated.protocol import Replicated
@@ -44,6 +43,6 @@ def make_protocol(config: Config, mesh: Mesh, keys: KeyRing) -> Protocol | None:
     """The protocol of a session at this party, or None if it asks for none."""
     if config.protocol == "none":
         return None
-    kind = Checked if config.debug else PROTOCOLS[config.protocol][0]
+    kind, _ = PROTOCOLS[config.protocol]
     ring = RING32 if config.ring == 32 else RING64
     return kind(Context(mesh, keys, ring), exact=config.truncation == "exact")

@@ -27,6 +27,7 @@ def run(
     fraction_bits: int = 16,
     truncation: str = "exact",
     range_bits: int | None = None,
+    debug: bool = False,
     network: NetworkSetting = None,
     deadline: float = 30.0,
     **kwargs: Any,
@@ -35,7 +36,9 @@ def run(
 
     `transport="threads"` runs the parties in this process, `"processes"` in one process each with
     TLS between them; then `main` must be importable and results are copied. Secret reals are below
-    2^range_bits, by default 2^20; `tacit.calibrate` finds what a model needs. `network` gives the
+    2^range_bits, by default 2^20; `tacit.calibrate` finds what a model needs. `debug=True`,
+    for `protocol="cleartext"`, raises RangeError where a value leaves its range or a function's
+    domain, with the names of operation and module. `network` gives the
     links a latency and a bandwidth. No party waits longer than `deadline` seconds for a message,
     beyond what `network` delays it.
     If a party fails, all are ended, and PartyFailed says which failed first and why.
@@ -53,6 +56,7 @@ def run(
         protocol=protocol,
         truncation=truncation,
         range_bits=range_bits,
+        debug=debug,
     )
     check_parties(config, parties, local=transport == "threads")
     return TRANSPORTS[transport](

@@ -48,7 +48,10 @@ class Session:
         """The arithmetic of secret tensors."""
         config = self.config
         return Numbers(
-            self.protocol, fraction_bits=config.fraction_bits, range_bits=config.range_bits
+            self.protocol,
+            fraction_bits=config.fraction_bits,
+            range_bits=config.range_bits,
+            debug=config.debug,
         )
 
     def share(self, value: Any, owner: int, shape: Sequence[int] | None = None) -> Any:

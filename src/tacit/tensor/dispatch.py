@@ -13,6 +13,7 @@ from ..errors import UnsupportedOp
 from ..fixedpoint import Numbers, Value
 from . import ops  # noqa: F401  registers the rules
 from .cell import layouts
+from .debug import debugged
 from .decompose import decomposition
 from .lazy import LAZY, lazily
 from .secret import SecretTensor
@@ -87,6 +88,8 @@ def _result(
                 return numbers, numbers.public(made)
         else:
             plain, named = _known(plain), {name: _known(x) for name, x in named.items()}
+    if numbers.debug:
+        return numbers, debugged(rule, func, numbers, plain, named)
     return numbers, rule.apply(numbers, *plain, **named)
 
 

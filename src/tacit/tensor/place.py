@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from types import CodeType
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import nn
 
 from ..errors import Error
 
+E = TypeVar("E", bound=Error)
 CALL: CodeType = nn.Module._call_impl.__code__
 
 
@@ -33,11 +34,12 @@ def module_path() -> str | None:
     return next(paths[id(part)] for part in running if id(part) in paths)
 
 
-def name_module(error: Error) -> None:
-    """Adds to an error the module in which it happened, unless it is known already."""
+def name_module(error: E) -> E:
+    """The error, with the module in which it happened, unless it is known already."""
     running = running_modules()
     if error.path is not None or not running:
-        return
+        return error
     error.path = module_path()
     place = f"{error.path!r}, a {type(running[0]).__name__}" if error.path else "the module itself"
     error.args = (f"{error.args[0]} (in {type(running[-1]).__name__}: {place})", *error.args[1:])
+    return error

@@ -66,10 +66,22 @@ for each in (
     aten.select_backward.default,
     aten.slice_backward.default,
     aten.diagonal_backward.default,
-    aten.unfold_backward.default,
     aten.channel_shuffle.default,
 ):
     _mapped(each)
+
+
+@implements(aten.unfold_backward.default)
+def unfold_backward(
+    n: Numbers, grad_in: Value, input_sizes: Sequence[int], dim: int, size: int, step: int
+) -> Value:
+    """What overlapping windows give to one element is added up."""
+    share, times = grad_in.arith, -(-size // step)
+    back = share.map(
+        lambda part: aten.unfold_backward(part, input_sizes, dim, size, step),
+        limit=share.limit * times,
+    )
+    return Value(back, grad_in.dtype)
 
 
 @implements(aten.detach.default, aten.alias.default, view=True)

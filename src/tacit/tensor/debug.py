@@ -1,0 +1,218 @@
+"""Debug mode: each operation beside the same one in floating point, for the plain reference only.
+
+What raises: a result that floating point says is beyond the range or no number at all, whatever
+the ring made of it; a value beyond what is promised of it; and a result far from that of floating
+point, because something on the way to it overflowed. Messages contain no values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import log
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+
+from ..errors import RangeError
+from ..fixedpoint import Numbers, Value
+from ..fixedpoint.debug import beyond, check, clear, out_of_range, way_out
+from ..fixedpoint.deferred import Deferred
+from ..fixedpoint.fine import Fine
+from ..fixedpoint.scale import finite, largest_of
+from .table import Rule
+
+# By how much a result may be off, of the largest in its tensor or of one: wraps are far beyond.
+TOLERANCE = 2.0**-4
+
+# What a function is defined for, in words; e^x and the like depend on the range.
+DOMAINS = {
+    "log": "x > 0",
+    "log2": "x > 0",
+    "log10": "x > 0",
+    "log1p": "x > -1",
+    "sqrt": "x >= 0",
+    "rsqrt": "x > 0",
+    "reciprocal": "x != 0",
+    "div": "a divisor that is not 0",
+    "addcdiv": "a divisor that is not 0",
+    "fmod": "a divisor that is not 0",
+    "remainder": "a divisor that is not 0",
+    "floor_divide": "a divisor that is not 0",
+    "pow": "x^y for x > 0, or whole y and x != 0",
+    "tan": "x away from odd multiples of pi/2",
+    "asin": "-1 <= x <= 1",
+    "acos": "-1 <= x <= 1",
+    "acosh": "x >= 1",
+    "atanh": "-1 < x < 1",
+    "logit": "0 < x < 1",
+    "xlogy": "y > 0, or x = 0",
+}
+GROWING = {"exp": 1.0, "expm1": 1.0, "exp2": log(2), "sinh": 1.0, "cosh": 1.0}
+
+# Results after the first are of no use but to a gradient, and not what torch has there.
+FIRST_ONLY = ("_norm", "batch_norm", "log_sigmoid_forward", "nll_loss", "attention", "dropout")
+# Steps: near one of them two ways of rounding differ by all of it.
+STEPS = {
+    *("floor", "ceil", "round", "trunc", "frac", "sign", "sgn", "heaviside", "copysign"),
+    *("remainder", "fmod", "floor_divide", "div.Tensor_mode", "div.Scalar_mode", "hardshrink"),
+    *(f"{name}_backward" for name in ("threshold", "leaky_relu", "hardtanh", "hardsigmoid")),
+    *(f"{name}_backward" for name in ("hardswish", "hardshrink", "softshrink", "_prelu_kernel")),
+}
+# Operations that may overflow on integers, where int64 would wrap as the ring does.
+INTEGER = {"add", "sub", "rsub", "mul", "sum", "cumsum", "prod", "cumprod", "mm", "bmm", "pow"}
+MADE_OF_NOTHING = ("empty", "new_empty")
+RANDOM = torch.Tag.nondeterministic_seeded
+
+
+def debugged(
+    rule: Rule, func: OpOverload, n: Numbers, args: Sequence[Any], kwargs: dict[str, Any]
+) -> Any:
+    """What the rule returns, or a RangeError that names the operation."""
+    try:
+        wanted = _wanted(n, func, args, kwargs)
+        try:
+            result = rule.apply(n, *args, **kwargs)
+        except RangeError:
+            _judge(n, func, wanted)  # says it better, if it is what is wrong
+            raise
+        _judge(n, func, wanted)
+        found = list(_leaves(result))
+        for value in found:
+            if isinstance(value, Value) and not _waits(value):
+                check(n, value, "a result")
+        _compare(n, func, found, wanted)
+    except RangeError as error:
+        error.args = (f"{func}: {error.args[0]}", *error.args[1:])
+        raise
+    return result
+
+
+def _name(func: OpOverload) -> str:
+    return func._schema.name.removeprefix("aten::")
+
+
+def _wanted(n: Numbers, func: OpOverload, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+    """The results in floating point; none where there is nothing to compare with."""
+    every = [x for one in (args, list(kwargs.values())) for x in _leaves(one)]
+    name = _name(func)
+    random = RANDOM in func.tags and "attention" not in name
+    if random or name.startswith(MADE_OF_NOTHING) or any(map(_waits, every)):
+        return []
+    if any(isinstance(x, Fine) for x in every):
+        return []
+    wanted = _plainly(n, func, args, kwargs)
+    if any(map(_infinite, every)) and not all(_holds(n, x) for x in wanted):
+        return _plainly(n, func, args, kwargs, masks=True)  # with infinities as secrets have them
+    return wanted
+
+
+def _plainly(
+    n: Numbers, func: OpOverload, args: Any, kwargs: dict[str, Any], *, masks: bool = False
+) -> list[Any]:
+    wide = _name(func) in INTEGER and not any(map(_is_real, _leaves([*args, *kwargs.values()])))
+
+    def plain(x: Any) -> Any:
+        if isinstance(x, Value):
+            numbers = clear(n, x)
+            return numbers.double() if wide and not x.is_bit else numbers
+        if isinstance(x, Tensor) and x.is_floating_point():
+            return (finite(n, x) if masks else x).double()
+        if isinstance(x, float) and masks:
+            return finite(n, x)
+        if isinstance(x, torch.dtype) and (x.is_floating_point or wide):
+            return torch.float64
+        return [plain(one) for one in x] if isinstance(x, list | tuple) else x
+
+    try:
+        made = func(*(plain(x) for x in args), **{name: plain(x) for name, x in kwargs.items()})
+    except IndexError:
+        return [IndexError]
+    except (RuntimeError, TypeError, ValueError):  # not on this machine, or not in float64
+        return []
+    results = list(_leaves(made))
+    if wide:
+        if any(beyond(n, x, real=False) for x in results if _number(x)):
+            return [OverflowError]
+        results = [x.to(torch.int64) for x in results]
+    return results[:1] if any(part in _name(func) for part in FIRST_ONLY) else results
+
+
+def _leaves(nest: Any) -> Iterator[Any]:
+    if isinstance(nest, list | tuple):
+        for one in nest:
+            yield from _leaves(one)
+    else:
+        yield nest
+
+
+def _waits(x: Any) -> bool:
+    """Whether this is a value that is not computed, and perhaps never will be."""
+    return isinstance(x, Deferred) and x.waits
+
+
+def _infinite(x: Any) -> bool:
+    """Whether something public is, or stands for, an infinity."""
+    if isinstance(x, Tensor):
+        return x.is_floating_point() and not largest_of(x.detach()) < 2.0**28
+    return isinstance(x, float) and not abs(x) < 2.0**28
+
+
+def _holds(n: Numbers, x: Any) -> bool:
+    return not _number(x) or not beyond(n, x, real=x.is_floating_point())
+
+
+def _is_real(x: Any) -> bool:
+    if isinstance(x, Value):
+        return x.is_real
+    return isinstance(x, float) or (isinstance(x, Tensor | torch.dtype) and _floating(x))
+
+
+def _floating(x: Tensor | torch.dtype) -> bool:
+    return x.is_floating_point() if isinstance(x, Tensor) else x.is_floating_point
+
+
+def _real(x: Any) -> bool:
+    return isinstance(x, Value) and x.is_real and not _waits(x)
+
+
+def _number(x: Any) -> bool:
+    whole = isinstance(x, Tensor) and not x.dtype.is_complex and x.dtype != torch.bool
+    return whole and bool(x.numel())
+
+
+def _judge(n: Numbers, func: OpOverload, wanted: Sequence[Any]) -> None:
+    """Raises for results that no secret can be."""
+    if wanted == [OverflowError]:
+        raise out_of_range(n, "a result", real=False)
+    if wanted == [IndexError]:
+        raise RangeError("an index is outside of its dimension: clamp it")
+    numbers, name = [x for x in wanted if _number(x)], _name(func)
+    if name in GROWING and not all(_holds(n, x) for x in numbers):
+        domain = f"x <= {n.range_bits * log(2) / GROWING[name]:.2f}"
+        raise RangeError(f"an argument is outside of its domain, {domain}: {way_out(n)}")
+    if not all(bool(torch.isfinite(x).all()) for x in numbers):
+        domain = DOMAINS.get(name, "where its result is finite")
+        way = "clamp it before, or choose with torch.where before"
+        raise RangeError(f"an argument is outside of its domain, {domain}: {way}")
+    for x in numbers:
+        if beyond(n, x, real=x.is_floating_point()):
+            raise out_of_range(n, "a result", real=x.is_floating_point())
+
+
+def _compare(n: Numbers, func: OpOverload, found: Sequence[Any], wanted: Sequence[Any]) -> None:
+    """Raises for results that are far from what they should be."""
+    stepped = _name(func) in STEPS or str(func).removeprefix("aten.") in STEPS
+    if stepped or any(isinstance(x, Fine) for x in found):
+        return
+    for one, want in zip(found, wanted, strict=False):
+        if _real(one) and _number(want) and one.shape == want.shape:
+            allowed = max(TOLERANCE, 4 * 2.0 ** (-n.fraction_bits / 2))
+            off = (clear(n, one) - want.double()).abs().max()
+            if float(off) > allowed * (1 + largest_of(want.double())):
+                raise RangeError(
+                    "the result is far from that of floating point: something on the way to it is "
+                    f"beyond the range, 2^{n.range_bits}, or below 2^-{n.fraction_bits}: "
+                    + way_out(n)
+                )
