@@ -11,6 +11,7 @@ from .errors import ConfigError
 RINGS = (32, 64)
 PROTOCOLS = ("trio", "replicated", "cleartext", "none")
 TRUNCATIONS = ("exact", "probabilistic")
+CIPHERS = ("aes128-ctr", "chacha20")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +26,7 @@ class Config:
     allows, if it is None. Fewer make comparisons cheaper, and what is beyond them is misread.
     `debug`: whatever leaves the range, or the domain of a function, raises RangeError. That takes
     looking at the values, so it is for `protocol="cleartext"` only.
+    `cipher` makes the masks: AES where all parties compute on CPUs, ChaCha20 with a GPU among them.
     """
 
     ring: int = 64
@@ -33,6 +35,7 @@ class Config:
     truncation: str = "exact"
     range_bits: int | None = None
     debug: bool = False
+    cipher: str = "aes128-ctr"
 
     def __post_init__(self) -> None:
         if self.ring not in RINGS:
@@ -47,6 +50,8 @@ class Config:
             raise ConfigError(f"protocol={self.protocol!r}: allowed are {_listed(PROTOCOLS)}")
         if self.truncation not in TRUNCATIONS:
             raise ConfigError(f"truncation={self.truncation!r}: allowed are {_listed(TRUNCATIONS)}")
+        if self.cipher not in CIPHERS:
+            raise ConfigError(f"cipher={self.cipher!r}: allowed are {_listed(CIPHERS)}")
         most = max(self.ring - 3 - 2 * self.fraction_bits, 1)
         bits = self.range_bits
         if bits is not None and (type(bits) is not int or not 1 <= bits <= most):

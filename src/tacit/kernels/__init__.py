@@ -44,11 +44,12 @@ from .injection import (
 from .matmul import matmul, plan_matmul, prepare_matmul
 from .planes import bit_planes, from_bit_planes, pack_bits, parity, popcount, unpack_bits
 from .prepared import Plan, Prepared
-from .stream import stream
+from .stream import StreamKey, stream, stream_key
 
 __all__ = [
     "Plan",
     "Prepared",
+    "StreamKey",
     "add",
     "and_gates",
     "and_products",
@@ -93,6 +94,7 @@ __all__ = [
     "prepare_matmul",
     "set_num_threads",
     "stream",
+    "stream_key",
     "sub",
     "truncate",
     "unpack_bits",

@@ -7,7 +7,7 @@ the same mask is wanted twice.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -37,8 +37,27 @@ CIPHERS = {
 }
 
 
+@dataclass(frozen=True, eq=False)
+class StreamKey:
+    """A key of ChaCha20 as a device reads it. It is never shown."""
+
+    key: bytes = field(repr=False)
+    words: Tensor = field(repr=False)  # eight int32 on the device
+
+
+def stream_key(key: bytes, device: torch.device) -> StreamKey:
+    """A key for many streams on one device."""
+    words = torch.frombuffer(bytearray(key), dtype=torch.int32)
+    return StreamKey(key, words.to(device))
+
+
 def stream(
-    key: bytes, out: Tensor, *, operation: int, offset: int = 0, cipher: str = "aes128-ctr"
+    key: bytes | StreamKey,
+    out: Tensor,
+    *,
+    operation: int,
+    offset: int = 0,
+    cipher: str = "aes128-ctr",
 ) -> Tensor:
     """Fills `out` with bytes [offset, offset + out.nbytes) of the stream of (key, operation).
 
@@ -46,6 +65,7 @@ def stream(
     AES-128-CTR encrypts operation then n, as big-endian 64-bit numbers; ChaCha20 has its original
     layout with n as the 64-bit counter and the operation as the 64-bit nonce.
     """
+    key = key.key if isinstance(key, StreamKey) else key
     spec = _checked(key, out, operation, offset, cipher)
     if not out.numel():
         return out

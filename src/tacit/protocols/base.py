@@ -96,7 +96,7 @@ class Protocol(ABC):
 
     def __init__(self, context: Context, *, exact: bool = True) -> None:
         self.context, self.exact = context, exact
-        self.rank, self.ring = context.rank, context.ring
+        self.rank, self.ring, self.device = context.rank, context.ring, context.device
 
     @contextmanager
     def parallel(self) -> Iterator[None]:
@@ -157,6 +157,7 @@ class Protocol(ABC):
             c = value.to(self.ring.dtype)
             c = c << x.pending if x.pending else c
             parts, largest = spread_parts(x, c.shape), _largest(c)
+            c = c.to(self.device)
         for i in self.constant_parts(x):
             parts[i] = parts[i] + c
         return x.with_parts(parts, limit=x.limit + largest)
@@ -171,6 +172,7 @@ class Protocol(ABC):
         """op(x, value), or op(value, x) if not `left`, with a public operand."""
         shapes = (x.shape, value.shape) if left else (value.shape, x.shape)
         limit = x.limit * _largest(value) * op.terms(*shapes)
+        value = value.to(self.device)
         return x.map(lambda part: op(part, value) if left else op(value, part), limit=limit)
 
     def bit_xor(self, x: Bool, y: Bool) -> Bool:
@@ -178,11 +180,12 @@ class Protocol(ABC):
 
     def bit_xor_public(self, x: Bool, planes: Tensor) -> Bool:
         """x ^ planes, for public planes of the shape of x's."""
-        constant = self.constant_parts(x)
+        constant, planes = self.constant_parts(x), planes.to(self.device)
         parts = {i: part ^ planes if i in constant else part for i, part in x.parts.items()}
         return x.with_parts(parts)
 
     def bit_and_public(self, x: Bool, planes: Tensor) -> Bool:
+        planes = planes.to(self.device)
         return x.with_parts({i: part & planes for i, part in x.parts.items()})
 
     def bit_not(self, x: Bool) -> Bool:

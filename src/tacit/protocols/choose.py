@@ -45,4 +45,5 @@ def make_protocol(config: Config, mesh: Mesh, keys: KeyRing) -> Protocol | None:
         return None
     kind, _ = PROTOCOLS[config.protocol]
     ring = RING32 if config.ring == 32 else RING64
-    return kind(Context(mesh, keys, ring), exact=config.truncation == "exact")
+    context = Context(mesh, keys, ring, cipher=config.cipher)
+    return kind(context, exact=config.truncation == "exact")

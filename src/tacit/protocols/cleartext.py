@@ -46,7 +46,7 @@ def share(
         raise ConfigError(f"share: party {p.rank} needs a value or shape=")
     if value is not None and (value.is_floating_point() or value.is_complex()):
         raise ConfigError(f"share: ring elements are integers, not {value.dtype}")
-    plain = None if value is None else value.to(p.ring.dtype, copy=True)
+    plain = None if value is None else value.to(p.device, p.ring.dtype, copy=True)
     sent = yield from _from_owner(p, plain, owner, Spec(tuple(form), p.ring.dtype))
     return Arith({ALL: sent}, p.ring, limit=limit)
 
@@ -56,7 +56,7 @@ def share_bits(
 ) -> Steps[Bool]:
     """Planes of bits that `owner` gives, at every party. 1 round."""
     spec = Spec((width, num_words(torch.Size(shape).numel())), torch.int64)
-    plain = None if planes is None else planes.clone()
+    plain = None if planes is None else planes.to(p.device, copy=True)
     return Bool({ALL: (yield from _from_owner(p, plain, owner, spec))}, shape)
 
 
@@ -202,7 +202,9 @@ def inject_sums(
     p: Cleartext, bits: Sequence[Bool], x: Arith | None, rows: Sequence[Row]
 ) -> list[Arith]:
     """For each row, the sum over j of (offsets_j + scales_j x) b_j."""
-    value = torch.zeros(bits[0].shape, dtype=p.ring.dtype) if x is None else _value(x)
+    value = (
+        torch.zeros(bits[0].shape, dtype=p.ring.dtype, device=p.device) if x is None else _value(x)
+    )
     limits = [row.limit(None if x is None else _settled(x)) for row in rows]
     sums = [_row_sum(p, bits, value, row) for row in rows]
     return [Arith({ALL: s}, p.ring, limit=n) for s, n in zip(sums, limits, strict=True)]
@@ -244,7 +246,7 @@ class Cleartext(Protocol):
     def public(self, value: Tensor) -> Arith:
         value = value.to(self.ring.dtype, copy=True)
         low, high = torch.aminmax(value) if value.numel() else (torch.zeros(()),) * 2
-        return Arith({ALL: value}, self.ring, limit=max(-int(low), int(high)))
+        return Arith({ALL: value.to(self.device)}, self.ring, limit=max(-int(low), int(high)))
 
     def public_bits(self, planes: Tensor, shape: Sequence[int]) -> Bool:
-        return Bool({ALL: planes}, shape)
+        return Bool({ALL: planes.to(self.device)}, shape)

@@ -12,7 +12,7 @@ from ..ring import Ring
 from ..transport import Mesh
 from .memo import Memo
 from .steps import Group
-from .tape import Tape, Watch
+from .tape import Source, Tape, Watch
 
 
 class Context:
@@ -20,9 +20,12 @@ class Context:
 
     tape: Tape  # of the call that is running
 
-    def __init__(self, mesh: Mesh, keys: KeyRing, ring: Ring) -> None:
-        self.mesh, self.keys, self.ring = mesh, keys, ring
-        self.rank = mesh.rank
+    def __init__(
+        self, mesh: Mesh, keys: KeyRing, ring: Ring, *, cipher: str = "aes128-ctr"
+    ) -> None:
+        self.mesh, self.ring = mesh, ring
+        self.rank, self.device = mesh.rank, mesh.device
+        self._source = Source(keys, cipher, mesh.device)
         self.group: Group | None = None
         self.watch: Watch | None = None
         self.memo = Memo()
@@ -33,7 +36,7 @@ class Context:
         return self._number
 
     def new_tape(self) -> Tape:
-        return Tape(self.keys, self.new_number(), self.watch)
+        return Tape(self._source, self.new_number(), self.watch)
 
     def draw(self, holders: Collection[int], shape: Sequence[int]) -> Tensor:
         """Ring elements that the parties in `holders` draw alike."""

@@ -169,7 +169,7 @@ class Arith(Share):
         return self.map(lambda part: part.narrow(dim, start, length))
 
     def index_select(self, dim: int, index: Tensor) -> Arith:
-        return self.map(lambda part: part.index_select(dim, index))
+        return self.map(lambda part: part.index_select(dim, index.to(part.device)))
 
     def unfold(self, dim: int, size: int, step: int) -> Arith:
         return self.map(lambda part: part.unfold(dim, size, step))

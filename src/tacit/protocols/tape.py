@@ -9,15 +9,41 @@ import torch
 from torch import Tensor
 
 from ..crypto import KeyRing
-from ..kernels import stream
+from ..kernels import StreamKey, stream, stream_key
+from ..transport import CPU
 
 BLOCK = 64  # bytes: draws start at a block of either cipher
-TOGETHER = 1 << 16  # bytes up to which one call, one buffer is faster than one for each draw
+# Bytes up to which one buffer and one call are faster than one of each for every draw.
+TOGETHER = {"cpu": 1 << 16, "cuda": 1 << 22}
 
 Form = tuple[tuple[int, ...], torch.dtype]
 
 # (parties that hold the key, operation, first byte, end): what a test may want to watch.
 Watch = Callable[[frozenset[int], int, int, int], None]
+
+
+class Source:
+    """The keys of a party, for masks of one cipher that are made on one device."""
+
+    def __init__(
+        self, keys: KeyRing, cipher: str = "aes128-ctr", device: torch.device = CPU
+    ) -> None:
+        self.cipher, self.device = cipher, device
+        self._keys = keys
+        self._ready: dict[frozenset[int], bytes | StreamKey] = {}
+
+    def fill(self, group: frozenset[int], words: Tensor, operation: int, offset: int) -> None:
+        """Writes bytes of the stream of this group and operation to `words`."""
+        key = self._ready.get(group)
+        if key is None:
+            key = self._ready[group] = self._key(group)
+        stream(key, words, operation=operation, offset=offset, cipher=self.cipher)
+
+    def _key(self, group: frozenset[int]) -> bytes | StreamKey:
+        key = self._keys.key(group)
+        if self.cipher != "chacha20":
+            return key.aes
+        return stream_key(key.chacha, self.device)
 
 
 class Tape:
@@ -27,9 +53,9 @@ class Tape:
     nothing is ever drawn twice in a session.
     """
 
-    def __init__(self, keys: KeyRing, number: int, watch: Watch | None = None) -> None:
+    def __init__(self, source: Source, number: int, watch: Watch | None = None) -> None:
         self.number = number
-        self._keys, self._watch = keys, watch
+        self._source, self._watch = source, watch
         self._places: dict[frozenset[int], int] = {}
 
     def draw(self, holders: Collection[int], shape: Sequence[int], dtype: torch.dtype) -> Tensor:
@@ -48,17 +74,15 @@ class Tape:
                 self._watch(group, self.number, places[-1], end)
             places.append(-(-end // BLOCK) * BLOCK)
         self._places[group] = places[-1]
-        if len(forms) > 1 and places[-1] - start <= TOGETHER:
-            words = torch.empty((places[-1] - start) // 8, dtype=torch.int64)
-            self._fill(group, words, start)
+        fill, device = self._source.fill, self._source.device
+        if len(forms) > 1 and places[-1] - start <= TOGETHER[device.type]:
+            words = torch.empty((places[-1] - start) // 8, dtype=torch.int64, device=device)
+            fill(group, words, self.number, start)
             return [_cut(words, at - start, *form) for at, form in zip(places, forms, strict=False)]
-        made = [torch.empty(shape, dtype=dtype) for shape, dtype in forms]
+        made = [torch.empty(shape, dtype=dtype, device=device) for shape, dtype in forms]
         for at, words in zip(places, made, strict=False):
-            self._fill(group, words, at)
+            fill(group, words, self.number, at)
         return made
-
-    def _fill(self, group: frozenset[int], words: Tensor, offset: int) -> None:
-        stream(self._keys.key(group).aes, words, operation=self.number, offset=offset)
 
 
 def _cut(words: Tensor, offset: int, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:

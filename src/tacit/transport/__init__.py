@@ -2,6 +2,7 @@
 
 from .channel import Channel
 from .connect import connect
+from .devices import CPU
 from .frames import Spec
 from .hello import Hello
 from .limits import Limits
@@ -13,6 +14,7 @@ from .tcp import Listener, listen
 from .tls import Identity
 
 __all__ = [
+    "CPU",
     "PROFILES",
     "Channel",
     "Cost",

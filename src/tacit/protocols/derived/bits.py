@@ -38,7 +38,7 @@ def _rows(words: Tensor, shape: Sequence[int]) -> list[Tensor]:
 
 def take(bits: Bool, index: Tensor) -> Bool:
     """bits[index], for a public vector of indices."""
-    return bits.map(lambda values: values.index_select(1, index))
+    return bits.map(lambda values: values.index_select(1, index.to(values.device)))
 
 
 def interleaved(columns: Sequence[Bool], tail: Bool | None = None) -> Bool:

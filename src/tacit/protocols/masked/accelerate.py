@@ -113,7 +113,7 @@ def _turned_table(mask: Tensor, bits: int, table_bits: int) -> Tensor:
     """Entry (j + integer of the mask) mod 64 is 2^(fraction of the mask - j), -1 <= j <= 62."""
     whole, fraction = _split(mask, bits)
     power = power_of_half((1 << bits) - fraction, bits) * 2
-    table = torch.zeros((1 << TABLE_BITS, *mask.shape), dtype=mask.dtype)
+    table = torch.zeros((1 << TABLE_BITS, *mask.shape), dtype=mask.dtype, device=mask.device)
     for j in range(-1, min((1 << TABLE_BITS) - 1, table_bits + 2)):
         place = (whole + j) & ((1 << TABLE_BITS) - 1)
         table.scatter_(0, place.unsqueeze(0), to_ring(power, table_bits - j, mask).unsqueeze(0))

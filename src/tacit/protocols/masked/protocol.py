@@ -73,11 +73,13 @@ class Masked(Protocol):
         value = value.to(self.ring.dtype, copy=True)
         low, high = torch.aminmax(value) if value.numel() else (torch.zeros(()),) * 2
         limit = max(-int(low), int(high))
+        value = value.to(self.device)
         count = len(self.roles.masks) if self.is_dealer else 1
         masks = [torch.zeros_like(value) for _ in range(count)]
         return arithmetic.make(self, None if self.is_dealer else value, masks, limit)
 
     def public_bits(self, planes: Tensor, shape: Sequence[int]) -> Bool:
+        planes = planes.to(self.device)
         count = len(self.roles.masks) if self.is_dealer else 1
         masks = [torch.zeros_like(planes) for _ in range(count)]
         return boolean.make_bits(self, None if self.is_dealer else planes, masks, shape)

@@ -83,7 +83,8 @@ def _part_bits(
 ) -> Parts:
     """Bits of v - t for each t, side by side: part a of a sharing whose other parts are zero."""
     if p.rank == p.adder:
-        zero = torch.zeros(width, num_words(x.numel) * len(thresholds), dtype=torch.int64)
+        columns = num_words(x.numel) * len(thresholds)
+        zero = torch.zeros(width, columns, dtype=torch.int64, device=p.device)
         return dict.fromkeys(p.held, zero)
     rest = [x.parts[p.adder] - p.ring.wrap(t) for t in thresholds]
     planes = torch.cat([bit_planes(v, width, low) for v in rest], 1)

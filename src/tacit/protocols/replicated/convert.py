@@ -77,7 +77,7 @@ def _flip(c: Tensor, whole: Tensor, masked: Tensor) -> Tensor:
 def _row_sum(
     p: Replicated, row: Row, bits: list[Parts], times_x: dict[int, Parts], shape: Sequence[int]
 ) -> Parts:
-    total = {i: torch.zeros(tuple(shape), dtype=p.ring.dtype) for i in p.held}
+    total = {i: torch.zeros(tuple(shape), dtype=p.ring.dtype, device=p.device) for i in p.held}
     for j, (scale, offset) in enumerate(zip(row.scales, row.offsets, strict=True)):
         for i, part in total.items():
             if offset:

@@ -82,10 +82,12 @@ class Replicated(Three):
     def public(self, value: Tensor) -> Arith:
         value = value.to(self.ring.dtype, copy=True)
         low, high = torch.aminmax(value) if value.numel() else (torch.zeros(()),) * 2
+        value = value.to(self.device)
         zero = torch.zeros_like(value)
         parts = {i: value if i == CONSTANT else zero for i in self.held}
         return Arith(parts, self.ring, limit=max(-int(low), int(high)))
 
     def public_bits(self, planes: Tensor, shape: Sequence[int]) -> Bool:
+        planes = planes.to(self.device)
         zero = torch.zeros_like(planes)
         return Bool({i: planes if i == CONSTANT else zero for i in self.held}, shape)

@@ -73,6 +73,7 @@ def from_client(p: Three, message: ClientInput, *, limit: int | None = None) -> 
     parts = {part: _expand(seed, message.shape, p.ring) for part, seed in message.seeds.items()}
     if message.masked is not None:
         parts[MASKED] = message.masked
+    parts = {i: part.to(p.device) for i, part in parts.items()}
     expected = set(holders(p.rank))
     shapes = {tuple(part.shape) for part in parts.values()}
     if parts.keys() != expected or shapes != {message.shape} or _wrong_seed(message):

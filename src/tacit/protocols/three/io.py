@@ -52,6 +52,7 @@ def share_bits(
     spec = Spec((width, num_words(torch.Size(shape).numel())), torch.int64)
     if p.rank == owner and (planes is None or tuple(planes.shape) != spec.shape):
         raise ConfigError(f"share_bits: the owner, party {owner}, needs planes of {spec.shape}")
+    planes = None if planes is None else planes.to(p.device)
     parts = yield from share_parts(p, planes, owner, spec, bits=True)
     return Bool(parts, shape)
 
@@ -71,7 +72,7 @@ def share_parts(
     """
     helper, receiver = p.helpers(owner)
     sent_ahead = p.sends_ahead(owner) if ahead is None else ahead
-    zero = torch.zeros(spec.shape, dtype=spec.dtype)
+    zero = torch.zeros(spec.shape, dtype=spec.dtype, device=p.device)
     if p.rank == receiver:
         received = yield Round(receive={owner: [spec]}, ahead=sent_ahead)
         return {helper: received[owner][0], owner: zero}
@@ -99,7 +100,7 @@ def _checked(
         raise ConfigError(f"share: ring elements are integers, not {value.dtype}")
     if shape is not None and tuple(shape) != tuple(value.shape):
         raise ConfigError(f"share: shape={tuple(shape)} is not the value's {tuple(value.shape)}")
-    return value.to(p.ring.dtype).contiguous(), tuple(value.shape)
+    return value.to(p.device, p.ring.dtype).contiguous(), tuple(value.shape)
 
 
 def _check_party(name: str, party: int) -> None:
