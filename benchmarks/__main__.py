@@ -78,7 +78,7 @@ def describe() -> dict[str, Any]:
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": "python -m benchmarks " + " ".join(sys.argv[1:]),
         "commit": git("rev-parse", "HEAD"),
-        "clean": git("status", "--porcelain", "--", "src", "csrc", "benchmarks/*.py") == "",
+        "clean": git("status", "--porcelain", "--", ":/src", ":/csrc", ":/benchmarks/*.py") == "",
         "machine": platform.machine(),
         "processor": processor(),
         "torch": torch.__version__,
