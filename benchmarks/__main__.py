@@ -31,7 +31,9 @@ SUITES = (
 GROUPS = {
     "real": (
         "real.training",
-        "real.inference",
+        "real.cifar10",
+        "real.resnet50",
+        "real.full_size",
         "real.truncation",
         "real.language",
         "real.sentiment",
