@@ -32,6 +32,15 @@ def test_batch_norm(training, protocol):
     agree(trained_norm().train(training), normal(4, 3, 5, 5) * 2, protocol=protocol)
 
 
+@pytest.mark.parametrize("protocol", ["cleartext", "trio"])
+def test_evaluation_with_large_variances(protocol):
+    """Of networks that take pixels from 0 to 255, the first ones are beyond 10^4."""
+    norm = trained_norm().eval()
+    norm.running_var.copy_(torch.tensor([9e5, 83614.0, 8200.0]))
+    x = normal(4, 3, 5, 5) * norm.running_var.sqrt().reshape(3, 1, 1)
+    agree(norm, x, protocol=protocol)
+
+
 def test_public_batch_norm_is_local():
     agree(trained_norm().eval(), normal(4, 3, 5, 5), protocol="trio", shared=False, absolute=5e-3)
 

@@ -20,6 +20,8 @@ from torch import Tensor
 
 from ..protocols import MUL
 from .arith import add, mul, settled, sub
+from .functions.roots import inverse_root
+from .functions.steps import run
 from .reduce import mean, total
 from .scale import cap
 from .value import Operand, Value
@@ -93,10 +95,16 @@ def inverse_deviation(n: Numbers, variance: Value, eps: float) -> Value:
 
 
 def _inverse(n: Numbers, larger: Value, eps: float, excess: Fraction = Fraction(1)) -> Value:
-    """The same, of a variance with its extra bits that is too large by a factor."""
+    """The same, of a variance with its extra bits that is too large by a factor.
+
+    With them it may be beyond the range, though not beyond the ring.
+    """
     bits = extra_bits(n)
-    shifted = add(n, larger, eps * 2.0**bits * float(excess))
-    return n.rsqrt(shifted, gain=bits // 2 + fine_bits(n), excess=excess)
+    shifted = add(n, larger, eps * 2.0**bits * float(excess)).arith
+    most = min(n.fraction_bits + n.range_bits + bits, n.ring.bits - 5)
+    shifted = shifted.promise(1 << (most + shifted.pending))
+    root = run(n, inverse_root, shifted, gain=bits // 2 + fine_bits(n), excess=excess)
+    return Value(root, larger.dtype)
 
 
 def times_fine(n: Numbers, x: Operand, fine: Operand) -> Value:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import torch
+
 from ..config import Config
 from ..crypto import KeyRing
 from ..errors import ConfigError
 from ..ring import RING32, RING64
-from ..transport import Mesh
+from ..transport import CPU, Mesh
 from .base import Protocol
 from .cleartext import Cleartext
 from .context import Context
@@ -39,11 +41,16 @@ def check_parties(config: Config, parties: int, *, local: bool) -> None:
         )
 
 
-def make_protocol(config: Config, mesh: Mesh, keys: KeyRing) -> Protocol | None:
-    """The protocol of a session at this party, or None if it asks for none."""
+def make_protocol(
+    config: Config, mesh: Mesh, keys: KeyRing, *, products: torch.device = CPU
+) -> Protocol | None:
+    """The protocol of a session at this party, or None if it asks for none.
+
+    Products are computed on the device `products`; everything else where the mesh puts it.
+    """
     if config.protocol == "none":
         return None
     kind, _ = PROTOCOLS[config.protocol]
     ring = RING32 if config.ring == 32 else RING64
-    context = Context(mesh, keys, ring, cipher=config.cipher)
+    context = Context(mesh, keys, ring, cipher=config.cipher, products=products)
     return kind(context, exact=config.truncation == "exact")

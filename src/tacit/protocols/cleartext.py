@@ -17,6 +17,7 @@ from ..errors import ConfigError
 from ..kernels import from_bit_planes, unpack_bits
 from ..ring.reference.bits import num_words
 from ..transport import Spec
+from .arguments import check_bits, check_shift
 from .base import Protocol
 from .bilinear import Bilinear
 from .rows import Row
@@ -148,6 +149,7 @@ def bilinear(p: Cleartext, op: Bilinear, x: Arith, y: Arith, *, shift: int = 0) 
 
 
 def _settled(x: Arith) -> Arith:
+    check_shift(x.ring, x.pending)
     limit = (x.limit >> x.pending) + bool(x.pending)
     return Arith({ALL: _value(x)}, x.ring, limit=limit)
 
@@ -202,6 +204,7 @@ def inject_sums(
     p: Cleartext, bits: Sequence[Bool], x: Arith | None, rows: Sequence[Row]
 ) -> list[Arith]:
     """For each row, the sum over j of (offsets_j + scales_j x) b_j."""
+    check_bits(bits)
     value = (
         torch.zeros(bits[0].shape, dtype=p.ring.dtype, device=p.device) if x is None else _value(x)
     )

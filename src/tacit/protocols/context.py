@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..crypto import KeyRing
 from ..ring import Ring
-from ..transport import Mesh
+from ..transport import CPU, Mesh
 from .memo import Memo
 from .steps import Group
 from .tape import Source, Tape, Watch
@@ -21,14 +21,20 @@ class Context:
     tape: Tape  # of the call that is running
 
     def __init__(
-        self, mesh: Mesh, keys: KeyRing, ring: Ring, *, cipher: str = "aes128-ctr"
+        self,
+        mesh: Mesh,
+        keys: KeyRing,
+        ring: Ring,
+        *,
+        cipher: str = "aes128-ctr",
+        products: torch.device = CPU,
     ) -> None:
         self.mesh, self.ring = mesh, ring
         self.rank, self.device = mesh.rank, mesh.device
         self._source = Source(keys, cipher, mesh.device)
         self.group: Group | None = None
         self.watch: Watch | None = None
-        self.memo = Memo()
+        self.memo = Memo(away=None if products == mesh.device else products)
         self._number = 0
 
     def new_number(self) -> int:

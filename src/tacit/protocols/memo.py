@@ -16,12 +16,13 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from ..errors import ConfigError
 from ..kernels import Plan, Prepared
-from .bilinear import Bilinear
+from .bilinear import MUL, Bilinear
 
 VARIABLE = "TACIT_KEEP_MIB"
 DEFAULT_MIB = 1024
@@ -56,6 +57,7 @@ class Memo:
     """
 
     budget: int = field(default_factory=lambda: default_budget())
+    away: torch.device | None = None  # where products are made, if not where the operands are
     num_bytes: int = 0
     _clock: int = 0
     _noted: OrderedDict[Hashable, Entry] = field(default_factory=OrderedDict, repr=False)
@@ -63,16 +65,25 @@ class Memo:
 
     def sum(self, op: Bilinear, terms: Sequence[Term]) -> Tensor:
         """The sum of op(left, sum of parts) over the terms, whose shapes are equal."""
+        if self.away is None or op == MUL:
+            return self._sum(op, terms)
+        there = [(a.to(self.away, non_blocking=True), parts) for a, parts in terms]
+        return self._sum(op, there).to(terms[0][0].device)
+
+    def _sum(self, op: Bilinear, terms: Sequence[Term]) -> Tensor:
         left, right = zip(*terms, strict=True)
-        plan = op.plan(left, right[0][0]) if self.budget else None
+        like = right[0][0]
+        if like.device != left[0].device:  # a tensor of that form, without its memory
+            like = left[0].new_empty(()).expand(like.shape)
+        plan = op.plan(left, like) if self.budget else None
         if plan is None or not (plan.num_bytes or any(len(parts) > 1 for parts in right)):
-            return op.sum([(a, added(parts)) for a, parts in terms])
+            return op.sum([(a, added(parts).to(a.device)) for a, parts in terms])
         parts = [part for some in right for part in some]
         key = (op, plan, tuple(map(len, right)), tuple(map(identity, parts)))
         kept = self._get(key, op, plan, right)
         if isinstance(kept, Prepared):
             return op.prepared_sum(left, kept)
-        return op.sum(list(zip(left, kept, strict=True)))
+        return op.sum([(a, b.to(a.device)) for a, b in zip(left, kept, strict=True)])
 
     def _get(
         self, key: Hashable, op: Bilinear, plan: Plan, right: Sequence[Sequence[Tensor]]
@@ -83,7 +94,7 @@ class Memo:
             self._kept.move_to_end(key)
             entry.used = self._clock
             return _with_parts(entry.kept, right)
-        sums = [added(parts) for parts in right]
+        sums = [added(parts).to(self.away or parts[0].device) for parts in right]
         if entry := self._noted.pop(key, None):
             entry.num_bytes = plan.num_bytes or _num_bytes(_made(sums, right))
             last, entry.used = entry.used, self._clock

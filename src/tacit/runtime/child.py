@@ -16,6 +16,7 @@ from ..crypto import create_credentials
 from ..transport import Identity, Limits, Mesh, Network, connect, listen
 from .outcome import Failure, attempt
 from .parcel import pack, unpack
+from .place import Place
 from .session import Program, lone_mesh, make_hello
 
 LOOPBACK = "127.0.0.1"
@@ -27,6 +28,7 @@ class Order:
 
     rank: int
     parties: int
+    place: Place
     session_id: bytes
     config: Config
     limits: Limits
@@ -56,7 +58,7 @@ def serve_party(link: Connection, order: Order) -> None:
 def _play(link: Connection, order: Order) -> Any:
     program: Program = unpack(order.program, "main or one of its arguments")
     mesh = _meet(link, order)
-    return program.play(mesh, config=order.config, session_id=order.session_id)
+    return program.play(mesh, config=order.config, session_id=order.session_id, place=order.place)
 
 
 def _meet(link: Connection, order: Order) -> Mesh:

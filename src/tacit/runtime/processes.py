@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from multiprocessing import get_context
@@ -18,6 +18,7 @@ from ..transport import Limits, Network
 from .child import Card, Order, serve_party
 from .outcome import Failure, Outcome, Success, collect
 from .parcel import GUARD, pack, unpack
+from .place import Place
 from .session import Program
 
 START_SECONDS = 120.0  # for a new process to import everything
@@ -71,12 +72,19 @@ class Child(NamedTuple):
 
 
 def run_processes(
-    program: Program, *, parties: int, config: Config, limits: Limits, network: Network
+    program: Program,
+    *,
+    places: Sequence[Place],
+    config: Config,
+    limits: Limits,
+    network: Network,
 ) -> list[Any]:
     """Each party's return value. Every party makes its own identity; its key never leaves it."""
+    parties = len(places)
     order = Order(
         rank=0,
         parties=parties,
+        place=places[0],
         session_id=secrets.token_bytes(16),
         config=config,
         limits=limits,
@@ -86,7 +94,7 @@ def run_processes(
     children: list[Child] = []
     try:
         for rank in range(parties):
-            children.append(Child.start(replace(order, rank=rank)))
+            children.append(Child.start(replace(order, rank=rank, place=places[rank])))
         _introduce(children)
         results = collect(_receiver(children), parties, patience=PATIENCE_SECONDS)
         for child in children:

@@ -10,6 +10,7 @@ from ..errors import ConfigError
 from ..protocols import check_parties
 from ..transport import Limits, NetworkSetting
 from ..transport import network as build_network
+from .place import Devices, places
 from .processes import run_processes
 from .session import Program
 from .threads import run_threads
@@ -28,6 +29,8 @@ def run(
     truncation: str = "exact",
     range_bits: int | None = None,
     debug: bool = False,
+    device: Devices = "cpu",
+    placement: str = "gpu",
     network: NetworkSetting = None,
     deadline: float = 30.0,
     **kwargs: Any,
@@ -38,7 +41,8 @@ def run(
     TLS between them; then `main` must be importable and results are copied. Secret reals are below
     2^range_bits, by default 2^20; `tacit.calibrate` finds what a model needs. `debug=True`,
     for `protocol="cleartext"`, raises RangeError where a value leaves its range or a function's
-    domain, with the names of operation and module. `network` gives the
+    domain, with the names of operation and module. `device` is "cpu" or "cuda", of all parties or
+    of each; `placement="linear"` keeps everything but products off the GPU. `network` gives the
     links a latency and a bandwidth. No party waits longer than `deadline` seconds for a message,
     beyond what `network` delays it.
     If a party fails, all are ended, and PartyFailed says which failed first and why.
@@ -50,6 +54,7 @@ def run(
         raise ConfigError(f"parties={parties!r}: at least one party is needed")
     if not callable(main):
         raise ConfigError(f"main={main!r}: a function main(session, *args, **kwargs) is needed")
+    where = places(device, placement, parties)
     config = Config(
         ring=ring,
         fraction_bits=fraction_bits,
@@ -57,11 +62,12 @@ def run(
         truncation=truncation,
         range_bits=range_bits,
         debug=debug,
+        cipher="chacha20" if any(place.on_gpu for place in where) else "aes128-ctr",
     )
     check_parties(config, parties, local=transport == "threads")
     return TRANSPORTS[transport](
         Program(main, args, kwargs),
-        parties=parties,
+        places=where,
         config=config,
         limits=Limits(deadline=deadline),
         network=build_network(network),

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import torch
+
 from ..config import Config
 from ..crypto import KeyRing, agree_keys
 from ..errors import ConfigError
@@ -15,6 +17,7 @@ from ..nn import reveal, share
 from ..protocols import Protocol, make_protocol
 from ..transport import Hello, Limits, Mesh, Stats
 from ..transport.memory import Desk
+from .place import ON_CPU, Place
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +71,11 @@ class Session:
         return reveal(self.numbers, secret, to)
 
     @property
+    def device(self) -> torch.device:
+        """Where this party's shares lie; a secret tensor says `cpu` wherever they are."""
+        return self.mesh.device
+
+    @property
     def stats(self) -> Stats:
         return self.mesh.stats
 
@@ -80,19 +88,22 @@ class Program:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
 
-    def play(self, mesh: Mesh, *, config: Config, session_id: bytes) -> Any:
+    def play(self, mesh: Mesh, *, config: Config, session_id: bytes, place: Place = ON_CPU) -> Any:
         """What `main` returns at this party; the mesh is closed, or aborted if `main` raises."""
-        with mesh:
-            session = open_session(mesh, config=config, session_id=session_id)
+        with place.entered(), mesh:
+            session = open_session(mesh, config=config, session_id=session_id, place=place)
             return self.main(session, *self.args, **self.kwargs)
 
 
-def open_session(mesh: Mesh, *, config: Config, session_id: bytes) -> Session:
+def open_session(
+    mesh: Mesh, *, config: Config, session_id: bytes, place: Place = ON_CPU
+) -> Session:
     """A session over connected channels, with fresh keys. One round."""
     exchange, rank, parties = mesh.exchange_bytes, mesh.rank, mesh.parties
     with mesh.stats.scope("keys"):
         keys = agree_keys(exchange, rank=rank, parties=parties, session=session_id)
-    operations = make_protocol(config, mesh, keys)
+    mesh.place(place.shares)
+    operations = make_protocol(config, mesh, keys, products=place.products)
     return Session(mesh=mesh, keys=keys, config=config, operations=operations)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -11,19 +12,26 @@ from typing import Any
 from ..config import Config
 from ..transport import Limits, Mesh, Network, memory_meshes
 from .outcome import Outcome, attempt, collect
+from .place import Place
 from .session import Program, lone_mesh, make_hello
 
 JOIN_SECONDS = 1.0
 
 
 def run_threads(
-    program: Program, *, parties: int, config: Config, limits: Limits, network: Network
+    program: Program,
+    *,
+    places: Sequence[Place],
+    config: Config,
+    limits: Limits,
+    network: Network,
 ) -> list[Any]:
     """Each party's return value. The parties share the arguments' objects and the interpreter.
 
     A thread cannot be ended from outside: if a party fails, one that computes without ever talking
     is left behind after the deadline, and the error says so.
     """
+    parties = len(places)
     session_id = secrets.token_bytes(16)
     meshes = [lone_mesh(limits)]
     if parties > 1:
@@ -33,7 +41,8 @@ def run_threads(
     outcomes: SimpleQueue[Outcome] = SimpleQueue()
 
     def party(mesh: Mesh) -> None:
-        play = partial(program.play, mesh, config=config, session_id=session_id)
+        place = places[mesh.rank]
+        play = partial(program.play, mesh, config=config, session_id=session_id, place=place)
         outcomes.put(attempt(mesh.rank, play))
 
     threads = [

@@ -57,6 +57,11 @@ def inverse_square_root(
 
     `gain` multiplies it by 2^gain before that unit is lost; `excess` is below 2.
     """
+    return (yield from inverse_root(n, x, gain, excess))
+
+
+def inverse_root(n: Numbers, x: Arith, gain: int, excess: Fraction) -> Steps[Arith]:
+    """The same, of an x that may be beyond the range: its limit counts."""
     f, spare = n.fraction_bits, _spare(n, gain)
 
     def power(e: int) -> int:  # 2^((f - e - 1) / 2) sqrt(excess)

@@ -22,13 +22,13 @@ from ...kernels import (
     inject_share,
     unpack_bits,
 )
+from ..arguments import check_bits, check_shift
 from ..rows import Row
 from ..share import Arith, Bool
 from ..steps import Steps
 from .arithmetic import opened, own_mask, reshare, whole_mask
 from .boolean import opened_bits, whole_bits
 from .deal import deal, ring_slot
-from .truncation import check_shift
 
 if TYPE_CHECKING:
     from .protocol import Masked
@@ -40,7 +40,7 @@ def inject(p: Masked, bit: Bool, x: Arith) -> Steps[Arith]:
     A pending division of x is made on the way, exactly: 2 (t + 1) bits more are dealt.
     """
     if x.pending and p.exact:
-        check_shift(p, x.pending)
+        check_shift(p.ring, x.pending)
         whole = x.map(Tensor.contiguous)  # a copy: another call may settle x meanwhile
         return (yield from _inject_quotient(p.in_roles_of(x), bit, whole))
     x = (yield from p.settled.steps(x)).map(Tensor.contiguous)
@@ -91,6 +91,7 @@ def inject_sums(
 
     Dealt: for each bit one element, and one more if x is used; opened: one element a row.
     """
+    check_bits(bits)
     if x is not None:
         x = (yield from p.settled.steps(x)).map(Tensor.contiguous)
     shape = bits[0].shape

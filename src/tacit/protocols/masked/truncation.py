@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from ...errors import ConfigError
 from ...kernels import deal_exact, exact_share, unpack_bits
+from ..arguments import check_shift
 from ..share import Arith
 from ..steps import Steps
 from .arithmetic import make, opened, reshare, split, whole_mask
@@ -38,15 +38,6 @@ def settled(p: Masked, x: Arith) -> Steps[Arith]:
     return x
 
 
-def check_shift(p: Masked, t: int) -> None:
-    """Refuses a division at every party alike, before anything is sent."""
-    if t > p.ring.bits - 2:
-        raise ConfigError(
-            f"a pending division by 2^{t}: in a ring of {p.ring.bits} bits it is by "
-            f"2^{p.ring.bits - 2} at most"
-        )
-
-
 def truncate(p: Masked, x: Arith, *, exact: bool | None = None) -> Steps[Arith]:
     """x / 2^pending, rounded down or up; |x| < 2^(k-2).
 
@@ -55,7 +46,7 @@ def truncate(p: Masked, x: Arith, *, exact: bool | None = None) -> Steps[Arith]:
     """
     if not x.pending:
         return x
-    check_shift(p, x.pending)
+    check_shift(p.ring, x.pending)
     p = p.in_roles_of(x)
     x = x.with_parts(x.parts)  # another call may settle it meanwhile
     limit = (min(x.limit, 1 << (p.ring.bits - 2)) >> x.pending) + 1

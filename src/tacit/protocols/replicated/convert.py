@@ -16,6 +16,7 @@ from torch import Tensor
 from ...kernels import unpack_bits
 from ...ring.reference.bits import num_words
 from ...transport import Spec
+from ..arguments import check_bits
 from ..bilinear import MUL
 from ..rows import Row
 from ..share import Arith, Bool, Parts, stack_planes
@@ -42,6 +43,7 @@ def inject_sums(
     For each bit 4 elements ahead and 1 bit each, and 1 element each if it multiplies x; any number
     of rows. A pending x is settled first, after what is sent ahead.
     """
+    check_bits(bits)
     shape = bits[0].shape
     masks, elements = yield from double_bits(p, len(bits), shape)
     used = [j for j in range(len(bits)) if x is not None and any(row.scales[j] for row in rows)]
