@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ import torch
 
 from ..errors import ConfigError
 
+VARIABLE = "TACIT_DEVICE"
 CPU = torch.device("cpu")
 PLACEMENTS = ("gpu", "linear")
 Devices = str | torch.device | Sequence[str | torch.device]
@@ -43,8 +45,9 @@ class Place:
 ON_CPU = Place()
 
 
-def places(device: Devices, placement: str, parties: int) -> list[Place]:
-    """The place of each party; one device stands for all."""
+def places(device: Devices | None, placement: str, parties: int) -> list[Place]:
+    """The place of each party; one device stands for all, none for the environment's."""
+    device = os.environ.get(VARIABLE, "cpu") if device is None else device
     if placement not in PLACEMENTS:
         allowed = ", ".join(map(repr, PLACEMENTS))
         raise ConfigError(f"placement={placement!r}: allowed are {allowed}")

@@ -29,7 +29,7 @@ def run(
     truncation: str = "exact",
     range_bits: int | None = None,
     debug: bool = False,
-    device: Devices = "cpu",
+    device: Devices | None = None,
     placement: str = "gpu",
     network: NetworkSetting = None,
     deadline: float = 30.0,
@@ -42,7 +42,8 @@ def run(
     2^range_bits, by default 2^20; `tacit.calibrate` finds what a model needs. `debug=True`,
     for `protocol="cleartext"`, raises RangeError where a value leaves its range or a function's
     domain, with the names of operation and module. `device` is "cpu" or "cuda", of all parties or
-    of each; `placement="linear"` keeps everything but products off the GPU. `network` gives the
+    of each, by default what TACIT_DEVICE in the environment says, or "cpu"; `placement="linear"`
+    keeps everything but products off the GPU. `network` gives the
     links a latency and a bandwidth. No party waits longer than `deadline` seconds for a message,
     beyond what `network` delays it.
     If a party fails, all are ended, and PartyFailed says which failed first and why.
