@@ -1,0 +1,112 @@
+"""The ChaCha20 stream: a lane makes a block of 64 bytes, sixteen 32-bit words."""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from .launch import blocks, kernel, signed
+from .tiles import join
+
+LANES = 128
+
+
+def chacha20(key: Tensor, out: Tensor, operation: int, offset: int) -> Tensor:
+    """`out`, filled with bytes [offset, offset + out.nbytes) of the stream of (key, operation).
+
+    `key` has eight int32 words and lies beside the contiguous `out`; the offset is a multiple of 4.
+    """
+    words = out.nbytes // 4
+    block, skip = divmod(offset // 4, 16)
+    if words:
+        grid = (blocks(skip + words, 16 * LANES), 1, 1)
+        is_aligned = skip == 0 and out.data_ptr() % 16 == 0
+        arguments = (key, out, words, signed(block), skip, signed(operation))
+        _fill(grid, arguments, (is_aligned, LANES))
+    return out
+
+
+@triton.jit
+def _quarter(a, b, c, d):
+    """The four words after a quarter round."""
+    a += b
+    d ^= a
+    d = (d << 16) | (d >> 16)
+    c += d
+    b ^= c
+    b = (b << 12) | (b >> 20)
+    a += b
+    d ^= a
+    d = (d << 8) | (d >> 24)
+    c += d
+    b ^= c
+    b = (b << 7) | (b >> 25)
+    return a, b, c, d
+
+
+@triton.jit
+def _word(pointer, i, like):
+    """Word i of the key, in every lane."""
+    return like * 0 + tl.load(pointer + i).to(tl.uint32, bitcast=True)
+
+
+@triton.jit
+def _half(number, high: tl.constexpr):
+    """The low or high 32 bits of an integer of 64."""
+    return ((number.to(tl.int64) >> (32 if high else 0)) & 0xFFFFFFFF).to(tl.uint32)
+
+
+@kernel()
+def _fill(
+    key,
+    out,
+    words: tl.int64,
+    first: tl.int64,
+    skip: tl.int64,
+    operation: tl.int64,
+    ALIGNED: tl.constexpr,
+    LANES: tl.constexpr,
+):
+    start = tl.program_id(0).to(tl.int64) * LANES
+    counter = start + tl.arange(0, LANES) + first
+    zero = (counter * 0).to(tl.uint32)
+    # The constants "expand 32-byte k", the key, the number of the block, the operation.
+    s0, s1, s2, s3 = zero + 0x61707865, zero + 0x3320646E, zero + 0x79622D32, zero + 0x6B206574
+    s4, s5, s6, s7 = (
+        _word(key, 0, zero),
+        _word(key, 1, zero),
+        _word(key, 2, zero),
+        _word(key, 3, zero),
+    )
+    s8, s9, s10, s11 = (
+        _word(key, 4, zero),
+        _word(key, 5, zero),
+        _word(key, 6, zero),
+        _word(key, 7, zero),
+    )
+    s12, s13 = _half(counter, False), _half(counter, True)
+    s14, s15 = zero + _half(operation, False), zero + _half(operation, True)
+    a0, a1, a2, a3, b0, b1, b2, b3 = s0, s1, s2, s3, s4, s5, s6, s7
+    c0, c1, c2, c3, d0, d1, d2, d3 = s8, s9, s10, s11, s12, s13, s14, s15
+    for _ in range(10):
+        a0, b0, c0, d0 = _quarter(a0, b0, c0, d0)
+        a1, b1, c1, d1 = _quarter(a1, b1, c1, d1)
+        a2, b2, c2, d2 = _quarter(a2, b2, c2, d2)
+        a3, b3, c3, d3 = _quarter(a3, b3, c3, d3)
+        a0, b1, c2, d3 = _quarter(a0, b1, c2, d3)
+        a1, b2, c3, d0 = _quarter(a1, b2, c3, d0)
+        a2, b3, c0, d1 = _quarter(a2, b3, c0, d1)
+        a3, b0, c1, d2 = _quarter(a3, b0, c1, d2)
+    low = (a0 + s0, a1 + s1, a2 + s2, a3 + s3, b0 + s4, b1 + s5, b2 + s6, b3 + s7)
+    high = (c0 + s8, c1 + s9, c2 + s10, c3 + s11, d0 + s12, d1 + s13, d2 + s14, d3 + s15)
+    tile = join(low + high).to(tl.int32, bitcast=True)
+    place = start * 16 - skip + tl.arange(0, LANES)[:, None] * 16 + tl.arange(0, 16)[None, :]
+    to = out.to(tl.pointer_type(tl.int32), bitcast=True) + place
+    if ALIGNED:
+        to = tl.multiple_of(to, (4, 16))
+        if (start + LANES) * 16 <= words:
+            tl.store(to, tile)
+        else:
+            tl.store(to, tile, mask=place < words)
+    else:
+        tl.store(to, tile, mask=(place >= 0) & (place < words))

@@ -1,0 +1,224 @@
+"""Bit planes and packed bits (`tacit.kernels.planes`).
+
+Square matrices of bits, 64 elements of 64 bits or 32 of 32, are transposed in registers: a lane
+holds a matrix, and exchanges halves, quarters, ... of pairs of its rows. A plane of 32-bit elements
+is a row of half words.
+"""
+
+from collections.abc import Sequence
+from math import prod
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from .launch import blocks, kernel
+from .tiles import join, split
+
+LANES = 16
+WORD = 64
+TILE = 16  # words that a program packs
+FLAT = 1024  # elements of a program where each is on its own
+
+
+def bit_planes(x: Tensor, width: int, low: int) -> Tensor:
+    """Bits [low, low + width) of x as planes, of shape (width, ceil(x.numel() / 64))."""
+    x, words = x.contiguous(), blocks(x.numel(), WORD)
+    planes = x.new_empty((width, words), dtype=torch.int64)
+    if words:
+        bits = 8 * x.element_size()
+        parts = words * WORD // bits
+        arguments = (x, planes, x.numel(), parts, low, width)
+        _to_planes((blocks(parts, LANES), 1, 1), arguments, (bits, LANES))
+    return planes
+
+
+def from_bit_planes(
+    planes: Tensor, shape: Sequence[int], dtype: torch.dtype, *, signed: bool = False
+) -> Tensor:
+    """The tensor whose low bits are the planes; above are zeros, or the last plane if `signed`."""
+    planes = planes.contiguous()
+    out = planes.new_empty(tuple(shape), dtype=dtype)
+    if count := out.numel():
+        bits = 8 * out.element_size()
+        parts = planes.shape[1] * WORD // bits
+        width = planes.shape[0]
+        arguments = (planes, out, count, parts, width, bits if signed else width)
+        _from_planes((blocks(parts, LANES), 1, 1), arguments, (bits, LANES))
+    return out
+
+
+def pack_bits(bits: Tensor) -> Tensor:
+    """Bit 0 of each element, packed in ceil(bits.numel() / 64) words."""
+    bits = _plain(bits.contiguous())
+    words = bits.new_empty(blocks(bits.numel(), WORD), dtype=torch.int64)
+    if count := bits.numel():
+        _pack((blocks(len(words), TILE), 1, 1), (bits, words, count), (TILE,))
+    return words
+
+
+def unpack_bits(words: Tensor, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """The tensor of zeros and ones whose bits the words hold."""
+    words, out = words.contiguous(), words.new_empty(tuple(shape), dtype=dtype)
+    if count := prod(shape):
+        _unpack((blocks(count, FLAT), 1, 1), (words, _plain(out), count), (FLAT,))
+    return out
+
+
+def popcount(words: Tensor) -> Tensor:
+    """The number of ones in each int64 word."""
+    return _each_word(words, parity=False)
+
+
+def parity(words: Tensor) -> Tensor:
+    """The exclusive or of the 64 bits of each int64 word, 0 or 1."""
+    return _each_word(words, parity=True)
+
+
+def _each_word(words: Tensor, *, parity: bool) -> Tensor:
+    words = words.contiguous()
+    out = torch.empty_like(words)
+    if count := words.numel():
+        _ones((blocks(count, FLAT), 1, 1), (words, out, count), (parity, FLAT))
+    return out
+
+
+def _plain(bits: Tensor) -> Tensor:
+    """The tensor, bools as bytes."""
+    return bits.view(torch.uint8) if bits.dtype == torch.bool else bits
+
+
+@triton.jit
+def _exchange(x, STEP: tl.constexpr, BIT: tl.constexpr, BITS: tl.constexpr):
+    """The tuple after an exchange of bit STEP of its index with bit BIT of the number of a bit."""
+    low: tl.constexpr = ((1 << BITS) - 1) // ((1 << BIT) + 1)
+    result = ()
+    for i in tl.static_range(len(x)):
+        if (i & STEP) == 0:
+            moved = ((x[i] >> BIT) ^ x[i + STEP]) & low
+            result += (x[i] ^ (moved << BIT),)
+        else:
+            moved = ((x[i - STEP] >> BIT) ^ x[i]) & low
+            result += (x[i] ^ moved,)
+    return result
+
+
+@triton.jit
+def _exchange_low(x, BITS: tl.constexpr):
+    """Exchanges the index r with the low three bits of the number of a bit."""
+    x = _exchange(x, 1, 1, BITS)
+    x = _exchange(x, 2, 2, BITS)
+    return _exchange(x, 4, 4, BITS)
+
+
+@triton.jit
+def _exchange_high(x, BITS: tl.constexpr):
+    """Exchanges the index c with the high bits of the number of a bit."""
+    x = _exchange(x, 1, 8, BITS)
+    x = _exchange(x, 2, 16, BITS)
+    if BITS == 64:
+        x = _exchange(x, 4, 32, BITS)
+    return x
+
+
+@triton.jit
+def _lane(LANES: tl.constexpr):
+    """The number of each lane among those of all programs."""
+    return tl.program_id(0).to(tl.int64) * LANES + tl.arange(0, LANES)
+
+
+@kernel()
+def _to_planes(
+    x,
+    planes,
+    count: tl.int64,
+    parts: tl.int64,
+    low: tl.int64,
+    width: tl.int64,
+    BITS: tl.constexpr,
+    LANES: tl.constexpr,
+):
+    kind: tl.constexpr = tl.int64 if BITS == 64 else tl.int32
+    part = _lane(LANES)
+    at = part[:, None] * BITS + tl.arange(0, BITS)[None, :]
+    tile = tl.load(x + at, mask=at < count, other=0)
+    tile = tile.to(tl.uint64 if BITS == 64 else tl.uint32, bitcast=True)
+    by_r = split(tile.reshape(LANES, BITS // 8, 8))
+    by_c = split(join(_exchange_low(by_r, BITS)).permute(0, 2, 1))
+    by_c = _exchange_high(by_c, BITS)
+    to = planes.to(tl.pointer_type(kind), bitcast=True) + part[:, None]
+    for c in tl.static_range(BITS // 8):
+        row = 8 * c - low + tl.arange(0, 8)[None, :]
+        wanted = (row >= 0) & (row < width) & (part < parts)[:, None]
+        tl.store(to + row * parts, by_c[c].to(kind, bitcast=True), mask=wanted)
+
+
+@kernel()
+def _from_planes(
+    planes,
+    out,
+    count: tl.int64,
+    parts: tl.int64,
+    width: tl.int64,
+    reach: tl.int64,
+    BITS: tl.constexpr,
+    LANES: tl.constexpr,
+):
+    kind: tl.constexpr = tl.int64 if BITS == 64 else tl.int32
+    part = _lane(LANES)
+    start = planes.to(tl.pointer_type(kind), bitcast=True) + part[:, None]
+    by_c = ()
+    for c in tl.static_range(BITS // 8):
+        row = tl.arange(0, 8)[None, :] + 8 * c
+        there = (part < parts)[:, None] & (row < reach)
+        row = tl.load(start + tl.minimum(width - 1, row) * parts, mask=there, other=0)
+        by_c += (row.to(tl.uint64 if BITS == 64 else tl.uint32, bitcast=True),)
+    by_r = split(join(_exchange_high(by_c, BITS)).permute(0, 2, 1))
+    tile = join(_exchange_low(by_r, BITS)).reshape(LANES, BITS)
+    at = part[:, None] * BITS + tl.arange(0, BITS)[None, :]
+    tl.store(out + at, tile.to(kind, bitcast=True), mask=at < count)
+
+
+@triton.jit
+def pack(tile):
+    """Rows of 64 zeros and ones as words."""
+    return tl.sum(tile.to(tl.int64) << tl.arange(0, 64)[None, :].to(tl.int64), axis=1)
+
+
+@kernel()
+def _pack(bits, words, count: tl.int64, TILE: tl.constexpr):
+    word = _lane(TILE)
+    at = word[:, None] * 64 + tl.arange(0, 64)[None, :]
+    tile = tl.load(bits + at, mask=at < count, other=0)
+    tl.store(words + word, pack(tile & 1), mask=word * 64 < count)
+
+
+@triton.jit
+def unpack(words, at, there):
+    """The bits of packed words that belong to the elements `at`, 0 or 1."""
+    word = tl.load(words + (at >> 6), mask=there, other=0)
+    return (word >> (at & 63)) & 1
+
+
+@kernel()
+def _unpack(words, out, count: tl.int64, FLAT: tl.constexpr):
+    at = _lane(FLAT)
+    there = at < count
+    tl.store(out + at, unpack(words, at, there).to(out.dtype.element_ty), mask=there)
+
+
+@kernel()
+def _ones(words, out, count: tl.int64, PARITY: tl.constexpr, FLAT: tl.constexpr):
+    at = _lane(FLAT)
+    x = tl.load(words + at, mask=at < count, other=0).to(tl.uint64, bitcast=True)
+    if PARITY:
+        for i in tl.static_range(6):
+            x ^= x >> (32 >> i)
+        x &= 1
+    else:
+        x = x - ((x >> 1) & 0x5555555555555555)
+        x = (x & 0x3333333333333333) + ((x >> 2) & 0x3333333333333333)
+        x = (x + (x >> 4)) & 0x0F0F0F0F0F0F0F0F
+        x = (x * 0x0101010101010101) >> 56
+    tl.store(out + at, x.to(tl.int64, bitcast=True), mask=at < count)
