@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,29 @@ class Taps:
 
     index: Tensor
     size: int
+    stride: int = 0  # of windows that are evenly spaced, and dense where dilation is 1
+    dilation: int = 0
+    _copies: dict[tuple[str, torch.device, int], Tensor] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def is_even(self) -> bool:
+        """Whether strides tell all: evenly spaced windows without padding."""
+        return bool(self.stride) and bool(self.valid.all())
+
+    @cached_property
+    def is_partition(self) -> bool:
+        """Whether every element is read by exactly one window, in order."""
+        windows, taps = self.index.shape
+        even = self.is_even and self.dilation == 1 and self.stride == taps
+        return even and windows * taps == self.size
+
+    def there(self, name: str, device: torch.device) -> Tensor:
+        """`repeated` or `valid` on a device, copied once for each stream of work there."""
+        stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
+        key = (name, device, stream)
+        if key not in self._copies:
+            self._copies[key] = getattr(self, name).to(device)
+        return self._copies[key]
 
     @cached_property
     def valid(self) -> Tensor:
@@ -51,34 +74,43 @@ class Taps:
 
     def take(self, part: Tensor, dim: int) -> Tensor:
         """The elements that each window reads, (windows, taps) in place of `dim`; no padding."""
-        flat = part.index_select(dim, self.repeated.flatten())
+        if self.is_even:
+            reach = self.dilation * (self.index.shape[1] - 1) + 1
+            view = part.unfold(dim, reach, self.stride)[..., :: self.dilation]
+            return view.narrow(dim, 0, self.index.shape[0]).movedim(-1, dim + 1)
+        flat = part.index_select(dim, self.there("repeated", part.device).flatten())
         return flat.unflatten(dim, tuple(self.index.shape))
 
     def give(self, part: Tensor, dim: int) -> Tensor:
         """The transpose of `take`: what every element of the input is read as, added up."""
-        shape = (*part.shape[:dim], self.size, *part.shape[dim + 2 :])
-        target = part.new_zeros(shape)
-        return target.index_add_(dim, self.repeated.flatten(), part.flatten(dim, dim + 1))
+        if self.is_partition:
+            return part.flatten(dim, dim + 1)
+        target = part.new_zeros((*part.shape[:dim], self.size, *part.shape[dim + 2 :]))
+        index = self.there("repeated", part.device).flatten()
+        return target.index_add_(dim, index, part.flatten(dim, dim + 1))
 
     def total(self, part: Tensor, dim: int) -> Tensor:
         """The sum of what each window reads, padding being 0."""
-        if self.valid.all():
+        if self.is_even:
             return self.take(part, dim).sum(dim + 1, dtype=part.dtype)
         shape = [1] * part.dim()
         shape[dim : dim + 1] = self.index.shape
-        return (self.take(part, dim) * self.valid.view(shape)).sum(dim + 1, dtype=part.dtype)
+        valid = self.there("valid", part.device).view(shape)
+        return (self.take(part, dim) * valid).sum(dim + 1, dtype=part.dtype)
 
     def spread(self, part: Tensor, dim: int) -> Tensor:
         """The transpose of `total`."""
         shape = [1] * (part.dim() + 1)
         shape[dim : dim + 2] = self.index.shape
-        return self.give(part.unsqueeze(dim + 1) * self.valid.view(shape), dim)
+        valid = self.there("valid", part.device).view(shape)
+        return self.give(part.unsqueeze(dim + 1) * valid, dim)
 
 
 Grid = Sequence[Taps]
 BOOL = torch.bool
 
 
+@lru_cache(maxsize=256)
 def window_taps(
     size: int, kernel: int, stride: int, padding: int, dilation: int, *, ceil_mode: bool
 ) -> Taps:
@@ -89,11 +121,15 @@ def window_taps(
     if ceil_mode and (count - 1) * stride >= size + padding:
         count -= 1  # the last window must start inside the input or its left padding
     starts = torch.arange(count) * stride - padding
-    return Taps(starts.unsqueeze(1) + torch.arange(kernel) * dilation, size)
+    index = starts.unsqueeze(1) + torch.arange(kernel) * dilation
+    return Taps(index, size, stride, dilation)
 
 
+@lru_cache(maxsize=256)
 def adaptive_taps(size: int, count: int) -> Taps:
     """Windows that divide a dimension into `count`, overlapping where it does not divide."""
+    if count and size % count == 0:
+        return window_taps(size, size // count, size // count, 0, 1, ceil_mode=False)
     places = torch.arange(count)
     starts, ends = places * size // count, -((places + 1) * -size // count)
     width = int((ends - starts).max()) if count else 1
