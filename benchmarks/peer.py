@@ -45,8 +45,11 @@ class Peer:
             assert self._process.stdout
             print(name, file=self._process.stdin, flush=True)
             lines = iter(self._process.stdout.readline, "")
-            answer = next(line for line in lines if line.startswith("{"))  # SPU logs there too
-            self.answers.setdefault(name, []).append(json.loads(answer))
+            answer = next((line for line in lines if line.startswith("{")), None)  # it logs there
+            if answer is None:
+                raise RuntimeError(f"{SPU_PYTHON}: SPU ended without an answer for {name}")
+            found = json.loads(answer)
+            self.answers.setdefault(name, []).append(found)
 
     def result(self, name: str) -> tuple[str, dict[str, float]]:
         """The median answer for a case, and where it comes from."""
@@ -57,9 +60,8 @@ class Peer:
         return "SPU", {key: median(a[key] for a in answers) for key in answers[0]}
 
     def close(self) -> None:
-        if self._process and self._process.stdin:
-            self._process.stdin.close()
-            self._process.wait()
+        if self._process:
+            self._process.communicate()
             found = {name: self.result(name)[1] for name in self.answers}
             before = json.loads(RECORD.read_text())["cases"] if RECORD.exists() else {}
             record = {"date": time.strftime("%Y-%m-%d"), "cases": {**before, **found}}

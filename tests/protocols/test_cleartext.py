@@ -159,6 +159,9 @@ BAD = {
     "are integers": lambda p: p.share(torch.ones(2), 0),
     "parties are 0 to 2": lambda p: p.share(torch.arange(2), 3),
     "has to give": lambda p: p.share_bits(None, 0, (2,)),
+    "over no bits": lambda p: p.inject_sums([], None, [Row((), ())]),
+    r"2\^63: .* 2\^62 at most": lambda p: p.truncate(p.public(torch.arange(2)).divided(63)),
+    r"2\^64: .* 2\^62 at most": lambda p: p.mul(*[p.public(torch.arange(2))] * 2, shift=64),
 }
 
 

@@ -187,7 +187,7 @@ def divide_by_too_much(session: Session) -> Tensor:
     return p.reveal(x)
 
 
-@pytest.mark.parametrize("protocol", ["trio", "replicated"])
+@pytest.mark.parametrize("protocol", ["trio", "replicated", "cleartext"])
 def test_too_large_a_divisor_is_refused_by_all(protocol):
     for plain in tacit.run(divide_by_too_much, protocol=protocol):
         assert plain.tolist() == [0, 1, 2]

@@ -66,8 +66,3 @@ def matmul(n: Numbers, a: Operand, b: Operand) -> Value:
 
 def _number(n: Numbers, x: Value) -> Value:
     return convert(n, x, torch.int64) if x.is_bit else x
-
-
-def public_like(x: Operand) -> Tensor | None:
-    """The public tensor that an operand is, if it is one."""
-    return None if isinstance(x, Value) else torch.as_tensor(x)

@@ -25,10 +25,6 @@ class Cost:
         """Both, one after the other."""
         return Cost(self.rounds + other.rounds, _added(self.bits, other.bits))
 
-    def beside(self, other: Cost) -> Cost:
-        """Both, in shared rounds."""
-        return Cost(max(self.rounds, other.rounds), _added(self.bits, other.bits))
-
 
 def planes(rows: int, count: int) -> int:
     """Bits on the wire of `rows` bits for each of `count` elements."""

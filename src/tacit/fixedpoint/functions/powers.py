@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import log
 from typing import TYPE_CHECKING
 
 import torch
@@ -96,8 +95,3 @@ def _mixed(n: Numbers, x: Value, exponent: Tensor) -> Value:
         return size
     negative = n.convert(n.less(x, 0), torch.int64)
     return n.mul(size, n.sub(1, n.mul(negative, 2 * odd)))
-
-
-def exponential_of(n: Numbers, base: float, x: Value) -> Value:
-    """base^x."""
-    return exponential(n, n.mul(real(n, x), log(base)))
