@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 
 import pytest
@@ -205,6 +206,39 @@ def test_three_parties(name: str) -> None:
     torch.manual_seed(6)
     make, inputs = CASES[name]
     agree(make(), *inputs, protocol="trio")
+
+
+def test_inference_mode() -> None:
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    encoder = nn.TransformerEncoder(layer, 1).eval()
+    padding = torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
+
+    def main(session: tacit.Session) -> Tensor:
+        own, words = session.share(copy.deepcopy(encoder), owner=0), session.share(WORDS, owner=0)
+        with torch.inference_mode():
+            made = own(words.transpose(0, 1).transpose(0, 1), src_key_padding_mask=padding)
+            return session.reveal(made[~padding])
+
+    [got] = tacit.run(main, protocol="cleartext", parties=1)
+    want = encoder(WORDS, src_key_padding_mask=padding)[~padding].detach()
+    torch.testing.assert_close(got, want, atol=1e-2, rtol=1e-2)
+
+
+def test_first_step_of_nadam() -> None:
+    def program(x: Tensor) -> Tensor:
+        weight = nn.Parameter(x.detach().clone())
+        optimizer = torch.optim.NAdam([weight], lr=0.1)
+        (weight**2).sum().backward()
+        optimizer.step()
+        return weight.detach()
+
+    check(program, ROWS, absolute=2e-3)
+
+
+def test_gumbel_softmax() -> None:
+    got = on_secrets(lambda x: F.gumbel_softmax(x, hard=True), ROWS)
+    assert got.shape == ROWS.shape
+    torch.testing.assert_close(got.sum(-1), torch.ones(4), atol=1e-3, rtol=0)
 
 
 def test_dtypes_stay() -> None:

@@ -111,6 +111,13 @@ def scaled(n: Numbers, x: Fine, factor: float) -> Fine:
     return Fine(n, raw, x.places, x.dtype)
 
 
+def corrected(n: Numbers, x: Fine, factor: float) -> Fine:
+    """factor x, for an average of squares that began with 0: it is an average without it."""
+    end = 1 << (SQUARE_BITS + 2 * GRADIENT_BITS)
+    small = x.raw.promise(max(int(end / factor), 1))
+    return Fine(n, _times(n, small, factor).promise(end), x.places, x.dtype)
+
+
 def average(n: Numbers, mean: Operand, gradient: Value, weight: float) -> Fine:
     """mean + weight (gradient - mean), with 26 fraction bits: small means would stick otherwise."""
     p = n.protocol

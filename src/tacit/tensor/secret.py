@@ -63,7 +63,16 @@ class SecretTensor(Tensor):
 
         See cell.py, NOTE [layout].
         """
+        made = self._alias(value, layout)
+        made.numbers, made._cell, made._take = self.numbers, self._cell, chained(self._take, take)
+        made._value, made._seen = value, self._cell.version
+        return made
+
+    def _alias(self, value: Value, layout: Layout) -> SecretTensor:
         strides, offset = layout
+        if torch.is_inference_mode_enabled() and not self.is_inference():
+            with torch.inference_mode(False):  # a view is one of its mode's as little as its base
+                return self._alias(value, layout)
         made: SecretTensor = Tensor._make_wrapper_subclass(
             SecretTensor,
             value.shape,
@@ -71,8 +80,6 @@ class SecretTensor(Tensor):
             storage_offset=self.storage_offset() + offset,
             dtype=value.dtype,
         )
-        made.numbers, made._cell, made._take = self.numbers, self._cell, chained(self._take, take)
-        made._value, made._seen = value, self._cell.version
         return made
 
     def whole(self) -> SecretTensor:

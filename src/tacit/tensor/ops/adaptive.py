@@ -99,6 +99,8 @@ def div(n: Numbers, self: Operand, other: Operand) -> Value | None:
         divisor = number(other)
         if divisor is not None and divisor >= 1 / 64:
             return fine.scaled(n, self, 1 / divisor)
+        if divisor is not None and divisor > 0 and self.places == fine.SQUARE_BITS:
+            return fine.corrected(n, self, 1 / divisor) if _in_optimizer() else None
     return None
 
 

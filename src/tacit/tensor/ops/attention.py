@@ -151,6 +151,12 @@ def transformer_encoder_layer_fwd(
     return normalised(n.add(x, feed(x)), norm_weight_2, norm_bias_2)
 
 
+@implements(aten._nested_tensor_from_mask_left_aligned.default)
+def nested_tensor_from_mask_left_aligned(n: Numbers, t: Value, mask: Tensor) -> bool:
+    """No: there are no nested secrets. nn.TransformerEncoder goes on with the mask."""
+    return False
+
+
 def _scale(query: Value, scale: float | None) -> float:
     return 1 / sqrt(query.shape[-1]) if scale is None else scale
 

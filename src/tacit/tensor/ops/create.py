@@ -9,6 +9,7 @@ import torch
 
 from ...errors import UnsupportedOp
 from ...fixedpoint import Numbers, Operand, Value
+from ...fixedpoint.alike import logarithm
 from ..table import implements
 
 aten = torch.ops.aten
@@ -93,6 +94,13 @@ def uniform(
 ) -> Value:
     _no_generator(generator)
     return n.public((n.uniform(self.shape) * (to - from_) + from_).to(self.dtype))
+
+
+@implements(aten.exponential.default)
+def exponential(n: Numbers, self: Value, lambd: float = 1.0, *, generator: Any = None) -> Value:
+    """-ln(u) / lambd, of public random numbers 0 < u <= 1."""
+    _no_generator(generator)
+    return n.public((logarithm(1 - n.uniform(self.shape)) / -lambd).to(self.dtype))
 
 
 @implements(aten.normal_functional.default)
