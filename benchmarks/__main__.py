@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from benchmarks.measure import Row
+from benchmarks.real.fetch import Unavailable
 
 SUITES = (
     "kernels_products",
@@ -49,10 +50,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     known = [[], *SUITES, *GROUPS, *NAMED]
     parser.add_argument("suites", nargs="*", choices=known, help="default: all but real")
-    chosen = parser.parse_args().suites or SUITES
-    record = {"run": describe(), "rows": []}
+    parser.add_argument("--remark", default="", help="what a reader of the record should know")
+    arguments = parser.parse_args()
+    chosen = arguments.suites or SUITES
+    record = {"run": describe() | {"remark": arguments.remark}, "rows": []}
     for suite in (suite for name in chosen for suite in GROUPS.get(name, (name,))):
-        rows: list[Row] = importlib.import_module(f"benchmarks.{suite}").rows()
+        try:
+            rows: list[Row] = importlib.import_module(f"benchmarks.{suite}").rows()
+        except Unavailable as missing:
+            print(f"\n{suite}: left out: {missing}")
+            continue
         print(table(suite, rows), flush=True)
         record["rows"] += [
             {"suite": suite, **asdict(row), "ratio": row.ratio, "met": row.met} for row in rows

@@ -96,10 +96,12 @@ def speed_page() -> str:
 def speed_table(suite: str, path: Path, rows: list[dict[str, Any]]) -> list[str]:
     run = json.loads(path.read_text())["run"]
     machine = f"{run['processor']} ({run['machine']}), torch {run['torch']}"
+    remark = f" {run['remark']}" if run.get("remark") else ""
     lines = [
         f"## {suite}",
         "",
-        f"{run['date'][:10]}, {machine}, commit {run['commit'][:12]}; record `{path.name}`.",
+        f"{run['date'][:10]}, {machine}, commit {run['commit'][:12]}; "
+        f"record `{path.name}`.{remark}",
         "",
         "| what | figure | ratio | to | target | |",
         "|---|---|---|---|---|---|",
