@@ -28,7 +28,7 @@ def linalg_vector_norm(
     *,
     dtype: torch.dtype | None = None,
 ) -> Value:
-    """Norms of order 0 and more, and of the infinities."""
+    """Norms of order 0, from 1 to 3, and of the infinities; gradients of others are too coarse."""
     x = self if self.is_real else n.convert(self, torch.get_default_dtype())
     return n.convert(_norm(n, x, float(ord), dim, keepdim), dtype or x.dtype)
 
@@ -44,8 +44,9 @@ def _norm(n: Numbers, x: Value, order: float, dim: Dims, keepdim: bool) -> Value
         return n.amax(n.absolute(x), dim, keepdim=keepdim)
     if order == -inf:
         return n.amin(n.absolute(x), dim, keepdim=keepdim)
-    if order < 0:
-        raise UnsupportedOp(f"a norm of order {order} of secrets: there are 0 and more, inf, -inf")
+    if not 1 <= order <= 3:
+        orders = "there are 0, those from 1 to 3, inf and -inf"
+        raise UnsupportedOp(f"a norm of order {order} of secrets: {orders}")
     return _of_powers(n, x, order, dim, keepdim)
 
 
