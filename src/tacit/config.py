@@ -11,6 +11,7 @@ from .errors import ConfigError
 RINGS = (32, 64)
 PROTOCOLS = ("trio", "replicated", "cleartext", "none")
 TRUNCATIONS = ("exact", "probabilistic")
+LEAST_MEMORY = 1 << 20
 CIPHERS = ("aes128-ctr", "chacha20")
 
 
@@ -27,6 +28,8 @@ class Config:
     `debug`: whatever leaves the range, or the domain of a function, raises RangeError. That takes
     looking at the values, so it is for `protocol="cleartext"` only.
     `cipher` makes the masks: AES where all parties compute on CPUs, ChaCha20 with a GPU among them.
+    `memory_limit`: the bytes that an operation may take at a party beyond its operands and results.
+    Larger ones are done a piece after another: products at no cost, the others in more rounds.
     """
 
     ring: int = 64
@@ -36,6 +39,7 @@ class Config:
     range_bits: int | None = None
     debug: bool = False
     cipher: str = "aes128-ctr"
+    memory_limit: int | None = None
 
     def __post_init__(self) -> None:
         if self.ring not in RINGS:
@@ -52,6 +56,11 @@ class Config:
             raise ConfigError(f"truncation={self.truncation!r}: allowed are {_listed(TRUNCATIONS)}")
         if self.cipher not in CIPHERS:
             raise ConfigError(f"cipher={self.cipher!r}: allowed are {_listed(CIPHERS)}")
+        limit = self.memory_limit
+        if limit is not None and (type(limit) is not int or limit < LEAST_MEMORY):
+            raise ConfigError(
+                f"memory_limit={limit!r}: a number of bytes is needed, {LEAST_MEMORY} at least"
+            )
         most = max(self.ring - 3 - 2 * self.fraction_bits, 1)
         bits = self.range_bits
         if bits is not None and (type(bits) is not int or not 1 <= bits <= most):

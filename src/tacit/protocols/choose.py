@@ -52,5 +52,7 @@ def make_protocol(
         return None
     kind, _ = PROTOCOLS[config.protocol]
     ring = RING32 if config.ring == 32 else RING64
-    context = Context(mesh, keys, ring, cipher=config.cipher, products=products)
+    context = Context(
+        mesh, keys, ring, cipher=config.cipher, products=products, memory_limit=config.memory_limit
+    )
     return kind(context, exact=config.truncation == "exact")

@@ -28,13 +28,15 @@ class Context:
         *,
         cipher: str = "aes128-ctr",
         products: torch.device = CPU,
+        memory_limit: int | None = None,
     ) -> None:
         self.mesh, self.ring = mesh, ring
         self.rank, self.device = mesh.rank, mesh.device
         self._source = Source(keys, cipher, mesh.device)
+        self.memory_limit = memory_limit
         self.group: Group | None = None
         self.watch: Watch | None = None
-        self.memo = Memo(away=None if products == mesh.device else products)
+        self.memo = Memo(away=None if products == mesh.device else products, limit=memory_limit)
         self._number = 0
 
     def new_number(self) -> int:

@@ -23,13 +23,11 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from ..errors import ConfigError
 from ..kernels import Plan, Prepared
 from .bilinear import MUL, Bilinear
+from .portions import Term, cut_sum
 
 VARIABLE = "TACIT_KEEP_MIB"
 DEFAULT_MIB = 1024
 NOTED = 1024  # operands that were multiplied with once, and are remembered
-
-# A left operand, and the parts whose sum is the right one.
-Term = tuple[Tensor, Sequence[Tensor]]
 
 
 @dataclass
@@ -57,6 +55,7 @@ class Memo:
     """
 
     budget: int = field(default_factory=lambda: default_budget())
+    limit: int | None = None  # of the bytes that a product takes where it is made
     away: torch.device | None = None  # where products are made, if not where the operands are
     num_bytes: int = 0
     _clock: int = 0
@@ -66,9 +65,13 @@ class Memo:
     def sum(self, op: Bilinear, terms: Sequence[Term]) -> Tensor:
         """The sum of op(left, sum of parts) over the terms, whose shapes are equal."""
         if self.away is None or op == MUL:
-            return self._sum(op, terms)
-        there = [(a.to(self.away, non_blocking=True), parts) for a, parts in terms]
-        return self._sum(op, there).to(terms[0][0].device)
+            return cut_sum(op, terms, self.limit, self._sum)
+
+        def there(op: Bilinear, terms: Sequence[Term]) -> Tensor:
+            moved = [(a.to(self.away, non_blocking=True), parts) for a, parts in terms]
+            return self._sum(op, moved).to(terms[0][0].device)
+
+        return cut_sum(op, terms, self.limit, there)
 
     def _sum(self, op: Bilinear, terms: Sequence[Term]) -> Tensor:
         left, right = zip(*terms, strict=True)

@@ -31,6 +31,7 @@ def run(
     debug: bool = False,
     device: Devices | None = None,
     placement: str = "gpu",
+    memory_limit: int | None = None,
     network: NetworkSetting = None,
     deadline: float = 30.0,
     **kwargs: Any,
@@ -43,7 +44,8 @@ def run(
     for `protocol="cleartext"`, raises RangeError where a value leaves its range or a function's
     domain, with the names of operation and module. `device` is "cpu" or "cuda", of all parties or
     of each, by default what TACIT_DEVICE in the environment says, or "cpu"; `placement="linear"`
-    keeps everything but products off the GPU. `network` gives the
+    keeps everything but products off the GPU. `memory_limit` is in bytes: an operation that takes
+    more beyond its operands and results is done in pieces. `network` gives the
     links a latency and a bandwidth. No party waits longer than `deadline` seconds for a message,
     beyond what `network` delays it.
     If a party fails, all are ended, and PartyFailed says which failed first and why.
@@ -63,6 +65,7 @@ def run(
         truncation=truncation,
         range_bits=range_bits,
         debug=debug,
+        memory_limit=memory_limit,
         cipher="chacha20" if any(place.on_gpu for place in where) else "aes128-ctr",
     )
     check_parties(config, parties, local=transport == "threads")

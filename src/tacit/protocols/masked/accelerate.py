@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from ...errors import ConfigError
+from ..pieces import in_pieces
 from ..share import Arith
 from ..steps import Steps
 from .arithmetic import opened, reshare, whole_mask
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 TABLE_BITS = 6
 
 
+@in_pieces(lambda x, coefficients, **_: 64 + 40 * len(coefficients))
 def fourier(
     p: Masked, x: Arith, coefficients: Sequence[float], *, period_bits: int, fraction_bits: int
 ) -> Steps[Arith]:
@@ -68,6 +70,7 @@ def fourier(
     return total if p.exact else (yield from p.truncate.steps(total))
 
 
+@in_pieces(1200)
 def exp_table(p: Masked, x: Arith, *, fraction_bits: int) -> Steps[Arith]:
     """e^x for -42.9 < x < 0.69, with `fraction_bits` like x; outside, garbage.
 

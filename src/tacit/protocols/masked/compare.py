@@ -29,6 +29,7 @@ from ...kernels import (
     num_products,
 )
 from ...ring.reference.bits import num_words
+from ..pieces import in_pieces
 from ..share import Arith, Bool
 from ..steps import Steps
 from .arithmetic import opened, whole_mask
@@ -48,6 +49,7 @@ def sign(p: Masked, x: Arith, *, low: int = 0) -> Steps[Bool]:
     return bit
 
 
+@in_pieces(lambda x, thresholds, low=0: 112 + 32 * len(thresholds))
 def signs(p: Masked, x: Arith, thresholds: Sequence[int], *, low: int = 0) -> Steps[list[Bool]]:
     """[x < t] for each public t. All use the same tables (M9), in the rounds of one.
 
@@ -163,6 +165,7 @@ def _by_threshold(
     ]
 
 
+@in_pieces(112)
 def is_zero(p: Masked, x: Arith) -> Steps[Bool]:
     """[x = 0], that is, m = -a: every digit of m matches the table of -a's. 64 bits: 3 rounds."""
     x = yield from p.settled.steps(x)

@@ -23,6 +23,7 @@ from ...kernels import (
     unpack_bits,
 )
 from ..arguments import check_bits, check_shift
+from ..pieces import in_pieces
 from ..rows import Row
 from ..share import Arith, Bool
 from ..steps import Steps
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from .protocol import Masked
 
 
+@in_pieces(144)
 def inject(p: Masked, bit: Bool, x: Arith) -> Steps[Arith]:
     """x where the bit is 1, 0 elsewhere. 1 round, 2 elements dealt and one each way.
 
@@ -84,6 +86,7 @@ def _inject_quotient(p: Masked, bit: Bool, x: Arith) -> Steps[Arith]:
     return (yield from reshare(p, x.shape, (x.limit >> t) + 1, add))
 
 
+@in_pieces(lambda bits, x, rows: 48 * (len(bits) + len(rows)))
 def inject_sums(
     p: Masked, bits: Sequence[Bool], x: Arith | None, rows: Sequence[Row]
 ) -> Steps[list[Arith]]:

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from ...kernels import deal_exact, exact_share, unpack_bits
 from ..arguments import check_shift
+from ..pieces import in_pieces
 from ..share import Arith
 from ..steps import Steps
 from .arithmetic import make, opened, reshare, split, whole_mask
@@ -38,6 +39,7 @@ def settled(p: Masked, x: Arith) -> Steps[Arith]:
     return x
 
 
+@in_pieces(64)
 def truncate(p: Masked, x: Arith, *, exact: bool | None = None) -> Steps[Arith]:
     """x / 2^pending, rounded down or up; |x| < 2^(k-2).
 

@@ -17,6 +17,7 @@ from ...errors import ConfigError
 from ...kernels import bit_planes
 from ...ring.reference.bits import num_words
 from ...transport import Spec
+from ..pieces import in_pieces
 from ..share import Arith, Bool, Parts
 from ..steps import Steps
 from ..three.io import share_parts
@@ -32,6 +33,7 @@ def sign(p: Replicated, x: Arith, *, low: int = 0) -> Steps[Bool]:
     return bit
 
 
+@in_pieces(lambda x, thresholds, low=0: 96 * len(thresholds))
 def signs(p: Replicated, x: Arith, thresholds: Sequence[int], *, low: int = 0) -> Steps[list[Bool]]:
     """[x < t] for each public t, in the rounds of one: 2 + ceil(log2(w - 1)) for w bits.
 

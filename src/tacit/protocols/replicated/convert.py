@@ -18,6 +18,7 @@ from ...ring.reference.bits import num_words
 from ...transport import Spec
 from ..arguments import check_bits
 from ..bilinear import MUL
+from ..pieces import in_pieces
 from ..rows import Row
 from ..share import Arith, Bool, Parts, stack_planes
 from ..steps import Round, Steps
@@ -35,6 +36,7 @@ def inject(p: Replicated, bit: Bool, x: Arith) -> Steps[Arith]:
     return product
 
 
+@in_pieces(lambda bits, x, rows: 64 * (len(bits) + len(rows)))
 def inject_sums(
     p: Replicated, bits: Sequence[Bool], x: Arith | None, rows: Sequence[Row]
 ) -> Steps[list[Arith]]:

@@ -1,0 +1,94 @@
+"""A memory limit cuts operations in pieces, alike at all parties, and changes no result."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+import tacit
+from tacit.errors import ConfigError
+from tacit.protocols import pieces, portions
+from tacit.protocols.bilinear import Conv, ConvGradInput, ConvGradWeight, MatMul
+from tacit.ring import Window
+
+LIMIT = 1 << 20
+
+
+def net() -> nn.Module:
+    torch.manual_seed(0)
+    layers = [nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()]
+    return nn.Sequential(*layers, nn.Linear(8 * 16 * 16, 5), nn.Softmax(1))
+
+
+@pytest.mark.parametrize("protocol", ["trio", "replicated"])
+def test_a_network_in_pieces_gives_what_the_whole_gives(protocol):
+    model, x = net().eval(), torch.randn(5, 3, 32, 32)
+
+    def main(session):
+        own = session.share(copy.deepcopy(model), owner=0)
+        image = session.share(x if session.rank == 1 else None, owner=1, shape=x.shape)
+        with session.stats.scope("run") as cost:
+            found = own(image)
+            loss = found.sum()
+        loss.backward()
+        return session.reveal(found, to=1), cost.rounds, session.reveal(own[0].weight.grad)
+
+    _, (whole, rounds, grad), _ = tacit.run(main, protocol=protocol)
+    _, (cut, more, cut_grad), _ = tacit.run(main, protocol=protocol, memory_limit=LIMIT)
+    assert more > rounds
+    torch.testing.assert_close(cut, model(x), atol=2e-3, rtol=0)
+    torch.testing.assert_close(cut, whole, atol=2e-3, rtol=0)
+    torch.testing.assert_close(cut_grad, grad, atol=2e-2, rtol=0)
+
+
+def test_the_operations_of_a_limit_are_cut_at_words():
+    cut = []
+
+    def body(p, x):
+        cut.append(tuple(x.shape))
+        return x
+        yield
+
+    def main(session):
+        x = session.protocol.share(torch.arange(1000), 0, (1000,))
+        steps = pieces.in_pieces(LIMIT // 200)(body)(session.protocol, x)
+        with pytest.raises(StopIteration) as end:
+            next(steps)
+        return session.protocol.reveal(end.value.value)
+
+    [found] = tacit.run(main, parties=1, protocol="cleartext", memory_limit=LIMIT)
+    assert cut == [(192,)] * 5 + [(40,)]
+    assert found.equal(torch.arange(1000))
+
+
+WINDOW = Window.make(2, 2, 1, 1, 1)
+CASES = {
+    "conv": (Conv(WINDOW), (6, 3, 9, 9), (4, 3, 3, 3)),
+    "grad input": (ConvGradInput(WINDOW, (6, 3, 9, 9)), (4, 3, 3, 3), (6, 4, 5, 5)),
+    "grad weight": (ConvGradWeight(WINDOW, (4, 3, 3, 3)), (6, 3, 9, 9), (6, 4, 5, 5)),
+    "matmul": (MatMul(), (6, 7), (7, 5)),
+    "batches": (MatMul(), (6, 2, 7), (6, 7, 5)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_portions_of_products_add_up_to_them(name):
+    op, a, b = CASES[name]
+    generator = torch.Generator().manual_seed(1)
+    a, b, c = (torch.randint(-(2**62), 2**62, s, generator=generator) for s in (a, b, b))
+    calls = []
+
+    def total(op, terms):
+        calls.append(op)
+        return op.sum([(left, sum(parts)) for left, parts in terms])
+
+    found = portions.cut_sum(op, [(a, [b, c])], 1 << 10, total)
+    assert found.equal(op(a, b + c))
+    assert (len(calls) > 1) == (name != "batches")
+
+
+@pytest.mark.parametrize("limit", [0, -1, 1.5, "1GB"])
+def test_a_limit_is_a_number_of_bytes(limit):
+    with pytest.raises(ConfigError, match="memory_limit"):
+        tacit.run(lambda session: None, memory_limit=limit)
