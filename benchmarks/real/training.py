@@ -6,6 +6,7 @@ parties in this process, trio, default settings. The network is party 0's, the p
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -76,8 +77,8 @@ def plain(data: list[Batch]) -> Outcome:
     return Outcome(model, losses, time.perf_counter() - begin)
 
 
-def party(session: tacit.Session, data: list[Batch]) -> Outcome:
-    model = session.share(start(), owner=0)
+def party(session: tacit.Session, model: nn.Module, data: list[Batch]) -> Outcome:
+    model = session.share(copy.deepcopy(model), owner=0)
 
     def secret() -> Iterator[Batch]:
         for batch in data:
@@ -91,7 +92,7 @@ def party(session: tacit.Session, data: list[Batch]) -> Outcome:
 
 
 def private(data: list[Batch]) -> Outcome:
-    return tacit.run(party, data, deadline=DEADLINE)[0]
+    return tacit.run(party, start(), data, deadline=DEADLINE)[0]
 
 
 def accuracy(model: nn.Module) -> float:
