@@ -1,6 +1,5 @@
 """The ChaCha20 stream: a lane makes a block of 64 bytes, sixteen 32-bit words."""
 
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor

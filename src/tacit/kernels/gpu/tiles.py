@@ -16,7 +16,7 @@ def join(x):
             for i in tl.static_range(count >> (level + 1)):
                 pairs += (tl.join(x[i], x[i + (count >> (level + 1))]),)
             x = pairs
-    return x[0].reshape(shape + (count,))
+    return x[0].reshape(shape + (count,))  # noqa: RUF005
 
 
 @triton.jit
@@ -39,7 +39,6 @@ def split(x):
 @triton.jit
 def _pairs(x):
     """The tensor with its last dimension cut in pairs; of two elements they are the dimension."""
-    if x.shape[len(x.shape) - 1] == 2:
-        return x
-    else:
-        return x.reshape(x.shape[0], x.shape[1], x.shape[2] // 2, 2)
+    if x.shape[len(x.shape) - 1] > 2:
+        x = x.reshape(x.shape[0], x.shape[1], x.shape[2] // 2, 2)
+    return x

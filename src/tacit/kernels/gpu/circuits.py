@@ -1,0 +1,216 @@
+"""The circuits of `gates` for one digit, node or gate, a word of 64 columns to a lane.
+
+Rows are pointers to a word of each lane, `words` apart; `there` says which lanes have one. Products
+of the masks of a node's p_1, p_2, ... are numbered by the set S of factors: bit i - 1 of S for p_i.
+The products of all sets, and the cases of all values, are made of two short tuples: those of the
+low and of the high bits of the number. Dealt rows have the order of
+`tacit.ring.reference.gates.carry_rows`.
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def read(rows, at, there):
+    """The words of the row at a distance."""
+    return tl.load(rows + at, mask=there, other=0)
+
+
+@triton.jit
+def emit(out, pad, at, value, there):
+    """Writes a row XOR its pad, which may be in the same place."""
+    tl.store(out + at, value ^ read(pad, at, there), mask=there)
+
+
+@triton.jit
+def cases(rows, words, there, FIRST: tl.constexpr, LAST: tl.constexpr):
+    """Where the number with bits FIRST..LAST-1 of the rows is 0, 1, 2, ..."""
+    x = (there.to(tl.int64) * 0 - 1,)
+    for i in tl.static_range(FIRST, LAST):
+        bit = read(rows, i * words, there)
+        without = ()
+        with_it = ()
+        for a in tl.static_range(1 << (i - FIRST)):
+            without += (x[a] & ~bit,)
+            with_it += (x[a] & bit,)
+        x = without + with_it
+    return x
+
+
+@triton.jit
+def products(rows, words, there, FIRST: tl.constexpr, LAST: tl.constexpr, TOP: tl.constexpr):
+    """The product of each set of rows; input i is row i, or row TOP - i where TOP is given."""
+    x = (there.to(tl.int64) * 0 - 1,)
+    for i in tl.static_range(FIRST, LAST):
+        bit = read(rows, (i if TOP is None else TOP - i) * words, there)
+        with_it = ()
+        for s in tl.static_range(1 << (i - FIRST)):
+            with_it += (x[s] & bit,)
+        x = x + with_it
+    return x
+
+
+# Leaves -----------------------------------------------------------------------------------------
+
+
+@triton.jit
+def high_bits(rows, words, there, LOW: tl.constexpr, SIZE: tl.constexpr):
+    """The bits of a digit above the lowest LOW."""
+    x = ()
+    for i in tl.static_range(LOW, SIZE):
+        x += (read(rows, i * words, there),)
+    return x
+
+
+@triton.jit
+def high_case(bits, h, there, COUNT: tl.constexpr):
+    """Where the number with these bits is h."""
+    x = there.to(tl.int64) * 0 - 1
+    for i in tl.static_range(COUNT):
+        x &= bits[i] ^ (((h >> i) & 1) - 1)
+    return x
+
+
+@triton.jit
+def leaf_table(v, pad, out, words, there, SIZE: tl.constexpr):
+    """Writes where the complement of the digit is 1, 2, ..., 2^SIZE - 1."""
+    LOW: tl.constexpr = 4 if SIZE > 4 else SIZE
+    FIRST: tl.constexpr = 0 if SIZE > 4 else 1  # entry 0 is not dealt
+    low = cases(v, words, there, 0, LOW)
+    bits = high_bits(v, words, there, LOW, SIZE)
+    for h in range(1 << (SIZE - LOW)):
+        high = high_case(bits, ~h, there, SIZE - LOW)
+        at = ((h << LOW) - 1) * words
+        for a in tl.static_range(FIRST, 1 << LOW):
+            value = low[(1 << LOW) - 1 - a] & high
+            emit(out, pad, at + a * words, value, there if a > 0 else there & (high * 0 + h > 0))
+
+
+@triton.jit
+def leaf(u, tables, first, words, there, SIZE: tl.constexpr):
+    """Shares of [U + V >= 2^SIZE] and [U + V == 2^SIZE - 1]: of the entries before U, and at U."""
+    LOW: tl.constexpr = 4 if SIZE > 4 else SIZE
+    FIRST: tl.constexpr = 0 if SIZE > 4 else 1  # entry 0 is not dealt
+    low = cases(u, words, there, 0, LOW)
+    bits = high_bits(u, words, there, LOW, SIZE)
+    above = ~(low[0] & high_case(bits, 0, there, SIZE - LOW))  # [U > a], beginning with a = 0
+    positive = above
+    entry = (above & 0) ^ first  # of a = 0: what the others leave
+    match = above & 0
+    before = above & 0
+    for h in range(1 << (SIZE - LOW)):
+        high = high_case(bits, h, there, SIZE - LOW)
+        at = ((h << LOW) - 1) * words
+        for a in tl.static_range(FIRST, 1 << LOW):
+            one = read(tables, at + a * words, there if a > 0 else there & (high * 0 + h > 0))
+            above &= ~(low[a] & high)
+            match ^= one & low[a] & high
+            before ^= one & above
+            entry ^= one
+    return before ^ (entry & positive), match ^ (entry & ~positive)
+
+
+# What is dealt ----------------------------------------------------------------------------------
+
+
+@triton.jit
+def deal_carry(g, p, pad, out, words, there, also, SIZE: tl.constexpr):
+    """Writes the dealt rows of a carry node; those with p_SIZE for the lanes of `also`."""
+    HALF: tl.constexpr = (SIZE - 1) // 2
+    ALL: tl.constexpr = 1 << (SIZE - 1)  # sets of p_1..p_{SIZE-1}
+    MERGED: tl.constexpr = 3 * ALL - 3 * SIZE
+    low = products(p, words, there, 0, HALF, SIZE - 1)
+    high = products(p, words, there, HALF, SIZE - 1, SIZE - 1)
+    last = read(p, 0, also)
+    masks = ()
+    for j in tl.static_range(SIZE):
+        masks += (read(g, (SIZE - 1 - j) * words, there),)
+    merged = masks[0] & 0
+    for s in tl.static_range(1, ALL):
+        value = low[s % (1 << HALF)] & high[s >> HALF]
+        for j in tl.static_range(1, SIZE):
+            if (s >> j) == 0:
+                if s == (1 << j) - 1:
+                    merged ^= value & masks[j]
+                else:
+                    row = ALL - SIZE + (1 << j) - 2 * j + s - 1
+                    emit(out, pad, row * words, value & masks[j], there)
+            if (s >> j) == 1:
+                if s > (1 << j):
+                    emit(out, pad, (s - j - 2) * words, value, there)
+        emit(out, pad, (MERGED + s) * words, value & last, also)
+    emit(out, pad, MERGED * words, merged, there)
+
+
+@triton.jit
+def deal_and(p, pad, out, words, there, SIZE: tl.constexpr):
+    """Writes the products of at least two of SIZE inputs."""
+    HALF: tl.constexpr = SIZE // 2
+    low = products(p, words, there, 0, HALF, None)
+    high = products(p, words, there, HALF, SIZE, None)
+    for j in tl.static_range(1, SIZE):
+        for s in tl.static_range((1 << j) + 1, 2 << j):
+            value = low[s % (1 << HALF)] & high[s >> HALF]
+            emit(out, pad, (s - j - 2) * words, value, there)
+
+
+# Gates ------------------------------------------------------------------------------------------
+
+
+@triton.jit
+def carry(g_hats, p_hats, g_shares, p_shares, dealt, first, words, there, also, SIZE: tl.constexpr):
+    """Shares of G = G_1 ^ P_1 G_2 ^ ... and, for the lanes of `also`, of P = P_1 ... P_SIZE.
+
+    Each factor of a product is its hat or its mask: for each set of masks the share of its product,
+    times the hats of the other factors.
+    """
+    HALF: tl.constexpr = (SIZE - 1) // 2
+    ALL: tl.constexpr = 1 << (SIZE - 1)
+    MERGED: tl.constexpr = 3 * ALL - 3 * SIZE
+    low = products(p_hats, words, there, 0, HALF, SIZE - 1)
+    high = products(p_hats, words, there, HALF, SIZE - 1, SIZE - 1)
+    last = read(p_hats, 0, also)
+    hats = ()
+    generate = read(dealt, MERGED * words, there)
+    for j in tl.static_range(SIZE):  # the empty set
+        hats += (read(g_hats, (SIZE - 1 - j) * words, there),)
+        term = (hats[j] & first) ^ read(g_shares, (SIZE - 1 - j) * words, there)
+        others = low[((1 << j) - 1) % (1 << HALF)] & high[((1 << j) - 1) >> HALF]
+        generate ^= term & others
+    term = (last & first) ^ read(p_shares, 0, also)
+    propagate = term & low[(ALL - 1) % (1 << HALF)] & high[(ALL - 1) >> HALF]
+    for i in tl.static_range(SIZE - 1):
+        for s in tl.static_range(1 << i, 2 << i):
+            if s == (1 << i):
+                own = read(p_shares, (SIZE - 1 - i) * words, there)
+            else:
+                own = read(dealt, (s - i - 2) * words, there)
+            for j in tl.static_range(i + 1, SIZE):
+                term = hats[j] & own
+                if s < (1 << j) - 1:
+                    row = ALL - SIZE + (1 << j) - 2 * j + s - 1
+                    term ^= read(dealt, row * words, there)
+                others = low[((1 << j) - 1 - s) % (1 << HALF)] & high[((1 << j) - 1 - s) >> HALF]
+                generate ^= term & others
+            term = (last & own) ^ read(dealt, (MERGED + s) * words, also)
+            propagate ^= term & low[(ALL - 1 - s) % (1 << HALF)] & high[(ALL - 1 - s) >> HALF]
+    return generate, propagate
+
+
+@triton.jit
+def and_all(hats, shares, dealt, first, words, there, SIZE: tl.constexpr):
+    """A share of the AND of SIZE inputs."""
+    HALF: tl.constexpr = SIZE // 2
+    ALL: tl.constexpr = 1 << SIZE
+    low = products(hats, words, there, 0, HALF, None)
+    high = products(hats, words, there, HALF, SIZE, None)
+    result = low[(ALL - 1) % (1 << HALF)] & high[(ALL - 1) >> HALF] & first
+    for i in tl.static_range(SIZE):
+        for s in tl.static_range(1 << i, 2 << i):
+            if s == (1 << i):
+                own = read(shares, i * words, there)
+            else:
+                own = read(dealt, (s - i - 2) * words, there)
+            result ^= own & low[(ALL - 1 - s) % (1 << HALF)] & high[(ALL - 1 - s) >> HALF]
+    return result
