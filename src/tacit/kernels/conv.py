@@ -5,7 +5,7 @@ Arguments are those of `torch.nn.functional.conv2d` and `torch.nn.grad`, without
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
 from types import ModuleType
@@ -16,7 +16,7 @@ from torch import Tensor
 from ..errors import ConfigError
 from ..ring import Sizes, Window, ring_of
 from ..ring.reference import arithmetic as reference
-from .backend import native_for
+from .backend import gpu_for, native_for
 from .matmul import METHODS, matmul, method_number
 from .prepared import PLAIN, Plan, Prepared
 
@@ -48,6 +48,8 @@ def conv(
         return _conv_prepared(x, weight, window)
     ring_of(x, weight)
     shape = window.output_shape(x.shape, weight.shape)
+    if gpu := gpu_for(x, weight):
+        return _by_gpu(gpu.conv, x, weight, shape, window, method)
     native = native_for(x, weight)
     if native is None:
         return reference.conv(x, weight, window)
@@ -68,9 +70,12 @@ def plan_conv(
     `like` has the dtype and device of the operands.
     """
     number, native = method_number(method, CONV_METHODS), native_for(like)
-    out = window.output_shape(x_shape, shape)
-    if native is None or 0 in (*x_shape, *shape, *out):
+    out, gpu = window.output_shape(x_shape, shape), gpu_for(like)
+    if (native is None and gpu is None) or 0 in (*x_shape, *shape, *out):
         return PLAIN
+    if gpu:
+        geometry = gpu.Geometry.make(x_shape, shape, out, window)
+        return Plan(*gpu.plan_conv(geometry, ring_of(like).bits, number))
     channels = (shape[1], shape[0] // window.groups)
     geometry = _geometry(x_shape, out, shape[2:], window, channels)
     return Plan(*getattr(native, f"conv_plan{ring_of(like).bits}")(*geometry, number))
@@ -78,9 +83,12 @@ def plan_conv(
 
 def prepare_conv(weight: Tensor, window: Window, plan: Plan) -> Prepared:
     """A weight for convolutions with this window."""
-    native, shape = native_for(weight), weight.shape
-    if native is None or not plan.num_bytes:
+    gpu, native, shape = gpu_for(weight), native_for(weight), weight.shape
+    if (native is None and gpu is None) or not plan.num_bytes:
         return Prepared(shape, weight.dtype, PLAIN, weight, window)
+    if gpu:
+        return Prepared(shape, weight.dtype, plan, gpu.prepare_conv(weight, window), window)
+    assert native is not None
     room = torch.empty(plan.num_bytes, dtype=torch.int8)
     made = Prepared(shape, weight.dtype, plan, room, window)
     reach = [d * (k - 1) + 1 for d, k in zip(window.dilation, shape[2:], strict=True)]
@@ -94,12 +102,15 @@ def _conv_prepared(x: Tensor, weight: Prepared, window: Window) -> Tensor:
     shape = window.output_shape(x.shape, weight.shape)
     if weight.is_plain:
         return conv(len(window.stride), x, weight.data, *_settings(window))
-    native = native_for(x)
-    if native is None or x.dtype != weight.dtype or window != weight.window:
+    gpu, native = gpu_for(x), native_for(x)
+    missing = native is None and gpu is None
+    if missing or x.dtype != weight.dtype or window != weight.window:
         made = f"a weight of {weight.dtype}, prepared for {weight.window}"
         raise ConfigError(f"convolution of {x.dtype} and {made}, with {window}")
+    if gpu and 0 not in (*x.shape, *shape):
+        return gpu.conv_prepared(x, weight.data, x.new_empty(shape), window, weight.shape)
     out = x.new_zeros(shape)
-    if out.numel():
+    if out.numel() and native:
         _run(native, x.contiguous(), weight.data, out, weight, filled=True)
     return out
 
@@ -120,6 +131,8 @@ def conv_grad_input(
     ring_of(grad, weight)
     window = Window.make(dims, stride, padding, dilation, groups)
     _check_grad(window.output_shape(input_shape, weight.shape), grad)
+    if gpu := gpu_for(grad, weight):
+        return _by_gpu(gpu.conv_grad_input, grad, weight, input_shape, window, method)
     native = native_for(grad, weight)
     if native is None:
         return reference.conv_grad_input(input_shape[2:], weight, grad, window)
@@ -146,6 +159,10 @@ def conv_grad_weight(
     window = Window.make(dims, stride, padding, dilation, groups)
     _check_grad(window.output_shape(x.shape, weight_shape), grad)
     kernel = tuple(weight_shape[2:])
+    if gpu := gpu_for(x, grad):
+        empty = 0 in (*x.shape, *weight_shape, *grad.shape)
+        out = x.new_zeros(tuple(weight_shape)) if empty else x.new_empty(tuple(weight_shape))
+        return out if empty else gpu.conv_grad_weight(x, grad, out, window)
     if native_for(x, grad) is None:
         return reference.conv_grad_weight(x, kernel, grad, window)
     columns = _unfold(reference.by_group(reference.pad(x, window), window), kernel, grad, window)
@@ -184,6 +201,21 @@ def _fill(
     function = getattr(native, f"{name}{ring_of(source).bits}")
     function(*addresses, *geometry, number, 0, False)
     return out
+
+
+def _by_gpu(
+    function: Callable[..., Tensor],
+    source: Tensor,
+    weight: Tensor,
+    shape: Sequence[int],
+    window: Window,
+    method: str,
+) -> Tensor:
+    """A convolution of this shape on a GPU, or zeros where nothing is summed."""
+    number = method_number(method, CONV_METHODS)
+    if 0 in (*source.shape, *weight.shape, *shape):
+        return source.new_zeros(tuple(shape))
+    return function(source, weight, source.new_empty(tuple(shape)), window, number)
 
 
 def _run(

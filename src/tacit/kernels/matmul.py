@@ -10,7 +10,7 @@ from torch import Tensor
 from ..errors import ConfigError
 from ..ring import ring_of
 from ..ring.reference import arithmetic as reference
-from .backend import native_for
+from .backend import gpu_for, native_for
 from .prepared import PLAIN, Plan, Prepared
 
 METHODS = {"choose": 0, "plain": 1, "encoded": 2}
@@ -28,8 +28,8 @@ def matmul(a: Tensor, b: Tensor | Prepared, *, method: str = "choose") -> Tensor
         return _matmul_prepared(a, b)
     ring = ring_of(a, b)
     number = method_number(method)
-    native = native_for(a, b)
-    if native is None or 0 in (a.dim(), b.dim()):
+    gpu, native = gpu_for(a, b), native_for(a, b)
+    if (native is None and gpu is None) or 0 in (a.dim(), b.dim()):
         return reference.matmul(a, b)
     if b.dim() == 1:
         return matmul(a, b.unsqueeze(1), method=method).squeeze(-1)
@@ -45,6 +45,9 @@ def matmul(a: Tensor, b: Tensor | Prepared, *, method: str = "choose") -> Tensor
     out = a.new_empty((*batch, m, n))
     if out.numel() == 0 or k == 0:
         return out.zero_()
+    if gpu:
+        return gpu.matmul(a.expand(*batch, m, k), b.expand(*batch, k, n), out, number)
+    assert native is not None
     if batch:
         a = a.expand(*batch, m, k).reshape(-1, m, k)
         b = b.expand(*batch, k, n).reshape(-1, k, n)
@@ -70,17 +73,21 @@ def plan_matmul(rows: int, shape: Sequence[int], like: Tensor, *, method: str = 
     `like` has the dtype and device of the operands.
     """
     number, native = method_number(method), native_for(like)
-    k, n = shape
+    (k, n), bits = shape, ring_of(like).bits
+    if (gpu := gpu_for(like)) and 0 not in (rows, k, n):
+        return Plan(*gpu.plan_matmul((rows, k, n), bits, number))
     if native is None or 0 in (rows, k, n):
         return PLAIN
-    return Plan(*getattr(native, f"matmul_plan{ring_of(like).bits}")((rows, n, k), number))
+    return Plan(*getattr(native, f"matmul_plan{bits}")((rows, n, k), number))
 
 
 def prepare_matmul(b: Tensor, plan: Plan) -> Prepared:
     """A matrix as the right operand of products."""
-    native = native_for(b)
-    if native is None or not plan.num_bytes:
+    gpu, native = gpu_for(b), native_for(b)
+    if (native is None and gpu is None) or not plan.num_bytes:
         return Prepared(b.shape, b.dtype, PLAIN, b)
+    if gpu:
+        return Prepared(b.shape, b.dtype, plan, gpu.prepare_matmul(b))
     made = Prepared(b.shape, b.dtype, plan, b.new_empty(plan.num_bytes, dtype=torch.int8))
     _run(b.new_empty(0, b.shape[0]), b, b.new_empty(0, b.shape[1]), made, filled=False)
     return made
@@ -94,7 +101,9 @@ def _matmul_prepared(a: Tensor, b: Prepared) -> Tensor:
         raise ConfigError(f"matmul of {tuple(a.shape)} and {(k, n)}, prepared for {b.dtype}")
     rows = a.reshape(a.shape[:-1].numel(), k)
     out = a.new_empty(rows.shape[0], n)
-    if out.numel():
+    if out.numel() and (gpu := gpu_for(a)):
+        gpu.matmul_prepared(rows, b.data, out)
+    elif out.numel():
         _run(rows, b.data, out, b, filled=True)
     return out.reshape(*a.shape[:-1], n)
 

@@ -1,0 +1,103 @@
+"""The sizes of a convolution as kernels read them: numbers on the device, made once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+
+import torch
+from torch import Tensor
+
+from ...ring import Window
+
+# Where the numbers of the three dimensions begin in a kernel's table.
+TO, FROM, TAPS, STRIDE, PADDING, DILATION = 0, 3, 6, 9, 12, 15
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """A convolution from images of size `source` to those of `out`, or a transposed one.
+
+    Sizes are of three dimensions; `source_channels` and `out_channels` are those of a group.
+    """
+
+    images: int
+    groups: int
+    source_channels: int
+    out_channels: int
+    source: tuple[int, ...]
+    out: tuple[int, ...]
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    is_transposed: bool = False
+
+    @classmethod
+    def make(
+        cls, x: Sequence[int], weight: Sequence[int], out: Sequence[int], window: Window
+    ) -> Geometry:
+        """For shapes of the input, weight and output of a convolution."""
+        return cls(
+            x[0],
+            window.groups,
+            weight[1],
+            weight[0] // window.groups,
+            three(x[2:], 1),
+            three(out[2:], 1),
+            three(weight[2:], 1),
+            three(window.stride, 1),
+            three(window.padding, 0),
+            three(window.dilation, 1),
+        )
+
+    def transposed(self) -> Geometry:
+        """That of the gradient by the input, from the output's."""
+        return Geometry(
+            self.images,
+            self.groups,
+            self.out_channels,
+            self.source_channels,
+            self.out,
+            self.source,
+            self.kernel,
+            self.stride,
+            self.padding,
+            self.dilation,
+            not self.is_transposed,
+        )
+
+    @property
+    def taps(self) -> int:
+        return prod(self.kernel)
+
+    @property
+    def positions(self) -> int:
+        """The outputs of one channel of one image."""
+        return prod(self.out)
+
+    @property
+    def is_deep(self) -> bool:
+        """Whether the first of the three dimensions matters."""
+        return (self.source[0], self.out[0], self.kernel[0], self.padding[0]) != (1, 1, 1, 0)
+
+    @property
+    def is_strided(self) -> bool:
+        return self.stride != (1, 1, 1)
+
+    def table(self, device: torch.device) -> Tensor:
+        """The numbers of the three dimensions, at TO, FROM, ..., in int32."""
+        numbers = self.out + self.source + self.kernel + self.stride + self.padding + self.dilation
+        return _table(numbers, device)
+
+
+@lru_cache(maxsize=4096)
+def _table(numbers: tuple[int, ...], device: torch.device) -> Tensor:
+    return torch.tensor(numbers, dtype=torch.int32).to(device)
+
+
+def three(values: Sequence[int], fill: int) -> tuple[int, ...]:
+    """Values of up to three dimensions as those of three."""
+    return (fill,) * (3 - len(values)) + tuple(values)
