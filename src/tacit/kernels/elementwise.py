@@ -3,7 +3,8 @@
 All but a * b + c are torch's own operations: on one core of the machine where this was measured
 they run at the speed of memory (x >> 13 at 15 GB/s of input, as memcpy; a + b and a * b, with a
 second operand to read, at 6.2). In cache a compiled int64 product takes two thirds of torch's time,
-less than its call costs. a * b + c saves a pass over memory: 1.7 times as fast as torch.addcmul.
+less than its call costs. a * b + c saves a pass over memory: 1.7 times as fast as torch.addcmul,
+which on a GPU is one pass itself.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from torch import Tensor
 from ..errors import ConfigError
 from ..ring import RING64, ring_of
 from ..ring.reference import elementwise as reference
-from .backend import native_for
+from .backend import gpu_for, native_for
 
 WORTH_A_CALL = 1 << 13
 """Elements from which the compiled loop is faster, its call included."""
@@ -55,7 +56,7 @@ def mul(a: Tensor, b: Tensor) -> Tensor:
 def mul_add(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
     """The elementwise a * b + c in the ring, in one pass."""
     ring = ring_of(a, b, c)
-    if max(a.numel(), b.numel()) < WORTH_A_CALL:
+    if gpu_for(a, b, c) or max(a.numel(), b.numel()) < WORTH_A_CALL:
         return torch.addcmul(c, a, b)
     native = native_for(a, b, c)
     if native is None:

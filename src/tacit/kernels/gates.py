@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ..errors import ConfigError
 from ..ring.reference import gates as reference
-from .backend import native_for
+from .backend import gpu_for, native_for
 
 MAX_DIGIT = 7
 MAX_FAN_IN = 9
@@ -54,6 +54,8 @@ def leaf_tables(
     v = _planes("v", v, sum(digits), words)
     pad = _planes("pad", pad, _table_rows(digits), words)
     out = _output(out, pad)
+    if gpu := gpu_for(v, pad, out):
+        return gpu.leaf_tables(v, digits, pad, out)
     native = native_for(v, pad, out)
     if native is None:
         return out.copy_(reference.leaf_tables(v, digits, pad))
@@ -173,6 +175,9 @@ def _leaves(
     tables = _planes("tables", tables, _table_rows(digits), words)
     mask = _planes("mask", mask, 2 * len(digits) - 1 if carries else len(digits), words)
     out = _output(out, mask)
+    if gpu := gpu_for(u, tables, mask, out):
+        fast = gpu.leaf_carries if carries else gpu.leaf_matches
+        return fast(u, tables, digits, mask, out, first=first)
     native = native_for(u, tables, mask, out)
     if native is None:
         slow = reference.leaf_carries if carries else reference.leaf_matches
@@ -195,6 +200,8 @@ def _deal(
     masks = _planes("masks", masks, rows[1], words)
     pad = _planes("pad", pad, rows[0], words)
     out = _output(out, pad)
+    if gpu := gpu_for(masks, pad, out):
+        return getattr(gpu, name)(masks, sizes, pad, out)
     native = native_for(masks, pad, out)
     if native is None:
         return out.copy_(getattr(reference, name)(masks, sizes, pad))
@@ -218,6 +225,8 @@ def _evaluate(
     products = _planes("products", products, rows[0], words)
     mask = _planes("mask", mask, rows[2], words)
     out = _output(out, mask)
+    if gpu := gpu_for(hats, shares, products, mask, out):
+        return getattr(gpu, name)(hats, shares, products, sizes, mask, out, first=first)
     native = native_for(hats, shares, products, mask, out)
     if native is None:
         slow = getattr(reference, name)

@@ -18,7 +18,7 @@ from ..errors import ConfigError
 from ..ring import Ring, ring_of
 from ..ring.reference import injection as reference
 from ..ring.reference.bits import num_words
-from .backend import native_for
+from .backend import gpu_for, native_for
 
 
 def inject_share(
@@ -37,6 +37,8 @@ def inject_share(
     (1 - 2b)(opened flip + product) + b own, and b opened where `first`.
     """
     ring, out = _checked(bits, out, opened, flip, product, own)
+    if gpu := gpu_for(bits, out, opened, flip, product, own):
+        return gpu.inject_share(bits, opened, flip, product, own, first=first, out=out)
     native = native_for(bits, out, opened, flip, product, own)
     if native is None:
         return reference.inject_share(bits, opened, flip, product, own, first=first, out=out)
@@ -48,6 +50,8 @@ def inject_share(
 def flip_share(bits: Tensor, flip: Tensor, *, first: bool, out: Tensor) -> Tensor:
     """`out`, to which a share of the bit is added: (1 - 2b) flip, and b where `first`."""
     ring, out = _checked(bits, out, flip)
+    if gpu := gpu_for(bits, out, flip):
+        return gpu.flip_share(bits, flip, first=first, out=out)
     native = native_for(bits, out, flip)
     if native is None:
         return reference.flip_share(bits, flip, first=first, out=out)
@@ -58,6 +62,8 @@ def flip_share(bits: Tensor, flip: Tensor, *, first: bool, out: Tensor) -> Tenso
 def deal_flip(bits: Tensor, pad_flip: Tensor) -> Tensor:
     """`pad_flip`, replaced by the dealer's correction y - pad_flip; `bits` are y."""
     ring, pad_flip = _checked(bits, pad_flip)
+    if gpu := gpu_for(bits, pad_flip):
+        return gpu.deal_flip(bits, pad_flip)
     native = native_for(bits, pad_flip)
     if native is None:
         return reference.deal_flip(bits, pad_flip)
@@ -71,6 +77,8 @@ def deal_injection(
     """The pads, replaced by the dealer's corrections y - pad_flip and y mask - pad_product."""
     ring, pad_flip = _checked(bits, pad_flip, mask)
     _, pad_product = _checked(bits, pad_product, mask)
+    if gpu := gpu_for(bits, mask, pad_flip, pad_product):
+        return gpu.deal_injection(bits, mask, pad_flip, pad_product)
     native = native_for(bits, mask, pad_flip, pad_product)
     if native is None:
         return reference.deal_injection(bits, mask, pad_flip, pad_product)
@@ -89,6 +97,8 @@ def exact_share(
     """
     ring, out = _checked(None, out, opened, quotient, top)
     _check_shift(ring, t)
+    if gpu := gpu_for(out, opened, quotient, top):
+        return gpu.exact_share(opened, quotient, top, t, first=first, out=out)
     native = native_for(out, opened, quotient, top)
     if native is None:
         return reference.exact_share(opened, quotient, top, t, first=first, out=out)
@@ -106,6 +116,8 @@ def deal_exact(mask: Tensor, t: int) -> tuple[Tensor, Tensor]:
     ring = ring_of(mask)
     _check_shift(ring, t)
     mask = mask.contiguous()
+    if gpu := gpu_for(mask):
+        return gpu.deal_exact(mask, t)
     native = native_for(mask)
     if native is None:
         return reference.deal_exact(mask, t)
@@ -136,6 +148,8 @@ def inject_exact_share(
     shares = (opened, flip, flip_low, low, top, flip_top)
     ring, out = _checked(bits, out, *shares)
     _check_shift(ring, t)
+    if gpu := gpu_for(bits, out, *shares):
+        return gpu.inject_exact_share(bits, *shares, t, first=first, out=out)
     native = native_for(bits, out, *shares)
     if native is None:
         return reference.inject_exact_share(bits, *shares, t, first=first, out=out)
@@ -152,6 +166,8 @@ def deal_inject_exact(bits: Tensor, mask: Tensor, t: int) -> tuple[Tensor, Tenso
     mask = mask.contiguous()
     ring, mask = _checked(bits, mask)
     _check_shift(ring, t)
+    if gpu := gpu_for(bits, mask):
+        return gpu.deal_inject_exact(bits, mask, t)
     native = native_for(bits, mask)
     if native is None:
         return reference.deal_inject_exact(bits, mask, t)

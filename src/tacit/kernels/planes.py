@@ -15,7 +15,7 @@ from torch import Tensor
 from ..errors import ConfigError
 from ..ring import RING32, RING64, ring_of
 from ..ring.reference import bits as reference
-from .backend import native_for
+from .backend import gpu_for, native_for
 
 PACKABLE = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
@@ -27,6 +27,8 @@ def bit_planes(x: Tensor, width: int, low: int = 0) -> Tensor:
         raise ConfigError(
             f"width={width}, low={low}: the window must lie in bits 0..{ring.bits - 1}"
         )
+    if gpu := gpu_for(x):
+        return gpu.bit_planes(x, width, low)
     native = native_for(x)
     if native is None:
         return reference.bit_planes(x, width, low)
@@ -48,6 +50,8 @@ def from_bit_planes(
             f"planes of shape {tuple(planes.shape)}: (1..{ring.bits} planes, words) is needed"
         )
     _check_words(planes, planes.shape[1], shape)
+    if gpu := gpu_for(planes):
+        return gpu.from_bit_planes(planes, shape, dtype, signed=signed)
     native = native_for(planes)
     if native is None:
         return reference.from_bit_planes(planes, shape, dtype, signed=signed)
@@ -62,6 +66,8 @@ def pack_bits(bits: Tensor) -> Tensor:
     """Bit 0 of each element (of a 0/1 or bool tensor), packed in ceil(bits.numel() / 64) words."""
     if bits.dtype not in PACKABLE:
         raise ConfigError(f"dtype={bits.dtype}: bits are bool or integers")
+    if gpu := gpu_for(bits):
+        return gpu.pack_bits(bits)
     native = native_for(bits)
     if native is None:
         return reference.pack_bits(bits)
@@ -76,6 +82,8 @@ def unpack_bits(words: Tensor, shape: Sequence[int], dtype: torch.dtype) -> Tens
     if dtype not in PACKABLE:
         raise ConfigError(f"dtype={dtype}: bits unpack to bool or integers")
     _check_words(words, words.numel(), shape)
+    if gpu := gpu_for(words):
+        return gpu.unpack_bits(words, shape, dtype)
     native = native_for(words)
     if native is None:
         return reference.unpack_bits(words, shape, dtype)
@@ -98,6 +106,8 @@ def parity(words: Tensor) -> Tensor:
 
 def _each_word(name: str, words: Tensor) -> Tensor:
     _check_dtype(words)
+    if gpu := gpu_for(words):
+        return getattr(gpu, name)(words)
     native = native_for(words)
     if native is None:
         slow: Tensor = getattr(reference, name)(words)

@@ -16,7 +16,7 @@ from torch import Tensor
 from ..errors import ConfigError
 from ..ring import ring_of
 from ..ring.reference import stream as reference
-from .backend import native_for
+from .backend import gpu_for, native_for
 
 
 @dataclass(frozen=True)
@@ -65,10 +65,14 @@ def stream(
     AES-128-CTR encrypts operation then n, as big-endian 64-bit numbers; ChaCha20 has its original
     layout with n as the 64-bit counter and the operation as the 64-bit nonce.
     """
-    key = key.key if isinstance(key, StreamKey) else key
+    made, key = (key, key.key) if isinstance(key, StreamKey) else (None, key)
     spec = _checked(key, out, operation, offset, cipher)
     if not out.numel():
         return out
+    if cipher == "chacha20" and (gpu := gpu_for(out)):
+        if made is None or made.words.device != out.device:
+            made = stream_key(key, out.device)
+        return gpu.chacha20(made.words, out, operation, offset)
     if not out.is_cpu:
         host = torch.empty(out.shape, dtype=out.dtype)
         return out.copy_(stream(key, host, operation=operation, offset=offset, cipher=cipher))

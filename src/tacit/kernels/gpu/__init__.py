@@ -3,21 +3,64 @@
 Arguments have been checked by the functions of `tacit.kernels` that call these.
 """
 
+from .chacha import chacha20
 from .convolution import conv, conv_grad_input, conv_prepared, plan_conv, prepare_conv
+from .gates import (
+    and_gates,
+    and_products,
+    leaf_carries,
+    leaf_matches,
+    leaf_tables,
+    node_carries,
+    node_products,
+)
 from .gemm import matmul, matmul_prepared, plan_matmul, prepare_matmul
 from .geometry import Geometry
+from .injection import (
+    deal_exact,
+    deal_flip,
+    deal_inject_exact,
+    deal_injection,
+    exact_share,
+    flip_share,
+    inject_exact_share,
+    inject_share,
+)
+from .planes import bit_planes, from_bit_planes, pack_bits, parity, popcount, unpack_bits
 from .unfolding import conv_grad_weight
 
 __all__ = [
     "Geometry",
+    "and_gates",
+    "and_products",
+    "bit_planes",
+    "chacha20",
     "conv",
     "conv_grad_input",
     "conv_grad_weight",
     "conv_prepared",
+    "deal_exact",
+    "deal_flip",
+    "deal_inject_exact",
+    "deal_injection",
+    "exact_share",
+    "flip_share",
+    "from_bit_planes",
+    "inject_exact_share",
+    "inject_share",
+    "leaf_carries",
+    "leaf_matches",
+    "leaf_tables",
     "matmul",
     "matmul_prepared",
+    "node_carries",
+    "node_products",
+    "pack_bits",
+    "parity",
     "plan_conv",
     "plan_matmul",
+    "popcount",
     "prepare_conv",
     "prepare_matmul",
+    "unpack_bits",
 ]

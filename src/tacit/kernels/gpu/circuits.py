@@ -7,6 +7,9 @@ low and of the high bits of the number. Dealt rows have the order of
 `tacit.ring.reference.gates.carry_rows`.
 """
 
+# mypy: disable-error-code="assignment, misc"
+# Tuples grow in loops that are written out.
+
 import triton
 import triton.language as tl
 
@@ -136,9 +139,8 @@ def deal_carry(g, p, pad, out, words, there, also, SIZE: tl.constexpr):
                 else:
                     row = ALL - SIZE + (1 << j) - 2 * j + s - 1
                     emit(out, pad, row * words, value & masks[j], there)
-            if (s >> j) == 1:
-                if s > (1 << j):
-                    emit(out, pad, (s - j - 2) * words, value, there)
+            if (s >> j) == 1 and s > (1 << j):
+                emit(out, pad, (s - j - 2) * words, value, there)
         emit(out, pad, (MERGED + s) * words, value & last, also)
     emit(out, pad, MERGED * words, merged, there)
 

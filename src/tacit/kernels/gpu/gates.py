@@ -12,10 +12,14 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from ...ring.reference import gates as reference
 from .circuits import and_all, carry, deal_and, deal_carry, emit, leaf, leaf_table
 from .launch import Kernel, blocks, kernel
 
 LANES = 128
+
+# Larger nodes take minutes to compile, and no plan of the protocols has them.
+LARGEST_NODE, LARGEST_GATE = 6, 7
 
 Numbers = tuple[int, ...]
 
@@ -41,11 +45,15 @@ def leaf_matches(
 
 def node_products(masks: Tensor, sizes: Sequence[int], pad: Tensor, out: Tensor) -> Tensor:
     """`out`, with what is dealt for carry nodes, XOR the pad."""
+    if max(sizes) > LARGEST_NODE:
+        return out.copy_(reference.node_products(masks, sizes, pad))
     return _start(_node_products, "carry", (masks, pad, out), sizes, (sum(sizes),))
 
 
 def and_products(masks: Tensor, sizes: Sequence[int], pad: Tensor, out: Tensor) -> Tensor:
     """`out`, with what is dealt for AND gates, XOR the pad."""
+    if max(sizes) > LARGEST_GATE:
+        return out.copy_(reference.and_products(masks, sizes, pad))
     return _start(_and_products, "and", (masks, pad, out), sizes, ())
 
 
@@ -60,6 +68,9 @@ def node_carries(
     first: bool,
 ) -> Tensor:
     """`out`, with the shares of the G of all nodes, then of the P of all but node 0."""
+    if max(sizes) > LARGEST_NODE:
+        slow = reference.node_carries(hats, shares, products, sizes, mask, first=first)
+        return out.copy_(slow)
     pointers = (hats, shares, products, mask, out)
     return _start(_node_carries, "carry", pointers, sizes, (-first, sum(sizes), len(sizes)))
 
@@ -75,6 +86,8 @@ def and_gates(
     first: bool,
 ) -> Tensor:
     """`out`, with the shares of the AND of each gate's inputs."""
+    if max(sizes) > LARGEST_GATE:
+        return out.copy_(reference.and_gates(hats, shares, products, sizes, mask, first=first))
     return _start(_and_gates, "and", (hats, shares, products, mask, out), sizes, (-first,))
 
 
@@ -107,7 +120,7 @@ def plan(kind: str, sizes: Numbers) -> list[tuple[int, Numbers, Numbers]]:
     runs = [(size, len(list(equal))) for size, equal in groupby(sizes)]
     place, entry = 0, 0
     row = 1 - (1 << (sizes[0] - 1)) if kind == "carry" else 0
-    starts = []
+    starts: list[tuple[int, Numbers, Numbers]] = []
     for i in range(0, len(runs), 2):
         (size, count), (other, rest) = (*runs[i : i + 2], (0, 0))[:2]
         rows = (num_rows(kind, size), num_rows(kind, other) if rest else 0)

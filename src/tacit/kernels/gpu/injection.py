@@ -22,7 +22,7 @@ def inject_share(
     first: bool,
     out: Tensor,
 ) -> Tensor:
-    """`out`, to which (1 - 2b)(opened flip + product) + b own, and b opened if `first`, is added."""
+    """`out`, plus (1 - 2b)(opened flip + product) + b own, and b opened where `first`."""
     return _start(_inject_share, (out, bits, opened, flip, product, own), -first)
 
 

@@ -5,6 +5,9 @@ holds a matrix, and exchanges halves, quarters, ... of pairs of its rows. A plan
 is a row of half words.
 """
 
+# mypy: disable-error-code="assignment"
+# Tuples grow in loops that are written out.
+
 from collections.abc import Sequence
 from math import prod
 
