@@ -8,6 +8,11 @@ Adding and subtracting 3 * 2^22 rounds to an integer, so q = round(v / m) up to 
 reciprocal and the product, of 2^-24 each: |v - q m| <= m / 2 + 2^-23 |v|. For the weights of every
 odd modulus that is below 128 (`test_gpu_products.py` adds it up), so it is a byte; modulo 256 the
 byte is cut off, and any is right. Adding 3 * 2^22 once more leaves it in the float's last byte.
+
+NOTE [turned tiles]. Where words are read along one dimension and bytes written along the other, the
+compiler moves a tile through shared memory, first that of the addresses, then that of the residues.
+Triton 3.6 leaves out the barrier between them: seen on an H200, where the first plane came out
+mixed up, with any number of warps but one. So the barrier is here.
 """
 
 from __future__ import annotations
@@ -55,6 +60,7 @@ def write_residues(x, out, mask, table, plane, PLANES: tl.constexpr, WIDE: tl.co
             v += d * tl.load(row + 3)
         q = (v * tl.load(row + 5) + 12582912.0) - 12582912.0
         r = (v - q * tl.load(row + 4)) + 12582912.0
+        tl.debug_barrier()  # see NOTE [turned tiles]
         tl.store(out + p * plane, r.to(tl.int32, bitcast=True).to(tl.int8), mask=mask)
 
 
