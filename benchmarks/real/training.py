@@ -23,7 +23,7 @@ from . import vision
 
 STEPS = 300
 BATCH = 64
-RATE = 0.05
+RATE = 0.02
 MEAN, DEVIATION = 0.286, 0.353  # of the pixels of the training set
 POINTS = 1.0  # by which the accuracies may differ
 DEADLINE = 300.0

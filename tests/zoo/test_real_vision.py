@@ -40,8 +40,8 @@ def test_a_trained_network_names_the_same_classes(real):
 def test_lenet_learns_as_in_plain(real):
     data = real(vision.FASHION, training.batches, 30)
     ours, plain = training.private(data), training.plain(data)
-    assert (ours.losses - plain.losses).abs().max() < 0.05
-    assert plain.losses[-5:].mean() < 0.6 * plain.losses[0]  # it learns
+    assert (ours.losses - plain.losses).abs().max() < 0.01
+    assert plain.losses[-1] < plain.losses[0] - 0.1  # it begins to learn
 
 
 def test_what_cannot_be_had_says_how_to_provide_it(tmp_path, monkeypatch):
