@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 import triton
-from torch import Tensor
 from triton.runtime.jit import JITFunction
 
 Grid = tuple[int, int, int]
@@ -72,11 +71,6 @@ def blocks(count: int, size: int) -> int:
 def signed(number: int) -> int:
     """The 64-bit integer that has the bits of 0 <= number < 2^64."""
     return number - (1 << 64) if number >> 63 else number
-
-
-def contiguous(*tensors: Tensor) -> list[Tensor]:
-    """The tensors as a kernel reads them, in rows."""
-    return [tensor.contiguous() for tensor in tensors]
 
 
 def _kind(annotation: Any) -> str:
