@@ -39,7 +39,8 @@ GROUPS = {
         "real.language",
         "real.sentiment",
         "real.speech",
-    )
+    ),
+    "gpu": ("gpu_kernels",),
 }
 NAMED = tuple(suite for group in GROUPS.values() for suite in group)
 RESULTS = Path(__file__).parent / "results"
@@ -49,7 +50,7 @@ NOTE: dict[str, Any] = {"initial_indent": "    ", "subsequent_indent": "    "}
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     known = [[], *SUITES, *GROUPS, *NAMED]
-    parser.add_argument("suites", nargs="*", choices=known, help="default: all but real")
+    parser.add_argument("suites", nargs="*", choices=known, help="default: all but real and gpu")
     parser.add_argument("--remark", default="", help="what a reader of the record should know")
     arguments = parser.parse_args()
     chosen = arguments.suites or SUITES
