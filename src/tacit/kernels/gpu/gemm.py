@@ -47,12 +47,12 @@ def block(ld: int) -> int:
 
 def tile(m: int, n: int, products: int) -> tuple[int, int, int]:
     """The rows and columns of tiles, and their warps, for so many products of m x n sums."""
+    if m <= 16:
+        return TILES[-1]
     for bm, bn, warps in TILES[:-1]:
         fits = (bm == 64 or m > bm // 2) and (bn == 16 or n > bn // 2)
         if fits and -(-m // bm) * -(-n // bn) * products >= PROGRAMS:
             return bm, bn, warps
-    if m <= 16:
-        return TILES[-1]
     return next(t for t in reversed(TILES[:-1]) if t[1] >= min(n, 64))
 
 
