@@ -1,0 +1,227 @@
+"""What `gates` starts: a program for each digit, node or gate and some words.
+
+Of `count` places with size A, then others with size B, `place`, `entry` and `row` count what other
+starts have done: places, inputs and rows.
+"""
+
+import triton
+import triton.language as tl
+
+from .circuits import and_all, carry, deal_and, deal_carry, emit, leaf, leaf_table
+from .launch import kernel
+
+
+@triton.jit
+def _columns(words, LANES: tl.constexpr):
+    """The word of each lane, and whether there is one."""
+    column = tl.program_id(0).to(tl.int64) * LANES + tl.arange(0, LANES)
+    return column, column < words
+
+
+@triton.jit
+def _here(count, place, entry, row, A, B, ROWS_A, ROWS_B):
+    """Number, first input and first row of this program's digit, node or gate."""
+    i = tl.program_id(1).to(tl.int64)
+    early, late = tl.minimum(i, count), tl.maximum(i - count, 0)
+    start = row + early * ROWS_A + late * ROWS_B
+    return place + i, entry + early * A + late * B, tl.maximum(start, 0)
+
+
+@kernel()
+def leaf_tables(
+    v,
+    pad,
+    out,
+    words: tl.int64,
+    count: tl.int64,
+    place: tl.int64,
+    entry: tl.int64,
+    row: tl.int64,
+    A: tl.constexpr,
+    B: tl.constexpr,
+    ROWS_A: tl.constexpr,
+    ROWS_B: tl.constexpr,
+    LANES: tl.constexpr,
+):
+    column, there = _columns(words, LANES)
+    _, bit, start = _here(count, place, entry, row, A, B, ROWS_A, ROWS_B)
+    v += bit * words + column
+    pad += start * words + column
+    out += start * words + column
+    if tl.program_id(1) < count:
+        leaf_table(v, pad, out, words, there, A)
+    elif B > 0:
+        leaf_table(v, pad, out, words, there, B)
+
+
+@triton.jit
+def _leaf(u, tables, mask, out, first, digits, digit, words, column, there, SIZE: tl.constexpr):
+    """Writes a digit's G and P, or only P where `digits` is 0."""
+    generate, propagate = leaf(u, tables, first, words, there, SIZE)
+    pairs = tl.minimum(digits, 1)
+    emit(out, mask, digit * words + column, generate, column < words * pairs)
+    also = column < words * tl.minimum(digit + 1 - pairs, 1)
+    emit(out, mask, (tl.maximum(digits - 1, 0) + digit) * words + column, propagate, also)
+
+
+@kernel()
+def leaves(
+    u,
+    tables,
+    mask,
+    out,
+    words: tl.int64,
+    count: tl.int64,
+    place: tl.int64,
+    entry: tl.int64,
+    row: tl.int64,
+    first: tl.int64,
+    digits: tl.int64,
+    A: tl.constexpr,
+    B: tl.constexpr,
+    ROWS_A: tl.constexpr,
+    ROWS_B: tl.constexpr,
+    LANES: tl.constexpr,
+):
+    column, there = _columns(words, LANES)
+    digit, bit, start = _here(count, place, entry, row, A, B, ROWS_A, ROWS_B)
+    u += bit * words + column
+    tables += start * words + column
+    if tl.program_id(1) < count:
+        _leaf(u, tables, mask, out, first, digits, digit, words, column, there, A)
+    elif B > 0:
+        _leaf(u, tables, mask, out, first, digits, digit, words, column, there, B)
+
+
+@kernel()
+def node_products(
+    masks,
+    pad,
+    out,
+    words: tl.int64,
+    count: tl.int64,
+    place: tl.int64,
+    entry: tl.int64,
+    row: tl.int64,
+    groups: tl.int64,
+    A: tl.constexpr,
+    B: tl.constexpr,
+    ROWS_A: tl.constexpr,
+    ROWS_B: tl.constexpr,
+    LANES: tl.constexpr,
+):
+    column, there = _columns(words, LANES)
+    node, group, start = _here(count, place, entry, row, A, B, ROWS_A, ROWS_B)
+    g = masks + group * words + column
+    p = masks + (groups + group - 1) * words + column
+    pad += start * words + column
+    out += start * words + column
+    also = column < words * tl.minimum(node, 1)
+    if tl.program_id(1) < count:
+        deal_carry(g, p, pad, out, words, there, also, A)
+    elif B > 0:
+        deal_carry(g, p, pad, out, words, there, also, B)
+
+
+@kernel()
+def and_products(
+    masks,
+    pad,
+    out,
+    words: tl.int64,
+    count: tl.int64,
+    place: tl.int64,
+    entry: tl.int64,
+    row: tl.int64,
+    A: tl.constexpr,
+    B: tl.constexpr,
+    ROWS_A: tl.constexpr,
+    ROWS_B: tl.constexpr,
+    LANES: tl.constexpr,
+):
+    column, there = _columns(words, LANES)
+    _, group, start = _here(count, place, entry, row, A, B, ROWS_A, ROWS_B)
+    p = masks + group * words + column
+    pad += start * words + column
+    out += start * words + column
+    if tl.program_id(1) < count:
+        deal_and(p, pad, out, words, there, A)
+    elif B > 0:
+        deal_and(p, pad, out, words, there, B)
+
+
+@triton.jit
+def _carry(
+    hats, shares, dealt, mask, out, first, nodes, node, p, words, column, there, SIZE: tl.constexpr
+):
+    """Writes the G of a node and, but for node 0, its P; its rows of p are `p` after those of g."""
+    also = column < words * tl.minimum(node, 1)
+    generate, propagate = carry(
+        hats, hats + p, shares, shares + p, dealt, first, words, there, also, SIZE
+    )
+    emit(out, mask, node * words + column, generate, there)
+    emit(out, mask, (nodes + node - 1) * words + column, propagate, also)
+
+
+@kernel()
+def node_carries(
+    hats,
+    shares,
+    dealt,
+    mask,
+    out,
+    words: tl.int64,
+    count: tl.int64,
+    place: tl.int64,
+    entry: tl.int64,
+    row: tl.int64,
+    first: tl.int64,
+    groups: tl.int64,
+    nodes: tl.int64,
+    A: tl.constexpr,
+    B: tl.constexpr,
+    ROWS_A: tl.constexpr,
+    ROWS_B: tl.constexpr,
+    LANES: tl.constexpr,
+):
+    column, there = _columns(words, LANES)
+    node, group, start = _here(count, place, entry, row, A, B, ROWS_A, ROWS_B)
+    hats += group * words + column
+    shares += group * words + column
+    dealt += start * words + column
+    p = (groups - 1) * words
+    if tl.program_id(1) < count:
+        _carry(hats, shares, dealt, mask, out, first, nodes, node, p, words, column, there, A)
+    elif B > 0:
+        _carry(hats, shares, dealt, mask, out, first, nodes, node, p, words, column, there, B)
+
+
+@kernel()
+def and_gates(
+    hats,
+    shares,
+    dealt,
+    mask,
+    out,
+    words: tl.int64,
+    count: tl.int64,
+    place: tl.int64,
+    entry: tl.int64,
+    row: tl.int64,
+    first: tl.int64,
+    A: tl.constexpr,
+    B: tl.constexpr,
+    ROWS_A: tl.constexpr,
+    ROWS_B: tl.constexpr,
+    LANES: tl.constexpr,
+):
+    column, there = _columns(words, LANES)
+    gate, group, start = _here(count, place, entry, row, A, B, ROWS_A, ROWS_B)
+    hats += group * words + column
+    shares += group * words + column
+    dealt += start * words + column
+    at = gate * words + column
+    if tl.program_id(1) < count:
+        emit(out, mask, at, and_all(hats, shares, dealt, first, words, there, A), there)
+    elif B > 0:
+        emit(out, mask, at, and_all(hats, shares, dealt, first, words, there, B), there)

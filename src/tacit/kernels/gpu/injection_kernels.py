@@ -1,0 +1,197 @@
+"""What `injection` starts: a program for some elements, or for some words of packed bits.
+
+Bits are spread: -1 where a bit is set, else 0, so that an AND chooses and (x ^ b) - b negates.
+`first` is such a bit too, but for `flip_share`.
+"""
+
+import triton
+import triton.language as tl
+
+from .launch import kernel
+from .planes import pack, unpack
+
+
+@triton.jit
+def _kind(x, BITS: tl.constexpr):
+    """A number or a tensor in the ring's type."""
+    return x.to(tl.int64 if BITS == 64 else tl.int32)
+
+
+@triton.jit
+def _here(count, FLAT: tl.constexpr):
+    """The element of each lane, and whether there is one."""
+    at = tl.program_id(0).to(tl.int64) * FLAT + tl.arange(0, FLAT)
+    return at, at < count
+
+
+@triton.jit
+def _spread(bits, at, there, BITS: tl.constexpr):
+    """-1 where an element's bit is set, else 0."""
+    return _kind(-unpack(bits, at, there), BITS)
+
+
+@triton.jit
+def _shift(x, t, BITS: tl.constexpr):
+    """floor(x / 2^t) of the unsigned x."""
+    unsigned: tl.constexpr = tl.uint64 if BITS == 64 else tl.uint32
+    return _kind(x.to(unsigned, bitcast=True) >> t.to(unsigned), BITS)
+
+
+@triton.jit
+def _known(opened, t, BITS: tl.constexpr):
+    """A = (c >> t) - 2^(k-2-t) of c = opened + 2^(k-2), and -1 where c's top bit is set, else 0."""
+    c = opened + (1 << (BITS - 2))
+    return _shift(c, t, BITS) - (_kind(t * 0 + 1, BITS) << (BITS - 2 - t)), c >> (BITS - 1)
+
+
+@triton.jit
+def _times_b(x, top, t, BITS: tl.constexpr):
+    """(1 - 2 top) 2^(k-1-t) x; top is 0 or -1."""
+    return ((x << (BITS - 1 - t)) ^ top) - top
+
+
+@kernel()
+def inject_share(
+    out,
+    bits,
+    opened,
+    flip,
+    product,
+    own,
+    count: tl.int64,
+    first: tl.int64,
+    BITS: tl.constexpr,
+    FLAT: tl.constexpr,
+):
+    at, there = _here(count, FLAT)
+    b = _spread(bits, at, there, BITS)
+    value = tl.load(opened + at, mask=there)
+    z = value * tl.load(flip + at, mask=there) + tl.load(product + at, mask=there)
+    kept = tl.load(own + at, mask=there) + (value & _kind(first, BITS))
+    result = tl.load(out + at, mask=there) + (z ^ b) - b + (kept & b)
+    tl.store(out + at, result, mask=there)
+
+
+@kernel()
+def flip_share(
+    out,
+    bits,
+    flip,
+    count: tl.int64,
+    first: tl.int64,
+    BITS: tl.constexpr,
+    FLAT: tl.constexpr,
+):
+    at, there = _here(count, FLAT)
+    b = _spread(bits, at, there, BITS)
+    flipped = (tl.load(flip + at, mask=there) ^ b) - b
+    result = tl.load(out + at, mask=there) + flipped - b * _kind(first, BITS)
+    tl.store(out + at, result, mask=there)
+
+
+@kernel()
+def deal_flip(pad_flip, bits, count: tl.int64, BITS: tl.constexpr, FLAT: tl.constexpr):
+    at, there = _here(count, FLAT)
+    y = _spread(bits, at, there, BITS)
+    tl.store(pad_flip + at, -y - tl.load(pad_flip + at, mask=there), mask=there)
+
+
+@kernel()
+def deal_injection(
+    pad_flip, pad_product, bits, mask, count: tl.int64, BITS: tl.constexpr, FLAT: tl.constexpr
+):
+    at, there = _here(count, FLAT)
+    y = _spread(bits, at, there, BITS)
+    product = tl.load(mask + at, mask=there) & y
+    tl.store(pad_flip + at, -y - tl.load(pad_flip + at, mask=there), mask=there)
+    tl.store(pad_product + at, product - tl.load(pad_product + at, mask=there), mask=there)
+
+
+@kernel()
+def exact_share(
+    out,
+    opened,
+    quotient,
+    top,
+    count: tl.int64,
+    first: tl.int64,
+    t: tl.int64,
+    BITS: tl.constexpr,
+    FLAT: tl.constexpr,
+):
+    at, there = _here(count, FLAT)
+    shift = _kind(t, BITS)
+    a, c_top = _known(tl.load(opened + at, mask=there), shift, BITS)
+    wrapped = (tl.load(top + at, mask=there) & c_top) << (BITS - shift)
+    result = tl.load(out + at, mask=there) + (a & _kind(first, BITS))
+    result = result - tl.load(quotient + at, mask=there) - wrapped
+    tl.store(out + at, result, mask=there)
+
+
+@kernel()
+def inject_exact_share(
+    out,
+    bits,
+    opened,
+    flip,
+    flip_low,
+    low,
+    top,
+    flip_top,
+    count: tl.int64,
+    first: tl.int64,
+    t: tl.int64,
+    BITS: tl.constexpr,
+    FLAT: tl.constexpr,
+):
+    at, there = _here(count, FLAT)
+    shift = _kind(t, BITS)
+    b = _spread(bits, at, there, BITS)
+    a, c_top = _known(tl.load(opened + at, mask=there), shift, BITS)
+    z = a * tl.load(flip + at, mask=there) - tl.load(flip_low + at, mask=there)
+    z += _times_b(tl.load(flip_top + at, mask=there), c_top, shift, BITS)
+    kept = _times_b(tl.load(top + at, mask=there), c_top, shift, BITS)
+    kept += (a & _kind(first, BITS)) - tl.load(low + at, mask=there)
+    result = tl.load(out + at, mask=there) + (z ^ b) - b + (kept & b)
+    tl.store(out + at, result, mask=there)
+
+
+@triton.jit
+def _tile(count, TILE: tl.constexpr):
+    """The words of a program, and the elements whose bits they hold."""
+    word = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
+    return word, word * 64 < count, word[:, None] * 64 + tl.arange(0, 64)[None, :]
+
+
+@kernel()
+def deal_exact(
+    mask, quotient, top, count: tl.int64, t: tl.int64, BITS: tl.constexpr, TILE: tl.constexpr
+):
+    word, is_word, at = _tile(count, TILE)
+    w = -tl.load(mask + at, mask=at < count, other=0)
+    tl.store(quotient + at, w >> _kind(t, BITS), mask=at < count)
+    tl.store(top + word, pack((w >> (BITS - 1)) & 1), mask=is_word)
+
+
+@kernel()
+def deal_inject_exact(
+    bits,
+    mask,
+    low,
+    flip_low,
+    top,
+    flip_top,
+    count: tl.int64,
+    t: tl.int64,
+    BITS: tl.constexpr,
+    TILE: tl.constexpr,
+):
+    word, is_word, at = _tile(count, TILE)
+    w = -tl.load(mask + at, mask=at < count, other=0)
+    value = _shift(w & ((1 << (BITS - 1)) - 1), _kind(t, BITS), BITS)
+    y = _spread(bits, at, at < count, BITS)
+    tl.store(low + at, value, mask=at < count)
+    tl.store(flip_low + at, value & y, mask=at < count)
+    tops = pack((w >> (BITS - 1)) & 1)
+    tl.store(top + word, tops, mask=is_word)
+    tl.store(flip_top + word, tops & tl.load(bits + word, mask=is_word), mask=is_word)
