@@ -98,7 +98,7 @@ def reveal(p: Cleartext, x: Arith | Bool, to: int | None = None) -> Tensor | Non
     if to not in (None, p.rank):
         return None
     if isinstance(x, Arith):
-        return _value(x)
+        return _nearest(x)
     if x.width == 1:
         return unpack_bits(_planes(x)[0], x.shape, torch.bool)
     return from_bit_planes(_planes(x), x.shape, torch.int64)
@@ -127,8 +127,15 @@ def refresh(p: Cleartext, x: Arith | Bool) -> Arith | Bool:
 
 
 def _value(x: Arith) -> Tensor:
-    """floor(x / 2^pending), in memory of its own."""
+    """floor(x / 2^pending), in memory of its own: what comparisons look at."""
     return x.parts[ALL] >> x.pending
+
+
+def _nearest(x: Arith) -> Tensor:
+    """x / 2^pending to the nearest, which is floor or one more: sums of many have no bias."""
+    if not x.pending:
+        return _value(x)
+    return ((x.parts[ALL] >> (x.pending - 1)) + 1) >> 1
 
 
 def _planes(x: Bool) -> Tensor:
@@ -142,7 +149,7 @@ def _bits(x: Bool) -> Tensor:
 
 @_alone
 def bilinear(p: Cleartext, op: Bilinear, x: Arith, y: Arith, *, shift: int = 0) -> Arith:
-    """floor(op(x, y) / 2^shift)."""
+    """op(x, y) / 2^shift, to the nearest."""
     a, b = _settled(x), _settled(y)
     limit = a.limit * b.limit * op.terms(a.shape, b.shape)
     return _settled(Arith({ALL: op(_value(a), _value(b))}, p.ring, limit=limit, pending=shift))
@@ -151,12 +158,12 @@ def bilinear(p: Cleartext, op: Bilinear, x: Arith, y: Arith, *, shift: int = 0) 
 def _settled(x: Arith) -> Arith:
     check_shift(x.ring, x.pending)
     limit = (x.limit >> x.pending) + bool(x.pending)
-    return Arith({ALL: _value(x)}, x.ring, limit=limit)
+    return Arith({ALL: _nearest(x)}, x.ring, limit=limit)
 
 
 @_alone
 def truncate(p: Cleartext, x: Arith, *, exact: bool | None = None) -> Arith:
-    """floor(x / 2^pending), however it is asked for."""
+    """x / 2^pending to the nearest, however it is asked for."""
     return _settled(x) if x.pending else x
 
 
@@ -206,7 +213,9 @@ def inject_sums(
     """For each row, the sum over j of (offsets_j + scales_j x) b_j."""
     check_bits(bits)
     value = (
-        torch.zeros(bits[0].shape, dtype=p.ring.dtype, device=p.device) if x is None else _value(x)
+        torch.zeros(bits[0].shape, dtype=p.ring.dtype, device=p.device)
+        if x is None
+        else _nearest(x)
     )
     limits = [row.limit(None if x is None else _settled(x)) for row in rows]
     sums = [_row_sum(p, bits, value, row) for row in rows]

@@ -10,7 +10,7 @@ from torch import Tensor
 from ..crypto import KeyRing
 from ..ring import Ring
 from ..transport import CPU, Mesh
-from .memo import Memo
+from .memo import Memo, default_budget
 from .steps import Group
 from .tape import Source, Tape, Watch
 
@@ -36,7 +36,11 @@ class Context:
         self.memory_limit = memory_limit
         self.group: Group | None = None
         self.watch: Watch | None = None
-        self.memo = Memo(away=None if products == mesh.device else products, limit=memory_limit)
+        self.memo = Memo(
+            default_budget(products),
+            limit=memory_limit,
+            away=None if products == mesh.device else products,
+        )
         self._number = 0
 
     def new_number(self) -> int:

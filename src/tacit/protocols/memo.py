@@ -22,6 +22,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from ..errors import ConfigError
 from ..kernels import Plan, Prepared
+from ..transport import CPU
 from .bilinear import MUL, Bilinear
 from .portions import Term, cut_sum
 
@@ -48,10 +49,10 @@ class Entry:
 class Memo:
     """What one party keeps. `budget` is in bytes; 0 keeps nothing.
 
-    TACIT_KEEP_MIB in the environment sets it, in MiB; it is 1024 without. Each party has its own:
-    what is kept changes no message. When the budget is spent, an operand takes the place of those
-    that were not used since its own last use; so a model that does not fit is kept in part, and
-    not prepared over and over.
+    TACIT_KEEP_MIB in the environment sets it, in MiB; without, it is 1024, or an eighth of a GPU.
+    Each party has its own: what is kept changes no message. When the budget is spent, an operand
+    takes the place of those that were not used since its own last use; so a model that does not
+    fit is kept in part, and not prepared over and over.
     """
 
     budget: int = field(default_factory=lambda: default_budget())
@@ -148,8 +149,10 @@ def identity(part: Tensor) -> Hashable:
     return storage, part.storage_offset(), part.shape, part.stride(), part.dtype, version
 
 
-def default_budget() -> int:
-    """The bytes that the environment allows."""
+def default_budget(device: torch.device = CPU) -> int:
+    """The bytes that the environment allows, or that suit the device."""
+    if device.type == "cuda" and VARIABLE not in os.environ:
+        return torch.cuda.get_device_properties(device).total_memory // 8
     text = os.environ.get(VARIABLE, str(DEFAULT_MIB))
     if not text.isdecimal():
         raise ConfigError(f"{VARIABLE}={text!r}: a number of MiB is needed, 0 to keep nothing")

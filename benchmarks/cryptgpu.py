@@ -1,0 +1,278 @@
+"""The tables of the CryptGPU paper on one GPU, which three parties in one process share.
+
+Unmodified torch modules with random weights, batch normalisation folded, trio, 64 bits, 16 fraction
+bits, exact truncation. Seconds are of the slowest party, after warm-up, the median of five, the GPU
+idle before and after; every output is compared with the plain network's. The baseline is CryptGPU's
+own code on an H200, three processes, as measured for this project, or its paper's figure with three
+V100s where a name says so. Times on networks add the rounds and the bytes of the busiest party.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from statistics import median
+
+import torch
+from benchmarks.measure import Row
+from benchmarks.real.fetch import Unavailable
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import tacit
+from tacit import zoo
+from tacit.nn import fold_batch_norm
+from tacit.transport import PROFILES, Link
+
+REPETITIONS = 5
+OWN, PAPER = "CryptGPU, H200", "CryptGPU's paper"
+CIFAR, TINY, LARGE = (3, 32, 32), (3, 64, 64), (3, 224, 224)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network, its input with the batch, the peer's seconds, and how many times it is beaten."""
+
+    name: str
+    make: Callable[[], nn.Module]
+    shape: tuple[int, ...]
+    peer: str
+    seconds: float
+    target: float | None = None
+    trains: bool = False
+
+
+def _small_alexnet(data: str) -> Callable[[], nn.Module]:
+    return lambda: zoo.small_alexnet(data)
+
+
+def _small_vgg(data: str) -> Callable[[], nn.Module]:
+    return lambda: zoo.small_vgg(16, data)
+
+
+CASES = [
+    Case("LeNet, MNIST, batch 1", zoo.lenet, (1, 1, 28, 28), PAPER, 0.38),
+    Case("AlexNet, CIFAR-10, batch 1", zoo.small_alexnet, (1, *CIFAR), PAPER, 0.91),
+    Case("AlexNet, CIFAR-10, batch 64", zoo.small_alexnet, (64, *CIFAR), PAPER, 1.09),
+    Case("VGG-16, CIFAR-10, batch 1", zoo.small_vgg, (1, *CIFAR), OWN, 1.41, 0.07),
+    Case("VGG-16, CIFAR-10, batch 64", zoo.small_vgg, (64, *CIFAR), OWN, 3.81, 0.19),
+    Case(
+        "AlexNet, Tiny ImageNet, batch 1", _small_alexnet("tiny_imagenet"), (1, *TINY), PAPER, 0.95
+    ),
+    Case("VGG-16, Tiny ImageNet, batch 1", _small_vgg("tiny_imagenet"), (1, *TINY), PAPER, 2.30),
+    Case("AlexNet, ImageNet, batch 1", zoo.alexnet, (1, *LARGE), PAPER, 1.52),
+    Case("VGG-16, ImageNet, batch 1", zoo.vgg16, (1, *LARGE), PAPER, 9.44),
+    Case("ResNet-18, ImageNet, batch 1", zoo.resnet18, (1, *LARGE), OWN, 2.00, 0.10),
+    Case("ResNet-18, ImageNet, batch 8", zoo.resnet18, (8, *LARGE), OWN, 4.45, 0.22),
+    Case("ResNet-50, ImageNet, batch 1", zoo.resnet50, (1, *LARGE), OWN, 5.95, 0.30),
+    Case("ResNet-50, ImageNet, batch 8", zoo.resnet50, (8, *LARGE), OWN, 15.6, 0.78),
+    Case("ResNet-101, ImageNet, batch 1", zoo.resnet101, (1, *LARGE), PAPER, 17.62),
+    Case("ResNet-152, ImageNet, batch 1", zoo.resnet152, (1, *LARGE), PAPER, 25.77, 0.9),
+    Case("ResNet-152, ImageNet, batch 8", zoo.resnet152, (8, *LARGE), PAPER, 105.0),
+    Case("train LeNet, MNIST, batch 128", zoo.lenet, (128, 1, 28, 28), PAPER, 2.21, None, True),
+    Case(
+        "train AlexNet, CIFAR-10, batch 128",
+        zoo.small_alexnet,
+        (128, *CIFAR),
+        OWN,
+        1.63,
+        0.08,
+        True,
+    ),
+    Case("train VGG-16, CIFAR-10, batch 32", zoo.small_vgg, (32, *CIFAR), PAPER, 12.14, None, True),
+    Case(
+        "train AlexNet, Tiny ImageNet, batch 128",
+        _small_alexnet("tiny_imagenet"),
+        (128, *TINY),
+        PAPER,
+        11.30,
+        None,
+        True,
+    ),
+    Case(
+        "train VGG-16, Tiny ImageNet, batch 8",
+        _small_vgg("tiny_imagenet"),
+        (8, *TINY),
+        PAPER,
+        13.75,
+        None,
+        True,
+    ),
+]
+
+
+@dataclass
+class Bench:
+    """What the parties of a case share: they are threads of one process."""
+
+    case: Case
+    models: list[nn.Module]
+    x: Tensor
+    y: Tensor
+    barrier: threading.Barrier = field(default_factory=lambda: threading.Barrier(3))
+
+    @classmethod
+    def of(cls, case: Case) -> Bench:
+        torch.manual_seed(7)
+        x = torch.rand(case.shape) * 2 - 1
+        model = case.make()
+        if not case.trains:
+            model = _with_statistics(model, x)
+        models = [copy.deepcopy(model) for _ in range(3)] + [model]
+        classes = model.eval()(x[:1]).shape[1]
+        y = F.one_hot(torch.randint(classes, (len(x),)), classes).float()
+        return cls(case, models, x, y)
+
+
+def _with_statistics(model: nn.Module, x: Tensor) -> nn.Module:
+    """The network as if trained: its batch normalisation has seen pictures, and is folded."""
+    if any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules()):
+        with torch.no_grad():
+            for _ in range(3):
+                model.train()(torch.rand(4, *x.shape[1:]) * 2 - 1)
+    return fold_batch_norm(model.eval())
+
+
+def infer(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    with torch.no_grad():
+        return model(x)
+
+
+def train(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    """One iteration: forward, backward, a step of gradient descent."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    scores = model(x)
+    F.cross_entropy(scores, y).backward()
+    optimizer.step()
+    return scores
+
+
+@dataclass
+class Measured:
+    """What one party saw: seconds of each repetition, cost of one, its share of peak memory."""
+
+    seconds: list[float]
+    rounds: int
+    sent: int
+    memory: float
+    scores: Tensor
+    split: dict[str, float]
+
+
+def party(session: tacit.Session, bench: Bench) -> Measured:
+    step = train if bench.case.trains else infer
+    model = session.share(bench.models[session.rank], owner=0)
+    model.train(bench.case.trains)
+    x, y = (session.share(value, owner=1) for value in (bench.x, bench.y))
+    scores = session.reveal(infer(model, x, y))
+    seconds = []
+    for repetition in range(REPETITIONS + 2):
+        _meet(bench.barrier)
+        if session.rank == 0:
+            torch.cuda.reset_peak_memory_stats()
+        bench.barrier.wait()
+        before = torch.cuda.memory_allocated()
+        begin = time.perf_counter()
+        with session.stats.scope("step") as cost:
+            found = step(model, x, y)
+            session.numbers.settled(found.value)  # type: ignore[attr-defined]
+        _meet(bench.barrier)
+        if repetition > 1:
+            seconds.append(time.perf_counter() - begin)
+    memory = (torch.cuda.max_memory_allocated() - before) / 3
+    split = _split(session, bench, model, x)
+    return Measured(seconds, cost.rounds, cost.bytes_sent, memory, scores, split)
+
+
+def _meet(barrier: threading.Barrier) -> None:
+    """Waits for the GPU and for all parties."""
+    torch.cuda.synchronize()
+    barrier.wait()
+
+
+KINDS = {
+    "linear": (nn.Linear, nn.modules.conv._ConvNd),
+    "ReLU": (nn.ReLU,),
+    "pooling": (nn.modules.pooling._MaxPoolNd, nn.modules.pooling._AvgPoolNd, nn.AdaptiveAvgPool2d),
+}
+
+
+def _split(session: tacit.Session, bench: Bench, model: nn.Module, x: Tensor) -> dict[str, float]:
+    """Seconds in the layers of each kind in one inference, the GPU idle between layers."""
+    spent = dict.fromkeys(KINDS, 0.0)
+    handles = []
+    for module in model.modules():
+        kind = next((k for k, kinds in KINDS.items() if isinstance(module, kinds)), None)
+        if kind is not None:
+            handles += _timed(bench.barrier, module, kind, spent)
+    infer(model.eval(), x, x)
+    for handle in handles:
+        handle.remove()
+    return spent
+
+
+def _timed(
+    barrier: threading.Barrier, module: nn.Module, kind: str, spent: dict[str, float]
+) -> list[torch.utils.hooks.RemovableHandle]:
+    begin = [0.0]
+
+    def before(*_: object) -> None:
+        _meet(barrier)
+        begin[0] = time.perf_counter()
+
+    def after(*_: object) -> None:
+        _meet(barrier)
+        spent[kind] += time.perf_counter() - begin[0]
+
+    return [module.register_forward_pre_hook(before), module.register_forward_hook(after)]
+
+
+def row(case: Case) -> Row:
+    bench = Bench.of(case)
+    with torch.no_grad():
+        plain = bench.models[-1].train(case.trains)(bench.x)
+    parties = tacit.run(party, bench, device="cuda", deadline=300.0)
+    error, same = _compare(parties[0].scores, plain, case)
+    seconds = max(median(one.seconds) for one in parties)
+    rounds, sent = max(one.rounds for one in parties), max(one.sent for one in parties)
+    shown = ", ".join(f"{kind} {1e3 * s:.0f} ms" for kind, s in parties[1].split.items())
+    note = (
+        f"{sent / 1e6:.1f} MB by the busiest party, {rounds} rounds, {parties[0].memory / 1e9:.2f} "
+        f"GB a party at most; lan {_on(PROFILES['lan'], seconds, rounds, sent):.2f} s, "
+        f"wan {_on(PROFILES['wan'], seconds, rounds, sent):.2f} s; error {error:.1e} of the "
+        f"largest output, top-1 equal {100 * same:.0f} %; layers apart: {shown}"
+    )
+    target = case.target and case.target / case.seconds
+    return Row(
+        name=case.name,
+        value=seconds,
+        unit="s",
+        baseline=case.peer,
+        baseline_value=case.seconds,
+        note=note,
+        target=target,
+        lower_is_better=True,
+    )
+
+
+def _compare(scores: Tensor, plain: Tensor, case: Case) -> tuple[float, float]:
+    """The largest error in parts of the largest output, and how many classes are the same."""
+    error = float((scores - plain).abs().max() / plain.abs().max())
+    same = float((scores.argmax(1) == plain.argmax(1)).float().mean())
+    if error > 1e-2 or (same < 1 and not case.trains):
+        raise SystemExit(f"{case.name}: off by {error:.3f} of the largest output, top-1 {same:.3f}")
+    return error, same
+
+
+def _on(link: Link, seconds: float, rounds: int, sent: int) -> float:
+    """Seconds on a network: computing, the rounds' latency and the bytes of the busiest party."""
+    return seconds + rounds * link.latency + 8 * sent / link.bandwidth
+
+
+def rows() -> list[Row]:
+    if not torch.cuda.is_available():
+        raise Unavailable("torch finds no GPU on this machine")
+    return [row(case) for case in CASES]
