@@ -1,9 +1,10 @@
-"""Adam, RMSprop and Adagrad with gradients whose squares no value could hold."""
+"""Optimizers with gradients whose squares no value could hold."""
 
 import pytest
 import torch
 
 import tacit
+from tacit.errors import PartyFailed
 from tacit.fixedpoint.fine import Fine
 
 MAKERS = {
@@ -14,6 +15,11 @@ MAKERS = {
     "centered": lambda p: torch.optim.RMSprop(p, lr=0.01, centered=True),
     "adagrad": lambda p: torch.optim.Adagrad(p, lr=0.05, initial_accumulator_value=0.1),
     "adagrad from zero": lambda p: torch.optim.Adagrad(p, lr=0.05),
+    "nadam": lambda p: torch.optim.NAdam(p, lr=0.01),
+    "radam": lambda p: torch.optim.RAdam(p, lr=0.01, betas=(0.5, 0.9)),
+    "adamax": lambda p: torch.optim.Adamax(p, lr=0.01),
+    "adadelta": lambda p: torch.optim.Adadelta(p),
+    "adadelta in a list": lambda p: torch.optim.Adadelta(p, eps=1e-4, foreach=True),
 }
 # Gradients of each element: from a quarter of a thousandth to more than the clipping, and none.
 SLOPES = torch.tensor([2.5e-4, -1e-3, 4e-3, -0.02, 0.1, 0.7, -5.0, 20.0, 0.0])
@@ -52,7 +58,7 @@ def test_steps_are_those_of_the_plain_optimizer(name, fraction_bits):
     assert (got.abs() <= 1.5 * want.abs().max() + 1e-3).all()  # of a few units: bounded
 
 
-@pytest.mark.parametrize("name", ["adam", "adagrad"])
+@pytest.mark.parametrize("name", ["adam", "adagrad", "adamax", "adadelta"])
 @pytest.mark.parametrize("protocol", ["trio", "replicated"])
 def test_three_parties(name, protocol):
     want, _ = trained(torch.zeros(len(SLOPES)), SLOPES, MAKERS[name])
@@ -66,6 +72,33 @@ def test_large_gradients_give_steps_of_the_right_size():
     want, _ = trained(torch.zeros(2), slopes, MAKERS["adam"])
     got, _ = private(MAKERS["adam"], slopes, protocol="cleartext", parties=1)
     torch.testing.assert_close(got, want, atol=2e-3, rtol=0.2)
+
+
+@pytest.mark.parametrize("protocol", ["cleartext", "trio"])
+def test_rprop_turns_where_the_sign_of_the_smallest_gradient_does(protocol):
+    slopes = torch.tensor([1e-3, -3e-3, 0.01, -0.1, 10.0])
+
+    def steps(parameter, slopes):
+        parameter = torch.nn.Parameter(parameter)
+        optimizer = torch.optim.Rprop([parameter], lr=0.01)
+        for factor in (1.0, 0.5, -0.3, -0.4, 0.2, 1.0):
+            optimizer.zero_grad()
+            (parameter * slopes * factor).sum().backward()
+            optimizer.step()
+        return parameter.detach()
+
+    def main(session):
+        zero = session.share(torch.zeros(5), owner=0)
+        return session.reveal(steps(zero, session.share(slopes, owner=0)))
+
+    got = tacit.run(main, protocol=protocol)[0]
+    torch.testing.assert_close(got, steps(torch.zeros(5), slopes), atol=2e-4, rtol=0)
+
+
+@pytest.mark.parametrize("name", ["adam", "rmsprop", "adagrad", "adadelta"])
+def test_a_session_without_room_for_squares_is_told(name):
+    with pytest.raises(PartyFailed, match=r"UnsupportedError.*10 to 20 fraction bits.*SGD"):
+        private(MAKERS[name], protocol="cleartext", parties=1, fraction_bits=8)
 
 
 def test_squares_outside_of_optimizers_are_exact():

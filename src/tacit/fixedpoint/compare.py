@@ -104,6 +104,8 @@ def where(n: Numbers, condition: Operand, a: Operand, b: Operand) -> Value:
         return logical_xor(n, logical_and(n, condition, both), b)
     if not isinstance(a, Value) and not isinstance(b, Value):
         return _public_choice(n, bit, a, b, dtype)
+    if _is_zero(a):  # exactly, whatever division of b is pending
+        bit, a, b = n.protocol.bit_not(bit), b, 0
     difference = sub(n, a, b) if isinstance(a, Value) or isinstance(b, Value) else n.operand(a)
     x = convert(n, difference, dtype).arith
     shape = torch._C._infer_size(bit.shape, x.shape)
@@ -123,7 +125,9 @@ def _public_choice(n: Numbers, bit: Bool, a: Operand, b: Operand, dtype: torch.d
 
 
 def _is_zero(x: Operand) -> bool:
-    return not isinstance(x, Value | Tensor) and x == 0
+    if isinstance(x, Value):
+        return False
+    return bool(x == 0) if not isinstance(x, Tensor) or x.dim() == 0 else False
 
 
 def _blend(n: Numbers, chosen: Tensor, a: Operand, b: Operand) -> Value:

@@ -64,16 +64,22 @@ def is_fine(n: Numbers) -> bool:
 
 def add_square(n: Numbers, total: Operand, gradient: Value, factor: float) -> Fine:
     """total + factor gradient^2, which is promised to be below 2^10."""
-    p = n.protocol
-    square = p.settled(p.square(clipped(n, gradient)))
-    square = square.scaled(1 << (SQUARE_BITS - 2 * n.fraction_bits))
-    added = _times(n, square, factor)
+    p, added = n.protocol, _times(n, _square(n, gradient), factor)
     if isinstance(total, Tensor):
         raw = p.add_public(added, encode(n, total, SQUARE_BITS))
     else:
         raw = p.add(_raw(n, total, SQUARE_BITS), added)
     raw = raw.promise(1 << (SQUARE_BITS + 2 * GRADIENT_BITS))
     return Fine(n, raw, SQUARE_BITS, gradient.dtype)
+
+
+def _square(n: Numbers, x: Value) -> Arith:
+    """x^2 with 40 fraction bits."""
+    p = n.protocol
+    if isinstance(x, Fine) and x.places == ROOT_BITS:
+        return p.settled(p.square(p.settled(x.raw.divided(ROOT_BITS - SQUARE_BITS // 2))))
+    square = p.settled(p.square(clipped(n, x)))
+    return square.scaled(1 << (SQUARE_BITS - 2 * n.fraction_bits))
 
 
 def clipped(n: Numbers, gradient: Value) -> Arith:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
+from ...errors import UnsupportedError
 from ...fixedpoint import Numbers, Operand, Value, fine
 from ...fixedpoint.fine import Fine
 from ..table import RULES, Rule, implements
@@ -56,7 +57,7 @@ def addcmul(
     n: Numbers, self: Operand, tensor1: Operand, tensor2: Operand, *, value: float = 1
 ) -> Value:
     """self + value tensor1 tensor2."""
-    if _is_square(n, tensor1, tensor2) and (isinstance(self, Fine) or _in_optimizer()):
+    if _is_square(n, tensor1, tensor2) and (isinstance(self, Fine) or asking()):
         return fine.add_square(n, self, n.operand(tensor1), float(value))
     if isinstance(tensor1, Value) or isinstance(tensor2, Value):
         product: Operand = n.mul(tensor1, tensor2)
@@ -68,15 +69,23 @@ def addcmul(
 
 
 def _is_square(n: Numbers, a: Operand, b: Operand) -> bool:
-    both = isinstance(a, Value) and isinstance(b, Value)
-    return both and a.is_real and a.share is b.share and fine.is_fine(n)  # type: ignore[union-attr]
+    if not isinstance(a, Value) or not isinstance(b, Value) or not a.is_real:
+        return False
+    if not (a is b or a.share is b.share):
+        return False
+    if not fine.is_fine(n) and asking():
+        raise UnsupportedError(
+            "an optimizer that divides by roots of squares of gradients needs ring=64 and 10 to 20 "
+            "fraction bits, or their squares vanish: torch.optim.SGD takes any"
+        )
+    return fine.is_fine(n)
 
 
-def _in_optimizer() -> bool:
-    """Whether one of torch's optimizers is asking."""
+def asking(optimizer: str = "") -> bool:
+    """Whether one of torch's optimizers is asking, or the one of this module."""
     frame: Any = sys._getframe(1)
     while frame is not None:
-        if frame.f_globals.get("__name__", "").startswith("torch.optim."):
+        if frame.f_globals.get("__name__", "").startswith(f"torch.optim.{optimizer}"):
             return True
         frame = frame.f_back
     return False
@@ -100,7 +109,7 @@ def div(n: Numbers, self: Operand, other: Operand) -> Value | None:
         if divisor is not None and divisor >= 1 / 64:
             return fine.scaled(n, self, 1 / divisor)
         if divisor is not None and divisor > 0 and self.places == fine.SQUARE_BITS:
-            return fine.corrected(n, self, 1 / divisor) if _in_optimizer() else None
+            return fine.corrected(n, self, 1 / divisor) if asking() else None
     return None
 
 
@@ -116,7 +125,7 @@ def add(n: Numbers, self: Operand, other: Operand, *, alpha: float = 1) -> Value
 @special(aten.lerp.Scalar)
 def lerp(n: Numbers, self: Operand, end: Operand, weight: float) -> Value | None:
     real = isinstance(end, Value) and end.is_real and fine.is_fine(n) and 0 < weight < 1
-    if real and (isinstance(self, Fine) or _in_optimizer()):
+    if real and (isinstance(self, Fine) or asking()):
         return fine.average(n, self, n.operand(end), float(weight))
     return None
 
