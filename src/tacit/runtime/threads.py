@@ -10,7 +10,7 @@ from threading import Thread
 from typing import Any
 
 from ..config import Config
-from ..transport import Limits, Mesh, Network, memory_meshes
+from ..transport import NO_TURN, Limits, Mesh, Network, Turn, memory_meshes
 from .outcome import Outcome, attempt, collect
 from .place import Place
 from .session import Program, lone_mesh, make_hello
@@ -33,17 +33,21 @@ def run_threads(
     """
     parties = len(places)
     session_id = secrets.token_bytes(16)
-    meshes = [lone_mesh(limits)]
+    meshes, turn = [lone_mesh(limits)], _turn(places)
     if parties > 1:
         hello = partial(make_hello, config, session_id=session_id, parties=parties)
         hellos = [hello(rank=rank) for rank in range(parties)]
-        meshes = memory_meshes(hellos, limits=limits, network=network)
+        meshes = memory_meshes(hellos, limits=limits, network=network, turn=turn)
     outcomes: SimpleQueue[Outcome] = SimpleQueue()
 
     def party(mesh: Mesh) -> None:
         place = places[mesh.rank]
         play = partial(program.play, mesh, config=config, session_id=session_id, place=place)
-        outcomes.put(attempt(mesh.rank, play))
+        turn.take()
+        try:
+            outcomes.put(attempt(mesh.rank, play))
+        finally:
+            turn.give()
 
     threads = [
         Thread(target=party, args=(mesh,), name=f"tacit-party-{mesh.rank}", daemon=True)
@@ -58,6 +62,11 @@ def run_threads(
             mesh.abort("the run was ended")
         for thread in threads:
             thread.join(JOIN_SECONDS)
+
+
+def _turn(places: Sequence[Place]) -> Turn:
+    """Parties whose work all waits on GPUs take turns; kernels of CPUs run side by side."""
+    return Turn() if all(place.shares.type == "cuda" for place in places) else NO_TURN
 
 
 def _next(outcomes: SimpleQueue[Outcome], timeout: float | None) -> Outcome | None:

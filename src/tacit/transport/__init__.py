@@ -12,9 +12,11 @@ from .shaping import PROFILES, Link, Network, NetworkSetting, network
 from .stats import Cost, Stats, Tally
 from .tcp import Listener, listen
 from .tls import Identity
+from .turns import NO_TURN, Turn
 
 __all__ = [
     "CPU",
+    "NO_TURN",
     "PROFILES",
     "Channel",
     "Cost",
@@ -29,6 +31,7 @@ __all__ = [
     "Spec",
     "Stats",
     "Tally",
+    "Turn",
     "connect",
     "listen",
     "memory_meshes",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from torch import Tensor
@@ -28,6 +28,7 @@ from .limits import Limits
 from .mesh import Mesh
 from .shaping import Network, NetworkSetting, Wire
 from .shaping import network as build_network
+from .turns import NO_TURN, Turn
 
 
 class _Letter(NamedTuple):
@@ -41,8 +42,9 @@ class _Letter(NamedTuple):
 class Desk(Bell):
     """What one party has been sent and not yet taken, by sender; one lock and one bell for all."""
 
-    def __init__(self, peers: Collection[int]) -> None:
+    def __init__(self, peers: Collection[int], turn: Turn = NO_TURN) -> None:
         self.changed = threading.Condition()
+        self.turn = turn
         self.letters: dict[int, deque[_Letter]] = {peer: deque() for peer in peers}
         self.queued = dict.fromkeys(peers, 0)
         self.last_words: dict[int, LastWord] = {}
@@ -51,10 +53,21 @@ class Desk(Bell):
 
     def wait(self, peers: Collection[int], seconds: float) -> Collection[int]:
         with self.changed:
-            self.changed.wait_for(lambda: self._news(peers), seconds)
+            if not self._news(peers):
+                self.await_change(self.turn, lambda: self._news(peers), seconds)
             ended = self.last_words.keys() - self._told
             self._told |= ended
             return ended
+
+    def await_change(self, turn: Turn, what: Callable[[], bool], seconds: float) -> None:
+        """Waits for something to be so; whoever waits gives up its turn. `changed` is held."""
+        turn.give()
+        self.changed.wait_for(what, seconds)
+        self.changed.release()  # a turn is not waited for with the desk locked
+        try:
+            turn.take()
+        finally:
+            self.changed.acquire()
 
     def _news(self, peers: Collection[int]) -> bool:
         ended = self.last_words.keys()
@@ -91,7 +104,8 @@ class MemoryChannel(Channel):
                     operation=operation,
                 )
             with self._other.changed:
-                self._other.changed.wait_for(lambda: self._has_room(size), LOOK_AROUND_SECONDS)
+                turn = self._own.turn
+                self._other.await_change(turn, lambda: self._has_room(size), LOOK_AROUND_SECONDS)
             self.look_around()
         if self._other.closed:
             raise PeerClosed(f"party {self.peer} has ended", party=self.peer, operation=operation)
@@ -163,15 +177,18 @@ def memory_meshes(
     *,
     limits: Limits | None = None,
     network: NetworkSetting = None,
+    turn: Turn = NO_TURN,
 ) -> list[Mesh]:
-    """One mesh for each party of this process, by rank; each is used by its own thread."""
+    """One mesh for each party of this process, by rank; each is used by its own thread.
+
+    With a `turn`, whoever waits for a message gives it up meanwhile.
+    """
     for rank, hello in enumerate(hellos):
         if hello.rank != rank or hello.parties != len(hellos):
             raise ConfigError(f"hello {rank} is that of party {hello.rank} of {hello.parties}")
         compare(hellos[0], hello)
-    desks = [
-        Desk([peer for peer in range(len(hellos)) if peer != rank]) for rank in range(len(hellos))
-    ]
+    ranks = range(len(hellos))
+    desks = [Desk([peer for peer in ranks if peer != rank], turn) for rank in ranks]
     net, limits = build_network(network), limits or Limits()
     return [_mesh(rank, desks, limits, net) for rank in range(len(hellos))]
 
