@@ -10,10 +10,9 @@ V100s where a name says so. Times on networks add the rounds and the bytes of th
 from __future__ import annotations
 
 import copy
-import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import median
 
 import torch
@@ -45,12 +44,12 @@ class Case:
     trains: bool = False
 
 
-def _small_alexnet(data: str) -> Callable[[], nn.Module]:
-    return lambda: zoo.small_alexnet(data)
+def tiny_alexnet() -> nn.Module:
+    return zoo.small_alexnet("tiny_imagenet", pool="avg")
 
 
-def _small_vgg(data: str) -> Callable[[], nn.Module]:
-    return lambda: zoo.small_vgg(16, data)
+def tiny_vgg() -> nn.Module:
+    return zoo.small_vgg(16, "tiny_imagenet", pool="avg")
 
 
 CASES = [
@@ -59,10 +58,8 @@ CASES = [
     Case("AlexNet, CIFAR-10, batch 64", zoo.small_alexnet, (64, *CIFAR), PAPER, 1.09),
     Case("VGG-16, CIFAR-10, batch 1", zoo.small_vgg, (1, *CIFAR), OWN, 1.41, 0.07),
     Case("VGG-16, CIFAR-10, batch 64", zoo.small_vgg, (64, *CIFAR), OWN, 3.81, 0.19),
-    Case(
-        "AlexNet, Tiny ImageNet, batch 1", _small_alexnet("tiny_imagenet"), (1, *TINY), PAPER, 0.95
-    ),
-    Case("VGG-16, Tiny ImageNet, batch 1", _small_vgg("tiny_imagenet"), (1, *TINY), PAPER, 2.30),
+    Case("AlexNet, Tiny ImageNet, batch 1", tiny_alexnet, (1, *TINY), PAPER, 0.95),
+    Case("VGG-16, Tiny ImageNet, batch 1", tiny_vgg, (1, *TINY), PAPER, 2.30),
     Case("AlexNet, ImageNet, batch 1", zoo.alexnet, (1, *LARGE), PAPER, 1.52),
     Case("VGG-16, ImageNet, batch 1", zoo.vgg16, (1, *LARGE), PAPER, 9.44),
     Case("ResNet-18, ImageNet, batch 1", zoo.resnet18, (1, *LARGE), OWN, 2.00, 0.10),
@@ -85,7 +82,7 @@ CASES = [
     Case("train VGG-16, CIFAR-10, batch 32", zoo.small_vgg, (32, *CIFAR), PAPER, 12.14, None, True),
     Case(
         "train AlexNet, Tiny ImageNet, batch 128",
-        _small_alexnet("tiny_imagenet"),
+        tiny_alexnet,
         (128, *TINY),
         PAPER,
         11.30,
@@ -94,7 +91,7 @@ CASES = [
     ),
     Case(
         "train VGG-16, Tiny ImageNet, batch 8",
-        _small_vgg("tiny_imagenet"),
+        tiny_vgg,
         (8, *TINY),
         PAPER,
         13.75,
@@ -112,7 +109,6 @@ class Bench:
     models: list[nn.Module]
     x: Tensor
     y: Tensor
-    barrier: threading.Barrier = field(default_factory=lambda: threading.Barrier(3))
 
     @classmethod
     def of(cls, case: Case) -> Bench:
@@ -170,27 +166,28 @@ def party(session: tacit.Session, bench: Bench) -> Measured:
     scores = session.reveal(infer(model, x, y))
     seconds = []
     for repetition in range(REPETITIONS + 2):
-        _meet(bench.barrier)
+        _meet(session)
         if session.rank == 0:
             torch.cuda.reset_peak_memory_stats()
-        bench.barrier.wait()
+        _meet(session)
         before = torch.cuda.memory_allocated()
         begin = time.perf_counter()
         with session.stats.scope("step") as cost:
             found = step(model, x, y)
             session.numbers.settled(found.value)  # type: ignore[attr-defined]
-        _meet(bench.barrier)
+        _meet(session)
         if repetition > 1:
             seconds.append(time.perf_counter() - begin)
     memory = (torch.cuda.max_memory_allocated() - before) / 3
-    split = _split(session, bench, model, x)
+    split = _split(session, model, x)
     return Measured(seconds, cost.rounds, cost.bytes_sent, memory, scores, split)
 
 
-def _meet(barrier: threading.Barrier) -> None:
+def _meet(session: tacit.Session) -> None:
     """Waits for the GPU and for all parties."""
     torch.cuda.synchronize()
-    barrier.wait()
+    others = [rank for rank in range(session.parties) if rank != session.rank]
+    session.mesh.exchange_bytes(dict.fromkeys(others, b"here"), others)
 
 
 KINDS = {
@@ -200,14 +197,14 @@ KINDS = {
 }
 
 
-def _split(session: tacit.Session, bench: Bench, model: nn.Module, x: Tensor) -> dict[str, float]:
+def _split(session: tacit.Session, model: nn.Module, x: Tensor) -> dict[str, float]:
     """Seconds in the layers of each kind in one inference, the GPU idle between layers."""
     spent = dict.fromkeys(KINDS, 0.0)
     handles = []
     for module in model.modules():
         kind = next((k for k, kinds in KINDS.items() if isinstance(module, kinds)), None)
         if kind is not None:
-            handles += _timed(bench.barrier, module, kind, spent)
+            handles += _timed(session, module, kind, spent)
     infer(model.eval(), x, x)
     for handle in handles:
         handle.remove()
@@ -215,16 +212,16 @@ def _split(session: tacit.Session, bench: Bench, model: nn.Module, x: Tensor) ->
 
 
 def _timed(
-    barrier: threading.Barrier, module: nn.Module, kind: str, spent: dict[str, float]
+    session: tacit.Session, module: nn.Module, kind: str, spent: dict[str, float]
 ) -> list[torch.utils.hooks.RemovableHandle]:
     begin = [0.0]
 
     def before(*_: object) -> None:
-        _meet(barrier)
+        _meet(session)
         begin[0] = time.perf_counter()
 
     def after(*_: object) -> None:
-        _meet(barrier)
+        _meet(session)
         spent[kind] += time.perf_counter() - begin[0]
 
     return [module.register_forward_pre_hook(before), module.register_forward_hook(after)]
