@@ -132,7 +132,8 @@ def _is_zero(x: Operand) -> bool:
 
 def _blend(n: Numbers, chosen: Tensor, a: Operand, b: Operand) -> Value:
     """A public condition: local."""
-    return n.joined([a, b], lambda parts: torch.where(chosen, parts[0], parts[1]))
+    there = chosen.to(n.device)
+    return n.joined([a, b], lambda parts: torch.where(there, parts[0], parts[1]))
 
 
 def relu(n: Numbers, x: Value) -> tuple[Value, Value]:

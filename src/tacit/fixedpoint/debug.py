@@ -24,9 +24,9 @@ def clear(n: Numbers, x: Value) -> Tensor:
     """The numbers: reals as float64, what is pending divided, all others in their own dtype."""
     if x.is_bit:
         [planes] = x.bits.parts.values()
-        return unpack_bits(planes[0], x.shape, torch.bool)
+        return unpack_bits(planes[0].cpu(), x.shape, torch.bool)
     share, places = _integers(n, x)
-    [part] = share.parts.values()
+    part = next(iter(share.parts.values())).cpu()
     if not x.is_real:
         return (part >> share.pending).to(x.dtype)
     return part.to(torch.float64) / 2.0 ** (places + share.pending)

@@ -60,6 +60,11 @@ class Numbers:
     def ring(self) -> Ring:
         return self.protocol.ring
 
+    @property
+    def device(self) -> torch.device:
+        """Where the parts of values lie; what is public is on the CPU."""
+        return self.protocol.device
+
     def bits_of(self, dtype: torch.dtype) -> int:
         """The fraction bits of a value of this dtype."""
         return self.fraction_bits if dtype.is_floating_point else 0

@@ -80,8 +80,7 @@ def finite(n: Numbers, value: Tensor | float) -> Tensor | float:
 
 
 def decode(n: Numbers, elements: Tensor, dtype: torch.dtype) -> Tensor:
-    """The numbers that ring elements stand for, on the CPU."""
-    elements = elements.cpu()
+    """The numbers that ring elements stand for."""
     if not dtype.is_floating_point:
         return elements.to(dtype)
     return (elements.to(torch.float64) / 2.0**n.fraction_bits).to(dtype)

@@ -89,6 +89,7 @@ def from_owner(n: Numbers, tensors: Sequence[Tensor], owner: int) -> list[Tensor
     else:
         count = sum(tensor.numel() for tensor in tensors)
         [flat] = mesh.exchange({}, {owner: [Spec((count,), torch.int64)]})[owner]
+        flat = flat.cpu()
     parts = flat.split([tensor.numel() for tensor in tensors])
     return [
         part.reshape(tensor.shape).to(tensor.dtype, copy=True)

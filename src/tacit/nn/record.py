@@ -81,7 +81,7 @@ def _parts(tensor: Tensor) -> list[Tensor]:
 
 
 def _raw(tensor: Tensor) -> bytes:
-    data: bytes = tensor.contiguous().flatten().view(torch.uint8).numpy().tobytes()
+    data: bytes = tensor.cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes()
     return data
 
 
@@ -106,15 +106,15 @@ def unpacked(n: Numbers, table: list[dict[str, Any]], body: bytearray) -> dict[s
 
 
 def _restored(n: Numbers, entry: dict[str, Any], take: Any) -> Value | Tensor:
-    shape, dtype = entry["shape"], DTYPES[entry["dtype"]]
+    shape, dtype, device = entry["shape"], DTYPES[entry["dtype"]], n.protocol.device
     if "parts" not in entry:
         plain: Tensor = take(shape, dtype)
         return plain
     if "limit" not in entry:
         words = -(-torch.Size(shape).numel() // 64)
-        planes = {i: take([1, words], torch.int64) for i in entry["parts"]}
+        planes = {i: take([1, words], torch.int64).to(device) for i in entry["parts"]}
         return Value(Bool(planes, shape), dtype)
-    parts = {i: take(shape, n.ring.dtype) for i in entry["parts"]}
+    parts = {i: take(shape, n.ring.dtype).to(device) for i in entry["parts"]}
     share = Arith(parts, n.ring, limit=int(entry["limit"]))
     return Fine(n, share, entry["places"], dtype) if "places" in entry else Value(share, dtype)
 

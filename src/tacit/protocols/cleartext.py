@@ -98,10 +98,10 @@ def reveal(p: Cleartext, x: Arith | Bool, to: int | None = None) -> Tensor | Non
     if to not in (None, p.rank):
         return None
     if isinstance(x, Arith):
-        return _nearest(x)
+        return _nearest(x).cpu()
     if x.width == 1:
-        return unpack_bits(_planes(x)[0], x.shape, torch.bool)
-    return from_bit_planes(_planes(x), x.shape, torch.int64)
+        return unpack_bits(_planes(x)[0].cpu(), x.shape, torch.bool)
+    return from_bit_planes(_planes(x).cpu(), x.shape, torch.int64)
 
 
 @_alone

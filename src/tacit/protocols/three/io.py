@@ -109,7 +109,7 @@ def _check_party(name: str, party: int) -> None:
 
 
 def reveal(p: Three, x: Arith | Bool, to: int | None = None) -> Steps[Tensor | None]:
-    """The ring elements, or bits, at every party, or at party `to` and None elsewhere.
+    """The ring elements, or bits, at every party, or at party `to` and None elsewhere; on the CPU.
 
     1 round; each receiver gets the part that it lacks. This is the only way to open a secret.
     """
@@ -129,8 +129,8 @@ def reveal(p: Three, x: Arith | Bool, to: int | None = None) -> Steps[Tensor | N
     [missing] = received[p.informant(p.rank)]
     first, second = x.parts.values()
     if isinstance(x, Arith):
-        return first + second + missing
-    return _plain_bits(first ^ second ^ missing, x.shape)
+        return (first + second + missing).cpu()
+    return _plain_bits((first ^ second ^ missing).cpu(), x.shape)
 
 
 def _plain_bits(planes: Tensor, shape: Sequence[int]) -> Tensor:

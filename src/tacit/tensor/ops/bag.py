@@ -106,6 +106,6 @@ def _gathered(n: Numbers, rows: Value, places: Tensor, seen: Tensor, count: int)
     zeros, chosen = torch.zeros(count, rows.shape[-1], dtype=rows.dtype), places[seen]
     return n.joined(
         [zeros, rows.map(lambda part: part[seen])],
-        lambda parts: parts[0].index_add(0, chosen, parts[1]),
+        lambda parts: parts[0].index_add(0, chosen.to(n.device), parts[1]),
         adds=True,
     )

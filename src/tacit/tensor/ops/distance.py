@@ -45,7 +45,7 @@ def pdist_forward(n: Numbers, self: Value, p: float = 2.0) -> Operand:
 
 @implements(aten._pdist_backward.default)
 def pdist_backward(n: Numbers, grad: Known, self: Value, p: float, pdist: Value) -> Operand:
-    first, second = torch.triu_indices(self.shape[0], self.shape[0], 1)
+    first, second = torch.triu_indices(self.shape[0], self.shape[0], 1).to(n.device)
     slopes = _slopes(n, grad, _pairs(n, self), pdist, p)
 
     def gathered(part: Tensor) -> Tensor:

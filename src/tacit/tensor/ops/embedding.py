@@ -67,12 +67,14 @@ def embedding_renorm(
     norms = n.settled(linalg_vector_norm(n, chosen, norm_type, [1], keepdim=True))
     factor = n.div(max_norm, n.add(norms, 1e-7), positive=True)
     shortened = n.mul(chosen, n.where(n.less(max_norm, norms), factor, 1.0))
-    return n.joined([self, shortened], lambda parts: parts[0].index_copy(0, rows, parts[1]))
+    return n.joined(
+        [self, shortened], lambda parts: parts[0].index_copy(0, rows.to(n.device), parts[1])
+    )
 
 
 def _added(n: Numbers, grad: Value, indices: Tensor, num_weights: int) -> Value:
     zeros = torch.zeros(num_weights, grad.shape[-1], dtype=grad.dtype)
-    places, width = indices.flatten(), grad.shape[-1]
+    places, width = indices.flatten().to(n.device), grad.shape[-1]
     return n.joined(
         [zeros, grad],
         lambda parts: parts[0].index_add(0, places, parts[1].reshape(-1, width)),

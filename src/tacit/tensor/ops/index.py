@@ -93,7 +93,7 @@ def _like(n: Numbers, made: Value, self: Operand) -> Value:
 @implements(aten.index_select.default)
 def index_select(n: Numbers, self: Operand, dim: int, index: Index) -> Operand:
     if not isinstance(index, Value):
-        return _moved(self, lambda part: part.index_select(dim, index))
+        return _moved(self, lambda part: part.index_select(dim, index.to(part.device)))
     count = max(len(self.shape), 1)  # type: ignore[union-attr]
     front = _moved(self, lambda part: torch.atleast_1d(part).movedim(dim % count, 0))
     found = n.rows(front, index)
@@ -110,7 +110,7 @@ def take(n: Numbers, self: Operand, index: Index) -> Operand:
 @implements(aten.gather.default)
 def gather(n: Numbers, self: Operand, dim: int, index: Index, *, sparse_grad: bool = False) -> Any:
     if not isinstance(index, Value):
-        return _moved(self, lambda part: part.gather(dim, index))
+        return _moved(self, lambda part: part.gather(dim, index.to(part.device)))
     return n.gather(self, dim, index)
 
 
@@ -118,7 +118,7 @@ def gather(n: Numbers, self: Operand, dim: int, index: Index, *, sparse_grad: bo
 def scatter(n: Numbers, self: Operand, dim: int, index: Index, src: Operand) -> Value:
     if isinstance(index, Value):
         return _like(n, n.scatter(self, dim, index, src), self)
-    return _placed(n, self, src, lambda a, b: a.scatter(dim, index, b))
+    return _placed(n, self, src, lambda a, b: a.scatter(dim, index.to(a.device), b))
 
 
 @implements(aten.scatter.value)
@@ -178,13 +178,15 @@ def index_add(
     if isinstance(index, Value):
         return _added(n, self, dim % len(self.shape), index, scaled)  # type: ignore[union-attr]
     places = index
-    return _placed(n, self, scaled, lambda a, b: a.index_add(dim, places, b), adds=True)
+    return _placed(
+        n, self, scaled, lambda a, b: a.index_add(dim, places.to(a.device), b), adds=True
+    )
 
 
 @implements(aten.index_copy.default)
 def index_copy(n: Numbers, self: Operand, dim: int, index: Index, source: Operand) -> Value:
     places = _public("index_copy", index)
-    return _placed(n, self, source, lambda a, b: a.index_copy(dim, places, b))
+    return _placed(n, self, source, lambda a, b: a.index_copy(dim, places.to(a.device), b))
 
 
 @implements(aten.index_fill.int_Scalar, aten.index_fill.int_Tensor)

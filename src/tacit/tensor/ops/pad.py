@@ -50,7 +50,7 @@ def moved_back(x: Value, move: Callable[[Tensor], Tensor], shape: Sequence[int])
     def back(part: Tensor) -> Tensor:
         flat = part.flatten(-dims)
         made = flat.new_zeros(*flat.shape[:-1], 1 + count)
-        made.index_add_(-1, sources.flatten(), flat)
+        made.index_add_(-1, sources.flatten().to(part.device), flat)
         return made[..., 1:].unflatten(-1, tuple(shape))
 
     return Value(x.arith.map(back, limit=x.arith.limit * times), x.dtype)

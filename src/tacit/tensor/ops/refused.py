@@ -73,5 +73,7 @@ def masked_scatter(n: Numbers, self: Any, mask: Any, source: Any) -> Any:
             "masked_scatter by a secret mask: which element goes where would depend on values; "
             "choose with torch.where(mask, a, b)"
         )
-    made = n.joined([self, source], lambda parts: parts[0].masked_scatter(mask, parts[1]))
+    made = n.joined(
+        [self, source], lambda parts: parts[0].masked_scatter(mask.to(n.device), parts[1])
+    )
     return n.convert(made, self.dtype)

@@ -54,7 +54,7 @@ def _times(n: Numbers, x: Value, matrix: Tensor, dim: int) -> Value:
     """x times a public matrix along a dimension. Local."""
     if not matrix.is_floating_point() and bool((matrix.sum(1) == 1).all()):
         places = matrix.argmax(1)  # each element comes from one
-        return x.map(lambda part: part.index_select(dim, places))
+        return x.map(lambda part: part.index_select(dim, places.to(part.device)))
     rows = x.map(lambda part: part.transpose(dim, -1))
     made = n.convert(n.matmul(rows, matrix.T), x.dtype)
     return made.map(lambda part: part.transpose(dim, -1))

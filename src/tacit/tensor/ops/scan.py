@@ -100,7 +100,7 @@ def searchsorted(
     if sorter is not None:
         if not isinstance(sorter, Tensor):
             raise UnsupportedOp("searchsorted with a secret sorter: sort the sequence first")
-        sequence = sequence.map(lambda part: part.gather(-1, sorter))
+        sequence = sequence.map(lambda part: part.gather(-1, sorter.to(part.device)))
     if len(sequence.shape) > 1 and len(x.shape) == len(sequence.shape):
         sequence = sequence.map(lambda part: part.unsqueeze(-2))
     x = x.map(lambda part: part.unsqueeze(-1))
