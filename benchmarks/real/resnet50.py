@@ -1,13 +1,26 @@
-"""ResNet-50, trained on ImageNet, on pictures of 224 x 224."""
+"""ResNet-50, trained on ImageNet, on pictures of 224 x 224 and on nine parts of each."""
 
 from __future__ import annotations
 
+import torch
 from benchmarks.measure import Row
+from torch import Tensor
 
 from . import trained, vision
 from .inference import compared
 
+PART = 112
+
+
+def parts(images: Tensor) -> Tensor:
+    """Nine overlapping parts of each picture, of half its height and width."""
+    starts = (0, PART // 2, PART)
+    cut = [images[..., y : y + PART, x : x + PART] for y in starts for x in starts]
+    return torch.cat(cut)
+
 
 def rows() -> list[Row]:
     images, _ = vision.imagenet_pictures()
-    return compared("ResNet-50, ImageNet", trained.resnet50(), images, batch=1)
+    model = trained.resnet50()
+    whole = compared("ResNet-50, ImageNet", model, images, batch=1)
+    return whole + compared("ResNet-50, parts of 112 x 112", model, parts(images), batch=4)

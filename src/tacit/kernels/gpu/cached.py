@@ -13,9 +13,9 @@ from typing import Any
 from torch import Tensor
 from triton.runtime.jit import JITFunction
 
-from .launch import _on as on
+from .launch import Ready, on, start
 
-_ready: dict[Hashable, Any] = {}
+_ready: dict[Hashable, Ready] = {}
 _first_call = Lock()  # the parties of a process may be threads
 
 
@@ -36,11 +36,10 @@ def run(
     values = constants.values()
     key = (id(kernel), device.index, *dtypes, *values, *options.values())
     ready = _ready.get(key) if max(integers) >> 31 == 0 else None
-    with on(device):
-        if ready is not None:
-            ready[(*grid, 1)](*tensors, *integers, *values)
-            return
-        with _first_call:
-            made = kernel[grid](*tensors, *integers, **constants, **options)
-        if isinstance(kernel, JITFunction) and max(integers) >> 31 == 0:
-            _ready[key] = made
+    if ready is not None:
+        start(ready, device, (*grid, 1), (*tensors, *integers, *values))
+        return
+    with _first_call, on(device):
+        made = kernel[grid](*tensors, *integers, **constants, **options)
+    if isinstance(kernel, JITFunction) and max(integers) >> 31 == 0:
+        _ready[key] = Ready(made)

@@ -19,6 +19,10 @@ from triton.runtime.jit import JITFunction
 
 Grid = tuple[int, int, int]
 
+# Without the ceremony of torch.cuda's functions of the like names.
+_current_device: Callable[[], int] = getattr(torch._C, "_cuda_getDevice", lambda: -1)
+_current_stream: Callable[[int], int] = getattr(torch._C, "_cuda_getCurrentRawStream", lambda _: 0)
+
 _first_call = Lock()  # the parties of a process may be threads, and compile one after the other
 
 
@@ -44,18 +48,38 @@ class Kernel:
         device = arguments[0].device
         dtypes = [pointer.dtype for pointer in arguments[: self._num_pointers]]
         key = (constants, device.index, *dtypes)
-        with _on(device):
-            if ready := self._ready.get(key):
-                ready[grid](*arguments, *constants)
-            else:
-                self._first(key, grid, (*arguments, *constants))
+        if ready := self._ready.get(key):
+            start(ready, device, grid, arguments + constants)
+        else:
+            self._first(key, device, grid, arguments + constants)
 
-    def _first(self, key: Hashable, grid: Grid, arguments: tuple[Any, ...]) -> None:
+    def _first(
+        self, key: Hashable, device: torch.device, grid: Grid, arguments: tuple[Any, ...]
+    ) -> None:
         """Triton's own way, which compiles; what it made is kept, unless it is interpreted."""
-        with _first_call:
+        with _first_call, on(device):
             made = self.function[grid](*arguments, num_warps=self._num_warps)
             if self._is_compiled:
-                self._ready[key] = made
+                self._ready[key] = Ready(made)
+
+
+class Ready:
+    """A compiled kernel, and what starting it takes."""
+
+    __slots__ = ("function", "metadata", "run")
+
+    def __init__(self, made: Any) -> None:
+        self.run, self.function, self.metadata = made.run, made.function, made.packed_metadata
+
+
+def start(ready: Ready, device: torch.device, grid: Grid, arguments: tuple[Any, ...]) -> None:
+    """Queues a compiled kernel on the current stream of a device, without hooks of profilers."""
+    index = device.index
+    if _current_device() != index:
+        with torch.cuda.device(device):
+            return start(ready, device, grid, arguments)
+    stream = _current_stream(index)
+    return ready.run(*grid, stream, ready.function, ready.metadata, None, None, None, *arguments)
 
 
 def kernel(num_warps: int = 4) -> Callable[[Callable[..., None]], Kernel]:
@@ -79,8 +103,6 @@ def _kind(annotation: Any) -> str:
     return "constant" if "constexpr" in str(annotation) else "integer"
 
 
-def _on(device: torch.device) -> AbstractContextManager[Any]:
-    """Makes the device current, where there is a choice."""
-    if device.type != "cuda" or device.index == torch.cuda.current_device():
-        return nullcontext()
-    return torch.cuda.device(device)
+def on(device: torch.device) -> AbstractContextManager[Any]:
+    """Makes the device current, where there is one."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
