@@ -111,4 +111,8 @@ def logarithm(n: Numbers, x: Arith, base: str = "e", *, low: int = 0) -> Steps[A
     p, f, function = n.protocol, n.fraction_bits, LOGARITHMS[base]
     parts = yield from normal(n, x, [lambda e: round((e + 1 - f) * function(2.0) * 2**f)], low=low)
     value = yield from polynomial(n, parts, function, fraction_bits=f)
-    return bounded(n, p.add(value, parts.entries[0]), max(f, n.range_bits) * function(2.0))
+    [entry] = parts.entries
+    largest = max(f, n.range_bits) * function(2.0)
+    if (largest + 1) * 2.0 ** (f + value.pending) >= 2.0 ** (n.ring.bits - 2):
+        value = yield from p.settled.steps(value)  # the sum would leave its division no room
+    return bounded(n, p.add(value, entry), largest)
