@@ -53,6 +53,7 @@ class Credentials:
             tls = context.wrap_socket(sock, server_side=server, do_handshake_on_connect=False)
         except OSError as error:
             sock.close()
+            _close_unfinished(error)
             raise refusal(error) from error
         return TlsStream(tls)
 
@@ -174,3 +175,16 @@ def _private_file(content: bytes) -> Iterator[str]:
             file.write(content)
             file.flush()
             yield file.name
+
+
+def _close_unfinished(error: OSError) -> None:
+    """Closes the socket that Python leaves behind where a peer goes away while it is wrapped.
+
+    It has taken the connection over by then, and only the frame in which it failed still knows it.
+    """
+    place = error.__traceback__
+    while place is not None:
+        left = place.tb_frame.f_locals.get("self")
+        if isinstance(left, ssl.SSLSocket):
+            left.close()
+        place = place.tb_next
