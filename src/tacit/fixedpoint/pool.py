@@ -34,6 +34,7 @@ class Taps:
     stride: int = 0  # of windows that are evenly spaced, and dense where dilation is 1
     dilation: int = 0
     _copies: dict[tuple[str, torch.device, int], Tensor] = field(default_factory=dict, repr=False)
+    _counts: dict[int, int | None] = field(default_factory=dict, repr=False)
 
     @cached_property
     def is_even(self) -> bool:
@@ -71,6 +72,19 @@ class Taps:
     def counted(self, padding: int = 0) -> Tensor:
         """How many elements each window reads, this much padding on either side included."""
         return ((self.index >= -padding) & (self.index < self.size + padding)).sum(1)
+
+    @cached_property
+    def most(self) -> int:
+        """How many elements a window reads at most."""
+        return int(self.counted().max())
+
+    def count(self, padding: int = 0) -> int | None:
+        """How many each window reads, this much padding included, if all read as many."""
+        if padding not in self._counts:
+            counts = self.counted(padding)
+            same = counts.numel() > 0 and bool((counts == counts[0]).all())
+            self._counts[padding] = int(counts[0]) if same else None
+        return self._counts[padding]
 
     def take(self, part: Tensor, dim: int) -> Tensor:
         """The elements that each window reads, (windows, taps) in place of `dim`; no padding."""
@@ -165,7 +179,7 @@ def max_pool_backward(n: Numbers, grad: Operand, winners: Value, grid: Grid) -> 
 
 def sum_pool(n: Numbers, x: Value, grid: Grid) -> Value:
     """The sum of each window. Local."""
-    most = prod(int(taps.counted().max()) for taps in grid)
+    most = prod(taps.most for taps in grid)
     return Value(x.arith.map(lambda p: _totals(p, grid), limit=x.arith.limit * most), x.dtype)
 
 

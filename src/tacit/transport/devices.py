@@ -7,12 +7,24 @@ memory, so that copying, sending and computing overlap.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 CPU = torch.device("cpu")
+
+_known = threading.local()  # the stream that this thread had last
+
+
+def _stream(device: torch.device) -> torch.cuda.Stream:
+    """torch.cuda.current_stream, which takes its time, as long as it is the one of last time."""
+    last: torch.cuda.Stream | None = getattr(_known, "stream", None)
+    number = torch._C._cuda_getCurrentRawStream(device.index)
+    if last is None or last.cuda_stream != number or last.device != device:
+        last = _known.stream = torch.cuda.current_stream(device)
+    return last
 
 
 class Ready:
@@ -22,10 +34,10 @@ class Ready:
 
     def __init__(self, device: torch.device) -> None:
         self._event = torch.cuda.Event()
-        self._event.record(torch.cuda.current_stream(device))
+        self._event.record(_stream(device))
 
     def await_on(self, stream: torch.cuda.Stream) -> None:
-        stream.wait_event(self._event)
+        self._event.wait(stream)
 
     def wait(self) -> None:
         self._event.synchronize()
@@ -48,7 +60,7 @@ def handed_over(
     if when is not None and device.type == "cpu":
         when.wait()
         return [tensor.cpu() for tensor in tensors]
-    stream = torch.cuda.current_stream(device)
+    stream = _stream(device)
     if when is not None:
         when.await_on(stream)
     taken = []

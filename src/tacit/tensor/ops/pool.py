@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
+from math import prod
 from typing import Any
 
 import torch
@@ -166,11 +167,14 @@ def _shares(grid: Grid, padding: Sizes, divisor: int | None = None) -> Tensor | 
     """What each element of a window weighs in its mean; one number where all weigh the same."""
     if divisor is not None:
         return 1.0 / divisor
+    equal = [taps.count(pad) for taps, pad in zip(grid, padding, strict=True)]
+    numbers = [number for number in equal if number is not None]
+    if len(numbers) == len(equal):
+        return 1.0 / prod(numbers)
     counts = torch.ones((), dtype=torch.float64)
     for taps, pad in zip(grid, padding, strict=True):
         counts = counts.unsqueeze(-1) * taps.counted(pad)
-    equal = counts.numel() and bool((counts == counts.flatten()[0]).all())
-    return 1.0 / float(counts.flatten()[0]) if equal else counts.reciprocal()
+    return counts.reciprocal()
 
 
 def _shared(n: Numbers, x: Value, shares: Tensor | float) -> Value:
