@@ -49,6 +49,7 @@ class Desk(Bell):
         self.queued = dict.fromkeys(peers, 0)
         self.last_words: dict[int, LastWord] = {}
         self.closed = False
+        self.crowded = False  # whether somebody had to wait for room
         self._told: set[int] = set()
 
     def wait(self, peers: Collection[int], seconds: float) -> Collection[int]:
@@ -70,8 +71,11 @@ class Desk(Bell):
             self.changed.acquire()
 
     def _news(self, peers: Collection[int]) -> bool:
+        for peer in peers:
+            if self.letters[peer]:
+                return True
         ended = self.last_words.keys()
-        return bool(ended - self._told) or any(self.letters[p] or p in ended for p in peers)
+        return bool(ended) and (bool(ended - self._told) or any(p in ended for p in peers))
 
 
 class MemoryChannel(Channel):
@@ -86,7 +90,8 @@ class MemoryChannel(Channel):
         how = layout(tuple([(tensor.shape, tensor.dtype) for tensor in tensors]))
         message = Message(list(tensors), how.size, self.wire.stamp())
         letter = _Letter(kind, operation, how, message, ready(tensors))
-        self._await_room(how.size, operation)
+        if self._other.closed or not self._has_room(how.size):
+            self._await_room(how.size, operation)
         with self._other.changed:
             self._other.letters[self._party].append(letter)
             self._other.queued[self._party] += how.size
@@ -95,6 +100,7 @@ class MemoryChannel(Channel):
 
     def _await_room(self, size: int, operation: int) -> None:
         until = time.monotonic() + self._limits.deadline
+        self._other.crowded = True
         while not self._has_room(size):
             if time.monotonic() > until:
                 raise PeerTimeout(
@@ -126,7 +132,8 @@ class MemoryChannel(Channel):
                 return None
             letter = self._own.letters[self.peer].popleft()
             self._own.queued[self.peer] -= letter.message.size
-            self._own.changed.notify_all()
+            if self._own.crowded:
+                self._own.changed.notify_all()
         self._check(letter, expected)
         message = letter.message
         if letter.ready is None and self.device is CPU:
