@@ -1,0 +1,81 @@
+"""Where parties compute: what may be asked for, and how threads take turns."""
+
+import threading
+import time
+
+import pytest
+import torch
+
+import tacit
+from tacit.errors import ConfigError
+from tacit.runtime.place import ON_CPU, VARIABLE, places
+from tacit.transport import NO_TURN, Turn
+
+
+def nothing(session):
+    return session.device.type
+
+
+def test_everything_is_on_the_cpu_by_default():
+    assert places(None, "gpu", 3) == [ON_CPU] * 3
+    assert tacit.run(nothing) == ["cpu"] * 3
+
+
+@pytest.mark.parametrize("device", ["tpu", "cuda:x", "meta", "mps"])
+def test_unknown_devices(device):
+    with pytest.raises(ConfigError, match=r"device=.*allowed are 'cpu', 'cuda'"):
+        tacit.run(nothing, device=device)
+
+
+def test_one_device_or_one_for_each():
+    with pytest.raises(ConfigError, match="one for each of 3 parties"):
+        tacit.run(nothing, device=["cpu", "cpu"])
+    assert tacit.run(nothing, device=["cpu", torch.device("cpu"), "cpu"]) == ["cpu"] * 3
+
+
+def test_unknown_placements():
+    with pytest.raises(ConfigError, match="placement='cpu': allowed are 'gpu', 'linear'"):
+        tacit.run(nothing, placement="cpu")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_no_gpu(monkeypatch):
+    with pytest.raises(ConfigError, match="torch finds no GPU on this machine; use device='cpu'"):
+        tacit.run(nothing, device="cuda")
+    monkeypatch.setenv(VARIABLE, "cuda")
+    with pytest.raises(ConfigError, match="torch finds no GPU"):
+        tacit.run(nothing)
+
+
+def test_a_turn_is_one_threads_at_a_time():
+    turn, inside, most = Turn(), [0], [0]
+
+    def work() -> None:
+        for _ in range(20):
+            turn.take()
+            inside[0] += 1
+            most[0] = max(most[0], inside[0])
+            time.sleep(0.0005)
+            inside[0] -= 1
+            turn.give()
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1]
+
+
+def test_nobody_waits_for_ever_for_a_turn():
+    turn = Turn()
+    turn.take()
+    went_on = threading.Event()
+    thread = threading.Thread(target=lambda: (turn.take(), turn.give(), went_on.set()))
+    thread.start()
+    assert went_on.wait(5.0)  # although this thread never gives its turn
+    thread.join()
+    turn.give()
+    turn.give()  # what one does not have, one does not give
+    NO_TURN.take()
+    NO_TURN.give()
