@@ -65,7 +65,8 @@ def main() -> None:
         record["rows"] += [
             {"suite": suite, **asdict(row), "ratio": row.ratio, "met": row.met} for row in rows
         ]
-    print(f"recorded in {save(record, chosen)}")
+    if record["rows"]:
+        print(f"recorded in {save(record, chosen)}")
 
 
 def table(suite: str, rows: list[Row]) -> str:
