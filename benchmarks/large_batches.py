@@ -55,7 +55,7 @@ def rows() -> list[Row]:
         raise SystemExit(f"VGG-16: off by {error:.3f} of the largest output")
     note = (
         f"{seconds:.0f} s, {BATCH / seconds:.2f} pictures/s, {AT_ONCE} at a time; all three "
-        f"parties on the GPU; error {error:.1e} of the largest output, top-1 equal {100 * same:.1f} %"
+        f"parties on the GPU; error {error:.1e} of the largest, top-1 equal {100 * same:.1f} %"
     )
     return [
         Row(
