@@ -28,6 +28,7 @@ from .portions import Term, cut_sum
 
 VARIABLE = "TACIT_KEEP_MIB"
 DEFAULT_MIB = 1024
+PLANS = 4096  # for as many forms of operands
 NOTED = 1024  # operands that were multiplied with once, and are remembered
 
 
@@ -61,6 +62,7 @@ class Memo:
     num_bytes: int = 0
     _clock: int = 0
     _noted: OrderedDict[Hashable, Entry] = field(default_factory=OrderedDict, repr=False)
+    _plans: dict[Hashable, Plan | None] = field(default_factory=dict, repr=False)
     _kept: OrderedDict[Hashable, Entry] = field(default_factory=OrderedDict, repr=False)
 
     def sum(self, op: Bilinear, terms: Sequence[Term]) -> Tensor:
@@ -79,7 +81,7 @@ class Memo:
         like = right[0][0]
         if like.device != left[0].device:  # a tensor of that form, without its memory
             like = left[0].new_empty(()).expand(like.shape)
-        plan = op.plan(left, like) if self.budget else None
+        plan = self._plan(op, left, like) if self.budget else None
         if plan is None or not (plan.num_bytes or any(len(parts) > 1 for parts in right)):
             return op.sum([(a, added(parts).to(a.device)) for a, parts in terms])
         parts = [part for some in right for part in some]
@@ -88,6 +90,15 @@ class Memo:
         if isinstance(kept, Prepared):
             return op.prepared_sum(left, kept)
         return op.sum([(a, b.to(a.device)) for a, b in zip(left, kept, strict=True)])
+
+    def _plan(self, op: Bilinear, left: Sequence[Tensor], like: Tensor) -> Plan | None:
+        """The operation's plan for operands of these forms, asked for once."""
+        form = (op, len(left), left[0].shape, like.shape, like.dtype, like.device)
+        if form not in self._plans:
+            if len(self._plans) >= PLANS:
+                self._plans.clear()
+            self._plans[form] = op.plan(left, like)
+        return self._plans[form]
 
     def _get(
         self, key: Hashable, op: Bilinear, plan: Plan, right: Sequence[Sequence[Tensor]]
