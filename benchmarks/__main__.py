@@ -42,7 +42,12 @@ GROUPS = {
     ),
     "gpu": ("gpu_kernels",),
 }
-NAMED = ("cryptgpu", "large_batches", *(suite for group in GROUPS.values() for suite in group))
+NAMED = (
+    "cryptgpu",
+    "placements",
+    "large_batches",
+    *(suite for group in GROUPS.values() for suite in group),
+)
 RESULTS = Path(__file__).parent / "results"
 NOTE: dict[str, Any] = {"initial_indent": "    ", "subsequent_indent": "    "}
 

@@ -166,16 +166,16 @@ def party(session: tacit.Session, bench: Bench) -> Measured:
     scores = session.reveal(infer(model, x, y))
     seconds = []
     for repetition in range(REPETITIONS + 2):
-        _meet(session)
+        meet(session)
         if session.rank == 0:
             torch.cuda.reset_peak_memory_stats()
-        _meet(session)
+        meet(session)
         before = torch.cuda.memory_allocated()
         begin = time.perf_counter()
         with session.stats.scope("step") as cost:
             found = step(model, x, y)
             session.numbers.settled(found.value)  # type: ignore[attr-defined]
-        _meet(session)
+        meet(session)
         if repetition > 1:
             seconds.append(time.perf_counter() - begin)
     memory = (torch.cuda.max_memory_allocated() - before) / 3
@@ -183,7 +183,7 @@ def party(session: tacit.Session, bench: Bench) -> Measured:
     return Measured(seconds, cost.rounds, cost.bytes_sent, memory, scores, split)
 
 
-def _meet(session: tacit.Session) -> None:
+def meet(session: tacit.Session) -> None:
     """Waits for the GPU and for all parties."""
     torch.cuda.synchronize()
     others = [rank for rank in range(session.parties) if rank != session.rank]
@@ -217,11 +217,11 @@ def _timed(
     begin = [0.0]
 
     def before(*_: object) -> None:
-        _meet(session)
+        meet(session)
         begin[0] = time.perf_counter()
 
     def after(*_: object) -> None:
-        _meet(session)
+        meet(session)
         spent[kind] += time.perf_counter() - begin[0]
 
     return [module.register_forward_pre_hook(before), module.register_forward_hook(after)]
