@@ -87,6 +87,24 @@ def test_nodes_equal_the_reference(sizes, words, seed, first):
     expected = reference.node_carries(*arguments, first=first)
     assert torch.equal(node_carries(*arguments, first=first), expected)
     assert torch.equal(in_place(node_carries, *arguments, first=first), expected)
+    found = node_carries(hats ^ shares, *arguments[1:], first=first, received=shares)
+    assert torch.equal(found, expected)
+
+
+def with_a_group_more(state: torch.Tensor) -> torch.Tensor:
+    """Rows (G..., P...) with a most significant group of noise."""
+    groups, noise = (len(state) + 1) // 2, planes(2, state.shape[1], 99)
+    return torch.cat([state[:groups], noise[:1], state[groups:], noise[1:]])
+
+
+@pytest.mark.parametrize("sizes", [(2,), (3, 2), (4, 4, 3)])
+def test_nodes_may_leave_a_group_out(sizes):
+    state, rows = 2 * sum(sizes) - 1, num_products(sizes)
+    hats, own, dealt, mask = drawn(5, 7, state, state, rows, 2 * len(sizes) - 1)
+    more, shares = with_a_group_more(hats), with_a_group_more(own)
+    assert torch.equal(node_products(more, sizes, dealt), node_products(hats, sizes, dealt))
+    expected = node_carries(hats, own, dealt, sizes, mask, first=True)
+    assert torch.equal(node_carries(more, shares, dealt, sizes, mask, first=True), expected)
 
 
 @settings(deadline=None, max_examples=60)

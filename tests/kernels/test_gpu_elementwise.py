@@ -20,6 +20,7 @@ from tacit.ring import RING32, RING64
 from tacit.ring.reference import bits as bits_reference
 from tacit.ring.reference import gates as gates_reference
 from tacit.ring.reference import injection as injection_reference
+from tacit.ring.reference import signs as signs_reference
 from tacit.ring.reference import stream as stream_reference
 
 gpu = pytest.importorskip("tacit.kernels.gpu")
@@ -164,6 +165,27 @@ def test_leaves_equal_the_reference(digits, num_words, seed, first):
 
 
 @FEW
+@given(rings, digit_lists, counts, seeds, st.booleans(), st.data())
+def test_signs_equal_the_reference(ring, digits, count, seed, flag, data):
+    low = data.draw(st.integers(0, ring.bits - 1 - sum(digits)))
+    ref, rows = signs_reference, gates_reference.num_table_rows(digits) + 1
+    x, num_words = ring_tensor(ring, (count,), seed), bits_reference.num_words(count)
+    pad, mask = planes(num_words, seed + 1, rows, 2 * len(digits) - 1)
+    expected = ref.sign_tables(x, digits, pad, shift=low, negate=flag)
+    assert same(gpu.sign_tables(there(x), digits, there(pad), shift=low, negate=flag), expected)
+    expected = ref.sign_leaves(x, pad, digits, mask, low=low, first=flag)
+    moved = there(x), there(pad), digits, there(mask)
+    assert same(gpu.sign_leaves(*moved, low=low, first=flag), expected)
+
+
+def with_a_group_more(state: torch.Tensor) -> torch.Tensor:
+    """Rows (G..., P...) with a most significant group, of zeros, that no node takes."""
+    groups = (len(state) + 1) // 2
+    nothing = torch.zeros_like(state[:1])
+    return torch.cat([state[:groups], nothing, state[groups:], nothing])
+
+
+@FEW
 @given(size_lists, words, seeds, st.booleans())
 def test_nodes_equal_the_reference(sizes, num_words, seed, first):
     ref = gates_reference
@@ -172,6 +194,13 @@ def test_nodes_equal_the_reference(sizes, num_words, seed, first):
     assert equal_also_in_place(gpu.node_products, ref.node_products, (hats, sizes), dealt)
     given = hats, own, dealt, sizes
     assert equal_also_in_place(gpu.node_carries, ref.node_carries, given, mask, first=first)
+    expected = ref.node_carries(*given, mask, first=first)
+    more = [there(with_a_group_more(x)) for x in (hats ^ own, own, own)]
+    out = torch.empty_like(mask, device=DEVICE)
+    received, moved = more.pop(), (*more, there(dealt), sizes, there(mask), out)
+    assert same(gpu.node_carries(*moved, first=first, received=received), expected)
+    expected, pad = ref.node_products(hats, sizes, dealt), there(dealt)
+    assert same(gpu.node_products(there(with_a_group_more(hats)), sizes, pad, pad), expected)
 
 
 @FEW
@@ -205,6 +234,9 @@ def test_injection_equals_the_reference(ring, count, seed, first):
     bits = ring_tensor(RING64, (bits_reference.num_words(count),), seed)
     a, b, c, d, out = (ring_tensor(ring, (count,), seed + i) for i in range(5))
     assert alike("inject_share", bits, a, b, c, d, first=first, out=out)
+    expected = injection_reference.inject_share(bits, a, b, c, d, first=first, out=-out)
+    moved = [there(x) for x in (bits, a, b, c, d)]
+    assert same(gpu.inject_share(*moved, first=first, out=None, minus=there(out)), expected)
     assert alike("flip_share", bits, a, first=first, out=out)
     assert alike("deal_flip", bits, a)
     assert alike("deal_injection", bits, a, b, c)
@@ -218,6 +250,17 @@ def test_truncation_equals_the_reference(ring, count, seed, first, data):
     *six, out = (ring_tensor(ring, (count,), seed + i) for i in range(7))
     assert alike("exact_share", *six[:3], t, first=first, out=out)
     assert alike("inject_exact_share", bits, *six, t, first=first, out=out)
+    expected = injection_reference.inject_exact_share(bits, *six, t, first=first, out=-out)
+    tops = [bits_reference.bit_planes(top, t + 1) for top in six[4:]]
+    moved = [there(x) for x in (bits, *six[:4], *tops)]
+    keywords = {"first": first, "packed": True, "out": None, "minus": there(out)}
+    assert same(gpu.inject_exact_share(*moved, t, **keywords), expected)
+    expected = injection_reference.exact_share(*six[:3], t, first=first, out=-out)
+    moved = [there(x) for x in six[:3]]
+    assert same(gpu.exact_share(*moved, t, first=first, out=None, minus=there(out)), expected)
+    expected = injection_reference.correct_inject_exact(bits, out, t, [x.clone() for x in six[:5]])
+    found = gpu.correct_inject_exact(there(bits), there(out), t, [there(x) for x in six[:5]])
+    assert same(found, expected)
     assert alike("deal_exact", six[0], t)
     assert alike("deal_inject_exact", bits, six[0], t)
 

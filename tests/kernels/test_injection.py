@@ -9,6 +9,8 @@ from tests.kernels.draws import ring_tensor, rings, seeds, shapes
 from tacit.errors import ConfigError
 from tacit.kernels import (
     backend,
+    bit_planes,
+    correct_inject_exact,
     deal_exact,
     deal_flip,
     deal_inject_exact,
@@ -52,6 +54,7 @@ def test_injection_equals_the_reference(ring, shape, seed, first):
     a, b, c, d, out = drawn(ring, shape, seed + 1, 5)
     expected = reference.inject_share(bits, a, b, c, d, first=first, out=out.clone())
     assert torch.equal(inject_share(bits, a, b, c, d, first=first, out=out.clone()), expected)
+    assert torch.equal(inject_share(bits, a, b, c, d, first=first, minus=-out), expected)
     expected = reference.flip_share(bits, a, first=first, out=out.clone())
     assert torch.equal(flip_share(bits, a, first=first, out=out.clone()), expected)
     expected = reference.deal_flip(bits, b.clone())
@@ -74,10 +77,16 @@ def test_truncation_equals_the_reference(shift, shape, seed, first):
     *six, out = drawn(ring, shape, seed + 1, 7)
     expected = reference.exact_share(*six[:3], t, first=first, out=out.clone())
     assert torch.equal(exact_share(*six[:3], t, first=first, out=out.clone()), expected)
+    assert torch.equal(exact_share(*six[:3], t, first=first, minus=-out), expected)
     expected = reference.inject_exact_share(bits, *six, t, first=first, out=out.clone())
     assert torch.equal(inject_exact_share(bits, *six, t, first=first, out=out.clone()), expected)
+    packed = [bit_planes(top, t + 1) for top in six[4:]]
+    found = inject_exact_share(bits, *six[:4], *packed, t, first=first, packed=True, minus=-out)
+    assert torch.equal(found, expected)
     assert same(deal_exact(six[0], t), reference.deal_exact(six[0], t))
     assert same(deal_inject_exact(bits, six[0], t), reference.deal_inject_exact(bits, six[0], t))
+    expected = reference.correct_inject_exact(bits, out, t, [pad.clone() for pad in six[:5]])
+    assert same(correct_inject_exact(bits, out, t, [pad.clone() for pad in six[:5]]), expected)
 
 
 # What they mean ---------------------------------------------------------------------------------
@@ -145,7 +154,8 @@ def test_injected_truncation_is_bit_times_it(shift, seed):
     flip = unpack_bits(y, x.shape, ring.dtype)
     dealt = [flip, flip_low, low, *tops]
     pads = drawn(ring, x.shape, seed + 3, 5)
-    rest = [value - pad for value, pad in zip(dealt, pads, strict=True)]
+    rest = correct_inject_exact(y, mask, t, [pad.clone() for pad in pads])
+    assert same(rest, [value - pad for value, pad in zip(dealt, pads, strict=True)])
     for shares in (pads, rest):
         shares[3:] = [share & ((1 << (t + 1)) - 1) for share in shares[3:]]
     opened, zero = x - mask, torch.zeros_like(x)
@@ -175,6 +185,7 @@ def everything(ring: Ring, count: int) -> list[torch.Tensor]:
         *deal_exact(a, 13),
         inject_exact_share(bits, a, b, c, d, e, f, 13, first=True, out=out.clone()),
         *deal_inject_exact(bits, a, 13),
+        *correct_inject_exact(bits, a, 13, [x.clone() for x in (b, c, d, e, f)]),
     ]
 
 
@@ -223,7 +234,11 @@ X, B = torch.zeros(70, dtype=torch.int64), torch.zeros(2, dtype=torch.int64)
         (lambda: deal_exact(X.int(), 31), "t=31"),
         (lambda: deal_exact(X.float(), 3), "dtype"),
         (lambda: inject_exact_share(B, *[X] * 6, 0, first=True, out=X.clone()), "t=0"),
+        (lambda: inject_exact_share(B, *[X] * 6, 3, first=True, packed=True, minus=X), "top"),
+        (lambda: inject_share(B, X, X, X, X, first=True), "give one"),
+        (lambda: inject_share(B, X, X, X, X, first=True, out=X.clone(), minus=X), "give one"),
         (lambda: deal_inject_exact(B[:0], X, 3), "needs 2"),
+        (lambda: correct_inject_exact(B, X, 3, [X.clone()] * 4 + [X[:3].clone()]), "one shape"),
     ],
 )
 def test_bad_arguments_are_named(call, field):

@@ -75,6 +75,12 @@ def cases(p: Any, n: int) -> Iterator[Case]:
         divided = p.mul(x, y, shift=SHIFT)
         cost = costs.inject(n, SHIFT)
         yield Case("pending inject", lambda: p.inject(flags[0], divided), cost)
+    cost = costs.signs(n, 11).then(costs.inject(n))
+    yield Case("relu", lambda: p.relu_with_bit(x), cost)
+    if exact:
+        quotient = p.mul(x, y, shift=SHIFT)
+        cost = costs.signs(n, 13).then(costs.inject(n, SHIFT))
+        yield Case("pending relu", lambda: p.relu_with_bit(quotient), cost)
     with_x = [Row((1, 2, 3), (0, 1, 2)), Row((4, 0, 1), (0, 0, 0))]
     without = [Row((0, 0, 0), (1, 2, 3))]
     cost = costs.inject_sums(n, 3, True, 2)
@@ -178,6 +184,19 @@ def test_an_exact_relu_costs_no_round_and_few_bits_more():
     more = 2 * (SHIFT + 1) * 64
     assert exact[0].bits[0, 2, True] == fast[0].bits[0, 2, True] + more
     assert exact[1:] == fast[1:]
+
+
+def dealt_messages(session: Session) -> int:
+    p = session.protocol
+    x, y = (p.share(torch.zeros(64).long(), owner, limit=1 << 12) for owner in (0, 1))
+    z = p.mul(x, y, shift=SHIFT)
+    with session.stats.scope("relu") as spent:
+        p.relu_with_bit(z)
+    return spent.messages
+
+
+def test_a_relu_is_dealt_in_one_message():
+    assert tacit.run(dealt_messages) == [1, 4, 4]
 
 
 # Golden figures ---------------------------------------------------------------------------------

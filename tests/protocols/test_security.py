@@ -130,7 +130,7 @@ def messages_of(session: Session, name: str, turn: int, n: int) -> list[Message]
 # In the small ring, those that send elements, low bits of elements, and planes. What replicated
 # sharing derives from its core alone is proved with the core.
 SMALL = ("share", "truncate", "narrow sign", "inject of a quotient")
-DERIVED = ("relu of a quotient", "max", "fourier", "exp_negative")
+DERIVED = ("relu", "relu of a quotient", "max", "fourier", "exp_negative")
 PADDED = [
     *(("trio", 64, name) for name in OPERATIONS),
     *(("replicated", 64, name) for name in OPERATIONS if name not in DERIVED),

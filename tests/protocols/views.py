@@ -74,6 +74,7 @@ OPERATIONS: dict[str, Operation] = {
     "inject_sums": lambda p, v: p.inject_sums(
         [flags(p, v, 0), flags(p, v, 1)], shared(p, v), [Row((1, -2), (3, 0)), Row((0, 0), (1, 1))]
     ),
+    "relu": lambda p, v: p.relu(shared(p, v)),
     "relu of a quotient": lambda p, v: p.relu(product(p, v, SHIFT)),
     "max": lambda p, v: p.max(shared(p, v.reshape(-1, 4)), 1),
     "fourier": lambda p, v: p.fourier(shared(p, v), [0.5, 0.25], period_bits=20, fraction_bits=8),

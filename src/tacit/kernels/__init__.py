@@ -32,6 +32,7 @@ from .gates import (
     num_table_rows,
 )
 from .injection import (
+    correct_inject_exact,
     deal_exact,
     deal_flip,
     deal_inject_exact,
@@ -44,6 +45,7 @@ from .injection import (
 from .matmul import matmul, plan_matmul, prepare_matmul
 from .planes import bit_planes, from_bit_planes, pack_bits, parity, popcount, unpack_bits
 from .prepared import Plan, Prepared
+from .signs import sign_leaves, sign_tables
 from .stream import StreamKey, stream, stream_key
 
 __all__ = [
@@ -63,6 +65,7 @@ __all__ = [
     "conv3d",
     "conv3d_grad_input",
     "conv3d_grad_weight",
+    "correct_inject_exact",
     "deal_exact",
     "deal_flip",
     "deal_inject_exact",
@@ -93,6 +96,8 @@ __all__ = [
     "prepare_conv",
     "prepare_matmul",
     "set_num_threads",
+    "sign_leaves",
+    "sign_tables",
     "stream",
     "stream_key",
     "sub",

@@ -6,7 +6,7 @@ Arguments are those of `torch.nn.functional.conv2d` and `torch.nn.grad`, without
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from math import prod
 from types import ModuleType
 
@@ -44,6 +44,13 @@ def conv(
     A prepared weight brings its method.
     """
     window = Window.make(dims, stride, padding, dilation, groups)
+    return conv_window(x, weight, window, method=method)
+
+
+def conv_window(
+    x: Tensor, weight: Tensor | Prepared, window: Window, *, method: str = "choose"
+) -> Tensor:
+    """`conv` with a window."""
     if isinstance(weight, Prepared):
         return _conv_prepared(x, weight, window)
     ring_of(x, weight)
@@ -53,7 +60,7 @@ def conv(
     native = native_for(x, weight)
     if native is None:
         return reference.conv(x, weight, window)
-    channels = (weight.shape[1], weight.shape[0] // groups)
+    channels = (weight.shape[1], weight.shape[0] // window.groups)
     return _fill(x.new_zeros(shape), native, "conv", x, weight, window, channels, method)
 
 
@@ -77,7 +84,7 @@ def plan_conv(
         geometry = gpu.Geometry.make(x_shape, shape, out, window)
         return Plan(*gpu.plan_conv(geometry, ring_of(like).bits, number))
     channels = (shape[1], shape[0] // window.groups)
-    geometry = _geometry(x_shape, out, shape[2:], window, channels)
+    geometry = _geometry(tuple(x_shape), out, tuple(shape[2:]), window, channels)
     return Plan(*getattr(native, f"conv_plan{ring_of(like).bits}")(*geometry, number))
 
 
@@ -101,7 +108,7 @@ def prepare_conv(weight: Tensor, window: Window, plan: Plan) -> Prepared:
 def _conv_prepared(x: Tensor, weight: Prepared, window: Window) -> Tensor:
     shape = window.output_shape(x.shape, weight.shape)
     if weight.is_plain:
-        return conv(len(window.stride), x, weight.data, *_settings(window))
+        return conv_window(x, weight.data, window)
     gpu, native = gpu_for(x), native_for(x)
     missing = native is None and gpu is None
     if missing or x.dtype != weight.dtype or window != weight.window:
@@ -237,6 +244,7 @@ def _run(
     function(*addresses, *geometry, kept.plan.method, place, filled)
 
 
+@lru_cache(maxsize=1024)
 def _geometry(
     source: Sequence[int],
     out: Sequence[int],
@@ -254,10 +262,6 @@ def _geometry(
         _three(window.padding, 0),
         _three(window.dilation, 1),
     )
-
-
-def _settings(window: Window) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], int]:
-    return window.stride, window.padding, window.dilation, window.groups
 
 
 def _three(values: Sequence[int], fill: int) -> tuple[int, ...]:

@@ -25,20 +25,22 @@ from .backend import gpu_for, native_for
 MAX_DIGIT = 7
 MAX_FAN_IN = 9
 
+Form = tuple[int, int, int]  # rows that are dealt for nodes, of their inputs, of their outputs
+
 
 def num_table_rows(digits: Sequence[int]) -> int:
     """How many rows `leaf_tables` has for these digits: 2^s - 1 for each."""
-    return _table_rows(_checked_digits(digits))
+    return table_form(tuple(digits))[1]
 
 
 def num_products(sizes: Sequence[int]) -> int:
     """How many rows `node_products` has for carry nodes of these sizes."""
-    return _node_rows(_checked_sizes(sizes))
+    return _node_form(tuple(sizes))[0]
 
 
 def num_and_products(sizes: Sequence[int]) -> int:
     """How many rows `and_products` has for gates of these sizes: 2^d - 1 - d for each."""
-    return _and_rows(_checked_sizes(sizes))
+    return _and_form(tuple(sizes))[0]
 
 
 def leaf_tables(
@@ -49,10 +51,10 @@ def leaf_tables(
     `v` has the planes of V, cut in digits of 1..7 bits, least significant first. A digit of s bits
     has the rows [2^s - 1 - V_digit == a] for a = 1..2^s - 1.
     """
-    digits = _checked_digits(digits)
+    digits = tuple(digits)
+    bits, rows = table_form(digits)
     words = _words(v)
-    v = _planes("v", v, sum(digits), words)
-    pad = _planes("pad", pad, _table_rows(digits), words)
+    v, pad = checked_planes(words, ("v", v, bits), ("pad", pad, rows))
     out = _output(out, pad)
     if gpu := gpu_for(v, pad, out):
         return gpu.leaf_tables(v, digits, pad, out)
@@ -101,9 +103,14 @@ def node_products(
     `masks` are the lambdas of the rows that `node_carries` reads. The order of the rows is that of
     `tacit.ring.reference.gates.carry_rows`, node by node.
     """
-    sizes = _checked_sizes(sizes)
-    rows = _node_rows(sizes), 2 * sum(sizes) - 1
-    return _deal("node_products", masks, sizes, pad, out, rows)
+    sizes = tuple(sizes)
+    rows, inputs, outputs = _node_form(sizes)
+    if masks.shape[0] == inputs + 2:
+        if gpu_for(masks, pad):
+            inputs += 2
+        else:
+            masks = _taken(masks, inputs)
+    return _deal("node_products", masks, sizes, pad, out, (rows, inputs, outputs))
 
 
 def and_products(
@@ -114,8 +121,8 @@ def and_products(
     Gate by gate all products of two or more of its inputs' masks, in the order of binary numbers
     whose lowest bit is the first input.
     """
-    sizes = _checked_sizes(sizes)
-    return _deal("and_products", masks, sizes, pad, out, (_and_rows(sizes), sum(sizes)))
+    sizes = tuple(sizes)
+    return _deal("and_products", masks, sizes, pad, out, _and_form(sizes))
 
 
 def node_carries(
@@ -126,6 +133,7 @@ def node_carries(
     mask: Tensor,
     *,
     first: bool,
+    received: Tensor | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
     """Shares of the carries of J nodes, XOR the mask: rows G_0..G_{J-1}, P_1..P_{J-1}.
@@ -133,10 +141,22 @@ def node_carries(
     `hats` and `shares` (of the lambdas) have the rows G_0..G_{D-1}, P_1..P_{D-1} of D = sum(sizes)
     groups, group 0 least significant. Node j combines sizes[j] (2..9) neighbouring groups, numbered
     1..d from the most significant: G = G_1 ^ P_1 G_2 ^ P_1 P_2 G_3 ^ ..., P = P_1 ... P_d.
+    With `received` the hats are `hats ^ received`. There may be one group more, the most
+    significant, which no node takes.
     """
-    sizes = _checked_sizes(sizes)
-    rows = _node_rows(sizes), 2 * sum(sizes) - 1, 2 * len(sizes) - 1
-    return _evaluate("node_carries", hats, shares, products, sizes, mask, first, out, rows)
+    sizes = tuple(sizes)
+    rows, inputs, outputs = _node_form(sizes)
+    more = {}
+    if gpu_for(hats, shares, products, mask):
+        inputs += 2 if hats.shape[0] == inputs + 2 else 0
+        if received is not None:
+            [more["received"]] = checked_planes(_words(hats), ("received", received, inputs))
+    else:
+        hats = hats if received is None else hats ^ received
+        if hats.shape[0] == inputs + 2:
+            hats, shares = _taken(hats, inputs), _taken(shares, inputs)
+    form = rows, inputs, outputs
+    return _evaluate("node_carries", hats, shares, products, sizes, mask, first, out, form, **more)
 
 
 def and_gates(
@@ -154,9 +174,9 @@ def and_gates(
     `hats` and `shares` (of the lambdas) have the inputs of the gates, sizes[j] (2..9) rows for
     gate j; `products` is a share of what `and_products` makes, without its pad.
     """
-    sizes = _checked_sizes(sizes)
-    rows = _and_rows(sizes), sum(sizes), len(sizes)
-    return _evaluate("and_gates", hats, shares, products, sizes, mask, first, out, rows)
+    sizes = tuple(sizes)
+    form = _and_form(sizes)
+    return _evaluate("and_gates", hats, shares, products, sizes, mask, first, out, form)
 
 
 def _leaves(
@@ -169,11 +189,15 @@ def _leaves(
     *,
     carries: bool,
 ) -> Tensor:
-    digits = _checked_digits(digits)
-    words = _words(u)
-    u = _planes("u", u, sum(digits), words)
-    tables = _planes("tables", tables, _table_rows(digits), words)
-    mask = _planes("mask", mask, 2 * len(digits) - 1 if carries else len(digits), words)
+    digits = tuple(digits)
+    bits, rows = table_form(digits)
+    count, words = len(digits), _words(u)
+    u, tables, mask = checked_planes(
+        words,
+        ("u", u, bits),
+        ("tables", tables, rows),
+        ("mask", mask, 2 * count - 1 if carries else count),
+    )
     out = _output(out, mask)
     if gpu := gpu_for(u, tables, mask, out):
         fast = gpu.leaf_carries if carries else gpu.leaf_matches
@@ -183,7 +207,7 @@ def _leaves(
         slow = reference.leaf_carries if carries else reference.leaf_matches
         return out.copy_(slow(u, tables, digits, mask, first=first))
     fast = native.leaf_carries if carries else native.leaf_matches
-    addresses = [x.data_ptr() for x in (u, tables, mask, out)]
+    addresses = [u.data_ptr(), tables.data_ptr(), mask.data_ptr(), out.data_ptr()]
     fast(addresses, digits, first, words)
     return out
 
@@ -194,11 +218,10 @@ def _deal(
     sizes: tuple[int, ...],
     pad: Tensor,
     out: Tensor | None,
-    rows: tuple[int, int],
+    form: Form,
 ) -> Tensor:
-    words = _words(masks)
-    masks = _planes("masks", masks, rows[1], words)
-    pad = _planes("pad", pad, rows[0], words)
+    words, (rows, inputs, _) = _words(masks), form
+    masks, pad = checked_planes(words, ("masks", masks, inputs), ("pad", pad, rows))
     out = _output(out, pad)
     if gpu := gpu_for(masks, pad, out):
         return getattr(gpu, name)(masks, sizes, pad, out)
@@ -218,15 +241,20 @@ def _evaluate(
     mask: Tensor,
     first: bool,
     out: Tensor | None,
-    rows: tuple[int, int, int],
+    form: Form,
+    **more: Tensor,
 ) -> Tensor:
-    words = _words(hats)
-    hats, shares = _planes("hats", hats, rows[1], words), _planes("shares", shares, rows[1], words)
-    products = _planes("products", products, rows[0], words)
-    mask = _planes("mask", mask, rows[2], words)
+    words, (rows, inputs, outputs) = _words(hats), form
+    hats, shares, products, mask = checked_planes(
+        words,
+        ("hats", hats, inputs),
+        ("shares", shares, inputs),
+        ("products", products, rows),
+        ("mask", mask, outputs),
+    )
     out = _output(out, mask)
     if gpu := gpu_for(hats, shares, products, mask, out):
-        return getattr(gpu, name)(hats, shares, products, sizes, mask, out, first=first)
+        return getattr(gpu, name)(hats, shares, products, sizes, mask, out, first=first, **more)
     native = native_for(hats, shares, products, mask, out)
     if native is None:
         slow = getattr(reference, name)
@@ -237,52 +265,59 @@ def _evaluate(
 
 
 @cache
-def _table_rows(digits: tuple[int, ...]) -> int:
-    return reference.num_table_rows(digits)
-
-
-@cache
-def _node_rows(sizes: tuple[int, ...]) -> int:
-    return reference.num_products(sizes)
-
-
-@cache
-def _and_rows(sizes: tuple[int, ...]) -> int:
-    return reference.num_and_products(sizes)
-
-
-def _checked_digits(digits: Sequence[int]) -> tuple[int, ...]:
+def table_form(digits: tuple[int, ...]) -> tuple[int, int]:
+    """How many bits these digits have, and how many rows their tables."""
     if not digits or min(digits) < 1 or max(digits) > MAX_DIGIT:
-        raise ConfigError(f"digits={tuple(digits)}: each has 1..{MAX_DIGIT} bits")
-    return tuple(digits)
+        raise ConfigError(f"digits={digits}: each has 1..{MAX_DIGIT} bits")
+    return sum(digits), reference.num_table_rows(digits)
 
 
-def _checked_sizes(sizes: Sequence[int]) -> tuple[int, ...]:
+@cache
+def _node_form(sizes: tuple[int, ...]) -> Form:
+    _check_sizes(sizes)
+    return reference.num_products(sizes), 2 * sum(sizes) - 1, 2 * len(sizes) - 1
+
+
+@cache
+def _and_form(sizes: tuple[int, ...]) -> Form:
+    _check_sizes(sizes)
+    return reference.num_and_products(sizes), sum(sizes), len(sizes)
+
+
+def _check_sizes(sizes: tuple[int, ...]) -> None:
     if not sizes or min(sizes) < 2 or max(sizes) > MAX_FAN_IN:
-        raise ConfigError(f"sizes={tuple(sizes)}: each is 2..{MAX_FAN_IN}")
-    return tuple(sizes)
+        raise ConfigError(f"sizes={sizes}: each is 2..{MAX_FAN_IN}")
+
+
+def _taken(state: Tensor, inputs: int) -> Tensor:
+    """The rows (G..., P...) without those of the most significant group."""
+    groups = (inputs + 1) // 2
+    return torch.cat([state[:groups], state[groups + 1 : 2 * groups]])
 
 
 def _words(planes: Tensor) -> int:
-    if planes.dim() != 2:
+    if planes.ndim != 2:
         raise ConfigError(f"planes of shape {tuple(planes.shape)}: (planes, words) is needed")
     return planes.shape[1]
 
 
-def _planes(name: str, planes: Tensor, rows: int, words: int) -> Tensor:
-    """The planes, contiguous, after a check of their dtype and shape."""
-    if planes.dtype != torch.int64:
-        raise ConfigError(f"{name}: dtype={planes.dtype}: planes are int64")
-    if planes.shape != (rows, words):
-        found = tuple(planes.shape)
-        raise ConfigError(f"{name} of shape {found}: {rows} planes of {words} words are needed")
-    return planes.contiguous()
+def checked_planes(words: int, *given: tuple[str, Tensor, int]) -> list[Tensor]:
+    """The planes, contiguous, after a check of dtypes and shapes; each with name and rows."""
+    for name, planes, rows in given:
+        if planes.dtype != torch.int64:
+            raise ConfigError(f"{name}: dtype={planes.dtype}: planes are int64")
+        if planes.shape != (rows, words):
+            found = tuple(planes.shape)
+            raise ConfigError(f"{name} of shape {found}: {rows} planes of {words} words are needed")
+    return [planes.contiguous() for _, planes, _ in given]
 
 
 def _output(out: Tensor | None, like: Tensor) -> Tensor:
     """Where to write: what was given, after a check, or new memory."""
     if out is None:
         return torch.empty_like(like)
+    if out is like:
+        return out
     if out.dtype != like.dtype or out.shape != like.shape or not out.is_contiguous():
         raise ConfigError(f"out: a contiguous int64 tensor of shape {tuple(like.shape)} is needed")
     return out

@@ -6,10 +6,14 @@ ceil(N / 64) words for the N elements of the ring tensors (`pack_bits`). Shares 
 all evaluators know is added where `first`, which is true at exactly one of them.
 
 The functions of the evaluators add to `out`, in one pass over memory, and return it; the caller
-begins with zeros, with a mask or with another term of the sum.
+begins with zeros, with a mask or with another term of the sum. Some take `minus` instead: they
+return a share minus that, in new memory.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -19,6 +23,8 @@ from ..ring import Ring, ring_of
 from ..ring.reference import injection as reference
 from ..ring.reference.bits import num_words
 from .backend import gpu_for, native_for
+from .gates import checked_planes
+from .planes import from_bit_planes, unpack_bits
 
 
 def inject_share(
@@ -29,17 +35,20 @@ def inject_share(
     own: Tensor,
     *,
     first: bool,
-    out: Tensor,
+    out: Tensor | None = None,
+    minus: Tensor | None = None,
 ) -> Tensor:
-    """`out`, to which a share of bit * x is added.
+    """`out`, or else -minus, to which a share of bit * x is added.
 
     The shares: `flip` of y, `product` of y * mask, `own` of mask. Added is
     (1 - 2b)(opened flip + product) + b own, and b opened where `first`.
     """
-    ring, out = _checked(bits, out, opened, flip, product, own)
-    if gpu := gpu_for(bits, out, opened, flip, product, own):
-        return gpu.inject_share(bits, opened, flip, product, own, first=first, out=out)
-    native = native_for(bits, out, opened, flip, product, own)
+    shares = (opened, flip, product, own)
+    ring, like = _checked(bits, _either(out, minus), *shares)
+    if gpu := gpu_for(bits, like, *shares):
+        return gpu.inject_share(bits, *shares, first=first, out=out, minus=minus)
+    out = -like if out is None else out
+    native = native_for(bits, out, *shares)
     if native is None:
         return reference.inject_share(bits, opened, flip, product, own, first=first, out=out)
     addresses = _addresses(bits, out, opened, flip, product, own)
@@ -88,17 +97,25 @@ def deal_injection(
 
 
 def exact_share(
-    opened: Tensor, quotient: Tensor, top: Tensor, t: int, *, first: bool, out: Tensor
+    opened: Tensor,
+    quotient: Tensor,
+    top: Tensor,
+    t: int,
+    *,
+    first: bool,
+    out: Tensor | None = None,
+    minus: Tensor | None = None,
 ) -> Tensor:
-    """`out`, to which a share of floor(x / 2^t) or of one more is added, for |x| < 2^(k-2).
+    """`out`, or else -minus, plus a share of floor(x / 2^t) or of one more, for |x| < 2^(k-2).
 
     `quotient` and `top` are shares of what `deal_exact` returns; of `top` only the low t bits
     matter. 1 <= t <= k - 2. It is one more where the low t bits, which nobody subtracts, borrow.
     """
-    ring, out = _checked(None, out, opened, quotient, top)
+    ring, like = _checked(None, _either(out, minus), opened, quotient, top)
     _check_shift(ring, t)
-    if gpu := gpu_for(out, opened, quotient, top):
-        return gpu.exact_share(opened, quotient, top, t, first=first, out=out)
+    if gpu := gpu_for(like, opened, quotient, top):
+        return gpu.exact_share(opened, quotient, top, t, first=first, out=out, minus=minus)
+    out = -like if out is None else out
     native = native_for(out, opened, quotient, top)
     if native is None:
         return reference.exact_share(opened, quotient, top, t, first=first, out=out)
@@ -138,22 +155,33 @@ def inject_exact_share(
     t: int,
     *,
     first: bool,
-    out: Tensor,
+    packed: bool = False,
+    out: Tensor | None = None,
+    minus: Tensor | None = None,
 ) -> Tensor:
-    """`out`, to which a share of bit * floor(x / 2^t), or of one more, is added: |x| < 2^(k-2).
+    """`out`, or else -minus, plus a share of bit * floor(x / 2^t) or of one more: |x| < 2^(k-2).
 
     The shares are of what `deal_inject_exact` returns, and `flip` of y; of `top` and `flip_top`
-    only the low t + 1 bits matter. 1 <= t <= k - 2.
+    only the low t + 1 bits matter: they may come `packed`, as that many planes. 1 <= t <= k - 2.
     """
-    shares = (opened, flip, flip_low, low, top, flip_top)
-    ring, out = _checked(bits, out, *shares)
+    shares = (opened, flip, flip_low, low)
+    whole = shares if packed else (*shares, top, flip_top)
+    ring, like = _checked(bits, _either(out, minus), *whole)
     _check_shift(ring, t)
-    if gpu := gpu_for(bits, out, *shares):
-        return gpu.inject_exact_share(bits, *shares, t, first=first, out=out)
-    native = native_for(bits, out, *shares)
+    if packed:
+        planes = ("top", top, t + 1), ("flip_top", flip_top, t + 1)
+        top, flip_top = checked_planes(num_words(like.numel()), *planes)
+    if gpu := gpu_for(bits, like, *shares, top, flip_top):
+        return gpu.inject_exact_share(
+            bits, *shares, top, flip_top, t, first=first, packed=packed, out=out, minus=minus
+        )
+    if packed:
+        top, flip_top = [from_bit_planes(x, like.shape, like.dtype) for x in (top, flip_top)]
+    out = -like if out is None else out
+    native = native_for(bits, out, *shares, top, flip_top)
     if native is None:
-        return reference.inject_exact_share(bits, *shares, t, first=first, out=out)
-    addresses = _addresses(bits, out, *shares)
+        return reference.inject_exact_share(bits, *shares, top, flip_top, t, first=first, out=out)
+    addresses = _addresses(bits, out, *shares, top, flip_top)
     getattr(native, f"inject_exact_share{ring.bits}")(addresses, t, first, out.numel())
     return out
 
@@ -175,6 +203,28 @@ def deal_inject_exact(bits: Tensor, mask: Tensor, t: int) -> tuple[Tensor, Tenso
     addresses = _addresses(bits, mask, *results)
     getattr(native, f"deal_inject_exact{ring.bits}")(addresses, t, mask.numel())
     return results
+
+
+def correct_inject_exact(
+    bits: Tensor, mask: Tensor, t: int, pads: Sequence[Tensor]
+) -> list[Tensor]:
+    """The pads, replaced by y, y low, low, top and y AND top (`deal_inject_exact`) minus each."""
+    mask = mask.contiguous()
+    ring, mask = _checked(bits, mask, *pads)
+    _check_shift(ring, t)
+    if gpu := gpu_for(bits, mask, *pads):
+        return gpu.correct_inject_exact(bits, mask, t, pads)
+    low, flip_low, *tops = deal_inject_exact(bits, mask, t)
+    y, top, flip_top = (unpack_bits(words, mask.shape, mask.dtype) for words in (bits, *tops))
+    values = (y, flip_low, low, top, flip_top)
+    return [torch.sub(value, pad, out=pad) for value, pad in zip(values, pads, strict=True)]
+
+
+def _either(out: Tensor | None, minus: Tensor | None) -> Tensor:
+    """What a share is added to, but for its sign."""
+    if (out is None) == (minus is None):
+        raise ConfigError("a share is added to out or to -minus: give one of them")
+    return out if out is not None else cast(Tensor, minus)
 
 
 def _words(like: Tensor) -> Tensor:

@@ -22,11 +22,7 @@ PACKABLE = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch
 
 def bit_planes(x: Tensor, width: int, low: int = 0) -> Tensor:
     """Bits [low, low + width) of x as planes, of shape (width, ceil(x.numel() / 64))."""
-    ring = ring_of(x)
-    if width < 1 or low < 0 or low + width > ring.bits:
-        raise ConfigError(
-            f"width={width}, low={low}: the window must lie in bits 0..{ring.bits - 1}"
-        )
+    check_window(x, width, low)
     if gpu := gpu_for(x):
         return gpu.bit_planes(x, width, low)
     native = native_for(x)
@@ -45,7 +41,7 @@ def from_bit_planes(
     ring = {r.dtype: r for r in (RING32, RING64)}.get(dtype)
     if ring is None:
         raise ConfigError(f"dtype={dtype}: ring tensors are int32 or int64")
-    if planes.dim() != 2 or not 1 <= planes.shape[0] <= ring.bits:
+    if planes.ndim != 2 or not 1 <= planes.shape[0] <= ring.bits:
         raise ConfigError(
             f"planes of shape {tuple(planes.shape)}: (1..{ring.bits} planes, words) is needed"
         )
@@ -57,7 +53,7 @@ def from_bit_planes(
         return reference.from_bit_planes(planes, shape, dtype, signed=signed)
     planes, out = planes.contiguous(), torch.empty(tuple(shape), dtype=dtype)
     native.from_bit_planes(
-        planes.data_ptr(), len(planes), signed, out.data_ptr(), ring.bytes, out.numel()
+        planes.data_ptr(), planes.shape[0], signed, out.data_ptr(), ring.bytes, out.numel()
     )
     return out
 
@@ -116,6 +112,13 @@ def _each_word(name: str, words: Tensor) -> Tensor:
     out = torch.empty_like(words)
     getattr(native, name)(words.data_ptr(), out.data_ptr(), words.numel())
     return out
+
+
+def check_window(x: Tensor, width: int, low: int) -> None:
+    """Refuses bits that the elements of x do not have."""
+    bits = ring_of(x).bits
+    if width < 1 or low < 0 or low + width > bits:
+        raise ConfigError(f"width={width}, low={low}: the window must lie in bits 0..{bits - 1}")
 
 
 def _check_dtype(words: Tensor) -> None:

@@ -9,6 +9,7 @@ bit for bit.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,8 +17,7 @@ from torch import Tensor
 from ..ring import Window
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(NamedTuple):
     """The number of a compiled method, and how many bytes it keeps: none if it is plain."""
 
     method: int

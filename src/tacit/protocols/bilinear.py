@@ -20,7 +20,7 @@ from torch import Tensor
 from .. import kernels
 from ..errors import ConfigError
 from ..kernels import Plan, Prepared
-from ..kernels.conv import conv, conv_grad_input, conv_grad_weight
+from ..kernels.conv import conv_grad_input, conv_grad_weight, conv_window
 from ..ring import Window
 
 Pair = tuple[Tensor, Tensor]
@@ -112,12 +112,8 @@ class Conv(Bilinear):
 
     window: Window
 
-    @property
-    def dims(self) -> int:
-        return len(self.window.stride)
-
     def __call__(self, a: Tensor, b: Tensor) -> Tensor:
-        return conv(self.dims, a, b, *_settings(self.window))
+        return conv_window(a, b, self.window)
 
     def terms(self, a: Sequence[int], b: Sequence[int]) -> int:
         return prod(b[1:])
@@ -141,7 +137,7 @@ class Conv(Bilinear):
 
     def prepared_sum(self, left: Sequence[Tensor], right: Prepared) -> Tensor:
         images = _side_by_side(left, 1, self.window.groups)
-        return conv(self.dims, images, right, *_settings(self.window))
+        return conv_window(images, right, self.window)
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,11 @@ BYTES = 32
 
 def cut_sum(op: Bilinear, terms: Sequence[Term], limit: int | None, total: Sum) -> Tensor:
     """total(op, terms), in portions that take about `limit` bytes each."""
+    if limit is None:
+        return total(op, terms)
     (a, [b, *_]), *_ = terms
     count = _count(op, a, b)
-    if limit is None or count < 2:
+    if count < 2:
         return total(op, terms)
     work = _elements(op, a, b) * BYTES * len(terms)
     size = max(1, count * limit // max(work, 1))

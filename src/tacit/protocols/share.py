@@ -30,18 +30,19 @@ Change = Callable[[Tensor], Tensor]
 class Share:
     """Parts by number. Empty until the parallel block that computes it ends."""
 
-    def __init__(self, parts: Parts | None, shape: Sequence[int]) -> None:
-        self._parts = parts
-        self._shape = torch.Size(shape)
+    parts: Parts
+    shape: torch.Size
+
+    def __init__(self, parts: Parts, shape: Sequence[int]) -> None:
+        self.parts = parts
+        self.shape = torch.Size(shape)
 
     @classmethod
     def unfilled(cls) -> Self:
-        share = cls.__new__(cls)
-        share._parts = None
-        return share
+        return cls.__new__(cls)
 
     def __getattr__(self, name: str) -> Any:
-        if self.__dict__.get("_parts") is None and not name.startswith("__"):
+        if "parts" not in self.__dict__ and not name.startswith("__"):
             raise ProtocolError(NOT_YET)
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
@@ -50,19 +51,8 @@ class Share:
         self.__dict__.update(other.__dict__)
 
     @property
-    def parts(self) -> Parts:
-        if self._parts is None:
-            raise ProtocolError(NOT_YET)
-        return self._parts
-
-    @property
-    def shape(self) -> torch.Size:
-        self.parts  # noqa: B018  an unfilled share has no shape yet
-        return self._shape
-
-    @property
     def numel(self) -> int:
-        return prod(self.shape)
+        return self.shape.numel()
 
 
 class Arith(Share):
@@ -87,7 +77,7 @@ class Arith(Share):
         pending: int = 0,
         dealer: int | None = None,
     ) -> None:
-        self._parts, self._shape = parts, next(iter(parts.values())).shape
+        self.parts, self.shape = parts, [*parts.values()][0].shape  # noqa: RUF015  is faster
         self.ring, self.pending, self.dealer = ring, pending, dealer
         most = 1 << (ring.bits - 1)
         self.limit = most if limit is None or limit > most else limit

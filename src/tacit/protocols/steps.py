@@ -9,7 +9,6 @@ call can be sent ahead; the party that only sends such rounds (the dealer) never
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
 
@@ -30,14 +29,21 @@ R = TypeVar("R")
 Received = dict[int, list[Tensor]]
 
 
-@dataclass
 class Round:
-    """What this party sends and receives in one round of one operation."""
+    """What this party sends and receives in one round of one operation; nobody changes it."""
 
-    send: dict[int, list[Tensor]] = field(default_factory=dict)
-    receive: dict[int, list[Spec]] = field(default_factory=dict)
-    ahead: bool = False
+    __slots__ = ("ahead", "receive", "send")
 
+    def __init__(
+        self,
+        send: dict[int, list[Tensor]] | None = None,
+        receive: dict[int, list[Spec]] | None = None,
+        ahead: bool = False,
+    ) -> None:
+        self.send, self.receive, self.ahead = send or {}, receive or {}, ahead
+
+
+PASS, PASS_AHEAD = Round(), Round(ahead=True)
 
 Steps = Generator[Round, Received, R]
 
@@ -76,14 +82,16 @@ def together(*calls: Steps[Any]) -> Steps[tuple[Any, ...]]:
 
 def _merged(rounds: Iterable[Round]) -> Round:
     """One round that sends and receives what all of them do, in their order."""
-    merged = Round()
+    send: dict[int, list[Tensor]] = {}
+    receive: dict[int, list[Spec]] = {}
+    ahead = False
     for one in rounds:
-        merged.ahead = one.ahead
+        ahead = one.ahead
         for peer, tensors in one.send.items():
-            merged.send.setdefault(peer, []).extend(tensors)
+            send.setdefault(peer, []).extend(tensors)
         for peer, specs in one.receive.items():
-            merged.receive.setdefault(peer, []).extend(specs)
-    return merged
+            receive.setdefault(peer, []).extend(specs)
+    return Round(send, receive, ahead)
 
 
 def drive(context: Context, steps: Steps[R]) -> R:
@@ -92,12 +100,13 @@ def drive(context: Context, steps: Steps[R]) -> R:
     A message is tagged with the number of the call and that of the round in it.
     """
     context.tape = tape = context.new_tape()
-    received: Received | None = None
+    received: Any = None
     for index in count(tape.number << 16):
         try:
-            one = steps.send(cast(Received, received))
+            one = steps.send(received)
         except StopIteration as stop:
-            return cast(R, stop.value)
+            result: R = stop.value
+            return result
         received = {}
         if one.send or one.receive:
             received = context.mesh.exchange(

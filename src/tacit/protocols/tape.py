@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import lru_cache
 from math import prod
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,8 +15,8 @@ from ..kernels import StreamKey, stream, stream_key
 from ..transport import CPU
 
 BLOCK = 64  # bytes: draws start at a block of either cipher
-# Bytes up to which one buffer and one call are faster than one of each for every draw.
-TOGETHER = {"cpu": 1 << 16, "cuda": 1 << 22}
+# Bytes up to which all draws of a call share a buffer, which lives as long as any of them does.
+TOGETHER = {"cpu": 1 << 20, "cuda": 1 << 22}
 
 Form = tuple[tuple[int, ...], torch.dtype]
 
@@ -65,29 +67,46 @@ class Tape:
 
     def draws(self, holders: Collection[int], forms: Sequence[Form]) -> list[Tensor]:
         """Several draws, each from the next block on; small ones are made in one call."""
-        group = frozenset(holders)
+        group, number = frozenset(holders), self.number
         start = self._places.get(group, 0)
-        places = [start]
-        for shape, dtype in forms:
-            end = places[-1] + prod(shape) * dtype.itemsize
-            if self._watch:
-                self._watch(group, self.number, places[-1], end)
-            places.append(-(-end // BLOCK) * BLOCK)
-        self._places[group] = places[-1]
+        cuts, size, kinds = _cuts(tuple(forms))
+        self._places[group] = start + size
+        if self._watch:
+            for cut in cuts:
+                self._watch(group, number, start + cut.start, start + cut.end)
         fill, device = self._source.fill, self._source.device
-        if len(forms) > 1 and places[-1] - start <= TOGETHER[device.type]:
-            words = torch.empty((places[-1] - start) // 8, dtype=torch.int64, device=device)
-            fill(group, words, self.number, start)
-            return [_cut(words, at - start, *form) for at, form in zip(places, forms, strict=False)]
-        made = [torch.empty(shape, dtype=dtype, device=device) for shape, dtype in forms]
-        for at, words in zip(places, made, strict=False):
-            fill(group, words, self.number, at)
+        if len(cuts) > 1 and size <= TOGETHER[device.type]:
+            words = torch.empty(size // 8, dtype=torch.int64, device=device)
+            fill(group, words, number, start)
+            views = {torch.int64: words}
+            for dtype in kinds:
+                views[dtype] = words.view(dtype)
+            return [views[c.dtype].as_strided(c.shape, c.stride, c.offset) for c in cuts]
+        made = [torch.empty(cut.shape, dtype=cut.dtype, device=device) for cut in cuts]
+        for cut, words in zip(cuts, made, strict=True):
+            fill(group, words, number, start + cut.start)
         return made
 
 
-def _cut(words: Tensor, offset: int, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    """The tensor that begins at a byte of the words."""
-    if dtype != words.dtype:
-        words = words.view(dtype)
-    offset //= dtype.itemsize
-    return words[offset : offset + prod(shape)].view(shape)
+class Cut(NamedTuple):
+    """Where a draw lies among those of one call: its bytes, and how they are read."""
+
+    start: int
+    end: int
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    stride: tuple[int, ...]
+    offset: int  # in elements
+
+
+@lru_cache(maxsize=1024)
+def _cuts(forms: tuple[Form, ...]) -> tuple[tuple[Cut, ...], int, tuple[torch.dtype, ...]]:
+    """The places of draws of these forms one after the other, the bytes they take in all, and the
+    types other than int64 that they have."""
+    cuts, place = [], 0
+    for shape, dtype in forms:
+        end = place + prod(shape) * dtype.itemsize
+        stride = torch.empty(shape, device="meta").stride()
+        cuts.append(Cut(place, end, tuple(shape), dtype, stride, place // dtype.itemsize))
+        place = -(-end // BLOCK) * BLOCK
+    return tuple(cuts), place, tuple({cut.dtype for cut in cuts} - {torch.int64})

@@ -39,9 +39,12 @@ RING64 = Ring(64, torch.int64)
 
 def ring_of(*tensors: torch.Tensor) -> Ring:
     """The ring that all the tensors live in."""
-    dtypes = {t.dtype for t in tensors}
-    for ring in (RING32, RING64):
-        if dtypes == {ring.dtype}:
-            return ring
-    names = ", ".join(sorted(str(d) for d in dtypes))
+    dtype = tensors[0].dtype
+    ring = RING64 if dtype == torch.int64 else RING32 if dtype == torch.int32 else None
+    for tensor in tensors:
+        if tensor.dtype != dtype:
+            ring = None
+    if ring is not None:
+        return ring
+    names = ", ".join(sorted({str(t.dtype) for t in tensors}))
     raise ConfigError(f"dtype {names}: ring tensors are all int32 or all int64")

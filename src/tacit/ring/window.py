@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 from ..errors import ConfigError
 
 Sizes = int | Sequence[int]
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(NamedTuple):
     """Stride, padding and dilation along each spatial dimension, and the number of groups."""
 
     stride: tuple[int, ...]
@@ -53,16 +53,7 @@ class Window:
 
     def output_shape(self, x: Sequence[int], weight: Sequence[int]) -> tuple[int, ...]:
         """The shape of the output for the shapes of input and weight, which must fit."""
-        dims = len(self.stride)
-        if len(x) != dims + 2 or len(weight) != dims + 2:
-            raise self._misfit(x, weight, f"both need {dims + 2} dimensions")
-        if x[1] != weight[1] * self.groups or weight[0] % self.groups:
-            raise self._misfit(x, weight, f"channels do not divide into {self.groups} groups")
-        return (x[0], weight[0], *self.output_sizes(x[2:], weight[2:]))
-
-    def _misfit(self, x: Sequence[int], weight: Sequence[int], why: str) -> ConfigError:
-        shapes = f"input {tuple(x)} and weight {tuple(weight)}"
-        return ConfigError(f"conv{len(self.stride)}d of {shapes}: {why}")
+        return _output_shape(self, tuple(x), tuple(weight))
 
 
 def _along(name: str, value: Sizes, dims: int, *, least: int) -> tuple[int, ...]:
@@ -70,3 +61,16 @@ def _along(name: str, value: Sizes, dims: int, *, least: int) -> tuple[int, ...]
     if len(values) != dims or min(values) < least:
         raise ConfigError(f"{name}={value}: {dims} integers of at least {least} are needed")
     return values
+
+
+@lru_cache(maxsize=1024)
+def _output_shape(window: Window, x: tuple[int, ...], weight: tuple[int, ...]) -> tuple[int, ...]:
+    dims, groups = len(window.stride), window.groups
+    why = ""
+    if len(x) != dims + 2 or len(weight) != dims + 2:
+        why = f"both need {dims + 2} dimensions"
+    elif x[1] != weight[1] * groups or weight[0] % groups:
+        why = f"channels do not divide into {groups} groups"
+    if why:
+        raise ConfigError(f"conv{dims}d of input {x} and weight {weight}: {why}")
+    return (x[0], weight[0], *window.output_sizes(x[2:], weight[2:]))

@@ -43,27 +43,32 @@ class Desk(Bell):
     """What one party has been sent and not yet taken, by sender; one lock and one bell for all."""
 
     def __init__(self, peers: Collection[int], turn: Turn = NO_TURN) -> None:
-        self.changed = threading.Condition()
+        self.lock = threading.RLock()
+        self.changed = threading.Condition(self.lock)
+        self.sleepers = 0  # who wait for a change
         self.turn = turn
         self.letters: dict[int, deque[_Letter]] = {peer: deque() for peer in peers}
         self.queued = dict.fromkeys(peers, 0)
         self.last_words: dict[int, LastWord] = {}
         self.closed = False
-        self.crowded = False  # whether somebody had to wait for room
         self._told: set[int] = set()
 
     def wait(self, peers: Collection[int], seconds: float) -> Collection[int]:
-        with self.changed:
+        with self.lock:
             if not self._news(peers):
                 self.await_change(self.turn, lambda: self._news(peers), seconds)
+            if not self.last_words:
+                return ()
             ended = self.last_words.keys() - self._told
             self._told |= ended
             return ended
 
     def await_change(self, turn: Turn, what: Callable[[], bool], seconds: float) -> None:
-        """Waits for something to be so; whoever waits gives up its turn. `changed` is held."""
+        """Waits for something to be so; whoever waits gives up its turn. The lock is held."""
         turn.give()
+        self.sleepers += 1
         self.changed.wait_for(what, seconds)
+        self.sleepers -= 1
         self.changed.release()  # a turn is not waited for with the desk locked
         try:
             turn.take()
@@ -71,11 +76,30 @@ class Desk(Bell):
             self.changed.acquire()
 
     def _news(self, peers: Collection[int]) -> bool:
+        ended = self.last_words
         for peer in peers:
-            if self.letters[peer]:
+            if self.letters[peer] or peer in ended:
                 return True
-        ended = self.last_words.keys()
-        return bool(ended) and (bool(ended - self._told) or any(p in ended for p in peers))
+        return bool(ended) and bool(ended.keys() - self._told)
+
+    def put(self, party: int, letter: _Letter) -> None:
+        """Lays down a letter from a party, and wakes whoever waits for one."""
+        with self.lock:
+            self.letters[party].append(letter)
+            self.queued[party] += letter.message.size
+            if self.sleepers:
+                self.changed.notify_all()
+
+    def take(self, peer: int) -> _Letter | None:
+        """The next letter from a peer, if there is one."""
+        with self.lock:
+            if not self.letters[peer]:
+                return None
+            letter = self.letters[peer].popleft()
+            self.queued[peer] -= letter.message.size
+            if self.sleepers:
+                self.changed.notify_all()
+            return letter
 
 
 class MemoryChannel(Channel):
@@ -92,15 +116,11 @@ class MemoryChannel(Channel):
         letter = _Letter(kind, operation, how, message, ready(tensors))
         if self._other.closed or not self._has_room(how.size):
             self._await_room(how.size, operation)
-        with self._other.changed:
-            self._other.letters[self._party].append(letter)
-            self._other.queued[self._party] += how.size
-            self._other.changed.notify_all()
+        self._other.put(self._party, letter)
         return how.size
 
     def _await_room(self, size: int, operation: int) -> None:
         until = time.monotonic() + self._limits.deadline
-        self._other.crowded = True
         while not self._has_room(size):
             if time.monotonic() > until:
                 raise PeerTimeout(
@@ -114,7 +134,7 @@ class MemoryChannel(Channel):
                 self._other.await_change(turn, lambda: self._has_room(size), LOOK_AROUND_SECONDS)
             self.look_around()
         if self._other.closed:
-            raise PeerClosed(f"party {self.peer} has ended", party=self.peer, operation=operation)
+            raise self._ended(operation)
 
     def _has_room(self, size: int) -> bool:
         queued = self._other.queued[self._party]
@@ -126,23 +146,20 @@ class MemoryChannel(Channel):
 
     def recv(self, *, patient: bool = False) -> Message | None:
         expected = self._expected
-        with self._own.changed:
-            if not self._own.letters[self.peer]:
-                self._require_peer(expected.operation)
-                return None
-            letter = self._own.letters[self.peer].popleft()
-            self._own.queued[self.peer] -= letter.message.size
-            if self._own.crowded:
-                self._own.changed.notify_all()
+        has_ended = self.peer in self._own.last_words  # then it sends nothing more
+        letter = self._own.take(self.peer)
+        if letter is None:
+            if has_ended:
+                raise self._ended(expected.operation)
+            return None
         self._check(letter, expected)
         message = letter.message
-        if letter.ready is None and self.device is CPU:
+        if letter.ready is None and self.device == CPU:
             return message
         return message._replace(tensors=handed_over(message.tensors, letter.ready, self.device))
 
-    def _require_peer(self, operation: int) -> None:
-        if self.peer in self._own.last_words:
-            raise PeerClosed(f"party {self.peer} has ended", party=self.peer, operation=operation)
+    def _ended(self, operation: int) -> PeerClosed:
+        return PeerClosed(f"party {self.peer} has ended", party=self.peer, operation=operation)
 
     def _check(self, letter: _Letter, expected: Expected) -> None:
         same = (letter.kind, letter.operation) == (expected.kind, expected.operation)

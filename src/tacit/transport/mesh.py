@@ -67,12 +67,13 @@ class Mesh:
         What is sent `ahead` depends on nothing that was received: it counts as no round.
         """
         operation = self._begin(operation)
-        wanted = {
-            peer: Expected(Kind.TENSORS, operation, layout(tuple(specs)))
-            for peer, specs in receive.items()
-        }
-        arrived = self._exchange(Kind.TENSORS, send, wanted, ahead)
-        return {peer: message.tensors for peer, message in arrived.items()}
+        wanted: dict[int, Expected] = {}
+        for peer, specs in receive.items():
+            wanted[peer] = Expected(Kind.TENSORS, operation, layout(tuple(specs)))
+        tensors: dict[int, list[Tensor]] = {}
+        for peer, message in self._exchange(Kind.TENSORS, send, wanted, ahead).items():
+            tensors[peer] = message.tensors
+        return tensors
 
     def exchange_bytes(
         self, send: Mapping[int, bytes], receive: Collection[int], *, operation: int | None = None
@@ -121,7 +122,8 @@ class Mesh:
             self.abort(kind.__name__)
 
     def _begin(self, operation: int | None) -> int:
-        self._require_open()
+        if self._end is not None:
+            self._require_open()
         if operation is None:
             operation = self._next_operation
             self._next_operation += 1
@@ -145,14 +147,16 @@ class Mesh:
                 self.stats.count_sent(peer, size, ahead)
             for peer, expected in wanted.items():
                 self._channels[peer].expect(expected)
-            return self._receive(wanted.keys(), ahead) if wanted else {}
+            return self._receive(wanted, ahead) if wanted else {}
         except BaseException as error:
             # A message may be half read or half sent: the channels cannot be used again.
             self._fail(error)
 
     def _receive(self, peers: Collection[int], ahead: bool) -> dict[int, Message]:
         arrived: dict[int, Message] = {}
-        self._waiting = waiting = {peer: self._channels[peer] for peer in peers}
+        self._waiting = waiting = {}
+        for peer in peers:
+            waiting[peer] = self._channels[peer]
         self._waiting_since = started = time.perf_counter()
         seconds = 0.0
         while True:

@@ -17,6 +17,7 @@ from .gates import (
 from .gemm import matmul, matmul_prepared, plan_matmul, prepare_matmul
 from .geometry import Geometry
 from .injection import (
+    correct_inject_exact,
     deal_exact,
     deal_flip,
     deal_inject_exact,
@@ -27,6 +28,7 @@ from .injection import (
     inject_share,
 )
 from .planes import bit_planes, from_bit_planes, pack_bits, parity, popcount, unpack_bits
+from .signs import sign_leaves, sign_tables
 from .unfolding import conv_grad_weight
 
 __all__ = [
@@ -39,6 +41,7 @@ __all__ = [
     "conv_grad_input",
     "conv_grad_weight",
     "conv_prepared",
+    "correct_inject_exact",
     "deal_exact",
     "deal_flip",
     "deal_inject_exact",
@@ -62,5 +65,7 @@ __all__ = [
     "popcount",
     "prepare_conv",
     "prepare_matmul",
+    "sign_leaves",
+    "sign_tables",
     "unpack_bits",
 ]

@@ -21,6 +21,15 @@ def read(rows, at, there):
 
 
 @triton.jit
+def read_sum(rows, others, at, there, PAIR: tl.constexpr):
+    """The words of the row at a distance, where PAIR XOR those of another."""
+    value = read(rows, at, there)
+    if PAIR:
+        value ^= read(others, at, there)
+    return value
+
+
+@triton.jit
 def emit(out, pad, at, value, there):
     """Writes a row XOR its pad, which may be in the same place."""
     tl.store(out + at, value ^ read(pad, at, there), mask=there)
@@ -42,11 +51,20 @@ def cases(rows, words, there, FIRST: tl.constexpr, LAST: tl.constexpr):
 
 
 @triton.jit
-def products(rows, words, there, FIRST: tl.constexpr, LAST: tl.constexpr, TOP: tl.constexpr):
+def products(
+    rows,
+    others,
+    words,
+    there,
+    FIRST: tl.constexpr,
+    LAST: tl.constexpr,
+    TOP: tl.constexpr,
+    PAIR: tl.constexpr,
+):
     """The product of each set of rows; input i is row i, or row TOP - i where TOP is given."""
     x = (there.to(tl.int64) * 0 - 1,)
     for i in tl.static_range(FIRST, LAST):
-        bit = read(rows, (i if TOP is None else TOP - i) * words, there)
+        bit = read_sum(rows, others, (i if TOP is None else TOP - i) * words, there, PAIR)
         with_it = ()
         for s in tl.static_range(1 << (i - FIRST)):
             with_it += (x[s] & bit,)
@@ -123,8 +141,8 @@ def deal_carry(g, p, pad, out, words, there, also, SIZE: tl.constexpr):
     HALF: tl.constexpr = (SIZE - 1) // 2
     ALL: tl.constexpr = 1 << (SIZE - 1)  # sets of p_1..p_{SIZE-1}
     MERGED: tl.constexpr = 3 * ALL - 3 * SIZE
-    low = products(p, words, there, 0, HALF, SIZE - 1)
-    high = products(p, words, there, HALF, SIZE - 1, SIZE - 1)
+    low = products(p, p, words, there, 0, HALF, SIZE - 1, False)
+    high = products(p, p, words, there, HALF, SIZE - 1, SIZE - 1, False)
     last = read(p, 0, also)
     masks = ()
     for j in tl.static_range(SIZE):
@@ -149,8 +167,8 @@ def deal_carry(g, p, pad, out, words, there, also, SIZE: tl.constexpr):
 def deal_and(p, pad, out, words, there, SIZE: tl.constexpr):
     """Writes the products of at least two of SIZE inputs."""
     HALF: tl.constexpr = SIZE // 2
-    low = products(p, words, there, 0, HALF, None)
-    high = products(p, words, there, HALF, SIZE, None)
+    low = products(p, p, words, there, 0, HALF, None, False)
+    high = products(p, p, words, there, HALF, SIZE, None, False)
     for j in tl.static_range(1, SIZE):
         for s in tl.static_range((1 << j) + 1, 2 << j):
             value = low[s % (1 << HALF)] & high[s >> HALF]
@@ -161,23 +179,39 @@ def deal_and(p, pad, out, words, there, SIZE: tl.constexpr):
 
 
 @triton.jit
-def carry(g_hats, p_hats, g_shares, p_shares, dealt, first, words, there, also, SIZE: tl.constexpr):
+def carry(
+    hats,
+    theirs,
+    shares,
+    p,
+    dealt,
+    first,
+    words,
+    there,
+    also,
+    SIZE: tl.constexpr,
+    PAIR: tl.constexpr,
+):
     """Shares of G = G_1 ^ P_1 G_2 ^ ... and, for the lanes of `also`, of P = P_1 ... P_SIZE.
 
-    Each factor of a product is its hat or its mask: for each set of masks the share of its product,
+    The rows of P begin `p` after those of G, in hats and shares; hats are of a PAIR or alone. Each
+    factor of a product is its hat or its mask: for each set of masks the share of its product,
     times the hats of the other factors.
     """
     HALF: tl.constexpr = (SIZE - 1) // 2
     ALL: tl.constexpr = 1 << (SIZE - 1)
     MERGED: tl.constexpr = 3 * ALL - 3 * SIZE
-    low = products(p_hats, words, there, 0, HALF, SIZE - 1)
-    high = products(p_hats, words, there, HALF, SIZE - 1, SIZE - 1)
-    last = read(p_hats, 0, also)
-    hats = ()
+    p_hats = hats + p
+    p_theirs = theirs + p
+    p_shares = shares + p
+    low = products(p_hats, p_theirs, words, there, 0, HALF, SIZE - 1, PAIR)
+    high = products(p_hats, p_theirs, words, there, HALF, SIZE - 1, SIZE - 1, PAIR)
+    last = read_sum(p_hats, p_theirs, 0, also, PAIR)
+    g = ()
     generate = read(dealt, MERGED * words, there)
     for j in tl.static_range(SIZE):  # the empty set
-        hats += (read(g_hats, (SIZE - 1 - j) * words, there),)
-        term = (hats[j] & first) ^ read(g_shares, (SIZE - 1 - j) * words, there)
+        g += (read_sum(hats, theirs, (SIZE - 1 - j) * words, there, PAIR),)
+        term = (g[j] & first) ^ read(shares, (SIZE - 1 - j) * words, there)
         others = low[((1 << j) - 1) % (1 << HALF)] & high[((1 << j) - 1) >> HALF]
         generate ^= term & others
     term = (last & first) ^ read(p_shares, 0, also)
@@ -189,7 +223,7 @@ def carry(g_hats, p_hats, g_shares, p_shares, dealt, first, words, there, also, 
             else:
                 own = read(dealt, (s - i - 2) * words, there)
             for j in tl.static_range(i + 1, SIZE):
-                term = hats[j] & own
+                term = g[j] & own
                 if s < (1 << j) - 1:
                     row = ALL - SIZE + (1 << j) - 2 * j + s - 1
                     term ^= read(dealt, row * words, there)
@@ -205,8 +239,8 @@ def and_all(hats, shares, dealt, first, words, there, SIZE: tl.constexpr):
     """A share of the AND of SIZE inputs."""
     HALF: tl.constexpr = SIZE // 2
     ALL: tl.constexpr = 1 << SIZE
-    low = products(hats, words, there, 0, HALF, None)
-    high = products(hats, words, there, HALF, SIZE, None)
+    low = products(hats, hats, words, there, 0, HALF, None, False)
+    high = products(hats, hats, words, there, HALF, SIZE, None, False)
     result = low[(ALL - 1) % (1 << HALF)] & high[(ALL - 1) >> HALF] & first
     for i in tl.static_range(SIZE):
         for s in tl.static_range(1 << i, 2 << i):

@@ -7,7 +7,7 @@ starts have done: places, inputs and rows.
 import triton
 import triton.language as tl
 
-from .circuits import and_all, carry, deal_and, deal_carry, emit, leaf, leaf_table
+from .circuits import and_all, carry, deal_and, deal_carry, emit, leaf, leaf_table, read
 from .launch import kernel
 
 
@@ -37,6 +37,10 @@ def leaf_tables(
     place: tl.int64,
     entry: tl.int64,
     row: tl.int64,
+    top: tl.int64,
+    top_bit: tl.int64,
+    top_row: tl.int64,
+    flip: tl.int64,
     A: tl.constexpr,
     B: tl.constexpr,
     ROWS_A: tl.constexpr,
@@ -44,7 +48,10 @@ def leaf_tables(
     LANES: tl.constexpr,
 ):
     column, there = _columns(words, LANES)
-    _, bit, start = _here(count, place, entry, row, A, B, ROWS_A, ROWS_B)
+    digit, bit, start = _here(count, place, entry, row, A, B, ROWS_A, ROWS_B)
+    is_top = _is_top(digit, top, words, column)
+    value = read(v, top_bit * words + column, is_top) ^ flip
+    emit(out, pad, top_row * words + column, value, is_top)
     v += bit * words + column
     pad += start * words + column
     out += start * words + column
@@ -55,9 +62,18 @@ def leaf_tables(
 
 
 @triton.jit
-def _leaf(u, tables, mask, out, first, digits, digit, words, column, there, SIZE: tl.constexpr):
-    """Writes a digit's G and P, or only P where `digits` is 0."""
+def _is_top(digit, top, words, column):
+    """The lanes of the digit that meets the top bits; `top` is -1 where none does."""
+    return column < words * (1 - tl.minimum(tl.abs(digit - top), 1))
+
+
+@triton.jit
+def _leaf(
+    u, tables, mask, out, first, tops, digits, digit, words, column, there, SIZE: tl.constexpr
+):
+    """Writes a digit's G (XOR `tops`) and P, or only P where `digits` is 0."""
     generate, propagate = leaf(u, tables, first, words, there, SIZE)
+    generate ^= tops
     pairs = tl.minimum(digits, 1)
     emit(out, mask, digit * words + column, generate, column < words * pairs)
     also = column < words * tl.minimum(digit + 1 - pairs, 1)
@@ -77,6 +93,9 @@ def leaves(
     row: tl.int64,
     first: tl.int64,
     digits: tl.int64,
+    top: tl.int64,
+    top_bit: tl.int64,
+    top_row: tl.int64,
     A: tl.constexpr,
     B: tl.constexpr,
     ROWS_A: tl.constexpr,
@@ -85,12 +104,15 @@ def leaves(
 ):
     column, there = _columns(words, LANES)
     digit, bit, start = _here(count, place, entry, row, A, B, ROWS_A, ROWS_B)
+    is_top = _is_top(digit, top, words, column)
+    tops = read(tables, top_row * words + column, is_top)
+    tops ^= read(u, top_bit * words + column, is_top) & first
     u += bit * words + column
     tables += start * words + column
     if tl.program_id(1) < count:
-        _leaf(u, tables, mask, out, first, digits, digit, words, column, there, A)
+        _leaf(u, tables, mask, out, first, tops, digits, digit, words, column, there, A)
     elif B > 0:
-        _leaf(u, tables, mask, out, first, digits, digit, words, column, there, B)
+        _leaf(u, tables, mask, out, first, tops, digits, digit, words, column, there, B)
 
 
 @kernel()
@@ -152,12 +174,26 @@ def and_products(
 
 @triton.jit
 def _carry(
-    hats, shares, dealt, mask, out, first, nodes, node, p, words, column, there, SIZE: tl.constexpr
+    hats,
+    others,
+    shares,
+    dealt,
+    mask,
+    out,
+    first,
+    nodes,
+    node,
+    p,
+    words,
+    column,
+    there,
+    SIZE: tl.constexpr,
+    PAIR: tl.constexpr,
 ):
     """Writes the G of a node and, but for node 0, its P; its rows of p are `p` after those of g."""
     also = column < words * tl.minimum(node, 1)
     generate, propagate = carry(
-        hats, hats + p, shares, shares + p, dealt, first, words, there, also, SIZE
+        hats, others, shares, p, dealt, first, words, there, also, SIZE, PAIR
     )
     emit(out, mask, node * words + column, generate, there)
     emit(out, mask, (nodes + node - 1) * words + column, propagate, also)
@@ -166,6 +202,7 @@ def _carry(
 @kernel()
 def node_carries(
     hats,
+    others,
     shares,
     dealt,
     mask,
@@ -183,17 +220,51 @@ def node_carries(
     ROWS_A: tl.constexpr,
     ROWS_B: tl.constexpr,
     LANES: tl.constexpr,
+    PAIR: tl.constexpr,
 ):
     column, there = _columns(words, LANES)
     node, group, start = _here(count, place, entry, row, A, B, ROWS_A, ROWS_B)
     hats += group * words + column
+    others += group * words + column
     shares += group * words + column
     dealt += start * words + column
     p = (groups - 1) * words
     if tl.program_id(1) < count:
-        _carry(hats, shares, dealt, mask, out, first, nodes, node, p, words, column, there, A)
+        _carry(
+            hats,
+            others,
+            shares,
+            dealt,
+            mask,
+            out,
+            first,
+            nodes,
+            node,
+            p,
+            words,
+            column,
+            there,
+            A,
+            PAIR,
+        )
     elif B > 0:
-        _carry(hats, shares, dealt, mask, out, first, nodes, node, p, words, column, there, B)
+        _carry(
+            hats,
+            others,
+            shares,
+            dealt,
+            mask,
+            out,
+            first,
+            nodes,
+            node,
+            p,
+            words,
+            column,
+            there,
+            B,
+            PAIR,
+        )
 
 
 @kernel()

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import groupby
 
+import torch
 from torch import Tensor
 
 from ...ring.reference import gates as reference
@@ -21,38 +22,42 @@ LARGEST_NODE, LARGEST_GATE = 6, 7
 
 Numbers = tuple[int, ...]
 
+# The digit that meets the top bits, and their places among bits and rows.
+NO_TOP = (-1, 0, 0)
+
 
 def leaf_tables(v: Tensor, digits: Sequence[int], pad: Tensor, out: Tensor) -> Tensor:
     """`out`, with the one-hot tables of the digits of V, XOR the pad."""
-    return _start(starts.leaf_tables, "table", (v, pad, out), digits, ())
+    return start(starts.leaf_tables, "table", (v, pad, out), digits, (*NO_TOP, 0))
 
 
 def leaf_carries(
     u: Tensor, tables: Tensor, digits: Sequence[int], mask: Tensor, out: Tensor, *, first: bool
 ) -> Tensor:
     """`out`, with the shares of the G of all digits, then of the P of all but digit 0."""
-    return _start(starts.leaves, "table", (u, tables, mask, out), digits, (-first, len(digits)))
+    numbers = (-first, len(digits), *NO_TOP)
+    return start(starts.leaves, "table", (u, tables, mask, out), digits, numbers)
 
 
 def leaf_matches(
     u: Tensor, tables: Tensor, digits: Sequence[int], mask: Tensor, out: Tensor, *, first: bool
 ) -> Tensor:
     """`out`, with the shares of the P of all digits."""
-    return _start(starts.leaves, "table", (u, tables, mask, out), digits, (-first, 0))
+    return start(starts.leaves, "table", (u, tables, mask, out), digits, (-first, 0, *NO_TOP))
 
 
 def node_products(masks: Tensor, sizes: Sequence[int], pad: Tensor, out: Tensor) -> Tensor:
     """`out`, with what is dealt for carry nodes, XOR the pad."""
     if max(sizes) > LARGEST_NODE:
-        return out.copy_(reference.node_products(masks, sizes, pad))
-    return _start(starts.node_products, "carry", (masks, pad, out), sizes, (sum(sizes),))
+        return out.copy_(reference.node_products(_taken(masks, sizes), sizes, pad))
+    return start(starts.node_products, "carry", (masks, pad, out), sizes, (_groups(masks),))
 
 
 def and_products(masks: Tensor, sizes: Sequence[int], pad: Tensor, out: Tensor) -> Tensor:
     """`out`, with what is dealt for AND gates, XOR the pad."""
     if max(sizes) > LARGEST_GATE:
         return out.copy_(reference.and_products(masks, sizes, pad))
-    return _start(starts.and_products, "and", (masks, pad, out), sizes, ())
+    return start(starts.and_products, "and", (masks, pad, out), sizes, ())
 
 
 def node_carries(
@@ -64,13 +69,17 @@ def node_carries(
     out: Tensor,
     *,
     first: bool,
+    received: Tensor | None = None,
 ) -> Tensor:
     """`out`, with the shares of the G of all nodes, then of the P of all but node 0."""
     if max(sizes) > LARGEST_NODE:
-        slow = reference.node_carries(hats, shares, products, sizes, mask, first=first)
-        return out.copy_(slow)
-    pointers = (hats, shares, products, mask, out)
-    return _start(starts.node_carries, "carry", pointers, sizes, (-first, sum(sizes), len(sizes)))
+        hats = _taken(hats if received is None else hats ^ received, sizes)
+        own = _taken(shares, sizes)
+        return out.copy_(reference.node_carries(hats, own, products, sizes, mask, first=first))
+    pair = received is not None
+    pointers = (hats, hats if received is None else received, shares, products, mask, out)
+    numbers = -first, _groups(hats), len(sizes)
+    return start(starts.node_carries, "carry", pointers, sizes, numbers, (pair,))
 
 
 def and_gates(
@@ -86,18 +95,34 @@ def and_gates(
     """`out`, with the shares of the AND of each gate's inputs."""
     if max(sizes) > LARGEST_GATE:
         return out.copy_(reference.and_gates(hats, shares, products, sizes, mask, first=first))
-    return _start(starts.and_gates, "and", (hats, shares, products, mask, out), sizes, (-first,))
+    return start(starts.and_gates, "and", (hats, shares, products, mask, out), sizes, (-first,))
 
 
-def _start(
-    which: Kernel, kind: str, pointers: tuple[Tensor, ...], sizes: Sequence[int], more: Numbers
+def _groups(state: Tensor) -> int:
+    """How many groups the rows (G..., P...) are of: the nodes', or one more."""
+    return (state.shape[0] + 1) // 2
+
+
+def _taken(state: Tensor, sizes: Sequence[int]) -> Tensor:
+    """The rows of the groups that the nodes take."""
+    groups, taken = _groups(state), sum(sizes)
+    return torch.cat([state[:taken], state[groups : groups + taken - 1]])
+
+
+def start(
+    which: Kernel,
+    kind: str,
+    pointers: tuple[Tensor, ...],
+    sizes: Sequence[int],
+    more: Numbers,
+    flags: tuple[bool, ...] = (),
 ) -> Tensor:
     """The last of the pointers, after the starts for all sizes."""
     words = pointers[0].shape[1]
     if words:
         for number, places, constants in plan(kind, tuple(sizes)):
             grid = (blocks(words, LANES), number, 1)
-            which(grid, (*pointers, words, *places, *more), (*constants, LANES))
+            which(grid, (*pointers, words, *places, *more), (*constants, LANES, *flags))
     return pointers[-1]
 
 

@@ -1,5 +1,7 @@
 """Bits into the ring and exact truncation (`tacit.kernels.injection`), on contiguous tensors."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -18,10 +20,11 @@ def inject_share(
     own: Tensor,
     *,
     first: bool,
-    out: Tensor,
+    out: Tensor | None,
+    minus: Tensor | None = None,
 ) -> Tensor:
-    """`out`, plus (1 - 2b)(opened flip + product) + b own, and b opened where `first`."""
-    return _start(starts.inject_share, (out, bits, opened, flip, product, own), -first)
+    """`out`, or else -minus, plus (1 - 2b)(opened flip + product) + b own, b opened if `first`."""
+    return _add(starts.inject_share, out, minus, (bits, opened, flip, product, own), -first)
 
 
 def flip_share(bits: Tensor, flip: Tensor, *, first: bool, out: Tensor) -> Tensor:
@@ -42,10 +45,17 @@ def deal_injection(
 
 
 def exact_share(
-    opened: Tensor, quotient: Tensor, top: Tensor, t: int, *, first: bool, out: Tensor
+    opened: Tensor,
+    quotient: Tensor,
+    top: Tensor,
+    t: int,
+    *,
+    first: bool,
+    out: Tensor | None,
+    minus: Tensor | None = None,
 ) -> Tensor:
-    """`out`, to which a share of floor(x / 2^t) or of one more is added."""
-    return _start(starts.exact_share, (out, opened, quotient, top), -first, t)
+    """`out`, or else -minus, plus a share of floor(x / 2^t) or of one more."""
+    return _add(starts.exact_share, out, minus, (opened, quotient, top), -first, t)
 
 
 def inject_exact_share(
@@ -59,11 +69,17 @@ def inject_exact_share(
     t: int,
     *,
     first: bool,
-    out: Tensor,
+    packed: bool = False,
+    out: Tensor | None,
+    minus: Tensor | None = None,
 ) -> Tensor:
-    """`out`, to which a share of bit * floor(x / 2^t), or of one more, is added."""
-    pointers = (out, bits, opened, flip, flip_low, low, top, flip_top)
-    return _start(starts.inject_exact_share, pointers, -first, t)
+    """`out`, or else -minus, plus a share of bit * floor(x / 2^t), or of one more.
+
+    `top` and `flip_top` may be planes of t + 1 bits, `packed`.
+    """
+    pointers = (bits, opened, flip, flip_low, low, top, flip_top)
+    numbers = -first, t, t + 1 if packed else 0
+    return _add(starts.inject_exact_share, out, minus, pointers, *numbers)
 
 
 def deal_exact(mask: Tensor, t: int) -> tuple[Tensor, Tensor]:
@@ -83,6 +99,29 @@ def deal_inject_exact(bits: Tensor, mask: Tensor, t: int) -> tuple[Tensor, Tenso
         arguments = (bits, mask, *made, count, t)
         starts.deal_inject_exact(grid, arguments, (8 * mask.element_size(), TILE))
     return made
+
+
+def correct_inject_exact(
+    bits: Tensor, mask: Tensor, t: int, pads: Sequence[Tensor]
+) -> list[Tensor]:
+    """The pads, replaced by y, y low, low, top and y AND top minus each."""
+    pads = list(pads)
+    _start(starts.correct_inject_exact, (*pads, bits, mask), t)
+    return pads
+
+
+def _add(
+    which: Kernel,
+    out: Tensor | None,
+    minus: Tensor | None,
+    pointers: tuple[Tensor, ...],
+    *numbers: int,
+) -> Tensor:
+    """`out`, or new memory that begins with -minus, after a start that adds to it."""
+    begin = out if minus is None else minus
+    assert begin is not None
+    to = torch.empty_like(begin) if out is None else out
+    return _start(which, (to, begin, *pointers), *numbers, -1 if out is None else 0)
 
 
 def _start(which: Kernel, pointers: tuple[Tensor, ...], *numbers: int) -> Tensor:

@@ -50,9 +50,17 @@ def _times_b(x, top, t, BITS: tl.constexpr):
     return ((x << (BITS - 1 - t)) ^ top) - top
 
 
+@triton.jit
+def _begin(begin, at, there, negate, BITS: tl.constexpr):
+    """What a share is added to: negated where `negate` is -1, as it is where it is 0."""
+    sign = _kind(negate, BITS)
+    return (tl.load(begin + at, mask=there) ^ sign) - sign
+
+
 @kernel()
 def inject_share(
     out,
+    begin,
     bits,
     opened,
     flip,
@@ -60,6 +68,7 @@ def inject_share(
     own,
     count: tl.int64,
     first: tl.int64,
+    negate: tl.int64,
     BITS: tl.constexpr,
     FLAT: tl.constexpr,
 ):
@@ -68,7 +77,7 @@ def inject_share(
     value = tl.load(opened + at, mask=there)
     z = value * tl.load(flip + at, mask=there) + tl.load(product + at, mask=there)
     kept = tl.load(own + at, mask=there) + (value & _kind(first, BITS))
-    result = tl.load(out + at, mask=there) + (z ^ b) - b + (kept & b)
+    result = _begin(begin, at, there, negate, BITS) + (z ^ b) - b + (kept & b)
     tl.store(out + at, result, mask=there)
 
 
@@ -110,12 +119,14 @@ def deal_injection(
 @kernel()
 def exact_share(
     out,
+    begin,
     opened,
     quotient,
     top,
     count: tl.int64,
     first: tl.int64,
     t: tl.int64,
+    negate: tl.int64,
     BITS: tl.constexpr,
     FLAT: tl.constexpr,
 ):
@@ -123,14 +134,28 @@ def exact_share(
     shift = _kind(t, BITS)
     a, c_top = _known(tl.load(opened + at, mask=there), shift, BITS)
     wrapped = (tl.load(top + at, mask=there) & c_top) << (BITS - shift)
-    result = tl.load(out + at, mask=there) + (a & _kind(first, BITS))
+    result = _begin(begin, at, there, negate, BITS) + (a & _kind(first, BITS))
     result = result - tl.load(quotient + at, mask=there) - wrapped
     tl.store(out + at, result, mask=there)
+
+
+@triton.jit
+def _gathered(values, at, there, rows, count, BITS: tl.constexpr):
+    """The elements; where `rows` is not 0, of as many bits, whose planes `values` has."""
+    words = (count + 63) >> 6
+    planes = values.to(tl.pointer_type(tl.int64), bitcast=True)
+    is_whole = there & (at < count * (1 - tl.minimum(rows, 1)))
+    result = _kind(tl.load(values + at, mask=is_whole, other=0), BITS)
+    for row in range(rows):
+        bit = unpack(planes + (rows - 1 - row) * words, at, there)
+        result = (result << 1) + _kind(bit, BITS)
+    return result
 
 
 @kernel()
 def inject_exact_share(
     out,
+    begin,
     bits,
     opened,
     flip,
@@ -141,6 +166,8 @@ def inject_exact_share(
     count: tl.int64,
     first: tl.int64,
     t: tl.int64,
+    rows: tl.int64,
+    negate: tl.int64,
     BITS: tl.constexpr,
     FLAT: tl.constexpr,
 ):
@@ -149,11 +176,37 @@ def inject_exact_share(
     b = _spread(bits, at, there, BITS)
     a, c_top = _known(tl.load(opened + at, mask=there), shift, BITS)
     z = a * tl.load(flip + at, mask=there) - tl.load(flip_low + at, mask=there)
-    z += _times_b(tl.load(flip_top + at, mask=there), c_top, shift, BITS)
-    kept = _times_b(tl.load(top + at, mask=there), c_top, shift, BITS)
+    z += _times_b(_gathered(flip_top, at, there, rows, count, BITS), c_top, shift, BITS)
+    kept = _times_b(_gathered(top, at, there, rows, count, BITS), c_top, shift, BITS)
     kept += (a & _kind(first, BITS)) - tl.load(low + at, mask=there)
-    result = tl.load(out + at, mask=there) + (z ^ b) - b + (kept & b)
+    result = _begin(begin, at, there, negate, BITS) + (z ^ b) - b + (kept & b)
     tl.store(out + at, result, mask=there)
+
+
+@kernel()
+def correct_inject_exact(
+    flip,
+    flip_low,
+    low,
+    top,
+    flip_top,
+    bits,
+    mask,
+    count: tl.int64,
+    t: tl.int64,
+    BITS: tl.constexpr,
+    FLAT: tl.constexpr,
+):
+    at, there = _here(count, FLAT)
+    y = _spread(bits, at, there, BITS)
+    w = -tl.load(mask + at, mask=there, other=0)
+    value = _shift(w & ((1 << (BITS - 1)) - 1), _kind(t, BITS), BITS)
+    tops = w >> (BITS - 1)  # -1 or 0
+    tl.store(flip + at, -y - tl.load(flip + at, mask=there), mask=there)
+    tl.store(flip_low + at, (value & y) - tl.load(flip_low + at, mask=there), mask=there)
+    tl.store(low + at, value - tl.load(low + at, mask=there), mask=there)
+    tl.store(top + at, -tops - tl.load(top + at, mask=there), mask=there)
+    tl.store(flip_top + at, -(tops & y) - tl.load(flip_top + at, mask=there), mask=there)
 
 
 @triton.jit

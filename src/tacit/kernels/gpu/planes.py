@@ -27,12 +27,21 @@ FLAT = 1024  # elements of a program where each is on its own
 
 def bit_planes(x: Tensor, width: int, low: int) -> Tensor:
     """Bits [low, low + width) of x as planes, of shape (width, ceil(x.numel() / 64))."""
+    return _planes(x, width, low, 0)
+
+
+def quotient_planes(x: Tensor, width: int, shift: int) -> Tensor:
+    """The low bits of -(-x >> shift) as planes."""
+    return _planes(x, width, 0, shift)
+
+
+def _planes(x: Tensor, width: int, low: int, shift: int) -> Tensor:
     x, words = x.contiguous(), blocks(x.numel(), WORD)
     planes = x.new_empty((width, words), dtype=torch.int64)
     if words:
         bits = 8 * x.element_size()
         parts = words * WORD // bits
-        arguments = (x, planes, x.numel(), parts, low, width)
+        arguments = (x, planes, x.numel(), parts, low, width, shift)
         _to_planes((blocks(parts, LANES), 1, 1), arguments, (bits, LANES))
     return planes
 
@@ -139,6 +148,7 @@ def _to_planes(
     parts: tl.int64,
     low: tl.int64,
     width: tl.int64,
+    shift: tl.int64,
     BITS: tl.constexpr,
     LANES: tl.constexpr,
 ):
@@ -146,6 +156,7 @@ def _to_planes(
     part = _lane(LANES)
     at = part[:, None] * BITS + tl.arange(0, BITS)[None, :]
     tile = tl.load(x + at, mask=at < count, other=0)
+    tile = -(-tile >> shift.to(kind))
     tile = tile.to(tl.uint64 if BITS == 64 else tl.uint32, bitcast=True)
     by_r = split(tile.reshape(LANES, BITS // 8, 8))
     by_c = split(join(_exchange_low(by_r, BITS)).permute(0, 2, 1))

@@ -57,7 +57,7 @@ def relu(p: Protocol, x: Arith, *, low: int = 0) -> Steps[Arith]:
 
     `low` > 0 ignores as many low bits in the comparison: x in [-2^low, 0) may pass unchanged.
     """
-    positive, _ = yield from relu_with_bit(p, x, low=low)
+    positive, _ = yield from p.relu_with_bit.steps(x, low=low)
     return positive
 
 

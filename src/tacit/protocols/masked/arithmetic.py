@@ -11,7 +11,7 @@ from ..bilinear import MUL, Bilinear
 from ..memo import added
 from ..share import WHOLE, Arith
 from ..steps import Steps, together
-from .deal import deal_parts, draw_masks, open_, ring_slot
+from .deal import Slot, deal_parts, draw_masks, open_, ring_slot
 
 if TYPE_CHECKING:
     from .protocol import Masked
@@ -73,6 +73,13 @@ def reshare(p: Masked, shape: Sequence[int], limit: int, add: Add) -> Steps[Arit
     if not p.is_dealer:
         message = -masks[0]
         add(message)
+    return (yield from opened_share(p, message, slot, masks, limit))
+
+
+def opened_share(
+    p: Masked, message: Tensor | None, slot: Slot, masks: list[Tensor], limit: int
+) -> Steps[Arith]:
+    """The secret of which the evaluators open their shares, minus their masks. 1 round."""
     m = yield from open_(p, message, slot)
     return make(p, m, masks, limit)
 
@@ -107,6 +114,10 @@ def product(p: Masked, op: Bilinear, x: Arith, y: Arith) -> Steps[Arith]:
     return Arith({p.roles.opened: m}, p.ring, limit=limit, dealer=p.roles.dealer)
 
 
+def _is_settled(x: Arith) -> bool:
+    return not x.pending and x.dealer is None
+
+
 def split(p: Masked, x: Arith) -> Steps[Arith]:
     """The same secret, of whose mask every evaluator has a part: one element dealt, no round."""
     if x.dealer is None:
@@ -123,7 +134,7 @@ def bilinear(p: Masked, op: Bilinear, x: Arith, y: Arith, *, shift: int = 0) -> 
     """
     if y is x:
         x = y = yield from p.settled.steps(x)
-    else:
+    elif not (_is_settled(x) and _is_settled(y)):
         x, y = yield from together(p.settled.steps(x), p.settled.steps(y))
     z = (yield from product(p, op, x, y)).divided(shift)
     if not shift:

@@ -13,23 +13,16 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from ...kernels import (
-    deal_flip,
-    deal_inject_exact,
-    deal_injection,
-    flip_share,
-    inject_exact_share,
-    inject_share,
-    unpack_bits,
-)
-from ..arguments import check_bits, check_shift
+from ...kernels import deal_flip, deal_injection, flip_share, inject_share
+from ..arguments import check_bits
 from ..pieces import in_pieces
 from ..rows import Row
 from ..share import Arith, Bool
 from ..steps import Steps
 from .arithmetic import opened, own_mask, reshare, whole_mask
 from .boolean import opened_bits, whole_bits
-from .deal import deal, ring_slot
+from .deal import Known, deal, deal_with_masks, ring_slot
+from .injection import injection
 
 if TYPE_CHECKING:
     from .protocol import Masked
@@ -41,49 +34,13 @@ def inject(p: Masked, bit: Bool, x: Arith) -> Steps[Arith]:
 
     A pending division of x is made on the way, exactly: 2 (t + 1) bits more are dealt.
     """
-    if x.pending and p.exact:
-        check_shift(p.ring, x.pending)
-        whole = x.map(Tensor.contiguous)  # a copy: another call may settle x meanwhile
-        return (yield from _inject_quotient(p.in_roles_of(x), bit, whole))
-    x = (yield from p.settled.steps(x)).map(Tensor.contiguous)
+    product = yield from injection(p, x)
 
-    def correct(pads: list[Tensor]) -> list[Tensor]:
-        return list(deal_injection(whole_bits(p, bit)[0], whole_mask(p, x), *pads))
+    def correct(_: Known, pads: list[Tensor]) -> list[Tensor]:
+        return product.correct(whole_bits(product.p, bit)[0], pads)
 
-    [[flip, *_], [product, *_]] = yield from deal(p, [ring_slot(p, x.shape)] * 2, correct)
-
-    def add(out: Tensor) -> None:
-        bits, m, own = opened_bits(p, bit)[0], opened(p, x), own_mask(p, x)
-        inject_share(bits, m, flip, product, own, first=p.is_leader, out=out)
-
-    return (yield from reshare(p, x.shape, x.limit, add))
-
-
-def _inject_quotient(p: Masked, bit: Bool, x: Arith) -> Steps[Arith]:
-    """b * floor(x / 2^t), or one unit more (2.7). With c, w as in NOTE [exact] of truncation.py,
-    the quotient is A - D + B w_top, where the evaluators know A and B = +-2^(k-1-t), the dealer
-    D and w_top. It deals D, y, y D, and modulo 2^(t+1) w_top and y w_top.
-    """
-    t, ring = x.pending, p.ring
-
-    def correct(pads: list[Tensor]) -> list[Tensor]:
-        y = whole_bits(p, bit)[0]
-        low, flip_low, top, flip_top = deal_inject_exact(y, whole_mask(p, x), t)
-        tops = [unpack_bits(words, x.shape, ring.dtype) for words in (top, flip_top)]
-        values = [unpack_bits(y, x.shape, ring.dtype), flip_low, low, *tops]
-        return [value - pad for value, pad in zip(values, pads, strict=True)]
-
-    narrow = ring_slot(p, x.shape, width=t + 1)
-    dealt = yield from deal(p, [ring_slot(p, x.shape)] * 3 + [narrow] * 2, correct)
-
-    def add(out: Tensor) -> None:
-        flip, flip_low, low, top, flip_top = (share for share, *_ in dealt)
-        bits, m = opened_bits(p, bit)[0], opened(p, x)
-        inject_exact_share(
-            bits, m, flip, flip_low, low, top, flip_top, t, first=p.is_leader, out=out
-        )
-
-    return (yield from reshare(p, x.shape, (x.limit >> t) + 1, add))
+    [masks], dealt = yield from deal_with_masks(product.p, product.opened, product.dealt, correct)
+    return (yield from product.online(bit, masks, dealt))
 
 
 @in_pieces(lambda bits, x, rows: 48 * (len(bits) + len(rows)))

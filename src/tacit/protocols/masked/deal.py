@@ -10,17 +10,18 @@ to each other and know m = sum of s_i - z_i. The dealer knows z = sum of z_i. Se
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import lru_cache, reduce
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 
-from ...kernels import bit_planes, from_bit_planes
+from ...kernels import bit_planes
 from ...ring.reference.bits import num_words
 from ...transport import Spec
-from ..steps import Round, Steps
+from ..steps import PASS, PASS_AHEAD, Round, Steps
+from ..tape import Form
 
 if TYPE_CHECKING:
     from .protocol import Masked
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 class Slot(NamedTuple):
     """The form of a dealt or opened value: ring elements, or planes of bits.
 
-    width: if not 0, only the low bits of the ring elements matter, and only they are sent.
+    width: if not 0, only the low bits of the ring elements matter, and only they are sent, as
+    planes, which the receiver gets as they are.
     """
 
     shape: tuple[int, ...]
@@ -37,52 +39,73 @@ class Slot(NamedTuple):
     bits: bool = False
     width: int = 0
 
-    @property
-    def spec(self) -> Spec:
-        if self.width:
-            return Spec((self.width, num_words(prod(self.shape))), torch.int64)
-        return Spec(self.shape, self.dtype)
-
     def pack(self, value: Tensor) -> Tensor:
         return bit_planes(value, self.width) if self.width else value
 
-    def unpack(self, sent: Tensor) -> Tensor:
-        return from_bit_planes(sent, self.shape, self.dtype) if self.width else sent
+
+Slots = tuple[Slot, ...]
+Known = list[list[Tensor]]  # for each slot, what this party knows: one evaluator's, or all of them
 
 
 def ring_slot(p: Masked, shape: Sequence[int], width: int = 0) -> Slot:
-    return Slot(tuple(shape), p.ring.dtype, width=width)
+    return Slot(tuple(shape), p.ring.dtype, False, width)
 
 
 def plane_slot(rows: int, words: int) -> Slot:
-    return Slot((rows, words), torch.int64, bits=True)
+    return Slot((rows, words), torch.int64, True)
+
+
+@lru_cache(maxsize=1024)
+def _forms(slots: Slots) -> tuple[Form, ...]:
+    return tuple((slot.shape, slot.dtype) for slot in slots)
+
+
+@lru_cache(maxsize=1024)
+def _specs(slots: Slots) -> list[Spec]:
+    """What the receiver of these slots expects."""
+    packed = [(slot.width, num_words(prod(slot.shape))) for slot in slots]
+    return [
+        Spec(shape, torch.int64) if slot.width else Spec(slot.shape, slot.dtype)
+        for slot, shape in zip(slots, packed, strict=True)
+    ]
 
 
 Correct = Callable[[list[Tensor]], list[Tensor]]
+CorrectWith = Callable[[Known, list[Tensor]], list[Tensor]]
 
 
-def deal(p: Masked, slots: Sequence[Slot], correct: Correct) -> Steps[list[list[Tensor]]]:
+def deal(p: Masked, slots: Sequence[Slot], correct: Correct) -> Steps[Known]:
     """For each slot, the shares of the dealt value that this party knows; the dealer knows all.
 
     `correct`, called at the dealer only, gives value minus pad for each slot (value ^ pad for
     bits). It may overwrite the pads; then the dealer's shares of that slot mean nothing.
     """
-    roles = p.roles
-    *drawing, last = roles.evaluators
-    if p.rank == last:
-        received = yield Round(receive={roles.dealer: [s.spec for s in slots]}, ahead=True)
-        dealt = received[roles.dealer]
-        return [[slot.unpack(value)] for slot, value in zip(slots, dealt, strict=True)]
+    _, dealt = yield from deal_with_masks(p, (), tuple(slots), lambda _, pads: correct(pads))
+    return dealt
+
+
+def deal_with_masks(
+    p: Masked, opened: Slots, slots: Slots, correct: CorrectWith
+) -> Steps[tuple[Known, Known]]:
+    """Masks for what is opened later (`draw_masks`), and what is dealt: one draw from each key."""
+    roles, count = p.roles, len(opened)
+    if p.is_leader:
+        own = _draw(p, p.rank, opened)
+        received = yield Round(receive={roles.dealer: _specs(slots)}, ahead=True)
+        return [[z] for z in own], [[value] for value in received[roles.dealer]]
     if not p.is_dealer:
-        shares = [[words] for words in _draw(p, p.rank, slots)]
-        yield Round(ahead=True)
-        return shares
-    drawn = [_draw(p, e, slots) for e in drawing]
-    columns = list(zip(*drawn, strict=True))
-    values = correct([_total(slot, column) for slot, column in zip(slots, columns, strict=True)])
+        drawn = [[words] for words in _draw(p, p.rank, opened + slots)]
+        yield PASS_AHEAD
+        return drawn[:count], drawn[count:]
+    *drawing, last = roles.evaluators
+    columns = list(zip(*[_draw(p, e, opened + slots) for e in drawing], strict=True))
+    ends = zip(columns, _draw(p, last, opened), strict=False)
+    masks, pads = [[*column, z] for column, z in ends], columns[count:]
+    totals = [_total(slot, column) for slot, column in zip(slots, pads, strict=True)]
+    values = correct(masks, totals)
     sent = [slot.pack(value) for slot, value in zip(slots, values, strict=True)]
     yield Round(send={last: sent}, ahead=True)
-    return [[*column, value] for column, value in zip(columns, values, strict=True)]
+    return masks, [[*column, value] for column, value in zip(pads, values, strict=True)]
 
 
 def deal_parts(p: Masked, value: Tensor | None, shape: Sequence[int]) -> Steps[list[Tensor]]:
@@ -96,28 +119,40 @@ def deal_parts(p: Masked, value: Tensor | None, shape: Sequence[int]) -> Steps[l
     return shares
 
 
-def _draw(p: Masked, evaluator: int, slots: Sequence[Slot]) -> list[Tensor]:
-    forms = [(slot.shape, slot.dtype) for slot in slots]
-    return p.context.tape.draws((p.roles.dealer, evaluator), forms)
+def _draw(p: Masked, evaluator: int, slots: Slots) -> list[Tensor]:
+    if not slots:
+        return []
+    return p.context.tape.draws((p.roles.dealer, evaluator), _forms(slots))
 
 
 def _total(slot: Slot, values: Sequence[Tensor]) -> Tensor:
+    if len(values) == 1:
+        return values[0]
     return reduce(torch.bitwise_xor if slot.bits else torch.add, values)
 
 
-def draw_masks(p: Masked, slots: Sequence[Slot]) -> list[list[Tensor]]:
+def draw_masks(p: Masked, slots: Sequence[Slot]) -> Known:
     """This evaluator's z_i for each of what is opened later; at the dealer, all of them."""
-    mine = p.roles.evaluators if p.is_dealer else (p.rank,)
-    return [list(masks) for masks in zip(*(_draw(p, e, slots) for e in mine), strict=True)]
+    slots = tuple(slots)
+    if not p.is_dealer:
+        return [[z] for z in _draw(p, p.rank, slots)]
+    drawn = [_draw(p, e, slots) for e in p.roles.evaluators]
+    return [list(masks) for masks in zip(*drawn, strict=True)]
 
 
 def open_(p: Masked, message: Tensor | None, slot: Slot) -> Steps[Tensor | None]:
     """What the evaluators' masked shares add up to; the dealer passes and gets None."""
     if message is None:
-        yield Round()
+        yield PASS
         return None
-    others = [e for e in p.roles.evaluators if e != p.rank]
-    received = yield Round(
-        send={e: [message] for e in others}, receive={e: [slot.spec] for e in others}
-    )
-    return _total(slot, [message, *(received[e][0] for e in others)])
+    own, theirs = yield from halves(p, message, slot)
+    return own ^ theirs if slot.bits else own + theirs
+
+
+def halves(p: Masked, message: Tensor, slot: Slot) -> Steps[tuple[Tensor, Tensor]]:
+    """At an evaluator: its message, and what the others' add up to. Their sum is what is opened."""
+    send, receive, specs = {}, {}, _specs((slot,))
+    for other in p.others:
+        send[other], receive[other] = [message], specs
+    received = yield Round(send, receive)
+    return message, _total(slot, [received[other][0] for other in p.others])

@@ -12,7 +12,7 @@ from ..base import Protocol
 from ..context import Context
 from ..share import Arith, Bool
 from ..steps import Interactive
-from . import accelerate, arithmetic, boolean, compare, convert, truncation
+from . import accelerate, arithmetic, boolean, compare, convert, relu, truncation
 from .costs import MaskedCosts
 from .roles import Roles
 
@@ -27,6 +27,7 @@ class Masked(Protocol):
         self.roles = roles
         self.is_dealer = context.rank == roles.dealer
         self.is_leader = context.rank == roles.leader
+        self.others = tuple(e for e in roles.evaluators if e != context.rank)
 
     bilinear = Interactive(arithmetic.bilinear, Arith)
     truncate = Interactive(truncation.truncate, Arith)
@@ -37,6 +38,7 @@ class Masked(Protocol):
     is_zero = Interactive(compare.is_zero, Bool)
     inject = Interactive(convert.inject, Arith)
     inject_sums = Interactive(convert.inject_sums)
+    relu_with_bit = Interactive(relu.relu_with_bit, Arith, Bool)
 
     fourier = Interactive(accelerate.fourier, Arith)
     exp_negative = Interactive(accelerate.exp_table, Arith)

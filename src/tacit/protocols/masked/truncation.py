@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from ...kernels import deal_exact, exact_share, unpack_bits
+from ...kernels import deal_exact, exact_share, from_bit_planes, unpack_bits
 from ..arguments import check_shift
 from ..pieces import in_pieces
 from ..share import Arith
 from ..steps import Steps
-from .arithmetic import make, opened, reshare, split, whole_mask
-from .deal import deal, deal_parts, ring_slot
+from .arithmetic import make, opened, opened_share, split, whole_mask
+from .deal import Known, deal_parts, deal_with_masks, ring_slot
 
 if TYPE_CHECKING:
     from .protocol import Masked
@@ -62,14 +62,16 @@ def truncate(p: Masked, x: Arith, *, exact: bool | None = None) -> Steps[Arith]:
 def _exact(p: Masked, x: Arith, t: int, limit: int) -> Steps[Arith]:
     """NOTE [exact]: s_i = -q_i - 2^(k-t) c_top w_i, the public terms at the leader; reshare."""
 
-    def correct(pads: list[Tensor]) -> list[Tensor]:
+    def correct(_: Known, pads: list[Tensor]) -> list[Tensor]:
         quotient, top = deal_exact(whole_mask(p, x), t)
         return [quotient - pads[0], unpack_bits(top, x.shape, p.ring.dtype) - pads[1]]
 
-    slots = [ring_slot(p, x.shape), ring_slot(p, x.shape, width=t)]
-    [[quotient, *_], [top, *_]] = yield from deal(p, slots, correct)
-
-    def add(out: Tensor) -> None:
-        exact_share(opened(p, x).contiguous(), quotient, top, t, first=p.is_leader, out=out)
-
-    return (yield from reshare(p, x.shape, limit, add))
+    element, narrow = ring_slot(p, x.shape), ring_slot(p, x.shape, width=t)
+    [masks], dealt = yield from deal_with_masks(p, (element,), (element, narrow), correct)
+    message = None
+    if not p.is_dealer:
+        [quotient], [top] = dealt
+        top = from_bit_planes(top, x.shape, p.ring.dtype) if p.is_leader else top
+        m = opened(p, x).contiguous()
+        message = exact_share(m, quotient, top, t, first=p.is_leader, minus=masks[0])
+    return (yield from opened_share(p, message, element, masks, limit))

@@ -8,6 +8,8 @@ packed words.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from torch import Tensor
 
 from ..ring import ring_of
@@ -119,3 +121,13 @@ def deal_inject_exact(bits: Tensor, mask: Tensor, t: int) -> tuple[Tensor, Tenso
     y = unpack_bits(bits, mask.shape, mask.dtype)
     top, low = split(-mask, t)
     return low, y * low, pack_bits(top), pack_bits(y * top)
+
+
+def correct_inject_exact(
+    bits: Tensor, mask: Tensor, t: int, pads: Sequence[Tensor]
+) -> list[Tensor]:
+    """The pads, replaced by y, y low, low, top and y top minus each."""
+    y = unpack_bits(bits, mask.shape, mask.dtype)
+    top, low = split(-mask, t)
+    values = (y, y * low, low, top, y * top)
+    return [pad.copy_(value - pad) for value, pad in zip(values, pads, strict=True)]
