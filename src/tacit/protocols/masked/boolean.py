@@ -12,7 +12,7 @@ from torch import Tensor
 from ...kernels import and_gates, and_products, num_and_products
 from ..share import Bool
 from ..steps import Steps
-from .deal import deal, draw_masks, open_, plane_slot
+from .deal import Known, deal_with_masks, open_, plane_slot
 
 if TYPE_CHECKING:
     from .protocol import Masked
@@ -47,18 +47,18 @@ def bit_and(p: Masked, *bits: Bool) -> Steps[Bool]:
     sizes = (len(bits),)
     words = opened_words(bits[0])
     out = plane_slot(1, rows * words)
-    [masks] = draw_masks(p, [out])
 
     def side_by_side(parts: Sequence[Tensor]) -> Tensor:
         return torch.stack([part.reshape(-1) for part in parts])
 
-    def correct(pads: list[Tensor]) -> list[Tensor]:
+    def correct(_: Known, pads: list[Tensor]) -> list[Tensor]:
         return [and_products(side_by_side([whole_bits(p, b) for b in bits]), sizes, pads[0])]
 
-    slots = [plane_slot(num_and_products(sizes), rows * words)]
-    [[products, *_]] = yield from deal(p, slots, correct)
+    slots = (plane_slot(num_and_products(sizes), rows * words),)
+    [masks], dealt = yield from deal_with_masks(p, (out,), slots, correct)
     message = None
     if not p.is_dealer:
+        [[products]] = dealt
         hats = side_by_side([opened_bits(p, b) for b in bits])
         own = side_by_side([own_bits(p, b) for b in bits])
         message = and_gates(hats, own, products, sizes, masks[0], first=p.is_leader)

@@ -22,7 +22,7 @@ from ..share import Arith, Bool
 from ..steps import Steps
 from .arithmetic import opened, whole_mask
 from .boolean import make_bits
-from .deal import deal, deal_with_masks, draw_masks, open_, plane_slot
+from .deal import Known, deal_with_masks, open_, plane_slot
 from .plan import groups_after
 from .sign import Nodes, Signs, xor
 
@@ -60,10 +60,9 @@ def is_zero(p: Masked, x: Arith) -> Steps[Bool]:
     while count > 1:
         levels.append(tuple(size for size in _groups_of_four(count) if size > 1))
         count = groups_after(count, levels[-1])
-    slots = [plane_slot(len(nodes), words) for nodes in (digits, *levels)]
-    masks = draw_masks(p, slots)
+    slots = tuple([plane_slot(len(nodes), words) for nodes in (digits, *levels)])
 
-    def correct(pads: list[Tensor]) -> list[Tensor]:
+    def correct(masks: Known, pads: list[Tensor]) -> list[Tensor]:
         state, products = xor(masks[0]), []
         for nodes, level, pad in zip(levels, masks[1:], pads[1:], strict=True):
             products.append(and_products(state[: sum(nodes)], nodes, pad))
@@ -74,7 +73,7 @@ def is_zero(p: Masked, x: Arith) -> Steps[Bool]:
     rows = sum((1 << digit) - 1 for digit in digits)
     dealt = [plane_slot(rows, words)]
     dealt += [plane_slot(num_and_products(nodes), words) for nodes in levels]
-    [tables, *products] = yield from deal(p, dealt, correct)
+    masks, [tables, *products] = yield from deal_with_masks(p, slots, tuple(dealt), correct)
     message = None
     if not p.is_dealer:
         u = bit_planes(opened(p, x), width)

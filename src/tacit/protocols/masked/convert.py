@@ -19,9 +19,9 @@ from ..pieces import in_pieces
 from ..rows import Row
 from ..share import Arith, Bool
 from ..steps import Steps
-from .arithmetic import opened, own_mask, reshare, whole_mask
+from .arithmetic import opened, opened_share, own_mask, whole_mask
 from .boolean import opened_bits, whole_bits
-from .deal import Known, deal, deal_with_masks, ring_slot
+from .deal import Known, deal_with_masks, ring_slot
 from .injection import injection
 
 if TYPE_CHECKING:
@@ -56,9 +56,10 @@ def inject_sums(
         x = (yield from p.settled.steps(x)).map(Tensor.contiguous)
     shape = bits[0].shape
     used = [x is not None and any(row.scales[j] for row in rows) for j in range(len(bits))]
-    slots = [ring_slot(p, shape)] * (len(bits) + sum(used))
+    slots = (ring_slot(p, shape),) * (len(bits) + sum(used))
+    out = ring_slot(p, (len(rows), *shape))
 
-    def correct(pads: list[Tensor]) -> list[Tensor]:
+    def correct(_: Known, pads: list[Tensor]) -> list[Tensor]:
         free = iter(pads)
         values: list[Tensor] = []
         for bit, uses_x in zip(bits, used, strict=True):
@@ -69,11 +70,12 @@ def inject_sums(
                 values.append(deal_flip(y, next(free)))
         return values
 
-    shares = iter((yield from deal(p, slots, correct)))
+    [masks], found = yield from deal_with_masks(p, (out,), slots, correct)
+    shares = iter(found)
     dealt = [(next(shares)[0], next(shares)[0] if uses_x else None) for uses_x in used]
 
-    def add(out: Tensor) -> None:
-        for row, total in zip(rows, out, strict=True):
+    def add(sums: Tensor) -> Tensor:
+        for row, total in zip(rows, sums, strict=True):
             for bit, (flip, product), scale, offset in zip(
                 bits, dealt, row.scales, row.offsets, strict=True
             ):
@@ -87,7 +89,9 @@ def inject_sums(
                 elif offset:
                     term = flip_share(words, flip, first=p.is_leader, out=torch.zeros_like(flip))
                     total.add_(term, alpha=offset)
+        return sums
 
     limits = [row.limit(x) for row in rows]
-    sums = yield from reshare(p, (len(rows), *shape), max(limits), add)
+    message = None if p.is_dealer else add(-masks[0])
+    sums = yield from opened_share(p, message, out, masks, max(limits))
     return [sums[i].promise(limit) for i, limit in enumerate(limits)]
