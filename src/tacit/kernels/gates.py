@@ -13,19 +13,21 @@ return is the hat of the new wire. `first` is true at exactly one evaluator.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 
 import torch
 from torch import Tensor
 
-from ..errors import ConfigError
 from ..ring.reference import gates as reference
 from .backend import gpu_for, native_for
-
-MAX_DIGIT = 7
-MAX_FAN_IN = 9
-
-Form = tuple[int, int, int]  # rows that are dealt for nodes, of their inputs, of their outputs
+from .forms import (
+    Form,
+    and_form,
+    checked_planes,
+    node_form,
+    num_columns,
+    output_like,
+    table_form,
+)
 
 
 def num_table_rows(digits: Sequence[int]) -> int:
@@ -35,12 +37,12 @@ def num_table_rows(digits: Sequence[int]) -> int:
 
 def num_products(sizes: Sequence[int]) -> int:
     """How many rows `node_products` has for carry nodes of these sizes."""
-    return _node_form(tuple(sizes))[0]
+    return node_form(tuple(sizes))[0]
 
 
 def num_and_products(sizes: Sequence[int]) -> int:
     """How many rows `and_products` has for gates of these sizes: 2^d - 1 - d for each."""
-    return _and_form(tuple(sizes))[0]
+    return and_form(tuple(sizes))[0]
 
 
 def leaf_tables(
@@ -53,9 +55,9 @@ def leaf_tables(
     """
     digits = tuple(digits)
     bits, rows = table_form(digits)
-    words = _words(v)
+    words = num_columns(v)
     v, pad = checked_planes(words, ("v", v, bits), ("pad", pad, rows))
-    out = _output(out, pad)
+    out = output_like(out, pad)
     if gpu := gpu_for(v, pad, out):
         return gpu.leaf_tables(v, digits, pad, out)
     native = native_for(v, pad, out)
@@ -104,7 +106,7 @@ def node_products(
     `tacit.ring.reference.gates.carry_rows`, node by node.
     """
     sizes = tuple(sizes)
-    rows, inputs, outputs = _node_form(sizes)
+    rows, inputs, outputs = node_form(sizes)
     if masks.shape[0] == inputs + 2:
         if gpu_for(masks, pad):
             inputs += 2
@@ -122,7 +124,7 @@ def and_products(
     whose lowest bit is the first input.
     """
     sizes = tuple(sizes)
-    return _deal("and_products", masks, sizes, pad, out, _and_form(sizes))
+    return _deal("and_products", masks, sizes, pad, out, and_form(sizes))
 
 
 def node_carries(
@@ -145,12 +147,12 @@ def node_carries(
     significant, which no node takes.
     """
     sizes = tuple(sizes)
-    rows, inputs, outputs = _node_form(sizes)
+    rows, inputs, outputs = node_form(sizes)
     more = {}
     if gpu_for(hats, shares, products, mask):
         inputs += 2 if hats.shape[0] == inputs + 2 else 0
         if received is not None:
-            [more["received"]] = checked_planes(_words(hats), ("received", received, inputs))
+            [more["received"]] = checked_planes(num_columns(hats), ("received", received, inputs))
     else:
         hats = hats if received is None else hats ^ received
         if hats.shape[0] == inputs + 2:
@@ -175,7 +177,7 @@ def and_gates(
     gate j; `products` is a share of what `and_products` makes, without its pad.
     """
     sizes = tuple(sizes)
-    form = _and_form(sizes)
+    form = and_form(sizes)
     return _evaluate("and_gates", hats, shares, products, sizes, mask, first, out, form)
 
 
@@ -191,14 +193,14 @@ def _leaves(
 ) -> Tensor:
     digits = tuple(digits)
     bits, rows = table_form(digits)
-    count, words = len(digits), _words(u)
+    count, words = len(digits), num_columns(u)
     u, tables, mask = checked_planes(
         words,
         ("u", u, bits),
         ("tables", tables, rows),
         ("mask", mask, 2 * count - 1 if carries else count),
     )
-    out = _output(out, mask)
+    out = output_like(out, mask)
     if gpu := gpu_for(u, tables, mask, out):
         fast = gpu.leaf_carries if carries else gpu.leaf_matches
         return fast(u, tables, digits, mask, out, first=first)
@@ -220,9 +222,9 @@ def _deal(
     out: Tensor | None,
     form: Form,
 ) -> Tensor:
-    words, (rows, inputs, _) = _words(masks), form
+    words, (rows, inputs, _) = num_columns(masks), form
     masks, pad = checked_planes(words, ("masks", masks, inputs), ("pad", pad, rows))
-    out = _output(out, pad)
+    out = output_like(out, pad)
     if gpu := gpu_for(masks, pad, out):
         return getattr(gpu, name)(masks, sizes, pad, out)
     native = native_for(masks, pad, out)
@@ -244,7 +246,7 @@ def _evaluate(
     form: Form,
     **more: Tensor,
 ) -> Tensor:
-    words, (rows, inputs, outputs) = _words(hats), form
+    words, (rows, inputs, outputs) = num_columns(hats), form
     hats, shares, products, mask = checked_planes(
         words,
         ("hats", hats, inputs),
@@ -252,7 +254,7 @@ def _evaluate(
         ("products", products, rows),
         ("mask", mask, outputs),
     )
-    out = _output(out, mask)
+    out = output_like(out, mask)
     if gpu := gpu_for(hats, shares, products, mask, out):
         return getattr(gpu, name)(hats, shares, products, sizes, mask, out, first=first, **more)
     native = native_for(hats, shares, products, mask, out)
@@ -264,60 +266,7 @@ def _evaluate(
     return out
 
 
-@cache
-def table_form(digits: tuple[int, ...]) -> tuple[int, int]:
-    """How many bits these digits have, and how many rows their tables."""
-    if not digits or min(digits) < 1 or max(digits) > MAX_DIGIT:
-        raise ConfigError(f"digits={digits}: each has 1..{MAX_DIGIT} bits")
-    return sum(digits), reference.num_table_rows(digits)
-
-
-@cache
-def _node_form(sizes: tuple[int, ...]) -> Form:
-    _check_sizes(sizes)
-    return reference.num_products(sizes), 2 * sum(sizes) - 1, 2 * len(sizes) - 1
-
-
-@cache
-def _and_form(sizes: tuple[int, ...]) -> Form:
-    _check_sizes(sizes)
-    return reference.num_and_products(sizes), sum(sizes), len(sizes)
-
-
-def _check_sizes(sizes: tuple[int, ...]) -> None:
-    if not sizes or min(sizes) < 2 or max(sizes) > MAX_FAN_IN:
-        raise ConfigError(f"sizes={sizes}: each is 2..{MAX_FAN_IN}")
-
-
 def _taken(state: Tensor, inputs: int) -> Tensor:
     """The rows (G..., P...) without those of the most significant group."""
     groups = (inputs + 1) // 2
     return torch.cat([state[:groups], state[groups + 1 : 2 * groups]])
-
-
-def _words(planes: Tensor) -> int:
-    if planes.ndim != 2:
-        raise ConfigError(f"planes of shape {tuple(planes.shape)}: (planes, words) is needed")
-    return planes.shape[1]
-
-
-def checked_planes(words: int, *given: tuple[str, Tensor, int]) -> list[Tensor]:
-    """The planes, contiguous, after a check of dtypes and shapes; each with name and rows."""
-    for name, planes, rows in given:
-        if planes.dtype != torch.int64:
-            raise ConfigError(f"{name}: dtype={planes.dtype}: planes are int64")
-        if planes.shape != (rows, words):
-            found = tuple(planes.shape)
-            raise ConfigError(f"{name} of shape {found}: {rows} planes of {words} words are needed")
-    return [planes.contiguous() for _, planes, _ in given]
-
-
-def _output(out: Tensor | None, like: Tensor) -> Tensor:
-    """Where to write: what was given, after a check, or new memory."""
-    if out is None:
-        return torch.empty_like(like)
-    if out is like:
-        return out
-    if out.dtype != like.dtype or out.shape != like.shape or not out.is_contiguous():
-        raise ConfigError(f"out: a contiguous int64 tensor of shape {tuple(like.shape)} is needed")
-    return out

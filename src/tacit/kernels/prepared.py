@@ -9,7 +9,6 @@ bit for bit.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,7 +16,8 @@ from torch import Tensor
 from ..ring import Window
 
 
-class Plan(NamedTuple):
+@dataclass(frozen=True)
+class Plan:
     """The number of a compiled method, and how many bytes it keeps: none if it is plain."""
 
     method: int
