@@ -20,12 +20,13 @@ def network() -> nn.Module:
     return nn.Sequential(*layers, nn.Linear(8 * 16, 5))
 
 
+MODEL = network()  # made once: parties that are threads share torch's generator
 X = torch.randn(6, 3, 8, 8, generator=torch.Generator().manual_seed(1))
 Y = F.one_hot(torch.arange(6) % 5, 5).float()
 
 
 def infer(session: tacit.Session) -> tuple[torch.Tensor, str, int]:
-    model = session.share(copy.deepcopy(network()).eval(), owner=0)
+    model = session.share(copy.deepcopy(MODEL).eval(), owner=0)
     x = session.share(X, owner=1)
     assert x.device.type == "cpu"
     with session.stats.scope("run") as cost:
@@ -34,7 +35,7 @@ def infer(session: tacit.Session) -> tuple[torch.Tensor, str, int]:
 
 
 def train(session: tacit.Session) -> dict[str, torch.Tensor]:
-    model = session.share(copy.deepcopy(network()), owner=0)
+    model = session.share(copy.deepcopy(MODEL), owner=0)
     x, y = session.share(X, owner=1), session.share(Y, owner=2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     for _ in range(3):
@@ -45,7 +46,7 @@ def train(session: tacit.Session) -> dict[str, torch.Tensor]:
 
 
 def plain_training() -> dict[str, torch.Tensor]:
-    model = network()
+    model = copy.deepcopy(MODEL).train()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     for _ in range(3):
         optimizer.zero_grad()
@@ -68,7 +69,7 @@ PLACES = {
 @pytest.mark.parametrize("place", PLACES)
 def test_inference(place):
     settings = PLACES[place]
-    want = network().eval()(X)
+    want = MODEL.eval()(X)
     for rank, (scores, where, _) in enumerate(tacit.run(infer, **settings)):
         bits = settings.get("fraction_bits", 16)
         torch.testing.assert_close(scores, want, atol=2.0 ** (5 - bits), rtol=0)
@@ -84,7 +85,7 @@ def test_training(place):
 
 
 def test_processes_over_tls():
-    want = network().eval()(X)
+    want = MODEL.eval()(X)
     for device in ("cuda", ["cuda", "cpu", "cuda"]):
         for scores, _, _ in tacit.run(infer, transport="processes", device=device, deadline=120.0):
             torch.testing.assert_close(scores, want, atol=2.0**-11, rtol=0)
