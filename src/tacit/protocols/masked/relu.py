@@ -17,8 +17,9 @@ from .sign import Signs, xor
 if TYPE_CHECKING:
     from .protocol import Masked
 
-# Elements beyond which memory counts more than calls: the injection is dealt after the sign.
-MANY = 1 << 20
+# Elements beyond which memory counts more than calls: the injection is dealt after the sign, which
+# keeps a ReLU of a million below 60 bytes an element and party.
+MANY = 1 << 19
 
 
 @in_pieces(256)
