@@ -67,7 +67,7 @@ def handed_over(
     for tensor in tensors:
         if tensor.is_cuda:
             tensor.record_stream(stream)  # its memory is not given away before this stream is done
-        taken.append(tensor if tensor.device == device else tensor.to(device, non_blocking=True))
+        taken.append(tensor.to(device))  # from the host it waits: nobody keeps that memory
     return taken
 
 
