@@ -14,6 +14,7 @@ PUBLIC = {"run", "calibrate", "Session", "SecretTensor", "errors", "__version__"
 
 def test_top_level_names():
     assert set(tacit.__all__) == PUBLIC
+    assert all(getattr(tacit, name) for name in PUBLIC)
     public = {n for n, v in vars(tacit).items() if not n.startswith("_")}
     extra = {n for n in public - PUBLIC if not isinstance(getattr(tacit, n), types.ModuleType)}
     assert not extra, f"names outside __all__: {extra}"
@@ -47,6 +48,7 @@ def state():
 
 before = state()
 import tacit
+everything = [getattr(tacit, name) for name in tacit.__all__]
 after = state()
 print(json.dumps({
     "before": before,
@@ -57,6 +59,18 @@ print(json.dumps({
     "native": "tacit.kernels.native" in sys.modules,
 }))
 """
+
+
+def test_torch_is_imported_when_it_is_needed():
+    """The command line answers `--help` without it; names and packages appear when asked for."""
+    source = """
+import sys, tacit
+assert "torch" not in sys.modules
+assert {"run", "errors"} <= set(dir(tacit)) and not hasattr(tacit, "absent")
+assert tacit.nn.validate and tacit.run
+assert "torch" in sys.modules
+"""
+    subprocess.run([sys.executable, "-W", "error", "-c", source], check=True)
 
 
 def test_importing_starts_nothing_and_needs_no_gpu():
