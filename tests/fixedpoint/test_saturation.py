@@ -1,4 +1,4 @@
-"""What docs/functions.md promises outside of the domain: nothing wraps, functions saturate."""
+"""What docs/concepts/functions.md promises outside of the domain: nothing wraps, functions saturate."""
 
 from __future__ import annotations
 

@@ -1,39 +1,15 @@
-"""The documents tell the truth: their code runs, their links lead somewhere."""
+"""The documents are there, are up to date, and their links lead somewhere.
+
+tests/docs runs their code.
+"""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-
-
-def code_blocks() -> list[tuple[str, str]]:
-    found = []
-    for path in DOCUMENTS:
-        blocks = re.findall(r"^```python\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL)
-        found += [(f"{path.relative_to(ROOT)}:{i}", block) for i, block in enumerate(blocks)]
-    return found
-
-
-BLOCKS = code_blocks()
-
-
-@pytest.mark.parametrize("block", [b for _, b in BLOCKS], ids=[name for name, _ in BLOCKS])
-def test_code_runs(block, tmp_path):
-    script = tmp_path / "block.py"
-    script.write_text(block)
-    done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-
-
-def test_readme_has_code():
-    assert any(name.startswith("README.md") for name, _ in BLOCKS)
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)

@@ -1,0 +1,98 @@
+"""Every code block of the documents runs, or says why it does not."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import tomllib
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from tests.docs.pages import DOCUMENTS, Block, blocks, name, program
+
+SECONDS = 180
+PROGRAMS = [page for page in DOCUMENTS if program(page)]
+COMMANDS = [page for page in DOCUMENTS if any(block.commands for block in blocks(page))]
+
+
+@pytest.mark.parametrize("page", DOCUMENTS, ids=name)
+def test_every_block_says_what_is_done_with_it(page):
+    assert [block.fault for block in blocks(page) if block.fault] == []
+
+
+@pytest.mark.parametrize("page", PROGRAMS, ids=name)
+def test_the_python_of_a_page_runs(page, tmp_path):
+    """As one program, with the page's line numbers."""
+    script = tmp_path / f"{page.stem}.py"
+    script.write_text(program(page))
+    done = subprocess.run(
+        [sys.executable, script.name], cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("tacit.cli"), reason="there is no tacit.cli yet")
+@pytest.mark.parametrize("page", COMMANDS, ids=name)
+def test_the_commands_of_a_page_run(page, tmp_path):
+    """In order, in one folder that holds the page's files."""
+    for block in blocks(page):
+        if block.file:
+            (tmp_path / block.file).write_text(block.text)
+        running = [start(command, tmp_path) for command in block.commands]
+        try:
+            ends = [(shell, *shell.communicate(timeout=SECONDS)) for shell in running]
+        finally:
+            for shell in running:
+                with suppress(ProcessLookupError):
+                    os.killpg(shell.pid, signal.SIGKILL)
+        for shell, out, err in ends:
+            assert shell.returncode == 0, f"line {block.line}: {shell.args}\n{out}{err}"
+
+
+def start(command: str, folder: Path) -> subprocess.Popen[str]:
+    """A shell that finds this environment's `tacit` first."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    return subprocess.Popen(
+        ["bash", "-euo", "pipefail", "-c", command],
+        cwd=folder,
+        env=os.environ | {"PATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+@pytest.mark.parametrize("page", DOCUMENTS, ids=name)
+def test_toml_is_toml(page):
+    for block in blocks(page):
+        if block.language == "toml":
+            tomllib.loads(block.text)
+
+
+def test_the_readme_and_the_quickstart_show_how_to_begin():
+    pages = {name(page): blocks(page) for page in DOCUMENTS}
+    assert any(block.is_program for block in pages["README.md"])
+    assert any(block.commands for block in pages["docs/quickstart.md"])
+
+
+@pytest.mark.parametrize(
+    ("order", "language", "wrong"),
+    [
+        ("", "bash", True),
+        ("run", "bash", False),
+        ("run: together", "sh", False),
+        ("not run: it takes three machines", "bash", False),
+        ("not run: ", "bash", True),
+        ("", "python", False),
+        ("run", "python", True),
+        ("file: job.py", "python", False),
+        ("", "text", False),
+    ],
+)
+def test_a_block_without_an_order_is_found(order, language, wrong):
+    assert bool(Block(order, language, "", 1).fault) is wrong
