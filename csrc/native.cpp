@@ -1,7 +1,31 @@
 // The module: what Python sees of the compiled kernels.
 #include "native.h"
 
+// The instructions that the kernels were written for and the compiler may use on this host.
+constexpr const char* kFeatures =
+    ""
+#if defined(__ARM_NEON)
+    " NEON"
+#endif
+#if defined(__ARM_FEATURE_DOTPROD)
+    " DotProd"
+#endif
+#if defined(__AVX2__)
+    " AVX2"
+#endif
+#if defined(__AVX512BW__)
+    " AVX-512"
+#endif
+#if defined(__AVX512VNNI__)
+    " VNNI"
+#endif
+#if defined(__AES__) || defined(__ARM_FEATURE_AES) || defined(__ARM_FEATURE_CRYPTO)
+    " AES"
+#endif
+    ;
+
 NB_MODULE(native, module) {
+  module.attr("features") = kFeatures;
   module.def("num_threads", &tacit::num_threads);
   module.def("set_num_threads", &tacit::set_num_threads);
   tacit::bind_matmul(module);

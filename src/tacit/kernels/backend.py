@@ -80,6 +80,12 @@ def num_threads() -> int:
     return native.num_threads() if native else torch.get_num_threads()
 
 
+def features() -> tuple[str, ...]:
+    """The instructions of the processor that the compiled kernels were built with."""
+    native = load_native()
+    return tuple(native.features.split()) if native else ()
+
+
 def set_num_threads(count: int) -> None:
     """Lets each compiled kernel use `count` threads; the setting is of the whole process."""
     if count < 1:

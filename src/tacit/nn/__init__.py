@@ -1,21 +1,24 @@
 """Modules on secrets: sharing, revealing, validating, calibrating, folding, saving them."""
 
 from .calibrate import Calibration, calibrate, tighten
-from .checkpoint import Checkpoint, load, save
+from .checkpoint import load, save
 from .folding import fold_batch_norm
+from .part_file import Checkpoint
 from .sharing import reveal, share
-from .validate import Problem, validate
+from .validate import Problem, Survey, survey, validate
 
 __all__ = [
     "Calibration",
     "Checkpoint",
     "Problem",
+    "Survey",
     "calibrate",
     "fold_batch_norm",
     "load",
     "reveal",
     "save",
     "share",
+    "survey",
     "tighten",
     "validate",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -37,6 +38,14 @@ class Problem:
         return f"{place}: {self.op}: {self.reason}" + (f"; {self.instead}" if self.instead else "")
 
 
+@dataclass(frozen=True)
+class Survey:
+    """calls: how often each operation was called with secrets."""
+
+    calls: dict[str, int]
+    problems: list[Problem]
+
+
 def validate(
     model: nn.Module,
     example: Any,
@@ -47,6 +56,22 @@ def validate(
 ) -> list[Problem]:
     """Everything in the model that would fail on secrets; an empty list if it will run.
 
+    See `survey`, which also tells the operations.
+    """
+    seen = survey(model, example, backward=backward, ring=ring, fraction_bits=fraction_bits)
+    return seen.problems
+
+
+def survey(
+    model: nn.Module,
+    example: Any,
+    *,
+    backward: bool | None = None,
+    ring: int = 64,
+    fraction_bits: int = 16,
+) -> Survey:
+    """What the model does with secrets, and what of it would fail.
+
     The model runs once on `example` (a tensor, a tuple of arguments or a dict of them; public
     sample data of the right shapes), with every tensor in it secret, by one party in clear. What
     has no rule is noted and computed plainly, so that the run goes on. `backward`: also the
@@ -55,7 +80,7 @@ def validate(
     """
     broken = [Problem(path, "share", why, "") for path, why in unsharable(model)]
     if broken:
-        return broken
+        return Survey({}, broken)
     settings = Config(ring=ring, fraction_bits=fraction_bits, protocol="cleartext", debug=True)
     n = lone_numbers(settings)
     backward = model.training if backward is None else backward
@@ -71,7 +96,7 @@ def validate(
             recorder.note("forward or backward", f"{type(error).__name__}: {error}", stopped)
     if not found and not model.training:
         _compare(recorder, outputs, model, example)
-    return list(found.values())
+    return Survey(dict(recorder.calls), list(found.values()))
 
 
 def _loss(outputs: Any) -> Tensor:
@@ -101,11 +126,14 @@ class Recorder(TorchDispatchMode):
     def __init__(self, n: Numbers, found: dict[tuple[str, str, str], Problem]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.numbers, self.found = n, found
+        self.calls: Counter[str] = Counter()
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
+        if any(isinstance(x, SecretTensor) for x in tree_leaves((args, kwargs))):
+            self.calls[str(func)] += 1
         tree_map(_unwatched, (args, kwargs))
         try:
             result = func(*args, **kwargs)

@@ -24,6 +24,7 @@ from .derived import functions, order, sorting
 from .derived import piecewise as pieces
 from .derived import select as choice
 from .derived.chebyshev import chebyshev
+from .promise import Promise
 from .rows import Row
 from .share import Arith, Bool
 from .steps import Group, Interactive
@@ -35,9 +36,11 @@ class Protocol(ABC):
     exact: whether a pending division is made without failures (the default) or probabilistically.
     form: which parts a secret has; protocols of one form understand each other's shares.
     dealt_tables: whether `fourier` and `exp_negative` come from a dealer, in one round each.
+    promise: what it promises, and against whom.
     """
 
     name: ClassVar[str]
+    promise: ClassVar[Promise]
     dealt_tables: ClassVar[bool] = False
     form: ClassVar[str]
     context: Context
