@@ -1,7 +1,11 @@
 """Secret checkpoints: encrypted, refused if anything is wrong, and as good as no pause."""
 
+import errno
+import json
+import os
 import shutil
 import struct
+import threading
 
 import pytest
 import torch
@@ -10,7 +14,8 @@ from torch import nn
 import tacit
 from tacit.errors import CheckpointRejected, ConfigError, PartyFailed, ProtocolDesync
 from tacit.nn import load, save, vault
-from tacit.nn.checkpoint import checkpoint_file, previous_file
+from tacit.nn.agreement import MOST_QUOTED
+from tacit.nn.part_file import checkpoint_file
 from tacit.tensor import SecretTensor
 
 KEYS = [bytes([i]) * 32 for i in range(3)]
@@ -180,13 +185,16 @@ def test_shares_are_refreshed_and_the_file_holds_none_in_clear(tmp_path):
     assert tacit.run(main) == [False] * 3
 
 
-def test_the_one_before_is_kept_and_nothing_else_is_left(tmp_path):
-    first, second = write(tmp_path, step=1)[0], write(tmp_path, step=2)[0]
-    assert first.id != second.id
-    names = {path.name for path in tmp_path.iterdir()}
-    expected = {checkpoint_file("", rank).name for rank in range(3)}
-    assert names == expected | {previous_file("", rank).name for rank in range(3)}
+def test_a_checkpoint_is_never_replaced(tmp_path):
+    first = write(tmp_path, step=1)[0]
+    with pytest.raises(PartyFailed, match=r"save: party 0 could not write .*own"):
+        write(tmp_path, step=2)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        checkpoint_file("", rank).name for rank in range(3)
+    }
     assert checkpoint_file(tmp_path, 0).stat().st_mode & 0o077 == 0
+    found = tacit.run(lambda s: load(s, tmp_path, build(), key=KEYS[s.rank]))
+    assert {checkpoint.id for checkpoint in found} == {first.id}
 
 
 def test_a_missing_file_is_refused(tmp_path):
@@ -255,11 +263,10 @@ def test_a_changed_byte_is_refused(tmp_path, place):
 
 
 def test_files_of_different_checkpoints_are_refused(tmp_path):
-    write(tmp_path, step=1)
-    kept = checkpoint_file(tmp_path, 1).read_bytes()
-    write(tmp_path, step=2)
-    checkpoint_file(tmp_path, 1).write_bytes(kept)
-    message = refusal(tmp_path)[0][0]
+    write(tmp_path / "first", step=1)
+    write(tmp_path / "second", step=2)
+    shutil.copy(checkpoint_file(tmp_path / "first", 1), checkpoint_file(tmp_path / "second", 1))
+    message = refusal(tmp_path / "second")[0][0]
     assert "party 0: step 2, party 1: step 1" in message
 
 
@@ -345,6 +352,26 @@ def test_an_answer_that_says_nothing_names_who_gave_it(tmp_path, said):
     assert tacit.run(main, deadline=10.0) == [1, "loaded", 1]
 
 
+def test_what_a_peer_says_of_its_file_is_escaped_and_cut(tmp_path):
+    write(tmp_path)
+    said = json.dumps({"refusal": "\x1b[2J\n" + "x" * 10_000, "id": "", "step": 0}).encode()
+
+    def main(session):
+        send = session.mesh.exchange_bytes
+        if session.rank == 1:
+            session.mesh.exchange_bytes = lambda out, into: send(dict.fromkeys(out, said), into)
+        try:
+            load(session, tmp_path, build(), key=KEYS[session.rank])
+        except CheckpointRejected as error:
+            return str(error)
+        return ""
+
+    told = tacit.run(main, deadline=10.0)[0]
+    assert "\\x1b[2J\\n" in told
+    assert told.isprintable()
+    assert len(told) < MOST_QUOTED + 100
+
+
 def test_settings_are_checked(tmp_path):
     def main(session):
         model = session.share(build(), owner=0)
@@ -371,10 +398,42 @@ def test_parties_save_the_same_or_nothing(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_party_that_cannot_write_stops_all(tmp_path):
+def fails(name, code, bad):
+    """A function of os that raises OSError in the thread of party `bad`."""
+    original = getattr(os, name)
+
+    def function(*args, **kwargs):
+        if threading.current_thread().name == f"tacit-party-{bad}":
+            raise OSError(code, os.strerror(code))
+        return original(*args, **kwargs)
+
+    return function
+
+
+@pytest.mark.parametrize("name", ["mkdir", "open", "fsync", "replace"])
+def test_a_full_disk_at_one_party_stops_all(tmp_path, monkeypatch, name):
+    write(tmp_path / "first", step=1)
+
+    def main(session):
+        model = session.share(build(), owner=0)
+        own = tmp_path / f"second-{session.rank}"
+        with pytest.raises(CheckpointRejected) as caught:
+            save(session, own, model, key=KEYS[session.rank], step=2)
+        assert caught.value.party == 1
+        assert "No space left on device" in str(caught.value)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, name, fails(name, errno.ENOSPC, bad=1))
+        tacit.run(main)
+    assert not checkpoint_file(tmp_path / "second-1", 1).exists()
+    assert not list(tmp_path.rglob(".*"))
+    found = tacit.run(lambda s: load(s, tmp_path / "first", build(), key=KEYS[s.rank]))
+    assert [checkpoint.step for checkpoint in found] == [1, 1, 1]
+
+
+def test_a_folder_that_is_none_stops_all(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("")
-    write(tmp_path, step=1)
 
     def main(session):
         model = session.share(build(), owner=0)
@@ -382,7 +441,6 @@ def test_a_party_that_cannot_write_stops_all(tmp_path):
         with pytest.raises(CheckpointRejected) as caught:
             save(session, folder, model, key=KEYS[session.rank], step=2)
         assert caught.value.party == 1
-        assert load(session, tmp_path, model, key=KEYS[session.rank]).step == 1
 
     tacit.run(main)
-    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

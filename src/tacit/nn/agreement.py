@@ -16,6 +16,7 @@ from ..fixedpoint import Numbers
 from ..transport import Spec
 
 MOST_BYTES = 1 << 26  # of a description, unpacked
+MOST_QUOTED = 300  # characters of what a peer said
 
 T = TypeVar("T")
 
@@ -43,6 +44,12 @@ def understood(messages: Sequence[bytes], read: Callable[[bytes], T]) -> list[T]
     return found
 
 
+def quoted(text: str) -> str:
+    """What a peer said, for a message here: in printable characters, and not too many of them."""
+    kept = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[:MOST_QUOTED])
+    return kept if len(text) <= MOST_QUOTED else f"{kept} [cut]"
+
+
 def compare(n: Numbers, what: str, lines: Mapping[str, str]) -> None:
     """Raises ConfigError at every party, naming the first difference, unless all have the same.
 
@@ -64,7 +71,7 @@ def compare(n: Numbers, what: str, lines: Mapping[str, str]) -> None:
 
 def _unpacked(packed: bytes) -> dict[str, str]:
     lines = json.loads(zlib.decompressobj().decompress(packed, MOST_BYTES))
-    return {str(path): str(text) for path, text in lines}
+    return {quoted(str(path)): quoted(str(text)) for path, text in lines}
 
 
 def _difference(a: dict[str, str], b: dict[str, str]) -> tuple[str, str, str] | None:

@@ -6,7 +6,9 @@ import hashlib
 import json
 import secrets
 import struct
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import suppress
+from errno import EEXIST
 from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,11 +21,12 @@ from ..errors import CheckpointRejected, ConfigError
 from ..fixedpoint import Numbers, Value
 from ..tensor import SecretTensor
 from . import optimizers
-from .agreement import compare, tell_all, understood
-from .record import Record, refreshed, settle, unpacked
+from .agreement import compare, quoted, tell_all, understood
+from .part_file import Checkpoint, checkpoint_file, header_of, read_part
+from .record import Record, refreshed, settle
 from .sharing import put_secret
 from .slots import slots
-from .vault import Key, put_in_place, read_body, read_header, write_file
+from .vault import Key, put_in_place, write_file
 
 ID_BYTES = 16
 
@@ -33,25 +36,6 @@ class HasNumbers(Protocol):
 
     @property
     def numbers(self) -> Numbers: ...
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """What was saved beside the tensors; `id` is the same at all parties, and never used again."""
-
-    id: str
-    step: int
-    extra: Any
-
-
-def checkpoint_file(folder: str | Path, rank: int) -> Path:
-    """Where party `rank` keeps its part of a checkpoint."""
-    return Path(folder) / f"party-{rank}.tacit"
-
-
-def previous_file(folder: str | Path, rank: int) -> Path:
-    """Where the part that was saved there before is kept."""
-    return Path(folder) / f"party-{rank}.previous.tacit"
 
 
 # Saving -----------------------------------------------------------------------------------------
@@ -71,32 +55,57 @@ def save(
 
     Each party writes its shares to `party-<rank>.tacit` in its folder, encrypted and authenticated
     with its own `key`: 32 bytes, or a passphrase. `extra` is public and whatever JSON can hold (a
-    scheduler's state_dict(), an epoch). Files are replaced when all parties have theirs complete on
-    the disk; the one before is kept as `party-<rank>.previous.tacit`. 2 or 3 rounds.
+    scheduler's state_dict(), an epoch). The files get their names when all parties have theirs
+    complete on the disk; one that is there already is never replaced: every checkpoint has a folder
+    of its own. 4 or 5 rounds. If a party cannot write, CheckpointRejected says so at all.
     """
     n = session.numbers
-    record = _recorded(module, optimizer, extra)
+    record = recorded(module, optimizer, extra)
     settle(n, record.tensors)
     table = record.table()
     compare(n, "save", _public(table, record.plain, step))
     drawn = tell_all(n, secrets.token_bytes(ID_BYTES))
     made = Checkpoint(hashlib.sha256(b"".join(drawn)).hexdigest()[: 2 * ID_BYTES], step, extra)
     path = checkpoint_file(folder, n.protocol.rank)
+    temporary = path.with_name(f".{path.name}.{made.id}")
     contents = json.dumps({"tensors": table, "plain": record.plain}).encode()
-    temporary, failure = None, ""
-    try:
+
+    def write() -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists():
+            raise FileExistsError(EEXIST, "it is there already: save to a folder of its own")
         pieces = chain([struct.pack("<Q", len(contents)), contents], record.body())
-        temporary = write_file(path, _header(n, made), pieces, key)
-    except OSError as error:
-        failure = error.strerror or type(error).__name__
-    _all_wrote(n, failure, temporary)
-    assert temporary is not None
-    put_in_place(temporary, path, previous_file(folder, n.protocol.rank))
+        write_file(temporary, header_of(n, made), pieces, key)
+
+    try:
+        _at_all(n, "write", path, write)
+        _at_all(n, "rename", path, lambda: put_in_place(temporary, path))
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
     return made
 
 
-def _recorded(module: nn.Module, optimizer: Optimizer | None, extra: Any) -> Record:
+def _at_all(n: Numbers, what: str, path: Path, action: Callable[[], None]) -> None:
+    """Does something with this party's file; CheckpointRejected at every party if one cannot."""
+    failure = ""
+    try:
+        action()
+    except OSError as error:
+        failure = error.strerror or type(error).__name__
+    for rank, answer in enumerate(understood(tell_all(n, failure.encode()), bytes.decode)):
+        if answer:
+            whose = str(path) if rank == n.protocol.rank else "its file"
+            raise CheckpointRejected(
+                f"save: party {rank} could not {what} {whose} ({quoted(answer)}): this checkpoint "
+                "is not complete; those before are as they were",
+                party=rank,
+            )
+
+
+def recorded(module: nn.Module, optimizer: Optimizer | None, extra: Any) -> Record:
+    """What would be saved; ConfigError if it cannot be."""
     record = Record({f"model/{slot.path}": slot.tensor for slot in slots(module)})
     if not any(isinstance(tensor, SecretTensor) for tensor in record.tensors.values()):
         raise ConfigError("save: the module is not secret: torch.save is for plain ones")
@@ -113,35 +122,6 @@ def _public(table: list[dict[str, Any]], plain: dict[str, Any], step: int) -> di
     """What all parties must save alike."""
     lines = {e["name"]: f"shape {tuple(e['shape'])}, {e['dtype']}" for e in table}
     return lines | {"step": str(step), "settings": json.dumps(plain, sort_keys=True)}
-
-
-def _header(n: Numbers, made: Checkpoint) -> dict[str, Any]:
-    protocol = n.protocol
-    return {
-        "id": made.id,
-        "step": made.step,
-        "party": protocol.rank,
-        "parties": protocol.context.mesh.parties,
-        "form": protocol.form,
-        "ring": n.ring.bits,
-        "fraction_bits": n.fraction_bits,
-    }
-
-
-def _all_wrote(n: Numbers, failure: str, temporary: Path | None) -> None:
-    try:
-        answers = understood(tell_all(n, failure.encode()), bytes.decode)
-        for rank, answer in enumerate(answers):
-            if answer:
-                raise CheckpointRejected(
-                    f"save: party {rank} could not write its file ({answer}); no party's "
-                    "checkpoint was replaced",
-                    party=rank,
-                )
-    except BaseException:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
-        raise
 
 
 # Loading ----------------------------------------------------------------------------------------
@@ -167,7 +147,7 @@ def load(
     path = checkpoint_file(folder, n.protocol.rank)
     found, refusal, header = None, "", dict[str, Any](id="", step=0)
     try:
-        found, header = _read(n, path, key)
+        found, header = read_part(n, path, key)
         refusal = _misfit(module, optimizer, found) or ""
     except CheckpointRejected as error:
         refusal = str(error)
@@ -180,36 +160,6 @@ def load(
     if optimizer is not None:
         optimizers.restore(n, optimizer, found.plain["optimizer"], fresh)
     return Checkpoint(header["id"], header["step"], found.plain["extra"])
-
-
-def _read(n: Numbers, path: Path, key: Key) -> tuple[Record, dict[str, Any]]:
-    """The record of this party's file, authenticated and complete."""
-    try:
-        with path.open("rb") as file:
-            header, binding = read_header(file)
-            _check_header(n, header)
-            body = read_body(file, header, binding, key)
-    except FileNotFoundError as error:
-        raise CheckpointRejected("there is no such file") from error
-    except OSError as error:
-        raise CheckpointRejected(f"it cannot be read: {error.strerror}") from error
-    [size] = struct.unpack_from("<Q", body)
-    contents = json.loads(bytes(body[8 : 8 + size]))
-    tensors = unpacked(n, contents["tensors"], body[8 + size :])
-    return Record(tensors, contents["plain"]), header
-
-
-def _check_header(n: Numbers, header: dict[str, Any]) -> None:
-    here = _header(n, Checkpoint("", 0, None))
-    if header.get("party") != here["party"]:
-        raise CheckpointRejected(f"it belongs to party {header.get('party')}")
-    for name in ("parties", "form", "ring", "fraction_bits"):
-        if header.get(name) != here[name]:
-            raise CheckpointRejected(
-                f"it was saved with {name}={header.get(name)!r}; this session has {here[name]!r}"
-            )
-    if not isinstance(header.get("id"), str) or not isinstance(header.get("step"), int):
-        raise CheckpointRejected("it was changed: its header cannot be read")
 
 
 def _misfit(module: nn.Module, optimizer: Optimizer | None, found: Record) -> str | None:
@@ -232,12 +182,11 @@ def _agree(n: Numbers, refusal: str, identity: str, step: int, path: Path) -> No
     for rank, answer in enumerate(answers):
         if answer["refusal"]:
             whose = str(path) if rank == n.protocol.rank else f"the file of party {rank}"
-            raise CheckpointRejected(f"load: {whose}: {answer['refusal']}", party=rank)
+            raise CheckpointRejected(f"load: {whose}: {quoted(answer['refusal'])}", party=rank)
     if len({answer["id"] for answer in answers}) > 1:
         steps = ", ".join(f"party {r}: step {a['step']}" for r, a in enumerate(answers))
         raise CheckpointRejected(
-            f"load: the parties' files are of different checkpoints ({steps}): give those of one; "
-            "the one before is kept beside it as *.previous.tacit"
+            f"load: the parties' files are of different checkpoints ({steps}): give those of one"
         )
 
 

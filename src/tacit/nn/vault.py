@@ -37,15 +37,14 @@ MOST_SCRYPT = 1 << 24  # of n r p: sixteen times the cost, at most 2 GiB
 Key = bytes | str
 
 
-def write_file(path: Path, header: dict[str, Any], body: Iterable[bytes], key: Key) -> Path:
-    """The encrypted file, complete and on the disk, beside `path` under a temporary name."""
+def write_file(path: Path, header: dict[str, Any], body: Iterable[bytes], key: Key) -> None:
+    """The encrypted file, complete and on the disk; none if it cannot be written whole."""
     salt = secrets.token_bytes(KEY_BYTES)
     kdf = {"salt": salt.hex()} | ({"scrypt": SCRYPT} if isinstance(key, str) else {})
     text = json.dumps(header | {"kdf": kdf}).encode()
     cipher, binding = AESGCM(_file_key(key, salt, SCRYPT)), hashlib.sha256(MAGIC + text).digest()
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(MAGIC + struct.pack("<I", len(text)) + text)
             for number, chunk, last in _chunked(body):
@@ -54,21 +53,19 @@ def write_file(path: Path, header: dict[str, Any], body: Iterable[bytes], key: K
             file.flush()
             os.fsync(file.fileno())
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
         raise
-    return temporary
 
 
-def put_in_place(temporary: Path, path: Path, previous: Path) -> None:
-    """Renames the new file to `path`; the one that was there is kept as `previous`."""
-    if path.exists():
-        os.replace(path, previous)
+def put_in_place(temporary: Path, path: Path) -> None:
+    """Gives a complete file its name, which no other file has; the disk knows when this returns."""
     os.replace(temporary, path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    for folder in (path.parent, path.parent.parent):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def read_header(file: BinaryIO) -> tuple[dict[str, Any], bytes]:
