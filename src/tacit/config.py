@@ -30,6 +30,7 @@ class Config:
     `cipher` makes the masks: AES where all parties compute on CPUs, ChaCha20 with a GPU among them.
     `memory_limit`: the bytes that an operation may take at a party beyond its operands and results.
     Larger ones are done a piece after another: products at no cost, the others in more rounds.
+    `reveals`: the ranks of the parties that may learn anything at all; every party if it is None.
     """
 
     ring: int = 64
@@ -40,6 +41,7 @@ class Config:
     debug: bool = False
     cipher: str = "aes128-ctr"
     memory_limit: int | None = None
+    reveals: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.ring not in RINGS:
@@ -68,11 +70,22 @@ class Config:
                 f"range_bits={bits!r}: a ring of {self.ring} bits with {self.fraction_bits} "
                 f"fraction bits allows 1 to {most}, so that a product still fits"
             )
+        self._check_reveals()
         if self.debug and self.protocol != "cleartext":
             raise ConfigError(
                 f"debug=True with protocol={self.protocol!r}: it looks at every value, which only "
                 "protocol='cleartext' may; run the same program with it, on data that you may see"
             )
+
+    def _check_reveals(self) -> None:
+        if self.reveals is None:
+            return
+        ranks = tuple(self.reveals)
+        if len(set(ranks)) != len(ranks) or not all(type(r) is int and r >= 0 for r in ranks):
+            raise ConfigError(
+                f"reveals={self.reveals!r}: allowed are different ranks of parties, or None for all"
+            )
+        object.__setattr__(self, "reveals", tuple(sorted(ranks)))
 
     def digest(self) -> bytes:
         """SHA-256 of the settings in one fixed encoding: equal digests, equal settings."""

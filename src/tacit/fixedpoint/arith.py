@@ -31,7 +31,7 @@ def share(
 
 
 def reveal(n: Numbers, x: Value, to: int | None = None) -> Tensor | None:
-    elements = n.protocol.reveal(x.share, to)
+    elements = n.protocol.reveal(x.share, to, dtype=x.dtype)
     return None if elements is None else decode(n, elements, x.dtype)
 
 

@@ -66,7 +66,7 @@ def reveal_many(n: Numbers, values: Sequence[Value], to: int | None = None) -> l
     opened: list[Tensor | None] = []
     for batch in _batches([value.shape.numel() for value in values]):
         calls: list[Steps[Tensor | None]] = [
-            n.protocol.reveal.steps(value.share, to) for value in values[batch]
+            n.protocol.reveal.steps(value.share, to, dtype=value.dtype) for value in values[batch]
         ]
         opened += drive(n.protocol.context, together(*calls))
     return [

@@ -2,9 +2,11 @@
 
 from .base import Protocol
 from .bilinear import MATMUL, MUL, Bilinear, Conv, ConvGradInput, ConvGradWeight, Einsum
-from .choose import check_parties, make_protocol
+from .choose import check_parties, make_protocol, promise_of
 from .cleartext import Cleartext
 from .context import Context
+from .openings import Openings, Revealed, party_names
+from .promise import Promise
 from .replicated.protocol import Replicated
 from .rows import Row
 from .share import Arith, Bool
@@ -22,10 +24,15 @@ __all__ = [
     "ConvGradInput",
     "ConvGradWeight",
     "Einsum",
+    "Openings",
+    "Promise",
     "Protocol",
     "Replicated",
+    "Revealed",
     "Row",
     "Trio",
     "check_parties",
     "make_protocol",
+    "party_names",
+    "promise_of",
 ]

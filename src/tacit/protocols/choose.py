@@ -12,6 +12,8 @@ from ..transport import CPU, Mesh
 from .base import Protocol
 from .cleartext import Cleartext
 from .context import Context
+from .openings import Openings
+from .promise import NOTHING, Promise
 from .replicated.protocol import Replicated
 from .trio import Trio
 
@@ -23,8 +25,15 @@ PROTOCOLS: dict[str, tuple[type[Protocol], range]] = {
 }
 
 
+def promise_of(protocol: str) -> Promise:
+    """What a protocol promises, by its name."""
+    return NOTHING if protocol == "none" else PROTOCOLS[protocol][0].promise
+
+
 def check_parties(config: Config, parties: int, *, local: bool) -> None:
     """Refuses a number of parties, or a network, that the protocol is not made for."""
+    if any(rank >= parties for rank in config.reveals or ()):
+        raise ConfigError(f"reveals={config.reveals}: the parties are 0 to {parties - 1}")
     if config.protocol == "none":
         return
     _, allowed = PROTOCOLS[config.protocol]
@@ -42,17 +51,29 @@ def check_parties(config: Config, parties: int, *, local: bool) -> None:
 
 
 def make_protocol(
-    config: Config, mesh: Mesh, keys: KeyRing, *, products: torch.device = CPU
+    config: Config,
+    mesh: Mesh,
+    keys: KeyRing,
+    *,
+    products: torch.device = CPU,
+    openings: Openings | None = None,
 ) -> Protocol | None:
     """The protocol of a session at this party, or None if it asks for none.
 
     Products are computed on the device `products`; everything else where the mesh puts it.
+    `openings` admits, and records, what is revealed.
     """
     if config.protocol == "none":
         return None
     kind, _ = PROTOCOLS[config.protocol]
     ring = RING32 if config.ring == 32 else RING64
     context = Context(
-        mesh, keys, ring, cipher=config.cipher, products=products, memory_limit=config.memory_limit
+        mesh,
+        keys,
+        ring,
+        cipher=config.cipher,
+        products=products,
+        memory_limit=config.memory_limit,
+        openings=openings,
     )
     return kind(context, exact=config.truncation == "exact")

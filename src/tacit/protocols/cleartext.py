@@ -20,6 +20,7 @@ from ..transport import Spec
 from .arguments import check_bits, check_shift
 from .base import Protocol
 from .bilinear import Bilinear
+from .promise import NOTHING
 from .rows import Row
 from .share import Arith, Bool
 from .steps import Interactive, Round, Steps
@@ -91,10 +92,13 @@ def _alone(body: Callable[A, R]) -> Callable[A, Steps[R]]:
 
 
 @_alone
-def reveal(p: Cleartext, x: Arith | Bool, to: int | None = None) -> Tensor | None:
+def reveal(
+    p: Cleartext, x: Arith | Bool, to: int | None = None, *, dtype: torch.dtype | None = None
+) -> Tensor | None:
     """The ring elements, or bits, at every party, or at party `to` and None elsewhere."""
     if to is not None:
         _check_party(p, "to", to)
+    p.context.admit(x, to, dtype)
     if to not in (None, p.rank):
         return None
     if isinstance(x, Arith):
@@ -235,6 +239,7 @@ class Cleartext(Protocol):
 
     name = "cleartext"
     form = "cleartext"
+    promise = NOTHING
 
     share = Interactive(share, Arith)
     share_bits = Interactive(share_bits, Bool)

@@ -11,6 +11,8 @@ from ..crypto import KeyRing
 from ..ring import Ring
 from ..transport import CPU, Mesh
 from .memo import Memo, default_budget
+from .openings import Openings, party_names
+from .share import Arith, Bool
 from .steps import Group
 from .tape import Source, Tape, Watch
 
@@ -29,11 +31,13 @@ class Context:
         cipher: str = "aes128-ctr",
         products: torch.device = CPU,
         memory_limit: int | None = None,
+        openings: Openings | None = None,
     ) -> None:
         self.mesh, self.ring = mesh, ring
         self.rank, self.device = mesh.rank, mesh.device
         self._source = Source(keys, cipher, mesh.device)
         self.memory_limit = memory_limit
+        self.openings = openings or Openings(party_names(mesh.parties))
         self.group: Group | None = None
         self.watch: Watch | None = None
         self.memo = Memo(
@@ -49,6 +53,18 @@ class Context:
 
     def new_tape(self) -> Tape:
         return Tape(self._source, self.new_number(), self.watch)
+
+    def admit(self, x: Arith | Bool, to: int | None, dtype: torch.dtype | None) -> None:
+        """Asks whether x may be opened to a party, or to all, and records it."""
+        self.openings.admit(self.tape.number << 16, x.shape, self._called(x, dtype), to)
+
+    def admit_client(self, x: Arith) -> None:
+        """Asks whether x may be opened to somebody outside, and records it."""
+        self.openings.admit_client(self.tape.number << 16, x.shape, self._called(x, None))
+
+    def _called(self, x: Arith | Bool, dtype: torch.dtype | None) -> str:
+        kind = torch.bool if isinstance(x, Bool) and x.width == 1 else self.ring.dtype
+        return str(dtype or kind).removeprefix("torch.")
 
     def draw(self, holders: Collection[int], shape: Sequence[int]) -> Tensor:
         """Ring elements that the parties in `holders` draw alike."""

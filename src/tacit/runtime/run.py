@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from ..config import Config
 from ..errors import ConfigError
-from ..protocols import check_parties
+from ..protocols import check_parties, party_names
 from ..transport import Limits, NetworkSetting
 from ..transport import network as build_network
 from .place import Devices, places
@@ -34,6 +35,10 @@ def run(
     memory_limit: int | None = None,
     network: NetworkSetting = None,
     deadline: float = 30.0,
+    names: Sequence[str] | None = None,
+    reveals: Sequence[int | str] | None = None,
+    folder: str | Path | None = None,
+    resume: bool = False,
     **kwargs: Any,
 ) -> list[Any]:
     """What `main(session, *args, **kwargs)` returns at each party, by rank.
@@ -48,6 +53,9 @@ def run(
     more beyond its operands and results is done in pieces. `network` gives the
     links a latency and a bandwidth. No party waits longer than `deadline` seconds for a message,
     beyond what `network` delays it.
+    `names` are what the parties are called, by rank; `reveals` lists those that may learn
+    anything at all. With `folder` each party writes to a folder of its name in it, the record of
+    its reveals for one; `resume` lets a training go on from its checkpoints there.
     If a party fails, all are ended, and PartyFailed says which failed first and why.
     """
     if transport not in TRANSPORTS:
@@ -58,6 +66,7 @@ def run(
     if not callable(main):
         raise ConfigError(f"main={main!r}: a function main(session, *args, **kwargs) is needed")
     where = places(device, placement, parties)
+    called = _names(names, parties)
     config = Config(
         ring=ring,
         fraction_bits=fraction_bits,
@@ -67,12 +76,28 @@ def run(
         debug=debug,
         memory_limit=memory_limit,
         cipher="chacha20" if any(place.on_gpu for place in where) else "aes128-ctr",
+        reveals=None if reveals is None else _ranks(reveals, called),
     )
     check_parties(config, parties, local=transport == "threads")
     return TRANSPORTS[transport](
-        Program(main, args, kwargs),
+        Program(main, args, kwargs, called, None if folder is None else Path(folder), resume),
         places=where,
         config=config,
         limits=Limits(deadline=deadline),
         network=build_network(network),
     )
+
+
+def _names(names: Sequence[str] | None, parties: int) -> tuple[str, ...]:
+    if names is None:
+        return party_names(parties)
+    if len(set(names)) != parties or len(names) != parties:
+        raise ConfigError(f"names={names!r}: a different name for each of {parties} parties")
+    return tuple(names)
+
+
+def _ranks(reveals: Sequence[int | str], names: tuple[str, ...]) -> tuple[int, ...]:
+    unknown = [party for party in reveals if isinstance(party, str) and party not in names]
+    if unknown:
+        raise ConfigError(f"reveals={reveals!r}: the parties are {', '.join(map(repr, names))}")
+    return tuple(names.index(p) if isinstance(p, str) else p for p in reveals)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
 
 import torch
 
@@ -14,20 +17,46 @@ from ..crypto import KeyRing, agree_keys
 from ..errors import ConfigError
 from ..fixedpoint import Numbers
 from ..nn import reveal, share
-from ..protocols import Protocol, make_protocol
+from ..protocols import Openings, Protocol, Revealed, make_protocol, party_names
 from ..transport import Hello, Limits, Mesh, Stats
 from ..transport.memory import Desk
 from .place import ON_CPU, Place
 
+REVEALS_FILE = "reveals.jsonl"  # in a session's folder
+
 
 @dataclass(frozen=True, kw_only=True)
 class Session:
-    """What `main` gets at each party: who it is, its channels to the others, and its keys."""
+    """What `main` gets at each party: who it is, its channels to the others, and its keys.
+
+    names: of all parties, by rank; wherever a party is meant, its rank or its name will do.
+    folder: where this party writes, if anywhere. resume: whether a training goes on from its
+    checkpoints. As a context manager it closes at the end, and ends the run of all if it raises.
+    """
 
     mesh: Mesh = field(repr=False)
     keys: KeyRing = field(repr=False)
     config: Config
     operations: Protocol | None = field(repr=False)
+    names: tuple[str, ...]
+    folder: Path | None = None
+    resume: bool = False
+    ending: ExitStack = field(default_factory=ExitStack, repr=False)
+
+    @property
+    def name(self) -> str:
+        return self.names[self.rank]
+
+    def rank_of(self, party: int | str, field: str = "party") -> int:
+        """The rank of a party that is given by rank or by name; `field` is what errors call it."""
+        if isinstance(party, str) and party in self.names:
+            return self.names.index(party)
+        if type(party) is int and party in range(self.parties):
+            return party
+        raise ConfigError(
+            f"{field}={party!r}: allowed are {', '.join(map(repr, self.names))} and their ranks, 0 "
+            f"to {self.parties - 1}"
+        )
 
     @property
     def rank(self) -> int:
@@ -57,18 +86,26 @@ class Session:
             debug=config.debug,
         )
 
-    def share(self, value: Any, owner: int, shape: Sequence[int] | None = None) -> Any:
+    def share(self, value: Any, owner: int | str, shape: Sequence[int] | None = None) -> Any:
         """The owner's tensor or module, or a list, tuple or dict of them, as secrets.
 
         The others give a tensor of the same shape and dtype, or for one tensor None and its shape;
         what their tensors hold is ignored. A module keeps its class and code; its parameters and
         floating buffers become secret, in place.
         """
-        return share(self.numbers, value, owner, shape)
+        return share(self.numbers, value, self.rank_of(owner, "owner"), shape)
 
-    def reveal(self, secret: Any, to: int | None = None) -> Any:
-        """The plain tensor or module at every party, or at party `to` and None elsewhere."""
-        return reveal(self.numbers, secret, to)
+    def reveal(self, secret: Any, to: int | str | None = None) -> Any:
+        """The plain tensor or module at every party, or at party `to` and None elsewhere.
+
+        RevealForbidden, at every party and before anything is sent, if the policy is against it.
+        """
+        return reveal(self.numbers, secret, None if to is None else self.rank_of(to, "to"))
+
+    @property
+    def reveals(self) -> list[Revealed]:
+        """Everything that was opened so far, and to whom."""
+        return [] if self.operations is None else self.operations.context.openings.record
 
     @property
     def device(self) -> torch.device:
@@ -79,32 +116,81 @@ class Session:
     def stats(self) -> Stats:
         return self.mesh.stats
 
+    def close(self) -> None:
+        """Waits until all that was sent has left, says goodbye, and releases everything."""
+        with self.ending:
+            self.mesh.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        with self.ending:
+            self.mesh.__exit__(kind, error, traceback)
+
 
 @dataclass(frozen=True)
 class Program:
-    """`main` with its arguments: what every party runs."""
+    """`main` with its arguments: what every party runs; and the outer settings of its session.
+
+    Each party writes to a folder of its name within `folder`.
+    """
 
     main: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+    names: tuple[str, ...]
+    folder: Path | None = None
+    resume: bool = False
 
     def play(self, mesh: Mesh, *, config: Config, session_id: bytes, place: Place = ON_CPU) -> Any:
         """What `main` returns at this party; the mesh is closed, or aborted if `main` raises."""
         with place.entered(), mesh:
-            session = open_session(mesh, config=config, session_id=session_id, place=place)
+            session = open_session(
+                mesh,
+                config=config,
+                session_id=session_id,
+                place=place,
+                names=self.names,
+                folder=None if self.folder is None else self.folder / self.names[mesh.rank],
+                resume=self.resume,
+            )
             return self.main(session, *self.args, **self.kwargs)
 
 
 def open_session(
-    mesh: Mesh, *, config: Config, session_id: bytes, place: Place = ON_CPU
+    mesh: Mesh,
+    *,
+    config: Config,
+    session_id: bytes,
+    place: Place = ON_CPU,
+    names: Sequence[str] | None = None,
+    folder: Path | None = None,
+    resume: bool = False,
 ) -> Session:
     """A session over connected channels, with fresh keys. One round."""
+    names = party_names(mesh.parties) if names is None else tuple(names)
+    record = None if folder is None else folder / REVEALS_FILE
+    openings = Openings(names, allowed=config.reveals, file=record)
     exchange, rank, parties = mesh.exchange_bytes, mesh.rank, mesh.parties
     with mesh.stats.scope("keys"):
         keys = agree_keys(exchange, rank=rank, parties=parties, session=session_id)
     mesh.place(place.shares)
-    operations = make_protocol(config, mesh, keys, products=place.products)
-    return Session(mesh=mesh, keys=keys, config=config, operations=operations)
+    operations = make_protocol(config, mesh, keys, products=place.products, openings=openings)
+    return Session(
+        mesh=mesh,
+        keys=keys,
+        config=config,
+        operations=operations,
+        names=names,
+        folder=folder,
+        resume=resume,
+    )
 
 
 def make_hello(config: Config, *, session_id: bytes, rank: int, parties: int) -> Hello:

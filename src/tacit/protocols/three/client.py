@@ -91,6 +91,7 @@ def for_client(p: Three, x: Arith) -> Steps[Tensor | None]:
 
     Nobody but the client can put them together.
     """
+    p.context.admit_client(x)
     x = yield from p.settled.steps(x)
     if p.rank == 1:
         return x.parts[0].contiguous()

@@ -108,13 +108,17 @@ def _check_party(name: str, party: int) -> None:
         raise ConfigError(f"{name}={party}: the parties are 0, 1 and 2")
 
 
-def reveal(p: Three, x: Arith | Bool, to: int | None = None) -> Steps[Tensor | None]:
+def reveal(
+    p: Three, x: Arith | Bool, to: int | None = None, *, dtype: torch.dtype | None = None
+) -> Steps[Tensor | None]:
     """The ring elements, or bits, at every party, or at party `to` and None elsewhere; on the CPU.
 
-    1 round; each receiver gets the part that it lacks. This is the only way to open a secret.
+    1 round; each receiver gets the part that it lacks. This is the only way to open a secret to a
+    party. `dtype` is what the record of openings calls them.
     """
     if to is not None:
         _check_party("to", to)
+    p.context.admit(x, to, dtype)
     if isinstance(x, Arith):
         x = yield from p.settled.steps(x)
     receivers = PARTIES if to is None else (to,)

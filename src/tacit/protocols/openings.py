@@ -1,0 +1,98 @@
+"""Who may learn what was secret, and the record of all that was opened."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from ..errors import ConfigError, RevealForbidden
+
+PACKAGE = str(Path(__file__).parents[1])
+CLIENT = "a client"
+
+
+@dataclass(frozen=True)
+class Revealed:
+    """One opening: the number of its operation, and the line of the program that asked for it."""
+
+    number: int
+    operation: int
+    shape: tuple[int, ...]
+    dtype: str
+    to: tuple[str, ...]
+    where: str
+
+
+class Openings:
+    """Every way out of the shares passes here, before anything is sent.
+
+    allowed: the ranks that may learn anything, by default all. file: where the record is written
+    too, a line of JSON for each opening.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        *,
+        allowed: Sequence[int] | None = None,
+        file: Path | None = None,
+    ) -> None:
+        self._names, self._allowed, self._file = tuple(names), allowed, file
+        self.record: list[Revealed] = []
+
+    def admit(self, operation: int, shape: Sequence[int], dtype: str, to: int | None) -> None:
+        """Records an opening to a party, or to all; RevealForbidden if the policy is against it."""
+        ranks = range(len(self._names)) if to is None else (to,)
+        if self._allowed is not None and not set(ranks) <= set(self._allowed):
+            whom = "all parties" if to is None else f"party {to} ({self._names[to]})"
+            raise self._forbidden(whom)
+        self._note(operation, shape, dtype, tuple(self._names[rank] for rank in ranks))
+
+    def admit_client(self, operation: int, shape: Sequence[int], dtype: str) -> None:
+        """The same for somebody outside, whom a policy cannot list."""
+        if self._allowed is not None:
+            raise self._forbidden(CLIENT)
+        self._note(operation, shape, dtype, (CLIENT,))
+
+    def _forbidden(self, whom: str) -> RevealForbidden:
+        allowed = [f"party {rank} ({self._names[rank]})" for rank in self._allowed or ()]
+        return RevealForbidden(
+            f"reveal to {whom} at {call_site()}: the reveal policy lets "
+            f"{' and '.join(allowed) or 'nobody'} learn anything, and no one else; nothing was "
+            "opened. Reveal to those, or have all parties change reveals="
+        )
+
+    def _note(self, operation: int, shape: Sequence[int], dtype: str, to: tuple[str, ...]) -> None:
+        number = len(self.record) + 1
+        entry = Revealed(number, operation, tuple(shape), dtype, to, call_site())
+        if self._file is not None:
+            self._write(self._file, entry)
+        self.record.append(entry)
+
+    def _write(self, file: Path, entry: Revealed) -> None:
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with file.open("a", encoding="utf-8") as out:
+                out.write(json.dumps(asdict(entry)) + "\n")
+        except OSError as error:
+            raise ConfigError(
+                f"the record of reveals {file} cannot be written ({error.strerror}): nothing was "
+                "opened; make room, or choose another folder"
+            ) from error
+
+
+def party_names(parties: int) -> tuple[str, ...]:
+    """What the parties are called where nobody gave them names."""
+    return tuple(f"party{rank}" for rank in range(parties))
+
+
+def call_site() -> str:
+    """The line outside this package that is being run, as "file:line in function"."""
+    frame = sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        frame = frame.f_back
+    code = frame.f_code
+    return f"{code.co_filename}:{frame.f_lineno} in {code.co_name}"
