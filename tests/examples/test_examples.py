@@ -1,0 +1,81 @@
+"""Every example runs as its first lines say, quickly, and says what it should."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+MOST_LINES = 60
+
+SAYS = {
+    "01_hello.py": r"party 2 learns that the mean is 49,000",
+    "02_inference.py": r"32 of 32 answers as the network gives in plain, (29|3[0-2]) right",
+    "03_two_owners_train.py": r"losses .*; (7[5-9]|[89]\d)\.\d% of 256 right",
+    "05_gpu.py": r"largest difference from the plain network: \d\.\de-0[3-9]",
+    "demo.py": r"64 of 64 answers as the network gives in plain",
+}
+
+
+def output(*command: str | Path, **environment: str) -> str:
+    """What a command prints; it ends well and within two minutes."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env=os.environ | {"PATH": path} | environment,
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", SAYS)
+def test_an_example_runs(name):
+    said = output(sys.executable, "-W", "error", EXAMPLES / name)
+    assert re.search(SAYS[name], said), said
+
+
+def test_what_happens_without_a_gpu_is_said():
+    said = output(sys.executable, EXAMPLES / "05_gpu.py", CUDA_VISIBLE_DEVICES="")
+    assert said.startswith("torch finds no GPU here: this runs on the CPU.")
+
+
+@pytest.mark.skipif(
+    not importlib.util.find_spec("tacit.__main__"), reason="there is no command line yet"
+)
+def test_three_machines_as_three_processes(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = min(free.getsockname()[1], 65000)
+    said = output("bash", EXAMPLES / "04_three_machines" / "run.sh", tmp_path, PORT=str(port))
+    assert re.search(r"bob: (29|3[0-2]) of 32 digits are right", said), said
+
+
+def test_the_demo_is_what_make_runs():
+    assert re.search(
+        r"^demo:.*\n\t.*python examples/demo\.py$", (ROOT / "Makefile").read_text(), re.M
+    )
+
+
+def test_every_example_is_tried():
+    assert {path.name for path in EXAMPLES.glob("*.py")} == set(SAYS)
+    assert [path.name for path in EXAMPLES.iterdir() if path.is_dir() and path.name[0] != "_"] == [
+        "04_three_machines"
+    ]
+
+
+def test_examples_are_short():
+    long = {p.name: len(p.read_text().splitlines()) for p in EXAMPLES.rglob("0*/*.py")}
+    long |= {p.name: len(p.read_text().splitlines()) for p in EXAMPLES.glob("0*.py")}
+    assert long
+    assert not [name for name, lines in long.items() if lines > MOST_LINES]
