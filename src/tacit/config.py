@@ -44,7 +44,7 @@ class Config:
     reveals: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        if self.ring not in RINGS:
+        if type(self.ring) is not int or self.ring not in RINGS:
             raise ConfigError(f"ring={self.ring!r}: allowed are {_listed(RINGS)} bits")
         highest = self.ring // 2 - 1
         if type(self.fraction_bits) is not int or not 0 <= self.fraction_bits <= highest:

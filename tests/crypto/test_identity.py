@@ -10,7 +10,12 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from tacit.crypto import Credentials, create_credentials, public_key_fingerprint
+from tacit.crypto import (
+    Credentials,
+    create_credentials,
+    public_key_fingerprint,
+    read_key_file,
+)
 from tacit.errors import ConfigError
 
 
@@ -83,7 +88,63 @@ def test_the_private_key_is_not_shown():
     assert made.private_key.decode().splitlines()[1] not in repr(made)
 
 
-@pytest.mark.parametrize("bad", [{"name": ""}, {"name": "x" * 65}, {"valid_for": timedelta(0)}])
+@pytest.mark.parametrize(
+    "bad", [{"name": ""}, {"name": "x" * 65}, {"valid_for": timedelta(0)}, {"passphrase": ""}]
+)
 def test_bad_settings_name_the_field(bad):
     with pytest.raises(ConfigError, match=next(iter(bad))):
         create_credentials(**{"name": "alice", **bad})
+
+
+def key_file(folder, content: bytes, mode: int = 0o600):
+    path = folder / "alice.key"
+    path.touch(mode=0o600)
+    path.write_bytes(content)
+    path.chmod(mode)
+    return path
+
+
+def test_a_key_is_read_from_its_file(tmp_path):
+    made = create_credentials("alice")
+    path = key_file(tmp_path, made.private_key)
+    assert read_key_file(path, made.certificate) == made.private_key
+    assert read_key_file(path, made.certificate, "unneeded") == made.private_key
+
+
+def test_an_encrypted_key_needs_its_passphrase(tmp_path):
+    made = create_credentials("alice", passphrase="correct horse")
+    assert b"ENCRYPTED PRIVATE KEY" in made.private_key
+    path = key_file(tmp_path, made.private_key)
+    opened = read_key_file(path, made.certificate, "correct horse")
+    assert load_pem_private_key(opened, None) is not None
+    with pytest.raises(ConfigError, match=r"alice\.key.*needs its passphrase"):
+        read_key_file(path, made.certificate)
+    with pytest.raises(ConfigError, match="the passphrase does not open it") as found:
+        read_key_file(path, made.certificate, "battery staple")
+    assert "battery" not in str(found.value)
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o660])
+def test_a_key_that_others_may_read_is_refused(tmp_path, mode):
+    made = create_credentials("alice")
+    path = key_file(tmp_path, made.private_key, mode)
+    with pytest.raises(ConfigError, match=rf"{mode:04o}; allowed is 0600: chmod 600"):
+        read_key_file(path, made.certificate)
+
+
+def test_a_key_of_another_certificate_is_refused(tmp_path):
+    made, other = create_credentials("alice"), create_credentials("alice")
+    path = key_file(tmp_path, other.private_key)
+    with pytest.raises(ConfigError, match="not a pair"):
+        read_key_file(path, made.certificate)
+
+
+@pytest.mark.parametrize("content", [b"", b"ENCRYPTED", b"-----BEGIN PRIVATE KEY-----\nMIIB\n"])
+def test_what_is_no_key_is_refused(tmp_path, content):
+    made = create_credentials("alice")
+    with pytest.raises(ConfigError, match="not a private key"):
+        read_key_file(key_file(tmp_path, content), made.certificate, "any")
+    with pytest.raises(ConfigError, match="No such file"):
+        read_key_file(tmp_path / "missing", made.certificate)
+    with pytest.raises(ConfigError, match="Is a directory"):
+        read_key_file(tmp_path, made.certificate)

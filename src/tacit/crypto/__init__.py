@@ -2,7 +2,15 @@
 
 from .agreement import agree_keys, default_groups
 from .commitment import commit, open_commitment, toss_coin
-from .identity import Credentials, create_credentials, public_key_fingerprint
+from .identity import (
+    Credentials,
+    certificate_from_der,
+    certificate_to_der,
+    create_credentials,
+    public_key_fingerprint,
+    valid_until,
+)
+from .key_file import read_key_file
 from .keys import Key, KeyRing
 from .rounds import Exchange
 from .transcript import Transcript
@@ -14,10 +22,14 @@ __all__ = [
     "KeyRing",
     "Transcript",
     "agree_keys",
+    "certificate_from_der",
+    "certificate_to_der",
     "commit",
     "create_credentials",
     "default_groups",
     "open_commitment",
     "public_key_fingerprint",
+    "read_key_file",
     "toss_coin",
+    "valid_until",
 ]

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
     Encoding,
     NoEncryption,
     PrivateFormat,
@@ -29,17 +30,28 @@ class Credentials:
     private_key: bytes = field(repr=False)
 
 
-def create_credentials(name: str, *, valid_for: timedelta = timedelta(days=365)) -> Credentials:
-    """A new identity called `name`. The name is for people: peers trust the key, not the name."""
+def create_credentials(
+    name: str, *, valid_for: timedelta = timedelta(days=365), passphrase: str | None = None
+) -> Credentials:
+    """A new identity called `name`. The name is for people: peers trust the key, not the name.
+
+    With a passphrase the private key is encrypted (PKCS#8).
+    """
     if not 1 <= len(name) <= 64:
         raise ConfigError(f"name={name!r}: a certificate's name has 1 to 64 characters")
     if valid_for <= timedelta(0):
         raise ConfigError(f"valid_for={valid_for}: a certificate must be valid for some time")
+    if passphrase == "":
+        raise ConfigError("passphrase is empty: give one, or None for a key that is not encrypted")
     key = Ed25519PrivateKey.generate()
     certificate = _unsigned(name, key, valid_for).sign(key, algorithm=None)
     return Credentials(
         certificate.public_bytes(Encoding.PEM),
-        key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
+        key.private_bytes(
+            Encoding.PEM,
+            PrivateFormat.PKCS8,
+            BestAvailableEncryption(passphrase.encode()) if passphrase else NoEncryption(),
+        ),
     )
 
 
@@ -48,6 +60,43 @@ def public_key_fingerprint(certificate: bytes) -> str:
     public = x509.load_pem_x509_certificate(certificate).public_key()
     encoded = public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     return hashlib.sha256(encoded).hexdigest()
+
+
+def certificate_from_der(der: bytes) -> bytes:
+    """The PEM of an Ed25519 certificate that is valid now; ConfigError says what is wrong."""
+    try:
+        certificate = x509.load_der_x509_certificate(der)
+        key, since, until = _key_and_dates(certificate)
+        pem = certificate.public_bytes(Encoding.PEM)
+    except Exception as error:  # whatever the parser makes of a stranger's bytes
+        raise ConfigError("it is not a certificate in DER form") from error
+    if not isinstance(key, Ed25519PublicKey):
+        raise ConfigError("its key is of another kind than Ed25519, the one kind that is allowed")
+    now = datetime.now(UTC)
+    if now > until:
+        raise ConfigError(f"it has expired on {_written(until)}: its party has to make a new one")
+    if now < since:
+        raise ConfigError(f"it is valid from {_written(since)} on: is the clock right?")
+    return pem
+
+
+def certificate_to_der(certificate: bytes) -> bytes:
+    """A PEM certificate in DER form."""
+    return x509.load_pem_x509_certificate(certificate).public_bytes(Encoding.DER)
+
+
+def valid_until(certificate: bytes) -> datetime:
+    """When a PEM certificate expires."""
+    return x509.load_pem_x509_certificate(certificate).not_valid_after_utc
+
+
+def _key_and_dates(certificate: x509.Certificate) -> tuple[object, datetime, datetime]:
+    dates = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    return certificate.public_key(), *dates
+
+
+def _written(time: datetime) -> str:
+    return f"{time:%Y-%m-%d %H:%M} UTC"
 
 
 def _unsigned(name: str, key: Ed25519PrivateKey, valid_for: timedelta) -> x509.CertificateBuilder:

@@ -1,0 +1,49 @@
+"""Organisations for the tests: keys, certificates and party files, as people would make them."""
+
+from __future__ import annotations
+
+import socket
+from functools import cache
+from pathlib import Path
+
+from tacit.crypto import Credentials, create_credentials
+from tacit.runtime.party_file import snippet
+
+NAMES = ("alice", "bob", "carol")
+
+
+@cache
+def credentials(name: str, passphrase: str | None = None) -> Credentials:
+    return create_credentials(name, passphrase=passphrase)
+
+
+def write_key(folder: Path, name: str, content: bytes) -> Path:
+    path = folder / f"{name}.key"
+    path.touch(mode=0o600)
+    path.write_bytes(content)
+    return path
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def blocks(ports: list[int], **extra: str) -> list[str]:
+    """The `[[party]]` block of each party; `extra` lines go into the block of that name."""
+    return [
+        snippet(name, f"127.0.0.1:{port}", credentials(name).certificate) + extra.get(name, "")
+        for name, port in zip(NAMES, ports, strict=True)
+    ]
+
+
+def write_parties(folder: Path, head: str = "", ports: list[int] | None = None) -> Path:
+    """A party file of alice, bob and carol, with their keys beside it."""
+    for name in NAMES:
+        write_key(folder, name, credentials(name).private_key)
+    path = folder / "parties.toml"
+    path.write_text("\n".join([head, *blocks(ports or free_ports(len(NAMES)))]))
+    return path
