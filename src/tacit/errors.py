@@ -19,6 +19,7 @@ Error
     ProtocolDesync                         two parties are at different operations
     CheatingDetected                       a check of a malicious-secure protocol failed
   CheckpointRejected                       a saved file that is missing, foreign or changed
+  DataRejected        ValueError           a data file that cannot be read or is not as announced
   PartyFailed                              the program of one party raised
 
 A message says what happened, to what (operation, party, address, module path), the limit, and what
@@ -124,6 +125,13 @@ class CheckpointRejected(Error):
     """A checkpoint that is missing, another party's, truncated, changed, or not that of the others.
 
     `party` says whose file it is. Nothing was loaded.
+    """
+
+
+class DataRejected(Error, ValueError):
+    """A party's data file that cannot be read, or is not what a party expects; `party` owns it.
+
+    Every party raises it, nothing was shared, and the session goes on.
     """
 
 

@@ -20,6 +20,7 @@ from ..nn import reveal, share
 from ..protocols import Openings, Protocol, Revealed, make_protocol, party_names
 from ..transport import Hello, Limits, Mesh, Stats
 from ..transport.memory import Desk
+from .files import LIMIT, Dtypes, Shapes, expectation, load, reading_options
 from .place import ON_CPU, Place
 
 REVEALS_FILE = "reveals.jsonl"  # in a session's folder
@@ -94,6 +95,33 @@ class Session:
         floating buffers become secret, in place.
         """
         return share(self.numbers, value, self.rank_of(owner, "owner"), shape)
+
+    def load(
+        self,
+        path: str | Path | None,
+        owner: int | str,
+        *,
+        shape: Shapes = None,
+        dtype: Dtypes = None,
+        columns: Sequence[str | int] | None = None,
+        header: bool | None = None,
+        size: tuple[int, int] | None = None,
+        limit: int = LIMIT,
+    ) -> Any:
+        """The owner's data file as secrets; nobody else needs it, or its path.
+
+        A tensor from .npy, .idx and -ubyte, also with .gz; a dict of them from .npz, .safetensors,
+        .csv and .parquet, or one matrix of `columns`; `images, labels` from a folder of pictures
+        with a subfolder for each class. `shape` (with None for any size) and `dtype`, of all
+        tensors or in a dict by name, are what this party expects. `header`: whether a .csv begins
+        with names. `size`: pictures become that high and wide. `limit`: bytes, 8 for each element.
+        Names, shapes and dtypes become public. What is wrong with the file, or not as any party
+        expects, is a DataRejected at every party.
+        """
+        rank = self.rank_of(owner, "owner")
+        expected = expectation(shape, dtype, limit)
+        options = reading_options(columns, header, size, limit)
+        return load(self.numbers, path, rank, expected, options, self.names)
 
     def reveal(self, secret: Any, to: int | str | None = None) -> Any:
         """The plain tensor or module at every party, or at party `to` and None elsewhere.

@@ -1,0 +1,121 @@
+"""What a reader gets and gives, and how it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from math import prod
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+ELEMENT_BYTES = 8  # of the widest number, and of a share of any number
+MOST_DEFLATED = 1032  # bytes that gzip and zip can make of one
+
+DTYPES = {
+    str(dtype).removeprefix("torch."): dtype
+    for dtype in (
+        torch.bool,
+        torch.uint8,
+        torch.int8,
+        torch.int16,
+        torch.int32,
+        torch.int64,
+        torch.float16,
+        torch.bfloat16,
+        torch.float32,
+        torch.float64,
+    )
+}
+_WIDER = {torch.uint16: torch.int32, torch.uint32: torch.int64, torch.uint64: torch.int64}
+
+
+class Refusal(Exception):
+    """Why a file is not taken, in words that every party may see: no cell, no path, no name.
+
+    `path` is the file at fault, which only its owner is told.
+    """
+
+    def __init__(self, reason: str, path: object = None) -> None:
+        super().__init__(reason)
+        self.reason, self.path = reason, path
+
+
+class Budget:
+    """How many elements a file may still hold; asked before anything is allocated."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._left = limit // ELEMENT_BYTES
+
+    def take(self, shape: Sequence[int]) -> None:
+        self._left -= prod(max(size, 1) for size in shape)
+        if self._left < 0:
+            raise Refusal(
+                f"it holds more than limit={self.limit} bytes, {ELEMENT_BYTES} for each element: "
+                "load less of it, or give a higher limit= at every party"
+            )
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the owner's caller asks of a reader."""
+
+    budget: Budget
+    columns: tuple[str | int, ...] | None = None
+    header: bool | None = None
+    size: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The tensors of a file by name, and what becomes of them: one, a dict, or pictures."""
+
+    form: str
+    tensors: Mapping[str, Tensor]
+    classes: int = 0
+
+
+def one(tensor: Tensor) -> Contents:
+    return Contents("tensor", {"": tensor})
+
+
+def plain(tensor: Tensor) -> Tensor:
+    """The tensor in a dtype that secrets have."""
+    if tensor.dtype == torch.uint64 and tensor.numel() and tensor.view(torch.int64).min() < 0:
+        raise Refusal("it holds integers of 2^63 and more")
+    tensor = tensor.to(_WIDER.get(tensor.dtype, tensor.dtype))
+    if tensor.dtype not in DTYPES.values():
+        kind = str(tensor.dtype).removeprefix("torch.")
+        raise Refusal(f"it holds {kind}: allowed are {', '.join(DTYPES)}")
+    return tensor.contiguous()
+
+
+def package(name: str, install: str) -> Any:
+    """An optional package, or a refusal that says how to get it."""
+    try:
+        return import_module(name)
+    except ImportError:
+        raise Refusal(
+            f"reading it takes the package {install}, which is not installed there: "
+            f"pip install {install}, or 'tacit[data]'"
+        ) from None
+
+
+class Stream(Protocol):
+    """A file, or what unpacks one."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+
+def fill(stream: Stream, buffer: memoryview) -> None:
+    """Reads as many bytes as the buffer has."""
+    place = 0
+    while place < len(buffer):
+        piece = stream.read(min(len(buffer) - place, 1 << 20))
+        if not piece:
+            raise Refusal(f"it ends {len(buffer) - place} bytes too early")
+        buffer[place : place + len(piece)] = piece
+        place += len(piece)
