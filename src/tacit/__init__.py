@@ -10,14 +10,21 @@ from . import errors
 
 if typing.TYPE_CHECKING:
     from .nn.calibrate import calibrate
+    from .runtime.connect import connect
     from .runtime.run import run
     from .runtime.session import Session
     from .tensor import SecretTensor
 
 __version__ = "0.1.0"
-__all__ = ["SecretTensor", "Session", "__version__", "calibrate", "errors", "run"]
+__all__ = ["SecretTensor", "Session", "__version__", "calibrate", "connect", "errors", "run"]
 
-_HOMES = {"SecretTensor": "tensor", "Session": "runtime", "calibrate": "nn", "run": "runtime"}
+_HOMES = {
+    "SecretTensor": "tensor",
+    "Session": "runtime",
+    "calibrate": "nn",
+    "connect": "runtime",
+    "run": "runtime",
+}
 
 
 def __getattr__(name: str) -> typing.Any:

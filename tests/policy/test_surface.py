@@ -9,7 +9,7 @@ import types
 
 import tacit
 
-PUBLIC = {"run", "calibrate", "Session", "SecretTensor", "errors", "__version__"}
+PUBLIC = {"run", "connect", "calibrate", "Session", "SecretTensor", "errors", "__version__"}
 
 
 def test_top_level_names():

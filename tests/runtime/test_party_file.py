@@ -213,7 +213,22 @@ def test_addresses(text, host, port):
     assert parse_address(text) == (host, port)
 
 
-@pytest.mark.parametrize("text", ["", ":1", "a:0", "a:65536", "a:b", "::1:70", "a b:7", "a:7\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        ":1",
+        "a:0",
+        "a:65536",
+        "a:b",
+        "::1:70",
+        "a b:7",
+        "a:7\n",
+        "a..b:7",
+        "[1.2.3.4]:7",
+        "[::g]:7",
+    ],
+)
 def test_what_is_no_address(text):
     with pytest.raises(ConfigError, match="allowed are a host and a port"):
         parse_address(text)

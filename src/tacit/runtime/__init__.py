@@ -1,6 +1,7 @@
-"""Sessions, and running all parties of a program on this machine."""
+"""Sessions: of one party among several machines, or of all parties on this one."""
 
+from .connect import connect
 from .run import run
 from .session import Session
 
-__all__ = ["Session", "run"]
+__all__ = ["Session", "connect", "run"]

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
-from ..errors import ConnectError, Error, PartyFailed, PeerClosed
+from ..errors import ConnectError, Error, PartyFailed, PeerClosed, RevealForbidden
+
+ECHOES = (PeerClosed, ConnectError, RevealForbidden)  # may come of what another party did
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ def attempt(party: int, action: Callable[[], Any]) -> Outcome:
             monotonic(),
             trace="".join(traceback.format_exception(error)),
             operation=error.operation if isinstance(error, Error) else None,
-            blames=error.party if isinstance(error, PeerClosed | ConnectError) else None,
+            blames=error.party if isinstance(error, ECHOES) else None,
             error=error,
         )
 

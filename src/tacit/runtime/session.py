@@ -21,6 +21,7 @@ from ..protocols import Openings, Protocol, Revealed, make_protocol, party_names
 from ..transport import Hello, Limits, Mesh, Stats
 from ..transport.memory import Desk
 from .files import LIMIT, Dtypes, Shapes, expectation, load, reading_options
+from .naming import put_names
 from .place import ON_CPU, Place
 
 REVEALS_FILE = "reveals.jsonl"  # in a session's folder
@@ -158,6 +159,8 @@ class Session:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        if error is not None:
+            put_names(error, self.names)
         with self.ending:
             self.mesh.__exit__(kind, error, traceback)
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..errors import FrameRejected, PeerClosed, ProtocolDesync
+from ..errors import FrameRejected, PeerClosed, ProtocolDesync, RevealForbidden
 from .devices import CPU
 from .frames import Kind, Layout, Spec, describe
 from .limits import Limits
@@ -59,10 +59,14 @@ class Abort:
         reason = re.sub(r"[^\w .:-]", "?", self.reason[:REASON_LENGTH])
         object.__setattr__(self, "reason", reason)
 
-    def error(self, teller: int) -> PeerClosed:
-        """The error of a party that was told so by the party `teller`."""
+    def error(self, teller: int) -> PeerClosed | RevealForbidden:
+        """The error of a party that was told so by the party `teller`.
+
+        A reveal that the policy forbids is forbidden at every party, also at one not yet there.
+        """
         told = "" if teller == self.origin else f", says party {teller}"
-        return PeerClosed(
+        kind = RevealForbidden if self.reason == RevealForbidden.__name__ else PeerClosed
+        return kind(
             f"party {self.origin} ended the run at operation {self.operation}: {self.reason}{told}",
             party=self.origin,
             operation=self.operation,

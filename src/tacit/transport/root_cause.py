@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..errors import PeerClosed, PeerTimeout, TransportError
+from ..errors import PeerClosed, PeerTimeout, RevealForbidden, TransportError
 from .channel import Abort, Channel, LastWord
 
 _ANSWER_SECONDS = 0.5
@@ -27,7 +27,7 @@ class Told(Exception):
         super().__init__(word.reason)
         self.word, self.teller = word, teller
 
-    def error(self) -> PeerClosed:
+    def error(self) -> PeerClosed | RevealForbidden:
         return self.word.error(self.teller)
 
     def accuses(self, rank: int) -> bool:
