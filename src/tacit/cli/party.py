@@ -1,0 +1,96 @@
+"""`tacit party init`: a party's key, its certificate, and the block that it hands to the others."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..errors import ConfigError
+from .failures import reported
+from .options import Debug, Json
+from .passphrase import new_passphrase
+from .screen import Screen
+
+
+def init(
+    name: Annotated[str, typer.Argument(help="What the party is called, as in the party file.")],
+    address: Annotated[
+        str,
+        typer.Option(metavar="HOST:PORT", help="Where the others reach it, and where it listens."),
+    ],
+    folder: Annotated[Path, typer.Option(help="Where the files are written.")] = Path(),
+    passphrase: Annotated[
+        bool,
+        typer.Option(
+            "--passphrase",
+            help="Encrypt the key; asks, or takes TACIT_PASSPHRASE.",
+        ),
+    ] = False,
+    days: Annotated[int, typer.Option(help="How long the certificate is valid.", min=1)] = 365,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Make a party's key and certificate.
+
+    Writes NAME.key, which nobody but this party may have, and NAME.crt, and prints the block of the
+    party file to hand to the others. Files that are there already are not overwritten. Read the
+    fingerprint to the others over the telephone: who has another certificate under this name is
+    somebody else.
+
+    Examples:
+
+        tacit party init alice --address 10.0.0.1:7000
+
+        tacit party init alice --address alice.example:7000 --passphrase --days 90
+
+        tacit party init alice --address 10.0.0.1:7000 --json
+    """
+    screen = Screen(json)
+    with reported(screen, debug=debug):
+        from ..crypto import create_credentials, public_key_fingerprint
+        from ..runtime.party_file import check_name, snippet
+
+        key, certificate = folder / f"{check_name(name)}.key", folder / f"{name}.crt"
+        for path in (key, certificate):
+            _check_free(path)
+        made = create_credentials(
+            name,
+            valid_for=timedelta(days=days),
+            passphrase=new_passphrase() if passphrase else None,
+        )
+        block = snippet(name, address, made.certificate)
+        _write(key, made.private_key, mode=0o600)
+        _write(certificate, made.certificate, mode=0o644)
+        fingerprint = public_key_fingerprint(made.certificate)
+        screen.line(f"# {key} is secret and stays here; {certificate} is public.")
+        screen.line(f"# The key's fingerprint: {fingerprint}")
+        screen.line("# Send this block to all parties; everybody has the same party file:")
+        screen.line(block.rstrip())
+        screen.document(
+            {
+                "key": key,
+                "certificate": certificate,
+                "fingerprint": fingerprint,
+                "snippet": block,
+            }
+        )
+
+
+def _check_free(path: Path) -> None:
+    if path.exists():
+        raise ConfigError(f"{path} is there already: move it away, or choose another --folder")
+
+
+def _write(path: Path, content: bytes, *, mode: int) -> None:
+    """A new file, which nobody else could have opened before its mode was right."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}") from error

@@ -1,0 +1,107 @@
+"""What a command prints: tables and a live line on a terminal, plain lines elsewhere, or JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from threading import Event, Thread
+from time import monotonic
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+TERMINAL_SECONDS = 0.25  # between updates of the live line
+PLAIN_SECONDS = 30.0  # between lines that say that a run goes on
+
+
+class Screen:
+    """The output of one command. With `as_json` there is one document on stdout, and no text."""
+
+    def __init__(self, as_json: bool) -> None:
+        self.as_json = as_json
+        self.console = Console(highlight=False, soft_wrap=True)
+
+    @property
+    def terminal(self) -> bool:
+        return self.console.is_terminal and not self.as_json
+
+    def line(self, text: str = "") -> None:
+        if not self.as_json:
+            self.console.print(text, markup=False)
+
+    def section(self, title: str, lines: Sequence[str]) -> None:
+        """A title with a line for each item."""
+        self.line(f"{title}:")
+        for text in lines:
+            self.line(f"  {text}")
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """A table; without a terminal, aligned columns."""
+        if self.as_json:
+            return
+        if self.terminal:
+            table = Table(*columns)
+            for row in rows:
+                table.add_row(*row)
+            self.console.print(table, markup=False)
+            return
+        widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
+        for row in (columns, *rows):
+            cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+            self.line("  ".join(cells).rstrip())
+
+    def document(self, content: Mapping[str, Any]) -> None:
+        """The JSON document, where it is wanted."""
+        if self.as_json:
+            sys.stdout.write(json.dumps(content, indent=2, default=str) + "\n")
+
+    @contextmanager
+    def live(self, what: str, state: Callable[[], str]) -> Iterator[None]:
+        """Within, a bar with the time and `state()`; without a terminal, a line now and then.
+
+        With JSON, whatever is printed within goes to stderr.
+        """
+        if self.as_json:
+            with redirect_stdout(sys.stderr):
+                yield
+        elif self.terminal:
+            with self._bar(what) as show, _repeated(TERMINAL_SECONDS, lambda: show(state())):
+                yield
+        else:
+            start = monotonic()
+
+            def tell() -> None:
+                self.line(f"{what}: {monotonic() - start:.0f} s {state()}".rstrip())
+
+            with _repeated(PLAIN_SECONDS, tell):
+                yield
+
+    @contextmanager
+    def _bar(self, what: str) -> Iterator[Callable[[str], None]]:
+        columns = (SpinnerColumn(), TextColumn(what), BarColumn(bar_width=20))
+        rest = (TimeElapsedColumn(), TextColumn("{task.fields[state]}"))
+        with Progress(*columns, *rest, console=self.console, transient=True) as progress:
+            task = progress.add_task(what, total=None, state="")
+            yield lambda text: progress.update(task, state=text)
+
+
+@contextmanager
+def _repeated(seconds: float, action: Callable[[], None]) -> Iterator[None]:
+    """Within, the action is done every so many seconds, on a thread."""
+    done = Event()
+
+    def repeat() -> None:
+        while not done.wait(seconds):
+            action()
+
+    thread = Thread(target=repeat, name="tacit-live", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()

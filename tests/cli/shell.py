@@ -1,0 +1,62 @@
+"""The command line as a user has it: a process with an exit code, stdout and stderr."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import chdir
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from typer.testing import CliRunner
+
+from tacit.cli import app
+
+COMMAND = [sys.executable, "-m", "tacit"]
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+def environment(**variables: str) -> dict[str, str]:
+    return {**os.environ, "COLUMNS": "100", **variables}
+
+
+def tacit(*arguments: str | Path, cwd: Path | None = None, **variables: str) -> Done:
+    """A command in this process, without a terminal: quick."""
+    path = list(sys.path)
+    try:
+        with chdir(cwd or "."):
+            done = CliRunner().invoke(app, [*map(str, arguments)], env=variables)
+    finally:
+        sys.path[:] = path
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return Done(done.exit_code, done.stdout, done.stderr)
+
+
+def tacit_process(*arguments: str | Path, cwd: Path | None = None, **variables: str) -> Done:
+    """A command in a process of its own, without a terminal."""
+    done = subprocess.run(
+        [*COMMAND, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        cwd=cwd,
+        env=environment(**variables),
+        timeout=180,
+    )
+    return Done(done.returncode, done.stdout, done.stderr)

@@ -1,0 +1,116 @@
+"""What every command has: help with examples, JSON, completion; and quick answers."""
+
+import os
+import pty
+import re
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from time import perf_counter
+
+import pytest
+from tests.cli.shell import COMMAND, environment, tacit, tacit_process
+from typer.testing import CliRunner
+
+import tacit as package
+from tacit.cli import app, main
+
+COMMANDS = [("doctor",), ("ops",), ("party", "init")]
+
+
+@pytest.fixture
+def runner():
+    return CliRunner()
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_explains_itself(runner, command):
+    done = runner.invoke(app, [*command, "--help"])
+    assert done.exit_code == 0
+    assert "Examples:" in done.output
+    assert f"tacit {' '.join(command)}" in done.output
+    assert "--json" in done.output
+    assert "--debug" in done.output
+
+
+def test_these_are_all_commands():
+    def names(group, path=()):
+        for command in group.registered_commands:
+            yield (*path, command.name or command.callback.__name__)
+        for inner in group.registered_groups:
+            yield from names(inner.typer_instance, (*path, inner.name))
+
+    assert sorted(names(app)) == sorted(COMMANDS)
+
+
+def test_help_needs_no_torch_and_comes_at_once():
+    source = (
+        "import sys; sys.argv = ['tacit', '--help']\n"
+        "from tacit.cli import main\n"
+        "try: main()\n"
+        "except SystemExit as end: assert end.code == 0\n"
+        "assert 'torch' not in sys.modules and 'numpy' not in sys.modules\n"
+    )
+    times = []
+    for _ in range(3):
+        started = perf_counter()
+        subprocess.run([sys.executable, "-c", source], check=True, capture_output=True)
+        times.append(perf_counter() - started)
+    assert min(times) < 1.5  # 0.3 s on a quiet machine
+
+
+def test_the_entry_point_is_installed():
+    [script] = entry_points(group="console_scripts", name="tacit")
+    assert script.load() is main
+
+
+def test_version_and_usage():
+    assert tacit("--version").out == f"tacit {package.__version__}\n"
+    done = tacit("party", "init", "alice")
+    assert done.code == 2
+    assert "--address" in done.err
+    assert tacit("nonsense").code == 2
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(shell):
+    done = tacit_process(_TACIT_COMPLETE=f"source_{shell}")
+    assert done.code == 0
+    assert "_TACIT_COMPLETE" in done.out
+    assert "--install-completion" in tacit("--help").out
+
+
+def test_completion_completes():
+    done = tacit_process(_TACIT_COMPLETE="complete_bash", COMP_WORDS="tacit do", COMP_CWORD="1")
+    assert done.out.split() == ["doctor"]
+
+
+def test_a_terminal_gets_a_table():
+    """A pseudo terminal; what is no terminal gets plain lines, see test_doctor."""
+    ours, theirs = pty.openpty()
+    child = subprocess.Popen(
+        [*COMMAND, "doctor"], stdout=theirs, stdin=theirs, env=environment(TERM="xterm")
+    )
+    os.close(theirs)
+    seen = b""
+    while True:
+        try:
+            part = os.read(ours, 4096)
+        except OSError:  # the other side is closed
+            break
+        if not part:
+            break
+        seen += part
+    os.close(ours)
+    assert child.wait() == 0
+    assert "┃" in seen.decode()
+
+
+def test_documented_options_exist():
+    """Every option in the examples of a help text is one of that command."""
+    for command in COMMANDS:
+        text = CliRunner().invoke(app, [*command, "--help"]).output
+        examples = [line for line in text.splitlines() if line.strip().startswith("tacit ")]
+        used = {option for line in examples for option in re.findall(r"(--[a-z-]+)", line)}
+        listed = text[text.index("Options:") :]
+        assert all(option in listed for option in used), command
