@@ -19,6 +19,7 @@ $(VENV)/.tools: $(VENV)/.torch pyproject.toml
 		"scikit-build-core>=0.10" "nanobind>=2.4" cmake ninja \
 		"pytest>=8" "hypothesis>=6.100" "ruff>=0.6" "mypy>=1.11" clang-format==23.1.3 \
 		"expecttest>=0.2" "transformers>=4.50" "scikit-learn>=1.4" "triton>=3.4" \
+		"pyarrow>=15" "safetensors>=0.4" "pillow>=10" \
 		"mkdocs-material>=9.6" "nbclient>=0.10" "ipykernel>=6.29"
 	touch $@
 

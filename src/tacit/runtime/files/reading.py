@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -49,9 +50,9 @@ def read(path: str | Path | None, options: Options) -> Contents:
         raise
     except MemoryError:
         raise Refusal("it does not fit in the owner's memory") from None
-    except OSError as error:
-        raise Refusal(f"it cannot be read ({error.strerror or type(error).__name__})") from None
-    except Exception as error:  # of a library or the standard one; its words may quote the file
+    except Exception as error:  # its own words may quote the file, or its path
+        if isinstance(error, OSError) and error.errno:
+            raise Refusal(f"it cannot be read ({os.strerror(error.errno)})") from None
         raise Refusal(f"it is damaged, or of another format ({type(error).__name__})") from None
 
 
@@ -91,6 +92,7 @@ def _within(tensor: Tensor, most: int, what: str, why: str) -> None:
     low, high = torch.aminmax(tensor)
     if -most <= low.item() and high.item() <= most:
         return
-    wrong = ~((tensor >= -most) & (tensor <= most))
+    wide = tensor.to(torch.float64)
+    wrong = ~((wide >= -most) & (wide <= most))
     place = torch.unravel_index(wrong.flatten().to(torch.uint8).argmax(), tensor.shape)
     raise Refusal(f"{what} at {tuple(int(i) for i in place)} is {why}")

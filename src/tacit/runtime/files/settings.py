@@ -39,14 +39,15 @@ def _name(dtype: torch.dtype) -> str:
 
 def reading_options(columns: Any, header: Any, size: Any, limit: int) -> Options:
     """How the owner's file is to be read."""
-    if columns is not None:
-        columns = () if isinstance(columns, str) else tuple(columns)
-        if not columns or any(type(column) not in (str, int) for column in columns):
-            raise ConfigError(f"load: {columns=}: a list of names or numbers of columns is needed")
+    if columns is not None and not _all_of(columns, str, int):
+        raise ConfigError(f"load: {columns=}: a list of names or numbers of columns is needed")
     if header not in (None, True, False):
         raise ConfigError(f"load: {header=}: allowed are None, True and False")
-    if size is not None:
-        size = tuple(size)
-        if len(size) != 2 or any(type(side) is not int or side < 1 for side in size):
-            raise ConfigError(f"load: {size=}: a height and a width in pixels are needed")
-    return Options(Budget(limit), columns, header, size)
+    if size is not None and not (_all_of(size, int) and len(size) == 2 and min(size) > 0):
+        raise ConfigError(f"load: {size=}: a height and a width in pixels are needed")
+    chosen = None if columns is None else tuple(columns)
+    return Options(Budget(limit), chosen, header, size)
+
+
+def _all_of(values: Any, *types: type) -> bool:
+    return isinstance(values, list | tuple) and bool(values) and {*map(type, values)} <= {*types}
