@@ -45,11 +45,16 @@ class Openings:
 
     def admit(self, operation: int, shape: Sequence[int], dtype: str, to: int | None) -> None:
         """Records an opening to a party, or to all; RevealForbidden if the policy is against it."""
+        self.require(to)
+        names = self._names if to is None else (self._names[to],)
+        self._note(operation, shape, dtype, names)
+
+    def require(self, to: int | None) -> None:
+        """RevealForbidden if a party, or all, may not learn anything."""
         ranks = range(len(self._names)) if to is None else (to,)
         if self._allowed is not None and not set(ranks) <= set(self._allowed):
             whom = "all parties" if to is None else f"party {to} ({self._names[to]})"
             raise self._forbidden(whom)
-        self._note(operation, shape, dtype, tuple(self._names[rank] for rank in ranks))
 
     def admit_client(self, operation: int, shape: Sequence[int], dtype: str) -> None:
         """The same for somebody outside, whom a policy cannot list."""

@@ -1,0 +1,176 @@
+"""A job is a file: what belongs to it is known, and what is wrong with it is said at once."""
+
+from __future__ import annotations
+
+import json
+import secrets
+
+import pytest
+
+import tacit
+from tacit.errors import ConfigError, HandshakeMismatch, PartyFailed, ProtocolDesync
+from tacit.runtime.job import agree, load_job
+
+JOB = """
+import dataclasses
+import json
+
+from parts import numbers
+from parts.deep import more
+
+
+@dataclasses.dataclass
+class Kept:
+    value: int
+
+
+def main(session, first="1", *rest):
+    import late
+
+    return session.rank, Kept(numbers.ONE).value, more.TWO, late.THREE, first, rest
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A job with modules beside it, under names that no other test imports."""
+    monkeypatch.setattr("sys.path", [*__import__("sys").path])
+    parts, late = f"parts{secrets.token_hex(4)}", f"late{secrets.token_hex(4)}"
+    deep = tmp_path / parts / "deep"
+    deep.mkdir(parents=True)
+    (tmp_path / "job.py").write_text(JOB.replace("parts", parts).replace("late", late))
+    (tmp_path / parts / "__init__.py").write_text("")
+    (tmp_path / parts / "numbers.py").write_text("from .units import ONE\n")
+    (tmp_path / parts / "units.py").write_text("ONE = 1\n")
+    (deep / "__init__.py").write_text("")
+    (deep / "more.py").write_text("from .. import units\nTWO = 2 * units.ONE\n")
+    (tmp_path / f"{late}.py").write_text("THREE = 3\n")
+    (tmp_path / "beside.py").write_text("NOBODY = 'imports this'\n")
+    return tmp_path
+
+
+def test_a_job_runs_in_threads_and_in_processes(folder):
+    job = load_job(folder / "job.py", ["7", "8"])
+    wanted = [(rank, 1, 2, 3, "7", ("8",)) for rank in range(3)]
+    assert job.name == "job"
+    assert tacit.run(job.main) == wanted
+    assert tacit.run(job.main, transport="processes") == wanted
+
+
+def test_the_digest_covers_what_is_imported_from_the_folder(folder):
+    job = folder / "job.py"
+    before = load_job(job).program
+    (folder / "beside.py").write_text("NOBODY = 'cares'\n")
+    (folder / "data.csv").write_text("1,2\n")
+    assert load_job(job).program == before
+    digests = {before}
+    for file in [job, *folder.glob("late*.py"), *folder.glob("parts*/**/*.py")]:
+        content = file.read_text()
+        file.write_text(content + "\n# changed\n")
+        digests.add(load_job(job).program)
+        file.write_text(content)
+    assert len(digests) == 8
+    assert load_job(job).program == before
+
+
+def test_the_digest_does_not_depend_on_where_the_job_lies(folder, tmp_path_factory):
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    for file in folder.rglob("*.py"):
+        copy = elsewhere / file.relative_to(folder)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(file.read_bytes())
+    assert load_job(elsewhere / "job.py").program == load_job(folder / "job.py").program
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "message"),
+    [
+        ("def main(session:\n", [], r"line 1"),
+        ("x = 1\n\ndef f(:\n", [], r"bad\.py, line 3: invalid syntax"),
+        ("x = 1\n", [], r"bad\.py: it defines no main\(session\)"),
+        ("main = 5\n", [], r"bad\.py: it defines no main"),
+        ("\ndef main():\n    pass\n", [], r"bad\.py, line 2: main\(\) cannot be called"),
+        ("def main(session):\n    pass\n", ["a"], r"line 1: main\(session\) .* 1 arguments"),
+        ("def main(session, a):\n    pass\n", [], r"main\(session, a\) .* 0 arguments"),
+        ("\0", [], r"bad\.py"),
+    ],
+)
+def test_a_bad_job_names_file_and_line(tmp_path, text, arguments, message):
+    (tmp_path / "bad.py").write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        load_job(tmp_path / "bad.py", arguments)
+
+
+def test_a_job_that_is_no_file_of_python_is_told(tmp_path):
+    with pytest.raises(ConfigError, match=r"nothing\.py cannot be read: No such file"):
+        load_job(tmp_path / "nothing.py")
+    (tmp_path / "job.txt").write_text("def main(session):\n    pass\n")
+    with pytest.raises(ConfigError, match=r"ends in \.py"):
+        load_job(tmp_path / "job.txt")
+
+
+def test_what_a_job_raises_while_it_is_imported_is_its_own(tmp_path):
+    (tmp_path / "bad.py").write_text("raise LookupError('mine')\n")
+    for _ in range(2):  # and is not taken for loaded
+        with pytest.raises(LookupError, match="mine"):
+            load_job(tmp_path / "bad.py")
+
+
+# Agreement ------------------------------------------------------------------------------------
+
+
+def compare(session, tables):
+    agree(session.mesh, tables[session.rank], session.names)
+    return session.stats.rounds
+
+
+def differing(tables):
+    with pytest.raises(PartyFailed) as found:
+        tacit.run(compare, tables, names=("alice", "bob", "carol"), protocol="none")
+    assert isinstance(found.value.__cause__, HandshakeMismatch)
+    return found.value.__cause__
+
+
+def test_equal_items_take_one_round():
+    same = {"a": b"1", "b": b"2"}
+    assert tacit.run(compare, [same, dict(same), same], protocol="none") == [2, 2, 2]  # with keys
+
+
+@pytest.mark.parametrize("odd", range(3))
+def test_the_odd_one_is_named(odd):
+    tables = [{"a": b"1", "b": b"2"} for _ in range(3)]
+    tables[odd]["b"] = b"3"
+    error = differing(tables)
+    name = ("alice", "bob", "carol")[odd]
+    assert (error.field, error.party) == ("b", odd)
+    assert f"'3' at party {odd} ({name})" in str(error)
+    assert "'2' at party" in str(error)
+
+
+def test_an_item_that_one_party_lacks_differs():
+    error = differing([{"a": b"1"}, {"a": b"1"}, {}])
+    assert (error.field, error.party) == ("a", 2)
+    assert "nothing at party 2 (carol)" in str(error)
+
+
+def test_what_is_shown_is_short_and_printable():
+    error = differing([{"a": b"1"}, {"a": b"1"}, {"a": b"\x1b[2J" + b"x" * 10_000}])
+    assert len(str(error)) < 500
+    assert "\x1b" not in str(error)
+
+
+def say(session, message):
+    if session.rank == 1:
+        session.mesh.exchange_bytes({0: message, 2: message}, [0, 2])
+        return
+    agree(session.mesh, {"a": b"1"}, session.names)
+
+
+@pytest.mark.parametrize(
+    "message", [b"", b"\xff", b"[]", b"5", json.dumps({"a": 1})[:-1].encode(), b"[" * 100_000]
+)
+def test_rubbish_is_a_desync(message):
+    with pytest.raises(PartyFailed) as found:
+        tacit.run(say, message, protocol="none")
+    assert isinstance(found.value.__cause__, ProtocolDesync)
+    assert found.value.__cause__.party == 1
