@@ -26,14 +26,17 @@ def test_files_are_named_after_what_they_hold():
 
 
 def test_randomness_is_cryptographic():
-    """Shares and masks come from `kernels.stream` and `secrets`, never from torch or numpy."""
+    """Shares and masks come from `kernels.stream` and `secrets`, never from torch or numpy.
+
+    The order of a training's data is public: `training.py` may have a torch.Generator for it.
+    """
     forbidden = re.compile(
         r"torch\.(rand\w*|Generator|manual_seed|bernoulli|multinomial|normal)\b"
         r"|np\.random|numpy\.random|^\s*(import|from) random\b|\.(random_|uniform_|normal_)\(",
         re.MULTILINE,
     )
-    found = {str(p): m.group() for p in SOURCES if (m := forbidden.search(p.read_text()))}
-    assert not found
+    found = {(p.name, m.group()) for p in SOURCES for m in forbidden.finditer(p.read_text())}
+    assert found <= {("training.py", "torch.Generator"), ("training.py", "torch.randperm")}
 
 
 def test_nothing_a_peer_sends_is_unpickled():

@@ -11,18 +11,22 @@ from types import TracebackType
 from typing import Any, Self
 
 import torch
+from torch import nn
+from torch.optim import Optimizer
 
 from ..config import Config
 from ..crypto import KeyRing, agree_keys
 from ..errors import ConfigError
 from ..fixedpoint import Numbers
 from ..nn import reveal, share
+from ..nn.vault import Key
 from ..protocols import Openings, Protocol, Revealed, make_protocol, party_names
 from ..transport import Hello, Limits, Mesh, Stats
 from ..transport.memory import Desk
 from .files import LIMIT, Dtypes, Shapes, expectation, load, reading_options
 from .naming import put_names
 from .place import ON_CPU, Place
+from .train import Schedule, Training
 
 REVEALS_FILE = "reveals.jsonl"  # in a session's folder
 
@@ -130,6 +134,37 @@ class Session:
         RevealForbidden, at every party and before anything is sent, if the policy is against it.
         """
         return reveal(self.numbers, secret, None if to is None else self.rank_of(to, "to"))
+
+    def training(
+        self,
+        module: nn.Module,
+        optimizer: Optimizer | None = None,
+        *,
+        folder: str | Path | None = None,
+        every: int | None = None,
+        minutes: float | None = None,
+        keep: int = 2,
+        key: Key | None = None,
+        extra: Any = None,
+        seed: int | None = None,
+    ) -> Training:
+        """Steps with secret checkpoints, from which it goes on after a crash if `resume` is set.
+
+        folder: in it each party has one of its name; by default the session's. every, minutes: when
+        to save; keep: how many stay. key: 32 bytes or a passphrase; by default one in the folder.
+        extra: public state to save. seed: of `generator` and `batch`; by default drawn. 2 rounds.
+        """
+        schedule = Schedule(every, minutes, keep)
+        return Training(
+            self,
+            module,
+            optimizer,
+            folder=folder,
+            schedule=schedule,
+            key=key,
+            extra=extra,
+            seed=seed,
+        )
 
     @property
     def reveals(self) -> list[Revealed]:
