@@ -19,8 +19,8 @@ $(VENV)/.tools: $(VENV)/.torch pyproject.toml
 		"scikit-build-core>=0.10" "nanobind>=2.4" cmake ninja \
 		"pytest>=8" "hypothesis>=6.100" "ruff>=0.6" "mypy>=1.11" clang-format==23.1.3 \
 		"expecttest>=0.2" "transformers>=4.50" "scikit-learn>=1.4" "triton>=3.4" \
-		"pyarrow>=15" "safetensors>=0.4" "pillow>=10" \
-		"mkdocs-material>=9.6" "nbclient>=0.10" "ipykernel>=6.29"
+		"pyarrow>=15" "safetensors>=0.4" "pillow>=10" "tensorboard>=2.15" \
+		"mkdocs-material>=9.6,<10" "nbclient>=0.10" "ipykernel>=6.29"
 	touch $@
 
 $(NATIVE): $(VENV)/.tools CMakeLists.txt $(wildcard csrc/*)
@@ -44,7 +44,7 @@ bench: setup  ## the speed table, recorded under benchmarks/results/
 
 docs: setup  ## the site in build/site, with the generated pages of docs/reference/
 	$(BIN)/python -m docs.generate
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean:  ## everything that was built
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
