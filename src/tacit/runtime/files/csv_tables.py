@@ -113,9 +113,9 @@ class _Columns:
         self._parts: list[list[np.ndarray]] = [[] for _ in places]
 
     def add(self, cells: list[str], line: int) -> None:
-        self._rows.append([cells[place] for place in self._places])
+        self._rows.append(cells)
         self._lines.append(line)
-        if len(self._rows) * len(self._places) >= CHUNK:
+        if len(self._rows) * len(cells) >= CHUNK:
             self._convert()
 
     def tensors(self) -> list[Tensor]:
@@ -127,16 +127,17 @@ class _Columns:
 
     def _convert(self) -> None:
         self._budget.take((len(self._rows), len(self._places)))
-        for i, cells in enumerate(zip(*self._rows, strict=True)):
-            self._parts[i].append(self._numbers(cells, self._places[i]))
+        columns = list(zip(*self._rows, strict=True))
+        for place, parts in zip(self._places, self._parts, strict=True):
+            parts.append(self._numbers(columns[place], place))
         self._rows, self._lines = [], []
 
     def _numbers(self, cells: tuple[str, ...], place: int) -> np.ndarray:
-        if not any("_" in cell for cell in cells):  # which Python's numbers may have
+        if "_" not in "".join(cells):  # which Python's numbers may have
             with suppress(ValueError, OverflowError):
-                return np.array([int(cell) for cell in cells], np.int64)
+                return np.array(list(map(int, cells)), np.int64)
             with suppress(ValueError):
-                numbers = np.array([float(cell) for cell in cells])
+                numbers = np.array(list(map(float, cells)))
                 if np.isfinite(numbers).all():
                     return numbers
         bad = next(i for i, cell in enumerate(cells) if not _is_number(cell, finite=True))
