@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -93,6 +94,7 @@ def test_a_stranger_is_refused(tmp_path):
     write_key(other, "carol", credentials("mallory").private_key)
     found = play(double, path, files={"carol": theirs})
     assert isinstance(found["carol"], CertificateRejected)
+    assert re.match(r"party [01] \((alice|bob).*does not accept", str(found["carol"]))
     assert isinstance(found["alice"], ConnectTimeout)
     assert "party 2 (carol" in str(found["alice"])
 

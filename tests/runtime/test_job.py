@@ -82,6 +82,13 @@ def test_the_digest_does_not_depend_on_where_the_job_lies(folder, tmp_path_facto
     assert load_job(elsewhere / "job.py").program == load_job(folder / "job.py").program
 
 
+def test_a_changed_job_is_imported_again(tmp_path):
+    file = tmp_path / "job.py"
+    for value in (1, 2):
+        file.write_text(f"def main(session):\n    return {value}\n")
+        assert load_job(file).main(None) == value
+
+
 @pytest.mark.parametrize(
     ("text", "arguments", "message"),
     [

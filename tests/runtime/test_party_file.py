@@ -54,6 +54,7 @@ def test_everything_that_can_be_set_is(tmp_path):
     reveals = ["carol", "bob"]
     deadline = 5
     connect_deadline = 60.5
+    patience = 90
     """
     made = read(tmp_path, head, blocks(PORTS, bob='device = "cuda:1"\n'))
     config = made.config
@@ -62,7 +63,8 @@ def test_everything_that_can_be_set_is(tmp_path):
     assert config.memory_limit == 2000000
     assert config.cipher == "chacha20"  # bob has a GPU
     assert made.reveals == config.reveals == (1, 2)
-    assert (made.limits.deadline, made.limits.connect_deadline) == (5.0, 60.5)
+    limits = made.limits
+    assert (limits.deadline, limits.connect_deadline, limits.patience) == (5.0, 60.5, 90.0)
     assert (made.placement, made.parties[1].device) == ("linear", "cuda:1")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import ExitStack
 from pathlib import Path
 
 import torch
@@ -117,14 +118,16 @@ def _meet(file: PartyFile, rank: int, identity: Identity, listener: Listener) ->
 def _opened(
     mesh: Mesh, file: PartyFile, place: Place, *, folder: str | Path | None, resume: bool
 ) -> Session:
-    session = open_session(
-        mesh,
-        config=file.config,
-        session_id=group_id(file),
-        place=place,
-        names=file.names,
-        folder=None if folder is None else Path(folder),
-        resume=resume,
-    )
-    session.ending.enter_context(place.entered())
-    return session
+    with ExitStack() as stack:
+        stack.enter_context(place.entered())
+        session = open_session(
+            mesh,
+            config=file.config,
+            session_id=group_id(file),
+            place=place,
+            names=file.names,
+            folder=None if folder is None else Path(folder),
+            resume=resume,
+        )
+        session.ending.push(stack.pop_all())
+        return session

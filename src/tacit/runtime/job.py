@@ -40,7 +40,7 @@ class Job:
 
     def main(self, session: Any) -> Any:
         """What the job's `main` returns; this is what to give to `tacit.run`."""
-        return _entry(_module(self.path), self)(session, *self.arguments)
+        return _entry(_module(self), self)(session, *self.arguments)
 
 
 def load_job(path: str | Path, arguments: Sequence[str] = ()) -> Job:
@@ -51,7 +51,7 @@ def load_job(path: str | Path, arguments: Sequence[str] = ()) -> Job:
     """
     path = Path(path).resolve()
     job = Job(path, tuple(arguments), _digest(path))
-    _entry(_module(path), job)
+    _entry(_module(job), job)
     return job
 
 
@@ -63,9 +63,10 @@ def _digest(path: Path) -> bytes:
     return digest.digest()
 
 
-def _module(path: Path) -> ModuleType:
-    """The module of a job, which is imported once in a process."""
-    name = f"tacit_job_{hashlib.sha256(str(path).encode()).hexdigest()[:16]}"
+def _module(job: Job) -> ModuleType:
+    """The module of a job, which is imported once in a process, and again after a change."""
+    path = job.path
+    name = f"tacit_job_{hashlib.sha256(str(path).encode() + job.program).hexdigest()[:16]}"
     with _loading:
         if name in sys.modules:
             return sys.modules[name]

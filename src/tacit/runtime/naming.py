@@ -16,9 +16,16 @@ def party_label(rank: int, names: Sequence[str]) -> str:
 
 
 def put_names(error: BaseException, names: Sequence[str]) -> None:
-    """Adds the names of parties where the message of an error of Tacit has their ranks."""
-    if isinstance(error, Error) and error.args and isinstance(error.args[0], str):
-        error.args = (_PARTY.sub(lambda found: _label(found, names), error.args[0]),)
+    """Adds the names of parties where the message of an error of Tacit has their ranks.
+
+    The party at fault is named in any case.
+    """
+    if not isinstance(error, Error) or not error.args or not isinstance(error.args[0], str):
+        return
+    text = _PARTY.sub(lambda found: _label(found, names), error.args[0])
+    if error.party is not None and f"party {error.party}" not in text:
+        text = f"{party_label(error.party, names)}: {text}"
+    error.args = (text,)
 
 
 def _label(found: re.Match[str], names: Sequence[str]) -> str:
