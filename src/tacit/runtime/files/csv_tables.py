@@ -17,7 +17,7 @@ from .contents import Contents, Options, Refusal
 from .tables import chosen, table
 
 MOST_LINE = 1 << 22  # bytes of a record
-CHUNK = 1 << 16  # cells that are read before they become numbers
+CHUNK = 1 << 20  # bytes that are read before they become numbers
 
 
 def read_csv(path: Path, options: Options) -> Contents:
@@ -34,26 +34,26 @@ def read_csv(path: Path, options: Options) -> Contents:
         places = chosen(names, len(first), options)
         columns = _Columns(places, options)
         if names is None:
-            columns.add(first, records.line)
+            columns.add(first, records)
         for cells in records:
             if len(cells) != len(first):
                 raise Refusal(f"line {records.line} has {len(cells)} columns, not {len(first)}")
-            columns.add(cells, records.line)
+            columns.add(cells, records)
     return table(names, columns.tensors(), options)
 
 
 class _Records:
-    """The records of a file, with the number of the last line that was read."""
+    """The records of a file; `line` is the last that was read, `size` the bytes of its record."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        self.line, self._file, self._size = 0, file, 0
+        self.line, self.size, self._file = 0, 0, file
         self._reader = csv.reader(self._lines(), strict=True)
 
     def _lines(self) -> Iterator[str]:
         while line := self._file.readline(MOST_LINE + 1):
             self.line += 1
-            self._size += len(line)
-            if self._size > MOST_LINE:
+            self.size += len(line)
+            if self.size > MOST_LINE:
                 raise Refusal(f"line {self.line} ends a record of more than {MOST_LINE} bytes")
             try:
                 yield line.decode("utf-8-sig" if self.line == 1 else "utf-8")
@@ -66,7 +66,7 @@ class _Records:
     def __next__(self) -> list[str]:
         """The next record that is not an empty line."""
         while True:
-            self._size = 0
+            self.size = 0
             try:
                 cells = next(self._reader)
             except csv.Error:
@@ -110,12 +110,14 @@ class _Columns:
         self._places, self._budget = places, options.budget
         self._rows: list[list[str]] = []
         self._lines: list[int] = []
+        self._size = 0
         self._parts: list[list[np.ndarray]] = [[] for _ in places]
 
-    def add(self, cells: list[str], line: int) -> None:
+    def add(self, cells: list[str], records: _Records) -> None:
         self._rows.append(cells)
-        self._lines.append(line)
-        if len(self._rows) * len(cells) >= CHUNK:
+        self._lines.append(records.line)
+        self._size += records.size
+        if self._size >= CHUNK:
             self._convert()
 
     def tensors(self) -> list[Tensor]:
@@ -130,7 +132,7 @@ class _Columns:
         columns = list(zip(*self._rows, strict=True))
         for place, parts in zip(self._places, self._parts, strict=True):
             parts.append(self._numbers(columns[place], place))
-        self._rows, self._lines = [], []
+        self._rows, self._lines, self._size = [], [], 0
 
     def _numbers(self, cells: tuple[str, ...], place: int) -> np.ndarray:
         if "_" not in "".join(cells):  # which Python's numbers may have
