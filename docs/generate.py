@@ -13,6 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from docs.peers import peers_page
+from docs.records import Record, newest
+from docs.settings import configuration_page, protocols_page
 from tests.tensor.operators import FAMILIES, REFUSING
 
 from tacit import errors, kernels
@@ -26,7 +29,6 @@ from tacit.transport import PROFILES
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "reference"
-RESULTS = ROOT / "benchmarks" / "results"
 HEAD = "<!-- Made by `make docs`; change the code, not this page. -->\n\n"
 
 
@@ -35,7 +37,8 @@ def errors_page() -> str:
     lines = ["# Errors", "", (inspect.getdoc(errors) or "").split("\n\n")[-1], ""]
 
     def visit(error: type[errors.Error], depth: int) -> None:
-        lines.append(f"{'  ' * depth}- `{error.__name__}`: {inspect.getdoc(error)}")
+        text = " ".join((inspect.getdoc(error) or "").split())
+        lines.append(f"{'    ' * depth}- `{error.__name__}`: {text}")
         for kind in error.__subclasses__():
             visit(kind, depth + 1)
 
@@ -73,14 +76,6 @@ def networks_page() -> str:
 
 def speed_page() -> str:
     """The newest record of each suite of benchmarks."""
-    newest: dict[str, tuple[str, Path, list[dict[str, Any]]]] = {}
-    for path in sorted(RESULTS.glob("*-*-*.json")):
-        record = json.loads(path.read_text())
-        for suite in {row["suite"] for row in record["rows"]}:
-            rows = [row for row in record["rows"] if row["suite"] == suite]
-            date = record["run"]["date"]
-            if suite not in newest or date > newest[suite][0]:
-                newest[suite] = date, path, rows
     lines = [
         "# Speed",
         "",
@@ -88,25 +83,22 @@ def speed_page() -> str:
         "otherwise. `make bench` measures and writes the records.",
         "",
     ]
-    for suite, (_, path, rows) in sorted(newest.items()):
-        lines += speed_table(suite, path, rows)
+    for suite, record in sorted(newest().items()):
+        lines += speed_table(suite, record)
     return "\n".join(lines)
 
 
-def speed_table(suite: str, path: Path, rows: list[dict[str, Any]]) -> list[str]:
-    run = json.loads(path.read_text())["run"]
-    machine = f"{run['processor']} ({run['machine']}), torch {run['torch']}"
-    remark = f" {run['remark']}" if run.get("remark") else ""
+def speed_table(suite: str, record: Record) -> list[str]:
+    remark = f" {record.run['remark']}" if record.run.get("remark") else ""
     lines = [
         f"## {suite}",
         "",
-        f"{run['date'][:10]}, {machine}, commit {run['commit'][:12]}; "
-        f"record `{path.name}`.{remark}",
+        f"{record.source}.{remark}",
         "",
         "| what | figure | ratio | to | target | |",
         "|---|---|---|---|---|---|",
     ]
-    for row in rows:
+    for row in record.rows:
         bound = "at most" if row["lower_is_better"] else "at least"
         target = "" if row["target"] is None else f"{bound} {row['target']:.2f}"
         missed = " **missed**" if row["met"] is False else ""
@@ -233,11 +225,14 @@ COSTED: dict[str, Callable[[int], Any]] = {
 
 
 MAKERS = {
+    "configuration.md": configuration_page,
     "costs.md": costs_page,
     "errors.md": errors_page,
     "kernels.md": kernels_page,
     "networks.md": networks_page,
     "ops.md": ops_page,
+    "peers.md": peers_page,
+    "protocols.md": protocols_page,
     "speed.md": speed_page,
 }
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tests.docs.pages import DOCUMENTS, Block, blocks, name, program
+from tests.docs.pages import DOCUMENTS, ROOT, Block, blocks, name, program
 
 SECONDS = 180
 PROGRAMS = [page for page in DOCUMENTS if program(page)]
@@ -35,7 +35,7 @@ def test_the_python_of_a_page_runs(page, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.skipif(not importlib.util.find_spec("tacit.cli"), reason="there is no tacit.cli yet")
+@pytest.mark.skipif(not importlib.util.find_spec("tacit.transport.probe"), reason="no party check")
 @pytest.mark.parametrize("page", COMMANDS, ids=name)
 def test_the_commands_of_a_page_run(page, tmp_path):
     """In order, in one folder that holds the page's files."""
@@ -72,6 +72,13 @@ def test_toml_is_toml(page):
     for block in blocks(page):
         if block.language == "toml":
             tomllib.loads(block.text)
+
+
+def test_compiled_code_is_quoted_as_it_is():
+    sources = [path.read_text() for path in (ROOT / "csrc").iterdir()]
+    quoted = [b for page in DOCUMENTS for b in blocks(page) if b.language == "cpp"]
+    assert quoted
+    assert [b.text for b in quoted if not any(b.text in source for source in sources)] == []
 
 
 def test_the_readme_and_the_quickstart_show_how_to_begin():

@@ -1,0 +1,103 @@
+"""The pages of settings and of protocols, from the classes and registries that define them."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from typing import Any
+
+from tacit import config, run
+from tacit.config import Config
+from tacit.protocols.choose import PROTOCOLS
+from tacit.runtime.party_file import FIELDS, PARTY_FIELDS
+from tacit.transport import Limits
+
+# What a party file's fields mean, where Config and Limits do not say it.
+PARTY_FILE = {
+    "placement": "`gpu` or `linear`: how much is on a party's GPU; see [GPUs](../guides/gpu.md)",
+    "reveals": "names of those who may learn anything at all; `[]`: nobody; absent: every party",
+    "party": "a block for each party, in the order of the ranks",
+}
+PARTY = {
+    "name": "as on the command line; letters, digits, `-` and `_`",
+    "address": "where the others reach it: `10.0.0.1:7000`, `[::1]:7000`, `host.example:7000`",
+    "certificate": "base64 of its certificate (DER), as `tacit party init` prints it",
+    "device": "optional: `cpu`, `cuda` or `cuda:<number>`",
+}
+ALLOWED = {
+    "ring": config.RINGS,
+    "protocol": config.PROTOCOLS,
+    "truncation": config.TRUNCATIONS,
+    "cipher": config.CIPHERS,
+}
+VARIABLES = {
+    "TACIT_DEVICE": "the default of `device=`",
+    "TACIT_KEEP_MIB": "MiB of encoded weights that a party keeps; 0 keeps nothing",
+    "TACIT_KERNELS": "`reference` or `triton` forces these kernels; `auto` is the default",
+    "TACIT_PASSPHRASE": "the passphrase of a party's key, where nobody can be asked",
+}
+
+
+def configuration_page() -> str:
+    """Config, Limits, the party file, `tacit.run` and the environment."""
+    lines = ["# Configuration", "", "Settings and party file are compared before a run.", ""]
+    lines += ["## Config", "", "How numbers are represented, and which protocol computes.", ""]
+    lines += [*fields_table(Config), "", *prose(Config), "", "## Limits", ""]
+    lines += [f"{inspect.getdoc(Limits)}", "", *fields_table(Limits), "", "## The party file", ""]
+    lines += [
+        "`parties.toml`; unknown fields are refused. See [deployment](../guides/deployment.md)."
+    ]
+    lines += ["", "| field | meaning |", "|---|---|"]
+    lines += [f"| `{name}` | {PARTY_FILE.get(name, 'as above')} |" for name in FIELDS]
+    lines += ["", "In each `[[party]]`:", "", "| field | meaning |", "|---|---|"]
+    lines += [f"| `{name}` | {PARTY[name]} |" for name in PARTY_FIELDS]
+    lines += ["", "## tacit.run", "", *prose(run), "", "| argument | default |", "|---|---|"]
+    lines += [f"| `{name}` | `{value!r}` |" for name, value in defaults(run)]
+    lines += ["", "## Environment", "", "| variable | meaning |", "|---|---|"]
+    lines += [f"| `{name}` | {meaning} |" for name, meaning in VARIABLES.items()]
+    return "\n".join(lines) + "\n"
+
+
+def prose(thing: Any) -> list[str]:
+    return [(inspect.getdoc(thing) or "").partition("\n\n")[2]]
+
+
+def defaults(function: Any) -> list[tuple[str, Any]]:
+    parameters = inspect.signature(function).parameters.values()
+    return [(p.name, p.default) for p in parameters if p.default is not p.empty]
+
+
+def fields_table(kind: Any) -> list[str]:
+    """A dataclass's fields, with what is allowed or what the line of the field says."""
+    remarks = dict(re.findall(r"^    (\w+): .*?  # (.*)$", inspect.getsource(kind), re.MULTILINE))
+    lines = ["| field | type | default | |", "|---|---|---|---|"]
+    for field in dataclasses.fields(kind):
+        allowed = ", ".join(f"`{value}`" for value in ALLOWED.get(field.name, ()))
+        kinds = str(field.type).replace("|", "or")
+        meaning = allowed or remarks.get(field.name, "")
+        lines.append(f"| `{field.name}` | {kinds} | `{field.default!r}` | {meaning} |")
+    return lines
+
+
+def protocols_page() -> str:
+    """Every protocol: what it is, for how many parties, and what it promises."""
+    lines = ["# Protocols", "", "What `protocol=` may be. `none` gives channels and keys only.", ""]
+    for name, (kind, parties) in PROTOCOLS.items():
+        promise = kind.promise
+        lines += [f"## {name}", "", inspect.getdoc(kind) or "", ""]
+        lines += [f"- Parties: {counted(parties)}."]
+        if promise.private:
+            lines += [f"- How many may pool what they see and learn nothing: {promise.colluding}."]
+            caught = "is caught" if promise.detects else "is not caught: it can make results wrong"
+            lines += [f"- A party that deviates {caught}."]
+        else:
+            lines += ["- It protects nothing, and runs in one process only."]
+        lines += [f"- Its shares have the form `{kind.form}`.", ""]
+    lines += ["[Costs](costs.md) has the rounds and bits of each operation;"]
+    lines += ["[how to add one](../guides/add_a_protocol.md)."]
+    return "\n".join(lines) + "\n"
+
+
+def counted(parties: range) -> str:
+    return str(parties.start) if len(parties) == 1 else f"{parties.start} or more"
