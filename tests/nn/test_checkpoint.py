@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import shutil
 import struct
 import threading
@@ -260,6 +261,43 @@ def test_a_changed_byte_is_refused(tmp_path, place):
     raw[int(len(raw) * place) if isinstance(place, float) else place] ^= 1
     path.write_bytes(raw)
     assert refusal(tmp_path)[0][1] == 2
+
+
+HEADERS = [
+    b"[" * 60_000,
+    b"[1]",
+    b"\xff",
+    b'{"party": 0}',
+    b'{"party": "' + b"x" * 60_000 + b'"}',
+    b"1" * 5000,
+]
+
+
+@pytest.mark.parametrize("header", HEADERS, ids=range(len(HEADERS)))
+def test_a_header_that_says_nothing_is_refused(tmp_path, header):
+    path = checkpoint_file(tmp_path, 0)
+    path.write_bytes(vault.MAGIC + struct.pack("<I", len(header)) + header)
+    for message, _ in refusal(tmp_path, parties=1, protocol="cleartext"):
+        assert len(message) < 2 * MOST_QUOTED
+
+
+@pytest.mark.parametrize("value", ["Infinity", "1e400", "-1", "null", "[]", '"a"', "{}", "1.5"])
+@pytest.mark.parametrize("name", ["n", "r", "id", "step", "salt", "kdf", "scrypt"])
+def test_a_field_of_the_header_that_makes_no_sense_is_refused(tmp_path, name, value, monkeypatch):
+    monkeypatch.setitem(vault.SCRYPT, "n", 2)
+    alone = {"parties": 1, "protocol": "cleartext"}
+    tacit.run(lambda s: save(s, tmp_path, s.share(build(), owner=0), key="words"), **alone)
+    path = checkpoint_file(tmp_path, 0)
+    raw = path.read_bytes()
+    [size] = struct.unpack_from("<I", raw, len(vault.MAGIC))
+    start = len(vault.MAGIC) + 4
+    pattern = rb'"%s": ("[^"]*"|\{[^{}]*\}|\{.*\}|[0-9]+)' % name.encode()
+    header, changes = re.subn(
+        pattern, f'"{name}": {value}'.encode(), raw[start : start + size], count=1
+    )
+    assert changes == 1
+    path.write_bytes(vault.MAGIC + struct.pack("<I", len(header)) + header + raw[start + size :])
+    assert refusal(tmp_path, keys=["words"], **alone)
 
 
 def test_files_of_different_checkpoints_are_refused(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,8 +13,11 @@ from typing import Any, BinaryIO
 
 from ..errors import CheckpointRejected
 from ..fixedpoint import Numbers
+from .agreement import quoted
 from .record import Record, unpacked
 from .vault import Key, read_body, read_header
+
+IDENTITY = re.compile("[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
@@ -81,11 +85,12 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 def _check_header(n: Numbers, header: dict[str, Any]) -> None:
     here = header_of(n, Checkpoint("", 0, None))
     if header.get("party") != here["party"]:
-        raise CheckpointRejected(f"it belongs to party {header.get('party')}")
+        raise CheckpointRejected(f"it belongs to party {quoted(repr(header.get('party')))}")
     for name in ("parties", "form", "ring", "fraction_bits"):
         if header.get(name) != here[name]:
             raise CheckpointRejected(
-                f"it was saved with {name}={header.get(name)!r}; this session has {here[name]!r}"
+                f"it was saved with {name}={quoted(repr(header.get(name)))}; this session has "
+                f"{here[name]!r}"
             )
-    if not isinstance(header.get("id"), str) or not isinstance(header.get("step"), int):
+    if not IDENTITY.fullmatch(str(header.get("id"))) or type(header.get("step")) is not int:
         raise CheckpointRejected("it was changed: its header cannot be read")

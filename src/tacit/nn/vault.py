@@ -28,11 +28,11 @@ from ..errors import CheckpointRejected, ConfigError
 
 MAGIC = b"tacit checkpoint 1\n"
 CHUNK = 1 << 22
-MOST_HEADER = 1 << 26
+MOST_HEADER = 1 << 16
 KEY_BYTES = 32
 TAG_BYTES = 16
 SCRYPT = {"n": 1 << 17, "r": 8, "p": 1}  # 128 MiB and some tenths of a second for each guess
-MOST_SCRYPT = 1 << 24  # of n r p: sixteen times the cost, at most 2 GiB
+MOST_SCRYPT = 1 << 22  # of n r p: four times the cost, at most 512 MiB
 
 Key = bytes | str
 
@@ -78,7 +78,7 @@ def read_header(file: BinaryIO) -> tuple[dict[str, Any], bytes]:
     text = _exactly(file, size)
     try:
         header = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CheckpointRejected("it was changed: its header cannot be read") from error
     if not isinstance(header, dict):
         raise CheckpointRejected("it was changed: its header cannot be read")
@@ -94,7 +94,7 @@ def read_body(file: BinaryIO, header: dict[str, Any], binding: bytes, key: Key) 
             made = "a passphrase" if cost is not None else "a key of 32 bytes"
             raise CheckpointRejected(f"it was saved with {made}: give that")
         cipher = AESGCM(_file_key(key, salt, cost or SCRYPT))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
         if isinstance(error, ConfigError):
             raise
         raise CheckpointRejected("it was changed: its header cannot be read") from error
