@@ -60,3 +60,25 @@ def tacit_process(*arguments: str | Path, cwd: Path | None = None, **variables: 
         timeout=180,
     )
     return Done(done.returncode, done.stdout, done.stderr)
+
+
+def start(*arguments: str | Path, cwd: Path | None = None, **variables: str) -> subprocess.Popen:
+    """A command that goes on."""
+    return subprocess.Popen(
+        [*COMMAND, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        cwd=cwd,
+        env=environment(**variables),
+    )
+
+
+def end(child: subprocess.Popen) -> Done:
+    """How it ended; it is killed if it does not."""
+    try:
+        out, err = child.communicate(timeout=180)
+    finally:
+        child.kill()
+    return Done(child.returncode, out, err)

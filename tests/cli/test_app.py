@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import tacit as package
 from tacit.cli import app, main
 
-COMMANDS = [("doctor",), ("ops",), ("party", "init")]
+COMMANDS = [("local",), ("run",), ("doctor",), ("ops",), ("party", "init"), ("party", "check")]
 
 
 @pytest.fixture

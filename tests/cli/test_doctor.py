@@ -2,25 +2,16 @@
 
 import pytest
 from tests.cli.shell import tacit, tacit_process
+from tests.runtime.party_files import NAMES, write_parties
 
 from tacit.config import Config
-from tacit.crypto import create_credentials
 from tacit.protocols import promise_of
-from tacit.runtime.party_file import snippet
 from tacit.runtime.security import security_summary
-
-NAMES = ("alice", "bob", "carol")
 
 
 @pytest.fixture
 def party_file(tmp_path):
-    path = tmp_path / "parties.toml"
-    blocks = [
-        snippet(name, f"127.0.0.1:{7000 + i}", create_credentials(name).certificate)
-        for i, name in enumerate(NAMES)
-    ]
-    path.write_text('reveals = ["bob"]\n' + "\n".join(blocks))
-    return path
+    return write_parties(tmp_path, 'reveals = ["bob"]')
 
 
 def found(done):

@@ -7,9 +7,12 @@ from typing import Annotated
 import typer
 
 from .. import __version__
+from .check import check
 from .doctor import doctor
+from .local import local
 from .ops import ops
 from .party import init
+from .run import run
 
 app = typer.Typer(
     name="tacit",
@@ -18,10 +21,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(doctor)
-app.command()(ops)
+for command in (local, run, doctor, ops):
+    app.command()(command)
 party = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Make and check parties.")
 party.command()(init)
+party.command()(check)
 app.add_typer(party, name="party")
 
 

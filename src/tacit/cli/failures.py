@@ -7,6 +7,7 @@ interrupted.
 
 from __future__ import annotations
 
+import re
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
@@ -46,18 +47,13 @@ CODES: tuple[tuple[type[BaseException], Code], ...] = (
 
 @dataclass
 class Circumstances:
-    """What is known when an error comes: the parties' names by rank, and the job that runs."""
+    """What is known when an error comes: the parties' names by rank, and the job, if there is one.
+
+    An error that passed through code in the job's folder, and is no peer's, is the job's own.
+    """
 
     names: Sequence[str] = ()
     job: Path | None = None
-    running: bool = False
-
-    @contextmanager
-    def at_work(self, job: Path) -> Iterator[None]:
-        """Within, code of the job runs; an error that leaves is its own, or a peer's."""
-        self.job, self.running = job, True
-        yield
-        self.running = False
 
 
 @contextmanager
@@ -75,7 +71,7 @@ def reported(screen: Screen, *, debug: bool) -> Iterator[Circumstances]:
         screen.document(
             {
                 "error": message,
-                "kind": _root_name(error),
+                "kind": root_name(error),
                 "party": _party(error, known.names),
                 "operation": getattr(error, "operation", None),
                 "exit_code": int(code),
@@ -88,33 +84,33 @@ def reported(screen: Screen, *, debug: bool) -> Iterator[Circumstances]:
 
 def explain(error: BaseException, known: Circumstances) -> tuple[Code, str]:
     """The exit code of an error, and what to say of it."""
-    code = _code(error, running=known.running)
+    trace = _trace(error)
+    own = _frames(trace, known.job)
+    code = _code(error, own=bool(own))
     if code is Code.INTERRUPTED:
         return code, "interrupted; the other parties were told"
-    if isinstance(error, errors.PartyFailed):
-        return code, _failed(error, known, code)
-    if code is Code.JOB and known.running:
-        return code, _own(error, known)
-    if not isinstance(error, errors.Error | OSError):
-        return code, f"{type(error).__name__}: {error}; --debug shows where"
-    return code, _named(error, known.names) + (_place(error, known) if known.running else "")
+    message = _message(error, known.names)
+    if code is Code.JOB and own:
+        return code, f"{message}\n{cut(trace, known.job)}"
+    if code is Code.JOB and not isinstance(error, errors.Error):
+        return code, f"{message}; --debug shows where"
+    return code, message + (f" (at {own[-1]})" if own else "")
 
 
-def _code(error: BaseException, *, running: bool) -> Code:
+def _code(error: BaseException, *, own: bool) -> Code:
     kind = type(error)
     if isinstance(error, errors.PartyFailed):
-        kind = {**vars(errors), "KeyboardInterrupt": KeyboardInterrupt}.get(_root_name(error), kind)
+        kind = {**vars(errors), "KeyboardInterrupt": KeyboardInterrupt}.get(root_name(error), kind)
     for one, code in CODES:
         if issubclass(kind, one):
-            return Code.JOB if code is Code.USAGE and running else code
-    return Code.USAGE if isinstance(error, OSError) and not running else Code.JOB
+            return Code.JOB if code is Code.USAGE and own else code
+    return Code.USAGE if isinstance(error, OSError) and not own else Code.JOB
 
 
-def _root_name(error: BaseException) -> str:
+def root_name(error: BaseException) -> str:
     """The name of the error's class; of a failed party, that of its own error."""
     if isinstance(error, errors.PartyFailed):
-        first = str(error).splitlines()[0]
-        return first.partition("failed: ")[2].partition(":")[0]
+        return str(error).partition("failed: ")[2].partition(":")[0]
     return type(error).__name__
 
 
@@ -123,34 +119,29 @@ def _party(error: BaseException, names: Sequence[str]) -> str | int | None:
     return names[rank] if rank is not None and rank < len(names) else rank
 
 
-def _named(error: BaseException, names: Sequence[str]) -> str:
-    """The message; where it speaks of a party by rank alone, with its name."""
-    message, name, rank = str(error), _party(error, names), getattr(error, "party", None)
-    if isinstance(error, errors.PeerClosed) and "KeyboardInterrupt" in message:
-        return f"{name} interrupted the run (operation {error.operation}); start all parties again"
-    if isinstance(name, str) and name not in message:
-        message += f" (party {rank} is {name})"
-    return message
+def _message(error: BaseException, names: Sequence[str]) -> str:
+    """What to say of an error, with the names of parties; of a failed one without its traceback."""
+    if names:
+        from ..runtime.naming import put_names
+
+        put_names(error, names)
+    if isinstance(error, errors.PartyFailed):
+        return str(error).partition("\n\nThe traceback of ")[0]
+    if isinstance(error, errors.Error):
+        return str(error)
+    return f"{type(error).__name__}: {error}"
 
 
-def _failed(error: errors.PartyFailed, known: Circumstances, code: Code) -> str:
-    """What `tacit.run` says of a failed party, with the traceback of the job alone."""
-    first, _, rest = str(error).partition("\n")
-    if code is not Code.JOB:
-        return first
-    trace = rest.strip().partition("\n")[2]
-    return f"{first}\n{cut(trace, known.job)}".rstrip()
+def _trace(error: BaseException) -> str:
+    if isinstance(error, errors.PartyFailed):
+        return str(error).partition("\n\nThe traceback of ")[2].partition("\n")[2]
+    return "".join(traceback.format_exception(error))
 
 
-def _own(error: BaseException, known: Circumstances) -> str:
-    trace = "".join(traceback.format_exception(error))
-    return f"the job failed: {type(error).__name__}: {error}\n{cut(trace, known.job)}"
-
-
-def _place(error: BaseException, known: Circumstances) -> str:
-    """Where in the job it happened."""
-    own = [f for f in traceback.extract_tb(error.__traceback__) if _belongs(f.filename, known.job)]
-    return f" (at {Path(own[-1].filename).name}:{own[-1].lineno} in {own[-1].name})" if own else ""
+def _frames(trace: str, job: Path | None) -> list[str]:
+    """The job's own lines in a traceback, as "job.py:3 in main"."""
+    found = re.findall(r'^  File "(.*)", line (\d+), in (.*)$', trace, re.MULTILINE)
+    return [f"{Path(f).name}:{line} in {name}" for f, line, name in found if _belongs(f, job)]
 
 
 def cut(trace: str, job: Path | None) -> str:

@@ -95,12 +95,11 @@ def _made(model: str, known: Circumstances) -> tuple[Any, Any]:
     file = Path(source) if source.endswith(".py") else Path.cwd() / f"{source}.py"
     sys.path.insert(0, str(file.resolve().parent))
     _check_there(source)
-    with known.at_work(file):
-        function = getattr(_imported(source), name, None)
+    known.job = file
+    function = getattr(_imported(source), name, None)
     if not callable(function):
         raise ConfigError(f"{model!r}: {source} has no function {name!r}")
-    with known.at_work(file):
-        made = function()
+    made = function()
     if not isinstance(made, tuple) or len(made) != 2 or not isinstance(made[0], nn.Module):
         raise ConfigError(
             f"{model!r} returned {type(made).__name__}: needed is a tuple of a torch.nn.Module and "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
@@ -66,7 +67,7 @@ class Screen:
         With JSON, whatever is printed within goes to stderr.
         """
         if self.as_json:
-            with redirect_stdout(sys.stderr):
+            with _stdout_apart():
                 yield
         elif self.terminal:
             with self._bar(what) as show, _repeated(TERMINAL_SECONDS, lambda: show(state())):
@@ -87,6 +88,20 @@ class Screen:
         with Progress(*columns, *rest, console=self.console, transient=True) as progress:
             task = progress.add_task(what, total=None, state="")
             yield lambda text: progress.update(task, state=text)
+
+
+@contextmanager
+def _stdout_apart() -> Iterator[None]:
+    """Within, what this process and its children write to stdout goes to stderr."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 @contextmanager

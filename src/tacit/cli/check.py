@@ -1,0 +1,118 @@
+"""`tacit party check`: whether all parties reach each other, and how well."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from .failures import reported
+from .options import Debug, Json, Key, Listen, PartyFile, PartyName
+from .passphrase import passphrase_of
+from .report import size
+from .screen import Screen
+
+if TYPE_CHECKING:
+    from ..runtime.party_file import PartyFile as ReadFile
+    from ..transport.probe import Link
+
+CLOCKS_APART = 60.0  # seconds; from an hour on, new certificates are not valid yet elsewhere
+EXPIRES_SOON = timedelta(days=30)
+
+
+def check(
+    party: PartyName,
+    parties: PartyFile,
+    key: Key = None,
+    listen: Listen = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Connect to all parties and measure the links.
+
+    All parties start it, in any order, and wait for each other as long as connect_deadline in the
+    party file says. A party that does not come is named, and the exit code is 3; one with other
+    settings, or another version, is named with them, and the exit code is 4.
+
+    Examples:
+
+        tacit party check --party alice --parties parties.toml
+
+        tacit party check --party alice --parties parties.toml --listen 0.0.0.0:7000 --json
+    """
+    screen = Screen(json)
+    with reported(screen, debug=debug) as known:
+        from .. import connect
+        from ..runtime.party_file import read_party_file
+        from ..transport.probe import probe
+
+        file = read_party_file(parties)
+        known.names = file.names
+        own_key = key or parties.parent / f"{party}.key"
+        secret = passphrase_of(own_key)
+        waiting = f"waiting for the others, up to {file.limits.connect_deadline:g} s"
+        screen.line(waiting)
+        with screen.live(waiting, lambda: ""):
+            session = connect(parties, party=party, key=own_key, passphrase=secret, listen=listen)
+        with session, screen.live("measuring", lambda: ""):
+            links = {file.names[rank]: link for rank, link in probe(session.mesh).items()}
+        _show(screen, file, links)
+
+
+def _show(screen: Screen, file: ReadFile, links: Mapping[str, Link]) -> None:
+    columns = ("party", "address", "latency", "bandwidth", "versions", "clock", "valid until")
+    addresses = {entry.name: entry.address for entry in file.parties}
+    screen.table(columns, [_row(name, addresses[name], link) for name, link in links.items()])
+    config = file.config
+    screen.line(f"protocol {config.protocol}, ring of {config.ring} bits, as all parties say")
+    found = [text for name, link in links.items() for text in _problems(name, link)]
+    screen.section("problems", found or ["none: all parties are ready"])
+    screen.document(
+        {
+            "protocol": config.protocol,
+            "ring": config.ring,
+            "links": {name: _entry(addresses[name], link) for name, link in links.items()},
+            "problems": found,
+        }
+    )
+
+
+def _row(name: str, address: str, link: Link) -> tuple[str, ...]:
+    until = link.certificate_expires
+    return (
+        name,
+        address,
+        f"{link.latency_s * 1e3:.2f} ms",
+        f"{size(link.bandwidth_bytes_per_s)}/s",
+        ", ".join(f"{what} {version}" for what, version in link.versions.items()),
+        f"{link.clock_difference_s:+.2f} s",
+        "" if until is None else f"{until:%Y-%m-%d}",
+    )
+
+
+def _entry(address: str, link: Link) -> dict[str, Any]:
+    return {
+        "address": address,
+        "latency_s": link.latency_s,
+        "bandwidth_bytes_per_s": link.bandwidth_bytes_per_s,
+        "clock_difference_s": link.clock_difference_s,
+        "versions": link.versions,
+        "certificate_expires": link.certificate_expires,
+    }
+
+
+def _problems(name: str, link: Link) -> list[str]:
+    """What should be put right, with the way."""
+    found = []
+    apart, until = link.clock_difference_s, link.certificate_expires
+    if abs(apart) > CLOCKS_APART:
+        found.append(
+            f"the clock of {name} is {abs(apart):.0f} s {'ahead of' if apart > 0 else 'behind'} "
+            "this one: certificates may seem to be expired; let both follow a time server"
+        )
+    if until is not None and until - datetime.now(UTC) < EXPIRES_SOON:
+        found.append(
+            f"the certificate of {name} expires on {until:%Y-%m-%d}: {name} makes a new one with "
+            "`tacit party init`, and all parties put its block into their party file"
+        )
+    return found

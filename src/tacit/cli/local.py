@@ -1,0 +1,89 @@
+"""`tacit local`: all parties of a job on this machine."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .failures import reported
+from .options import Arguments, Debug, Job, Json
+from .report import play, print_report, print_reveals
+from .screen import Screen
+
+
+class Transport(StrEnum):
+    """Where the parties run."""
+
+    threads = "threads"
+    processes = "processes"
+
+
+def local(
+    job: Job,
+    arguments: Arguments = None,
+    parties: Annotated[int, typer.Option(help="How many.", min=1)] = 3,
+    names: Annotated[
+        str | None, typer.Option(help="What they are called, as in alice,bob,carol.")
+    ] = None,
+    transport: Annotated[
+        Transport, typer.Option(help="Threads of one process, or processes with TLS between them.")
+    ] = Transport.threads,
+    protocol: Annotated[str, typer.Option(help="trio, replicated, cleartext or none.")] = "trio",
+    device: Annotated[str | None, typer.Option(help="cpu or cuda, for all parties.")] = None,
+    reveals: Annotated[
+        str | None, typer.Option(help="Who may learn anything at all, as in party1,party2.")
+    ] = None,
+    log: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Where the parties write; by default runs/JOB."),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Trainings go on from the checkpoints in the folder.")
+    ] = False,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Run all parties of a job on this machine.
+
+    To try a job before it runs among organisations. One person sees everything here: it protects
+    nothing from the owner of this machine.
+
+    Examples:
+
+        tacit local job.py
+
+        tacit local --transport processes job.py -- 20 mnist
+
+        tacit local --names alice,bob,carol --reveals bob --log runs/trial job.py
+    """
+    screen = Screen(json)
+    with reported(screen, debug=debug) as known:
+        from .. import run
+        from ..runtime.job import load_job
+
+        known.job = job
+        loaded = load_job(job, arguments or [])
+        called = names.split(",") if names else [f"party{rank}" for rank in range(parties)]
+        known.names = called
+        screen.line(f"job {loaded.path.name}: {', '.join(called)} as {transport} on this machine")
+        with screen.live("running", lambda: ""):
+            reports = run(
+                play,
+                loaded,
+                parties=len(called),
+                protocol=protocol,
+                transport=transport.value,
+                device=device,
+                names=called,
+                reveals=None if reveals is None else [name for name in reveals.split(",") if name],
+                folder=log or Path("runs") / loaded.name,
+                resume=resume,
+            )
+        for report in reports:
+            print_report(screen, report)
+        print_reveals(screen, reports[0])
+        shown = [{k: v for k, v in report.items() if k != "shown"} for report in reports]
+        screen.document({"parties": shown})

@@ -1,0 +1,95 @@
+"""What a party can tell of a run: what `main` gave, what it cost, and what was revealed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ConfigError
+from .screen import Screen
+
+if TYPE_CHECKING:
+    from ..runtime import Session
+    from ..runtime.job import Job
+
+LOG = "runs.jsonl"
+
+
+def play(session: Session, job: Job) -> dict[str, Any]:
+    """Runs the job at this party; plain data, which can be sent and written."""
+    started = monotonic()
+    value = job.main(session)
+    return {
+        "party": session.name,
+        "result": plain(value),
+        "shown": "" if value is None else repr(value),
+        "seconds": round(monotonic() - started, 3),
+        **cost(session),
+        "reveals": [asdict(one) for one in session.reveals],
+    }
+
+
+def cost(session: Session) -> dict[str, int]:
+    """What the party has sent and received so far."""
+    stats = session.stats
+    names = ("bytes_sent", "bytes_received", "messages", "rounds")
+    return {name: getattr(stats, name) for name in names}
+
+
+def plain(value: Any) -> Any:
+    """The value for JSON: tensors as lists, what else there is as text."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple | set):
+        return [plain(one) for one in value]
+    return value if isinstance(value, str | int | float | bool | None) else repr(value)
+
+
+def size(count: float) -> str:
+    """A number of bytes for people."""
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.4g} GB"
+
+
+def print_report(screen: Screen, report: Mapping[str, Any]) -> None:
+    """The result, the cost and the reveals of one party."""
+    if report["shown"]:
+        screen.section(f"result at {report['party']}", report["shown"].splitlines())
+    screen.line(
+        f"{report['party']}: {report['seconds']} s, {report['rounds']} rounds, "
+        f"{size(report['bytes_sent'])} sent, {size(report['bytes_received'])} received"
+    )
+
+
+def print_reveals(screen: Screen, report: Mapping[str, Any]) -> None:
+    """What was opened, to whom, and by which line of the program."""
+    lines = [
+        f"{one['number']}: {one['dtype']}{list(one['shape'])} to {', '.join(one['to'])} "
+        f"at {one['where']}"
+        for one in report["reveals"]
+    ]
+    screen.section("revealed", lines or ["nothing"])
+
+
+def log(folder: Path, event: str, **content: Any) -> None:
+    """Adds a line to the log of runs in a party's folder."""
+    line = {"event": event, "time": datetime.now(UTC).isoformat(timespec="seconds"), **content}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / LOG).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line, default=str) + "\n")
+    except OSError as error:
+        raise ConfigError(
+            f"the log {folder / LOG} cannot be written ({error.strerror}): make room, or choose "
+            "another --log FOLDER"
+        ) from error

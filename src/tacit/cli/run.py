@@ -1,0 +1,162 @@
+"""`tacit run`: this party of a job, on its own machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .. import __version__
+from .failures import Circumstances, explain, reported
+from .options import Arguments, Debug, Job, Json, Key, Listen, PartyFile, PartyName
+from .passphrase import passphrase_of
+from .report import cost, log, play, print_report, print_reveals, size
+from .screen import Screen
+
+if TYPE_CHECKING:
+    from ..runtime import Session
+    from ..runtime.job import Job as LoadedJob
+    from ..runtime.party_file import PartyFile as ReadFile
+
+
+def run(
+    job: Job,
+    party: PartyName,
+    parties: PartyFile,
+    arguments: Arguments = None,
+    key: Key = None,
+    listen: Listen = None,
+    log: Annotated[
+        Path | None,
+        typer.Option(
+            "--log", help="Where this party writes; by default runs/JOB-PARTY.", metavar="FOLDER"
+        ),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Trainings go on from the checkpoints in the folder.")
+    ] = False,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Run this party's part of a job.
+
+    All parties start the same job with the same arguments and the same party file, in any order;
+    before anything is shared they compare all of it, and end if it differs. main(session, ...) of
+    the job then runs. The folder gets reveals.jsonl, a line for everything that was opened, and
+    runs.jsonl. A passphrase is asked for, or taken from TACIT_PASSPHRASE.
+
+    Examples:
+
+        tacit run --party alice --parties parties.toml job.py
+
+        tacit run --party alice --parties parties.toml job.py -- 20 mnist
+
+        tacit run --party bob --parties parties.toml --listen 0.0.0.0:7000 --resume job.py
+    """
+    screen = Screen(json)
+    with reported(screen, debug=debug) as known:
+        report = _run(
+            screen,
+            known,
+            job=job,
+            arguments=arguments or [],
+            party=party,
+            parties=parties,
+            key=key,
+            listen=listen,
+            folder=log,
+            resume=resume,
+        )
+        print_report(screen, report)
+        print_reveals(screen, report)
+        screen.document({key: value for key, value in report.items() if key != "shown"})
+
+
+def _run(
+    screen: Screen,
+    known: Circumstances,
+    *,
+    job: Path,
+    arguments: list[str],
+    party: str,
+    parties: Path,
+    key: Path | None,
+    listen: str | None,
+    folder: Path | None,
+    resume: bool,
+) -> dict[str, Any]:
+    from .. import connect
+    from ..runtime.job import load_job
+    from ..runtime.party_file import read_party_file
+
+    file = read_party_file(parties)
+    known.names, known.job = file.names, job
+    file.rank_of(party)
+    loaded = load_job(job, arguments)
+    folder = folder or Path("runs") / f"{loaded.name}-{party}"
+    own_key = key or parties.parent / f"{party}.key"
+    passphrase = passphrase_of(own_key)
+    announce(screen, file, party, loaded)
+    waiting = f"waiting for the others, up to {file.limits.connect_deadline:g} s"
+    screen.line(waiting)
+    about = {"party": party, "resume": resume, "party_file": file.digest().hex()}
+    with _logged(folder, known, loaded, **about):
+        with screen.live(waiting, lambda: ""):
+            session = connect(
+                parties,
+                party=party,
+                key=own_key,
+                passphrase=passphrase,
+                listen=listen,
+                job=loaded,
+                folder=folder,
+                resume=resume,
+            )
+        screen.line("all parties are here and agree")
+        with session, screen.live("running", lambda: state(session)):
+            report = play(session, loaded)
+        _log_cost(folder, report)
+    return {**report, "folder": str(folder)}
+
+
+def announce(screen: Screen, file: ReadFile, party: str, job: LoadedJob) -> None:
+    """Who takes part, and who may learn anything."""
+    rows = [
+        (
+            entry.name + (" (here)" if entry.name == party else ""),
+            entry.address,
+            entry.device,
+            "yes" if file.reveals is None or rank in file.reveals else "no",
+        )
+        for rank, entry in enumerate(file.parties)
+    ]
+    screen.line(f"job {job.path.name}, program {job.program.hex()[:16]}")
+    screen.line(f"protocol {file.config.protocol}, ring of {file.config.ring} bits")
+    screen.table(("party", "address", "device", "may learn what is revealed"), rows)
+
+
+def state(session: Session) -> str:
+    """Where a run is."""
+    now = cost(session)
+    return f"{now['rounds']} rounds, {size(now['bytes_sent'])} sent"
+
+
+@contextmanager
+def _logged(folder: Path, known: Circumstances, job: LoadedJob, **content: Any) -> Iterator[None]:
+    """Writes into the party's folder that a run began, and how it ended if that was badly."""
+    program = {"job": job.path, "arguments": job.arguments, "program": job.program.hex()}
+    log(folder, "started", tacit=__version__, **program, **content)
+    try:
+        yield
+    except BaseException as error:
+        code, message = explain(error, known)
+        log(folder, "failed", exit_code=int(code), error=message.splitlines()[0])
+        raise
+
+
+def _log_cost(folder: Path, report: dict[str, Any]) -> None:
+    numbers = ("seconds", "bytes_sent", "bytes_received", "messages", "rounds")
+    log(folder, "ended", **{n: report[n] for n in numbers}, reveals=len(report["reveals"]))

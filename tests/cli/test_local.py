@@ -1,0 +1,82 @@
+"""`tacit local`: all parties of a job on this machine."""
+
+import pytest
+from tests.cli.shell import tacit, tacit_process
+
+JOB = """
+import torch
+
+def main(session, scale="1"):
+    print("begun")
+    x = session.share(torch.arange(4.0), owner=0)
+    return session.reveal((x * float(scale)).relu(), to=1)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "job.py").write_text(JOB)
+    return tmp_path
+
+
+def test_threads(folder):
+    done = tacit("local", "job.py", "--", "2", cwd=folder)
+    assert done.code == 0, done.err
+    assert "tensor([0., 2., 4., 6.])" in done.out
+    assert "float32[4] to party1 at" in done.out
+    assert (folder / "runs" / "job" / "party1" / "reveals.jsonl").exists()
+
+
+def test_processes_with_names(folder):
+    options = ("--transport", "processes", "--names", "alice,bob,carol", "--reveals", "bob")
+    done = tacit_process("local", *options, "--log", "trial", "--json", "job.py", cwd=folder)
+    assert done.code == 0, done.err
+    results = {one["party"]: one["result"] for one in done.json["parties"]}
+    assert results == {"alice": None, "bob": [0.0, 1.0, 2.0, 3.0], "carol": None}
+    assert done.json["parties"][0]["reveals"][0]["to"] == ["bob"]
+    assert (folder / "trial" / "carol" / "reveals.jsonl").exists()
+
+
+@pytest.mark.parametrize("transport", ["threads", "processes"])
+def test_an_error_of_the_job(folder, transport):
+    (folder / "job.py").write_text(
+        "def main(session):\n    if session.rank == 1:\n        raise ValueError('of the job')\n"
+        "    session.mesh.exchange_bytes({}, [1])\n"
+    )
+    done = tacit_process("local", "--transport", transport, "job.py", cwd=folder)
+    assert done.code == 1
+    assert done.err.startswith("error: party 1 (party1) failed: ValueError: of the job\n")
+    assert "line 3, in main" in done.err
+    assert "src/tacit" not in done.err
+
+
+def test_the_policy(folder):
+    done = tacit("local", "--reveals", "party0", "job.py", cwd=folder)
+    assert done.code == 4
+    assert "reveal to party 1" in done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--parties", "2"), "parties=2"),
+        (("--protocol", "duo"), "protocol='duo'"),
+        (("--reveals", "dave"), "party0"),
+        (("--device", "tpu"), "device='tpu'"),
+        (("--names", "a,a,b"), "names="),
+    ],
+)
+def test_settings_that_are_refused(folder, options, message):
+    done = tacit("local", *options, "job.py", cwd=folder)
+    assert done.code == 2
+    assert message in done.err
+    assert "Traceback" not in done.err
+
+
+def test_cleartext_takes_any_number(folder):
+    done = tacit(
+        "local", "--protocol", "cleartext", "--parties", "2", "--json", "job.py", cwd=folder
+    )
+    assert done.code == 0, done.err
+    assert [one["party"] for one in done.json["parties"]] == ["party0", "party1"]
