@@ -18,7 +18,7 @@ Error
   ProtocolError
     ProtocolDesync                         two parties are at different operations
     CheatingDetected                       a check of a malicious-secure protocol failed
-  CheckpointRejected                       a saved file that is missing, foreign or changed
+  CheckpointRejected                       a saved file missing, foreign, changed or unwritable
   DataRejected        ValueError           a data file that cannot be read or is not as announced
   PartyFailed                              the program of one party raised
 
@@ -83,7 +83,18 @@ class PeerClosed(TransportError):
 
 
 class PeerTimeout(TransportError):
-    """A peer sent nothing for longer than the deadline."""
+    """A peer sent nothing for longer than the deadline, or than one that is `alive` is given."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        alive: bool = True,
+        party: int | None = None,
+        operation: int | None = None,
+    ) -> None:
+        super().__init__(message, party=party, operation=operation)
+        self.alive = alive
 
 
 class FrameRejected(TransportError):
@@ -122,9 +133,9 @@ class CheatingDetected(ProtocolError):
 
 
 class CheckpointRejected(Error):
-    """A checkpoint that is missing, another party's, truncated, changed, or not that of the others.
+    """A checkpoint that is missing, damaged, foreign, not that of the others, or unwritable.
 
-    `party` says whose file it is. Nothing was loaded.
+    `party` says whose file it is. Nothing was loaded, and none that was complete is lost.
     """
 
 
