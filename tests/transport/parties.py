@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from tacit.transport import Hello, Identity, Limits, Mesh, connect, listen, memory_meshes
 
+Address = tuple[str, int]
 KINDS = ["memory", "tcp", "tls"]
 SOCKETS = ["tcp", "tls"]
 LIMITS = Limits(deadline=5.0, connect_deadline=5.0)
@@ -121,14 +122,18 @@ def run(
     *,
     limits: Limits = LIMITS,
     network: Any = None,
+    roads: Callable[[Address], Address] = lambda address: address,
 ) -> Outcome:
-    """Run `program` at every party, inside the mesh's own context."""
+    """Run `program` at every party, inside the mesh's own context.
+
+    `roads` says where a party is to be dialled that listens at an address.
+    """
     if kind == "memory":
         hellos = [hello(rank, parties) for rank in range(parties)]
         meshes = memory_meshes(hellos, limits=limits, network=network)
         return together(*(lambda mesh=mesh: _inside(mesh, program) for mesh in meshes))
     listeners = [listen("127.0.0.1", 0) for _ in range(parties)]
-    addresses = [listener.address for listener in listeners]
+    addresses = [roads(listener.address) for listener in listeners]
     identities = [identity(rank, parties) if kind == "tls" else None for rank in range(parties)]
 
     def party(rank: int) -> Any:

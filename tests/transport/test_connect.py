@@ -225,10 +225,8 @@ def test_a_second_process_under_one_rank_is_refused() -> None:
     other.close()
 
     def twins() -> int:
-        with greeting(addresses[0], b"\1"):
-            time.sleep(0.3)  # the first is told that it is welcome before it is counted
-            with greeting(addresses[0], b"\1") as second:
-                return second.recv(4096)[-1]
+        with greeting(addresses[0], b"\1"), greeting(addresses[0], b"\1") as second:
+            return second.recv(4096)[-1]
 
     error, verdict = together(party(hello(0), (listener, addresses), limits=SHORT), twins)
     assert verdict == Verdict.TAKEN

@@ -75,7 +75,7 @@ def test_a_message_that_is_cut_short_is_not_complete(length: int) -> None:
 @given(st.binary(max_size=300), st.booleans())
 @settings(max_examples=400, deadline=None)
 def test_rubbish_is_refused_or_incomplete(data: bytes, plausible: bool) -> None:
-    data = MAGIC + b"\1" + data if plausible else data
+    data = MAGIC + bytes([VERSION]) + data if plausible else data
     with suppress(FrameRejected):
         assert receive(data, EXPECTED) is None
 
@@ -100,10 +100,10 @@ def test_a_message_with_any_byte_changed_is_never_misread(data: st.DataObject) -
 def test_parsers_raise_nothing_but_frame_rejected(data: bytes, tensors: int) -> None:
     for parse in (
         lambda: parse_header(data),
-        lambda: parse_header(MAGIC + b"\1" + data),
+        lambda: parse_header(MAGIC + bytes([VERSION]) + data),
         lambda: parse_table(data, tensors),
         lambda: Hello.decode(data),
-        lambda: decode(MAGIC + b"\1" + data, SESSION),
+        lambda: decode(MAGIC + bytes([VERSION]) + data, SESSION),
     ):
         with suppress(FrameRejected):
             parse()

@@ -15,12 +15,13 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from ..errors import FrameRejected, PeerClosed, ProtocolDesync, RevealForbidden
+from ..errors import ConfigError, FrameRejected, PeerClosed, ProtocolDesync, RevealForbidden
 from .devices import CPU
 from .frames import Kind, Layout, Spec, describe
 from .limits import Limits
@@ -83,15 +84,21 @@ LastWord = Abort | Goodbye
 class Channel(ABC):
     """One peer of a mesh.
 
-    `progress` is when a part of a message last came (`perf_counter`). While a send or a flush has
-    to wait, the channel calls `look_around` now and then, which raises if the run has ended.
+    `progress` is when a part of a message last came, `heard` when a heartbeat last did, where there
+    are any (`perf_counter`); `stuck` is what it said, see NOTE [slow or dead]. While a send or a
+    flush has to wait, the channel calls `look_around` now and then, which raises if the run has
+    ended; whether this party is stuck itself, it asks `is_stuck`.
     """
 
     peer: int
     device: torch.device = CPU  # where received tensors are put
     wire: Wire  # of the messages that come
+    certificate_expires: datetime | None = None
     progress: float = 0.0
+    heard: float | None = None
+    stuck: bool = False
     look_around: Callable[[], None]
+    is_stuck: Callable[[], bool]
 
     @abstractmethod
     def send(self, kind: Kind, operation: int, tensors: Sequence[Tensor]) -> int:
@@ -108,13 +115,21 @@ class Channel(ABC):
     def recv(self, *, patient: bool = False) -> Message | None:
         """That message, or None while it is not complete; a patient call may wait a moment."""
 
+    def in_message(self) -> bool:
+        """Whether a part of the expected message is here."""
+        return False
+
     @abstractmethod
     def flush(self) -> None:
         """Wait until everything sent has left this party."""
 
     @abstractmethod
+    def settle(self) -> None:
+        """After a flush, wait until everything sent has reached the peer's machine."""
+
+    @abstractmethod
     def check(self) -> None:
-        """Raise what went wrong in the background since the last call, if anything."""
+        """Raise what went wrong in the background, if anything, or for how long nothing went."""
 
     @abstractmethod
     def last_word(self, seconds: float = 0.0) -> LastWord | None:
@@ -127,6 +142,13 @@ class Channel(ABC):
     @abstractmethod
     def release(self) -> None:
         """Give back threads and sockets, whatever state they are in."""
+
+
+class Peers(dict[int, Channel]):
+    """Channels by rank; a rank that has none is a mistake of the caller."""
+
+    def __missing__(self, peer: int) -> Channel:
+        raise ConfigError(f"there is no peer {peer} to talk to: peers are {sorted(self)}")
 
 
 class Bell(ABC):

@@ -21,7 +21,7 @@ from torch import Tensor
 from ..errors import ConfigError, FrameRejected
 
 MAGIC = b"TCIT"
-VERSION = 1
+VERSION = 2
 MAX_TABLE_BYTES = 1 << 16
 
 HEADER = struct.Struct("<4sBBHI16sQQQ")
@@ -36,6 +36,7 @@ class Kind(IntEnum):
     BYTES = 3
     BYE = 4
     ABORT = 5
+    BEAT = 6
 
 
 class Spec(NamedTuple):

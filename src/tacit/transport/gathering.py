@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import secrets
-import socket
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from ..errors import (
     CertificateRejected,
@@ -20,24 +18,24 @@ from ..errors import (
     TransportError,
 )
 from .channel import Abort
+from .doorway import Doorway
 from .handshake import Verdict, greet, introduce
 from .hello import Hello
 from .limits import Limits
+from .refusals import Refusals
 from .root_cause import blame
+from .seats import Seats
 from .shaping import Network, Wire
 from .socket_channel import SocketChannel
 from .tcp import Listener, TcpStream, dial
 from .tls import Credentials
 
-_ATTEMPT_SECONDS = 1.0
+_ATTEMPT_SECONDS = 3.0  # until a host that does not answer is asked anew
 _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 1.0
-_GREETING_SECONDS = 5.0
-_MAX_GREETINGS = 32  # strangers that may stand in the door at one time
-_MAX_REPORTED = 5  # of those turned away
+_GREETING_SECONDS = 10.0  # a handshake is four round trips, some of them lost
 _SLICE = 0.1
 _END_SECONDS = 1.0
-_FATAL = (CertificateRejected, HandshakeMismatch)  # trying again does not help
 
 
 class Gathering:
@@ -51,17 +49,16 @@ class Gathering:
         limits: Limits,
         network: Network,
     ) -> None:
-        self._hello, self._addresses, self._credentials = hello, addresses, credentials
+        self._hello, self._addresses = hello, addresses
         self._limits, self._network = limits, network
         self._until = time.monotonic() + limits.connect_deadline
         self._changed = threading.Condition()
         self._done = threading.Event()
         self._failure: Error | None = None
-        self._streams: dict[tuple[int, bool], TcpStream] = {}  # by peer and "outgoing"
-        self._channels: dict[int, SocketChannel] = {}
+        self._seats = Seats(self._channel)
         self._causes: dict[int, str] = {}  # why a peer was not reached, at the last attempt
-        self._refused: deque[str] = deque(maxlen=_MAX_REPORTED)
-        self._shaking: dict[TcpStream, bool] = {}  # whether it was accepted, oldest first
+        self._refused = Refusals(hello.rank)
+        self._doorway = Doorway(credentials)
         self._threads: list[threading.Thread] = []
 
     def gather(self, listener: Listener) -> list[SocketChannel]:
@@ -73,14 +70,13 @@ class Gathering:
             self._await_all()
         except BaseException as error:
             word = blame(error, self._hello.rank, 0)
-            for channel in tuple(self._channels.values()):
+            for channel in tuple(self._seats.channels.values()):
                 channel.say(word)
             self._end_threads(listener)
-            for stream in self._streams.values():
-                stream.close()
+            self._seats.clear()
             raise
         self._end_threads(listener)
-        return [self._channels[peer] for peer in sorted(self._channels)]
+        return [channel for _, channel in sorted(self._seats.channels.items())]
 
     def _await_all(self) -> None:
         while not self._all_here():
@@ -94,7 +90,7 @@ class Gathering:
 
     def _listen_to_those_here(self) -> None:
         """A party that fails while others still connect ends the gathering of all."""
-        for peer, channel in tuple(self._channels.items()):
+        for peer, channel in tuple(self._seats.channels.items()):
             ended = channel.outgoing.ended()
             word = channel.last_word()
             if isinstance(word, Abort):
@@ -105,9 +101,7 @@ class Gathering:
     def _end_threads(self, listener: Listener) -> None:
         self._done.set()
         listener.cut()
-        with self._changed:
-            for stream in self._shaking:
-                stream.cut()
+        self._doorway.clear()
         until = time.monotonic() + _END_SECONDS  # one that asks a dead name server stays behind
         while alive := [thread for thread in self._threads if thread.is_alive()]:
             for thread in alive:
@@ -120,18 +114,17 @@ class Gathering:
         peer = missing[0]
         host, port = self._addresses[peer]
         cause = self._causes.get(peer, "it did not come")
-        strangers = f"; refused meanwhile: {', '.join(self._refused)}" if self._refused else ""
         return ConnectTimeout(
             f"party {peer} ({host}:{port}) is not connected to party {self._hello.rank} after "
-            f"{self._limits.connect_deadline} s: {cause}{strangers}",
+            f"{self._limits.connect_deadline} s: {cause}{self._refused}",
             party=peer,
         )
 
     def _all_here(self) -> bool:
-        return len(self._channels) == self._hello.parties - 1
+        return len(self._seats.channels) == self._hello.parties - 1
 
     def _is_here(self, peer: int) -> bool:
-        return peer == self._hello.rank or peer in self._channels
+        return peer == self._hello.rank or peer in self._seats.channels
 
     def _start(self, target: Callable[..., None], *args: object) -> None:
         name = f"tacit-connect-{self._hello.rank}"
@@ -153,12 +146,16 @@ class Gathering:
         """Whether this attempt settles the matter, for good or for bad."""
         try:
             sock = dial(self._addresses[peer], min(_ATTEMPT_SECONDS, self._remaining()))
-            stream = self._secure(sock, server=False)
-            with self._shaking_hands(stream, until=self._until):
-                self._require_pin(stream, peer)
-                introduce(stream, self._hello, peer, outgoing=outgoing, until=self._until)
+            stream = self._doorway.enter(sock, server=False)
+            until = min(self._until, time.monotonic() + _GREETING_SECONDS)
+            with self._doorway.shaking_hands(stream, until=until):
+                self._doorway.require(stream, peer)
+                introduce(stream, self._hello, peer, outgoing=outgoing, until=until)
                 self._add(peer, outgoing, stream)
-        except (ConfigError, *_FATAL) as error:
+        except CertificateRejected as error:
+            host, port = self._addresses[peer]
+            self._fail(CertificateRejected(f"party {peer} ({host}:{port}): {error}"), peer)
+        except (ConfigError, HandshakeMismatch) as error:
             self._fail(error, peer)
         except TransportError as error:
             self._causes[peer] = str(error)
@@ -172,84 +169,34 @@ class Gathering:
                 continue
             sock, origin = arrival
             try:
-                self._start(self._greet, self._secure(sock, server=True), origin)
+                self._start(self._greet, self._doorway.enter(sock, server=True), origin)
             except TransportError as error:
-                self._refused.append(f"{origin} ({error})")
+                self._refused.add(origin, error)
 
     def _greet(self, stream: TcpStream, origin: str) -> None:
         until = min(self._until, time.monotonic() + _GREETING_SECONDS)
         try:
-            with self._shaking_hands(stream, until=until):
-                proved = self._proved(stream)
-                peer, outgoing = greet(stream, self._hello, self._judge, proved=proved, until=until)
+            with self._doorway.shaking_hands(stream, until=until), self._seats.claims_of(stream):
+                proved = self._doorway.proved(stream)
+                judge = partial(self._judge, stream)
+                peer, outgoing = greet(stream, self._hello, judge, proved=proved, until=until)
                 self._add(peer, outgoing, stream)
         except HandshakeMismatch as error:
             self._fail(error, error.party)
         except TransportError as error:
-            self._refused.append(f"{origin} ({error})")
+            if not self._done.is_set():  # then it was this party that left
+                self._refused.add(origin, error)
 
-    def _secure(self, sock: socket.socket, *, server: bool) -> TcpStream:
-        """A stream before its handshake. Of too many strangers in the door the first has to go."""
-        secure = self._credentials.stream if self._credentials else TcpStream
-        stream = secure(sock, server=server)
-        with self._changed:
-            strangers = [s for s, accepted in self._shaking.items() if accepted]
-            if server and len(strangers) >= _MAX_GREETINGS:
-                strangers[0].cut()
-                del self._shaking[strangers[0]]
-            self._shaking[stream] = server
-            if self._done.is_set():
-                stream.cut()
-        return stream
-
-    @contextmanager
-    def _shaking_hands(self, stream: TcpStream, *, until: float) -> Iterator[None]:
-        """Secure a stream; it is closed if the rest of the handshake fails or takes too long."""
-        try:
-            stream.shake(until - time.monotonic())
-            yield
-        except BaseException:
-            stream.close()
-            raise
-        finally:
-            with self._changed:
-                self._shaking.pop(stream, None)
-
-    def _proved(self, stream: TcpStream) -> int | None:
-        """The rank whose key the other side holds, where there are keys.
-
-        TLS also believes a certificate that a pinned party has signed: this does not.
-        """
-        if self._credentials is None:
-            return None
-        if stream.pin not in self._credentials.pins:
-            raise CertificateRejected("the key of the other side is not pinned here")
-        return self._credentials.pins.index(stream.pin)
-
-    def _judge(self, theirs: Hello, outgoing: bool) -> Verdict:
+    def _judge(self, stream: TcpStream, theirs: Hello, outgoing: bool) -> Verdict:
         if theirs.rank <= self._hello.rank:
             return Verdict.RANK
-        known = self._streams.get((theirs.rank, outgoing))
-        return Verdict.TAKEN if known and not known.ended() else Verdict.WELCOME
-
-    def _require_pin(self, stream: TcpStream, peer: int) -> None:
-        if self._credentials and stream.pin != self._credentials.pins[peer]:
-            raise CertificateRejected(
-                f"the certificate at {self._addresses[peer]} is not that of party {peer}",
-                party=peer,
-            )
+        is_free = self._seats.claim(theirs.rank, outgoing, stream)
+        return Verdict.WELCOME if is_free else Verdict.TAKEN
 
     def _add(self, peer: int, outgoing: bool, stream: TcpStream) -> None:
-        stream.peer = peer
+        self._doorway.leave(stream)
         with self._changed:
-            self._shaking.pop(stream, None)  # from here on nobody may cut it
-            if (known := self._streams.get((peer, outgoing))) is not None:
-                known.close()
-            self._streams[peer, outgoing] = stream
-            other = self._streams.get((peer, not outgoing))
-            if other is not None:
-                pair = (stream, other) if outgoing else (other, stream)
-                self._channels[peer] = self._channel(peer, *pair)
+            self._seats.take(peer, outgoing, stream)
             self._changed.notify_all()
 
     def _channel(self, peer: int, outgoing: TcpStream, incoming: TcpStream) -> SocketChannel:

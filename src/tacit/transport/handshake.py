@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from enum import IntEnum
 
 from ..errors import (
@@ -46,7 +47,8 @@ _REFUSALS: dict[int, str] = {
 
 def introduce(stream: TcpStream, ours: Hello, peer: int, *, outgoing: bool, until: float) -> None:
     """Say hello to the party that was dialled, and take its answer."""
-    _tell(stream, ours, outgoing)
+    with suppress(TransportError):  # if it is gone, what it said before is still to be read
+        _tell(stream, ours, outgoing)
     theirs, verdict = _listen(stream, until, peer)
     if theirs.rank != peer:
         raise mismatch("rank", peer, theirs.rank, peer=peer)

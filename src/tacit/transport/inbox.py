@@ -47,7 +47,7 @@ class Inbox:
         self, stream: TcpStream, party: int, peer: int, session: bytes, limits: Limits
     ) -> None:
         self.device = CPU  # where the tensors go from here
-        self.progress = 0.0  # when the last PROGRESS_BYTES of a tensor were complete
+        self.progress = 0.0  # when a head came, or the last PROGRESS_BYTES of a tensor were here
         self._last_read = 0.0
         self._since_progress = 0
         self._stream, self._party, self._peer = stream, party, peer
@@ -82,7 +82,7 @@ class Inbox:
             if message.size <= self._end - self._start:
                 self._unpack()
                 return message
-            self._message = message
+            self._message, self.progress = message, time.perf_counter()
             self._missing = [bytes_of(t) for t in reversed(self._tensors) if t.nbytes]
         started = time.perf_counter()
         while self._missing:
@@ -90,6 +90,10 @@ class Inbox:
                 return None
         message, self._message = self._message, None
         return message
+
+    def in_message(self) -> bool:
+        """Whether the head of a message has come, and not yet all of the rest."""
+        return self._message is not None
 
     def _unpack(self) -> None:
         """Copy a message that is in the buffer as a whole."""

@@ -1,4 +1,4 @@
-"""How a goodbye or an abort looks in bytes."""
+"""How a heartbeat, a goodbye or an abort looks in bytes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ from .frames import HEADER, Kind, layout, pack, parse_header
 
 _ORIGIN = struct.Struct("<H")
 MAX_WORD_BYTES = 1 << 10
+
+
+def beat(session: bytes, stuck: bool) -> bytes:
+    """A heartbeat; `stuck` says that this party waits too, and gets nothing."""
+    return pack(Kind.BEAT, session, int(stuck), layout(()), 0)
 
 
 def encode(word: LastWord, session: bytes) -> bytes:

@@ -11,7 +11,8 @@ from ..errors import ConfigError
 class Limits:
     """Bounds on every wait (seconds) and every message (bytes) of a mesh."""
 
-    deadline: float = 30.0  # a peer that makes no progress for longer has timed out
+    deadline: float = 30.0  # a peer that is dead, frozen or cut off is noticed by then
+    patience: float = 3600.0  # for a peer that is alive, as its heartbeats show, and computes
     connect_deadline: float = 30.0  # all peers are connected by then
     max_message_bytes: int = 1 << 32  # tensors of one message
     max_setup_bytes: int = 1 << 20  # one message of `exchange_bytes`

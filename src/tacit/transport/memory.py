@@ -177,6 +177,9 @@ class MemoryChannel(Channel):
     def flush(self) -> None:
         """What is sent lies on the peer's desk already."""
 
+    def settle(self) -> None:
+        """It has arrived too."""
+
     def check(self) -> None:
         """Nothing happens in the background."""
 

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import NoReturn, Self
 
 import torch
 from torch import Tensor
 
-from ..errors import ConfigError, PeerClosed, PeerTimeout, TransportError
-from .channel import PROGRESS_BYTES, Abort, Bell, Channel, Expected, Goodbye, LastWord, Message
+from ..errors import PeerClosed, TransportError
+from .channel import Abort, Bell, Channel, Expected, Goodbye, LastWord, Message, Peers
 from .devices import CPU
 from .frames import Kind, Spec, layout
 from .limits import Limits
-from .root_cause import Told, at_operation, blame, follow, reason_of_end
+from .patience import overdue, silence
+from .root_cause import Told, at_operation, blame, follow, reason, reason_of_end
 from .stats import Stats
 
 _SLICE = 0.25  # s between looks at what happens in the background
-_LAST_WORD_GRACE = 0.25  # s for the reason of a lost connection to arrive
 _SPIN = 2e-3  # s before a stamp at which waiting becomes an exact sleep
 
 
@@ -33,9 +34,9 @@ class Mesh:
         self.rank = rank
         self.parties = len(channels) + 1
         self.stats = Stats([channel.peer for channel in channels])
-        self._channels = _Peers((channel.peer, channel) for channel in channels)
+        self._channels = Peers((channel.peer, channel) for channel in channels)
         for channel in channels:
-            channel.look_around = self._look_around
+            channel.look_around, channel.is_stuck = self._look_around, self._is_stuck
         self.device = CPU
         self._bell = bell
         self._limits = limits
@@ -50,6 +51,10 @@ class Mesh:
         self.device = device
         for channel in self._channels.values():
             channel.device = device
+
+    def certificate_expires(self, peer: int) -> datetime | None:
+        """Until when the certificate that a peer has shown is valid, if it has shown one."""
+        return self._channels[peer].certificate_expires
 
     def exchange(
         self,
@@ -88,16 +93,20 @@ class Mesh:
     def flush(self) -> None:
         """Wait until everything sent has left this party."""
         self._require_open()
+        self._await_all(channel.flush for channel in self._channels.values())
+
+    def _await_all(self, waits: Iterable[Callable[[], None]]) -> None:
         try:
-            for channel in self._channels.values():
-                channel.flush()
+            for wait in waits:
+                wait()
         except BaseException as error:
             self._fail(error)
 
     def close(self) -> None:
-        """Flush, say goodbye and release everything. A closed mesh stays closed."""
+        """When all has arrived, say goodbye and release everything. A closed mesh stays closed."""
         if self._end is None:
             self.flush()
+            self._await_all(channel.settle for channel in self._channels.values())
             self._say(Goodbye())
             self._release("is closed")
 
@@ -116,10 +125,10 @@ class Mesh:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if kind is None:
+        if error is None:
             self.close()
         else:
-            self.abort(kind.__name__)
+            self.abort(reason(error))
 
     def _begin(self, operation: int | None) -> int:
         if self._end is not None:
@@ -154,10 +163,10 @@ class Mesh:
 
     def _receive(self, peers: Collection[int], ahead: bool) -> dict[int, Message]:
         arrived: dict[int, Message] = {}
+        self._waiting_since = started = time.perf_counter()
         self._waiting = waiting = {}
         for peer in peers:
             waiting[peer] = self._channels[peer]
-        self._waiting_since = started = time.perf_counter()
         seconds = 0.0
         while True:
             for peer, channel in tuple(waiting.items()):
@@ -178,14 +187,16 @@ class Mesh:
         """Wait until a shaped link would have delivered a message."""
         while (remaining := (not_before - time.monotonic_ns()) / 1e9) > _SPIN:
             self._listen((), min(remaining - _SPIN, _SLICE))
+            self._waiting_since = time.perf_counter()  # this party is not stuck
         time.sleep(max(remaining, 0.0))
 
     def _wait(self, waiting: Mapping[int, Channel], started: float) -> None:
         self._listen(waiting, _SLICE)
-        now = time.perf_counter()
-        for peer, channel in waiting.items():
-            if now - max(started, channel.progress) > self._limits.deadline:
-                raise self._silence(peer)
+        for channel in waiting.values():
+            everybody = self._channels.values()
+            error = overdue(channel, started, self._limits, self._operation, everybody)
+            if error is not None:
+                raise error
 
     def _look_around(self) -> None:
         self._listen((), 0.0)
@@ -193,7 +204,7 @@ class Mesh:
     def _listen(self, peers: Collection[int], seconds: float) -> None:
         """Sleep until there is news; an abort is raised, a goodbye is not an error by itself."""
         for peer in self._bell.wait(peers, seconds):
-            word = self._channels[peer].last_word(_LAST_WORD_GRACE)
+            word = self._channels[peer].last_word()
             if isinstance(word, Abort):
                 raise Told(word, peer)
             if word is None:
@@ -210,8 +221,9 @@ class Mesh:
         told = error if isinstance(error, Told) else None
         try:
             told = told or reason_of_end(error, self._channels)
-            if told is not None and told.accuses(self.rank) and self._has_waited_long():
-                error, told = self._silence(next(iter(self._waiting))), None
+            if told is not None and told.accuses(self.rank) and self._is_stuck():
+                peer = next(iter(self._waiting))
+                error, told = silence(peer, self._waiting_since, self._operation), None
             word = told.word if told else blame(error, self.rank, self._operation)
             self._say(word)
             told = follow(word, self._channels) or told
@@ -223,17 +235,11 @@ class Mesh:
             raise at_operation(error, self._operation) from error
         raise error
 
-    def _has_waited_long(self) -> bool:
-        waited = time.perf_counter() - self._waiting_since
-        return bool(self._waiting) and waited > self._limits.deadline / 2
-
-    def _silence(self, peer: int) -> PeerTimeout:
-        return PeerTimeout(
-            f"party {peer} sent nothing for {self._limits.deadline} s "
-            f"at operation {self._operation}, or less than {PROGRESS_BYTES} bytes",
-            party=peer,
-            operation=self._operation,
-        )
+    def _is_stuck(self) -> bool:
+        """Whether this party waits, and nothing has come for long; asked by other threads too."""
+        waiting = tuple(self._waiting.values())
+        last = max([self._waiting_since, *(channel.progress for channel in waiting)])
+        return bool(waiting) and time.perf_counter() - last > self._limits.deadline / 2
 
     def _say(self, word: LastWord) -> None:
         for channel in self._channels.values():
@@ -243,13 +249,6 @@ class Mesh:
         self._end = end
         for channel in self._channels.values():
             channel.release()
-
-
-class _Peers(dict[int, Channel]):
-    """The channels by rank; a rank that has none is a mistake of the caller."""
-
-    def __missing__(self, peer: int) -> Channel:
-        raise ConfigError(f"there is no peer {peer} to talk to: peers are {sorted(self)}")
 
 
 def _boxed(data: bytes) -> Tensor:

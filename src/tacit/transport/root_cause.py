@@ -7,7 +7,8 @@ deadline, with the same story, whichever of them they were waiting for.
 
 Silence is special: a party that waits for a frozen one is silent itself, and is soon accused too.
 But it can answer. Who accuses a party of silence, or hears of it, gives it a moment to say for whom
-it waits, and follows that chain to the party that does not answer.
+it waits, and follows that chain to the party that does not answer. One that sends no heartbeat does
+not wait for anybody, and is not asked.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Mapping
 from ..errors import PeerClosed, PeerTimeout, RevealForbidden, TransportError
 from .channel import Abort, Channel, LastWord
 
-_ANSWER_SECONDS = 0.5
+_ANSWER_SECONDS = 1.0
 
 
 class Told(Exception):
@@ -38,8 +39,18 @@ class Told(Exception):
 def blame(error: BaseException, rank: int, operation: int) -> Abort:
     """What the party `rank` tells the others about its own error."""
     peer = error.party if isinstance(error, TransportError) else None
-    reason = "connection lost" if isinstance(error, PeerClosed) else type(error).__name__
-    return Abort(rank if peer is None else peer, operation, reason)
+    return Abort(rank if peer is None else peer, operation, reason(error))
+
+
+def reason(error: BaseException) -> str:
+    """What the others may know of an error: its kind, never its message."""
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    if isinstance(error, PeerClosed):
+        return "connection lost"
+    if isinstance(error, PeerTimeout) and not error.alive:
+        return "no heartbeat"
+    return type(error).__name__
 
 
 def reason_of_end(error: BaseException, channels: Mapping[int, Channel]) -> Told | None:
@@ -75,4 +86,6 @@ def follow(word: Abort, channels: Mapping[int, Channel]) -> Told | None:
 
 def at_operation(error: TransportError, operation: int) -> TransportError:
     """The same error, with the operation that it stopped."""
-    return type(error)(f"{error} (operation {operation})", party=error.party, operation=operation)
+    told = type(error)(f"{error} (operation {operation})", party=error.party)
+    told.__dict__.update(error.__dict__, operation=operation)
+    return told

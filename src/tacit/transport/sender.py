@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
@@ -11,15 +12,18 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from ..errors import PeerTimeout, TransportError
+from ..errors import TransportError
 from .channel import LOOK_AROUND_SECONDS, PROGRESS_BYTES
 from .devices import Ready
 from .frames import bytes_of
 from .limits import Limits
+from .patience import stalled
 from .tcp import Part, TcpStream
 
 _SHORT_BYTES = 1 << 16
 _STOP_SECONDS = 1.0
+_SHORTEST_PAUSE = 1e-4
+_LONGEST_PAUSE = 0.05
 
 
 class _Parcel(NamedTuple):
@@ -44,6 +48,7 @@ class Sender:
         self._stream, self._peer, self._limits = stream, peer, limits
         self._queue: deque[_Parcel] = deque()
         self._queued = 0
+        self._progress = math.inf  # when the peer last took something, while it should
         self._stopping = False
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -82,7 +87,7 @@ class Sender:
         self._await(lambda: not self._queue)
 
     def _await(self, condition: Callable[[], bool]) -> None:
-        """Wait for the background, which fails by itself when the peer takes nothing."""
+        """Wait for the background; looking around also checks for how long nothing was taken."""
         while not condition() and self.failure is None:
             with self._changed:
                 over = self._changed.wait_for(
@@ -90,6 +95,26 @@ class Sender:
                 )
             if not over:
                 self._look_around()
+        if self.failure is not None:
+            raise self.failure
+
+    def settle(self) -> None:
+        """Wait until what has been written is at the peer's machine, or is not wanted there."""
+        left, pause = math.inf, _SHORTEST_PAUSE
+        while (now_left := self._stream.unacknowledged()) and not self._stream.ended():
+            if now_left < left:
+                left, self._progress = now_left, time.perf_counter()
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+            self._look_around()
+        self._progress = math.inf
+
+    def check(self, heard: float) -> None:
+        """Raise what went wrong, or that the peer, heard last at that time, takes nothing."""
+        if self.failure is None:
+            since = self._progress
+            if time.perf_counter() - since > self._limits.deadline:
+                self.failure = stalled(self._peer, since, heard, self._limits)
         if self.failure is not None:
             raise self.failure
 
@@ -120,20 +145,14 @@ class Sender:
             return not self._stopping and self.failure is None
 
     def _write(self, parts: list[Part]) -> None:
-        progress, passed = time.monotonic(), 0
+        self._progress, passed = time.perf_counter(), 0
         while parts and not self._stopping:
             sent = self._stream.write(parts, patient=True)
             parts = _after(parts, sent)
-            now = time.monotonic()
             passed += sent
             if passed >= PROGRESS_BYTES:
-                progress, passed = now, 0
-            elif now - progress > self._limits.deadline:
-                raise PeerTimeout(
-                    f"party {self._peer} took nothing of what is sent to it "
-                    f"for {self._limits.deadline} s, or less than {PROGRESS_BYTES} bytes",
-                    party=self._peer,
-                )
+                self._progress, passed = time.perf_counter(), 0
+        self._progress = math.inf
 
 
 def _after(parts: list[Part], count: int) -> list[Part]:

@@ -1,8 +1,8 @@
 """A channel over two connections, one for each direction.
 
-Tensors flow along a connection; against the flow comes nothing but the receiver's last word. So a
-goodbye or an abort overtakes all data on its way, a dead peer shows as soon as its end of any
-connection closes, and the two directions of an encrypted channel never share a cipher state.
+Tensors flow along a connection; against the flow come the receiver's heartbeats and its last word.
+So they overtake all data on its way and never part a message, a dead peer shows as soon as its end
+of any connection closes, and the tensors of both directions never share a cipher state.
 """
 
 from __future__ import annotations
@@ -14,16 +14,19 @@ from collections.abc import Collection, Sequence
 
 from torch import Tensor
 
-from ..errors import FrameRejected, PeerClosed, TransportError
+from ..errors import FrameRejected, PeerClosed
 from .channel import Bell, Channel, Expected, LastWord, Message
 from .devices import CPU, arrived, on_host, ready
-from .frames import Kind, layout, pack, plain
+from .frames import HEADER, Kind, layout, pack, plain
 from .inbox import Inbox
-from .last_words import MAX_WORD_BYTES, decode, encode
+from .last_words import MAX_WORD_BYTES, beat, decode
 from .limits import Limits
+from .pulse import BEATS, Pulse
 from .sender import Sender
 from .shaping import Wire
 from .tcp import TcpStream
+
+_MAX_READS = 1000  # at a time, of what a peer says against the flow
 
 
 class SocketChannel(Channel):
@@ -45,8 +48,19 @@ class SocketChannel(Channel):
         self._session, self.wire = session, wire
         self._inbox = Inbox(incoming, party, peer, session, limits)
         self._sender = Sender(outgoing, peer, limits, lambda: self.look_around())
-        self._heard = b""
+        self.certificate_expires = outgoing.expires
+        self.heard: float = time.perf_counter()
+        self._beats = {beat(session, stuck): stuck for stuck in (False, True)}
+        self._unread = b""  # of what came against the flow
         self._last_word: LastWord | None = None
+        self.is_stuck = lambda: False
+        self._pulse = Pulse(
+            incoming,
+            session,
+            peer=peer,
+            seconds=limits.deadline / BEATS,
+            stuck=lambda: self.is_stuck(),
+        )
 
     def send(self, kind: Kind, operation: int, tensors: Sequence[Tensor]) -> int:
         on_way = [on_host(tensor) if tensor.is_cuda else plain(tensor) for tensor in tensors]
@@ -70,12 +84,28 @@ class SocketChannel(Channel):
             return message._replace(tensors=arrived(message.tensors, self.device))
         return message
 
+    def in_message(self) -> bool:
+        return self._inbox.in_message()
+
     def flush(self) -> None:
         self._sender.flush()
 
+    def settle(self) -> None:
+        self._sender.settle()
+
     def check(self) -> None:
-        if self._sender.failure is not None:
-            raise self._sender.failure
+        self._sender.check(self.heard)
+
+    def has_ended(self) -> bool:
+        """Whether the peer says, against the flow, anything but that it is alive."""
+        try:
+            for _ in range(_MAX_READS):
+                if self._last_word is not None or not self.outgoing.readable(0.0):
+                    break
+                self._hear()
+        except PeerClosed:
+            return True
+        return self._last_word is not None
 
     def last_word(self, seconds: float = 0.0) -> LastWord | None:
         until = time.monotonic() + seconds
@@ -86,22 +116,26 @@ class SocketChannel(Channel):
 
     def _hear(self) -> None:
         """Read against the flow of the outgoing connection."""
-        heard = memoryview(bytearray(MAX_WORD_BYTES))
-        count = self.outgoing.read(heard)
-        self._heard += bytes(heard[:count])
+        view = memoryview(bytearray(MAX_WORD_BYTES))
+        count = self.outgoing.read(view)
+        self._unread += bytes(view[:count])
+        while (stuck := self._beats.get(self._unread[: HEADER.size])) is not None:
+            self._unread = self._unread[HEADER.size :]
+            self.heard, self.stuck = time.perf_counter(), stuck
         try:
-            self._last_word = decode(self._heard, self._session)
+            self._last_word = decode(self._unread, self._session)
         except FrameRejected as error:
             raise self._rejected(error) from error
+        self.stuck = self.stuck or self._last_word is not None  # it sends nothing more
 
     def _rejected(self, error: FrameRejected) -> FrameRejected:
         return FrameRejected(f"party {self.peer} sent no message: {error}", party=self.peer)
 
     def say(self, word: LastWord) -> None:
-        with contextlib.suppress(TransportError):
-            self.incoming.write((encode(word, self._session),))
+        self._pulse.say(word)
 
     def release(self) -> None:
+        self._pulse.stop()
         self._sender.stop()
         self.outgoing.close()
         self.incoming.close()
@@ -117,7 +151,10 @@ class SocketBell(Bell):
 
     def wait(self, peers: Collection[int], seconds: float) -> Collection[int]:
         poll = self._poll(tuple(peers))
-        ended = [self._ends.pop(fd) for fd, _ in poll.poll(seconds * 1e3) if fd in self._ends]
+        ended = []
+        for fd, _ in poll.poll(seconds * 1e3):
+            if fd in self._ends and self._channels[self._ends[fd]].has_ended():
+                ended.append(self._ends.pop(fd))
         if ended:
             self._polls.clear()
         return ended

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import select
 import socket
 import struct
+import sys
+import termios
 import time
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Self, TypeAlias
 
 from ..errors import ConfigError, ConnectError, PeerClosed, TransportError
@@ -26,10 +30,11 @@ _HANGUP = getattr(select, "POLLRDHUP", select.POLLHUP)
 
 
 class TcpStream:
-    """One connection; tensors flow one way, and only the receiver's last word the other."""
+    """One connection; tensors flow one way, the receiver's heartbeats and last word the other."""
 
     peer: int | None = None  # the rank at the other end, once the handshake has shown it
     pin: bytes | None = None  # the public key at the other end, if it has proved one
+    expires: datetime | None = None  # the certificate at the other end
 
     def __init__(self, sock: socket.socket, *, server: bool = False) -> None:
         self._sock = sock
@@ -76,6 +81,15 @@ class TcpStream:
     def readable(self, seconds: float) -> bool:
         """Whether there is something to read, or an end, within so many seconds."""
         return ready(self._sock, select.POLLIN, seconds)
+
+    def unacknowledged(self) -> int:
+        """The bytes written that the other machine does not have yet, where the system tells."""
+        if sys.platform != "linux":
+            return 0
+        try:
+            return int.from_bytes(fcntl.ioctl(self._sock, termios.TIOCOUTQ, bytes(4)), "little")
+        except OSError as error:
+            raise self.lost(error) from error
 
     def ended(self) -> bool:
         """Whether the other side has closed the connection."""

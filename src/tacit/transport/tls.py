@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from ..errors import CertificateRejected, ConfigError, ConnectError, TransportError
 from .tcp import PATIENCE, Part, TcpStream, ready
 
+_DATED = (9, 10)  # OpenSSL: not yet valid, expired
 _RECORD_BYTES = 1 << 14  # the most that TLS encrypts at one time
 _MAX_TRANSFER = 1 << 20  # bytes under one hold of a stream's lock
 
@@ -81,8 +82,9 @@ class TlsStream(TcpStream):
             self._tls.setblocking(False)
         except OSError as error:
             raise refusal(error) from error
-        certificate = self._tls.getpeercert(binary_form=True)
-        self.pin = pin(x509.load_der_x509_certificate(certificate or b""))
+        encoded = self._tls.getpeercert(binary_form=True)
+        certificate = x509.load_der_x509_certificate(encoded or b"")
+        self.pin, self.expires = pin(certificate), certificate.not_valid_after_utc
 
     def read(self, view: memoryview, *, patient: bool = False) -> int:
         count = self._transfer(self._tls.recv_into, view)
@@ -126,6 +128,11 @@ def refusal(error: OSError) -> TransportError:
     why = str(getattr(error, "verify_message", "") or getattr(error, "reason", "") or "no answer")
     why = why.lower().replace("_", " ")
     if isinstance(error, ssl.SSLCertVerificationError):
+        if error.verify_code in _DATED:
+            return CertificateRejected(
+                f"the certificate of the other side is not valid now: {why}; compare the clocks, "
+                "or let it make a new one"
+            )
         return CertificateRejected(f"the certificate of the other side is not pinned here: {why}")
     if "alert" in why and ("certificate" in why or "unknown ca" in why):
         return CertificateRejected(f"the other side does not accept this certificate: {why}")
