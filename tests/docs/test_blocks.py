@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,6 +23,8 @@ COMMANDS = [page for page in DOCUMENTS if any(block.commands for block in blocks
 @pytest.mark.parametrize("page", DOCUMENTS, ids=name)
 def test_every_block_says_what_is_done_with_it(page):
     assert [block.fault for block in blocks(page) if block.fault] == []
+    fences = re.findall(r"^\s*```+\w", page.read_text(), re.MULTILINE)
+    assert len(fences) == len(blocks(page)), "a block is indented, or has no end"
 
 
 @pytest.mark.parametrize("page", PROGRAMS, ids=name)
