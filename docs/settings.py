@@ -43,7 +43,7 @@ def configuration_page() -> str:
     """Config, Limits, the party file, `tacit.run` and the environment."""
     lines = ["# Configuration", "", "Settings and party file are compared before a run.", ""]
     lines += ["## Config", "", "How numbers are represented, and which protocol computes.", ""]
-    lines += [*fields_table(Config), "", *prose(Config), "", "## Limits", ""]
+    lines += [*fields_table(Config), "", *items(Config), "", "## Limits", ""]
     lines += [f"{inspect.getdoc(Limits)}", "", *fields_table(Limits), "", "## The party file", ""]
     lines += [
         "`parties.toml`; unknown fields are refused. See [deployment](../guides/deployment.md)."
@@ -61,6 +61,11 @@ def configuration_page() -> str:
 
 def prose(thing: Any) -> list[str]:
     return [(inspect.getdoc(thing) or "").partition("\n\n")[2]]
+
+
+def items(thing: Any) -> list[str]:
+    """The text as a list: what a line that begins with a name in code says of it is an item."""
+    return [f"- {' '.join(one.split())}" for one in re.split(r"\n(?=`)", *prose(thing))]
 
 
 def defaults(function: Any) -> list[tuple[str, Any]]:
