@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import signal
@@ -38,7 +37,6 @@ def test_the_python_of_a_page_runs(page, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.skipif(not importlib.util.find_spec("tacit.transport.probe"), reason="no party check")
 @pytest.mark.parametrize("page", COMMANDS, ids=name)
 def test_the_commands_of_a_page_run(page, tmp_path):
     """In order, in one folder that holds the page's files."""

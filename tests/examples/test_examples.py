@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import socket
@@ -51,7 +50,6 @@ def test_what_happens_without_a_gpu_is_said():
     assert said.startswith("torch finds no GPU here: this runs on the CPU.")
 
 
-@pytest.mark.skipif(not importlib.util.find_spec("tacit.transport.probe"), reason="no party check")
 def test_three_machines_as_three_processes(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = min(free.getsockname()[1], 65000)
