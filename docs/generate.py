@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from docs.commands import cli_page
 from docs.peers import peers_page
 from docs.records import Record, newest
 from docs.settings import configuration_page, protocols_page
@@ -23,8 +24,7 @@ from tacit.protocols.cost import Cost
 from tacit.protocols.masked.costs import MaskedCosts
 from tacit.protocols.replicated.costs import ReplicatedCosts
 from tacit.protocols.trio import trio_roles
-from tacit.tensor.decompose import DECOMPOSED
-from tacit.tensor.table import RULES
+from tacit.tensor.listing import operators
 from tacit.transport import PROFILES
 
 ROOT = Path(__file__).parents[1]
@@ -151,17 +151,9 @@ def ops_rules() -> list[str]:
     """The ATen operations that have a rule, by the file that it stands in."""
     lines = ["## Rules", "", "ATen operations by the file of `tacit/tensor/ops/` with their rule."]
     lines += ["In-place, `out=` and `_foreach_` variants follow from these.", ""]
-    files: dict[str, list[str]] = {}
-    for overload, rule in RULES.items():
-        files.setdefault(rule.apply.__module__.split(".")[-1], []).append(op_name(overload))
-    files["decomposed by torch"] = [op_name(overload) for overload in DECOMPOSED]
-    for file, names in sorted(files.items()):
-        lines += [f"- {file}: {', '.join(f'`{name}`' for name in sorted(names))}"]
+    for file, names in operators().items():
+        lines += [f"- {file}: {', '.join(f'`{name}`' for name in names)}"]
     return [*lines, ""]
-
-
-def op_name(overload: Any) -> str:
-    return str(overload).removeprefix("aten.").removesuffix(".default")
 
 
 COSTS_TEXT = """\
@@ -225,6 +217,7 @@ COSTED: dict[str, Callable[[int], Any]] = {
 
 
 MAKERS = {
+    "cli.md": cli_page,
     "configuration.md": configuration_page,
     "costs.md": costs_page,
     "errors.md": errors_page,

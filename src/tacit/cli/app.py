@@ -9,6 +9,7 @@ import typer
 from .. import __version__
 from .check import check
 from .doctor import doctor
+from .failures import MEANINGS
 from .local import local
 from .ops import ops
 from .party import init
@@ -35,17 +36,17 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+CODES = "; ".join(f"{int(code)} {meaning}" for code, meaning in MEANINGS.items())
+ABOUT = "Private machine learning for PyTorch: parties compute on shares, and nobody sees the data."
+
+
+@app.callback(help=f"{ABOUT}\n\nExit codes: 0 all is well; {CODES}.")
 def tacit(
     version: Annotated[
         bool, typer.Option("--version", is_eager=True, callback=_version, help="Show the version.")
     ] = False,
 ) -> None:
-    """Private machine learning for PyTorch: parties compute on shares, and nobody sees the data.
-
-    Exit codes: 0 well; 1 the job's own error; 2 usage or configuration; 3 a peer or the network;
-    4 refused by the reveal policy or the parties' agreement; 5 a checkpoint; 130 interrupted.
-    """
+    """What comes before the commands."""
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +65,7 @@ def _show(screen: Screen, file: ReadFile, links: Mapping[str, Link]) -> None:
     screen.table(columns, [_row(name, addresses[name], link) for name, link in links.items()])
     config = file.config
     screen.line(f"protocol {config.protocol}, ring of {config.ring} bits, as all parties say")
-    found = [text for name, link in links.items() for text in _problems(name, link)]
+    found = [*_clocks(links), *_expiries(file)]
     screen.section("problems", found or ["none: all parties are ready"])
     screen.document(
         {
@@ -101,18 +101,24 @@ def _entry(address: str, link: Link) -> dict[str, Any]:
     }
 
 
-def _problems(name: str, link: Link) -> list[str]:
-    """What should be put right, with the way."""
-    found = []
-    apart, until = link.clock_difference_s, link.certificate_expires
-    if abs(apart) > CLOCKS_APART:
-        found.append(
-            f"the clock of {name} is {abs(apart):.0f} s {'ahead of' if apart > 0 else 'behind'} "
-            "this one: certificates may seem to be expired; let both follow a time server"
-        )
-    if until is not None and until - datetime.now(UTC) < EXPIRES_SOON:
-        found.append(
-            f"the certificate of {name} expires on {until:%Y-%m-%d}: {name} makes a new one with "
-            "`tacit party init`, and all parties put its block into their party file"
-        )
-    return found
+def _clocks(links: Mapping[str, Link]) -> Iterator[str]:
+    for name, link in links.items():
+        apart = link.clock_difference_s
+        if abs(apart) > CLOCKS_APART:
+            side = "ahead of" if apart > 0 else "behind"
+            yield (
+                f"the clock of {name} is {abs(apart):.0f} s {side} this one: certificates may seem "
+                "to be expired; let both follow a time server"
+            )
+
+
+def _expiries(file: ReadFile) -> Iterator[str]:
+    from ..crypto import valid_until
+
+    for entry in file.parties:
+        until = valid_until(entry.certificate)
+        if until - datetime.now(UTC) < EXPIRES_SOON:
+            yield (
+                f"the certificate of {entry.name} expires on {until:%Y-%m-%d}: it makes a new one "
+                "with `tacit party init`, and all parties put its block into their party file"
+            )

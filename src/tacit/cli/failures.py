@@ -1,9 +1,4 @@
-"""How a command ends when something fails: one clear line, and an exit code that says what kind.
-
-0 all is well; 1 the job's own error, or an answer of no; 2 usage or configuration; 3 a peer or the
-network; 4 refused by the reveal policy or by the parties' agreement; 5 a checkpoint; 130
-interrupted.
-"""
+"""How a command ends when something fails: one clear line, and an exit code that says what kind."""
 
 from __future__ import annotations
 
@@ -25,7 +20,7 @@ PACKAGE = Path(__file__).parents[1]
 
 
 class Code(IntEnum):
-    """The exit codes."""
+    """The exit codes; 0 is well."""
 
     JOB = 1
     USAGE = 2
@@ -35,6 +30,15 @@ class Code(IntEnum):
     INTERRUPTED = 130
 
 
+MEANINGS = {
+    Code.JOB: "the job's own error, or an answer of no",
+    Code.USAGE: "usage or configuration",
+    Code.PEER: "a peer or the network",
+    Code.REFUSED: "refused by the reveal policy, or the parties do not agree",
+    Code.CHECKPOINT: "a checkpoint",
+    Code.INTERRUPTED: "interrupted",
+}
+# The first that fits an error counts; an error of the job's own lines that none fits is JOB.
 CODES: tuple[tuple[type[BaseException], Code], ...] = (
     (KeyboardInterrupt, Code.INTERRUPTED),
     (errors.HandshakeMismatch, Code.REFUSED),
