@@ -1,4 +1,4 @@
-"""What docs/concepts/functions.md promises outside of the domain: nothing wraps, functions saturate."""
+"""What docs/concepts/functions.md promises outside of the domain: nothing wraps."""
 
 from __future__ import annotations
 

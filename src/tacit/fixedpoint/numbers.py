@@ -7,6 +7,7 @@ or something public; what is public costs less. Every method is called by all pa
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -52,6 +53,7 @@ class Numbers:
         debug: bool = False,
     ) -> None:
         self.protocol, self.debug = protocol, debug
+        self.trace: Any = None  # who watches the tensors made of these numbers, if anybody
         self.fraction_bits = fraction_bits
         most = protocol.ring.bits - 3 - 2 * fraction_bits
         self.range_bits = min(20, most) if range_bits is None else range_bits

@@ -46,7 +46,7 @@ from .matmul import matmul, plan_matmul, prepare_matmul
 from .planes import bit_planes, from_bit_planes, pack_bits, parity, popcount, unpack_bits
 from .prepared import Plan, Prepared
 from .signs import sign_leaves, sign_tables
-from .stream import StreamKey, stream, stream_key
+from .stream import StreamKey, blank_key, stream, stream_key
 
 __all__ = [
     "Plan",
@@ -56,6 +56,7 @@ __all__ = [
     "and_gates",
     "and_products",
     "bit_planes",
+    "blank_key",
     "conv1d",
     "conv1d_grad_input",
     "conv1d_grad_weight",

@@ -39,9 +39,12 @@ CIPHERS = {
 
 @dataclass(frozen=True, eq=False)
 class StreamKey:
-    """A key of ChaCha20 as a device reads it. It is never shown."""
+    """A key of ChaCha20 as a device reads it. It is never shown.
 
-    key: bytes = field(repr=False)
+    `key` is None where the key was made on the device and is known there only.
+    """
+
+    key: bytes | None = field(repr=False)
     words: Tensor = field(repr=False)  # eight int32 on the device
 
 
@@ -49,6 +52,11 @@ def stream_key(key: bytes, device: torch.device) -> StreamKey:
     """A key for many streams on one device."""
     words = torch.frombuffer(bytearray(key), dtype=torch.int32)
     return StreamKey(key, words.to(device))
+
+
+def blank_key(device: torch.device) -> StreamKey:
+    """Room on a device for a key that is made there."""
+    return StreamKey(None, torch.empty(8, dtype=torch.int32, device=device))
 
 
 def stream(
@@ -65,14 +73,15 @@ def stream(
     AES-128-CTR encrypts operation then n, as big-endian 64-bit numbers; ChaCha20 has its original
     layout with n as the 64-bit counter and the operation as the 64-bit nonce.
     """
-    made, key = (key, key.key) if isinstance(key, StreamKey) else (None, key)
-    spec = _checked(key, out, operation, offset, cipher)
+    made = key if isinstance(key, StreamKey) else None
+    spec = _checked(out, operation, offset, cipher)
     if not out.numel():
         return out
-    if cipher == "chacha20" and (gpu := gpu_for(out)):
-        if made is None or made.words.device != out.device:
-            made = stream_key(key, out.device)
+    if made is not None and made.words.device == out.device and (gpu := gpu_for(out)):
         return gpu.chacha20(made.words, out, operation, offset)
+    key = _plain(key, spec)
+    if cipher == "chacha20" and (gpu := gpu_for(out)):
+        return gpu.chacha20(stream_key(key, out.device).words, out, operation, offset)
     if not out.is_cpu:
         host = torch.empty(out.shape, dtype=out.dtype)
         return out.copy_(stream(key, host, operation=operation, offset=offset, cipher=cipher))
@@ -86,12 +95,19 @@ def stream(
     return out
 
 
-def _checked(key: bytes, out: Tensor, operation: int, offset: int, cipher: str) -> Spec:
+def _plain(key: bytes | StreamKey, spec: Spec) -> bytes:
+    """The key as bytes of the length that the cipher takes."""
+    if isinstance(key, StreamKey):
+        key = key.key or key.words.cpu().numpy().tobytes()
+    if not isinstance(key, bytes) or len(key) != spec.key_bytes:
+        raise ConfigError(f"key: {spec.key_bytes} bytes are needed")
+    return key
+
+
+def _checked(out: Tensor, operation: int, offset: int, cipher: str) -> Spec:
     spec = CIPHERS.get(cipher)
     if spec is None:
         raise ConfigError(f"cipher={cipher!r}: allowed are {', '.join(CIPHERS)}")
-    if not isinstance(key, bytes) or len(key) != spec.key_bytes:
-        raise ConfigError(f"key: {cipher} needs {spec.key_bytes} bytes")
     if not 0 <= operation < 1 << 64:
         raise ConfigError(f"operation={operation}: allowed are 0 to 2^64 - 1")
     ring_of(out)

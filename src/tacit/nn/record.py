@@ -13,6 +13,7 @@ from torch import Tensor
 from ..errors import CheckpointRejected, ConfigError
 from ..fixedpoint import Numbers, Value
 from ..fixedpoint.fine import Fine
+from ..fixedpoint.forms import share_of
 from ..protocols import Arith, Bool
 from ..tensor import SecretTensor
 
@@ -51,11 +52,6 @@ def settle(n: Numbers, tensors: Mapping[str, Tensor]) -> None:
         for share in shares.values():
             if share.pending or share.dealer is not None:
                 n.protocol.settled(share)
-
-
-def share_of(value: Value) -> Arith | Bool:
-    """The share that is saved: of a value with more fraction bits, all of them."""
-    return value.raw if isinstance(value, Fine) else value.share
 
 
 def _entry(tensor: Tensor) -> dict[str, Any]:

@@ -35,7 +35,7 @@ class Context:
     ) -> None:
         self.mesh, self.ring = mesh, ring
         self.rank, self.device = mesh.rank, mesh.device
-        self._source = Source(keys, cipher, mesh.device)
+        self.source = Source(keys, cipher, mesh.device)
         self.memory_limit = memory_limit
         self.openings = openings or Openings(party_names(mesh.parties))
         self.group: Group | None = None
@@ -52,7 +52,7 @@ class Context:
         return self._number
 
     def new_tape(self) -> Tape:
-        return Tape(self._source, self.new_number(), self.watch)
+        return Tape(self.source, self.new_number(), self.watch)
 
     def admit(self, x: Arith | Bool, to: int | None, dtype: torch.dtype | None) -> None:
         """Asks whether x may be opened to a party, or to all, and records it."""

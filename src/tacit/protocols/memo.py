@@ -15,6 +15,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -60,6 +61,7 @@ class Memo:
     limit: int | None = None  # of the bytes that a product takes where it is made
     away: torch.device | None = None  # where products are made, if not where the operands are
     num_bytes: int = 0
+    holder: list[Any] | None = None  # gets what is used, as long as it is there
     _clock: int = 0
     _noted: OrderedDict[Hashable, Entry] = field(default_factory=OrderedDict, repr=False)
     _plans: dict[Hashable, Plan | None] = field(default_factory=dict, repr=False)
@@ -108,6 +110,8 @@ class Memo:
         if entry := self._kept.get(key):
             self._kept.move_to_end(key)
             entry.used = self._clock
+            if self.holder is not None:
+                self.holder.append(entry.kept)
             return _with_parts(entry.kept, right)
         sums = [added(parts).to(self.away or parts[0].device) for parts in right]
         if entry := self._noted.pop(key, None):

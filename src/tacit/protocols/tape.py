@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from math import prod
 from typing import NamedTuple
@@ -11,7 +12,8 @@ import torch
 from torch import Tensor
 
 from ..crypto import KeyRing
-from ..kernels import StreamKey, stream, stream_key
+from ..errors import ProtocolError
+from ..kernels import StreamKey, blank_key, stream, stream_key
 from ..transport import CPU
 
 BLOCK = 64  # bytes: draws start at a block of either cipher
@@ -19,6 +21,7 @@ BLOCK = 64  # bytes: draws start at a block of either cipher
 TOGETHER = {"cpu": 1 << 20, "cuda": 1 << 22}
 
 Form = tuple[tuple[int, ...], torch.dtype]
+Keys = dict[frozenset[int], bytes | StreamKey]
 
 # (parties that hold the key, operation, first byte, end): what a test may want to watch.
 Watch = Callable[[frozenset[int], int, int, int], None]
@@ -32,7 +35,8 @@ class Source:
     ) -> None:
         self.cipher, self.device = cipher, device
         self._keys = keys
-        self._ready: dict[frozenset[int], bytes | StreamKey] = {}
+        self._ready: Keys = {}
+        self._is_complete = False  # no group joins those that are ready
 
     def fill(self, group: frozenset[int], words: Tensor, operation: int, offset: int) -> None:
         """Writes bytes of the stream of this group and operation to `words`."""
@@ -41,7 +45,28 @@ class Source:
             key = self._ready[group] = self._key(group)
         stream(key, words, operation=operation, offset=offset, cipher=self.cipher)
 
+    def blank_keys(self) -> Keys:
+        """Room on the device for another key of each group that was drawn from so far."""
+        return {group: blank_key(self.device) for group in self._ready}
+
+    def renew(self, keys: Keys, operation: int) -> None:
+        """Fills the room with keys that come of the groups' streams: all holders make the same."""
+        for group, key in keys.items():
+            assert isinstance(key, StreamKey)
+            self.fill(group, key.words, operation, 0)
+
+    @contextmanager
+    def under(self, keys: Keys) -> Iterator[None]:
+        """Within, masks are drawn from these keys only."""
+        before, self._ready, self._is_complete = self._ready, keys, True
+        try:
+            yield
+        finally:
+            self._ready, self._is_complete = before, False
+
     def _key(self, group: frozenset[int]) -> bytes | StreamKey:
+        if self._is_complete:
+            raise ProtocolError(f"no key is ready for masks of the parties {sorted(group)}")
         key = self._keys.key(group)
         if self.cipher != "chacha20":
             return key.aes

@@ -26,6 +26,7 @@ from ..transport.memory import Desk
 from .files import LIMIT, Dtypes, Shapes, expectation, load, reading_options
 from .naming import put_names
 from .place import ON_CPU, Place
+from .repeat import Repeated
 from .train import Schedule, Training
 
 REVEALS_FILE = "reveals.jsonl"  # in a session's folder
@@ -165,6 +166,22 @@ class Session:
             extra=extra,
             seed=seed,
         )
+
+    def repeated(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, for many calls with arguments of the same forms.
+
+        Where all parties are threads of one process and share a GPU, its third call is recorded,
+        and from then on the work of all parties in it is started at once, without running its code.
+        It may read and write secrets (a whole training step with SGD); public numbers in it stay
+        what they were, unless they are arguments. What reveals, draws public random numbers or
+        counts in public tensors runs as it is, as does everything elsewhere.
+        """
+        return Repeated(self, function)
+
+    def meet(self, thing: Any) -> list[Any]:
+        """Everybody's thing, by rank, where all parties are threads that share a GPU."""
+        assert self.mesh.meeting is not None
+        return self.mesh.meeting.swap(self.rank, thing, self.mesh.look_around)
 
     @property
     def reveals(self) -> list[Revealed]:

@@ -10,7 +10,7 @@ from threading import Thread
 from typing import Any
 
 from ..config import Config
-from ..transport import NO_TURN, Limits, Mesh, Network, Turn, memory_meshes
+from ..transport import NO_TURN, Limits, Meeting, Mesh, Network, Turn, memory_meshes
 from .outcome import Outcome, attempt, collect
 from .place import Place
 from .session import Program, lone_mesh, make_hello
@@ -38,6 +38,10 @@ def run_threads(
         hello = partial(make_hello, config, session_id=session_id, parties=parties)
         hellos = [hello(rank=rank) for rank in range(parties)]
         meshes = memory_meshes(hellos, limits=limits, network=network, turn=turn)
+    if _is_one_gpu(places) and network == Network():
+        meeting = Meeting(parties, seconds=limits.deadline, turn=turn)
+        for mesh in meshes:
+            mesh.meeting = meeting
     outcomes: SimpleQueue[Outcome] = SimpleQueue()
 
     def party(mesh: Mesh) -> None:
@@ -67,6 +71,11 @@ def run_threads(
 def _turn(places: Sequence[Place]) -> Turn:
     """Parties whose work all waits on GPUs take turns; kernels of CPUs run side by side."""
     return Turn() if all(place.shares.type == "cuda" for place in places) else NO_TURN
+
+
+def _is_one_gpu(places: Sequence[Place]) -> bool:
+    """Whether all that the parties do is done on one GPU."""
+    return places[0].shares.type == "cuda" and len(set(places)) == 1
 
 
 def _next(outcomes: SimpleQueue[Outcome], timeout: float | None) -> Outcome | None:

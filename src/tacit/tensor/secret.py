@@ -43,6 +43,8 @@ class SecretTensor(Tensor):
             cls, value.shape, dtype=value.dtype, requires_grad=requires_grad
         )
         made.numbers, made._cell, made._take = numbers, Cell(value), None
+        if numbers.trace is not None:
+            numbers.trace.made(made._cell)
         return made
 
     def __init__(self, value: Value, numbers: Numbers, *, requires_grad: bool = False) -> None:
@@ -52,6 +54,8 @@ class SecretTensor(Tensor):
     def value(self) -> Value:
         """The shares, as they are now."""
         cell, take = self._cell, self._take
+        if self.numbers.trace is not None:
+            self.numbers.trace.used(cell)
         if take is None:
             return cell.value
         if cell.version != self._seen:
@@ -109,6 +113,8 @@ class SecretTensor(Tensor):
     def write(self, value: Value) -> SecretTensor:
         """Overwrites this tensor, and what it is a view of. The shape and dtype stay."""
         value = _fitted(self, value)
+        if self.numbers.trace is not None:
+            self.numbers.trace.used(self._cell)
         if self._take is None:
             self._cell.set(value)
         else:

@@ -6,6 +6,7 @@ from .devices import CPU
 from .frames import Spec
 from .hello import Hello
 from .limits import Limits
+from .meeting import Meeting
 from .memory import memory_meshes
 from .mesh import Mesh
 from .shaping import PROFILES, Link, Network, NetworkSetting, network
@@ -25,6 +26,7 @@ __all__ = [
     "Limits",
     "Link",
     "Listener",
+    "Meeting",
     "Mesh",
     "Network",
     "NetworkSetting",

@@ -16,6 +16,7 @@ from .channel import Abort, Bell, Channel, Expected, Goodbye, LastWord, Message,
 from .devices import CPU
 from .frames import Kind, Spec, layout
 from .limits import Limits
+from .meeting import Meeting
 from .patience import overdue, silence
 from .root_cause import Told, at_operation, blame, follow, reason, reason_of_end
 from .stats import Stats
@@ -36,8 +37,9 @@ class Mesh:
         self.stats = Stats([channel.peer for channel in channels])
         self._channels = Peers((channel.peer, channel) for channel in channels)
         for channel in channels:
-            channel.look_around, channel.is_stuck = self._look_around, self._is_stuck
+            channel.look_around, channel.is_stuck = self.look_around, self._is_stuck
         self.device = CPU
+        self.meeting: Meeting | None = None  # of parties that are threads and share a GPU
         self._bell = bell
         self._limits = limits
         self._operation = 0
@@ -198,7 +200,8 @@ class Mesh:
             if error is not None:
                 raise error
 
-    def _look_around(self) -> None:
+    def look_around(self) -> None:
+        """Raises if the run has ended elsewhere."""
         self._listen((), 0.0)
 
     def _listen(self, peers: Collection[int], seconds: float) -> None:

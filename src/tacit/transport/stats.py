@@ -66,7 +66,7 @@ class Stats(Tally):
 
         `scopes` adds up the scopes of the same name, inner ones as "outer/inner".
         """
-        before, cost = Tally(self.peers).accumulate(self), Tally(self.peers)
+        before, cost = self.snapshot(), Tally(self.peers)
         self._path.append(name)
         path = "/".join(self._path)
         try:
@@ -75,6 +75,18 @@ class Stats(Tally):
             self._path.pop()
             cost.accumulate(self).accumulate(before, -1)
             self.scopes.setdefault(path, Tally(self.peers)).accumulate(cost)
+
+    def snapshot(self) -> Tally:
+        """The cost up to now."""
+        return Tally(self.peers).accumulate(self)
+
+    def take_back(self, before: Tally) -> Tally:
+        """Forgets what was counted since a snapshot, and returns it, without the waiting."""
+        cost = self.snapshot().accumulate(before, -1)
+        self.accumulate(cost, -1)
+        for one in (cost, *cost.peers.values()):
+            one.seconds_waiting = 0.0
+        return cost
 
     def count_sent(self, peer: int, size: int, ahead: bool) -> None:
         for cost in (self, self.peers[peer]):

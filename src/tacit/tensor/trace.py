@@ -1,0 +1,134 @@
+"""What a function of secrets reads and writes that was there before, and whether that is all.
+
+A function whose work is to be recorded and done again without running its code must depend on
+secrets only, and change nothing else: what is public stays as it was when it was recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from ..fixedpoint import Numbers
+from .cell import Cell
+from .secret import SecretTensor
+
+aten = torch.ops.aten
+
+
+class Trace(TorchDispatchMode):
+    """Watches one thread. `cells`: of tensors from before, that were used; with their versions.
+
+    obstacle: why the function cannot be repeated without its code, if so.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.cells: dict[int, tuple[Cell, int]] = {}
+        self.obstacle: str | None = None
+        self._made: set[int] = set()  # cells and storages; a number that is free is given again,
+        # but not to what was there before
+
+    @contextmanager
+    def on(self, numbers: Numbers) -> Iterator[None]:
+        """Watches the secrets of this session, and all other tensors."""
+        numbers.trace = self
+        try:
+            with self:
+                yield
+        finally:
+            numbers.trace = None
+
+    def made(self, cell: Cell) -> None:
+        self._made.add(id(cell))
+
+    def used(self, cell: Cell) -> None:
+        if id(cell) not in self._made and id(cell) not in self.cells:
+            self.cells[id(cell)] = cell, cell.version
+
+    def written(self) -> list[Cell]:
+        """The tensors from before that have a new value."""
+        return [cell for cell, version in self.cells.values() if cell.version != version]
+
+    def __torch_dispatch__(
+        self, func: OpOverload, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        given = tree_leaves((args, kwargs or {}))
+        if any(isinstance(x, SecretTensor) for x in given):
+            return NotImplemented
+        found = [x for x in given if isinstance(x, Tensor)]
+        self._look(func, args, kwargs or {}, found)
+        result = self.run(func, args, kwargs or {}, found)
+        for x in tree_leaves(result):
+            if isinstance(x, Tensor) and not any(x is y for y in found):
+                self._made.add(_storage(x))
+        return result
+
+    def run(self, func: OpOverload, args: Any, kwargs: Any, found: list[Tensor]) -> Any:
+        return func(*args, **kwargs)
+
+    def is_new(self, tensor: Tensor) -> bool:
+        """Whether the tensor's memory was not there before."""
+        return _storage(tensor) in self._made
+
+    def _look(self, func: OpOverload, args: Any, kwargs: Any, found: list[Tensor]) -> None:
+        if self.obstacle is None:
+            self.obstacle = self._obstacle(func, args, kwargs, found)
+
+    def _obstacle(
+        self, func: OpOverload, args: Any, kwargs: Any, found: list[Tensor]
+    ) -> str | None:
+        if func is aten.record_stream.default:
+            return None
+        on_gpu = any(x.is_cuda for x in found)
+        if torch.Tag.nondeterministic_seeded in func.tags:
+            return f"{func} draws public random numbers"
+        if on_gpu and (func is aten._local_scalar_dense.default or is_download(func, args, kwargs)):
+            return f"{func} reads numbers back from the GPU (a reveal, or public random numbers)"
+        for target in _targets(func, args, kwargs):
+            if not self.is_new(target):
+                return f"{func} writes to a public tensor that was there before"
+            if target.is_cuda and any(x.is_cpu and x.dim() for x in found):
+                return f"{func} writes from the host to the GPU"
+        return None
+
+
+def is_upload(func: OpOverload, args: Any, kwargs: Any) -> bool:
+    """Whether the operation copies a tensor from the host to a GPU."""
+    return bool(_goes_to(func, args, kwargs) == "cuda" and args[0].is_cpu)
+
+
+def is_download(func: OpOverload, args: Any, kwargs: Any) -> bool:
+    """Whether it copies one from a GPU to the host."""
+    if func is aten.copy_.default:
+        return bool(args[0].is_cpu and args[1].is_cuda)
+    return bool(_goes_to(func, args, kwargs) == "cpu" and args[0].is_cuda)
+
+
+def _goes_to(func: OpOverload, args: Any, kwargs: Any) -> str | None:
+    """The kind of device that an operation moves its tensor to, if that is what it does."""
+    if func.overloadpacket not in (aten.to, aten._to_copy):
+        return None
+    names = [argument.name for argument in func._schema.arguments]
+    given = dict(zip(names, args, strict=False)) | kwargs
+    device = given["other"].device if "other" in given else given.get("device")
+    return None if device is None else torch.device(device).type
+
+
+def _targets(func: OpOverload, args: Any, kwargs: Any) -> Iterator[Tensor]:
+    """The tensors that an operation writes to."""
+    for place, argument in enumerate(func._schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            given = kwargs.get(argument.name, args[place] if place < len(args) else None)
+            yield from (x for x in tree_leaves(given) if isinstance(x, Tensor))
+
+
+def _storage(tensor: Tensor) -> int:
+    return tensor.untyped_storage()._cdata

@@ -1,0 +1,189 @@
+"""Functions that are recorded on a GPU: the same results, fresh masks, and what is not recorded."""
+
+import copy
+import logging
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import tacit
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU here")
+
+CALLS = 6
+
+
+def network() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(8, 8, 3),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(32, 10),
+    )
+
+
+torch.manual_seed(3)
+LINEAR = nn.Linear(4, 1)
+NETWORK = network()  # made once: parties that are threads share torch's generator
+
+
+def pictures(count: int) -> torch.Tensor:
+    return torch.rand(count, 2, 3, 8, 8, generator=torch.Generator().manual_seed(5)) * 2 - 1
+
+
+def a_part(y):
+    parts = y.value.share.parts
+    return parts[min(parts)].cpu()
+
+
+def infer_often(session, count=CALLS):
+    model = session.share(copy.deepcopy(NETWORK), owner=0)
+
+    def infer(x):
+        with torch.no_grad():
+            return model(x)
+
+    infer = session.repeated(infer)
+    found = []
+    for x in pictures(count):
+        y = infer(session.share(x, owner=1))
+        found.append(
+            (session.reveal(y), y.value.share.parts[next(iter(y.value.share.parts))].cpu())
+        )
+    again = infer(session.share(x, owner=1))
+    found.append(
+        (session.reveal(again), again.value.share.parts[min(again.value.share.parts)].cpu())
+    )
+    recordings = [form._recording for form in infer._forms]
+    return found, [one is not None for one in recordings], session.stats.rounds
+
+
+def test_a_recorded_inference_is_right_with_every_input() -> None:
+    for found, is_recorded, _ in tacit.run(infer_often, device="cuda"):
+        assert is_recorded == [True]
+        model = NETWORK
+        for x, (y, _) in zip(pictures(CALLS), found, strict=False):
+            torch.testing.assert_close(y, model(x).detach(), atol=2e-3, rtol=0)
+
+
+def test_masks_are_fresh_in_each_repetition() -> None:
+    for found, _, _ in tacit.run(infer_often, device="cuda"):
+        (_, last), (_, again) = found[-2:]  # of the same input
+        assert (last != again).float().mean() > 0.99
+
+
+def test_rounds_are_counted_as_if_it_were_not_recorded() -> None:
+    def rounds(session, count):
+        model = session.share(copy.deepcopy(NETWORK), owner=0)
+        infer = session.repeated(lambda x: model(x).detach())
+        x = session.share(pictures(1)[0], owner=1)
+        for _ in range(count):
+            with session.stats.scope("one") as cost:
+                infer(x)
+        return cost.rounds, cost.bytes_sent, cost.messages
+
+    assert tacit.run(rounds, 1, device="cuda") == tacit.run(rounds, 5, device="cuda")
+
+
+def train_often(session, is_recorded, momentum):
+    model = session.share(copy.deepcopy(NETWORK), owner=0)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=momentum)
+
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    step = session.repeated(step) if is_recorded else step
+    y = session.share(F.one_hot(torch.tensor([1, 7]), 10).float(), owner=1)
+    losses = []
+    for i, x in enumerate(pictures(10)):
+        if i == 7:
+            optimizer.param_groups[0]["lr"] = 0.02
+        losses.append(session.reveal(step(session.share(x, owner=1), y)))
+        if i == 5:  # somebody else writes to a parameter
+            with torch.no_grad():
+                model[0].bias.mul_(0.5)
+    return torch.stack(losses), session.reveal(model).state_dict()
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_a_recorded_training_is_the_training(momentum) -> None:
+    plain = tacit.run(train_often, False, momentum, device="cuda")[0]
+    recorded = tacit.run(train_often, True, momentum, device="cuda")[0]
+    torch.testing.assert_close(recorded[0], plain[0], atol=5e-3, rtol=0)
+    for name, tensor in plain[1].items():
+        torch.testing.assert_close(recorded[1][name], tensor, atol=2e-3, rtol=0)
+
+
+def test_what_cannot_be_repeated_runs_as_it_is(caplog) -> None:
+    def main(session):
+        x = session.share(torch.arange(4.0), owner=0)
+        counter = torch.zeros(())
+
+        def counts(x):
+            counter.add_(1)
+            return x * float(counter)
+
+        def opens(x):
+            return x * float(session.reveal(x).sum())
+
+        counts, opens = session.repeated(counts), session.repeated(opens)
+        first = [session.reveal(counts(x)) for _ in range(5)]
+        return torch.stack(first), torch.stack([session.reveal(opens(x)) for _ in range(5)])
+
+    with caplog.at_level(logging.WARNING, logger="tacit"):
+        counted, opened = tacit.run(main, device="cuda")[0]
+    assert torch.allclose(counted, torch.arange(1.0, 6).outer(torch.arange(4.0)), atol=1e-3)
+    assert torch.allclose(opened, torch.arange(4.0).mul(6).expand(5, 4), atol=1e-3)
+    assert "writes to a public tensor" in caplog.text
+    assert "reads numbers back" in caplog.text
+
+
+def test_a_state_that_was_kept_stays_what_it_was() -> None:
+    def main(session):
+        model = session.share(copy.deepcopy(LINEAR), owner=0)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def step(x):
+            optimizer.zero_grad()
+            model(x).square().sum().backward()
+            optimizer.step()
+
+        step, x = session.repeated(step), session.share(torch.ones(2, 4), owner=1)
+        kept, seen = [], []
+        for _ in range(6):
+            step(x)
+            kept.append(model.weight.detach().clone())
+            seen.append(session.reveal(model.weight.detach()))
+        return torch.stack([session.reveal(one) for one in kept]), torch.stack(seen)
+
+    kept, seen = tacit.run(main, device="cuda")[0]
+    torch.testing.assert_close(kept, seen, atol=2**-15, rtol=0)
+    assert (seen[1:] - seen[:-1]).abs().max() > 1e-3
+
+
+def test_a_party_that_fails_in_a_recorded_function_ends_the_run() -> None:
+    def main(session):
+        x = session.share(torch.ones(4), owner=0)
+        count = [0]
+
+        def function(x):
+            count[0] += 1
+            if session.rank == 1 and count[0] == 3:
+                raise ValueError("on purpose")
+            return x * x
+
+        function = session.repeated(function)
+        for _ in range(5):
+            function(x)
+
+    with pytest.raises(tacit.errors.PartyFailed, match="on purpose"):
+        tacit.run(main, device="cuda", deadline=5.0)

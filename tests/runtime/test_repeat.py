@@ -1,0 +1,218 @@
+"""What a repeated function is made of, as far as it needs no GPU: tests/gpu has the rest."""
+
+from __future__ import annotations
+
+import copy
+import threading
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import tacit
+from tacit.crypto import KeyRing
+from tacit.errors import PeerTimeout, ProtocolError
+from tacit.fixedpoint.forms import form, normal, rebuilt, tensors
+from tacit.protocols.tape import Source, Tape
+from tacit.runtime.recording import Room, Structure, Values
+from tacit.tensor.trace import Trace
+from tacit.transport import Meeting
+
+LINEAR = nn.Linear(3, 2)
+
+
+def test_without_a_shared_gpu_a_function_runs_as_it_is() -> None:
+    def main(session: tacit.Session) -> tuple[list[Tensor], int]:
+        count = [0]
+
+        def twice(x: Tensor) -> Tensor:
+            count[0] += 1
+            return 2 * x
+
+        often = session.repeated(twice)
+        x = session.share(torch.arange(3.0), owner=0)
+        return [session.reveal(often(x)) for _ in range(5)], count[0]
+
+    for found, count in tacit.run(main):
+        assert count == 5
+        assert all(torch.equal(one, torch.tensor([0.0, 2, 4])) for one in found)
+
+
+# What a function reads and writes -----------------------------------------------------------------
+
+
+def traced(session: tacit.Session, function) -> Trace:  # type: ignore[no-untyped-def]
+    trace = Trace()
+    with trace.on(session.numbers):
+        function()
+    return trace
+
+
+def test_a_trace_finds_the_secrets_that_were_there_before() -> None:
+    def main(session: tacit.Session) -> None:
+        model = session.share(copy.deepcopy(LINEAR), owner=0)
+        x = session.share(torch.ones(4, 3), owner=1)
+        unused = session.share(torch.ones(2), owner=1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def step() -> None:
+            optimizer.zero_grad()
+            model(x).square().sum().backward()
+            optimizer.step()
+
+        trace = traced(session, step)
+        cells = {id(cell) for cell, _ in trace.cells.values()}
+        assert cells == {id(one._cell) for one in (model.weight, model.bias, x)}  # type: ignore[attr-defined]
+        written = {id(cell) for cell in trace.written()}
+        assert written == {id(model.weight._cell), id(model.bias._cell)}  # type: ignore[attr-defined]
+        assert id(unused._cell) not in cells
+        assert trace.obstacle is None
+        assert session.numbers.trace is None
+
+    tacit.run(main)
+
+
+def test_a_trace_finds_what_stands_against_repeating() -> None:
+    def main(session: tacit.Session) -> list[str | None]:
+        x = session.share(torch.ones(3), owner=0)
+        counter = torch.zeros(())
+
+        def counts() -> Tensor:
+            counter.add_(1)
+            return x * 2
+
+        def copies() -> Tensor:
+            return x + torch.zeros(3).add_(1)  # made within: no obstacle
+
+        functions = [counts, copies, lambda: x * torch.rand(3)]
+        return [traced(session, function).obstacle for function in functions]
+
+    counts, copies, draws = tacit.run(main)[0]
+    assert counts is not None
+    assert "add_" in counts
+    assert "writes to a public tensor" in counts
+    assert copies is None
+    assert draws is not None
+    assert "public random numbers" in draws
+
+
+# Fixed places ------------------------------------------------------------------------------------
+
+
+def test_a_room_gives_back_what_was_put_in_memory_of_its_own() -> None:
+    like = [torch.arange(5), torch.ones(2, 3, dtype=torch.int32), torch.empty(0, 4).long()]
+    room = Room(like)
+    copies = room.copies()
+    room.put([tensor + 1 for tensor in like])
+    for place, copied, tensor in zip(room.tensors, copies, like, strict=True):
+        assert torch.equal(copied, tensor)
+        assert torch.equal(place, tensor + 1)
+
+
+def test_values_keep_their_form_and_numbers() -> None:
+    def main(session: tacit.Session) -> Tensor:
+        n = session.numbers
+        x, bits = session.share([torch.randn(3, 2), torch.tensor([True, False, True])], owner=0)
+        pending = (x * x).value
+        values = normal(n, [x.value, pending, bits.value])
+        assert form(values[0]) == form(values[1])  # one shape, one dtype: one form
+        room = Values(session, values)
+        assert [form(value) for value in room.fixed()] == [form(value) for value in values]
+        again = rebuilt(n, values[1], [part.clone() for part in tensors(values[1])])
+        for made in (room.fixed()[1], room.copies()[1], again):
+            difference = tacit.SecretTensor(made, n) - x * x
+            assert session.reveal(difference).abs().max() <= 2**-14
+        return session.reveal(tacit.SecretTensor(room.copies()[2], n))
+
+    assert all(torch.equal(bits, torch.tensor([True, False, True])) for bits in tacit.run(main))
+
+
+def test_arguments_are_alike_in_form_and_in_what_is_public() -> None:
+    def main(session: tacit.Session) -> None:
+        x, y = (session.share(torch.ones(2, n), owner=0) for n in (3, 4))
+        base = Structure.of(((x, 0.5), {"mask": torch.ones(2)}))
+        assert base.is_like(Structure.of(((x + 1, 0.5), {"mask": torch.ones(2)}))) is False
+        assert base.is_like(Structure.of(((x, 0.5), {"mask": torch.ones(2)})))
+        assert not base.is_like(Structure.of(((y, 0.5), {"mask": torch.ones(2)})))
+        assert not base.is_like(Structure.of(((x, 0.25), {"mask": torch.ones(2)})))
+        assert not base.is_like(Structure.of(((x, 0.5), {"mask": torch.zeros(2)})))
+        assert not base.is_like(Structure.of(((x, 0.5), {})))
+        (again, half), _ = base.with_secrets(session, base.secrets)
+        assert half == 0.5
+        assert torch.equal(session.reveal(again), torch.ones(2, 3))
+
+    tacit.run(main)
+
+
+# Fresh keys --------------------------------------------------------------------------------------
+
+
+def sources() -> list[Source]:
+    def main(session: tacit.Session) -> KeyRing:
+        return session.keys
+
+    return [Source(keys, "chacha20") for keys in tacit.run(main)]
+
+
+def drawn(source: Source, number: int) -> Tensor:
+    return Tape(source, number).draw([0, 1], [64], torch.int64)
+
+
+def test_renewed_keys_are_fresh_and_those_of_all_holders() -> None:
+    first, second, _ = sources()
+    for source in (first, second):
+        drawn(source, 1)
+    keys = [source.blank_keys() for source in (first, second)]
+    seen = [drawn(first, 7)]
+    for number in (8, 9):  # two repetitions of what was recorded as operation 7
+        found = []
+        for source, own in zip((first, second), keys, strict=True):
+            source.renew(own, number)
+            with source.under(own):
+                found.append(drawn(source, 7))
+        assert torch.equal(*found)
+        seen.append(found[0])
+    for i, one in enumerate(seen):
+        assert all((one != other).all() for other in seen[:i])
+    assert torch.equal(drawn(first, 7), seen[0])  # afterwards the session's own keys again
+
+
+def test_under_renewed_keys_nothing_is_drawn_from_the_others() -> None:
+    first, *_ = sources()
+    with first.under({}), pytest.raises(ProtocolError, match="no key is ready"):
+        drawn(first, 1)
+
+
+# Meetings ----------------------------------------------------------------------------------------
+
+
+def test_parties_see_what_each_has_laid_down() -> None:
+    meeting = Meeting(3, seconds=10.0)
+    found: list[list[list[int]]] = [[], [], []]
+
+    def party(rank: int) -> None:
+        for i in range(100):
+            found[rank].append(meeting.swap(rank, 10 * i + rank, lambda: None))
+
+    threads = [threading.Thread(target=party, args=(rank,)) for rank in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    expected = [[10 * i, 10 * i + 1, 10 * i + 2] for i in range(100)]
+    assert found == [expected] * 3
+
+
+def test_a_party_that_does_not_come_is_named() -> None:
+    meeting = Meeting(2, seconds=0.3)
+    with pytest.raises(PeerTimeout, match="party 1 has not come") as caught:
+        meeting.swap(0, None, lambda: None)
+    assert caught.value.party == 1
+
+
+def test_whoever_waits_hears_that_the_run_has_ended() -> None:
+    def ended() -> None:
+        raise PeerTimeout("ended", party=1)
+
+    with pytest.raises(PeerTimeout, match="ended"):
+        Meeting(2, seconds=10.0).swap(0, None, ended)
