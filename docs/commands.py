@@ -11,6 +11,7 @@ import typer
 from tacit.cli import app
 from tacit.cli.failures import CODES, MEANINGS
 
+NOT_RUN = "<!-- not run: examples of the command's help; tests/cli runs every command -->"
 TEXT = """\
 `tacit`, or `python -m tacit`. `tacit --install-completion` completes commands and options in your
 shell. On a terminal there are tables and a bar of progress, elsewhere plain lines; `--json` gives
@@ -74,4 +75,4 @@ def _paragraphs(function: Any) -> list[str]:
     if not examples:
         return [text]
     commands = [line.strip() for line in examples.splitlines() if line.strip()]
-    return [text, "", "```sh", *commands, "```"]
+    return [text, "", NOT_RUN, "", "```sh", *commands, "```"]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import subprocess
 import sys
-from contextlib import chdir
+from contextlib import chdir, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,3 +83,22 @@ def end(child: subprocess.Popen) -> Done:
     finally:
         child.kill()
     return Done(child.returncode, out, err)
+
+
+def in_terminal(*arguments: str | Path, cwd: Path | None = None) -> tuple[int, str]:
+    """The exit code of a command, and all that it writes to a terminal of its own."""
+    ours, theirs = pty.openpty()
+    child = subprocess.Popen(
+        [*COMMAND, *map(str, arguments)],
+        stdout=theirs,
+        stderr=theirs,
+        stdin=theirs,
+        cwd=cwd,
+        env=environment(TERM="xterm"),
+    )
+    os.close(theirs)
+    seen = bytearray()
+    with suppress(OSError), open(ours, "rb", buffering=0) as terminal:  # an error is the end
+        while part := terminal.read(4096):
+            seen += part
+    return child.wait(timeout=180), seen.decode()

@@ -1,7 +1,5 @@
 """What every command has: help with examples, JSON, completion; and quick answers."""
 
-import os
-import pty
 import re
 import subprocess
 import sys
@@ -9,7 +7,7 @@ from importlib.metadata import entry_points
 from time import perf_counter
 
 import pytest
-from tests.cli.shell import COMMAND, environment, tacit, tacit_process
+from tests.cli.shell import in_terminal, tacit, tacit_process
 from typer.testing import CliRunner
 
 import tacit as package
@@ -86,24 +84,10 @@ def test_completion_completes():
 
 
 def test_a_terminal_gets_a_table():
-    """A pseudo terminal; what is no terminal gets plain lines, see test_doctor."""
-    ours, theirs = pty.openpty()
-    child = subprocess.Popen(
-        [*COMMAND, "doctor"], stdout=theirs, stdin=theirs, env=environment(TERM="xterm")
-    )
-    os.close(theirs)
-    seen = b""
-    while True:
-        try:
-            part = os.read(ours, 4096)
-        except OSError:  # the other side is closed
-            break
-        if not part:
-            break
-        seen += part
-    os.close(ours)
-    assert child.wait() == 0
-    assert "┃" in seen.decode()
+    """What is no terminal gets plain lines, see test_doctor."""
+    code, seen = in_terminal("doctor")
+    assert code == 0
+    assert "┃" in seen
 
 
 def test_documented_options_exist():

@@ -1,7 +1,7 @@
 """`tacit local`: all parties of a job on this machine."""
 
 import pytest
-from tests.cli.shell import tacit, tacit_process
+from tests.cli.shell import in_terminal, tacit, tacit_process
 
 JOB = """
 import torch
@@ -80,3 +80,15 @@ def test_cleartext_takes_any_number(folder):
     )
     assert done.code == 0, done.err
     assert [one["party"] for one in done.json["parties"]] == ["party0", "party1"]
+
+
+def test_a_terminal_sees_that_it_runs(folder):
+    slow = JOB.replace("import torch", "import time, torch").replace(
+        'print("begun")', "time.sleep(1)"
+    )
+    (folder / "job.py").write_text(slow)
+    code, seen = in_terminal("local", "job.py", cwd=folder)
+    assert code == 0, seen
+    assert "running" in seen
+    assert "0:00:01" in seen
+    assert "running" not in tacit("local", "job.py", cwd=folder).out

@@ -41,6 +41,7 @@ MEANINGS = {
 # The first that fits an error counts; an error of the job's own lines that none fits is JOB.
 CODES: tuple[tuple[type[BaseException], Code], ...] = (
     (KeyboardInterrupt, Code.INTERRUPTED),
+    (typer.Abort, Code.INTERRUPTED),  # at a prompt
     (errors.HandshakeMismatch, Code.REFUSED),
     (errors.RevealForbidden, Code.REFUSED),
     (errors.TransportError, Code.PEER),
@@ -92,7 +93,7 @@ def explain(error: BaseException, known: Circumstances) -> tuple[Code, str]:
     own = _frames(trace, known.job)
     code = _code(error, own=bool(own))
     if code is Code.INTERRUPTED:
-        return code, "interrupted; the other parties were told"
+        return code, "interrupted"
     message = _message(error, known.names)
     if code is Code.JOB and own:
         return code, f"{message}\n{cut(trace, known.job)}"
