@@ -97,6 +97,7 @@ def describe() -> dict[str, Any]:
         "clean": git("status", "--porcelain", "--", ":/src", ":/csrc", ":/benchmarks/*.py") == "",
         "machine": platform.machine(),
         "processor": processor(),
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         "torch": torch.__version__,
         "python": platform.python_version(),
     }

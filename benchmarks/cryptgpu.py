@@ -29,6 +29,7 @@ from tacit.transport import PROFILES, Link, Tally
 
 REPETITIONS = 5
 WARM_UP = 2
+RELU_SIZE = 10_000_000
 OWN, PAPER = "CryptGPU, H200", "CryptGPU's paper"
 CIFAR, TINY, LARGE = (3, 32, 32), (3, 64, 64), (3, 224, 224)
 
@@ -270,6 +271,48 @@ def row(case: Case) -> Row:
     )
 
 
+def relu_party(session: tacit.Session) -> tuple[list[float], list[float], Tally, float, Tensor]:
+    """Seconds recorded and as they are, cost, peak memory a party, the result."""
+    x = session.share(_numbers(), owner=0)
+    meet(session)
+    before = torch.cuda.memory_allocated()
+    as_it_is, cost = timed(session, lambda: torch.relu(x), WARM_UP)
+    memory = (torch.cuda.max_memory_allocated() - before) / session.parties
+    repeated = session.repeated(torch.relu)
+    seconds, _ = timed(session, lambda: repeated(x), WARM_UP + 2)
+    return seconds, as_it_is, cost, memory, session.reveal(repeated(x))
+
+
+def _numbers() -> Tensor:
+    """Numbers of which every sign and many magnitudes are among."""
+    return torch.linspace(-1000, 1000, RELU_SIZE)
+
+
+def relu_row() -> Row:
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    parties = tacit.run(relu_party, device="cuda", deadline=300.0)
+    error = float((parties[0][-1] - _numbers().relu()).abs().max())
+    if error > 1e-3:
+        raise SystemExit(f"ReLU: off by {error}")
+    seconds, as_it_is = (max(median(one[i]) for one in parties) for i in (0, 1))
+    memory, sent = parties[0][3], max(one[2].bytes_sent for one in parties)
+    note = (
+        f"not recorded {as_it_is:.3f} s; {memory / 1e9:.2f} GB a party at most beyond the operand "
+        f"(CryptGPU 17.5), {sent / 1e6:.0f} MB by the busiest party, {parties[1][2].rounds} rounds"
+    )
+    return Row(
+        name=f"ReLU, {RELU_SIZE} elements",
+        value=seconds,
+        unit="s",
+        baseline=OWN,
+        baseline_value=1.255,
+        note=note,
+        target=0.05 / 1.255,
+        lower_is_better=True,
+    )
+
+
 def _compare(scores: Tensor, plain: Tensor, case: Case) -> tuple[float, float]:
     """The largest error in parts of the largest output, and how many classes are the same."""
     error = float((scores - plain).abs().max() / plain.abs().max())
@@ -287,4 +330,4 @@ def _on(link: Link, seconds: float, rounds: int, sent: int) -> float:
 def rows() -> list[Row]:
     if not torch.cuda.is_available():
         raise Unavailable("torch finds no GPU on this machine")
-    return [row(case) for case in CASES]
+    return [relu_row(), *(row(case) for case in CASES)]
