@@ -27,13 +27,13 @@ class Network:
 
     def __init__(self, names: Sequence[str], capture: Path, *, seed: int = 0) -> None:
         self.addresses = {name: f"10.77.0.{n}" for n, name in enumerate(names, 1)}
-        self.capture, self._seed = capture, seed
+        self._capture, self._seed = capture, seed
         self._stack = ExitStack()
         self._holders: dict[str, int] = {}
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            command = [*ALONE, "--net", sys.executable, str(SWITCH), self.capture, str(self._seed)]
+            command = [*ALONE, "--net", sys.executable, str(SWITCH), self._capture, str(self._seed)]
             self._switch = stack.enter_context(_process(command))
             self.set()
             for name in self.addresses:
@@ -52,6 +52,11 @@ class Network:
         self._switch.stdin.write(json.dumps(wish) + "\n")
         self._switch.stdin.flush()
         assert self._switch.stdout.readline() == "ok\n", "the switch has ended"
+
+    def captured(self) -> bytes:
+        """All frames so far, as they were on the cables."""
+        self.set()
+        return self._capture.read_bytes()
 
     def at(self, name: str) -> list[str]:
         """What a command begins with to run at a host; it keeps its process id."""
