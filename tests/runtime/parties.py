@@ -132,6 +132,7 @@ class Stage:
         self.processes: list[BaseProcess] = []
         self.links: list[Connection] = []
         self.early: dict[int, Report] = {}  # of those that ended before they were introduced
+        self.ended: dict[int, Report] = {}  # of those that a test has asked
         for rank in range(PARTIES):
             self._start(*((behaviour, changes) if rank == bad else (talk, {})), rank, limits)
         self._introduce()

@@ -17,6 +17,7 @@ import torch
 from tests.runtime.parties import HOST, PARTIES, Behaviour, Part, Report, Stage, credentials, talk
 
 from tacit.errors import RangeError
+from tacit.runtime.interrupt import terminable
 from tacit.transport import Limits, Mesh, Spec, frames, handshake
 from tacit.transport.tcp import Listener
 
@@ -47,6 +48,7 @@ def start() -> Iterator[Start]:
 def check(stage: Stage, kinds: set[str], *, since: float, within: float) -> list[Report]:
     """How the honest parties ended: in time, with nothing left, and one at least names the bad."""
     reports = [stage.report(rank) for rank in stage.honest]
+    stage.ended.update(zip(stage.honest, reports, strict=True))
     for rank, report in zip(stage.honest, reports, strict=True):
         assert report.error in kinds, report
         assert report.message, report
@@ -91,6 +93,48 @@ def test_a_frozen_party(start):
     # When it wakes it finds itself cut off, in mid-run: not a failure to connect.
     assert stage.report(BAD).error == "PeerClosed"
     assert stage.processes[BAD].exitcode == 1
+
+
+def talk_until_terminated(part: Part, listener: Listener) -> None:
+    with terminable():
+        talk(part, listener)
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "number"), [(talk, signal.SIGINT), (talk_until_terminated, signal.SIGTERM)]
+)
+def test_an_interrupted_party(start, behaviour, number):
+    stage = start(behaviour)
+    assert [stage.hear(rank) for rank in range(PARTIES)] == ["talking"] * PARTIES
+    since = time.monotonic()
+    os.kill(stage.processes[BAD].pid, number)
+    check_running(stage, {"PeerClosed"}, since=since, within=1.0)
+    for rank in stage.honest:
+        assert "ended the run" in stage.ended[rank].message
+        assert "interrupted" in stage.ended[rank].message
+    stage.processes[BAD].join(5)
+    assert stage.processes[BAD].exitcode
+
+
+# One that is slow, but alive.
+
+
+def compute_for_long(part: Part, listener: Listener) -> None:
+    """One call that returns to Python after a while, and computes on all cores until then."""
+    with part.connect(listener) as mesh:
+        until = time.monotonic() + 2.5 * DEADLINE
+        while time.monotonic() < until:
+            big = torch.ones(1500, 1500)
+            big @ big
+        peers = [peer for peer in range(PARTIES) if peer != part.rank]
+        for _ in range(10):
+            mesh.exchange_bytes(dict.fromkeys(peers, b"word"), peers)
+
+
+def test_a_slow_party_is_waited_for(start):
+    stage = start(compute_for_long)
+    for rank in stage.honest:
+        assert stage.hear(rank, 4 * DEADLINE + 10) == "talking"
 
 
 # One that gets through the handshake like any other and then misbehaves.

@@ -41,10 +41,10 @@ def hello(rank: int, parties: int = 2, **changes: Any) -> Hello:
 
 
 @cache
-def certificate(name: str) -> tuple[bytes, bytes]:
+def certificate(name: str, until: datetime.datetime | None = None) -> tuple[bytes, bytes]:
     """A self-signed certificate and its key, both PEM; as common tools make them, of a CA."""
     key = ec.generate_private_key(ec.SECP256R1())
-    return _signed(name, key, name, key), _pem(key)
+    return _signed(name, key, name, key, until), _pem(key)
 
 
 def delegated(issuer: str) -> tuple[bytes, bytes]:
@@ -55,7 +55,9 @@ def delegated(issuer: str) -> tuple[bytes, bytes]:
     return _signed("delegate", key, issuer, signer) + own, _pem(key)
 
 
-def _signed(name: str, key: Any, issuer: str, signer: Any) -> bytes:
+def _signed(
+    name: str, key: Any, issuer: str, signer: Any, until: datetime.datetime | None = None
+) -> bytes:
     now = datetime.datetime.now(datetime.UTC)
     built = (
         x509.CertificateBuilder()
@@ -64,7 +66,7 @@ def _signed(name: str, key: Any, issuer: str, signer: Any) -> bytes:
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(minutes=5))
-        .not_valid_after(now + datetime.timedelta(days=1))
+        .not_valid_after(until or now + datetime.timedelta(days=1))
         .add_extension(x509.BasicConstraints(ca=name == issuer, path_length=None), critical=True)
         .sign(signer, SHA256())
     )

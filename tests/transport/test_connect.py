@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 import socket
 import ssl
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from tests.transport.parties import (
     run,
     together,
 )
+from tests.transport.proxy import Proxy
 
 from tacit.errors import (
     CertificateRejected,
@@ -107,6 +109,76 @@ def test_a_party_may_open_its_port_late() -> None:
     together(late, party(hello(1), doors[1])).values()
 
 
+@pytest.mark.parametrize("late", [0, 2])
+def test_a_party_that_starts_much_later_is_waited_for(late: int) -> None:
+    """Later than one attempt to connect takes, and than those here wait for messages."""
+    doors = ports(3)
+    address = doors[late][0].address
+    doors[late][0].close()
+    limits = Limits(deadline=1.0, connect_deadline=20.0)
+
+    def program(rank: int) -> list[bytes]:
+        door = doors[rank]
+        if rank == late:
+            time.sleep(4)
+            door = listen(*address), door[1]
+        peers = [peer for peer in range(3) if peer != rank]
+        with join(hello(rank, 3), door, identity(rank, 3), limits) as mesh:
+            return sorted(mesh.exchange_bytes(dict.fromkeys(peers, b"%d" % rank), peers).values())
+
+    results = together(*(lambda rank=rank: program(rank) for rank in range(3)))
+    assert results.values() == [[b"1", b"2"], [b"0", b"2"], [b"0", b"1"]]
+
+
+def test_a_host_that_drops_packets_is_asked_again() -> None:
+    """Nobody accepts: the queue of the port is full, and further connections get no answer."""
+    door = socket.create_server(("127.0.0.1", 0), backlog=0)
+    crowd = [socket.socket() for _ in range(3)]
+    for sock in crowd:
+        sock.setblocking(False)
+        sock.connect_ex(door.getsockname())
+    (own, _), (other, _) = ports(2)
+    own.close()
+    addresses = [door.getsockname(), other.address]
+    limits = Limits(deadline=5.0, connect_deadline=20.0)
+
+    def late() -> None:
+        time.sleep(4)
+        for sock in crowd:
+            sock.close()
+        door.setblocking(False)
+        join(hello(0), (Listener(door), addresses), limits=limits).close()
+
+    together(late, party(hello(1), (other, addresses), limits=limits)).values()
+
+
+@pytest.mark.parametrize("kind", SOCKETS)
+def test_a_slow_link_only_slows_down(kind: str) -> None:
+    """200 ms each way, also for the handshakes and the last words."""
+    limits = Limits(deadline=2.0, connect_deadline=20.0)
+
+    def program(mesh: Mesh) -> None:
+        peers = [peer for peer in range(3) if peer != mesh.rank]
+        for size in (1, 300_000):
+            tensors, specs = [torch.zeros(size)], [Spec((size,), torch.float32)]
+            mesh.exchange(dict.fromkeys(peers, tensors), dict.fromkeys(peers, specs))
+        if mesh.rank == 2:
+            time.sleep(3)
+            raise KeyError
+        mesh.exchange({}, {1 - mesh.rank: ONE})
+
+    with ExitStack() as stack:
+
+        def road(address: tuple[str, int]) -> tuple[str, int]:
+            return stack.enter_context(Proxy(address, delay=0.2)).address
+
+        zero, one, two = run(kind, program, 3, limits=limits, roads=road)
+    assert isinstance(two, KeyError)
+    for error in (zero, one):
+        assert isinstance(error, PeerClosed)
+        assert "party 2 ended the run at operation 1: KeyError" in str(error)
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -176,6 +248,47 @@ def test_an_unknown_certificate_is_refused_by_both_sides() -> None:
     assert "is not pinned here" in str(errors[0])
     assert isinstance(errors[1], CertificateRejected)
     assert errors[1].party == 0
+
+
+def test_a_stranger_is_told_at_once_and_the_others_go_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    doors = ports(2)
+    stranger = listen("127.0.0.1", 0)
+
+    def late() -> None:
+        time.sleep(1.5)
+        party(hello(1), doors[1], identity(1))()
+
+    def unknown() -> float:
+        started = time.monotonic()
+        who = identity(1, name="stranger")
+        with pytest.raises(CertificateRejected) as info:
+            join(hello(1), (stranger, doors[0][1]), who)
+        host, port = doors[0][1][0]
+        assert f"party 0 ({host}:{port}): the other side does not accept" in str(info.value)
+        assert info.value.party == 0
+        return time.monotonic() - started
+
+    results = together(party(hello(0), doors[0], identity(0)), late, unknown).values()
+    assert results[2] < 1
+    [line] = [r.getMessage() for r in caplog.records if r.name == "tacit"]
+    assert "party 0 refused a connection from 127.0.0.1" in line
+    assert "not pinned here" in line
+
+
+def test_an_expired_certificate_says_so() -> None:
+    doors = ports(2)
+    now = datetime.datetime.now(datetime.UTC)
+    own, key = certificate("party 1", until=now - datetime.timedelta(minutes=1))
+    old = Identity(own, key, (certificate("party 0")[0], own))
+    new = Identity(*certificate("party 0"), old.peers)
+    errors = together(
+        party(hello(0), doors[0], new, limits=SHORT), party(hello(1), doors[1], old, limits=SHORT)
+    )
+    assert "not valid now: certificate has expired; compare the clocks" in str(errors[0])
+    assert isinstance(errors[1], CertificateRejected)
+    assert "expired" in str(errors[1])
 
 
 def test_an_impostor_at_a_peers_address_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import replace
 
@@ -132,8 +133,7 @@ def test_a_silent_peer_times_out_everywhere(kind: str) -> None:
     assert isinstance(zero, PeerTimeout)
     assert zero.party == 2
     assert zero.operation == 0
-    silent = "sent nothing" if kind == "memory" else "is alive but sent nothing"
-    assert f"party 2 {silent} for 0.5 s" in str(zero)
+    assert re.match(r"party 2 (is alive but )?sent nothing for 0\.\d s", str(zero))
     assert isinstance(one, PeerClosed)  # it waits for the one that waits for the silent one
     assert one.party == 2
     assert isinstance(two, PeerClosed)

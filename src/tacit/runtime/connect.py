@@ -57,7 +57,7 @@ def connect(
             agree(mesh, agreed_items(file, job=job, resume=resume), file.names)
             return _opened(mesh, file, place, folder=folder, resume=resume)
         except BaseException as error:
-            mesh.abort(type(error).__name__)
+            mesh.abort(error)
             raise
 
 

@@ -137,10 +137,13 @@ class Gathering:
         """Make both connections to a party of lower rank."""
         for outgoing in (True, False):
             pause = _FIRST_PAUSE
-            while not self._done.is_set() and not self._dial_once(peer, outgoing):
+            while not self._over() and not self._dial_once(peer, outgoing):
                 jitter = secrets.randbelow(1000) / 1000
                 self._done.wait(pause * (0.5 + jitter))
                 pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _over(self) -> bool:
+        return self._done.is_set() or self._failure is not None
 
     def _dial_once(self, peer: int, outgoing: bool) -> bool:
         """Whether this attempt settles the matter, for good or for bad."""

@@ -17,8 +17,8 @@ from .devices import CPU
 from .frames import Kind, Spec, layout
 from .limits import Limits
 from .meeting import Meeting
-from .patience import overdue, silence
-from .root_cause import Told, at_operation, blame, follow, reason, reason_of_end
+from .patience import judge, silence
+from .root_cause import Told, at_operation, blame, follow, kind_of, reason_of_end
 from .stats import Stats
 
 _SLICE = 0.25  # s between looks at what happens in the background
@@ -112,9 +112,10 @@ class Mesh:
             self._say(Goodbye())
             self._release("is closed")
 
-    def abort(self, reason: str) -> None:
-        """End the run at every party, best effort; `reason` is a type name, never a value."""
+    def abort(self, cause: str | BaseException) -> None:
+        """End the run at every party, best effort; of an exception they learn the kind alone."""
         if self._end is None:
+            reason = cause if isinstance(cause, str) else kind_of(cause)
             self._say(Abort(self.rank, self._operation, reason))
             self._release(f"was aborted: {reason}")
 
@@ -130,7 +131,7 @@ class Mesh:
         if error is None:
             self.close()
         else:
-            self.abort(reason(error))
+            self.abort(error)
 
     def _begin(self, operation: int | None) -> int:
         if self._end is not None:
@@ -171,6 +172,7 @@ class Mesh:
             waiting[peer] = self._channels[peer]
         seconds = 0.0
         while True:
+            now = time.perf_counter()
             for peer, channel in tuple(waiting.items()):
                 message = channel.recv(patient=len(waiting) == 1)
                 if message is not None:
@@ -183,7 +185,8 @@ class Mesh:
             if not waiting:
                 self.stats.count_round(seconds, ahead)
                 return arrived
-            self._wait(waiting, started)
+            self._listen(waiting, _SLICE)
+            judge(waiting, self._channels, self._limits, started, now, self._operation)
 
     def _hold(self, not_before: int) -> None:
         """Wait until a shaped link would have delivered a message."""
@@ -191,14 +194,6 @@ class Mesh:
             self._listen((), min(remaining - _SPIN, _SLICE))
             self._waiting_since = time.perf_counter()  # this party is not stuck
         time.sleep(max(remaining, 0.0))
-
-    def _wait(self, waiting: Mapping[int, Channel], started: float) -> None:
-        self._listen(waiting, _SLICE)
-        for channel in waiting.values():
-            everybody = self._channels.values()
-            error = overdue(channel, started, self._limits, self._operation, everybody)
-            if error is not None:
-                raise error
 
     def look_around(self) -> None:
         """Raises if the run has ended elsewhere."""

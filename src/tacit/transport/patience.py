@@ -11,7 +11,7 @@ can be cut off, there are no heartbeats, and the deadline is all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from time import perf_counter
 
 from ..errors import PeerTimeout, ProtocolDesync
@@ -21,14 +21,32 @@ from .limits import Limits
 _NO_HEARTBEAT = "not even a heartbeat: it is dead, frozen or cut off"
 
 
-def overdue(
-    channel: Channel, since: float, limits: Limits, operation: int, everybody: Iterable[Channel]
+def judge(
+    waiting: Mapping[int, Channel],
+    channels: Mapping[int, Channel],
+    limits: Limits,
+    since: float,
+    now: float,
+    operation: int,
+) -> None:
+    """Raise if a peer that owes a message since then is waited for no longer.
+
+    `now` is when this party began to look for what had come: if it was frozen itself after that,
+    it knows too little to judge.
+    """
+    for channel in waiting.values():
+        if now - max(since, channel.progress) > limits.deadline:
+            all_stuck = all(other.stuck for other in channels.values())
+            error = _overdue(channel, limits, now, since, operation, all_stuck)
+            if error is not None:
+                raise error
+
+
+def _overdue(
+    channel: Channel, limits: Limits, now: float, since: float, operation: int, all_stuck: bool
 ) -> PeerTimeout | ProtocolDesync | None:
-    """Why a peer that owes a message since then is waited for no longer; None while it is."""
-    now = perf_counter()
+    """The error for a peer that sent nothing for the deadline; None if it is given more time."""
     quiet = now - max(since, channel.progress)
-    if quiet <= limits.deadline:
-        return None
     peer, at = f"party {channel.peer}", f"for {limits.deadline} s at operation {operation}"
     alive = channel.heard is None or now - max(since, channel.heard) <= limits.deadline
     if channel.heard is None:
@@ -37,7 +55,7 @@ def overdue(
         why = f"{peer} sent nothing {at}, {_NO_HEARTBEAT}"
     elif channel.in_message():
         why = f"{peer} is alive but sent less than {PROGRESS_BYTES} bytes of a message {at}"
-    elif all(other.stuck for other in everybody):
+    elif all_stuck:
         return ProtocolDesync(
             f"{peer} sent nothing {at} and waits too, as all do: the parties must run the same "
             "program",

@@ -18,7 +18,8 @@ from collections.abc import Mapping
 from ..errors import PeerClosed, PeerTimeout, RevealForbidden, TransportError
 from .channel import Abort, Channel, LastWord
 
-_ANSWER_SECONDS = 1.0
+_ANSWER_SECONDS = 0.75  # of one that is accused of silence
+_LAST_WORD_SECONDS = 1.5  # of one whose connection is lost: it may be lost on its way, once
 
 
 class Told(Exception):
@@ -39,11 +40,11 @@ class Told(Exception):
 def blame(error: BaseException, rank: int, operation: int) -> Abort:
     """What the party `rank` tells the others about its own error."""
     peer = error.party if isinstance(error, TransportError) else None
-    return Abort(rank if peer is None else peer, operation, reason(error))
+    return Abort(rank if peer is None else peer, operation, kind_of(error))
 
 
-def reason(error: BaseException) -> str:
-    """What the others may know of an error: its kind, never its message."""
+def kind_of(error: BaseException) -> str:
+    """What the others may know of an error: never its message."""
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
     if isinstance(error, PeerClosed):
@@ -58,14 +59,14 @@ def reason_of_end(error: BaseException, channels: Mapping[int, Channel]) -> Told
     peer = error.party if isinstance(error, PeerClosed) else None
     if peer is None or peer not in channels:
         return None
-    word = _answer(channels[peer])
+    word = _answer(channels[peer], _LAST_WORD_SECONDS)
     return Told(word, peer) if isinstance(word, Abort) else None
 
 
-def _answer(channel: Channel) -> LastWord | None:
+def _answer(channel: Channel, seconds: float) -> LastWord | None:
     """What a peer says now; rubbish is no answer."""
     try:
-        return channel.last_word(_ANSWER_SECONDS)
+        return channel.last_word(seconds)
     except TransportError:
         return None
 
@@ -77,7 +78,7 @@ def follow(word: Abort, channels: Mapping[int, Channel]) -> Told | None:
     while word.reason == PeerTimeout.__name__ and word.origin in channels.keys() - heard:
         accused = word.origin
         heard.add(accused)
-        answer = _answer(channels[accused])
+        answer = _answer(channels[accused], _ANSWER_SECONDS)
         if not isinstance(answer, Abort) or answer.origin == accused:
             break
         told, word = Told(answer, accused), answer
