@@ -24,8 +24,10 @@ from ..transport import Limits
 from .address import parse_address, write_address
 from .place import PLACEMENTS
 
-MOST_BYTES = 1 << 20
+MOST_BYTES = 1 << 18
+MOST_DOTS = 64  # of a line: the time to read a name grows with the square of its parts
 MOST_TOLD = 1000  # characters of a message, which may quote the file
+MOST_SECONDS = 10**8  # of a wait: three years
 CONNECT_DEADLINE = 300.0  # s; people start their parties one after another
 SETTINGS = ("protocol", "ring", "fraction_bits", "truncation", "range_bits", "memory_limit")
 WAITS = ("deadline", "connect_deadline", "patience")
@@ -135,6 +137,9 @@ def _table(path: Path) -> dict[str, Any]:
         raise ConfigError(f"it cannot be read: {error.strerror}") from error
     if len(content) > MOST_BYTES:
         raise ConfigError(f"it has more than {MOST_BYTES} bytes: this is no party file")
+    for number, line in enumerate(content.split(b"\n"), 1):
+        if line.count(b".") > MOST_DOTS:
+            raise ConfigError(f"line {number} has more than {MOST_DOTS} dots: no field has")
     try:
         return tomllib.loads(content.decode())
     except (ValueError, RecursionError) as error:
@@ -195,8 +200,10 @@ def _reveals(names: Any, known: list[str]) -> tuple[int, ...] | None:
 
 
 def _seconds(name: str, value: Any) -> float:
-    if type(value) not in (int, float) or not 0 < value < float("inf"):
-        raise ConfigError(f"{name}={value!r}: allowed is a number of seconds above zero")
+    if type(value) not in (int, float) or not 0 < value <= MOST_SECONDS:
+        raise ConfigError(
+            f"{name}={value!r}: allowed is a number of seconds above zero, up to {MOST_SECONDS}"
+        )
     return float(value)
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from socket import socket
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from ..errors import CertificateRejected, ConfigError, ConnectError, TransportError
@@ -39,7 +40,7 @@ class Credentials:
     """What an identity is for TLS: contexts for both roles and a pin for each rank."""
 
     def __init__(self, identity: Identity) -> None:
-        self.pins = [pin(_read(certificate)) for certificate in identity.peers]
+        self.pins = [_pinned(certificate) for certificate in identity.peers]
         for rank, key in enumerate(self.pins):
             if (first := self.pins.index(key)) != rank:
                 raise ConfigError(f"parties {first} and {rank} have the same public key")
@@ -82,9 +83,12 @@ class TlsStream(TcpStream):
             self._tls.setblocking(False)
         except OSError as error:
             raise refusal(error) from error
-        encoded = self._tls.getpeercert(binary_form=True)
-        certificate = x509.load_der_x509_certificate(encoded or b"")
-        self.pin, self.expires = pin(certificate), certificate.not_valid_after_utc
+        try:
+            encoded = self._tls.getpeercert(binary_form=True)
+            certificate = x509.load_der_x509_certificate(encoded or b"")
+            self.pin, self.expires = pin(certificate), certificate.not_valid_after_utc
+        except (ValueError, UnsupportedAlgorithm) as error:  # what a pinned party has signed
+            raise CertificateRejected("the certificate of the other side cannot be read") from error
 
     def read(self, view: memoryview, *, patient: bool = False) -> int:
         count = self._transfer(self._tls.recv_into, view)
@@ -145,10 +149,10 @@ def pin(certificate: x509.Certificate) -> bytes:
     return hashlib.sha256(key).digest()
 
 
-def _read(certificate: bytes) -> x509.Certificate:
+def _pinned(certificate: bytes) -> bytes:
     try:
-        return x509.load_pem_x509_certificate(certificate)
-    except ValueError as error:
+        return pin(x509.load_pem_x509_certificate(certificate))
+    except (ValueError, UnsupportedAlgorithm) as error:
         raise ConfigError("a peer's certificate in the identity is not PEM") from error
 
 
