@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from socket import socket
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from ..errors import CertificateRejected, ConfigError, ConnectError, TransportError
@@ -87,7 +86,7 @@ class TlsStream(TcpStream):
             encoded = self._tls.getpeercert(binary_form=True)
             certificate = x509.load_der_x509_certificate(encoded or b"")
             self.pin, self.expires = pin(certificate), certificate.not_valid_after_utc
-        except (ValueError, UnsupportedAlgorithm) as error:  # what a pinned party has signed
+        except Exception as error:  # whatever the parser makes of what a pinned party signed
             raise CertificateRejected("the certificate of the other side cannot be read") from error
 
     def read(self, view: memoryview, *, patient: bool = False) -> int:
@@ -152,7 +151,7 @@ def pin(certificate: x509.Certificate) -> bytes:
 def _pinned(certificate: bytes) -> bytes:
     try:
         return pin(x509.load_pem_x509_certificate(certificate))
-    except (ValueError, UnsupportedAlgorithm) as error:
+    except Exception as error:  # whatever the parser makes of it
         raise ConfigError("a peer's certificate in the identity is not PEM") from error
 
 
