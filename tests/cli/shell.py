@@ -7,9 +7,11 @@ import os
 import pty
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import chdir, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 from typer.testing import CliRunner
@@ -85,8 +87,13 @@ def end(child: subprocess.Popen) -> Done:
     return Done(child.returncode, out, err)
 
 
-def in_terminal(*arguments: str | Path, cwd: Path | None = None) -> tuple[int, str]:
-    """The exit code of a command, and all that it writes to a terminal of its own."""
+def in_terminal(
+    *arguments: str | Path, cwd: Path | None = None, answers: Mapping[str, str] | None = None
+) -> tuple[int, str]:
+    """The exit code of a command, and all that it writes to a terminal of its own.
+
+    answers: what somebody types when the terminal shows a text.
+    """
     ours, theirs = pty.openpty()
     child = subprocess.Popen(
         [*COMMAND, *map(str, arguments)],
@@ -95,10 +102,16 @@ def in_terminal(*arguments: str | Path, cwd: Path | None = None) -> tuple[int, s
         stdin=theirs,
         cwd=cwd,
         env=environment(TERM="xterm"),
+        start_new_session=True,
     )
     os.close(theirs)
-    seen = bytearray()
-    with suppress(OSError), open(ours, "rb", buffering=0) as terminal:  # an error is the end
+    watchdog = Timer(180, child.kill)
+    watchdog.start()
+    waiting, seen = dict(answers or {}), bytearray()
+    with suppress(OSError), open(ours, "r+b", buffering=0) as terminal:  # an error is the end
         while part := terminal.read(4096):
             seen += part
-    return child.wait(timeout=180), seen.decode()
+            for shown in [text for text in waiting if text in seen.decode(errors="replace")]:
+                terminal.write(waiting.pop(shown).encode())
+    watchdog.cancel()
+    return child.wait(timeout=10), seen.decode()

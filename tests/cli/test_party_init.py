@@ -5,7 +5,7 @@ import tomllib
 from datetime import UTC, datetime
 
 import pytest
-from tests.cli.shell import tacit
+from tests.cli.shell import in_terminal, tacit
 
 from tacit.crypto import public_key_fingerprint, read_key_file, valid_until
 from tacit.errors import ConfigError
@@ -63,6 +63,16 @@ def test_a_passphrase_from_the_environment(tmp_path):
         read_key_file(key, certificate, "wrong horse")
     days = (valid_until(certificate) - datetime.now(UTC)).days
     assert 28 <= days <= 30
+
+
+def test_a_passphrase_that_is_typed_twice(tmp_path):
+    answers = {"new key: ": "battery\n", "confirmation: ": "battery\n"}
+    options = (*ADDRESS, "--passphrase")
+    code, seen = in_terminal("party", "init", "alice", *options, cwd=tmp_path, answers=answers)
+    assert code == 0, seen
+    certificate = (tmp_path / "alice.crt").read_bytes()
+    assert read_key_file(tmp_path / "alice.key", certificate, "battery")
+    assert "battery" not in seen
 
 
 def test_no_terminal_to_ask_for_a_passphrase(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -58,66 +59,66 @@ def run(
     """
     screen = Screen(json)
     with reported(screen, debug=debug) as known:
-        report = _run(
-            screen,
-            known,
-            job=job,
-            arguments=arguments or [],
-            party=party,
-            parties=parties,
-            key=key,
-            listen=listen,
-            folder=log,
-            resume=resume,
-        )
+        order = Order(job, arguments or [], party, parties, key, listen, log, resume)
+        report = _run(screen, known, order)
         print_report(screen, report)
         print_reveals(screen, report)
         screen.document({key: value for key, value in report.items() if key != "shown"})
 
 
-def _run(
-    screen: Screen,
-    known: Circumstances,
-    *,
-    job: Path,
-    arguments: list[str],
-    party: str,
-    parties: Path,
-    key: Path | None,
-    listen: str | None,
-    folder: Path | None,
-    resume: bool,
-) -> dict[str, Any]:
-    from .. import connect
+@dataclass(frozen=True)
+class Order:
+    """What the command line asks of this party."""
+
+    job: Path
+    arguments: list[str]
+    party: str
+    parties: Path
+    key: Path | None
+    listen: str | None
+    folder: Path | None
+    resume: bool
+
+    @property
+    def own_key(self) -> Path:
+        return self.key or self.parties.parent / f"{self.party}.key"
+
+    def connect(self, job: LoadedJob, folder: Path, passphrase: str | None) -> Session:
+        """The session, once all parties are here and agree."""
+        from .. import connect
+
+        return connect(
+            self.parties,
+            party=self.party,
+            key=self.own_key,
+            passphrase=passphrase,
+            listen=self.listen,
+            job=job,
+            folder=folder,
+            resume=self.resume,
+        )
+
+
+def _run(screen: Screen, known: Circumstances, order: Order) -> dict[str, Any]:
     from ..runtime.job import load_job
     from ..runtime.party_file import read_party_file
 
-    file = read_party_file(parties)
-    known.names, known.job = file.names, job
-    file.rank_of(party)
-    loaded = load_job(job, arguments)
-    folder = folder or Path("runs") / f"{loaded.name}-{party}"
-    own_key = key or parties.parent / f"{party}.key"
-    passphrase = passphrase_of(own_key)
-    announce(screen, file, party, loaded)
-    waiting = f"waiting for the others, up to {file.limits.connect_deadline:g} s"
-    screen.line(waiting)
-    about = {"party": party, "resume": resume, "party_file": file.digest().hex()}
-    with _logged(folder, known, loaded, **about):
+    file = read_party_file(order.parties)
+    known.names, known.job = file.names, order.job
+    file.rank_of(order.party)
+    job = load_job(order.job, order.arguments)
+    folder = order.folder or Path("runs") / f"{job.name}-{order.party}"
+    passphrase = passphrase_of(order.own_key)
+    announce(screen, file, order.party, job)
+    about = {"party": order.party, "resume": order.resume, "party_file": file.digest().hex()}
+    with _logged(folder, known, job, **about):
+        waiting = f"waiting for the others, up to {file.limits.connect_deadline:g} s"
+        screen.line(waiting)
         with screen.live(waiting, lambda: ""):
-            session = connect(
-                parties,
-                party=party,
-                key=own_key,
-                passphrase=passphrase,
-                listen=listen,
-                job=loaded,
-                folder=folder,
-                resume=resume,
-            )
+            session = order.connect(job, folder, passphrase)
         screen.line("all parties are here and agree")
         with session, screen.live("running", lambda: state(session)):
-            report = play(session, loaded)
+            report = play(session, job)
         _log_cost(folder, report)
     return {**report, "folder": str(folder)}
 
