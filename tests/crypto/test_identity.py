@@ -139,6 +139,18 @@ def test_a_key_of_another_certificate_is_refused(tmp_path):
         read_key_file(path, made.certificate)
 
 
+@pytest.mark.parametrize("passphrase", ["secret \ud800"])
+def test_a_passphrase_that_is_no_text_is_refused_unquoted(tmp_path, passphrase):
+    made = create_credentials("alice", passphrase="any")
+    path = key_file(tmp_path, made.private_key)
+    with pytest.raises(ConfigError, match="UTF-8") as read:
+        read_key_file(path, made.certificate, passphrase)
+    with pytest.raises(ConfigError, match="UTF-8") as create:
+        create_credentials("alice", passphrase=passphrase)
+    assert all("secret" not in str(error.value) for error in (read, create))
+    assert all(error.value.__suppress_context__ for error in (read, create))
+
+
 @pytest.mark.parametrize("content", [b"", b"ENCRYPTED", b"-----BEGIN PRIVATE KEY-----\nMIIB\n"])
 def test_what_is_no_key_is_refused(tmp_path, content):
     made = create_credentials("alice")

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import NameOID
 
 from ..errors import ConfigError
+from .key_file import secret_bytes
 
 CLOCK_SKEW = timedelta(hours=1)
 
@@ -50,7 +51,7 @@ def create_credentials(
         key.private_bytes(
             Encoding.PEM,
             PrivateFormat.PKCS8,
-            BestAvailableEncryption(passphrase.encode()) if passphrase else NoEncryption(),
+            BestAvailableEncryption(secret_bytes(passphrase)) if passphrase else NoEncryption(),
         ),
     )
 
