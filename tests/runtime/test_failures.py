@@ -16,8 +16,8 @@ import pytest
 import torch
 from tests.runtime.parties import HOST, PARTIES, Behaviour, Part, Report, Stage, credentials, talk
 
+from tacit.cli.interrupt import terminable
 from tacit.errors import RangeError
-from tacit.runtime.interrupt import terminable
 from tacit.transport import Limits, Mesh, Spec, frames, handshake
 from tacit.transport.tcp import Listener
 

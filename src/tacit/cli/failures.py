@@ -14,6 +14,7 @@ from pathlib import Path
 import typer
 
 from .. import errors
+from .interrupt import terminable
 from .screen import Screen
 
 PACKAGE = Path(__file__).parents[1]
@@ -66,7 +67,8 @@ def reported(screen: Screen, *, debug: bool) -> Iterator[Circumstances]:
     """Within, an error is printed, in JSON too if asked for, and ends the command with its code."""
     known = Circumstances()
     try:
-        yield known
+        with terminable():
+            yield known
     except typer.Exit:
         raise
     except BaseException as error:

@@ -52,7 +52,7 @@ def run(
     keeps everything but products off the GPU. `memory_limit` is in bytes: an operation that takes
     more beyond its operands and results is done in pieces. `network` gives the
     links a latency and a bandwidth. No party waits longer than `deadline` seconds for a message,
-    beyond what `network` delays it.
+    beyond what `network` delays it; between processes, for one from a party that is dead or frozen.
     `names` are what the parties are called, by rank; `reveals` lists those that may learn
     anything at all. With `folder` each party writes to a folder of its name in it, the record of
     its reveals for one; `resume` lets a training go on from its checkpoints there.
