@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .. import __version__
+from ..errors import ConfigError
 from .failures import Circumstances, explain, reported
 from .options import Arguments, Debug, Job, Json, Key, Listen, PartyFile, PartyName
 from .passphrase import passphrase_of
@@ -154,7 +155,8 @@ def _logged(folder: Path, known: Circumstances, job: LoadedJob, **content: Any) 
         yield
     except BaseException as error:
         code, message = explain(error, known)
-        log(folder, "failed", exit_code=int(code), error=message.splitlines()[0])
+        with suppress(ConfigError):  # a full disk must not hide what went wrong
+            log(folder, "failed", exit_code=int(code), error=message.splitlines()[0])
         raise
 
 
