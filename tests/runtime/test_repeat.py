@@ -14,7 +14,7 @@ from tacit.crypto import KeyRing
 from tacit.errors import PeerTimeout, ProtocolError
 from tacit.fixedpoint.forms import form, normal, rebuilt, tensors
 from tacit.protocols.tape import Source, Tape
-from tacit.runtime.recording import Room, Structure, Values
+from tacit.runtime.rooms import Room, Structure, Values
 from tacit.tensor.trace import Trace
 from tacit.transport import Meeting
 

@@ -17,7 +17,7 @@ from ..transport import Identity, Limits, Mesh, Network, connect, listen
 from .outcome import Failure, attempt
 from .parcel import pack, unpack
 from .place import Place
-from .session import Program, lone_mesh, make_hello
+from .program import Program, lone_mesh, make_hello
 
 LOOPBACK = "127.0.0.1"
 

@@ -22,7 +22,8 @@ from .job import Job, agree
 from .naming import named
 from .party_file import PartyFile, read_party_file
 from .place import Place, places
-from .session import Session, open_session
+from .program import open_session
+from .session import Session
 
 
 def connect(

@@ -19,7 +19,7 @@ from .child import Card, Order, serve_party
 from .outcome import Failure, Outcome, Success, collect
 from .parcel import GUARD, pack, unpack
 from .place import Place
-from .session import Program
+from .program import Program
 
 START_SECONDS = 120.0  # for a new process to import everything
 PATIENCE_SECONDS = 2.0  # for the others to end by themselves after a failure

@@ -10,119 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch._ops import OpOverload
-from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 from ..errors import ConfigError
 from ..fixedpoint import Value
-from ..fixedpoint.forms import form, normal, rebuilt, tensors
-from ..tensor import SecretTensor
+from ..fixedpoint.forms import form, normal
 from ..tensor.cell import Cell
 from ..tensor.trace import Trace, is_upload
+from .rooms import Structure, Values
 
 if TYPE_CHECKING:
     from .session import Session
 
-SECRET = object()
 LEADER = 0  # the party on whose stream the graph is recorded and started
-
-
-class Room:
-    """Fixed memory for tensors of these forms, in one piece of each dtype."""
-
-    def __init__(self, like: Sequence[Tensor]) -> None:
-        self._cuts: list[tuple[torch.dtype, int, torch.Size]] = []
-        sizes: dict[torch.dtype, int] = {}
-        for tensor in like:
-            start = sizes.get(tensor.dtype, 0)
-            self._cuts.append((tensor.dtype, start, tensor.shape))
-            sizes[tensor.dtype] = start + -(-tensor.numel() // 16) * 16
-        device = like[0].device if like else None
-        self._flat = {
-            dtype: torch.empty(size, dtype=dtype, device=device) for dtype, size in sizes.items()
-        }
-        self.tensors = self._cut(self._flat)
-        self.put(like)
-
-    def put(self, new: Sequence[Tensor]) -> None:
-        """Copies tensors to their places."""
-        for place, tensor in zip(self.tensors, new, strict=True):
-            place.copy_(tensor)
-
-    def copies(self) -> list[Tensor]:
-        """What lies here now, in memory of its own."""
-        return self._cut({dtype: flat.clone() for dtype, flat in self._flat.items()})
-
-    def _cut(self, flat: dict[torch.dtype, Tensor]) -> list[Tensor]:
-        return [
-            flat[dtype][start : start + shape.numel()].view(shape)
-            for dtype, start, shape in self._cuts
-        ]
-
-
-class Values:
-    """Values of fixed form in a room of their own."""
-
-    def __init__(self, session: Session, values: Sequence[Value]) -> None:
-        self._numbers, self._like = session.numbers, list(values)
-        self.forms = [form(value) for value in values]
-        self.room = Room([part for value in values for part in tensors(value)])
-
-    def put(self, values: Sequence[Value]) -> None:
-        self.room.put([part for value in values for part in tensors(value)])
-
-    def fixed(self) -> list[Value]:
-        """The values that lie here, and change when others are put."""
-        return self._made(self.room.tensors)
-
-    def copies(self) -> list[Value]:
-        return self._made(self.room.copies())
-
-    def _made(self, parts: Sequence[Tensor]) -> list[Value]:
-        taken = iter(parts)
-        return [
-            rebuilt(self._numbers, value, [next(taken) for _ in tensors(value)])
-            for value in self._like
-        ]
-
-
-class Structure(NamedTuple):
-    """Arguments or results: the secret ones apart from the rest."""
-
-    secrets: list[Value]
-    others: list[Any]  # SECRET in the place of a secret
-    spec: TreeSpec
-
-    @classmethod
-    def of(cls, things: Any) -> Structure:
-        leaves, spec = tree_flatten(things)
-        others = [SECRET if isinstance(x, SecretTensor) else x for x in leaves]
-        return cls([x.value for x in leaves if isinstance(x, SecretTensor)], others, spec)
-
-    def with_secrets(self, session: Session, values: Sequence[Value]) -> Any:
-        new = iter(values)
-        leaves = [
-            SecretTensor(next(new), session.numbers) if x is SECRET else x for x in self.others
-        ]
-        return tree_unflatten(leaves, self.spec)
-
-    def is_like(self, other: Structure) -> bool:
-        """Whether the secrets have the same forms, and the rest is equal."""
-        return (
-            self.spec == other.spec
-            and all(map(_equal, self.others, other.others))
-            and [form(value) for value in self.secrets] == [form(value) for value in other.secrets]
-        )
-
-
-def _equal(a: Any, b: Any) -> bool:
-    if isinstance(a, Tensor) and isinstance(b, Tensor):
-        return a is b or (a.dtype == b.dtype and a.device == b.device and torch.equal(a, b))
-    return a is b or bool(type(a) is type(b) and a == b)
 
 
 class Capture(Trace):

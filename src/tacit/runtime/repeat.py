@@ -19,7 +19,8 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from ..tensor.cell import Cell
 from ..tensor.trace import Trace
-from .recording import Recording, Structure, compute
+from .recording import Recording, compute
+from .rooms import Structure
 
 if TYPE_CHECKING:
     from .session import Session

@@ -13,7 +13,7 @@ from ..transport import Limits, NetworkSetting
 from ..transport import network as build_network
 from .place import Devices, places
 from .processes import run_processes
-from .session import Program
+from .program import Program
 from .threads import run_threads
 
 TRANSPORTS = {"threads": run_threads, "processes": run_processes}

@@ -13,7 +13,7 @@ from ..config import Config
 from ..transport import NO_TURN, Limits, Meeting, Mesh, Network, Turn, memory_meshes
 from .outcome import Outcome, attempt, collect
 from .place import Place
-from .session import Program, lone_mesh, make_hello
+from .program import Program, lone_mesh, make_hello
 
 JOIN_SECONDS = 1.0
 
