@@ -15,8 +15,14 @@ from ..errors import ConfigError, ProtocolDesync
 from ..fixedpoint import Numbers
 from ..transport import Spec
 
-MOST_BYTES = 1 << 26  # of a description, unpacked
+MOST_BYTES = 1 << 21  # of a description, unpacked; to read it may take twenty times as much
 MOST_QUOTED = 300  # characters of what a peer said
+
+# What reading a peer's message may raise, whatever stands in it.
+_UNREADABLE = (
+    *(ValueError, TypeError, LookupError, AttributeError, ArithmeticError),
+    *(RecursionError, zlib.error),
+)
 
 T = TypeVar("T")
 
@@ -35,7 +41,7 @@ def understood(messages: Sequence[bytes], read: Callable[[bytes], T]) -> list[T]
     for rank, message in enumerate(messages):
         try:
             found.append(read(message))
-        except (ValueError, TypeError, KeyError, RecursionError, zlib.error) as error:
+        except _UNREADABLE as error:
             raise ProtocolDesync(
                 f"party {rank} sent {len(message)} bytes that cannot be read here: the parties "
                 "must run the same program",
@@ -56,22 +62,29 @@ def compare(n: Numbers, what: str, lines: Mapping[str, str]) -> None:
     One round; one more to find the difference.
     """
     text = json.dumps(list(lines.items())).encode()
-    if len(set(tell_all(n, hashlib.sha256(text).digest()))) == 1:
+    digests = tell_all(n, hashlib.sha256(text).digest())
+    if len(set(digests)) == 1:
         return
     tables = understood(tell_all(n, zlib.compress(text)), _unpacked)
     for rank, theirs in enumerate(tables):
         difference = _difference(tables[0], theirs)
         if difference is not None:
-            path, first, other = difference
+            path, first, other = map(quoted, difference)
             raise ConfigError(
                 f"{what}: the parties differ at {path}: party 0 has {first}, party {rank} has "
                 f"{other}; every party builds the same, with any values"
             )
+    odd = next(rank for rank, digest in enumerate(digests) if digest != digests[n.protocol.rank])
+    raise ProtocolDesync(
+        f"{what}: party {odd} says that it has something else than this party, and then the same: "
+        "the parties must run the same program",
+        party=odd,
+    )
 
 
 def _unpacked(packed: bytes) -> dict[str, str]:
     lines = json.loads(zlib.decompressobj().decompress(packed, MOST_BYTES))
-    return {quoted(str(path)): quoted(str(text)) for path, text in lines}
+    return {str(path): str(text) for path, text in lines}
 
 
 def _difference(a: dict[str, str], b: dict[str, str]) -> tuple[str, str, str] | None:

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from ..errors import ConfigError, HandshakeMismatch, TransportError
-from ..nn.agreement import understood
+from ..nn.agreement import quoted, understood
 from ..transport import Mesh
 from .naming import party_label
 from .program_files import program_files
@@ -114,7 +114,7 @@ def agree(mesh: Mesh, items: Mapping[str, bytes], names: Sequence[str]) -> None:
         if len(set(values)) > 1:
             with suppress(TransportError):  # whoever was quicker has all that is needed
                 _tell_all(mesh, b"")
-            raise _mismatch(item, values, names)
+            raise _mismatch(quoted(item[:MOST_SHOWN]), values, names)
 
 
 def _mismatch(item: str, values: list[str | None], names: Sequence[str]) -> HandshakeMismatch:
@@ -124,8 +124,8 @@ def _mismatch(item: str, values: list[str | None], names: Sequence[str]) -> Hand
     parties = [values.index(usual), odd]
     told = " and ".join(f"{_shown(values[rank])} at {party_label(rank, names)}" for rank in parties)
     return HandshakeMismatch(
-        f"the parties differ in {item[:MOST_SHOWN]}: {told}; nothing was run and nothing shared. "
-        "Start all parties with the same",
+        f"the parties differ in {item}: {told}; nothing was run and nothing shared. Start all "
+        "parties with the same",
         field=item,
         party=odd,
     )

@@ -60,5 +60,8 @@ def common(answers: Sequence[Answer]) -> list[str]:
 def _read(message: bytes) -> Answer:
     found = json.loads(message)
     have = {str(name): int(step) for name, step in found["have"].items()}
-    refused = [quoted(str(text)) for text in found["refused"][:MOST]]
-    return Answer(have, refused, quoted(str(found["trouble"])), str(found["seed"]))
+    refused = [quoted(str(text)) for text in found["refused"]]
+    seed = bytes.fromhex(found["seed"])
+    if max(len(have), len(refused)) > MOST or len(seed) != SEED_BYTES:
+        raise ValueError("more, or another seed, than an answer has")
+    return Answer(have, refused, quoted(str(found["trouble"])), seed.hex())
