@@ -166,7 +166,8 @@ def memory_rows() -> list[Row]:
         seconds = timed(calls)
         seconds["copy"] *= num_bytes / (2 * source.nbytes)
         title = f"{name}, 2^22 elements"
-        rows.append(rate(title, num_bytes, "GB/s", seconds, ("ours", "copy"), target=0.5))
+        goal = None if "chacha" in name else 0.5  # it is bound by arithmetic: 15 operations a byte
+        rows.append(rate(title, num_bytes, "GB/s", seconds, ("ours", "copy"), target=goal))
     return rows
 
 

@@ -27,7 +27,7 @@ class Config:
     allows, if it is None. Fewer make comparisons cheaper, and what is beyond them is misread.
     `debug`: whatever leaves the range, or the domain of a function, raises RangeError. That takes
     looking at the values, so it is for `protocol="cleartext"` only.
-    `cipher` makes the masks: AES where all parties compute on CPUs, ChaCha20 with a GPU among them.
+    `cipher` makes the masks: AES, or ChaCha20 if a party makes them on a GPU.
     `memory_limit`: the bytes that an operation may take at a party beyond its operands and results.
     Larger ones are done a piece after another: products at no cost, the others in more rounds.
     `reveals`: the ranks of the parties that may learn anything at all; every party if it is None.

@@ -8,7 +8,7 @@ import torch
 
 import tacit
 from tacit.errors import ConfigError
-from tacit.runtime.place import ON_CPU, VARIABLE, places
+from tacit.runtime.place import ON_CPU, VARIABLE, cipher_for, places
 from tacit.transport import NO_TURN, Turn
 
 
@@ -79,3 +79,15 @@ def test_nobody_waits_for_ever_for_a_turn():
     turn.give()  # what one does not have, one does not give
     NO_TURN.take()
     NO_TURN.give()
+
+
+@pytest.mark.parametrize(
+    ("devices", "placement", "cipher"),
+    [
+        (["cpu", "cpu"], "gpu", "aes128-ctr"),
+        (["cpu", "cuda:1"], "gpu", "chacha20"),
+        (["cuda", "cuda"], "linear", "aes128-ctr"),  # masks are made where the shares are
+    ],
+)
+def test_masks_come_from_what_is_quick_where_they_are_made(devices, placement, cipher) -> None:
+    assert cipher_for(devices, placement) == cipher

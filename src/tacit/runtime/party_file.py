@@ -22,7 +22,7 @@ from ..errors import ConfigError
 from ..protocols import check_parties
 from ..transport import Limits
 from .address import parse_address, write_address
-from .place import PLACEMENTS
+from .place import PLACEMENTS, cipher_for
 
 MOST_BYTES = 1 << 18
 MOST_DOTS = 64  # of a line: the time to read a name grows with the square of its parts
@@ -150,10 +150,9 @@ def _party_file(table: dict[str, Any], parties: tuple[PartyEntry, ...]) -> Party
     placement = table.get("placement", PLACEMENTS[0])
     if placement not in PLACEMENTS:
         raise ConfigError(f"placement={placement!r}: allowed are {_listed(PLACEMENTS)}")
-    on_gpu = any(entry.device != "cpu" for entry in parties)
     config = Config(
         **{name: table[name] for name in SETTINGS if name in table},
-        cipher="chacha20" if on_gpu else "aes128-ctr",
+        cipher=cipher_for([entry.device for entry in parties], placement),
         reveals=_reveals(table.get("reveals"), [entry.name for entry in parties]),
     )
     check_parties(config, len(parties), local=False)

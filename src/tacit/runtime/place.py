@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -43,6 +43,12 @@ class Place:
 
 
 ON_CPU = Place()
+
+
+def cipher_for(devices: Iterable[str | torch.device], placement: str) -> str:
+    """What makes the masks, which is alike at all parties: AES, if none of them does so on a GPU."""
+    on_gpu = any(torch.device(device).type == "cuda" for device in devices)
+    return "chacha20" if on_gpu and placement == "gpu" else "aes128-ctr"
 
 
 def places(device: Devices | None, placement: str, parties: int) -> list[Place]:

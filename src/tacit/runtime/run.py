@@ -11,7 +11,7 @@ from ..errors import ConfigError
 from ..protocols import check_parties, party_names
 from ..transport import Limits, NetworkSetting
 from ..transport import network as build_network
-from .place import Devices, places
+from .place import Devices, cipher_for, places
 from .processes import run_processes
 from .program import Program
 from .threads import run_threads
@@ -75,7 +75,7 @@ def run(
         range_bits=range_bits,
         debug=debug,
         memory_limit=memory_limit,
-        cipher="chacha20" if any(place.on_gpu for place in where) else "aes128-ctr",
+        cipher=cipher_for([place.shares for place in where], placement),
         reveals=None if reveals is None else _ranks(reveals, called),
     )
     check_parties(config, parties, local=transport == "threads")
