@@ -46,7 +46,7 @@ ON_CPU = Place()
 
 
 def cipher_for(devices: Iterable[str | torch.device], placement: str) -> str:
-    """What makes the masks, which is alike at all parties: AES, if none of them does so on a GPU."""
+    """What makes the masks, alike at all parties: AES, if none of them makes them on a GPU."""
     on_gpu = any(torch.device(device).type == "cuda" for device in devices)
     return "chacha20" if on_gpu and placement == "gpu" else "aes128-ctr"
 
