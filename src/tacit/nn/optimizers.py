@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -62,6 +63,29 @@ def _made(n: Numbers, x: Any, tensors: dict[str, Any]) -> Any:
         return tuple(_made(n, one, tensors) for one in x["tuple"])
     found = tensors[x["tensor"]]
     return SecretTensor(found, n) if isinstance(found, Value) else found
+
+
+def check(plain: Any, tensors: Mapping[str, Any]) -> None:
+    """Raises what reading raises, ValueError among it, unless `note` could have noted this."""
+    if plain is None:
+        return
+    if not isinstance(plain["kind"], str) or any("params" in group for group in plain["groups"]):
+        raise ValueError("this is no optimizer")
+    for options in (*plain["groups"], *plain["states"]):
+        for x in options.values():
+            _check(x, tensors)
+
+
+def _check(x: Any, tensors: Mapping[str, Any]) -> None:
+    if isinstance(x, dict):
+        [kind] = x
+        if kind == "tuple":
+            for one in x["tuple"]:
+                _check(one, tensors)
+        else:
+            tensors[x["tensor"]]
+    elif not (x is None or isinstance(x, bool | int | float | str)):
+        raise ValueError("an optimizer has no such setting")
 
 
 def misfit(optimizer: Optimizer | None, plain: dict[str, Any] | None) -> str | None:

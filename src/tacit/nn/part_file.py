@@ -13,10 +13,16 @@ from typing import Any, BinaryIO
 
 from ..errors import CheckpointRejected
 from ..fixedpoint import Numbers
+from . import optimizers
 from .agreement import quoted
 from .record import Record, unpacked
 from .vault import Key, read_body, read_header
 
+# What contents that make no sense may raise; RuntimeError is torch's, and RecursionError.
+_UNREADABLE = (
+    *(struct.error, ValueError, TypeError, LookupError, AttributeError, ArithmeticError),
+    RuntimeError,
+)
 IDENTITY = re.compile("[0-9a-f]{32}")
 
 
@@ -57,9 +63,12 @@ def read_part(n: Numbers, path: Path, key: Key) -> tuple[Record, dict[str, Any]]
     try:
         [size] = struct.unpack_from("<Q", body)
         contents = json.loads(bytes(body[8 : 8 + size]))
-        tensors = unpacked(n, contents["tensors"], body[8 + size :])
-        return Record(tensors, contents["plain"]), header
-    except (struct.error, ValueError, KeyError, TypeError) as error:
+        tensors, plain = unpacked(n, contents["tensors"], body[8 + size :]), contents["plain"]
+        if "extra" not in plain:
+            raise ValueError("extra is missing")
+        optimizers.check(plain.get("optimizer"), tensors)
+        return Record(tensors, plain), header
+    except _UNREADABLE as error:
         raise CheckpointRejected("its contents cannot be read by this version") from error
 
 
@@ -85,12 +94,18 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 def _check_header(n: Numbers, header: dict[str, Any]) -> None:
     here = header_of(n, Checkpoint("", 0, None))
     if header.get("party") != here["party"]:
-        raise CheckpointRejected(f"it belongs to party {quoted(repr(header.get('party')))}")
+        raise CheckpointRejected(f"it belongs to party {_told(header.get('party'))}")
     for name in ("parties", "form", "ring", "fraction_bits"):
         if header.get(name) != here[name]:
             raise CheckpointRejected(
-                f"it was saved with {name}={quoted(repr(header.get(name)))}; this session has "
+                f"it was saved with {name}={_told(header.get(name))}; this session has "
                 f"{here[name]!r}"
             )
-    if not IDENTITY.fullmatch(str(header.get("id"))) or type(header.get("step")) is not int:
+    identity, step = header.get("id"), header.get("step")
+    if not (isinstance(identity, str) and IDENTITY.fullmatch(identity) and type(step) is int):
         raise CheckpointRejected("it was changed: its header cannot be read")
+
+
+def _told(value: Any) -> str:
+    """What stands in a field, unless it is nothing that can."""
+    return quoted(repr(value)) if isinstance(value, int | str) else type(value).__name__

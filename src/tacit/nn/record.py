@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,6 +17,8 @@ from ..fixedpoint.forms import share_of
 from ..protocols import Arith, Bool
 from ..tensor import SecretTensor
 
+MOST = 1 << 48  # of a tensor's sizes
+MOST_PLACES = 64
 DTYPES = {
     str(dtype).removeprefix("torch."): dtype
     for dtype in (
@@ -81,24 +83,42 @@ def _raw(tensor: Tensor) -> bytes:
     return data
 
 
-def unpacked(n: Numbers, table: list[dict[str, Any]], body: bytearray) -> dict[str, Any]:
-    """Values and public tensors by name, of a table and a body that were authenticated."""
+def unpacked(n: Numbers, table: Any, body: bytearray) -> dict[str, Any]:
+    """Values and public tensors by name, of a table and a body that were authenticated.
+
+    Still nothing is taken for granted: what makes no sense is a ValueError, or CheckpointRejected.
+    """
     place = 0
+    held = sorted(n.protocol.public(torch.zeros(1, dtype=torch.int64)).parts)
 
     def take(shape: list[int], dtype: torch.dtype) -> Tensor:
         nonlocal place
-        count = int(np.prod(shape, dtype=np.int64))
-        size = count * dtype.itemsize
+        size = prod(shape) * dtype.itemsize
         if place + size > len(body):
             raise CheckpointRejected("its parts do not fit its header")
         raw = torch.frombuffer(body[place : place + size] or bytearray(1), dtype=torch.uint8)
         place += size
         return raw[:size].view(dtype).reshape(shape)
 
-    made = {entry["name"]: _restored(n, entry, take) for entry in table}
+    made: dict[str, Any] = {}
+    for entry in table:
+        _check(entry, held, taken=made)
+        made[entry["name"]] = _restored(n, entry, take)
     if place != len(body):
         raise CheckpointRejected("its parts do not fit its header")
     return made
+
+
+def _check(entry: dict[str, Any], held: list[int], *, taken: Mapping[str, Any]) -> None:
+    """Refuses an entry that `_entry` would not write at this party."""
+    name, shape, places = entry["name"], entry["shape"], entry.get("places", 0)
+    sizes = isinstance(shape, list) and all(type(s) is int and 0 <= s < MOST for s in shape)
+    whole = entry.get("parts", held) == held and ("places" not in entry or "limit" in entry)
+    named = isinstance(name, str) and name not in taken
+    if not (named and sizes and whole and type(places) is int and 0 <= places < MOST_PLACES):
+        raise ValueError("an entry of the table makes no sense")
+    if "limit" in entry and not (isinstance(entry["limit"], str) and int(entry["limit"]) >= 0):
+        raise ValueError("a limit is a number from 0 on")
 
 
 def _restored(n: Numbers, entry: dict[str, Any], take: Any) -> Value | Tensor:

@@ -32,7 +32,7 @@ MOST_HEADER = 1 << 16
 KEY_BYTES = 32
 TAG_BYTES = 16
 SCRYPT = {"n": 1 << 17, "r": 8, "p": 1}  # 128 MiB and some tenths of a second for each guess
-MOST_SCRYPT = 1 << 22  # of n r p: four times the cost, at most 512 MiB
+MOST_SCRYPT = 1 << 21  # of n r p: twice the cost, at most 256 MiB
 
 Key = bytes | str
 
