@@ -18,7 +18,7 @@ from .frames import Kind, Spec, layout
 from .limits import Limits
 from .meeting import Meeting
 from .patience import judge, silence
-from .root_cause import Told, at_operation, blame, follow, kind_of, reason_of_end
+from .root_cause import Told, at_operation, blame, follow, reason_of_end
 from .stats import Stats
 
 _SLICE = 0.25  # s between looks at what happens in the background
@@ -115,9 +115,12 @@ class Mesh:
     def abort(self, cause: str | BaseException) -> None:
         """End the run at every party, best effort; of an exception they learn the kind alone."""
         if self._end is None:
-            reason = cause if isinstance(cause, str) else kind_of(cause)
-            self._say(Abort(self.rank, self._operation, reason))
-            self._release(f"was aborted: {reason}")
+            if isinstance(cause, str):
+                word = Abort(self.rank, self._operation, cause)
+            else:
+                word = blame(cause, self.rank, self._operation)
+            self._say(word)
+            self._release(f"was aborted: {word.reason}")
 
     def __enter__(self) -> Self:
         return self

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..errors import PeerClosed, PeerTimeout, RevealForbidden, TransportError
+from ..errors import PeerClosed, PeerTimeout, ProtocolError, RevealForbidden, TransportError
 from .channel import Abort, Channel, LastWord
 
 _ANSWER_SECONDS = 0.75  # of one that is accused of silence
@@ -39,7 +39,7 @@ class Told(Exception):
 
 def blame(error: BaseException, rank: int, operation: int) -> Abort:
     """What the party `rank` tells the others about its own error."""
-    peer = error.party if isinstance(error, TransportError) else None
+    peer = error.party if isinstance(error, TransportError | ProtocolError) else None
     return Abort(rank if peer is None else peer, operation, kind_of(error))
 
 
