@@ -20,6 +20,7 @@ from ...nn import Checkpoint, load, save
 from ...nn.agreement import compare, from_owner
 from ...nn.checkpoint import recorded
 from ...nn.vault import Key
+from ..naming import party_label, put_names
 from .meeting import Answer, common, meet
 from .scalars import FIRST, Scalars
 from .shelf import Kept, Shelf
@@ -163,9 +164,10 @@ class Training:
         """
         if self._begun:
             raise ConfigError("resume: the training has begun: resume before its first step")
+        names = self._session.names
         for rank, answer in enumerate(self._answers):
             for text in answer.refused:
-                LOG.warning("resume: party %d cannot use %s", rank, text)
+                LOG.warning("resume: %s cannot use %s", party_label(rank, names), text)
         if not any(answer.have or answer.refused for answer in self._answers):
             LOG.warning("resume: no party has a checkpoint: the training starts from the beginning")
             return 0
@@ -174,6 +176,7 @@ class Training:
             try:
                 found = self._load(identity)
             except CheckpointRejected as error:
+                put_names(error, names)
                 step = self._answers[0].have[identity]
                 problems.append(f"step {step}: {error}")
                 LOG.warning("resume: the checkpoint of step %d is left out: %s", step, error)
