@@ -1,0 +1,82 @@
+"""What a peer says against the flow: heartbeats and last words, and what is neither."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+from tacit.transport.channel import Abort, Goodbye
+from tacit.transport.frames import HEADER, MAGIC, VERSION, Kind, layout, pack
+from tacit.transport.last_words import beat, encode
+
+from ..attempts import Case
+from ..links import SESSION, listen_to
+from ..mutate import mutations
+from .frames import TENSORS, WANTED, expect_tensors
+
+BEATS = beat(SESSION, False) + beat(SESSION, True)
+ABORT = encode(Abort(1, 7, "KeyError"), SESSION)
+BYE = encode(Goodbye(), SESSION)
+
+
+def _abort(origin: int, reason: bytes, operation: int = 7) -> bytes:
+    body = struct.pack("<H", origin) + reason
+    return pack(Kind.ABORT, SESSION, operation, layout(()), len(body)) + body
+
+
+def _crafted(random: Random) -> Iterator[tuple[str, bytes]]:
+    for origin in (0, 1, 2, 255, 65535):
+        yield f"party {origin} is to blame", _abort(origin, b"PeerTimeout")
+        yield f"party {origin} forbids", _abort(origin, b"RevealForbidden")
+    reasons = (
+        b"",
+        b"\x1b[2J\x07",
+        b"\xff\xfe\x80",
+        b"a\nb\rc",
+        "\u202e\u0000".encode(),
+        b"x" * 900,
+    )
+    for reason in (*reasons, random.randbytes(500)):
+        yield f"the reason {reason[:8]!r}", _abort(1, reason)
+    for size in (1, 1 << 10, 1 << 20, 1 << 62, (1 << 64) - 1):
+        yield (
+            f"an abort of {size}",
+            HEADER.pack(MAGIC, VERSION, Kind.ABORT, 0, 0, SESSION, 0, size, 0) + bytes(2000),
+        )
+        yield (
+            f"a goodbye of {size}",
+            HEADER.pack(MAGIC, VERSION, Kind.BYE, 0, 0, SESSION, 0, size, 0) + bytes(2000),
+        )
+    for kind in (0, Kind.HELLO, Kind.TENSORS, Kind.BYTES, 7, 255):
+        yield (
+            f"kind {kind}",
+            pack(Kind.BYE, SESSION, 0, layout(()), 0).replace(
+                bytes([VERSION, Kind.BYE]), bytes([VERSION, kind])
+            ),
+        )
+    yield "an operation beyond all", _abort(1, b"KeyError", (1 << 64) - 1)
+    yield "a table", HEADER.pack(MAGIC, VERSION, Kind.BYE, 0, 9, SESSION, 0, 0, 0) + bytes(9)
+    yield "a message of tensors", TENSORS
+    yield "another session", beat(bytes(16), False)
+    yield "a heartbeat of a kind to come", pack(Kind.BEAT, SESSION, 2, layout(()), 0)
+    yield "half a heartbeat", beat(SESSION, False)[:30]
+    yield "many heartbeats, then rubbish", BEATS * 5000 + b"rubbish" * 20
+    yield "many heartbeats, then no more", BEATS * 5000
+    yield "a goodbye, then more", BYE + BEATS + TENSORS
+    yield "zeros", bytes(4096)
+
+
+def cases(random: Random, count: int, _: Path) -> Iterator[Case]:
+    yield Case("valid", lambda: listen_to(TENSORS, expect_tensors, BEATS))
+    for what, data in _crafted(random):
+        act = lambda data=data: listen_to(b"", expect_tensors, data, more=True)  # noqa: E731
+        yield Case(what, act, hostile=True, names="party 1")
+        part = TENSORS[: len(TENSORS) - WANTED.size // 2]
+        act = lambda data=data, part=part: listen_to(part, expect_tensors, data, more=True)  # noqa: E731
+        yield Case(f"{what}, amid a message", act, hostile=True, names="party 1")
+    for data in (BEATS, ABORT):
+        for what, changed in mutations(data, seed=random.randrange(1 << 30), count=count // 2):
+            act = lambda data=changed: listen_to(b"", expect_tensors, data, more=True)  # noqa: E731
+            yield Case(what, act, hostile=True, names="party 1")
