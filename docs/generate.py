@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from docs.commands import cli_page
+from docs.failures import failures_page
 from docs.peers import peers_page
 from docs.records import Record, newest
 from docs.settings import configuration_page, protocols_page
@@ -221,6 +222,7 @@ MAKERS = {
     "configuration.md": configuration_page,
     "costs.md": costs_page,
     "errors.md": errors_page,
+    "failures.md": failures_page,
     "kernels.md": kernels_page,
     "networks.md": networks_page,
     "ops.md": ops_page,

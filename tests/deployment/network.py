@@ -9,8 +9,8 @@ import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -86,7 +86,19 @@ class Network:
         _output([*self.at(name), sys.executable, __file__, "eth0"])
 
 
+@contextmanager
+def small_disk(at: Path, size: int) -> Iterator[Path]:
+    """A disk of so many bytes, as the path by which everybody reaches it."""
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(at)]
+    hold = [*ALONE, "--mount", sys.executable, "-c", MOUNT_AND_HOLD, *mount]
+    with _process(hold) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "ok\n"
+        yield Path(f"/proc/{holder.pid}/root{at}")
+
+
 HOLD = "import sys; print('ok', flush=True); sys.stdin.read()"
+MOUNT_AND_HOLD = f"import subprocess, sys; subprocess.run(sys.argv[1:], check=True); {HOLD}"
 
 
 def why_not() -> str | None:

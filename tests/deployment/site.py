@@ -1,0 +1,245 @@
+"""Three organisations, each with a folder of its own, that run the real command line."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import torch
+from tests.deployment import plain
+from tests.deployment.network import Network
+from tests.runtime.party_files import NAMES, credentials, free_ports, write_key
+
+from tacit.runtime.party_file import snippet
+
+JOBS = Path(__file__).parent / "jobs"
+PORT = 7000  # in a network, where everybody has an address
+DEADLINE = 5.0  # seconds
+SLACK = 10.0  # seconds for a busy machine to ask who is silent, to say so, and to end
+SETTINGS = f"""\
+reveals = ["bob"]
+deadline = {DEADLINE}
+connect_deadline = 150.0
+
+"""
+PARTY_FILE = "parties.toml"
+FOREVER = "1000000"  # steps
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended, and how many seconds after the moment that counts."""
+
+    code: int
+    out: str
+    err: str
+    seconds: float
+
+    @property
+    def report(self) -> dict[str, Any]:
+        return json.loads(self.out)
+
+    @property
+    def said(self) -> str:
+        """The error, without what was printed before; without one, all of it."""
+        error = re.search(r"^error: .*", self.err, re.MULTILINE | re.DOTALL)
+        return (error.group().removeprefix("error: ") if error else self.err).strip()
+
+
+class Run:
+    """One command at several parties at the same time."""
+
+    def __init__(self) -> None:
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._files: dict[str, tuple[Path, Path]] = {}
+        self.since = time.monotonic()
+
+    def add(self, name: str, command: Sequence[str | Path], folder: Path) -> None:
+        files = folder / "stdout", folder / "stderr"
+        with files[0].open("wb") as out, files[1].open("wb") as err:
+            self.processes[name] = subprocess.Popen(
+                [*map(str, command)],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                cwd=folder,
+                env={**os.environ, "COLUMNS": "200", "OMP_NUM_THREADS": "1"},
+            )
+        self._files[name] = files
+
+    def signal(self, name: str, number: signal.Signals) -> None:
+        self.since = time.monotonic()
+        self.processes[name].send_signal(number)
+
+    def end(self, within: float, names: Iterable[str] = ()) -> dict[str, Ended]:
+        """How each ended; those that did not in time fail the test."""
+        ended: dict[str, Ended] = {}
+        waited = set(names) or set(self.processes)
+        until = time.monotonic() + within
+        while waited - ended.keys():
+            for name in waited - ended.keys():
+                code = self.processes[name].poll()
+                if code is not None:
+                    out, err = (file.read_text() for file in self._files[name])
+                    ended[name] = Ended(code, out, err, time.monotonic() - self.since)
+            assert time.monotonic() < until, (sorted(waited - ended.keys()), ended, self.texts())
+            time.sleep(0.02)
+        return {name: ended[name] for name in self.processes if name in ended}
+
+    def texts(self) -> dict[str, str]:
+        """What is on stderr so far."""
+        return {name: files[1].read_text() for name, files in self._files.items()}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        for process in self.processes.values():
+            process.kill()
+            process.wait()
+
+
+class Site:
+    """The parties' folders, the addresses at which they meet, and how a command gets to a host."""
+
+    def __init__(
+        self, folder: Path, addresses: Mapping[str, str], at: Mapping[str, Sequence[str]]
+    ) -> None:
+        self.folder, self.addresses, self.at = folder, dict(addresses), dict(at)
+        self.logs = {name: self.of(name) / "log" for name in self.addresses}  # where each writes
+        x = plain.digits()[0]
+        for name in self.addresses:
+            self.of(name).mkdir()
+            for job in JOBS.glob("*.py"):
+                shutil.copy(job, self.of(name))
+        torch.save(plain.trained().state_dict(), self.of("alice") / "model.pt")
+        np.save(self.of("alice") / "pictures.npy", x[: -plain.ASIDE].numpy())
+        np.save(self.of("bob") / "labels.npy", plain.targets().numpy())
+        np.save(self.of("bob") / "pictures.npy", x[-plain.ASIDE :].numpy())
+
+    @classmethod
+    def on_loopback(cls, folder: Path) -> Site:
+        addresses = {
+            name: f"127.0.0.1:{port}" for name, port in zip(NAMES, free_ports(3), strict=True)
+        }
+        made = cls(folder, addresses, {})
+        made.introduce()
+        return made
+
+    @classmethod
+    def in_network(cls, folder: Path, network: Network) -> Site:
+        addresses = {name: f"{host}:{PORT}" for name, host in network.addresses.items()}
+        return cls(folder, addresses, {name: network.at(name) for name in addresses})
+
+    def of(self, name: str) -> Path:
+        """The folder of a party."""
+        return self.folder / name
+
+    def introduce(self) -> None:
+        """Gives everybody a key and the party file, without the command line."""
+        blocks = []
+        for name in NAMES:
+            write_key(self.of(name), name, credentials(name).private_key)
+            blocks.append(snippet(name, self.addresses[name], credentials(name).certificate))
+        for name in NAMES:
+            (self.of(name) / PARTY_FILE).write_text(SETTINGS + "\n".join(blocks))
+
+    def command(self, name: str, *arguments: str) -> list[str]:
+        return [*self.at.get(name, ()), sys.executable, "-m", "tacit", *arguments]
+
+    def add(self, run: Run, name: str, command: Sequence[str], *arguments: str) -> None:
+        """Starts a command at a party, as a part of a run."""
+        own = ("--party", name, "--parties", PARTY_FILE)
+        run.add(name, self.command(name, *command, *own, *arguments), self.of(name))
+
+    def start(self, *job: str, resume: bool = False, order: Sequence[str] = NAMES) -> Run:
+        """`tacit run` at all parties."""
+        run = Run()
+        for name in order:
+            self.join(run, name, *job, resume=resume)
+        return run
+
+    def join(self, run: Run, name: str, *job: str, resume: bool = False) -> None:
+        """`tacit run` at one more party."""
+        self.add(run, name, ["run"], *run_arguments(self.logs[name], *job, resume=resume))
+
+    def checkpoints(self, name: str) -> list[int]:
+        """The steps of a party's checkpoints."""
+        found = self.logs[name].glob("step-*/party-*.tacit")
+        return sorted(int(path.parent.name.split("-")[1]) for path in found)
+
+    def newest(self) -> int:
+        """The newest step of which all parties have a checkpoint; 0 if there is none."""
+        common = set.intersection(*(set(self.checkpoints(name)) for name in NAMES))
+        return max(common, default=0)
+
+    def curve(self) -> list[tuple[int, float]]:
+        """Steps and losses, as bob has them."""
+        path = self.logs["bob"] / "scalars.csv"
+        if not path.exists():
+            return []
+        with path.open() as file:
+            return [(int(r["step"]), float(r["loss"])) for r in csv.DictReader(file) if r["loss"]]
+
+
+def run_arguments(log: Path, *job: str, resume: bool = False) -> list[str]:
+    """The arguments of `tacit run` but for the party: options, the job, and the job's own."""
+    name, *arguments = job
+    options = ["--json", "--log", str(log), *(["--resume"] if resume else [])]
+    return [*options, name, *(["--", *arguments] if arguments else [])]
+
+
+def check_curve(curve: Sequence[tuple[int, float]], steps: int) -> None:
+    """Each step of a training once, with the loss that it has without secrets."""
+    found = [loss for step, loss in curve if step < steps]
+    assert [step for step, _ in curve][:steps] == [*range(steps)]
+    expected = plain.losses(steps)
+    worst = max(abs(a - b) for a, b in zip(found, expected, strict=True))
+    assert worst < 0.01, (worst, steps)
+
+
+@contextmanager
+def training(site: Site) -> Iterator[Run]:
+    """The training under way, two checkpoints or more after the one that it goes on from."""
+    before = site.newest()
+    with site.start("train.py", FOREVER, resume=before > 0) as run:
+        until = time.monotonic() + 90
+        while site.newest() < before + 4:
+            codes = [one.poll() for one in run.processes.values()]
+            assert codes == [None] * len(NAMES), run.texts()
+            assert time.monotonic() < until, run.texts()
+            time.sleep(0.05)
+        yield run
+    check_curve(site.curve(), site.newest())
+
+
+def check(
+    ended: Mapping[str, Ended],
+    codes: Mapping[str, int],
+    *words: str,
+    within: float,
+) -> None:
+    """Everybody ended in time, with its code; those told of another's failure say `words`."""
+    assert {name: one.code for name, one in ended.items()} == codes, ended
+    for name, one in ended.items():
+        assert one.seconds < within, (name, one)
+        assert "4711" not in one.err or codes[name] == 1, "what a job's error says stays there"
+        if codes[name] in (3, 4, 5):
+            assert [w for w in words if w not in one.said] == [], (name, one)
+            assert "\n" not in one.said, (name, one)
