@@ -67,7 +67,7 @@ def cases(random: Random, count: int, folder: Path) -> Iterator[Case]:
     def of_own(data: bytes) -> None:
         Credentials(replace(identity, certificate=pem("CERTIFICATE", data)))
 
-    readers = {in_party_file: "party 0", of_peer: "certificate", of_own: "certificate"}
+    readers = {in_party_file: "parties.toml", of_peer: "certificate", of_own: "certificate"}
     yield Case("valid", lambda: [read(der) for read in readers])
     for what, data in _crafted():
         act = lambda d=data: in_party_file(d)  # noqa: E731
