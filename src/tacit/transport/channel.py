@@ -28,6 +28,10 @@ from .limits import Limits
 from .shaping import Wire
 
 REASON_LENGTH = 80
+CONNECTION_LOST, NO_HEARTBEAT = (
+    "connection lost",
+    "no heartbeat",
+)  # of one that cannot say so itself
 PROGRESS_BYTES = 1 << 14  # what must pass within a deadline while a long message is on its way
 LOOK_AROUND_SECONDS = 0.25
 
@@ -67,8 +71,12 @@ class Abort:
         """
         told = "" if teller == self.origin else f", says party {teller}"
         kind = RevealForbidden if self.reason == RevealForbidden.__name__ else PeerClosed
+        where = f"operation {self.operation}: {self.reason}{told}"
+        gone = self.reason in (CONNECTION_LOST, NO_HEARTBEAT)
         return kind(
-            f"party {self.origin} ended the run at operation {self.operation}: {self.reason}{told}",
+            f"party {self.origin} was given up at {where}"
+            if gone
+            else f"party {self.origin} ended the run at {where}",
             party=self.origin,
             operation=self.operation,
         )

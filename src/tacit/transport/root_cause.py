@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..errors import PeerClosed, PeerTimeout, ProtocolError, RevealForbidden, TransportError
-from .channel import Abort, Channel, LastWord
+from .channel import CONNECTION_LOST, NO_HEARTBEAT, Abort, Channel, LastWord
 
 _ANSWER_SECONDS = 0.75  # of one that is accused of silence
 _LAST_WORD_SECONDS = 1.5  # of one whose connection is lost: it may be lost on its way, once
@@ -48,9 +48,9 @@ def kind_of(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
     if isinstance(error, PeerClosed):
-        return "connection lost"
+        return CONNECTION_LOST
     if isinstance(error, PeerTimeout) and not error.alive:
-        return "no heartbeat"
+        return NO_HEARTBEAT
     return type(error).__name__
 
 
