@@ -17,7 +17,7 @@ $(VENV)/.torch: Makefile
 $(VENV)/.tools: $(VENV)/.torch pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check \
 		"scikit-build-core>=0.10" "nanobind>=2.4" cmake ninja \
-		"pytest>=8" "hypothesis>=6.100" "ruff>=0.6" "mypy>=1.11" clang-format==23.1.3 \
+		"pytest>=8" "pytest-xdist>=3.6" "hypothesis>=6.100" "ruff>=0.6" "mypy>=1.11" clang-format==23.1.3 \
 		"expecttest>=0.2" "transformers>=4.50" "scikit-learn>=1.4" "triton>=3.4" \
 		"pyarrow>=15" "safetensors>=0.4" "pillow>=10" "tensorboard>=2.15" \
 		"mkdocs-material>=9.6,<10" "nbclient>=0.10" "ipykernel>=6.29"
@@ -31,7 +31,7 @@ demo: setup  ## three processes, encrypted channels, digits recognised unseen
 	$(BIN)/python examples/demo.py
 
 test: setup  ## every test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: setup  ## style and types
 	$(BIN)/ruff check .
