@@ -12,6 +12,7 @@ import platform
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from fcntl import LOCK_EX, flock
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +29,18 @@ ALIKE = {"PeerTimeout": "PeerClosed"}
 
 def record(test: str, case: str, ended: Mapping[str, Ended], then: str) -> None:
     """Notes how the parties ended in a case, and what is to be done then."""
-    content = json.loads(SEEN.read_text()) if SEEN.exists() else {"cases": {}}
     parties = {name: outcome(one) for name, one in sorted(ended.items())}
     found = {"case": case, "parties": parties, "then": then}
-    content["date"], content["machine"] = datetime.now(UTC).date().isoformat(), platform.machine()
-    content["cases"][test] = found
     SEEN.parent.mkdir(exist_ok=True)
-    SEEN.write_text(json.dumps(content, indent=1) + "\n")
+    with SEEN.open("a+") as file:
+        flock(file, LOCK_EX)  # other tests may run at the same time
+        file.seek(0)
+        content = json.loads(file.read() or '{"cases": {}}')
+        content["date"] = datetime.now(UTC).date().isoformat()
+        content["machine"] = platform.machine()
+        content["cases"][test] = found
+        file.truncate(0)
+        file.write(json.dumps(content, indent=1) + "\n")
     known = json.loads(KNOWN.read_text())["cases"].get(test)
     assert known is not None, f"if {SEEN} is right, copy it to {KNOWN} and run make docs"
     assert (known["case"], known["then"]) == (case, then)
