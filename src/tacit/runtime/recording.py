@@ -8,7 +8,7 @@ mask is ever made twice, and the holders of a key still make the same ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +19,9 @@ from torch._ops import OpOverload
 from ..errors import ConfigError
 from ..fixedpoint import Value
 from ..fixedpoint.forms import form, normal
-from ..tensor.cell import Cell
+from ..tensor import SecretTensor
 from ..tensor.trace import Trace, is_upload
+from .gradients import Gradients
 from .rooms import Structure, Values
 
 if TYPE_CHECKING:
@@ -62,25 +63,40 @@ class Recording:
     """A function's work on arguments of one form, and how it is done again."""
 
     def __init__(
-        self, session: Session, function: Callable[..., Any], given: Structure, state: list[Cell]
+        self,
+        session: Session,
+        function: Callable[..., Any],
+        given: Structure,
+        seen: Trace,
+        parameters: Sequence[SecretTensor],
     ) -> None:
-        """Records: all parties come here at once. `state`: the cells that the function writes."""
-        self._session = session
-        self._given = given
-        self._inputs = Values(session, given.secrets)
-        self._state = state
+        """Records: all parties come here at once.
+
+        `seen`: what the function used the time before; `parameters`: what else may get gradients.
+        """
+        self._session, self._seen = session, seen
+        self._inputs = Values(session, given.values)
+        self._state = seen.written()  # by the function, or by others since
         self._values = Values(session, self._now())
         self._source = session.protocol.context.source
         self._keys = self._source.blank_keys()
         self._graph: torch.cuda.CUDAGraph | None = None
         self._capture = Capture(session.device)
         self._held: list[Any] = []
-        before = session.stats.snapshot()
-        self._record(function)
+        leaves = [*(used.tensor for used in seen.leaves.values()), *parameters]
+        self._gradients = Gradients(leaves)
+        before, revealed = session.stats.snapshot(), len(session.reveals)
+        values = [cell.value for cell in self._state]
+        try:
+            self._record(function, given)
+            self._check(given, len(session.reveals) > revealed)
+        except BaseException:
+            self._undo(values)
+            raise
         self._cost = session.stats.take_back(before)
-        self._check_state()
+        self._capture.forget()
 
-    def _record(self, function: Callable[..., Any]) -> None:
+    def _record(self, function: Callable[..., Any], given: Structure) -> None:
         session, stream = self._session, torch.cuda.current_stream()
         torch.cuda.synchronize()
         session.meet(None)
@@ -91,7 +107,7 @@ class Recording:
             session.meet(event())[LEADER].wait(stream)
             for cell, value in zip(self._state, self._values.fixed(), strict=True):
                 cell.set(value)
-            self._results = self._work(function)
+            self._results = self._work(function, given)
             others = session.meet(event())
             if self._graph is not None:
                 for other in others:
@@ -109,59 +125,87 @@ class Recording:
             with suppress(RuntimeError):  # there is work that was not joined
                 self._graph.capture_end()
 
-    def _work(self, function: Callable[..., Any]) -> Structure:
+    def _undo(self, values: Sequence[Value]) -> None:
+        """Takes back what was written, which was never computed, should somebody go on."""
+        for cell, version in self._capture.cells.values():
+            if cell.version != version:
+                cell.set(self._capture.values[id(cell)])
+        for cell, value in zip(self._state, values, strict=True):
+            cell.set(value)
+        self._gradients.undo()
+
+    def _work(self, function: Callable[..., Any], given: Structure) -> Structure:
         """The function's results, in a room; what it writes is put where it was read."""
         session, memo = self._session, self._session.protocol.context.memo
         memo.holder = self._held
         try:
             with self._source.under(self._keys), self._capture.on(session.numbers):
-                args, kwargs = self._given.with_secrets(session, self._inputs.fixed())
+                args, kwargs = given.with_secrets(session, self._inputs.fixed())
                 made = Structure.of(function(*args, **kwargs))
-                compute(made.secrets)
+                compute(made.values)
+                self._gradients.look(self._capture)
                 new = self._now()
         finally:
             memo.holder = None
-        self._outputs = Values(session, made.secrets)
+        self._outputs = Values(session, made.values)
         for other in session.meet(event()):  # who may still read a message that is part of a value
             other.wait(torch.cuda.current_stream())
         self._values.put(new)
         self._handed = [cell.value for cell in self._state]  # what is in the room when it has run
         self._is_steady = [form(value) for value in new] == self._values.forms
-        return made
+        return made._replace(secrets=[])
 
     def _now(self) -> list[Value]:
-        """The values of what the function writes."""
+        """The values of what is written."""
         return normal(self._session.numbers, [cell.value for cell in self._state])
 
-    def _check_state(self) -> None:
-        """What was written must be what was foreseen, and of the same form as before."""
-        found = {id(cell) for cell in self._capture.written()} - {id(c) for c in self._state}
-        if found or self._capture.obstacle or not self._is_steady:
+    def _check(self, given: Structure, reveals: bool) -> None:
+        """What was used must be what was foreseen, and of the same form as before."""
+        capture, written = self._capture, {id(cell) for cell in self._capture.written()}
+        foreseen = self._seen.cells.keys() | {id(x._cell) for x in given.secrets}
+        obstacle = "it reveals" if reveals else capture.obstacle
+        if not capture.cells.keys() <= foreseen:
+            obstacle = "it reads other secrets than before"
+        elif written - {id(cell) for cell in self._state} or not self._is_steady:
+            obstacle = "other tensors, or of another form, were written"
+        if obstacle:
             raise ConfigError(
                 "repeated: the function did not do the same as the time before "
-                f"({self._capture.obstacle or 'other tensors, or of another form, were written'}): "
-                "call it as it is"
+                f"({obstacle}): call it as it is"
             )
 
     def fits(self, given: Structure) -> bool:
-        """Whether the recording does what the function would do with these arguments."""
-        return given.is_like(self._given) and self._same()
-
-    def _same(self) -> bool:
-        """Whether what was only read is as it was."""
+        """Whether the recording does what the function would do with these arguments now."""
         written = {id(cell) for cell in self._state}
-        return all(
+        if any(id(x._cell) in written for x in given.secrets):
+            return False
+        return self._gradients.are_as_before() and self._same(written)
+
+    def _same(self, written: Set[int]) -> bool:
+        """Whether what was only read is as it was."""
+        return self._capture.is_same() and all(
             cell.version == version
             for cell, version in self._capture.cells.values()
             if id(cell) not in written
         )
 
+    def take_state(self) -> bool:
+        """Whether what others have written to the state has its form; then it is put in place.
+
+        All parties come here at once.
+        """
+        if [id(cell.value) for cell in self._state] == [id(value) for value in self._handed]:
+            return True
+        now = self._now()
+        if [form(value) for value in now] != self._values.forms:
+            return False
+        self._values.put(now)
+        return True
+
     def play(self, given: Structure) -> Any:
-        """The function's results for these arguments."""
+        """The function's results for these arguments, which fit."""
         session, stream = self._session, torch.cuda.current_stream()
-        self._inputs.put(given.secrets)
-        if [id(cell.value) for cell in self._state] != [id(value) for value in self._handed]:
-            self._values.put(self._now())
+        self._inputs.put(given.values)
         self._source.renew(self._keys, session.protocol.context.new_number())
         befores = session.meet(event())
         if self._graph is not None:
@@ -172,6 +216,7 @@ class Recording:
         self._handed = self._values.copies() if self._state else []
         for cell, value in zip(self._state, self._handed, strict=True):
             cell.set(value)
+        self._gradients.hand_out(session.numbers)
         session.stats.accumulate(self._cost)
         return self._results.with_secrets(session, self._outputs.copies())
 

@@ -81,7 +81,7 @@ class Values:
 class Structure(NamedTuple):
     """Arguments or results: the secret ones apart from the rest."""
 
-    secrets: list[Value]
+    secrets: list[SecretTensor]
     others: list[Any]  # SECRET in the place of a secret
     spec: TreeSpec
 
@@ -89,7 +89,11 @@ class Structure(NamedTuple):
     def of(cls, things: Any) -> Structure:
         leaves, spec = tree_flatten(things)
         others = [SECRET if isinstance(x, SecretTensor) else x for x in leaves]
-        return cls([x.value for x in leaves if isinstance(x, SecretTensor)], others, spec)
+        return cls([x for x in leaves if isinstance(x, SecretTensor)], others, spec)
+
+    @property
+    def values(self) -> list[Value]:
+        return [x.value for x in self.secrets]
 
     def with_secrets(self, session: Session, values: Sequence[Value]) -> Any:
         new = iter(values)
@@ -98,16 +102,44 @@ class Structure(NamedTuple):
         ]
         return tree_unflatten(leaves, self.spec)
 
-    def is_like(self, other: Structure) -> bool:
+
+class Pattern:
+    """What calls have in common that do the same work, and torch's modes at the time."""
+
+    def __init__(self, given: Structure) -> None:
+        self._spec, self._others = given.spec, [remembered(x) for x in given.others]
+        self._forms = [form(value) for value in given.values]
+        self._modes = _modes()
+
+    def fits(self, given: Structure) -> bool:
         """Whether the secrets have the same forms, and the rest is equal."""
         return (
-            self.spec == other.spec
-            and all(map(_equal, self.others, other.others))
-            and [form(value) for value in self.secrets] == [form(value) for value in other.secrets]
+            self._spec == given.spec
+            and self._modes == _modes()
+            and all(map(equal, self._others, given.others))
+            and self._forms == [form(value) for value in given.values]
         )
 
 
-def _equal(a: Any, b: Any) -> bool:
+def _modes() -> tuple[Any, ...]:
+    return (
+        torch.is_grad_enabled(),
+        torch.is_inference_mode_enabled(),
+        torch.is_autocast_enabled("cpu"),
+        torch.get_default_dtype(),
+    )
+
+
+def remembered(thing: Any) -> Any:
+    """The thing, as it can be compared with later: a tensor may be written to in the meantime."""
+    return thing.clone() if isinstance(thing, Tensor) else thing
+
+
+def equal(a: Any, b: Any) -> bool:
+    """Whether something public is the same; what cannot be compared is not."""
     if isinstance(a, Tensor) and isinstance(b, Tensor):
-        return a is b or (a.dtype == b.dtype and a.device == b.device and torch.equal(a, b))
-    return a is b or bool(type(a) is type(b) and a == b)
+        return a.dtype == b.dtype and a.device == b.device and torch.equal(a, b)
+    try:
+        return a is b or bool(type(a) is type(b) and a == b)
+    except Exception:
+        return False

@@ -168,9 +168,10 @@ class Session:
 
         Where all parties are threads of one process and share a GPU, its third call is recorded,
         and from then on the work of all parties in it is started at once, without running its code.
-        It may read and write secrets (a whole training step with SGD); public numbers in it stay
-        what they were, unless they are arguments. What reveals, draws public random numbers or
-        counts in public tensors runs as it is, as does everything elsewhere.
+        It may read and write secrets (a whole training step with SGD); what is public in it stays
+        as it was, unless it is an argument, a variable that the function names, or a mode or
+        setting of its modules and optimizers. What reveals, draws public random numbers or counts
+        in public tensors runs as it is, as does everything elsewhere.
         """
         return Repeated(self, function)
 

@@ -55,7 +55,7 @@ class SecretTensor(Tensor):
         """The shares, as they are now."""
         cell, take = self._cell, self._take
         if self.numbers.trace is not None:
-            self.numbers.trace.used(cell)
+            self.numbers.trace.used(self)
         if take is None:
             return cell.value
         if cell.version != self._seen:
@@ -107,14 +107,14 @@ class SecretTensor(Tensor):
     @data.setter
     def data(self, new: Tensor) -> None:
         if not isinstance(new, SecretTensor):
-            new = SecretTensor(self.numbers.public(new), self.numbers)
+            new = SecretTensor(self.numbers.public(new.clone()), self.numbers)
         self.become(new)
 
     def write(self, value: Value) -> SecretTensor:
         """Overwrites this tensor, and what it is a view of. The shape and dtype stay."""
         value = _fitted(self, value)
         if self.numbers.trace is not None:
-            self.numbers.trace.used(self._cell)
+            self.numbers.trace.used(self)
         if self._take is None:
             self._cell.set(value)
         else:

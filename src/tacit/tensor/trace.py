@@ -6,9 +6,9 @@ secrets only, and change nothing else: what is public stays as it was when it wa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,22 +16,37 @@ from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from ..fixedpoint import Numbers
+from ..fixedpoint import Numbers, Value
 from .cell import Cell
 from .secret import SecretTensor
 
 aten = torch.ops.aten
 
 
+class Used(NamedTuple):
+    """A tensor from before that autograd made of nothing (a parameter), as it was when used."""
+
+    tensor: SecretTensor
+    cell: Cell
+    requires_grad: bool
+
+    def is_same(self) -> bool:
+        return self.tensor._cell is self.cell and self.tensor.requires_grad == self.requires_grad
+
+
 class Trace(TorchDispatchMode):
     """Watches one thread. `cells`: of tensors from before, that were used; with their versions.
 
+    values: what was in the cells. leaves: tensors that gradients may have come to.
     obstacle: why the function cannot be repeated without its code, if so.
     """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.cells: dict[int, tuple[Cell, int]] = {}
+        self.values: dict[int, Value] = {}
+        self.leaves: dict[int, Used] = {}
+        self._public: dict[int, tuple[Tensor, int]] = {}  # by storage, with their versions
         self.obstacle: str | None = None
         self._made: set[int] = set()  # cells and storages; a number that is free is given again,
         # but not to what was there before
@@ -49,9 +64,31 @@ class Trace(TorchDispatchMode):
     def made(self, cell: Cell) -> None:
         self._made.add(id(cell))
 
-    def used(self, cell: Cell) -> None:
-        if id(cell) not in self._made and id(cell) not in self.cells:
+    def used(self, tensor: SecretTensor) -> None:
+        cell = tensor._cell
+        if id(cell) in self._made:
+            return
+        if id(cell) not in self.cells:
             self.cells[id(cell)] = cell, cell.version
+            self.values[id(cell)] = cell.value
+        if id(tensor) not in self.leaves and tensor.is_leaf:
+            self.leaves[id(tensor)] = Used(tensor, cell, tensor.requires_grad)
+
+    def is_made(self, tensor: SecretTensor) -> bool:
+        """Whether the tensor is no alias of one from before."""
+        return id(tensor._cell) in self._made
+
+    def forget(self, tensors: Sequence[SecretTensor] = ()) -> None:
+        """Lets go of the values that were used, and of these tensors."""
+        self.values.clear()
+        for tensor in tensors:
+            self.cells.pop(id(tensor._cell), None)
+            self.leaves.pop(id(tensor), None)
+
+    def is_same(self) -> bool:
+        """Whether parameters, and what is public, are what they were; `cells` apart."""
+        public = all(tensor._version == version for tensor, version in self._public.values())
+        return public and all(used.is_same() for used in self.leaves.values())
 
     def written(self) -> list[Cell]:
         """The tensors from before that have a new value."""
@@ -61,15 +98,22 @@ class Trace(TorchDispatchMode):
         self, func: OpOverload, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         given = tree_leaves((args, kwargs or {}))
+        found = [x for x in given if isinstance(x, Tensor) and not isinstance(x, SecretTensor)]
+        self._note(found)
         if any(isinstance(x, SecretTensor) for x in given):
             return NotImplemented
-        found = [x for x in given if isinstance(x, Tensor)]
         self._look(func, args, kwargs or {}, found)
         result = self.run(func, args, kwargs or {}, found)
-        for x in tree_leaves(result):
-            if isinstance(x, Tensor) and not any(x is y for y in found):
-                self._made.add(_storage(x))
+        from_before = {_storage(x) for x in found} - self._made
+        made = {_storage(x) for x in tree_leaves(result) if isinstance(x, Tensor)}
+        self._made |= made - from_before  # a view is as old as what it is a view of
         return result
+
+    def _note(self, found: list[Tensor]) -> None:
+        """Notes public tensors from before. What is on a GPU is shares."""
+        for x in found:
+            if x.is_cpu and not x.is_inference() and not self.is_new(x):
+                self._public.setdefault(_storage(x), (x, x._version))
 
     def run(self, func: OpOverload, args: Any, kwargs: Any, found: list[Tensor]) -> Any:
         return func(*args, **kwargs)

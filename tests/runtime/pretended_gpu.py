@@ -1,0 +1,147 @@
+"""A GPU for tests of recordings that has none: its graph is a list of what torch did on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import Any, ClassVar
+
+import numpy
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._pytree import tree_leaves
+
+import tacit
+from tacit.kernels import StreamKey
+from tacit.protocols import tape
+from tacit.runtime import recording, rooms
+from tacit.tensor import SecretTensor
+from tacit.tensor.trace import Trace
+from tacit.transport import Meeting
+
+PARTIES = 3
+
+
+class Nothing:
+    """A stream, or an event: on a CPU all is done in order."""
+
+    def __init__(self, *_: Any) -> None: ...
+
+    def wait(self, *_: Any) -> None: ...
+
+    def synchronize(self) -> None: ...
+
+
+class Graph:
+    """What all threads did while it was recorded, in that order; one at a time.
+
+    rooms: the memory that it must find as it was, as nothing is done while a GPU's is recorded.
+    """
+
+    current: ClassVar[Graph | None] = None
+    rooms: ClassVar[list[Tensor]] = []
+
+    def capture_begin(self, **_: Any) -> None:
+        self.work: list[Callable[[], Any]] = []
+        self._before = [(room, room.clone()) for room in Graph.rooms]
+        Graph.current = self
+
+    def capture_end(self) -> None:
+        Graph.current = None
+        for room, before in self._before:
+            room.copy_(before)
+
+    def replay(self) -> None:
+        for step in self.work:
+            step()
+
+
+def do(step: Callable[[], Any]) -> Any:
+    """Does something now, and whenever the graph that is being recorded is started."""
+    if Graph.current is not None:
+        Graph.current.work.append(step)
+    return step()
+
+
+class Taped(TorchDispatchMode):
+    """Records what torch does in a thread."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = tree_leaves((args, kwargs or {}))
+        if any(isinstance(x, SecretTensor) for x in given):
+            return NotImplemented
+        result = func(*args, **(kwargs or {}))
+        known = {x.untyped_storage()._cdata for x in given if isinstance(x, Tensor)}
+        made = [x for x in tree_leaves(result) if isinstance(x, Tensor)]
+
+        def again() -> None:
+            found = [x for x in tree_leaves(func(*args, **(kwargs or {}))) if isinstance(x, Tensor)]
+            for old, new in zip(made, found, strict=True):
+                if old.untyped_storage()._cdata not in known:
+                    old.copy_(new)
+
+        if Graph.current is not None:
+            Graph.current.work.append(again)
+        return result
+
+
+def stream(key: bytes | StreamKey, out: Tensor, *, operation: int, offset: int, **_: Any) -> Tensor:
+    """Words that key, operation and offset give; a key on a device is read when they are made."""
+
+    def fill() -> None:
+        with _disable_current_modes():
+            secret = key.words.numpy().tobytes() if isinstance(key, StreamKey) else key
+            seed = blake2b(secret + f"{operation} {offset}".encode()).digest()
+            drawn = numpy.random.Generator(numpy.random.Philox(int.from_bytes(seed[:16])))
+            words = torch.from_numpy(drawn.integers(-(2**63), 2**63, -(-out.nbytes // 8)))
+            out.view(-1).copy_(words.view(out.dtype)[: out.numel()])
+
+    do(fill)
+    return out
+
+
+@pytest.fixture
+def pretended(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
+    """`tacit.run`, as if all parties shared a GPU."""
+    for name, thing in {
+        "synchronize": lambda: None,
+        "current_stream": Nothing,
+        "Stream": Nothing,
+        "CUDAGraph": Graph,
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, thing)
+    monkeypatch.setattr(recording, "event", Nothing)
+    monkeypatch.setattr(tape, "stream", stream)
+    monkeypatch.setattr("tacit.kernels.backend.load_native", lambda: None)
+    work = recording.Recording._work
+
+    def taped(self: Any, *args: Any) -> Any:
+        with Taped():
+            return work(self, *args)
+
+    monkeypatch.setattr(recording.Recording, "_work", taped)
+    note, make = Trace._note, rooms.Room.__init__
+    monkeypatch.setattr(Graph, "rooms", [])
+
+    def made(self: Any, like: Any) -> None:
+        make(self, like)
+        Graph.rooms.extend(self._flat.values())
+
+    def noted(self: Any, found: list[Tensor]) -> None:
+        note(self, [x for x in found if x.dtype.is_floating_point])  # the rest would be on the GPU
+
+    monkeypatch.setattr(rooms.Room, "__init__", made)
+    monkeypatch.setattr(Trace, "_note", noted)
+
+    def run(main: Callable[..., Any], *args: Any, **settings: Any) -> list[Any]:
+        meeting = Meeting(PARTIES, seconds=30.0)
+
+        def party(session: tacit.Session) -> Any:
+            session.mesh.meeting = meeting
+            return main(session, *args)
+
+        return tacit.run(party, parties=PARTIES, **settings)
+
+    return run

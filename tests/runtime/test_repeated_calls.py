@@ -1,0 +1,436 @@
+"""What a recorded function does call after call, on a GPU that is pretended."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from contextlib import suppress
+
+import pytest
+import torch
+from tests.runtime.pretended_gpu import pretended
+from torch import nn
+from torch.nn import functional as F
+
+from tacit.errors import PartyFailed
+
+__all__ = ["pretended"]
+
+torch.manual_seed(3)
+LINEAR = nn.Linear(4, 2)
+NORMED = nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(2, track_running_stats=True)).eval()
+PICTURES = torch.randn(8, 3, 4)
+
+
+def is_recorded(function) -> bool:
+    return any(form._recording is not None for form in function._forms)
+
+
+def shared(session, module=LINEAR):
+    return session.share(copy.deepcopy(module), owner=0)
+
+
+def test_a_recorded_inference_is_right_with_every_input_and_fresh_masks(pretended):
+    def main(session):
+        model = shared(session)
+        infer = session.repeated(lambda x: model(x).relu().detach())
+        found, parts = [], []
+        for x in (*PICTURES, PICTURES[-1]):
+            y = infer(session.share(x, owner=1))
+            parts.append(next(iter(y.value.share.parts.values())))
+            found.append(session.reveal(y))
+        return torch.stack(found), is_recorded(infer), parts[-2:]
+
+    for y, recorded, (last, again) in pretended(main):
+        torch.testing.assert_close(y[:8], LINEAR(PICTURES).relu().detach(), atol=1e-3, rtol=0)
+        assert recorded
+        assert (last != again).all()
+
+
+# What a call depends on ---------------------------------------------------------------------------
+
+
+def outputs(session, function, change, calls=8, at=5):
+    """What a repeated function of PICTURES gives, if something changes before a call."""
+    function = session.repeated(function)
+    found, recorded = [], []
+    for i, x in enumerate(PICTURES[:calls]):
+        if i == at:
+            change()
+        found.append(session.reveal(function(session.share(x, owner=1))))
+        recorded.append(is_recorded(function))
+    return torch.stack(found), recorded
+
+
+def test_modes_of_modules_are_looked_at(pretended):
+    def main(session):
+        model = shared(session, nn.Sequential(copy.deepcopy(LINEAR), Switch()))
+        with torch.no_grad():
+            return outputs(session, lambda x: model(x), model.eval)
+
+    found, recorded = pretended(main)[0]
+    expected = torch.cat([2 * LINEAR(PICTURES[:5]), LINEAR(PICTURES[5:])]).detach()
+    torch.testing.assert_close(found, expected, atol=1e-3, rtol=0)
+    assert recorded == [False, False, True, True, True, False, True, True]
+
+
+class Switch(nn.Module):
+    def forward(self, x):
+        return 2 * x if self.training else x + 0
+
+
+def test_variables_and_public_tensors_are_looked_at(pretended):
+    def main(session):
+        scale, mask, options = 1.0, torch.ones(4), {"shift": 0.0}
+
+        def function(x):
+            return x * mask * scale + options["shift"]
+
+        def rebind():
+            nonlocal scale
+            scale = 2.0
+
+        found = [outputs(session, function, rebind)]
+        found.append(outputs(session, function, mask.zero_))
+        return [*found, outputs(session, function, lambda: options.update(shift=1.0))]
+
+    before, after = PICTURES[:5], PICTURES[5:]
+    wanted = [[before, 2 * after], [2 * before, 0 * after], [0 * before, 0 * after + 1]]
+    for (found, recorded), expected in zip(pretended(main)[0], wanted, strict=True):
+        torch.testing.assert_close(found, torch.cat(expected), atol=1e-3, rtol=0)
+        assert recorded[4]
+        assert recorded[7]
+
+
+def test_a_public_argument_that_was_written_to_is_another(pretended):
+    def main(session):
+        mask = torch.ones(4)
+        function = session.repeated(lambda x, mask: x * mask)
+        found = []
+        for i, x in enumerate(PICTURES):
+            if i == 5:
+                mask.zero_()
+            found.append(session.reveal(function(session.share(x, owner=1), mask)))
+        return torch.stack(found)
+
+    expected = torch.cat([PICTURES[:5], 0 * PICTURES[5:]])
+    torch.testing.assert_close(pretended(main)[0], expected, atol=1e-3, rtol=0)
+
+
+def test_a_parameter_that_got_another_tensor_is_looked_at(pretended):
+    def main(session):
+        model = shared(session)
+
+        def change():
+            model.weight.data = session.share(torch.zeros(2, 4), owner=0)
+
+        return outputs(session, lambda x: model(x).detach(), change)
+
+    found, recorded = pretended(main)[0]
+    expected = torch.cat([LINEAR(PICTURES[:5]), LINEAR.bias.expand(3, 3, 2)]).detach()
+    torch.testing.assert_close(found, expected, atol=1e-3, rtol=0)
+    assert recorded[4]
+
+
+def test_the_mode_of_gradients_is_part_of_a_call(pretended, caplog):
+    def main(session):
+        model = shared(session)
+        infer = session.repeated(lambda x: model(x))
+        x = session.share(PICTURES[0], owner=1)
+        with torch.no_grad():
+            for _ in range(4):
+                infer(x)
+        recorded = is_recorded(infer)
+        return recorded, infer(x).requires_grad
+
+    with caplog.at_level(logging.WARNING, logger="tacit"):
+        assert pretended(main) == [(True, True)] * 3
+
+
+# What a function leaves behind --------------------------------------------------------------------
+
+
+def trained(session, make, is_repeated, **settings):
+    """Losses and weights of a training whose step `make` makes, recorded or not."""
+    model = shared(session)
+    optimizer = torch.optim.SGD(model.parameters(), **{"lr": 0.1, **settings})
+    step, between = make(model, optimizer)
+    step = session.repeated(step) if is_repeated else step
+    y = session.share(torch.ones(3, 2), owner=1)
+    losses = []
+    for i, x in enumerate(PICTURES):
+        losses.append(session.reveal(step(session.share(x, owner=1), y)))
+        between(i)
+    weights = [session.reveal(p.detach()) for p in model.parameters()]
+    return torch.stack(losses), *weights, is_recorded(step) if is_repeated else None
+
+
+def whole(model, optimizer):
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = F.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return step, lambda i: None
+
+
+def apart(model, optimizer):
+    """The optimizer is outside of the function that is recorded."""
+
+    def step(x, y):
+        loss = F.mse_loss(model(x), y)
+        loss.backward()
+        return loss.detach()
+
+    def between(i):
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step, between
+
+
+def accumulating(model, optimizer):
+    """Gradients of two calls are added up."""
+    step, _ = apart(model, optimizer)
+
+    def between(i):
+        if i % 2:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=False)
+
+    return step, between
+
+
+def clipped(model, optimizer):
+    """Gradients are read and changed outside."""
+    step, _ = apart(model, optimizer)
+
+    def between(i):
+        for parameter in model.parameters():
+            parameter.grad.mul_(0.5)
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step, between
+
+
+def scheduled(model, optimizer):
+    """The learning rate is a tensor that is written to."""
+    optimizer.param_groups[0]["lr"] = rate = torch.tensor(0.1)
+    step, _ = whole(model, optimizer)
+    return step, lambda i: rate.fill_(0.02) if i == 4 else None
+
+
+def frozen(model, optimizer):
+    step, _ = whole(model, optimizer)
+    return step, lambda i: model.bias.requires_grad_(False) if i == 4 else None
+
+
+def reloaded(model, optimizer):
+    """The optimizer's state is replaced."""
+    step, _ = whole(model, optimizer)
+
+    def between(i):
+        if i == 4:
+            for state in optimizer.state.values():
+                state["momentum_buffer"] = torch.zeros_like(state["momentum_buffer"])
+
+    return step, between
+
+
+@pytest.mark.parametrize(
+    ("make", "settings"),
+    [
+        (whole, {}),
+        (whole, {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}),
+        (whole, {"maximize": True, "momentum": 0.5, "dampening": 0.5}),
+        (apart, {"momentum": 0.9}),
+        (accumulating, {}),
+        (clipped, {}),
+        (scheduled, {}),
+        (frozen, {}),
+        (reloaded, {"momentum": 0.9}),
+    ],
+)
+def test_a_recorded_training_is_the_training(pretended, make, settings):
+    *plain, _ = pretended(lambda s: trained(s, make, False, **settings))[0]
+    *found, recorded = pretended(lambda s: trained(s, make, True, **settings))[0]
+    for one, other in zip(found, plain, strict=True):
+        torch.testing.assert_close(one, other, atol=3e-3, rtol=0)
+    assert recorded
+
+
+def test_gradients_that_were_kept_stay_what_they_were(pretended):
+    def main(session):
+        model, kept, seen = shared(session), [], []
+
+        def step(x):
+            model.zero_grad()
+            model(x).square().sum().backward()
+
+        step = session.repeated(step)
+        for x in PICTURES[:6]:
+            step(session.share(x, owner=1))
+            kept.append(model.weight.grad)
+            seen.append(session.reveal(model.weight.grad))
+        return torch.stack([session.reveal(one) for one in kept]), torch.stack(seen)
+
+    kept, seen = pretended(main)[0]
+    torch.testing.assert_close(kept, seen, atol=2**-15, rtol=0)
+    assert (seen[1:] != seen[:-1]).all()
+
+
+@pytest.mark.parametrize(
+    ("function", "obstacle"),
+    [
+        (lambda s, x: x.add_(1).clone(), "writes to an argument"),
+        (lambda s, x: x.view(-1), "alias"),
+        (lambda s, x: x.detach(), "alias"),
+        (lambda s, x: x * s.reveal(x).sum().item(), "reveals"),
+        (lambda s, x: x * shared(s).weight[0], "requires a gradient"),
+    ],
+)
+def test_what_cannot_be_repeated_runs_as_it_is(pretended, caplog, function, obstacle):
+    def main(session):
+        repeated = session.repeated(lambda x: function(session, x))
+        for _ in range(5):
+            x, y = (session.share(torch.ones(4), owner=0) for _ in range(2))
+            pairs = [(repeated(x), function(session, y)), (x, y)]
+            for found, expected in pairs:
+                a, b = session.reveal([found.detach(), expected.detach()])
+                torch.testing.assert_close(a, b, atol=1e-3, rtol=0)
+        assert not is_recorded(repeated)
+
+    with caplog.at_level(logging.WARNING, logger="tacit"):
+        pretended(main)
+    assert obstacle in caplog.text
+
+
+def test_a_gradient_of_an_argument_is_not_lost(pretended):
+    def main(session):
+        function = session.repeated(lambda x: (x * x).sum().backward())
+        for _ in range(5):
+            x = session.share(torch.ones(4), owner=0).requires_grad_()
+            function(x)
+            found = session.reveal(x.grad)
+        return found
+
+    torch.testing.assert_close(pretended(main)[0], torch.full((4,), 2.0), atol=1e-3, rtol=0)
+
+
+def test_a_public_tensor_written_through_a_view_is_seen(pretended):
+    def main(session):
+        counter = torch.zeros(1)
+
+        def function(x):
+            counter.view(-1).add_(1)
+            return x * 1
+
+        function = session.repeated(function)
+        for _ in range(6):
+            function(session.share(torch.ones(4), owner=0))
+        return counter.item()
+
+    assert pretended(main) == [6.0] * 3
+
+
+def test_a_function_that_counts_runs_as_it_is(pretended):
+    def main(session):
+        count = [0]
+
+        def function(x):
+            count[0] += 1
+            return x * count[0]
+
+        function = session.repeated(function)
+        x = session.share(torch.ones(4), owner=0)
+        return [session.reveal(function(x))[0].item() for _ in range(6)]
+
+    assert pretended(main) == [[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]] * 3
+
+
+def test_a_hidden_state_that_is_not_written_but_replaced_is_an_error(pretended):
+    class Running(nn.Module):
+        total = None
+
+        def forward(self, x):
+            self.total = x if self.total is None else self.total + x
+            return self.total * 1
+
+    def main(session):
+        function = session.repeated(Running())
+        for _ in range(4):
+            function(session.share(torch.ones(4), owner=0))
+
+    with pytest.raises(PartyFailed, match="other secrets than before"):
+        pretended(main)
+
+
+def test_integers_that_are_added_up_run_as_they_are(pretended):
+    def main(session):
+        total = session.share(torch.zeros(4, dtype=torch.int64), owner=0)
+        function = session.repeated(lambda x: total.add_((x > 0).long()).clone())
+        x = session.share(torch.tensor([1.0, -1, 1, 1]), owner=0)
+        for _ in range(5):
+            found = session.reveal(function(x))
+        return found.tolist()
+
+    assert pretended(main)[0] == [5, 0, 5, 5]
+
+
+def test_a_repeated_function_in_another_is_part_of_it(pretended):
+    def main(session):
+        model = shared(session)
+        inner = session.repeated(lambda x: model(x).detach())
+        outer = session.repeated(lambda x: inner(x) * 2)
+        found = [session.reveal(outer(session.share(x, owner=1))) for x in PICTURES]
+        return torch.stack(found), is_recorded(outer), is_recorded(inner)
+
+    found, outer, inner = pretended(main)[0]
+    torch.testing.assert_close(found, 2 * LINEAR(PICTURES).detach(), atol=2e-3, rtol=0)
+    assert (outer, inner) == (True, False)
+
+
+def test_a_recording_that_fails_leaves_all_as_it_was(pretended):
+    def main(session):
+        model, calls = shared(session), []
+
+        def step(x):
+            with torch.no_grad():
+                model.bias.add_(1)
+            calls.append(x)
+            if len(calls) == 3:
+                raise ValueError("on purpose")
+
+        step = session.repeated(step)
+        for x in PICTURES[:3]:
+            with suppress(ValueError):
+                step(session.share(x, owner=1))
+        return session.reveal(model.bias.detach())
+
+    expected = LINEAR.bias.detach() + 2
+    torch.testing.assert_close(pretended(main)[0], expected, atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize("at", [1, 5])
+def test_a_state_of_another_form_is_recorded_anew(pretended, at):
+    def main(session):
+        state = session.share(torch.zeros(4, dtype=torch.int64), owner=0)
+
+        def function(x):
+            big = state > x
+            state.copy_(state.clamp(0, 7))
+            return big
+
+        function = session.repeated(function)
+        x = session.share(torch.full((4,), 3), owner=1)
+        found = []
+        for i in range(8):
+            found.append(session.reveal(function(x)).any().item())
+            if i == at:
+                state.copy_(session.share(torch.full((4,), 1 << 30), owner=0))
+        return found
+
+    assert pretended(main)[0] == [i > at for i in range(8)]
