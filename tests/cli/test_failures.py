@@ -44,6 +44,7 @@ CASES = [
     (errors.HandshakeMismatch("x", field="f"), Code.REFUSED, Code.REFUSED),
     (errors.CertificateRejected("x"), Code.PEER, Code.PEER),
     (errors.PeerTimeout("x"), Code.PEER, Code.PEER),
+    (errors.ProtocolDesync("x"), Code.PEER, Code.PEER),
     (errors.CheckpointRejected("x"), Code.CHECKPOINT, Code.CHECKPOINT),
     (PermissionError("x"), Code.USAGE, Code.JOB),
 ]

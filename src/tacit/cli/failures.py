@@ -46,6 +46,7 @@ CODES: tuple[tuple[type[BaseException], Code], ...] = (
     (errors.HandshakeMismatch, Code.REFUSED),
     (errors.RevealForbidden, Code.REFUSED),
     (errors.TransportError, Code.PEER),
+    (errors.ProtocolError, Code.PEER),
     (errors.CheckpointRejected, Code.CHECKPOINT),
     (errors.ConfigError, Code.USAGE),
 )
