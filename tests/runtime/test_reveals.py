@@ -134,6 +134,7 @@ def test_the_record_is_a_file_in_the_folder(tmp_path):
         lines = (tmp_path / name / "reveals.jsonl").read_text().splitlines()
         assert [json.loads(line)["where"] for line in lines] == [entry.where for entry in record]
         assert json.loads(lines[0])["to"] == ["bob"]
+        assert (tmp_path / name).stat().st_mode & 0o077 == 0  # nobody else's
 
 
 def open_without_record(session):

@@ -85,7 +85,7 @@ def log(folder: Path, event: str, **content: Any) -> None:
     """Adds a line to the log of runs in a party's folder."""
     line = {"event": event, "time": datetime.now(UTC).isoformat(timespec="seconds"), **content}
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (folder / LOG).open("a", encoding="utf-8") as file:
             file.write(json.dumps(line, default=str) + "\n")
     except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from ..errors import ConfigError, RevealForbidden
 
-PACKAGE = str(Path(__file__).parents[1])
+PACKAGE = str(Path(__file__).parents[1]) + os.sep
 CLIENT = "a client"
 
 
@@ -79,7 +80,7 @@ class Openings:
 
     def _write(self, file: Path, entry: Revealed) -> None:
         try:
-            file.parent.mkdir(parents=True, exist_ok=True)
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with file.open("a", encoding="utf-8") as out:
                 out.write(json.dumps(asdict(entry)) + "\n")
         except OSError as error:

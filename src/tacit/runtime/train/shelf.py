@@ -39,7 +39,7 @@ class Shelf:
 
         What was left half written goes away.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         kept, refused = [], []
         names = sorted(entry.name for entry in os.scandir(self.folder) if entry.is_dir())
         for folder in (self.folder / name for name in names if Path(name).match(PATTERN)):
