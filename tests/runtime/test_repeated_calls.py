@@ -414,6 +414,18 @@ def test_a_recording_that_fails_leaves_all_as_it_was(pretended):
     torch.testing.assert_close(pretended(main)[0], expected, atol=1e-3, rtol=0)
 
 
+def test_whoever_waits_for_a_party_that_failed_hears_so(pretended):
+    def main(session):
+        if session.rank == 1:
+            raise ValueError("on purpose")
+        session.meet(None)
+
+    with pytest.raises(PartyFailed, match="on purpose") as caught:
+        pretended(main)
+    assert len(caught.value.__notes__) == 2
+    assert all("PeerClosed: party 1 ended the run" in note for note in caught.value.__notes__)
+
+
 @pytest.mark.parametrize("at", [1, 5])
 def test_a_state_of_another_form_is_recorded_anew(pretended, at):
     def main(session):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from contextlib import suppress
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.transport.parties import hello
 
-from tacit.errors import ConfigError, FrameRejected, HandshakeMismatch, ProtocolDesync
+from tacit.errors import ConfigError, FrameRejected, HandshakeMismatch, PeerClosed, ProtocolDesync
 from tacit.transport import Hello, Limits, Spec
 from tacit.transport.channel import Abort, Expected, Goodbye
 from tacit.transport.frames import (
@@ -166,3 +167,16 @@ def test_what_cannot_be_sent_is_a_config_error() -> None:
     with pytest.raises(ConfigError, match="concatenate"):
         layout((Spec((1,) * 8, torch.int64),) * 1000)
     assert HandshakeMismatch("", field="ring").field == "ring"
+
+
+def test_a_stream_that_this_side_has_closed_has_ended() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX)
+    with theirs:
+        stream = object.__new__(TcpStream)
+        stream._sock = ours
+        stream.close()
+        assert stream.ended()
+        assert stream.readable(0.0)
+        for use in (stream.unacknowledged, lambda: stream.read(memoryview(bytearray(1)))):
+            with pytest.raises(PeerClosed):
+                use()

@@ -178,7 +178,7 @@ class Session:
     def meet(self, thing: Any) -> list[Any]:
         """Everybody's thing, by rank, where all parties are threads that share a GPU."""
         assert self.mesh.meeting is not None
-        return self.mesh.meeting.swap(self.rank, thing, self.mesh.look_around)
+        return self.mesh.meeting.swap(self.rank, thing, self.mesh.require_running)
 
     @property
     def reveals(self) -> list[Revealed]:

@@ -202,6 +202,14 @@ class Mesh:
         """Raises if the run has ended elsewhere."""
         self._listen((), 0.0)
 
+    def require_running(self) -> None:
+        """Raises why the run has ended, if it has; for a wait outside of an exchange."""
+        self._require_open()
+        try:
+            self.look_around()
+        except BaseException as error:
+            self._fail(error)
+
     def _listen(self, peers: Collection[int], seconds: float) -> None:
         """Sleep until there is news; an abort is raised, a goodbye is not an error by itself."""
         for peer in self._bell.wait(peers, seconds):

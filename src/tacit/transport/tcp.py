@@ -90,6 +90,8 @@ class TcpStream:
             return int.from_bytes(fcntl.ioctl(self._sock, termios.TIOCOUTQ, bytes(4)), "little")
         except OSError as error:
             raise self.lost(error) from error
+        except ValueError as error:  # closed by this side
+            raise self.lost(OSError(errno.EBADF, "closed by this side")) from error
 
     def ended(self) -> bool:
         """Whether the other side has closed the connection."""
@@ -175,7 +177,10 @@ def _reason(error: OSError) -> str:
 
 
 def ready(source: socket.socket, events: int, seconds: float) -> bool:
-    """Whether one of the poll events comes within so many seconds."""
+    """Whether one of the poll events comes within so many seconds, or this side has closed it."""
     poll = select.poll()
-    poll.register(source, events)
+    try:
+        poll.register(source, events)
+    except ValueError:
+        return True
     return bool(poll.poll(max(seconds, 0.0) * 1e3))
