@@ -258,3 +258,25 @@ def test_a_link_that_drops_everything_is_noticed_by_both(kind: str, sending: boo
 
         for seconds in run(kind, program, limits=LIMITS, roads=road).values():
             assert seconds < DEADLINE + 0.8
+
+
+def test_heartbeats_without_end_end_a_wait_for_a_last_word(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def program(mesh: Mesh) -> float:
+        peer = channel(mesh, 1 - mesh.rank)
+        flood = beat(peer._session, stuck=False)
+
+        def read(view: memoryview, **_: Any) -> int:
+            view[: len(flood)] = flood
+            return len(flood)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(peer.outgoing, "read", read)
+            patch.setattr(peer.outgoing, "readable", lambda seconds: True)
+            started = time.monotonic()
+            assert peer.last_word() is None
+            assert peer.last_word(0.2) is None
+        return time.monotonic() - started
+
+    assert all(0.2 <= seconds < 5.0 for seconds in run(kind, program, limits=LIMITS).values())

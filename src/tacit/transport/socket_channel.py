@@ -8,6 +8,7 @@ of any connection closes, and the tensors of both directions never share a ciphe
 from __future__ import annotations
 
 import contextlib
+import itertools
 import select
 import time
 from collections.abc import Collection, Sequence
@@ -110,7 +111,12 @@ class SocketChannel(Channel):
     def last_word(self, seconds: float = 0.0) -> LastWord | None:
         until = time.monotonic() + seconds
         with contextlib.suppress(PeerClosed):
-            while self._last_word is None and self.outgoing.readable(until - time.monotonic()):
+            for read in itertools.count():
+                left = until - time.monotonic()
+                if self._last_word is not None or not self.outgoing.readable(left):
+                    break
+                if left <= 0 and read >= _MAX_READS:  # heartbeats without end
+                    break
                 self._hear()
         return self._last_word
 
