@@ -21,6 +21,7 @@ from tacit import zoo
 
 BATCH, AT_ONCE = 192, 16
 LIMIT = 1 << 29
+RANGE_BITS = 12  # numbers in the network are promised to be below 2^12, which its output confirms
 PIGEON_BYTES = 5.5e9
 
 
@@ -45,7 +46,14 @@ def rows() -> list[Row]:
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     results = tacit.run(
-        party, model, x, device="cuda", placement="linear", memory_limit=LIMIT, deadline=600.0
+        party,
+        model,
+        x,
+        device="cuda",
+        placement="linear",
+        memory_limit=LIMIT,
+        range_bits=RANGE_BITS,
+        deadline=600.0,
     )
     memory = torch.cuda.max_memory_allocated()
     scores, seconds = results[0]
