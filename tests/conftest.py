@@ -1,4 +1,5 @@
 import os
+import signal
 
 import torch
 
@@ -6,3 +7,8 @@ import torch
 # Triton is imported.
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
+
+# A shell starts what runs in its background with interrupts ignored; tests interrupt themselves and
+# the processes that they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
