@@ -64,8 +64,8 @@ def answers(network: Network, at: str, of: str, count: int = 1) -> int:
 
 def test_harm_is_as_ordered(network: Network) -> None:
     assert network.addresses == {"alice": "10.77.0.1", "bob": "10.77.0.2", "carol": "10.77.0.3"}
-    assert answers(network, "alice", "bob", 500) == 500
-    assert network.captured().count(b"marco") == 1000
+    assert answers(network, "alice", "bob", 500) >= 495  # a busy machine drops a datagram itself
+    assert 990 <= network.captured().count(b"marco") <= 1000
 
     network.set(down=["bob"])
     assert answers(network, "alice", "bob") == answers(network, "bob", "carol") == 0
@@ -75,7 +75,7 @@ def test_harm_is_as_ordered(network: Network) -> None:
 
     print(f"seed {SEED}")
     network.set(loss=0.05)
-    assert 400 < answers(network, "alice", "bob", 500) < 490
+    assert 400 < answers(network, "alice", "bob", 500) < 485
     network.set(loss=0.0, latency=0.2)
     started = time.monotonic()
     assert answers(network, "alice", "bob") == 1
