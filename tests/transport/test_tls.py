@@ -2,6 +2,7 @@
 
 import gc
 import socket
+import ssl
 import struct
 import time
 
@@ -9,7 +10,7 @@ import pytest
 
 from tacit.crypto import create_credentials
 from tacit.errors import TransportError
-from tacit.transport.tls import Credentials, Identity
+from tacit.transport.tls import Credentials, Identity, TlsStream
 
 
 def reset_at_once() -> socket.socket:
@@ -31,3 +32,11 @@ def test_a_peer_that_goes_away_before_the_handshake():
     with pytest.raises(TransportError):
         credentials.stream(here, server=False).shake(5.0)
     gc.collect()
+
+
+def test_an_end_without_a_goodbye_is_told_in_our_words():
+    """As when a process is killed: OpenSSL has a name of its own for it."""
+    stream = TlsStream.__new__(TlsStream)
+    stream.peer = 2
+    error = stream.lost(ssl.SSLEOFError(ssl.SSL_ERROR_EOF, "EOF occurred in violation of protocol"))
+    assert str(error) == "the connection with party 2 is lost: closed by the other side"

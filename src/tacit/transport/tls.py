@@ -123,7 +123,9 @@ class TlsStream(TcpStream):
     def lost(self, error: OSError | None) -> TransportError:
         """Before the hello a certificate may turn out to be refused; later there is only an end."""
         refused = self.peer is None and isinstance(error, ssl.SSLError)
-        return refusal(error) if error and refused else super().lost(error)
+        if error and refused:
+            return refusal(error)
+        return super().lost(None if isinstance(error, ssl.SSLEOFError) else error)
 
 
 def refusal(error: OSError) -> TransportError:
