@@ -101,6 +101,25 @@ def test_a_trace_finds_what_stands_against_repeating() -> None:
     assert "public random numbers" in draws
 
 
+def test_sharing_within_stands_against_repeating() -> None:
+    """The owner's numbers would be copied once, and be the same in every repetition."""
+
+    def main(session: tacit.Session) -> list[str | None]:
+        x = session.share(torch.ones(3), owner=0)
+        batches = iter([torch.ones(3), torch.zeros(3)])
+
+        def tensors() -> Tensor:
+            return x + session.share(next(batches), owner=1)
+
+        def modules() -> Tensor:
+            return session.share(copy.deepcopy(LINEAR), owner=1)(x)
+
+        return [traced(session, function).obstacle for function in (tensors, modules)]
+
+    for obstacles in tacit.run(main):
+        assert all(one is not None and "it shares plain numbers" in one for one in obstacles)
+
+
 # Fixed places ------------------------------------------------------------------------------------
 
 

@@ -23,6 +23,8 @@ from .slots import Slot, check_sharable, description, slots
 def share(n: Numbers, value: Any, owner: int, shape: Sequence[int] | None = None) -> Any:
     """The owner's tensor or module, or a nest of them, as secrets."""
     _check_party(n, "owner", owner)
+    if n.trace is not None:
+        n.trace.refuse("it shares plain numbers, which may be others the next time")
     if isinstance(value, nn.Module):
         return share_module(n, value, owner)
     if isinstance(value, list | tuple | dict):

@@ -74,6 +74,10 @@ class Trace(TorchDispatchMode):
         if id(tensor) not in self.leaves and tensor.is_leaf:
             self.leaves[id(tensor)] = Used(tensor, cell, tensor.requires_grad)
 
+    def refuse(self, obstacle: str) -> None:
+        """Notes why the function cannot be repeated; the first reason counts."""
+        self.obstacle = self.obstacle or obstacle
+
     def is_made(self, tensor: SecretTensor) -> bool:
         """Whether the tensor is no alias of one from before."""
         return id(tensor._cell) in self._made
