@@ -11,24 +11,11 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from ...nn.record import DTYPES
+
 ELEMENT_BYTES = 8  # of the widest number, and of a share of any number
 MOST_DEFLATED = 1032  # bytes that gzip and zip can make of one
 
-DTYPES = {
-    str(dtype).removeprefix("torch."): dtype
-    for dtype in (
-        torch.bool,
-        torch.uint8,
-        torch.int8,
-        torch.int16,
-        torch.int32,
-        torch.int64,
-        torch.float16,
-        torch.bfloat16,
-        torch.float32,
-        torch.float64,
-    )
-}
 _WIDER = {torch.uint16: torch.int32, torch.uint32: torch.int64, torch.uint64: torch.int64}
 
 

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 import torch
 
+from ...nn.record import DTYPES
 from .announcement import Announcement, Dims, Entry, Expectation
-from .contents import DTYPES
 
 MOST_BYTES = 1 << 20  # of a message
 MOST_DIMS = 16
