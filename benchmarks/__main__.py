@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from benchmarks.measure import Row
+from benchmarks.measure import Row, digits
 from benchmarks.real.fetch import Unavailable
 
 SUITES = (
@@ -78,11 +78,11 @@ def table(suite: str, rows: list[Row]) -> str:
     lines = [f"\n{suite}", f"{'':<50} {'value':>8} {'':<13} {'ratio':>7}  {'target':>8}  baseline"]
     for row in rows:
         sign = "<=" if row.lower_is_better else ">="
-        target = "" if row.target is None else f"{sign} {row.target:.2f}"
+        target = "" if row.target is None else f"{sign} {digits(row.target)}"
         missed = "  MISSED" if row.met is False else ""
         lines.append(
-            f"{row.name:<50} {row.value:>8.2f} {row.unit:<13} {row.ratio:>7.2f}  {target:>8}  "
-            f"{row.baseline} {row.baseline_value:.2f}{missed}"
+            f"{row.name:<50} {digits(row.value):>8} {row.unit:<13} {digits(row.ratio):>7}  {target:>8}  "
+            f"{row.baseline} {digits(row.baseline_value)}{missed}"
         )
         lines += [textwrap.fill(row.note, 110, **NOTE)] if row.note else []
     return "\n".join(lines)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import floor, log10
 from statistics import median
 
 import torch
@@ -41,6 +42,12 @@ class Row:
         if self.target is None:
             return None
         return self.ratio <= self.target if self.lower_is_better else self.ratio >= self.target
+
+
+def digits(value: float) -> str:
+    """Three digits that count, and all before the point."""
+    places = 2 - floor(log10(abs(value))) if value else 0
+    return f"{value:.{max(places, 0)}f}"
 
 
 def rate(

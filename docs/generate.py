@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.measure import digits
 from docs.commands import cli_page
 from docs.failures import failures_page
 from docs.peers import peers_page
@@ -101,12 +102,12 @@ def speed_table(suite: str, record: Record) -> list[str]:
     ]
     for row in record.rows:
         bound = "at most" if row["lower_is_better"] else "at least"
-        target = "" if row["target"] is None else f"{bound} {row['target']:.2f}"
+        target = "" if row["target"] is None else f"{bound} {digits(row['target'])}"
         missed = " **missed**" if row["met"] is False else ""
-        figure = f"{row['value']:.2f} {row['unit']}"
+        figure = f"{digits(row['value'])} {row['unit']}"
         lines.append(
-            f"| {row['name']} | {figure} | {row['ratio']:.2f} | {row['baseline']} "
-            f"({row['baseline_value']:.2f}) | {target}{missed} | {row['note']} |"
+            f"| {row['name']} | {figure} | {digits(row['ratio'])} | {row['baseline']} "
+            f"({digits(row['baseline_value'])}) | {target}{missed} | {row['note']} |"
         )
     return [*lines, ""]
 

@@ -52,6 +52,17 @@ def test_same_products(protocol, ring, op, shapes):
             assert torch.equal(product, op(x, right))
 
 
+@pytest.mark.parametrize("limit", [None, 1 << 12])
+def test_products_that_are_made_elsewhere(limit):
+    """Elsewhere is a device of its own in tests/gpu; here, the one place that there is."""
+    memo = Memo(1 << 20, limit=limit, away=torch.device("cpu"))
+    y, z = ring_tensor(RING64, (40, 300), 1), ring_tensor(RING64, (40, 300), 2)
+    for seed in range(3, 6):
+        x = ring_tensor(RING64, (9, 40), seed)
+        assert memo.sum(MATMUL, [(x, [y, z])]).equal(MATMUL(x, y + z))
+    assert memo.num_bytes
+
+
 @PROTOCOLS
 def test_kept_from_the_second_use_on(protocol):
     x, y = ring_tensor(RING64, (9, 64), 1), ring_tensor(RING64, (48, 64), 2)

@@ -23,7 +23,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from ..errors import ConfigError
 from ..kernels import Plan, Prepared
-from ..transport import CPU
+from ..transport import CPU, fetched
 from .bilinear import MUL, Bilinear
 from .portions import Term, cut_sum
 
@@ -59,7 +59,7 @@ class Memo:
 
     budget: int = field(default_factory=lambda: default_budget())
     limit: int | None = None  # of the bytes that a product takes where it is made
-    away: torch.device | None = None  # where products are made, if not where the operands are
+    away: torch.device | None = None  # where products are made, if not on the CPU, as the rest
     num_bytes: int = 0
     holder: list[Any] | None = None  # gets what is used, as long as it is there
     _clock: int = 0
@@ -74,7 +74,7 @@ class Memo:
 
         def there(op: Bilinear, terms: Sequence[Term]) -> Tensor:
             moved = [(a.to(self.away, non_blocking=True), parts) for a, parts in terms]
-            return self._sum(op, moved).to(terms[0][0].device)
+            return fetched(self._sum(op, moved))
 
         return cut_sum(op, terms, self.limit, there)
 

@@ -59,8 +59,9 @@ def _one_by_one(
     if not whole or prod(whole[0].shape) <= size:
         return (yield from body(p, *args, **kwargs))
     shape, results = whole[0].shape, []
+    lined_up = [_lined_up(x) for x in args]
     for start in range(0, prod(shape), size):
-        some = [_piece(x, start, size) for x in args]
+        some = [_piece(x, start, size) for x in lined_up]
         results.append((yield from body(p, *some, **kwargs)))
     return cast(R, _joined(results, shape))
 
@@ -73,6 +74,13 @@ def _flat(values: Sequence[Any]) -> Iterator[Any]:
             yield value
 
 
+def _lined_up(x: Any) -> Any:
+    """Elements of what is secret in one row: copied once, if at all, and not for every piece."""
+    if isinstance(x, list | tuple):
+        return type(x)(map(_lined_up, x))
+    return x.map(lambda part: part.reshape(-1)) if isinstance(x, Arith) else x
+
+
 def _piece(x: Any, start: int, size: int) -> Any:
     """Elements [start, start + size) of what is secret; the rest as it is."""
     if isinstance(x, list | tuple):
@@ -81,7 +89,7 @@ def _piece(x: Any, start: int, size: int) -> Any:
         return x
     count = min(size, prod(x.shape) - start)
     if isinstance(x, Arith):
-        return x.map(lambda part: part.reshape(-1).narrow(0, start, count))
+        return x.map(lambda part: part.narrow(0, start, count))
     assert isinstance(x, Bool)
     words = slice(start // WORD, -(-(start + count) // WORD))
     return Bool({i: part[:, words].contiguous() for i, part in x.parts.items()}, (count,))

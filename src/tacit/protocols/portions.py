@@ -1,4 +1,7 @@
-"""Products of large operands, some pictures or rows at a time. Local: nobody else can tell."""
+"""Products of large operands, some pictures, rows or columns at a time.
+
+Local: nobody else can tell.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +21,27 @@ Sum = Callable[[Bilinear, Sequence[Term]], Tensor]
 # What an element of an operand or result takes where it is multiplied: itself and its residues.
 BYTES = 32
 
+ALIGNED = 128  # columns that a tile of the fastest product has
+
 
 def cut_sum(op: Bilinear, terms: Sequence[Term], limit: int | None, total: Sum) -> Tensor:
     """total(op, terms), in portions that take about `limit` bytes each."""
     if limit is None:
         return total(op, terms)
+    (_, [b, *_]), *_ = terms
+    size = limit // 2 * b.shape[-1] // max(b.numel() * BYTES * len(terms), 1)
+    if not isinstance(op, MatMul) or b.dim() != 2 or size >= b.shape[-1]:
+        return _cut_rows(op, terms, limit, total)
+    size = max(1, size // ALIGNED * ALIGNED or size)
+    columns = []
+    for start in range(0, b.shape[-1], size):
+        some = min(size, b.shape[-1] - start)
+        fewer = [(a, [b.narrow(-1, start, some) for b in parts]) for a, parts in terms]
+        columns.append(_cut_rows(op, fewer, limit // 2, total))
+    return torch.cat(columns, -1)
+
+
+def _cut_rows(op: Bilinear, terms: Sequence[Term], limit: int, total: Sum) -> Tensor:
     (a, [b, *_]), *_ = terms
     count = _count(op, a, b)
     if count < 2:

@@ -2,7 +2,7 @@
 
 from .channel import Channel
 from .connect import connect
-from .devices import CPU
+from .devices import CPU, fetched
 from .frames import Spec
 from .hello import Hello
 from .limits import Limits
@@ -35,6 +35,7 @@ __all__ = [
     "Tally",
     "Turn",
     "connect",
+    "fetched",
     "listen",
     "memory_meshes",
     "network",

@@ -77,6 +77,15 @@ def on_host(tensor: Tensor) -> Tensor:
     return host.copy_(tensor.detach(), non_blocking=True)
 
 
+def fetched(tensor: Tensor) -> Tensor:
+    """The tensor in the host's memory, complete: pinned, which a GPU fills twice as fast."""
+    if not tensor.is_cuda:
+        return tensor
+    host = on_host(tensor)
+    Ready(tensor.device).wait()
+    return host
+
+
 def room(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
     """Memory to receive in, for a tensor that goes to `device`."""
     return torch.empty(tuple(shape), dtype=dtype, pin_memory=device.type == "cuda")
