@@ -81,8 +81,8 @@ def table(suite: str, rows: list[Row]) -> str:
         target = "" if row.target is None else f"{sign} {digits(row.target)}"
         missed = "  MISSED" if row.met is False else ""
         lines.append(
-            f"{row.name:<50} {digits(row.value):>8} {row.unit:<13} {digits(row.ratio):>7}  {target:>8}  "
-            f"{row.baseline} {digits(row.baseline_value)}{missed}"
+            f"{row.name:<50} {digits(row.value):>8} {row.unit:<13} {digits(row.ratio):>7}  "
+            f"{target:>8}  {row.baseline} {digits(row.baseline_value)}{missed}"
         )
         lines += [textwrap.fill(row.note, 110, **NOTE)] if row.note else []
     return "\n".join(lines)
