@@ -9,6 +9,7 @@ is no GPU nothing is measured.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from statistics import median
 
 import torch
@@ -35,6 +36,11 @@ LAYERS = (  # name, channels, size, outputs, kernel, stride
 
 def there(*shape: int, dtype: torch.dtype = torch.int64) -> Tensor:
     return words(*shape, dtype=dtype).cuda()
+
+
+@cache
+def key_on(device: torch.device) -> kernels.StreamKey:
+    return kernels.stream_key(bytes(range(32)), device)
 
 
 def timed(calls: Calls) -> dict[str, float]:
@@ -126,8 +132,7 @@ def memory_cases() -> list[tuple[str, int, Callable[..., Tensor], list[Tensor]]]
     bits, wide = words(num_words), [words(COUNT) for _ in range(5)]
 
     def stream(out: Tensor) -> Tensor:
-        kernels.stream(bytes(range(32)), out, operation=1, cipher="chacha20")
-        return out
+        return kernels.stream(key_on(out.device), out, operation=1, cipher="chacha20")
 
     def carries(u: Tensor, tables: Tensor, mask: Tensor) -> Tensor:
         return kernels.leaf_carries(u, tables, DIGITS, mask, first=True)
@@ -171,9 +176,26 @@ def memory_rows() -> list[Row]:
     return rows
 
 
+def mask_row() -> Row:
+    """Masks that are subtracted as they are made, beside writing them first."""
+    values, key = words(COUNT), bytes(range(32))
+    how = {"operation": 1, "cipher": "chacha20"}
+    expected = values - kernels.stream(key, torch.empty_like(values), **how)
+    found, ready = values.cuda(), key_on(torch.device("cuda", torch.cuda.current_device()))
+    same("mask", kernels.mask(ready, found, "sub", **how), expected)
+
+    def apart() -> None:
+        made = torch.empty_like(found)
+        found.sub_(kernels.stream(ready, made, **how))
+
+    calls: Calls = {"ours": lambda: kernels.mask(ready, found, "sub", **how), "apart": apart}
+    seconds, title = timed(calls), "mask chacha20, 2^22 elements"
+    return rate(title, values.nbytes, "GB/s", seconds, ("ours", "apart"), target=1.0)
+
+
 def rows() -> list[Row]:
     if not torch.cuda.is_available():
         print("gpu_kernels: no GPU here, nothing is measured")
         return []
     print(f"gpu_kernels: {torch.cuda.get_device_name()}")
-    return [*matmul_rows(), *conv_rows(1), *conv_rows(8), *memory_rows()]
+    return [*matmul_rows(), *conv_rows(1), *conv_rows(8), *memory_rows(), mask_row()]

@@ -1,4 +1,5 @@
-"""`stream` against OpenSSL's own keystream into a preallocated buffer, one thread."""
+"""`stream` against OpenSSL's own keystream into a preallocated buffer, `mask` against both of its
+steps apart, one thread."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import torch
 from benchmarks.measure import Row, interleaved, one_thread, rate
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from tacit.kernels import stream
+from tacit.kernels import mask, stream
 
 NUM_BYTES = 64 << 20
 TARGET = 0.8
@@ -48,7 +49,22 @@ def row(cipher: str, key: bytes) -> Row:
     return rate(name, NUM_BYTES, "GB/s", seconds, pair, target=TARGET, note=NOTES[cipher])
 
 
+def mask_row(cipher: str, key: bytes) -> Row:
+    values, made = (torch.zeros(NUM_BYTES // 8, dtype=torch.int64) for _ in range(2))
+    seconds = interleaved(
+        {
+            "ours": lambda: mask(key, values, "sub", operation=1, cipher=cipher),
+            "stream, then subtract": lambda: values.sub_(
+                stream(key, made, operation=1, cipher=cipher)
+            ),
+        }
+    )
+    name, pair = f"mask {cipher}, 64 MB", ("ours", "stream, then subtract")
+    return rate(name, NUM_BYTES, "GB/s", seconds, pair, target=1.0)
+
+
 def rows() -> list[Row]:
     """Both ciphers on one thread."""
+    keys = {"aes128-ctr": bytes(16), "chacha20": bytes(32)}
     with one_thread():
-        return [row("aes128-ctr", bytes(16)), row("chacha20", bytes(32))]
+        return [made(*pair) for made in (row, mask_row) for pair in keys.items()]

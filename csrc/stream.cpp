@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <functional>
 #include <stdexcept>
+#include <string>
 
 #include "lanes.h"
 #include "native.h"
@@ -63,7 +65,7 @@ std::uint32_t substitute(std::uint32_t word) {
 class Aes128Ctr {
  public:
   static constexpr std::size_t key_bytes = 16, block_bytes = 16, group_blocks = 8;
-  static constexpr std::size_t staged_groups = 0;  // straight into the output
+  static constexpr bool is_staged = false;
 
   Aes128Ctr(const char* key, std::uint64_t operation) : operation_(__builtin_bswap64(operation)) {
     std::array<std::uint32_t, 44> words;
@@ -121,8 +123,7 @@ class ChaCha20 {
 
  public:
   static constexpr std::size_t key_bytes = 32, block_bytes = 64, group_blocks = kLanes + kScalars;
-  // Its bursts of stores are slow outside the cache.
-  static constexpr std::size_t staged_groups = 8;
+  static constexpr bool is_staged = true;  // its bursts of stores are slow outside the cache
 
   ChaCha20(const char* key, std::uint64_t operation) {
     std::memcpy(start_, "expand 32-byte k", 16);
@@ -237,39 +238,75 @@ class ChaCha20 {
   std::uint32_t start_[16] = {};
 };
 
-// Writes bytes [skip, skip + bytes) of the stream that begins at `block`.
-template <class Cipher>
+// What becomes of the stream: it is written, or combined with what is there, word by word. Only
+// what is written goes straight to its place.
+struct Written {
+  static constexpr bool is_straight = true;
+  void operator()(std::uint8_t* to, const std::uint8_t* from, std::size_t bytes) const {
+    std::memcpy(to, from, bytes);
+  }
+};
+template <class Word, template <class> class Operation>
+struct Combined {
+  static constexpr bool is_straight = false;
+  void operator()(std::uint8_t* to, const std::uint8_t* from, std::size_t bytes) const {
+    auto* words = reinterpret_cast<Word*>(to);
+    const auto* stream = reinterpret_cast<const Word*>(from);
+    for (std::size_t i = 0; i < bytes / sizeof(Word); ++i)
+      words[i] = Operation<Word>{}(words[i], stream[i]);
+  }
+};
+
+// Puts bytes [skip, skip + bytes) of the stream that begins at `block` to `out`.
+template <class Put, class Cipher>
 void fill(const Cipher& cipher, std::uint64_t block, std::size_t skip, std::uint8_t* out,
           std::size_t bytes) {
   constexpr std::size_t group = Cipher::group_blocks * Cipher::block_bytes;
   constexpr std::size_t grain = 2048 * group;
+  constexpr bool is_straight = Put::is_straight && !Cipher::is_staged;
   parallel_for(skip + bytes, grain, [&](std::size_t begin, std::size_t end) {
-    constexpr std::size_t staged = std::max<std::size_t>(Cipher::staged_groups, 1) * group;
+    constexpr std::size_t staged = (is_straight ? 1 : 8) * group;
     alignas(64) std::uint8_t stage[staged];
     while (begin < end) {
       const std::uint64_t counter = block + begin / Cipher::block_bytes;
-      if (Cipher::staged_groups == 0 && begin >= skip && end - begin >= group) {
+      if (is_straight && begin >= skip && end - begin >= group) {
         const std::size_t whole = (end - begin) / group;
         cipher.groups(counter, whole, out + (begin - skip));
         begin += whole * group;
       } else {
         const std::size_t from = std::max(begin, skip), stop = std::min(end, begin + staged);
         cipher.groups(counter, (stop - begin + group - 1) / group, stage);
-        std::memcpy(out + (from - skip), stage + (from - begin), stop - from);
+        Put{}(out + (from - skip), stage + (from - begin), stop - from);
         begin = stop;
       }
     }
   });
 }
 
-template <class Cipher>
+template <class Cipher, class Put>
 void stream(nb::bytes key, std::uint64_t operation, std::uint64_t block, std::size_t skip,
             Address out, std::size_t bytes) {
   if (key.size() != Cipher::key_bytes) throw std::invalid_argument("wrong key length");
   if (bytes == 0) return;
   const Cipher cipher(key.c_str(), operation);
   nb::gil_scoped_release release;  // here, not as a call guard: the key is a Python object
-  fill(cipher, block, skip, at<std::uint8_t>(out), bytes);
+  fill<Put>(cipher, block, skip, at<std::uint8_t>(out), bytes);
+}
+
+template <class Cipher>
+void bind(nb::module_& module, const std::string& name) {
+  using Narrow = std::uint32_t;
+  using Wide = std::uint64_t;
+  const auto def = [&]<class Put>(const char* what, Put) {
+    module.def((what + name).c_str(), &stream<Cipher, Put>);
+  };
+  def("stream_", Written{});
+  def("add4_", Combined<Narrow, std::plus>{});
+  def("add8_", Combined<Wide, std::plus>{});
+  def("sub4_", Combined<Narrow, std::minus>{});
+  def("sub8_", Combined<Wide, std::minus>{});
+  def("xor4_", Combined<Narrow, std::bit_xor>{});
+  def("xor8_", Combined<Wide, std::bit_xor>{});
 }
 
 }  // namespace
@@ -277,9 +314,9 @@ void stream(nb::bytes key, std::uint64_t operation, std::uint64_t block, std::si
 void bind_stream(nb::module_& module) {
   module.attr("has_aes") = static_cast<bool>(TACIT_HAS_AES);
 #if TACIT_HAS_AES
-  module.def("stream_aes128_ctr", &stream<Aes128Ctr>);
+  bind<Aes128Ctr>(module, "aes128_ctr");
 #endif
-  module.def("stream_chacha20", &stream<ChaCha20>);
+  bind<ChaCha20>(module, "chacha20");
 }
 
 }  // namespace tacit

@@ -82,6 +82,24 @@ def test_the_stream_equals_the_reference(key, ring, count, operation, offset):
     assert torch.equal(chacha(key, count, ring.dtype, operation, offset), expected)
 
 
+@FEW
+@given(
+    rings,
+    st.sampled_from(["add", "sub", "xor"]),
+    st.sampled_from([0, 1, 16, 33, 130]),
+    st.sampled_from([0, 3, 2**32, 2**64 - 1]),
+    st.sampled_from([0, 8, 7 * 8, 64, 2**41, 64 * (2**64 - 40)]),
+    seeds,
+)
+def test_a_mask_equals_the_reference(ring, how, count, operation, offset, seed):
+    key, values = bytes(range(32)), ring_tensor(ring, (count,), seed)
+    words = torch.zeros_like(values)
+    stream_reference.stream(key, words, operation=operation, offset=offset, cipher="chacha20")
+    ready, found = kernels.stream_key(key, DEVICE).words, there(values)
+    gpu.chacha20_mask(ready, found, how, operation, offset)
+    assert same(found, {"add": values + words, "sub": values - words, "xor": values ^ words}[how])
+
+
 def test_the_stream_has_the_published_block():
     """RFC 8439, 2.3.2: its 96-bit nonce is the high half of our counter and our operation."""
     nonce = bytes.fromhex("000000090000004a00000000")

@@ -3,10 +3,12 @@ import torch
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.kernels.draws import ring_tensor, rings, seeds
 
 from tacit.errors import ConfigError
 from tacit.kernels import backend
-from tacit.kernels.stream import CIPHERS, _openssl_aes, stream
+from tacit.kernels.stream import CIPHERS, IN_PLACE, _openssl_aes, mask, stream
+from tacit.ring import RING64
 from tacit.ring.reference import stream as reference
 
 CIPHER_NAMES = list(CIPHERS)
@@ -39,6 +41,47 @@ def test_equals_the_reference(cipher, operation, word_offset, count, dtype):
     out = draw_words(cipher, count, operation=operation, offset=offset, dtype=dtype)
     expected = reference.keystream(key_of(cipher), operation, offset, out.nbytes, cipher)
     assert as_bytes(out) == expected
+
+
+@settings(deadline=None, max_examples=100)
+@given(ciphers, st.sampled_from([*IN_PLACE]), operations, st.integers(0, 300), sizes, rings, seeds)
+def test_a_mask_is_the_stream_on_values(cipher, how, operation, place, count, ring, seed):
+    values = ring_tensor(ring, (count,), seed)
+    where = {"operation": operation, "offset": place * ring.dtype.itemsize, "cipher": cipher}
+    words = reference.stream(key_of(cipher), torch.empty_like(values), **where)
+    expected = IN_PLACE[how](values.clone(), words)
+    assert mask(key_of(cipher), values, how, **where) is values
+    assert values.equal(expected)
+
+
+@pytest.mark.parametrize("cipher", CIPHER_NAMES)
+@pytest.mark.parametrize("how", IN_PLACE)
+def test_a_large_mask_on_any_number_of_threads(cipher, how):
+    if backend.native_for(torch.empty(0)) is None:
+        pytest.skip("the reference is too slow for this size")
+    values = ring_tensor(RING64, ((1 << 18) + 13,), 3)
+    words = stream(key_of(cipher), torch.empty_like(values), operation=9, offset=24, cipher=cipher)
+    expected, before = IN_PLACE[how](values.clone(), words), backend.num_threads()
+    try:
+        for threads in (1, 2, 5):
+            backend.set_num_threads(threads)
+            found = values.clone()
+            mask(key_of(cipher), found, how, operation=9, offset=24, cipher=cipher)
+            assert found.equal(expected)
+    finally:
+        backend.set_num_threads(before)
+
+
+def test_what_a_mask_needs():
+    values = torch.zeros(4, dtype=torch.int64)
+    with pytest.raises(ConfigError, match="add, sub, xor"):
+        mask(bytes(16), values, "mul", operation=1)
+    with pytest.raises(ConfigError, match="multiple of 8"):
+        mask(bytes(16), values, "add", operation=1, offset=4)
+    with pytest.raises(ConfigError, match="contiguous"):
+        mask(bytes(16), values[::2], "add", operation=1)
+    with pytest.raises(ConfigError, match="16 bytes"):
+        mask(bytes(32), values, "add", operation=1)
 
 
 @settings(deadline=None, max_examples=60)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from tacit.kernels import stream
+from tacit.kernels.stream import IN_PLACE
 from tacit.protocols.tape import Form, Tape
 
 Draw = tuple[frozenset[int], int, int]  # holders of the key, number of the call, first byte
@@ -29,7 +30,11 @@ def changed_draws(change: Change) -> Iterator[None]:
             words.append(change((group, self.number, start), original(self, holders, [form])[0]))
         return words
 
-    with patch.object(Tape, "draws", draws):
+    def mask(self: Tape, holders: Collection[int], values: Tensor, how: str) -> Tensor:
+        [words] = draws(self, holders, [(tuple(values.shape), values.dtype)])
+        return IN_PLACE[how](values, words)
+
+    with patch.object(Tape, "draws", draws), patch.object(Tape, "mask", mask):
         yield
 
 

@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_leaves
 
 import tacit
 from tacit.kernels import StreamKey
+from tacit.kernels.stream import IN_PLACE
 from tacit.protocols import tape
 from tacit.runtime import recording, rooms
 from tacit.tensor import SecretTensor
@@ -87,19 +88,33 @@ class Taped(TorchDispatchMode):
         return result
 
 
-def stream(key: bytes | StreamKey, out: Tensor, *, operation: int, offset: int, **_: Any) -> Tensor:
+def words(key: bytes | StreamKey, like: Tensor, operation: int, offset: int) -> Tensor:
     """Words that key, operation and offset give; a key on a device is read when they are made."""
+    secret = key.words.numpy().tobytes() if isinstance(key, StreamKey) else key
+    seed = blake2b(secret + f"{operation} {offset}".encode()).digest()
+    drawn = numpy.random.Generator(numpy.random.Philox(int.from_bytes(seed[:16])))
+    made = torch.from_numpy(drawn.integers(-(2**63), 2**63, -(-like.nbytes // 8)))
+    return made.view(like.dtype)[: like.numel()].view(like.shape)
 
+
+def stream(key: bytes | StreamKey, out: Tensor, *, operation: int, offset: int, **_: Any) -> Tensor:
     def fill() -> None:
         with _disable_current_modes():
-            secret = key.words.numpy().tobytes() if isinstance(key, StreamKey) else key
-            seed = blake2b(secret + f"{operation} {offset}".encode()).digest()
-            drawn = numpy.random.Generator(numpy.random.Philox(int.from_bytes(seed[:16])))
-            words = torch.from_numpy(drawn.integers(-(2**63), 2**63, -(-out.nbytes // 8)))
-            out.view(-1).copy_(words.view(out.dtype)[: out.numel()])
+            out.copy_(words(key, out, operation, offset))
 
     do(fill)
     return out
+
+
+def mask(
+    key: bytes | StreamKey, values: Tensor, how: str, *, operation: int, offset: int, **_: Any
+) -> Tensor:
+    def combine() -> None:
+        with _disable_current_modes():
+            IN_PLACE[how](values, words(key, values, operation, offset))
+
+    do(combine)
+    return values
 
 
 @pytest.fixture
@@ -114,6 +129,7 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
         monkeypatch.setattr(torch.cuda, name, thing)
     monkeypatch.setattr(recording, "event", Nothing)
     monkeypatch.setattr(tape, "stream", stream)
+    monkeypatch.setattr(tape, "mask", mask)
     monkeypatch.setattr("tacit.kernels.backend.load_native", lambda: None)
     work = recording.Recording._work
 

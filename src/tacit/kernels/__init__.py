@@ -46,7 +46,7 @@ from .matmul import matmul, plan_matmul, prepare_matmul
 from .planes import bit_planes, from_bit_planes, pack_bits, parity, popcount, unpack_bits
 from .prepared import Plan, Prepared
 from .signs import sign_leaves, sign_tables
-from .stream import StreamKey, blank_key, stream, stream_key
+from .stream import StreamKey, blank_key, mask, stream, stream_key
 
 __all__ = [
     "Plan",
@@ -79,6 +79,7 @@ __all__ = [
     "leaf_carries",
     "leaf_matches",
     "leaf_tables",
+    "mask",
     "matmul",
     "mul",
     "mul_add",

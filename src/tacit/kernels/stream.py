@@ -7,6 +7,7 @@ the same mask is wanted twice.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -23,7 +24,7 @@ from .backend import gpu_for, native_for
 class Spec:
     key_bytes: int
     block_bytes: int
-    native_name: str
+    name: str  # in the compiled kernels
 
     @property
     def limit(self) -> int:
@@ -32,8 +33,15 @@ class Spec:
 
 
 CIPHERS = {
-    "aes128-ctr": Spec(16, 16, "stream_aes128_ctr"),
-    "chacha20": Spec(32, 64, "stream_chacha20"),
+    "aes128-ctr": Spec(16, 16, "aes128_ctr"),
+    "chacha20": Spec(32, 64, "chacha20"),
+}
+
+
+IN_PLACE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "add": Tensor.add_,
+    "sub": Tensor.sub_,
+    "xor": Tensor.bitwise_xor_,
 }
 
 
@@ -73,26 +81,65 @@ def stream(
     AES-128-CTR encrypts operation then n, as big-endian 64-bit numbers; ChaCha20 has its original
     layout with n as the 64-bit counter and the operation as the 64-bit nonce.
     """
-    made = key if isinstance(key, StreamKey) else None
     spec = _checked(out, operation, offset, cipher)
     if not out.numel():
         return out
-    if made is not None and made.words.device == out.device and (gpu := gpu_for(out)):
-        return gpu.chacha20(made.words, out, operation, offset)
+    if (gpu := gpu_for(out)) and cipher == "chacha20":
+        return gpu.chacha20(_beside(key, out), out, operation, offset)
     key = _plain(key, spec)
-    if cipher == "chacha20" and (gpu := gpu_for(out)):
-        return gpu.chacha20(stream_key(key, out.device).words, out, operation, offset)
     if not out.is_cpu:
         host = torch.empty(out.shape, dtype=out.dtype)
         return out.copy_(stream(key, host, operation=operation, offset=offset, cipher=cipher))
-    native = native_for(out)
-    if native is None:
-        return reference.stream(key, out, operation=operation, offset=offset, cipher=cipher)
     block, skip = divmod(offset, spec.block_bytes)
-    if cipher == "aes128-ctr" and not native.has_aes:
+    if put := _compiled("stream", spec, out):
+        put(key, operation, block, skip, out.data_ptr(), out.nbytes)
+        return out
+    if cipher == "aes128-ctr" and native_for(out):
         return _openssl_aes(key, out, operation, block, skip)
-    getattr(native, spec.native_name)(key, operation, block, skip, out.data_ptr(), out.nbytes)
-    return out
+    return reference.stream(key, out, operation=operation, offset=offset, cipher=cipher)
+
+
+def mask(
+    key: bytes | StreamKey,
+    values: Tensor,
+    how: str,
+    *,
+    operation: int,
+    offset: int = 0,
+    cipher: str = "aes128-ctr",
+) -> Tensor:
+    """`values` with the words that `stream` would write added, subtracted or xored, in place.
+
+    The words are not written to memory: they stay in a GPU's registers or a CPU's cache.
+    """
+    spec = _checked(values, operation, offset, cipher)
+    if how not in IN_PLACE:
+        raise ConfigError(f"how={how!r}: allowed are {', '.join(IN_PLACE)}")
+    if offset % values.itemsize:
+        raise ConfigError(f"offset={offset}: a multiple of {values.itemsize} bytes is needed")
+    if not values.numel():
+        return values
+    if (gpu := gpu_for(values)) and cipher == "chacha20":
+        return gpu.chacha20_mask(_beside(key, values), values, how, operation, offset)
+    if put := _compiled(f"{how}{values.itemsize}", spec, values):
+        block, skip = divmod(offset, spec.block_bytes)
+        put(_plain(key, spec), operation, block, skip, values.data_ptr(), values.nbytes)
+        return values
+    words = torch.empty_like(values)
+    stream(key, words, operation=operation, offset=offset, cipher=cipher)
+    return IN_PLACE[how](values, words)
+
+
+def _beside(key: bytes | StreamKey, out: Tensor) -> Tensor:
+    """A key of ChaCha20 on the device of `out`."""
+    if isinstance(key, StreamKey) and key.words.device == out.device:
+        return key.words
+    return stream_key(_plain(key, CIPHERS["chacha20"]), out.device).words
+
+
+def _compiled(what: str, spec: Spec, out: Tensor) -> Callable[..., None] | None:
+    """The compiled kernel that does so with this cipher's stream, if there is one here."""
+    return getattr(native_for(out), f"{what}_{spec.name}", None)
 
 
 def _plain(key: bytes | StreamKey, spec: Spec) -> bytes:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..crypto import KeyRing
 from ..errors import ProtocolError
-from ..kernels import StreamKey, blank_key, stream, stream_key
+from ..kernels import StreamKey, blank_key, mask, stream, stream_key
 from ..transport import CPU
 
 BLOCK = 64  # bytes: draws start at a block of either cipher
@@ -40,10 +40,15 @@ class Source:
 
     def fill(self, group: frozenset[int], words: Tensor, operation: int, offset: int) -> None:
         """Writes bytes of the stream of this group and operation to `words`."""
-        key = self._ready.get(group)
-        if key is None:
-            key = self._ready[group] = self._key(group)
+        key = self._ready.get(group) or self._key(group)
         stream(key, words, operation=operation, offset=offset, cipher=self.cipher)
+
+    def mask(
+        self, group: frozenset[int], values: Tensor, how: str, operation: int, offset: int
+    ) -> None:
+        """Combines `values` with what `fill` would write."""
+        key = self._ready.get(group) or self._key(group)
+        mask(key, values, how, operation=operation, offset=offset, cipher=self.cipher)
 
     def blank_keys(self) -> Keys:
         """Room on the device for another key of each group that was drawn from so far."""
@@ -68,9 +73,9 @@ class Source:
         if self._is_complete:
             raise ProtocolError(f"no key is ready for masks of the parties {sorted(group)}")
         key = self._keys.key(group)
-        if self.cipher != "chacha20":
-            return key.aes
-        return stream_key(key.chacha, self.device)
+        is_aes = self.cipher == "aes128-ctr"
+        ready = self._ready[group] = key.aes if is_aes else stream_key(key.chacha, self.device)
+        return ready
 
 
 class Tape:
@@ -93,12 +98,8 @@ class Tape:
     def draws(self, holders: Collection[int], forms: Sequence[Form]) -> list[Tensor]:
         """Several draws, each from the next block on; small ones are made in one call."""
         group, number = frozenset(holders), self.number
-        start = self._places.get(group, 0)
         cuts, size, kinds = _cuts(tuple(forms))
-        self._places[group] = start + size
-        if self._watch:
-            for cut in cuts:
-                self._watch(group, number, start + cut.start, start + cut.end)
+        start = self._take(group, cuts, size)
         fill, device = self._source.fill, self._source.device
         if len(cuts) > 1 and size <= TOGETHER[device.type]:
             words = torch.empty(size // 8, dtype=torch.int64, device=device)
@@ -111,6 +112,26 @@ class Tape:
         for cut, words in zip(cuts, made, strict=True):
             fill(group, words, number, start + cut.start)
         return made
+
+    def mask(self, holders: Collection[int], values: Tensor, how: str) -> Tensor:
+        """`values` plus, minus or xor what `draw` would give for them ("add", "sub", "xor").
+
+        For masks that are needed once: they are never in memory. `values` is overwritten.
+        """
+        group, values = frozenset(holders), values.contiguous()
+        cuts, size, _ = _cuts(((tuple(values.shape), values.dtype),))
+        start = self._take(group, cuts, size)
+        self._source.mask(group, values, how, self.number, start)
+        return values
+
+    def _take(self, group: frozenset[int], cuts: Sequence[Cut], size: int) -> int:
+        """Where the next bytes of a group's stream begin, which nobody takes after this."""
+        start = self._places.get(group, 0)
+        self._places[group] = start + size
+        if self._watch:
+            for cut in cuts:
+                self._watch(group, self.number, start + cut.start, start + cut.end)
+        return start
 
 
 class Cut(NamedTuple):

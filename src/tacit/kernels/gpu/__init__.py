@@ -3,7 +3,7 @@
 Arguments have been checked by the functions of `tacit.kernels` that call these.
 """
 
-from .chacha import chacha20
+from .chacha import chacha20, chacha20_mask
 from .convolution import conv, conv_grad_input, conv_prepared, plan_conv, prepare_conv
 from .gates import (
     and_gates,
@@ -37,6 +37,7 @@ __all__ = [
     "and_products",
     "bit_planes",
     "chacha20",
+    "chacha20_mask",
     "conv",
     "conv_grad_input",
     "conv_grad_weight",

@@ -8,6 +8,7 @@ from .launch import blocks, kernel, signed
 from .tiles import join
 
 LANES = 128
+SIGNS = {"add": 1, "sub": -1, "xor": 0}
 
 
 def chacha20(key: Tensor, out: Tensor, operation: int, offset: int) -> Tensor:
@@ -23,6 +24,20 @@ def chacha20(key: Tensor, out: Tensor, operation: int, offset: int) -> Tensor:
         arguments = (key, out, words, signed(block), skip, signed(operation))
         _fill(grid, arguments, (is_aligned, LANES))
     return out
+
+
+def chacha20_mask(key: Tensor, values: Tensor, how: str, operation: int, offset: int) -> Tensor:
+    """`values` + or - or ^ the words that `chacha20` would write, in place; none is written.
+
+    The offset is a multiple of the size of a value.
+    """
+    count, each = values.numel(), 64 // values.itemsize
+    block, skip = divmod(offset // values.itemsize, each)
+    if count:
+        grid = (blocks(skip + count, each * LANES), 1, 1)
+        arguments = (key, values, count, signed(block), skip, signed(operation))
+        _mask(grid, arguments, (SIGNS[how], each == 8, LANES))
+    return values
 
 
 @triton.jit
@@ -55,19 +70,9 @@ def _half(number, high: tl.constexpr):
     return ((number.to(tl.int64) >> (32 if high else 0)) & 0xFFFFFFFF).to(tl.uint32)
 
 
-@kernel()
-def _fill(
-    key,
-    out,
-    words: tl.int64,
-    first: tl.int64,
-    skip: tl.int64,
-    operation: tl.int64,
-    ALIGNED: tl.constexpr,
-    LANES: tl.constexpr,
-):
-    start = tl.program_id(0).to(tl.int64) * LANES
-    counter = start + tl.arange(0, LANES) + first
+@triton.jit
+def _blocks(key, counter, operation):
+    """The sixteen words of the blocks with these numbers."""
     zero = (counter * 0).to(tl.uint32)
     # The constants "expand 32-byte k", the key, the number of the block, the operation.
     s0, s1, s2, s3 = zero + 0x61707865, zero + 0x3320646E, zero + 0x79622D32, zero + 0x6B206574
@@ -98,7 +103,23 @@ def _fill(
         a3, b0, c1, d2 = _quarter(a3, b0, c1, d2)
     low = (a0 + s0, a1 + s1, a2 + s2, a3 + s3, b0 + s4, b1 + s5, b2 + s6, b3 + s7)
     high = (c0 + s8, c1 + s9, c2 + s10, c3 + s11, d0 + s12, d1 + s13, d2 + s14, d3 + s15)
-    tile = join(low + high).to(tl.int32, bitcast=True)
+    return low + high
+
+
+@kernel()
+def _fill(
+    key,
+    out,
+    words: tl.int64,
+    first: tl.int64,
+    skip: tl.int64,
+    operation: tl.int64,
+    ALIGNED: tl.constexpr,
+    LANES: tl.constexpr,
+):
+    start = tl.program_id(0).to(tl.int64) * LANES
+    tile = join(_blocks(key, start + tl.arange(0, LANES) + first, operation))
+    tile = tile.to(tl.int32, bitcast=True)
     place = start * 16 - skip + tl.arange(0, LANES)[:, None] * 16 + tl.arange(0, 16)[None, :]
     to = out.to(tl.pointer_type(tl.int32), bitcast=True) + place
     if ALIGNED:
@@ -109,3 +130,37 @@ def _fill(
             tl.store(to, tile, mask=place < words)
     else:
         tl.store(to, tile, mask=(place >= 0) & (place < words))
+
+
+@triton.jit
+def _pairs(words):
+    """Eight words of 64 bits out of sixteen of 32."""
+    pairs = ()
+    for i in tl.static_range(8):
+        pairs += (words[2 * i].to(tl.uint64) | (words[2 * i + 1].to(tl.uint64) << 32),)
+    return pairs
+
+
+@kernel()
+def _mask(
+    key,
+    values,
+    count: tl.int64,
+    first: tl.int64,
+    skip: tl.int64,
+    operation: tl.int64,
+    SIGN: tl.constexpr,
+    WIDE: tl.constexpr,
+    LANES: tl.constexpr,
+):
+    start = tl.program_id(0).to(tl.int64) * LANES
+    words = _blocks(key, start + tl.arange(0, LANES) + first, operation)
+    EACH: tl.constexpr = 8 if WIDE else 16
+    if WIDE:
+        tile = join(_pairs(words)).to(tl.int64, bitcast=True)
+    else:
+        tile = join(words).to(tl.int32, bitcast=True)
+    place = start * EACH - skip + tl.arange(0, LANES)[:, None] * EACH + tl.arange(0, EACH)[None, :]
+    is_inside = (place >= 0) & (place < count)
+    old = tl.load(values + place, mask=is_inside)
+    tl.store(values + place, old ^ tile if SIGN == 0 else old + SIGN * tile, mask=is_inside)

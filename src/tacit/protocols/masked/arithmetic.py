@@ -94,8 +94,8 @@ def product(p: Masked, op: Bilinear, x: Arith, y: Arith) -> Steps[Arith]:
     if p.is_dealer:
         mask = p.context.memo.sum(op, [(whole_mask(p, x), mask_parts(p, y))])
         slot = ring_slot(p, mask.shape)
-        for z in draw_masks(p, [slot])[0]:
-            mask += z
+        for evaluator in p.roles.evaluators:
+            mask = p.context.tape.mask((p.rank, evaluator), mask, "add")
         yield from open_(p, None, slot)
         return Arith({WHOLE: mask}, p.ring, limit=limit, dealer=p.roles.dealer)
     square = x is y and op == MUL  # a matrix and its mask do not commute
@@ -108,8 +108,7 @@ def product(p: Masked, op: Bilinear, x: Arith, y: Arith) -> Steps[Arith]:
         terms = [(opened(p, x), [b, n] if p.is_leader else [b]), (own_mask(p, x), [n])]
         share = p.context.memo.sum(op, terms)
     slot = ring_slot(p, share.shape)
-    [[z]] = draw_masks(p, [slot])
-    m = yield from open_(p, share.sub_(z), slot)
+    m = yield from open_(p, p.context.tape.mask((p.roles.dealer, p.rank), share, "sub"), slot)
     assert m is not None
     return Arith({p.roles.opened: m}, p.ring, limit=limit, dealer=p.roles.dealer)
 

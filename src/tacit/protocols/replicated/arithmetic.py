@@ -33,9 +33,8 @@ def summand(p: Replicated, op: Bilinear, x: Parts, y: Parts) -> Tensor:
         z = op(x[i], x[i] + 2 * x[j])
     else:
         z = p.context.memo.sum(op, [(x[i], [y[i], y[j]]), (x[j], [y[i]])])
-    z += p.context.draw(holders(i), z.shape)
-    z -= p.context.draw(holders(j), z.shape)
-    return z.contiguous()
+    z = p.context.tape.mask(holders(i), z, "add")
+    return p.context.tape.mask(holders(j), z, "sub")
 
 
 def replicated(p: Replicated, z: Tensor, *, ahead: bool = False) -> Steps[Parts]:

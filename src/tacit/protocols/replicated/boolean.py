@@ -29,8 +29,8 @@ def and_parts(p: Replicated, x: Parts, y: Parts) -> Steps[Parts]:
     """x & y, bit by bit: `arithmetic.summand` with exclusive or. 1 round, 1 bit each."""
     i, j = p.held
     z = (x[i] & (y[i] ^ y[j])) ^ (x[j] & y[i])
-    z ^= p.context.draw_planes(holders(i), z.shape)
-    z ^= p.context.draw_planes(holders(j), z.shape)
+    for part in p.held:
+        z = p.context.tape.mask(holders(part), z, "xor")
     return (yield from replicated(p, z))
 
 
