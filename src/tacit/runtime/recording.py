@@ -40,7 +40,8 @@ class Capture(Trace):
     def __init__(self, device: torch.device) -> None:
         super().__init__()
         self.held: dict[int, Any] = {}
-        self._beside = torch.cuda.Stream(device)
+        # Of another priority than the parties' streams: torch hands out 32 of each, in turn.
+        self._beside = torch.cuda.Stream(device, priority=-1)
 
     def run(self, func: OpOverload, args: Any, kwargs: Any, found: list[Tensor]) -> Any:
         if is_upload(func, args, kwargs):
