@@ -5,6 +5,7 @@ import torch
 import torch.nn.functional as F
 from tests.tensor.alike import check, on_secrets, tensor
 
+import tacit
 from tacit.errors import PartyFailed
 
 BOTH = pytest.mark.parametrize(
@@ -32,6 +33,26 @@ def test_public_places():
         )
 
     check(program, tensor(3, 4), tensor(3, 4, seed=1))
+
+
+@BOTH
+@pytest.mark.parametrize("count", [50, 100_000])  # many: torch writes with several threads
+def test_of_several_elements_for_one_place_the_last_counts(settings, count):
+    places = torch.randint(0, 40, (count,), generator=torch.Generator().manual_seed(3))
+    last = torch.full((40,), -1).scatter_reduce(0, places, torch.arange(count), "amax")
+    x, y = torch.arange(40.0), torch.linspace(-3, 3, count)
+
+    def main(session):
+        a, b = session.share(x, owner=0), session.share(y, owner=0)
+        made = [a.scatter(0, places, b), a.put(places, b), a.index_put((places,), b)]
+        made += [a.index_copy(0, places, b), (a > 3).index_put((places,), b > 0)]
+        return [session.reveal(one) for one in made]
+
+    *found, bits = tacit.run(main, **settings)[0]
+    wanted = torch.where(last >= 0, y[last.clamp_min(0)], x)
+    for one in found:
+        torch.testing.assert_close(one, wanted, atol=2**-14, rtol=0)
+    assert bits.equal(torch.where(last >= 0, wanted > 0, x > 3))
 
 
 def test_writes_to_public_places():

@@ -7,7 +7,9 @@ from functools import cache, partial
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch._ops import OpOverload
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from ..errors import UnsupportedOp
 from ..fixedpoint import Numbers, Value
@@ -84,7 +86,7 @@ def _result(
     if any(x.value.known is not None for x in secrets):
         if all(x.value.known is not None for x in secrets):
             if func in EXACT:
-                made = func(*(_known(x) for x in plain), **kwargs)
+                made = func(*_together([_known(x) for x in plain]), **kwargs)
                 return numbers, numbers.public(made)
         else:
             plain, named = _known(plain), {name: _known(x) for name, x in named.items()}
@@ -122,6 +124,12 @@ def _known(x: Any) -> Any:
     if type(x) is Value and x.known is not None:
         return x.known
     return [_known(one) for one in x] if type(x) is list else x
+
+
+def _together(plain: list[Any]) -> list[Any]:
+    """Public arguments, on the GPU if one of them is there."""
+    gpu = next((x.device for x in tree_leaves(plain) if isinstance(x, Tensor) and x.is_cuda), None)
+    return plain if gpu is None else tree_map_only(Tensor, lambda x: x.to(gpu), plain)
 
 
 def _wrapped(x: Any, numbers: Numbers) -> Any:

@@ -66,10 +66,11 @@ def index_put(
             "torch.where(mask, y, x) a secret mask"
         )
 
-    def put(parts: list[Tensor]) -> Tensor:
-        return aten.index_put(parts[0], indices, parts[1], accumulate)
-
-    return _like(n, n.joined([self, values], put, adds=accumulate), self)
+    if not accumulate:
+        return _replaced(n, self, values, lambda places: aten.index(places, indices))
+    return _placed(
+        n, self, values, lambda a, b: aten.index_put(a, indices, b, accumulate=True), adds=True
+    )
 
 
 def _added(n: Numbers, self: Operand, dim: int, index: Value, values: Operand) -> Value:
@@ -103,7 +104,7 @@ def index_select(n: Numbers, self: Operand, dim: int, index: Index) -> Operand:
 @implements(aten.take.default)
 def take(n: Numbers, self: Operand, index: Index) -> Operand:
     if not isinstance(index, Value):
-        return _moved(self, lambda part: part.take(index))
+        return _moved(self, lambda part: part.take(index.to(part.device)))
     return n.rows(_moved(self, torch.flatten), index, wraps=True)
 
 
@@ -118,7 +119,9 @@ def gather(n: Numbers, self: Operand, dim: int, index: Index, *, sparse_grad: bo
 def scatter(n: Numbers, self: Operand, dim: int, index: Index, src: Operand) -> Value:
     if isinstance(index, Value):
         return _like(n, n.scatter(self, dim, index, src), self)
-    return _placed(n, self, src, lambda a, b: a.scatter(dim, index.to(a.device), b))
+    corner = tuple(slice(size) for size in index.shape)
+    source = _moved(src, lambda part: part[corner])
+    return _replaced(n, self, source, lambda places: places.gather(dim, index.to(places.device)))
 
 
 @implements(aten.scatter.value)
@@ -132,7 +135,7 @@ def scatter_value(n: Numbers, self: Operand, dim: int, index: Index, value: floa
 def scatter_add(n: Numbers, self: Operand, dim: int, index: Index, src: Operand) -> Value:
     if isinstance(index, Value):
         return _like(n, n.scatter_add(self, dim, index, src), self)
-    return _placed(n, self, src, lambda a, b: a.scatter_add(dim, index, b), adds=True)
+    return _placed(n, self, src, lambda a, b: a.scatter_add(dim, index.to(a.device), b), adds=True)
 
 
 @implements(aten.scatter.reduce, aten.scatter.value_reduce, aten.scatter_reduce.two)
@@ -150,6 +153,29 @@ def scatter_reduce(
         return scatter_add(n, self, dim, index, src)
     places = _public(f"scatter_reduce with reduce={reduce!r}", index)
     return _like(n, scatter_groups(n, self, dim, places, src, reduce, include_self), self)
+
+
+def _replaced(
+    n: Numbers, self: Operand, source: Operand, picked: Callable[[Tensor], Tensor]
+) -> Value:
+    """`self` with elements of `source` at public places; of several for one place the last counts.
+
+    `picked` picks from a tensor like `self` what the source replaces. torch leaves open which of
+    several counts, and a GPU decides for each part anew: then they would be of different secrets.
+    """
+    shape = self.shape  # type: ignore[union-attr]
+    places = picked(torch.arange(shape.numel(), device=n.device).view(shape))
+    numbers = torch.arange(places.numel(), device=n.device)
+    nobody = torch.full((shape.numel(),), -1, device=n.device)
+    last = nobody.scatter_reduce(0, places.flatten(), numbers, "amax").view(shape)
+
+    def change(old: Tensor, new: Tensor) -> Tensor:
+        if not places.numel():
+            return old.clone()
+        chosen = new.expand(places.shape).reshape(-1)[last.clamp_min(0)]
+        return torch.where(last >= 0, chosen, old)
+
+    return _placed(n, self, source, change)
 
 
 def _placed(
@@ -186,7 +212,7 @@ def index_add(
 @implements(aten.index_copy.default)
 def index_copy(n: Numbers, self: Operand, dim: int, index: Index, source: Operand) -> Value:
     places = _public("index_copy", index)
-    return _placed(n, self, source, lambda a, b: a.index_copy(dim, places.to(a.device), b))
+    return _replaced(n, self, source, lambda ids: ids.index_select(dim, places.to(ids.device)))
 
 
 @implements(aten.index_fill.int_Scalar, aten.index_fill.int_Tensor)
@@ -201,7 +227,12 @@ def put(
     n: Numbers, self: Operand, index: Index, source: Operand, accumulate: bool = False
 ) -> Value:
     places = _public("put", index)
-    return _placed(n, self, source, lambda a, b: a.put(places, b, accumulate), adds=accumulate)
+    if not accumulate:
+        flat = _moved(source, lambda part: part.reshape(places.shape))
+        return _replaced(n, self, flat, lambda ids: ids.take(places.to(ids.device)))
+    return _placed(
+        n, self, source, lambda a, b: a.put(places.to(a.device), b, accumulate=True), adds=True
+    )
 
 
 @implements(aten.masked_scatter_backward.default)
@@ -209,4 +240,6 @@ def masked_scatter_backward(
     n: Numbers, grad_output: Operand, mask: Index, sizes: Sequence[int]
 ) -> Operand:
     chosen = _public("masked_scatter", mask)
-    return _moved(grad_output, lambda part: aten.masked_scatter_backward(part, chosen, sizes))
+    return _moved(
+        grad_output, lambda part: aten.masked_scatter_backward(part, chosen.to(part.device), sizes)
+    )
