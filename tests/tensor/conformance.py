@@ -232,7 +232,7 @@ def difference(got: Any, want: Any) -> str:
         return f"shape {list(got.shape)} instead of {list(want.shape)}"
     if got.dtype != want.dtype:
         return f"dtype {got.dtype} instead of {want.dtype}"
-    exact = want.detach().to(torch.float64)
+    exact = want.detach().to("cpu", torch.float64)
     error = (got.to(torch.float64) - exact).abs()
     bad = ~(error <= 2.0**-7 + 2.0**-6 * exact.abs()) & ~exact.isnan()
     if not bad.any():
