@@ -6,6 +6,7 @@ Error
     UnsupportedOp                          an operation without a rule for secrets
     UnsupportedModule                      a module that cannot be shared
   RangeError          OverflowError        a value outside the fixed-point range
+  OutOfMemory         MemoryError          an operation that does not fit in a party's memory
   RevealForbidden                          an opening that nobody asked for
   TransportError      OSError
     ConnectError                           a peer could not be reached
@@ -60,6 +61,10 @@ class UnsupportedModule(UnsupportedError):
 
 class RangeError(Error, OverflowError):
     """A value outside the fixed-point range; names the range and the setting that widens it."""
+
+
+class OutOfMemory(Error, MemoryError):
+    """An operation that does not fit in the memory of `party`; names the device and what helps."""
 
 
 class RevealForbidden(Error):

@@ -47,6 +47,11 @@ class Context:
         )
         self._number = 0
 
+    @property
+    def operation(self) -> int:
+        """The number, as messages have it, of the call that began last."""
+        return self._number << 16
+
     def new_number(self) -> int:
         self._number += 1
         return self._number

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ..errors import ProtocolError
 from ..transport import Spec
+from .exhaustion import raise_if_exhausted
 from .share import Share
 
 if TYPE_CHECKING:
@@ -107,6 +108,9 @@ def drive(context: Context, steps: Steps[R]) -> R:
         except StopIteration as stop:
             result: R = stop.value
             return result
+        except RuntimeError as error:
+            raise_if_exhausted(error, context)
+            raise
         received = {}
         if one.send or one.receive:
             received = context.mesh.exchange(

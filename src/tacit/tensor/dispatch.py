@@ -13,6 +13,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from ..errors import UnsupportedOp
 from ..fixedpoint import Numbers, Value
+from ..protocols import raise_if_exhausted
 from . import ops  # noqa: F401  registers the rules
 from .cell import layouts
 from .debug import debugged
@@ -92,7 +93,11 @@ def _result(
             plain, named = _known(plain), {name: _known(x) for name, x in named.items()}
     if numbers.debug:
         return numbers, debugged(rule, func, numbers, plain, named)
-    return numbers, rule.apply(numbers, *plain, **named)
+    try:
+        return numbers, rule.apply(numbers, *plain, **named)
+    except RuntimeError as error:
+        raise_if_exhausted(error, numbers.protocol.context)
+        raise
 
 
 def _written(

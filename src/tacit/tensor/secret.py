@@ -11,7 +11,7 @@ from torch import Tensor
 from torch._C import _disabled_torch_function_impl
 from torch.nn import Parameter
 
-from ..errors import RangeError, RevealForbidden, UnsupportedError
+from ..errors import OutOfMemory, RangeError, RevealForbidden, UnsupportedError
 from ..fixedpoint import Numbers, Value
 from .cell import Cell, Layout, Take, chained
 from .place import name_module
@@ -172,7 +172,7 @@ class SecretTensor(Tensor):
     ) -> Any:
         try:
             return cls.dispatch(func, args, kwargs or {})
-        except (UnsupportedError, RangeError) as error:
+        except (UnsupportedError, RangeError, OutOfMemory) as error:
             name_module(error)
             raise
 

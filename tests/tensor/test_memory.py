@@ -1,0 +1,80 @@
+"""What does not fit in memory: a typed error that says where and what needs less."""
+
+import pytest
+import torch
+from torch import nn
+
+import tacit
+from tacit.errors import OutOfMemory, PartyFailed
+
+HUGE = 1 << 27  # elements each way: more than any machine has
+
+
+def failing(main, **settings):
+    with pytest.raises(PartyFailed) as caught:
+        tacit.run(main, **settings)
+    return str(caught.value)
+
+
+def huge(session):
+    return session.share(torch.ones(1, 1), owner=0).expand(HUGE, HUGE)
+
+
+@pytest.mark.parametrize("work", [lambda x: x + x, torch.relu], ids=["local", "comparison"])
+@pytest.mark.parametrize("protocol", ["trio", "replicated"])
+def test_a_tensor_that_fits_nowhere(work, protocol):
+    def main(session):
+        with pytest.raises(OutOfMemory) as caught:
+            work(huge(session))
+        error = caught.value
+        assert error.party == session.rank
+        assert error.operation == session.protocol.context.operation
+        raise error
+
+    found = failing(main, protocol=protocol)
+    assert "out of memory on cpu at operation" in found
+    assert "a smaller batch needs less, and so does a memory_limit=" in found
+    assert "placement" not in found.split("The traceback")[0]
+
+
+class More(nn.Module):
+    def forward(self, x):
+        return x.expand(HUGE, HUGE) + x
+
+
+def test_the_module_is_named_and_the_limit_that_did_not_help():
+    def main(session):
+        model = session.share(nn.Sequential(nn.Identity(), More()), owner=0)
+        model(session.share(torch.ones(1, 1), owner=0))
+
+    found = failing(main, memory_limit=1 << 20)
+    assert "a lower memory_limit= (of the bytes that an operation takes" in found
+    assert "; now 1048576)" in found
+    assert "in Sequential: '1', a More" in found
+
+
+def test_a_gpu_without_room():
+    """What torch says of a GPU, said in the middle of a product of one party."""
+
+    def main(session):
+        x = session.share(torch.ones(2, 2), owner=0)
+        if session.rank == 1:
+            session.protocol.context.memo = Full()
+        return session.reveal(x @ x)
+
+    class Full:
+        away = None
+
+        def sum(self, *_):
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+    found = failing(main)
+    assert "party 1 failed: OutOfMemory: party 1 is out of memory on cpu" in found
+    assert "placement='linear'" in found
+
+
+def test_other_errors_stay_what_they_are():
+    def main(session):
+        session.share(torch.ones(2, 3), owner=0) @ session.share(torch.ones(2, 3), owner=0)
+
+    assert "OutOfMemory" not in failing(main)
