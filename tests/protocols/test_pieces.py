@@ -9,7 +9,7 @@ from torch import nn
 import tacit
 from tacit.errors import ConfigError
 from tacit.protocols import pieces, portions
-from tacit.protocols.bilinear import Conv, ConvGradInput, ConvGradWeight, MatMul
+from tacit.protocols.bilinear import MUL, Conv, ConvGradInput, ConvGradWeight, MatMul
 from tacit.ring import Window
 
 LIMIT = 1 << 20
@@ -68,6 +68,7 @@ CASES = {
     "grad input": (ConvGradInput(WINDOW, (6, 3, 9, 9)), (4, 3, 3, 3), (6, 4, 5, 5)),
     "grad weight": (ConvGradWeight(WINDOW, (4, 3, 3, 3)), (6, 3, 9, 9), (6, 4, 5, 5)),
     "matmul": (MatMul(), (6, 7), (7, 5)),
+    "scalars": (MUL, (), ()),
     "vector": (MatMul(), (7,), (7, 5)),
     "many columns": (MatMul(), (2, 7), (7, 300)),
     "batches": (MatMul(), (6, 2, 7), (6, 7, 5)),
@@ -87,7 +88,7 @@ def test_portions_of_products_add_up_to_them(name):
 
     found = portions.cut_sum(op, [(a, [b, c])], 1 << 10, total)
     assert found.equal(op(a, b + c))
-    assert (len(calls) > 1) == (name != "batches")
+    assert (len(calls) > 1) == (name not in ("scalars", "batches"))
 
 
 @pytest.mark.parametrize("limit", [0, -1, 1.5, "1GB"])

@@ -29,13 +29,15 @@ def cut_sum(op: Bilinear, terms: Sequence[Term], limit: int | None, total: Sum) 
     if limit is None:
         return total(op, terms)
     (_, [b, *_]), *_ = terms
-    size = limit // 2 * b.shape[-1] // max(b.numel() * BYTES * len(terms), 1)
-    if not isinstance(op, MatMul) or b.dim() != 2 or size >= b.shape[-1]:
+    if not isinstance(op, MatMul) or b.dim() != 2:
+        return _cut_rows(op, terms, limit, total)
+    size = limit // 2 * b.shape[1] // max(b.numel() * BYTES * len(terms), 1)
+    if size >= b.shape[1]:
         return _cut_rows(op, terms, limit, total)
     size = max(1, size // ALIGNED * ALIGNED or size)
     columns = []
-    for start in range(0, b.shape[-1], size):
-        some = min(size, b.shape[-1] - start)
+    for start in range(0, b.shape[1], size):
+        some = min(size, b.shape[1] - start)
         fewer = [(a, [b.narrow(-1, start, some) for b in parts]) for a, parts in terms]
         columns.append(_cut_rows(op, fewer, limit // 2, total))
     return torch.cat(columns, -1)
