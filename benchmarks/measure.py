@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from math import floor, log10
+from math import floor, isfinite, log10
 from statistics import median
 
 import torch
@@ -46,7 +46,7 @@ class Row:
 
 def digits(value: float) -> str:
     """Three digits that count, and all before the point."""
-    places = 2 - floor(log10(abs(value))) if value else 0
+    places = 2 - floor(log10(abs(value))) if value and isfinite(value) else 0
     return f"{value:.{max(places, 0)}f}"
 
 

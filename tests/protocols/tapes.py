@@ -32,7 +32,7 @@ def changed_draws(change: Change) -> Iterator[None]:
 
     def mask(self: Tape, holders: Collection[int], values: Tensor, how: str) -> Tensor:
         [words] = draws(self, holders, [(tuple(values.shape), values.dtype)])
-        return IN_PLACE[how](values, words)
+        return IN_PLACE[how](values.contiguous(), words)
 
     with patch.object(Tape, "draws", draws), patch.object(Tape, "mask", mask):
         yield

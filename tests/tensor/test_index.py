@@ -55,6 +55,45 @@ def test_of_several_elements_for_one_place_the_last_counts(settings, count):
     assert bits.equal(torch.where(last >= 0, wanted > 0, x > 3))
 
 
+FITTING = {
+    "scatter at a place without dimensions": lambda x, y: x[0].scatter(0, torch.tensor(1), y[0]),
+    "scatter of a number": lambda x, y: x[0].scatter(0, torch.tensor([1]), y[0, 0]),
+    "scatter of a corner": lambda x, y: x.scatter(1, torch.tensor([[1, 0], [2, 3]]), y),
+    "index_copy to a number": lambda x, y: x[0, 0].index_copy(0, torch.tensor([0]), y[0, :1]),
+    "index_put of a row for all": lambda x, y: x.index_put((PLACES[:2],), y[:1]),
+    "index_put by a mask": lambda x, y: x.index_put((torch.tensor([True, False, True]),), y[:2]),
+    "index_put of pairs": lambda x, y: x.index_put((PLACES, PLACES.flip(0)), y[0]),
+    "negative places": lambda x, y: x.index_put((torch.tensor([-1, 0]),), y[:2]),
+    "no place": lambda x, y: x.index_put((torch.tensor([], dtype=torch.int64),), y[:0]),
+    "put of a matrix": lambda x, y: x.put(torch.tensor([[5, 1], [-1, 2]]), y[:2, :2]),
+}
+
+
+@pytest.mark.parametrize("name", FITTING)
+@BOTH
+def test_what_fits_is_written(settings, name):
+    check(FITTING[name], tensor(3, 4), tensor(3, 4, seed=1), **settings)
+
+
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        lambda x: x.index_copy(0, torch.tensor([0, 2]), x[:1]),
+        lambda x: x.index_copy(0, torch.tensor([0, 2]), x[:2, :1]),
+        lambda x: x.index_copy(0, torch.tensor([0, 2]), x[0]),
+        lambda x: x.scatter(0, torch.tensor([[0, 1], [1, 2]]), x[:1]),
+        lambda x: x.index_put((torch.tensor([0, 2]),), x[:, :3]),
+        lambda x: x.put(torch.tensor([0, 2]), x[0]),
+    ],
+)
+def test_what_does_not_fit_is_refused(attempt):
+    x = tensor(3, 4)
+    with pytest.raises((RuntimeError, IndexError)):
+        attempt(x)
+    with pytest.raises(PartyFailed, match=r"failed: (RuntimeError|IndexError)"):
+        on_secrets(attempt, x)
+
+
 def test_writes_to_public_places():
     def program(x, y):
         x[PLACES[:2]] = y[:2]

@@ -20,19 +20,26 @@ def huge(session):
     return session.share(torch.ones(1, 1), owner=0).expand(HUGE, HUGE)
 
 
-@pytest.mark.parametrize("work", [lambda x: x + x, torch.relu], ids=["local", "comparison"])
+WORK = {
+    "local": lambda x: x + x,
+    "comparison": torch.relu,
+    "a view of bits": lambda x: (x[:1, :1] > 0).expand(HUGE, HUGE),
+}
+
+
+@pytest.mark.parametrize("work", WORK)
 @pytest.mark.parametrize("protocol", ["trio", "replicated"])
 def test_a_tensor_that_fits_nowhere(work, protocol):
     def main(session):
         with pytest.raises(OutOfMemory) as caught:
-            work(huge(session))
+            WORK[work](huge(session))
         error = caught.value
         assert error.party == session.rank
         assert error.operation == session.protocol.context.operation
+        assert str(error).startswith(f"party {session.rank} is out of memory on cpu ")
         raise error
 
     found = failing(main, protocol=protocol)
-    assert "out of memory on cpu at operation" in found
     assert "a smaller batch needs less, and so does a memory_limit=" in found
     assert "placement" not in found.split("The traceback")[0]
 
@@ -71,6 +78,14 @@ def test_a_gpu_without_room():
     found = failing(main)
     assert "party 1 failed: OutOfMemory: party 1 is out of memory on cpu" in found
     assert "placement='linear'" in found
+
+
+@pytest.mark.parametrize("settings", [{}, {"parties": 1, "protocol": "cleartext", "debug": True}])
+def test_sharing_what_does_not_fit(settings):
+    def main(session):
+        session.share(torch.ones(1, 1).expand(HUGE, HUGE), owner=0)
+
+    assert "is out of memory on cpu in share: a smaller" in failing(main, **settings)
 
 
 def test_other_errors_stay_what_they_are():

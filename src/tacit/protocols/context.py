@@ -29,7 +29,7 @@ class Context:
         ring: Ring,
         *,
         cipher: str = "aes128-ctr",
-        products: torch.device = CPU,
+        products: torch.device | None = None,
         memory_limit: int | None = None,
         openings: Openings | None = None,
     ) -> None:
@@ -40,11 +40,9 @@ class Context:
         self.openings = openings or Openings(party_names(mesh.parties))
         self.group: Group | None = None
         self.watch: Watch | None = None
-        self.memo = Memo(
-            default_budget(products),
-            limit=memory_limit,
-            away=None if products == mesh.device else products,
-        )
+        away = None if products == mesh.device else products
+        assert away is None or mesh.device == CPU, "products away from a GPU are not brought back"
+        self.memo = Memo(default_budget(away or mesh.device), limit=memory_limit, away=away)
         self._number = 0
 
     @property

@@ -68,9 +68,12 @@ class Memo:
     _kept: OrderedDict[Hashable, Entry] = field(default_factory=OrderedDict, repr=False)
 
     def sum(self, op: Bilinear, terms: Sequence[Term]) -> Tensor:
-        """The sum of op(left, sum of parts) over the terms, whose shapes are equal."""
+        """The sum of op(left, sum of parts) over the terms, whose shapes are equal.
+
+        On a CPU a weight is at most copied, and what is kept of it serves all rows: not cut.
+        """
         if self.away is None or op == MUL:
-            return cut_sum(op, terms, self.limit, self._sum)
+            return cut_sum(op, terms, self.limit, self._sum, columns=terms[0][0].is_cuda)
 
         def there(op: Bilinear, terms: Sequence[Term]) -> Tensor:
             moved = [(a.to(self.away, non_blocking=True), parts) for a, parts in terms]

@@ -21,26 +21,31 @@ Sum = Callable[[Bilinear, Sequence[Term]], Tensor]
 # What an element of an operand or result takes where it is multiplied: itself and its residues.
 BYTES = 32
 
-ALIGNED = 128  # columns that a tile of the fastest product has
+ALIGNED = 128  # columns of a tile of the fastest product
 
 
-def cut_sum(op: Bilinear, terms: Sequence[Term], limit: int | None, total: Sum) -> Tensor:
-    """total(op, terms), in portions that take about `limit` bytes each."""
+def cut_sum(
+    op: Bilinear, terms: Sequence[Term], limit: int | None, total: Sum, *, columns: bool = True
+) -> Tensor:
+    """total(op, terms), in portions that take about `limit` bytes each.
+
+    columns: also of a matrix at the right, down to those of a tile.
+    """
     if limit is None:
         return total(op, terms)
     (_, [b, *_]), *_ = terms
-    if not isinstance(op, MatMul) or b.dim() != 2:
+    if not columns or not isinstance(op, MatMul) or b.dim() != 2:
         return _cut_rows(op, terms, limit, total)
     size = limit // 2 * b.shape[1] // max(b.numel() * BYTES * len(terms), 1)
+    size = max(size // ALIGNED, 1) * ALIGNED
     if size >= b.shape[1]:
         return _cut_rows(op, terms, limit, total)
-    size = max(1, size // ALIGNED * ALIGNED or size)
-    columns = []
+    results = []
     for start in range(0, b.shape[1], size):
         some = min(size, b.shape[1] - start)
         fewer = [(a, [b.narrow(-1, start, some) for b in parts]) for a, parts in terms]
-        columns.append(_cut_rows(op, fewer, limit // 2, total))
-    return torch.cat(columns, -1)
+        results.append(_cut_rows(op, fewer, limit // 2, total))
+    return torch.cat(results, -1)
 
 
 def _cut_rows(op: Bilinear, terms: Sequence[Term], limit: int, total: Sum) -> Tensor:

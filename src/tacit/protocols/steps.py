@@ -102,20 +102,21 @@ def drive(context: Context, steps: Steps[R]) -> R:
     """
     context.tape = tape = context.new_tape()
     received: Any = None
-    for index in count(tape.number << 16):
-        try:
-            one = steps.send(received)
-        except StopIteration as stop:
-            result: R = stop.value
-            return result
-        except RuntimeError as error:
-            raise_if_exhausted(error, context)
-            raise
-        received = {}
-        if one.send or one.receive:
-            received = context.mesh.exchange(
-                one.send, one.receive, operation=index, ahead=one.ahead
-            )
+    try:
+        for index in count(tape.number << 16):
+            try:
+                one = steps.send(received)
+            except StopIteration as stop:
+                result: R = stop.value
+                return result
+            received = {}
+            if one.send or one.receive:
+                received = context.mesh.exchange(
+                    one.send, one.receive, operation=index, ahead=one.ahead
+                )
+    except (RuntimeError, MemoryError) as error:
+        raise_if_exhausted(error, context, f"at operation {tape.number << 16}")
+        raise
     raise AssertionError
 
 

@@ -20,7 +20,7 @@ from ..errors import ConfigError
 from ..fixedpoint import Numbers
 from ..nn import reveal, share
 from ..nn.vault import Key
-from ..protocols import Protocol, Revealed
+from ..protocols import Protocol, Revealed, explained
 from ..transport import Mesh, Stats
 from .files import LIMIT, Dtypes, Shapes, expectation, load, reading_options
 from .naming import put_names
@@ -96,7 +96,9 @@ class Session:
         what their tensors hold is ignored. A module keeps its class and code; its parameters and
         floating buffers become secret, in place.
         """
-        return share(self.numbers, value, self.rank_of(owner, "owner"), shape)
+        rank = self.rank_of(owner, "owner")
+        with explained(self.protocol.context, "in share"):
+            return share(self.numbers, value, rank, shape)
 
     def load(
         self,
@@ -130,7 +132,9 @@ class Session:
 
         RevealForbidden, at every party and before anything is sent, if the policy is against it.
         """
-        return reveal(self.numbers, secret, None if to is None else self.rank_of(to, "to"))
+        rank = None if to is None else self.rank_of(to, "to")
+        with explained(self.protocol.context, "in reveal"):
+            return reveal(self.numbers, secret, rank)
 
     def training(
         self,

@@ -13,7 +13,6 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from ..errors import UnsupportedOp
 from ..fixedpoint import Numbers, Value
-from ..protocols import raise_if_exhausted
 from . import ops  # noqa: F401  registers the rules
 from .cell import layouts
 from .debug import debugged
@@ -93,11 +92,7 @@ def _result(
             plain, named = _known(plain), {name: _known(x) for name, x in named.items()}
     if numbers.debug:
         return numbers, debugged(rule, func, numbers, plain, named)
-    try:
-        return numbers, rule.apply(numbers, *plain, **named)
-    except RuntimeError as error:
-        raise_if_exhausted(error, numbers.protocol.context)
-        raise
+    return numbers, rule.apply(numbers, *plain, **named)
 
 
 def _written(

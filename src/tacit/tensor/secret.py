@@ -10,9 +10,11 @@ import torch
 from torch import Tensor
 from torch._C import _disabled_torch_function_impl
 from torch.nn import Parameter
+from torch.utils._pytree import tree_leaves
 
 from ..errors import OutOfMemory, RangeError, RevealForbidden, UnsupportedError
 from ..fixedpoint import Numbers, Value
+from ..protocols import raise_if_exhausted
 from .cell import Cell, Layout, Take, chained
 from .place import name_module
 
@@ -174,6 +176,14 @@ class SecretTensor(Tensor):
             return cls.dispatch(func, args, kwargs or {})
         except (UnsupportedError, RangeError, OutOfMemory) as error:
             name_module(error)
+            raise
+        except (RuntimeError, MemoryError) as error:
+            secret = next(x for x in tree_leaves((args, kwargs)) if isinstance(x, SecretTensor))
+            try:
+                raise_if_exhausted(error, secret.numbers.protocol.context, f"in {func}")
+            except OutOfMemory as exhausted:
+                name_module(exhausted)
+                raise
             raise
 
 

@@ -67,7 +67,14 @@ def index_put(
         )
 
     if not accumulate:
-        return _replaced(n, self, values, lambda places: aten.index(places, indices))
+        return _replaced(
+            n,
+            self,
+            values,
+            lambda ids: aten.index(ids, indices),
+            lambda a, b: aten.index_put(a, indices, b),
+            lambda new, ids: new.expand(ids.shape),
+        )
     return _placed(
         n, self, values, lambda a, b: aten.index_put(a, indices, b, accumulate=True), adds=True
     )
@@ -119,16 +126,24 @@ def gather(n: Numbers, self: Operand, dim: int, index: Index, *, sparse_grad: bo
 def scatter(n: Numbers, self: Operand, dim: int, index: Index, src: Operand) -> Value:
     if isinstance(index, Value):
         return _like(n, n.scatter(self, dim, index, src), self)
-    corner = tuple(slice(size) for size in index.shape)
-    source = _moved(src, lambda part: part[corner])
-    return _replaced(n, self, source, lambda places: places.gather(dim, index.to(places.device)))
+    place = index.to(n.device)
+    return _replaced(
+        n,
+        self,
+        src,
+        lambda ids: ids.gather(dim, place),
+        lambda a, b: a.scatter(dim, place, b),
+        _corner,
+    )
 
 
 @implements(aten.scatter.value)
 def scatter_value(n: Numbers, self: Operand, dim: int, index: Index, value: float) -> Value:
     if isinstance(index, Value):
         return _like(n, n.scatter(self, dim, index, value), self)
-    return scatter(n, self, dim, index, torch.full(index.shape, value))
+    place = index.to(n.device)
+    full = torch.full(index.shape, value)
+    return _placed(n, self, full, lambda a, b: a.scatter(dim, place, b))
 
 
 @implements(aten.scatter_add.default)
@@ -156,26 +171,46 @@ def scatter_reduce(
 
 
 def _replaced(
-    n: Numbers, self: Operand, source: Operand, picked: Callable[[Tensor], Tensor]
+    n: Numbers,
+    self: Operand,
+    source: Operand,
+    picked: Callable[[Tensor], Tensor],
+    put: Callable[[Tensor, Tensor], Tensor],
+    fitted: Callable[[Tensor, Tensor], Tensor] = lambda new, places: new,
 ) -> Value:
-    """`self` with elements of `source` at public places; of several for one place the last counts.
+    """put(self, source) at public places; of several elements for one place the last counts.
 
-    `picked` picks from a tensor like `self` what the source replaces. torch leaves open which of
-    several counts, and a GPU decides for each part anew: then they would be of different secrets.
+    `picked` picks from a tensor like `self` what the source replaces, `fitted` has the source with
+    an element for each. torch leaves open which of several counts, and a GPU decides for each part
+    anew: so each of them gets the last one's value. Which shapes fit is torch's to say.
     """
+    if _single(source):
+        return _placed(n, self, source, put)
     shape = self.shape  # type: ignore[union-attr]
     places = picked(torch.arange(shape.numel(), device=n.device).view(shape))
-    numbers = torch.arange(places.numel(), device=n.device)
-    nobody = torch.full((shape.numel(),), -1, device=n.device)
-    last = nobody.scatter_reduce(0, places.flatten(), numbers, "amax").view(shape)
+    flat = places.flatten()
+    if n.device.type == "cpu":  # elsewhere the answer would be waited for
+        taken = torch.zeros(shape.numel(), dtype=torch.bool).scatter_(0, flat, True)
+        if int(taken.count_nonzero()) == flat.numel():
+            return _placed(n, self, source, put)
+    last = torch.empty(shape.numel(), dtype=torch.int64, device=n.device)
+    numbers = torch.arange(flat.numel(), device=n.device)
+    last = last.scatter_reduce_(0, flat, numbers, "amax", include_self=False)[flat]
 
     def change(old: Tensor, new: Tensor) -> Tensor:
-        if not places.numel():
-            return old.clone()
-        chosen = new.expand(places.shape).reshape(-1)[last.clamp_min(0)]
-        return torch.where(last >= 0, chosen, old)
+        new = fitted(new, places)
+        if new.numel() == flat.numel() > 1:
+            new = new.reshape(-1)[last].view(new.shape)
+        return put(old, new)
 
     return _placed(n, self, source, change)
+
+
+def _corner(new: Tensor, places: Tensor) -> Tensor:
+    """What scatter reads of a source of its index's dimensions, which may be larger."""
+    if new.dim() != places.dim():
+        return new
+    return new[tuple(slice(size) for size in places.shape)]
 
 
 def _placed(
@@ -212,7 +247,14 @@ def index_add(
 @implements(aten.index_copy.default)
 def index_copy(n: Numbers, self: Operand, dim: int, index: Index, source: Operand) -> Value:
     places = _public("index_copy", index)
-    return _replaced(n, self, source, lambda ids: ids.index_select(dim, places.to(ids.device)))
+    where = places.to(n.device)
+    return _replaced(
+        n,
+        self,
+        source,
+        lambda ids: ids.index_select(dim, where),
+        lambda a, b: a.index_copy(dim, where, b),
+    )
 
 
 @implements(aten.index_fill.int_Scalar, aten.index_fill.int_Tensor)
@@ -228,8 +270,8 @@ def put(
 ) -> Value:
     places = _public("put", index)
     if not accumulate:
-        flat = _moved(source, lambda part: part.reshape(places.shape))
-        return _replaced(n, self, flat, lambda ids: ids.take(places.to(ids.device)))
+        where = places.to(n.device)
+        return _replaced(n, self, source, lambda ids: ids.take(where), lambda a, b: a.put(where, b))
     return _placed(
         n, self, source, lambda a, b: a.put(places.to(a.device), b, accumulate=True), adds=True
     )
