@@ -5,7 +5,7 @@ from .bilinear import MATMUL, MUL, Bilinear, Conv, ConvGradInput, ConvGradWeight
 from .choose import check_parties, make_protocol, promise_of
 from .cleartext import Cleartext
 from .context import Context
-from .exhaustion import explained, raise_if_exhausted
+from .exhaustion import explained, out_of_memory
 from .openings import Openings, Revealed, party_names
 from .promise import Promise
 from .replicated.protocol import Replicated
@@ -35,7 +35,7 @@ __all__ = [
     "check_parties",
     "explained",
     "make_protocol",
+    "out_of_memory",
     "party_names",
     "promise_of",
-    "raise_if_exhausted",
 ]

@@ -8,7 +8,7 @@ from ..config import Config
 from ..crypto import KeyRing
 from ..errors import ConfigError
 from ..ring import RING32, RING64
-from ..transport import CPU, Mesh
+from ..transport import Mesh
 from .base import Protocol
 from .cleartext import Cleartext
 from .context import Context
@@ -55,12 +55,12 @@ def make_protocol(
     mesh: Mesh,
     keys: KeyRing,
     *,
-    products: torch.device = CPU,
+    products: torch.device | None = None,
     openings: Openings | None = None,
 ) -> Protocol | None:
     """The protocol of a session at this party, or None if it asks for none.
 
-    Products are computed on the device `products`; everything else where the mesh puts it.
+    Products are computed on the device `products`, if given; all else where the mesh puts it.
     `openings` admits, and records, what is revealed.
     """
     if config.protocol == "none":

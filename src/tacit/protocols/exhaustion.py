@@ -24,26 +24,26 @@ def explained(context: Context, where: str) -> Iterator[None]:
     try:
         yield
     except (RuntimeError, MemoryError) as error:
-        raise_if_exhausted(error, context, where)
+        if exhausted := out_of_memory(error, context, where):
+            raise exhausted from error
         raise
 
 
-def raise_if_exhausted(error: Exception, context: Context, where: str) -> None:
-    """Raises OutOfMemory if the error means that; `where` says what was done."""
-    if isinstance(error, OutOfMemory):
-        return
+def out_of_memory(error: Exception, context: Context, where: str) -> OutOfMemory | None:
+    """What to raise if that is what the error means, and is not told yet; `where`: doing what."""
     on_gpu = isinstance(error, torch.OutOfMemoryError) or ON_GPU in str(error)
-    if not on_gpu and not isinstance(error, MemoryError) and ON_CPU not in str(error):
-        return
+    on_cpu = isinstance(error, MemoryError) or ON_CPU in str(error)
+    if isinstance(error, OutOfMemory) or not (on_gpu or on_cpu):
+        return None
     device = context.memo.away or context.device if on_gpu else CPU
-    ways = "a smaller batch needs less, and so does "
-    ways += "a" if context.memory_limit is None else "a lower"
-    ways += " memory_limit= (of the bytes that an operation takes beyond operands and results"
-    ways += ")" if context.memory_limit is None else f"; now {context.memory_limit})"
+    limit = context.memory_limit
+    ways = "a smaller batch needs less, and so does a memory_limit= "
+    ways += "" if limit is None else f"below {limit} "
+    ways += "(of the bytes that an operation takes beyond operands and results)"
     if on_gpu and context.memo.away is None:
         ways += ", or placement='linear', which leaves shares on the CPU"
-    raise OutOfMemory(
+    return OutOfMemory(
         f"party {context.rank} is out of memory on {device} {where}: {ways}",
         party=context.rank,
         operation=context.operation,
-    ) from error
+    )

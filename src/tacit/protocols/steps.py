@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..errors import ProtocolError
 from ..transport import Spec
-from .exhaustion import raise_if_exhausted
+from .exhaustion import out_of_memory
 from .share import Share
 
 if TYPE_CHECKING:
@@ -115,7 +115,8 @@ def drive(context: Context, steps: Steps[R]) -> R:
                     one.send, one.receive, operation=index, ahead=one.ahead
                 )
     except (RuntimeError, MemoryError) as error:
-        raise_if_exhausted(error, context, f"at operation {tape.number << 16}")
+        if exhausted := out_of_memory(error, context, f"at operation {tape.number << 16}"):
+            raise exhausted from error
         raise
     raise AssertionError
 

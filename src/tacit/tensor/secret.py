@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 from ..errors import OutOfMemory, RangeError, RevealForbidden, UnsupportedError
 from ..fixedpoint import Numbers, Value
-from ..protocols import raise_if_exhausted
+from ..protocols import out_of_memory
 from .cell import Cell, Layout, Take, chained
 from .place import name_module
 
@@ -179,11 +179,8 @@ class SecretTensor(Tensor):
             raise
         except (RuntimeError, MemoryError) as error:
             secret = next(x for x in tree_leaves((args, kwargs)) if isinstance(x, SecretTensor))
-            try:
-                raise_if_exhausted(error, secret.numbers.protocol.context, f"in {func}")
-            except OutOfMemory as exhausted:
-                name_module(exhausted)
-                raise
+            if exhausted := out_of_memory(error, secret.numbers.protocol.context, f"in {func}"):
+                raise name_module(exhausted) from error
             raise
 
 

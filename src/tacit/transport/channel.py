@@ -28,10 +28,8 @@ from .limits import Limits
 from .shaping import Wire
 
 REASON_LENGTH = 80
-CONNECTION_LOST, NO_HEARTBEAT = (
-    "connection lost",
-    "no heartbeat",
-)  # of one that cannot say so itself
+CONNECTION_LOST = "connection lost"  # the reasons of one that cannot say so itself
+NO_HEARTBEAT = "no heartbeat"
 PROGRESS_BYTES = 1 << 14  # what must pass within a deadline while a long message is on its way
 LOOK_AROUND_SECONDS = 0.25
 

@@ -78,7 +78,7 @@ def on_host(tensor: Tensor) -> Tensor:
 
 
 def fetched(tensor: Tensor) -> Tensor:
-    """The tensor in the host's memory, complete: pinned, which a GPU fills twice as fast."""
+    """The tensor in the host's memory, complete: pinned, which a GPU writes to itself."""
     if not tensor.is_cuda:
         return tensor
     host = on_host(tensor)
