@@ -106,10 +106,41 @@ def test_training_mode_has_no_problems():
     assert validate(zoo.lenet5(pool="max").train(), draw(1, 1, 28, 28)) == []
 
 
+def nearest_tie(model, x):
+    """How near inputs of ReLUs come to zero, and the largest two under a pool to each other."""
+    found = []
+
+    def look(layer, inputs, _):
+        (x,) = inputs
+        if isinstance(layer, nn.ReLU):
+            found.append(x.abs().min())
+        if isinstance(layer, nn.MaxPool2d):
+            assert (layer.kernel_size, layer.padding) == (layer.stride, 0)
+            size = layer.kernel_size
+            windows = x.unfold(2, size, size).unfold(3, size, size).flatten(4)
+            first, second = windows.topk(2).values.unbind(-1)
+            found.append((first - second)[first > 0].min())
+
+    hooks = [layer.register_forward_hook(look) for layer in model.modules()]
+    with torch.no_grad():
+        model(x)
+    for hook in hooks:
+        hook.remove()
+    return min(found).item()
+
+
+def draw_clear(model, *shape):
+    """Inputs of which roundings don't decide which way a gradient takes."""
+    while True:
+        x = draw(*shape)
+        if nearest_tie(model, x) > 2**-12:
+            return x
+
+
 @pytest.mark.parametrize("secret_labels", [True, False])
 def test_one_step_of_training(secret_labels):
-    model, x = settled(zoo.lenet5(pool="max")).train(), draw(4, 1, 28, 28)
-    labels = torch.tensor([3, 1, 4, 1])
+    model = settled(zoo.lenet5(pool="max")).train()
+    x, labels = draw_clear(model, 2, 1, 28, 28), torch.tensor([3, 1])
     targets = F.one_hot(labels, 10).float() if secret_labels else labels
 
     def step(net, x, y):
@@ -132,4 +163,4 @@ def test_one_step_of_training(secret_labels):
     torch.testing.assert_close(loss, want.detach(), atol=1e-2, rtol=1e-2)
     for (name, one), expected in zip(got.named_parameters(), plain.parameters(), strict=True):
         moved = (expected - model.get_parameter(name)).abs().max().item()
-        torch.testing.assert_close(one, expected, atol=2e-2 * moved + 2**-11, rtol=0, msg=name)
+        torch.testing.assert_close(one, expected, atol=5e-3 * moved + 2**-13, rtol=0, msg=name)
