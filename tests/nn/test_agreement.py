@@ -1,10 +1,15 @@
-"""A difference between parties is found wherever it is, and told in few words."""
+"""A difference between parties is found wherever it is, and told in few words, to all of them."""
+
+import time
 
 import pytest
+from torch import nn
 
 import tacit
-from tacit.errors import ConfigError
+from tacit.errors import CheckpointRejected, ConfigError, DataRejected, Error, HandshakeMismatch
+from tacit.nn import checkpoint
 from tacit.nn.agreement import MOST_QUOTED, compare
+from tacit.runtime.job import agree
 
 
 @pytest.mark.parametrize("where", [0, MOST_QUOTED, 5 * MOST_QUOTED])
@@ -21,3 +26,60 @@ def test_a_difference_is_found_wherever_it_is_in_a_line(where):
     assert len(set(results)) == 1
     assert "differ at settings: party 0 has" in results[0]
     assert len(results[0]) < 3 * MOST_QUOTED
+
+
+def differ(session, folder):
+    compare(session.numbers, "save", {"settings": str(session.rank)})
+
+
+def start_different_jobs(session, folder):
+    agree(session.mesh, {"program": str(session.rank).encode()}, session.names)
+
+
+def load_what_is_not_there(session, folder):
+    session.load(folder / "none.csv", owner=1)
+
+
+def load_no_checkpoint(session, folder):
+    checkpoint.load(session, folder, nn.Linear(2, 1), key=b"k" * 32)
+
+
+def save_over_a_file(session, folder):
+    model = session.share(nn.Linear(2, 1), owner=0)
+    checkpoint.save(session, folder / "file", model, key=b"k" * 32)
+
+
+def train_in_a_file(session, folder):
+    session.training(session.share(nn.Linear(2, 1), owner=0), folder=folder / "file")
+
+
+@pytest.mark.parametrize(
+    ("action", "kind"),
+    [
+        (differ, ConfigError),
+        (start_different_jobs, HandshakeMismatch),
+        (load_what_is_not_there, DataRejected),
+        (load_no_checkpoint, CheckpointRejected),
+        (save_over_a_file, CheckpointRejected),
+        (train_in_a_file, CheckpointRejected),
+    ],
+)
+def test_nobody_ends_the_run_before_all_know_why(action, kind, tmp_path):
+    """Party 0 hears of party 2 long before party 1 does, and leaves with its error at once."""
+    (tmp_path / "file").touch()
+    raised = {}
+
+    def main(session):
+        if session.rank == 2:
+            link = session.mesh._channels[1]
+            send = link.send
+            link.send = lambda *message: time.sleep(0.2) or send(*message)
+        try:
+            action(session, tmp_path)
+        except Error as error:
+            raised[session.rank] = error
+            raise
+
+    with pytest.raises(Error):
+        tacit.run(main)
+    assert [type(raised.get(rank)) for rank in range(3)] == [kind] * 3, raised

@@ -421,7 +421,7 @@ def against(message):
 
     def main(session):
         if session.rank == OWNER:
-            tell_all(session.numbers, message)
+            tell_all(session.mesh, message)
             return None
         with pytest.raises(Error) as caught:
             session.load("x.npy", owner=OWNER, limit=1 << 20)

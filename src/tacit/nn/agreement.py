@@ -6,14 +6,15 @@ import hashlib
 import json
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 import torch
 from torch import Tensor
 
-from ..errors import ConfigError, ProtocolDesync
+from ..errors import ConfigError, Error, ProtocolDesync, TransportError
 from ..fixedpoint import Numbers
-from ..transport import Spec
+from ..transport import Mesh, Spec
 
 MOST_BYTES = 1 << 21  # of a description, unpacked; to read it may take twenty times as much
 MOST_QUOTED = 300  # characters of what a peer said
@@ -25,14 +26,25 @@ _UNREADABLE = (
 )
 
 T = TypeVar("T")
+E = TypeVar("E", bound=Error)
 
 
-def tell_all(n: Numbers, message: bytes) -> list[bytes]:
+def tell_all(mesh: Mesh, message: bytes) -> list[bytes]:
     """Everybody's message, by rank. One round of short messages."""
-    mesh = n.protocol.context.mesh
     peers = [rank for rank in range(mesh.parties) if rank != mesh.rank]
     received = mesh.exchange_bytes(dict.fromkeys(peers, message), peers)
     return [received[rank] if rank != mesh.rank else message for rank in range(mesh.parties)]
+
+
+def known_to_all(mesh: Mesh, error: E) -> E:
+    """An error that all parties raise alike, once each of them knows of it. One round.
+
+    Whoever raised it before could end the run while another still waits for the last message that
+    it is about, and the other would learn no more than that the run has ended.
+    """
+    with suppress(TransportError):  # one that was quicker ends the run: by then all were here
+        tell_all(mesh, b"")
+    return error
 
 
 def understood(messages: Sequence[bytes], read: Callable[[bytes], T]) -> list[T]:
@@ -59,21 +71,23 @@ def quoted(text: str) -> str:
 def compare(n: Numbers, what: str, lines: Mapping[str, str]) -> None:
     """Raises ConfigError at every party, naming the first difference, unless all have the same.
 
-    One round; one more to find the difference.
+    One round; two more to find the difference and to let all know it.
     """
+    mesh = n.protocol.context.mesh
     text = json.dumps(list(lines.items())).encode()
-    digests = tell_all(n, hashlib.sha256(text).digest())
+    digests = tell_all(mesh, hashlib.sha256(text).digest())
     if len(set(digests)) == 1:
         return
-    tables = understood(tell_all(n, zlib.compress(text)), _unpacked)
+    tables = understood(tell_all(mesh, zlib.compress(text)), _unpacked)
     for rank, theirs in enumerate(tables):
         difference = _difference(tables[0], theirs)
         if difference is not None:
             path, first, other = map(quoted, difference)
-            raise ConfigError(
+            error = ConfigError(
                 f"{what}: the parties differ at {path}: party 0 has {first}, party {rank} has "
                 f"{other}; every party builds the same, with any values"
             )
+            raise known_to_all(mesh, error)
     odd = next(rank for rank, digest in enumerate(digests) if digest != digests[n.protocol.rank])
     raise ProtocolDesync(
         f"{what}: party {odd} says that it has something else than this party, and then the same: "

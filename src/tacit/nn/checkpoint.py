@@ -21,7 +21,7 @@ from ..errors import CheckpointRejected, ConfigError
 from ..fixedpoint import Numbers, Value
 from ..tensor import SecretTensor
 from . import optimizers
-from .agreement import compare, quoted, tell_all, understood
+from .agreement import compare, known_to_all, quoted, tell_all, understood
 from .part_file import Checkpoint, checkpoint_file, header_of, read_part
 from .record import Record, refreshed, settle
 from .sharing import put_secret
@@ -64,7 +64,7 @@ def save(
     settle(n, record.tensors)
     table = record.table()
     compare(n, "save", _public(table, record.plain, step))
-    drawn = tell_all(n, secrets.token_bytes(ID_BYTES))
+    drawn = tell_all(n.protocol.context.mesh, secrets.token_bytes(ID_BYTES))
     made = Checkpoint(hashlib.sha256(b"".join(drawn)).hexdigest()[: 2 * ID_BYTES], step, extra)
     path = checkpoint_file(folder, n.protocol.rank)
     temporary = path.with_name(f".{path.name}.{made.id}")
@@ -92,16 +92,18 @@ def _at_all(n: Numbers, what: str, path: Path, action: Callable[[], None]) -> No
     failure = ""
     try:
         action()
-    except OSError as error:
-        failure = error.strerror or type(error).__name__
-    for rank, answer in enumerate(understood(tell_all(n, failure.encode()), bytes.decode)):
+    except OSError as cannot:
+        failure = cannot.strerror or type(cannot).__name__
+    mesh = n.protocol.context.mesh
+    for rank, answer in enumerate(understood(tell_all(mesh, failure.encode()), bytes.decode)):
         if answer:
-            whose = str(path) if rank == n.protocol.rank else "its file"
-            raise CheckpointRejected(
+            whose = str(path) if rank == mesh.rank else "its file"
+            error = CheckpointRejected(
                 f"save: party {rank} could not {what} {whose} ({quoted(answer)}): this checkpoint "
                 "is not complete; those before are as they were",
                 party=rank,
             )
+            raise known_to_all(mesh, error)
 
 
 def recorded(module: nn.Module, optimizer: Optimizer | None, extra: Any) -> Record:
@@ -176,18 +178,24 @@ def _misfit(module: nn.Module, optimizer: Optimizer | None, found: Record) -> st
 
 
 def _agree(n: Numbers, refusal: str, identity: str, step: int, path: Path) -> None:
-    """Raises CheckpointRejected at every party unless all have the same checkpoint. 1 round."""
+    """Raises CheckpointRejected at every party unless all have the same checkpoint.
+
+    One round; one more if they have not.
+    """
+    mesh = n.protocol.context.mesh
     message = json.dumps({"refusal": refusal, "id": identity, "step": step}).encode()
-    answers = understood(tell_all(n, message), _answer)
+    answers = understood(tell_all(mesh, message), _answer)
     for rank, answer in enumerate(answers):
         if answer["refusal"]:
-            whose = str(path) if rank == n.protocol.rank else f"the file of party {rank}"
-            raise CheckpointRejected(f"load: {whose}: {quoted(answer['refusal'])}", party=rank)
+            whose = str(path) if rank == mesh.rank else f"the file of party {rank}"
+            refused = f"load: {whose}: {quoted(answer['refusal'])}"
+            raise known_to_all(mesh, CheckpointRejected(refused, party=rank))
     if len({answer["id"] for answer in answers}) > 1:
         steps = ", ".join(f"party {r}: step {a['step']}" for r, a in enumerate(answers))
-        raise CheckpointRejected(
+        differ = (
             f"load: the parties' files are of different checkpoints ({steps}): give those of one"
         )
+        raise known_to_all(mesh, CheckpointRejected(differ))
 
 
 def _answer(message: bytes) -> dict[str, Any]:

@@ -9,15 +9,14 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from types import ModuleType
 from typing import Any
 
-from ..errors import ConfigError, HandshakeMismatch, TransportError
-from ..nn.agreement import quoted, understood
+from ..errors import ConfigError, HandshakeMismatch
+from ..nn.agreement import known_to_all, quoted, tell_all, understood
 from ..transport import Mesh
 from .naming import party_label
 from .program_files import program_files
@@ -103,18 +102,15 @@ def _entry(module: ModuleType, job: Job) -> Any:
 def agree(mesh: Mesh, items: Mapping[str, bytes], names: Sequence[str]) -> None:
     """Raises HandshakeMismatch at every party, naming item and parties, unless all have the same.
 
-    The items are public: what differs may be shown. One round; one more if they differ, so that
-    nobody ends the run before all know why.
+    The items are public: what differs may be shown. One round; one more if they differ.
     """
     table = {name: value.decode(errors="replace") for name, value in items.items()}
-    texts = _tell_all(mesh, json.dumps(table).encode())
+    texts = tell_all(mesh, json.dumps(table).encode())
     tables = understood(texts, _table)
     for item in dict.fromkeys(name for one in tables for name in one):
         values = [one.get(item) for one in tables]
         if len(set(values)) > 1:
-            with suppress(TransportError):  # whoever was quicker has all that is needed
-                _tell_all(mesh, b"")
-            raise _mismatch(quoted(item[:MOST_SHOWN]), values, names)
+            raise known_to_all(mesh, _mismatch(quoted(item[:MOST_SHOWN]), values, names))
 
 
 def _mismatch(item: str, values: list[str | None], names: Sequence[str]) -> HandshakeMismatch:
@@ -140,9 +136,3 @@ def _table(message: bytes) -> dict[str, str]:
     if not isinstance(table, dict):
         raise ValueError("a table is needed")
     return {str(name): str(value) for name, value in table.items()}
-
-
-def _tell_all(mesh: Mesh, message: bytes) -> list[bytes]:
-    peers = [rank for rank in range(mesh.parties) if rank != mesh.rank]
-    received = mesh.exchange_bytes(dict.fromkeys(peers, message), peers)
-    return [received.get(rank, message) for rank in range(mesh.parties)]

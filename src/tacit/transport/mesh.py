@@ -47,6 +47,7 @@ class Mesh:
         self._waiting: dict[int, Channel] = {}
         self._waiting_since = 0.0
         self._end: str | None = None
+        self._ended_by = rank
 
     def place(self, device: torch.device) -> None:
         """From now on received tensors are put on `device`."""
@@ -110,7 +111,7 @@ class Mesh:
             self.flush()
             self._await_all(channel.settle for channel in self._channels.values())
             self._say(Goodbye())
-            self._release("is closed")
+            self._release("is closed", self.rank)
 
     def abort(self, cause: str | BaseException) -> None:
         """End the run at every party, best effort; of an exception they learn the kind alone."""
@@ -120,7 +121,7 @@ class Mesh:
             else:
                 word = blame(cause, self.rank, self._operation)
             self._say(word)
-            self._release(f"was aborted: {word.reason}")
+            self._release(f"was aborted: {word.reason}", word.origin)
 
     def __enter__(self) -> Self:
         return self
@@ -147,7 +148,7 @@ class Mesh:
 
     def _require_open(self) -> None:
         if self._end is not None:
-            raise PeerClosed(f"the mesh of party {self.rank} {self._end}", party=self.rank)
+            raise PeerClosed(f"the mesh of party {self.rank} {self._end}", party=self._ended_by)
 
     def _exchange(
         self,
@@ -237,7 +238,7 @@ class Mesh:
             self._say(word)
             told = follow(word, self._channels) or told
         finally:
-            self._release(f"has failed: {word.reason}")
+            self._release(f"has failed because of party {word.origin}: {word.reason}", word.origin)
         if told is not None:
             raise told.error() from None
         if isinstance(error, TransportError) and error.operation is None:
@@ -254,8 +255,8 @@ class Mesh:
         for channel in self._channels.values():
             channel.say(word)
 
-    def _release(self, end: str) -> None:
-        self._end = end
+    def _release(self, end: str, party: int) -> None:
+        self._end, self._ended_by = end, party
         for channel in self._channels.values():
             channel.release()
 

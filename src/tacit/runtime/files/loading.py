@@ -12,7 +12,7 @@ from torch import Tensor
 from ...errors import ConfigError, DataRejected, ProtocolDesync
 from ...fixedpoint import Numbers
 from ...nn import share
-from ...nn.agreement import tell_all, understood
+from ...nn.agreement import known_to_all, tell_all, understood
 from .announcement import Announcement, Expectation
 from .contents import Contents, Options, Refusal
 from .messages import MOST_REASON, Word, read_word, write_word
@@ -32,9 +32,13 @@ def load(
     contents, word, detail = None, Word(owner, expected), ""
     if n.protocol.rank == owner:
         contents, word, detail = _at_owner(n, path, word, options)
-    words = understood(tell_all(n, write_word(word)), read_word)
+    mesh = n.protocol.context.mesh
+    words = understood(tell_all(mesh, write_word(word)), read_word)
     parties = [f"party {rank} ({name})" for rank, name in enumerate(names)]
-    announced = _judged(words, owner, parties, detail)
+    try:
+        announced = _judged(words, owner, parties, detail)
+    except (ConfigError, DataRejected) as error:
+        raise known_to_all(mesh, error) from None
     return _shared(n, announced, contents, owner)
 
 

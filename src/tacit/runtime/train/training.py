@@ -17,7 +17,7 @@ from torch.optim import Optimizer
 
 from ...errors import CheckpointRejected, ConfigError
 from ...nn import Checkpoint, load, save
-from ...nn.agreement import compare, from_owner
+from ...nn.agreement import compare, from_owner, known_to_all
 from ...nn.checkpoint import recorded
 from ...nn.vault import Key
 from ..naming import party_label, put_names
@@ -185,11 +185,12 @@ class Training:
             self._restore(found)
             return self.step
         have = "; ".join(f"party {r} has {a.summary}" for r, a in enumerate(self._answers))
-        raise CheckpointRejected(
+        nothing = CheckpointRejected(
             f"resume: the parties have no checkpoint in common that can be used: {have}"
             + "".join(f". {problem}" for problem in problems)
             + ". To start anew, give another folder"
         )
+        raise known_to_all(self._session.mesh, nothing)
 
     def _load(self, identity: str) -> Checkpoint:
         folder = self._folders[identity]
@@ -209,11 +210,12 @@ class Training:
             return
         for rank, answer in enumerate(self._answers):
             if answer.have or answer.refused:
-                raise CheckpointRejected(
+                error = CheckpointRejected(
                     f"training: the folder of party {rank} holds an earlier one ({answer.summary}):"
                     " resume it (--resume, or training.resume()), or give another folder",
                     party=rank,
                 )
+                raise known_to_all(self._session.mesh, error)
         recorded(self._module, self._optimizer, self.extra)
         self._begun = True
         self._scalars.begin(self.step)
