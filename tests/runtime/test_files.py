@@ -16,10 +16,10 @@ from PIL import Image
 from safetensors.torch import save_file
 from tests.fuzz.mutate import mutations
 from tests.runtime.data_files import LABELS, PIXELS, columns, idx, write_all, write_csv
+from tests.runtime.rogue import say
 
 import tacit
 from tacit.errors import ConfigError, DataRejected, Error, ProtocolDesync
-from tacit.nn.agreement import tell_all
 from tacit.runtime.files.messages import read_word, write_word
 
 OWNER = 1
@@ -416,12 +416,12 @@ def test_a_missing_package_is_named(folder, monkeypatch, module, name, package):
 # What a peer sends ------------------------------------------------------------------------------
 
 
-def against(message):
-    """What the others raise if party 1 announces its file by this message."""
+def against(*messages):
+    """What the others raise if party 1 says this, first to announce its file."""
 
     def main(session):
         if session.rank == OWNER:
-            tell_all(session.mesh, message)
+            say(session.mesh, *messages)
             return None
         with pytest.raises(Error) as caught:
             session.load("x.npy", owner=OWNER, limit=1 << 20)
@@ -469,7 +469,7 @@ def test_an_announcement_is_read_strictly(message):
 
 
 def test_an_announcement_beyond_the_limit_allocates_nothing():
-    for error in against(word(file={"tensors": [["", [1 << 40, 1 << 21], "float32"]]})):
+    for error in against(word(file={"tensors": [["", [1 << 40, 1 << 21], "float32"]]}), b""):
         assert isinstance(error, DataRejected)
         assert "limit=1048576" in str(error)
 

@@ -6,6 +6,7 @@ import json
 import secrets
 
 import pytest
+from tests.runtime.rogue import say
 
 import tacit
 from tacit.errors import ConfigError, HandshakeMismatch, PartyFailed, ProtocolDesync
@@ -166,11 +167,11 @@ def test_what_is_shown_is_short_and_printable():
     assert "\x1b" not in str(error)
 
 
-def say(session, message):
+def hear(session, message):
     if session.rank == 1:
-        session.mesh.exchange_bytes({0: message, 2: message}, [0, 2])
-        return
-    agree(session.mesh, {"a": b"1"}, session.names)
+        say(session.mesh, message)
+    else:
+        agree(session.mesh, {"a": b"1"}, session.names)
 
 
 @pytest.mark.parametrize(
@@ -178,6 +179,6 @@ def say(session, message):
 )
 def test_rubbish_is_a_desync(message):
     with pytest.raises(PartyFailed) as found:
-        tacit.run(say, message, protocol="none")
+        tacit.run(hear, message, protocol="none")
     assert isinstance(found.value.__cause__, ProtocolDesync)
     assert found.value.__cause__.party == 1
