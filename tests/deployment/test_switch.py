@@ -28,14 +28,15 @@ from contextlib import suppress
 sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 host, count = sys.argv[1], int(sys.argv[2])
 came = 0
-for step in range(2 * count):
-    if step < count:
-        sock.sendto(b"marco", (host, 7000))
-    sock.settimeout(0.002 if step < count else 1.0)
+sock.settimeout(0.002)
+for _ in range(count):
+    sock.sendto(b"marco", (host, 7000))
     with suppress(TimeoutError):
         came += sock.recv(100) == b"marco"
-    if came == count or step > count:
-        break
+sock.settimeout(1.0)  # for those that are late
+with suppress(TimeoutError):
+    while came < count:
+        came += sock.recv(100) == b"marco"
 print(came)
 """
 

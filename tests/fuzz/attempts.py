@@ -84,13 +84,13 @@ def shown(error: BaseException) -> str:
 def attempt(case: Case) -> dict[str, object]:
     _background.clear()
     faulthandler.dump_traceback_later(HANGS, exit=True)
-    started = time.perf_counter()
+    started, computed = time.perf_counter(), time.process_time()
     caught: BaseException | None = None
     try:
         case.act()
     except BaseException as error:
         caught = error
-    seconds = time.perf_counter() - started
+    seconds, computing = time.perf_counter() - started, time.process_time() - computed
     faulthandler.cancel_dump_traceback_later()
     text = shown(caught) if caught else ""
     return {
@@ -104,6 +104,7 @@ def attempt(case: Case) -> dict[str, object]:
         "leaks": [name for name, forms in _secrets.items() if any(f in text for f in forms)],
         "background": list(_background),
         "seconds": seconds,
+        "computing": computing,
     }
 
 
