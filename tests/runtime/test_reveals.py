@@ -11,6 +11,7 @@ from torch import nn
 
 import tacit
 from tacit.errors import ConfigError, PartyFailed, RevealForbidden
+from tacit.nn.agreement import tell_all
 
 NAMES = ("alice", "bob", "carol")
 
@@ -106,6 +107,7 @@ def test_a_policy_may_let_nobody_learn_anything():
 def open_too_early(session, errors):
     """Party 0 comes to a reveal that it may not make while the others still compute."""
     try:
+        tell_all(session.mesh, b"all are here")
         x = session.share(torch.ones(2), owner=0)
         if session.rank == 1:
             time.sleep(0.5)
