@@ -3,12 +3,14 @@
 import time
 
 import pytest
+import torch
 from torch import nn
 
 import tacit
 from tacit.errors import CheckpointRejected, ConfigError, DataRejected, Error, HandshakeMismatch
 from tacit.nn import checkpoint
-from tacit.nn.agreement import MOST_QUOTED, compare
+from tacit.nn.agreement import MOST_QUOTED, compare, tell_all
+from tacit.nn.checkpoint import _agree
 from tacit.runtime.job import agree
 
 
@@ -83,3 +85,22 @@ def test_nobody_ends_the_run_before_all_know_why(action, kind, tmp_path):
     with pytest.raises(Error):
         tacit.run(main)
     assert [type(raised.get(rank)) for rank in range(3)] == [kind] * 3, raised
+
+
+def test_an_error_stays_if_another_party_was_told_otherwise(tmp_path):
+    """Party 1 refuses its checkpoint to party 0 alone; party 2 goes on to what comes next."""
+    refused, fine = (b'{"refusal": "%s", "id": "%032d", "step": 0}' % (x, 0) for x in (b"no", b""))
+
+    def main(session):
+        if session.rank == 0:
+            with pytest.raises(CheckpointRejected, match="file of party 1: no"):
+                _agree(session.numbers, "", "0" * 32, 0, tmp_path)
+            return
+        if session.rank == 1:
+            session.mesh.exchange_bytes({0: refused, 2: fine}, [0, 2])
+        else:
+            tell_all(session.mesh, fine)
+            session.mesh.exchange({0: [torch.ones(2)]}, {})
+        session.mesh._channels[0].last_word(seconds=30)
+
+    tacit.run(main)

@@ -42,6 +42,8 @@ def test_a_network_in_pieces_gives_what_the_whole_gives(protocol):
     for found, found_grad in ((whole, grad), (cut, cut_grad)):
         torch.testing.assert_close(found, plain.detach(), atol=2e-3, rtol=0)
         torch.testing.assert_close(found_grad, model[0].weight.grad, atol=1e-2, rtol=0)
+    torch.testing.assert_close(cut, whole, atol=2e-3, rtol=0)
+    torch.testing.assert_close(cut_grad, grad, atol=1e-2, rtol=0)
 
 
 def test_the_operations_of_a_limit_are_cut_at_words():

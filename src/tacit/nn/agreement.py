@@ -12,7 +12,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from ..errors import ConfigError, Error, ProtocolDesync, TransportError
+from ..errors import ConfigError, Error, ProtocolDesync, ProtocolError, TransportError
 from ..fixedpoint import Numbers
 from ..transport import Mesh, Spec
 
@@ -42,7 +42,9 @@ def known_to_all(mesh: Mesh, error: E) -> E:
     Whoever raised it before could end the run while another still waits for the last message that
     it is about, and the other would learn no more than that the run has ended.
     """
-    with suppress(TransportError):  # one that was quicker ends the run: by then all were here
+    # One that was quicker ends the run, and by then all were here; one that was told other things
+    # goes on with something else: this error says more of it than that.
+    with suppress(TransportError, ProtocolError):
         tell_all(mesh, b"")
     return error
 
