@@ -9,8 +9,8 @@ from typing import Any
 
 from tacit import config, run
 from tacit.config import Config
-from tacit.protocols.choose import PROTOCOLS
-from tacit.runtime.party_file import FIELDS, PARTY_FIELDS
+from tacit.protocols.registry import PROTOCOLS
+from tacit.runtime.deploy.party_file import FIELDS, PARTY_FIELDS
 from tacit.transport import Limits
 
 # What a party file's fields mean, where Config and Limits do not say it.

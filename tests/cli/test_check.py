@@ -7,7 +7,7 @@ from tests.runtime.party_files import NAMES, write_parties
 
 from tacit.cli.check import _clocks, _expiries
 from tacit.crypto import create_credentials
-from tacit.runtime.party_file import read_party_file, snippet
+from tacit.runtime.deploy.party_file import read_party_file, snippet
 from tacit.transport.probe import Link
 
 

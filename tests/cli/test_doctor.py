@@ -6,7 +6,7 @@ from tests.runtime.party_files import NAMES, write_parties
 
 from tacit.config import Config
 from tacit.protocols import promise_of
-from tacit.runtime.security import security_summary
+from tacit.runtime.deploy.security import security_summary
 
 
 @pytest.fixture

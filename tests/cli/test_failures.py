@@ -7,7 +7,7 @@ import typer
 
 from tacit import errors
 from tacit.cli.failures import CODES, MEANINGS, Circumstances, Code, cut, explain
-from tacit.runtime.outcome import Failure, party_failed
+from tacit.runtime.launch.outcome import Failure, party_failed
 
 NAMES = ("alice", "bob", "carol")
 

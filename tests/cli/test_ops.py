@@ -41,7 +41,7 @@ def test_all_rules():
     done = tacit("ops", "--json")
     assert done.code == 0
     assert done.json["operators"] == operators()
-    assert "mm" in done.json["operators"]["linear"]
+    assert "mm" in done.json["operators"]["matmul"]
     assert "nonzero" in done.json["operators"]["refused"]
 
 

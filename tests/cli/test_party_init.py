@@ -9,7 +9,7 @@ from tests.cli.shell import in_terminal, tacit
 
 from tacit.crypto import public_key_fingerprint, read_key_file, valid_until
 from tacit.errors import ConfigError
-from tacit.runtime.party_file import read_party_file
+from tacit.runtime.deploy.party_file import read_party_file
 
 ADDRESS = ("--address", "10.0.0.1:7000")
 

@@ -24,7 +24,7 @@ from tests.deployment import plain
 from tests.deployment.network import Network
 from tests.runtime.party_files import NAMES, credentials, free_ports, write_key
 
-from tacit.runtime.party_file import snippet
+from tacit.runtime.deploy.party_file import snippet
 
 JOBS = Path(__file__).parent / "jobs"
 PORT = 7000  # in a network, where everybody has an address

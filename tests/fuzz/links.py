@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 from tacit.transport import Limits, Mesh
 from tacit.transport.shaping import Wire, network
-from tacit.transport.socket_channel import SocketBell, SocketChannel
-from tacit.transport.tcp import TcpStream
+from tacit.transport.wire.socket_channel import SocketBell, SocketChannel
+from tacit.transport.wire.tcp import TcpStream
 
 SESSION = b"session of fuzz!"
 LIMITS = Limits(deadline=0.2, patience=0.2)

@@ -14,8 +14,8 @@ from torch import nn
 
 import tacit
 from tacit.errors import CheckpointRejected
-from tacit.nn import checkpoint, load, save, vault
-from tacit.nn.part_file import checkpoint_file
+from tacit.nn import checkpoint, encrypted_file, load, save
+from tacit.nn.checkpoint_file import checkpoint_file
 
 from .attempts import plant
 
@@ -59,8 +59,8 @@ def written(folder: Path) -> Saved:
     checkpoint._agree = _refuse  # the others' part of a load
     path = checkpoint_file(folder, 0)
     with path.open("rb") as file:
-        header, binding = vault.read_header(file)
-        body = bytes(vault.read_body(file, header, binding, KEY))
+        header, binding = encrypted_file.read_header(file)
+        body = bytes(encrypted_file.read_body(file, header, binding, KEY))
     [size] = struct.unpack_from("<Q", body)
     contents, parts = json.loads(body[8 : 8 + size]), body[8 + size :]
     plant("the key", KEY)
@@ -75,7 +75,7 @@ def _refuse(_: Any, refusal: str, *__: Any) -> None:
         raise CheckpointRejected(refusal)
 
 
-def load_it(saved: Saved, data: bytes, key: vault.Key = KEY) -> None:
+def load_it(saved: Saved, data: bytes, key: encrypted_file.Key = KEY) -> None:
     saved.path.write_bytes(data)
     model, optimizer = build()
     load(saved.session, saved.path.parent, model, optimizer, key=key)
@@ -85,18 +85,18 @@ def sealed(saved: Saved, body: Iterable[bytes], header: Any = None) -> bytes:
     """A file with this body, as whoever has the key can write it."""
     path = saved.path.with_name("sealed")
     kept = {name: x for name, x in saved.header.items() if name != "kdf"}
-    vault.write_file(path, kept if header is None else header, body, KEY)
+    encrypted_file.write_file(path, kept if header is None else header, body, KEY)
     data = path.read_bytes()
     path.unlink()
     return data
 
 
 def framed(header: bytes, chunks: bytes) -> bytes:
-    return vault.MAGIC + struct.pack("<I", len(header)) + header + chunks
+    return encrypted_file.MAGIC + struct.pack("<I", len(header)) + header + chunks
 
 
 def chunks_of(saved: Saved) -> bytes:
     """What follows the header in the file."""
-    start = len(vault.MAGIC) + 4
-    [size] = struct.unpack_from("<I", saved.raw, len(vault.MAGIC))
+    start = len(encrypted_file.MAGIC) + 4
+    [size] = struct.unpack_from("<I", saved.raw, len(encrypted_file.MAGIC))
     return saved.raw[start + size :]

@@ -16,10 +16,10 @@ from tests.fuzz.mutate import mutations
 from tests.transport.parties import hello, identity, run, together
 
 from tacit.errors import Error, PeerClosed
-from tacit.nn.agreement import understood
 from tacit.transport import Limits, Mesh, Spec, connect, listen
-from tacit.transport.frames import Kind, layout, pack
-from tacit.transport.last_words import beat
+from tacit.transport.consensus import understood
+from tacit.transport.wire.control import beat
+from tacit.transport.wire.frames import Kind, layout, pack
 
 SEED = 20260302
 LIMITS = Limits(deadline=2.0, patience=2.0, connect_deadline=10.0)

@@ -9,9 +9,9 @@ from torch import nn
 import tacit
 from tacit.errors import CheckpointRejected, ConfigError, DataRejected, Error, HandshakeMismatch
 from tacit.nn import checkpoint
-from tacit.nn.agreement import MOST_QUOTED, compare, tell_all
 from tacit.nn.checkpoint import _agree
-from tacit.runtime.job import agree
+from tacit.runtime.deploy.job import agree
+from tacit.transport.consensus import MOST_QUOTED, compare, tell_all
 
 
 @pytest.mark.parametrize("where", [0, MOST_QUOTED, 5 * MOST_QUOTED])
@@ -19,7 +19,7 @@ def test_a_difference_is_found_wherever_it_is_in_a_line(where):
     def main(session):
         line = "a" * where + str(session.rank) + "b" * 10
         try:
-            compare(session.numbers, "save", {"settings": line})
+            compare(session.numbers.protocol.context.mesh, "save", {"settings": line})
         except ConfigError as error:
             return str(error)
         return None
@@ -31,7 +31,7 @@ def test_a_difference_is_found_wherever_it_is_in_a_line(where):
 
 
 def differ(session, folder):
-    compare(session.numbers, "save", {"settings": str(session.rank)})
+    compare(session.numbers.protocol.context.mesh, "save", {"settings": str(session.rank)})
 
 
 def start_different_jobs(session, folder):

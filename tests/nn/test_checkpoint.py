@@ -15,10 +15,10 @@ from torch import nn
 
 import tacit
 from tacit.errors import CheckpointRejected, ConfigError, PartyFailed, ProtocolDesync
-from tacit.nn import load, save, vault
-from tacit.nn.agreement import MOST_QUOTED
-from tacit.nn.part_file import checkpoint_file
+from tacit.nn import encrypted_file, load, save
+from tacit.nn.checkpoint_file import checkpoint_file
 from tacit.tensor import SecretTensor
+from tacit.transport.consensus import MOST_QUOTED
 
 KEYS = [bytes([i]) * 32 for i in range(3)]
 SEED = torch.Generator().manual_seed(4)
@@ -232,7 +232,7 @@ def test_a_wrong_key_is_refused(tmp_path):
 
 @pytest.mark.parametrize("keep", [0, 10, 30, 100, 0.5, -1])
 def test_a_truncated_file_is_refused(tmp_path, keep, monkeypatch):
-    monkeypatch.setattr(vault, "CHUNK", 256)
+    monkeypatch.setattr(encrypted_file, "CHUNK", 256)
     write(tmp_path)
     path = checkpoint_file(tmp_path, 0)
     raw = path.read_bytes()
@@ -243,11 +243,13 @@ def test_a_truncated_file_is_refused(tmp_path, keep, monkeypatch):
 
 
 def test_a_file_cut_between_chunks_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(vault, "CHUNK", 256)
+    monkeypatch.setattr(encrypted_file, "CHUNK", 256)
     write(tmp_path)
     path = checkpoint_file(tmp_path, 0)
     raw = path.read_bytes()
-    start = len(vault.MAGIC) + 4 + struct.unpack_from("<I", raw, len(vault.MAGIC))[0]
+    start = (
+        len(encrypted_file.MAGIC) + 4 + struct.unpack_from("<I", raw, len(encrypted_file.MAGIC))[0]
+    )
     first = 4 + struct.unpack_from("<I", raw, start)[0]
     for changed in (raw[: start + first], raw[:start] + raw[start + first :], raw + b"x"):
         path.write_bytes(changed)
@@ -277,7 +279,7 @@ HEADERS = [
 @pytest.mark.parametrize("header", HEADERS, ids=range(len(HEADERS)))
 def test_a_header_that_says_nothing_is_refused(tmp_path, header):
     path = checkpoint_file(tmp_path, 0)
-    path.write_bytes(vault.MAGIC + struct.pack("<I", len(header)) + header)
+    path.write_bytes(encrypted_file.MAGIC + struct.pack("<I", len(header)) + header)
     for message, _ in refusal(tmp_path, parties=1, protocol="cleartext"):
         assert len(message) < 2 * MOST_QUOTED
 
@@ -285,19 +287,21 @@ def test_a_header_that_says_nothing_is_refused(tmp_path, header):
 @pytest.mark.parametrize("value", ["Infinity", "1e400", "-1", "null", "[]", '"a"', "{}", "1.5"])
 @pytest.mark.parametrize("name", ["n", "r", "id", "step", "salt", "kdf", "scrypt"])
 def test_a_field_of_the_header_that_makes_no_sense_is_refused(tmp_path, name, value, monkeypatch):
-    monkeypatch.setitem(vault.SCRYPT, "n", 2)
+    monkeypatch.setitem(encrypted_file.SCRYPT, "n", 2)
     alone = {"parties": 1, "protocol": "cleartext"}
     tacit.run(lambda s: save(s, tmp_path, s.share(build(), owner=0), key="words"), **alone)
     path = checkpoint_file(tmp_path, 0)
     raw = path.read_bytes()
-    [size] = struct.unpack_from("<I", raw, len(vault.MAGIC))
-    start = len(vault.MAGIC) + 4
+    [size] = struct.unpack_from("<I", raw, len(encrypted_file.MAGIC))
+    start = len(encrypted_file.MAGIC) + 4
     pattern = rb'"%s": ("[^"]*"|\{[^{}]*\}|\{.*\}|[0-9]+)' % name.encode()
     header, changes = re.subn(
         pattern, f'"{name}": {value}'.encode(), raw[start : start + size], count=1
     )
     assert changes == 1
-    path.write_bytes(vault.MAGIC + struct.pack("<I", len(header)) + header + raw[start + size :])
+    path.write_bytes(
+        encrypted_file.MAGIC + struct.pack("<I", len(header)) + header + raw[start + size :]
+    )
     assert refusal(tmp_path, keys=["words"], **alone)
 
 
@@ -333,7 +337,7 @@ def test_another_optimizer_is_refused(tmp_path):
 
 
 def test_a_passphrase(tmp_path, monkeypatch):
-    monkeypatch.setitem(vault.SCRYPT, "n", 1 << 10)
+    monkeypatch.setitem(encrypted_file.SCRYPT, "n", 1 << 10)
     words = ["correct horse", "battery", "staple"]
     write(tmp_path, keys=words)
     assert "wrong" in refusal(tmp_path, keys=["correct horse", "battery", "stable"])[0][0]
@@ -344,12 +348,12 @@ def test_a_passphrase(tmp_path, monkeypatch):
 
     assert tacit.run(main) == [0, 0, 0]
     with checkpoint_file(tmp_path, 0).open("rb") as file:
-        assert vault.read_header(file)[0]["kdf"]["scrypt"] == vault.SCRYPT
+        assert encrypted_file.read_header(file)[0]["kdf"]["scrypt"] == encrypted_file.SCRYPT
 
 
 def test_a_passphrase_is_in_no_error(tmp_path):
     with pytest.raises(ConfigError) as caught:
-        vault.write_file(tmp_path / "file", {}, [], "secret \udcff words")
+        encrypted_file.write_file(tmp_path / "file", {}, [], "secret \udcff words")
     assert caught.value.__cause__ is None
     assert caught.value.__suppress_context__
     assert not list(tmp_path.iterdir())
@@ -358,7 +362,7 @@ def test_a_passphrase_is_in_no_error(tmp_path):
 @pytest.mark.parametrize("cost", [(1 << 20, 32, 16), (1 << 25, 1, 1), (2, 0, 1), (-4, -2, 1)])
 def test_a_header_cannot_ask_for_any_effort(cost):
     with pytest.raises(CheckpointRejected, match="cannot be derived so"):
-        vault._file_key("words", bytes(32), dict(zip("nrp", cost, strict=True)))
+        encrypted_file._file_key("words", bytes(32), dict(zip("nrp", cost, strict=True)))
 
 
 SAID = [

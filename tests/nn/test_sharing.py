@@ -142,10 +142,10 @@ def test_all_parameters_in_few_messages():
 
 @pytest.mark.parametrize("protocol", ["trio", "cleartext"])
 def test_batches_are_cut_by_count_and_by_size(protocol, monkeypatch):
-    from tacit.fixedpoint import batch
+    from tacit.fixedpoint import transfer
 
-    monkeypatch.setattr(batch, "MOST_TENSORS", 3)
-    monkeypatch.setattr(batch, "MOST_ELEMENTS", 20)
+    monkeypatch.setattr(transfer, "MOST_TENSORS", 3)
+    monkeypatch.setattr(transfer, "MOST_ELEMENTS", 20)
     tensors = [torch.randn(size) for size in (5, 5, 5, 5, 30, 1, 19, 1, 0)]
 
     def main(session):

@@ -40,16 +40,16 @@ def test_randomness_is_cryptographic():
 
 
 def test_nothing_a_peer_sends_is_unpickled():
-    """`runtime/parcel.py` alone may, for the processes that a caller started itself."""
+    """`runtime/launch/pickled.py` alone may, for the processes that a caller started itself."""
     forbidden = re.compile(r"\bpickle\b|torch\.load\(|\bmarshal\b|\beval\(|\bexec\(")
     found = {p.name: m.group() for p in SOURCES if (m := forbidden.search(p.read_text()))}
-    assert found.keys() <= {"parcel.py"}
+    assert found.keys() <= {"pickled.py"}
     users = {
         p.parent.name
         for p in SOURCES
-        if re.search(r"import.*\bparcel\b|from .*parcel import", p.read_text())
+        if re.search(r"import.*\bpickled\b|from .*pickled import", p.read_text())
     }
-    assert users == {"runtime"}
+    assert users == {"launch"}
 
 
 def test_nothing_is_left_for_later():

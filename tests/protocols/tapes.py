@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tacit.kernels import stream
 from tacit.kernels.stream import IN_PLACE
-from tacit.protocols.tape import Form, Tape
+from tacit.protocols.randomness import Form, Tape
 
 Draw = tuple[frozenset[int], int, int]  # holders of the key, number of the call, first byte
 Change = Callable[[Draw, Tensor], Tensor]

@@ -5,7 +5,7 @@ import torch
 
 import tacit
 from tacit.errors import ConfigError
-from tacit.protocols.three.client import join_output, split_input
+from tacit.protocols.three_party.client import join_output, split_input
 
 VALUES = [0, 1, -1, 5, -(2**31), 2**31 - 1]
 

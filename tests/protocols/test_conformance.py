@@ -6,7 +6,7 @@ import pytest
 
 from tacit.errors import ConfigError, PartyFailed
 from tacit.protocols import Protocol
-from tacit.protocols.choose import PROTOCOLS
+from tacit.protocols.registry import PROTOCOLS
 from tacit.testing import CHECKS, ProtocolSuite, blocks, division
 
 # A new protocol adds a line: its name, the number of parties, and whether it may use a network.

@@ -16,10 +16,10 @@ import torch
 import tacit
 from tacit import Session
 from tacit.protocols import Row
-from tacit.protocols.choose import PROTOCOLS
 from tacit.protocols.cost import Cost
+from tacit.protocols.masked.carry_plan import carry_plan
 from tacit.protocols.masked.costs import MaskedCosts
-from tacit.protocols.masked.plan import carry_plan
+from tacit.protocols.registry import PROTOCOLS
 from tacit.protocols.share import stack_planes
 from tacit.protocols.trio import trio_roles
 

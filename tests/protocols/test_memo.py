@@ -13,8 +13,8 @@ from torch import nn
 import tacit
 from tacit.errors import ConfigError
 from tacit.protocols import MATMUL, Conv
-from tacit.protocols import memo as memo_module
-from tacit.protocols.memo import Memo
+from tacit.protocols.products import cache as memo_module
+from tacit.protocols.products.cache import Memo
 from tacit.ring import RING32, RING64, Window
 
 PROTOCOLS = pytest.mark.parametrize("protocol", ["trio", "replicated"])

@@ -8,8 +8,9 @@ from torch import nn
 
 import tacit
 from tacit.errors import ConfigError
-from tacit.protocols import pieces, portions
-from tacit.protocols.bilinear import MUL, Conv, ConvGradInput, ConvGradWeight, MatMul
+from tacit.protocols import chunked
+from tacit.protocols.products import chunks
+from tacit.protocols.products.bilinear import MUL, Conv, ConvGradInput, ConvGradWeight, MatMul
 from tacit.ring import Window
 
 LIMIT = 1 << 20
@@ -56,7 +57,7 @@ def test_the_operations_of_a_limit_are_cut_at_words():
 
     def main(session):
         x = session.protocol.share(torch.arange(1000), 0, (1000,))
-        steps = pieces.in_pieces(LIMIT // 200)(body)(session.protocol, x)
+        steps = chunked.in_pieces(LIMIT // 200)(body)(session.protocol, x)
         with pytest.raises(StopIteration) as end:
             next(steps)
         return session.protocol.reveal(end.value.value)
@@ -90,7 +91,7 @@ def test_portions_of_products_add_up_to_them(name):
         calls.append(op)
         return op.sum([(left, sum(parts)) for left, parts in terms])
 
-    found = portions.cut_sum(op, [(a, [b, c])], 1 << 10, total)
+    found = chunks.cut_sum(op, [(a, [b, c])], 1 << 10, total)
     assert found.equal(op(a, b + c))
     assert (len(calls) > 1) == (name not in ("scalars", "batches"))
 

@@ -18,7 +18,7 @@ import torch
 import tacit
 from tacit import Session
 from tacit.kernels import pack_bits
-from tacit.protocols.choose import PROTOCOLS
+from tacit.protocols.registry import PROTOCOLS
 
 N, SHIFT, POOL = 67, 3, 6
 Finish = Callable[[], "Value | None"]

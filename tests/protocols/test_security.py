@@ -22,7 +22,7 @@ from torch import Tensor
 import tacit
 from tacit import Session
 from tacit.protocols import Row
-from tacit.protocols.choose import PROTOCOLS
+from tacit.protocols.registry import PROTOCOLS
 
 SECRET = [name for name in ("trio", "replicated") if name in PROTOCOLS]
 N = 2048  # a multiple of 64: there are no unused bits in the last word of a plane

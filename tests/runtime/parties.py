@@ -20,7 +20,7 @@ from time import monotonic
 from tacit.crypto import Credentials, create_credentials
 from tacit.errors import Error
 from tacit.transport import Hello, Identity, Limits, Mesh, connect, listen
-from tacit.transport.tcp import Listener
+from tacit.transport.wire.tcp import Listener
 
 CONTEXT = get_context("forkserver")
 CONTEXT.set_forkserver_preload(["tacit", "tests.runtime.parties"])

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from tacit.crypto import Credentials, create_credentials
-from tacit.runtime.party_file import snippet
+from tacit.runtime.deploy.party_file import snippet
 
 NAMES = ("alice", "bob", "carol")
 

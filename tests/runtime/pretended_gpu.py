@@ -16,8 +16,8 @@ from torch.utils._pytree import tree_leaves
 import tacit
 from tacit.kernels import StreamKey
 from tacit.kernels.stream import IN_PLACE
-from tacit.protocols import tape
-from tacit.runtime import recording, rooms
+from tacit.protocols import randomness
+from tacit.runtime.replay import buffers, recording
 from tacit.tensor import SecretTensor
 from tacit.tensor.trace import Trace
 from tacit.transport import Meeting
@@ -42,7 +42,7 @@ class Graph:
     """
 
     current: ClassVar[Graph | None] = None
-    rooms: ClassVar[list[Tensor]] = []
+    buffers: ClassVar[list[Tensor]] = []
 
     def capture_begin(self, **_: Any) -> None:
         self.work: list[Callable[[], Any]] = []
@@ -128,8 +128,8 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
     }.items():
         monkeypatch.setattr(torch.cuda, name, thing)
     monkeypatch.setattr(recording, "event", Nothing)
-    monkeypatch.setattr(tape, "stream", stream)
-    monkeypatch.setattr(tape, "mask", mask)
+    monkeypatch.setattr(randomness, "stream", stream)
+    monkeypatch.setattr(randomness, "mask", mask)
     monkeypatch.setattr("tacit.kernels.backend.load_native", lambda: None)
     work = recording.Recording._work
 
@@ -138,7 +138,7 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
             return work(self, *args)
 
     monkeypatch.setattr(recording.Recording, "_work", taped)
-    note, make = Trace._note, rooms.Room.__init__
+    note, make = Trace._note, buffers.Room.__init__
     monkeypatch.setattr(Graph, "rooms", [])
 
     def made(self: Any, like: Any) -> None:
@@ -148,7 +148,7 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
     def noted(self: Any, found: list[Tensor]) -> None:
         note(self, [x for x in found if x.dtype.is_floating_point])  # the rest would be on the GPU
 
-    monkeypatch.setattr(rooms.Room, "__init__", made)
+    monkeypatch.setattr(buffers.Room, "__init__", made)
     monkeypatch.setattr(Trace, "_note", noted)
 
     def run(main: Callable[..., Any], *args: Any, **settings: Any) -> list[Any]:

@@ -22,7 +22,7 @@ from tacit.errors import (
     PeerClosed,
     RevealForbidden,
 )
-from tacit.runtime.job import load_job
+from tacit.runtime.deploy.job import load_job
 
 
 def play(main, path, *, delay=None, files=None, **options):
@@ -100,7 +100,7 @@ def test_a_stranger_is_refused(tmp_path):
 
 
 def block_of(made):
-    from tacit.runtime.party_file import snippet
+    from tacit.runtime.deploy.party_file import snippet
 
     return snippet("x", "h:1", made.certificate).split("'''")[1]
 
@@ -183,7 +183,7 @@ def test_versions_that_differ_are_told(tmp_path, monkeypatch):
         def encode(self):
             return next(versions).encode()
 
-    monkeypatch.setattr(sys.modules["tacit.runtime.connect"], "__version__", Drawn())
+    monkeypatch.setattr(sys.modules["tacit.runtime.deploy.connect"], "__version__", Drawn())
     for error in play(double, path).values():
         assert isinstance(error, HandshakeMismatch)
         assert error.field == "the version of tacit"

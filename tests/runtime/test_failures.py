@@ -18,8 +18,10 @@ from tests.runtime.parties import HOST, PARTIES, Behaviour, Part, Report, Stage,
 
 from tacit.cli.interrupt import terminable
 from tacit.errors import RangeError
-from tacit.transport import Limits, Mesh, Spec, frames, handshake
-from tacit.transport.tcp import Listener
+from tacit.transport import Limits, Mesh, Spec
+from tacit.transport.setup import handshake
+from tacit.transport.wire import frames
+from tacit.transport.wire.tcp import Listener
 
 DEADLINE = 3.0
 DETECTION = 2.0  # s until a dead peer is noticed

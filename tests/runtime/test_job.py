@@ -10,7 +10,7 @@ from tests.runtime.rogue import say
 
 import tacit
 from tacit.errors import ConfigError, HandshakeMismatch, PartyFailed, ProtocolDesync
-from tacit.runtime.job import agree, load_job
+from tacit.runtime.deploy.job import agree, load_job
 
 JOB = """
 import dataclasses

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tacit.errors import ConfigError, HandshakeMismatch, PeerTimeout
-from tacit.runtime.naming import named, put_names
+from tacit.runtime.deploy.party_names import named, put_names
 
 NAMES = ("alice", "bob", "carol")
 

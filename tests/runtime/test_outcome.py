@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tacit.errors import ConnectTimeout, PartyFailed, PeerClosed, PeerTimeout
-from tacit.runtime.outcome import Failure, Success, attempt, collect, root_cause
+from tacit.runtime.launch.outcome import Failure, Success, attempt, collect, root_cause
 
 
 def failed(party: int, time: float, blames: int | None = None) -> Failure:

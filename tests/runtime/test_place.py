@@ -8,7 +8,7 @@ import torch
 
 import tacit
 from tacit.errors import ConfigError
-from tacit.runtime.place import ON_CPU, VARIABLE, cipher_for, places
+from tacit.runtime.placement import ON_CPU, VARIABLE, cipher_for, places
 from tacit.transport import NO_TURN, Turn
 
 

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 import tacit
 from tacit.crypto import KeyRing
 from tacit.errors import PeerTimeout, ProtocolError
-from tacit.fixedpoint.forms import form, normal, rebuilt, tensors
-from tacit.protocols.tape import Source, Tape
-from tacit.runtime.rooms import Pattern, Room, Structure, Values
+from tacit.fixedpoint.flatten import form, normal, rebuilt, tensors
+from tacit.protocols.randomness import Source, Tape
+from tacit.runtime.replay.buffers import Pattern, Room, Structure, Values
 from tacit.tensor.trace import Trace
 from tacit.transport import Meeting
 

@@ -11,7 +11,7 @@ from torch import nn
 
 import tacit
 from tacit.errors import ConfigError, PartyFailed, RevealForbidden
-from tacit.nn.agreement import tell_all
+from tacit.transport.consensus import tell_all
 
 NAMES = ("alice", "bob", "carol")
 

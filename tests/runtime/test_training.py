@@ -18,7 +18,7 @@ from torch import nn
 
 import tacit
 from tacit.errors import CheckpointRejected, ConfigError, PartyFailed, RevealForbidden
-from tacit.nn.part_file import checkpoint_file
+from tacit.nn.checkpoint_file import checkpoint_file
 
 PARTIES = 3
 ROOM = 2  # pages on a full disk: for the numbers, not for a checkpoint

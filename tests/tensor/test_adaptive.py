@@ -5,7 +5,7 @@ import torch
 
 import tacit
 from tacit.errors import PartyFailed
-from tacit.fixedpoint.fine import Fine
+from tacit.fixedpoint.extended.moments import Fine
 
 MAKERS = {
     "adam": lambda p: torch.optim.Adam(p, lr=0.01),

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 import tacit
-from tacit.fixedpoint import alike
+from tacit.ring import deterministic
 
 HERE = threading.local()  # other: whether this thread is the other machine
 SEED = torch.Generator().manual_seed(5)
@@ -105,11 +105,11 @@ def test_what_is_public_is_computed_alike(case, protocol, machines):
 
 def test_the_logarithm():
     x = torch.logspace(-300, 300, 4001, base=10, dtype=torch.float64)
-    torch.testing.assert_close(alike.logarithm(x), x.log(), atol=1e-15, rtol=4e-16)
+    torch.testing.assert_close(deterministic.logarithm(x), x.log(), atol=1e-15, rtol=4e-16)
 
 
 def test_sums_in_any_order():
     x = torch.rand(1 << 12, generator=SEED)
-    assert torch.equal(alike.total(x), alike.total(x.flip(0)))
-    assert alike.total(x.view(64, 64), (1,), keepdim=True).shape == (64, 1)
-    assert alike.total(torch.arange(5)).item() == 10
+    assert torch.equal(deterministic.total(x), deterministic.total(x.flip(0)))
+    assert deterministic.total(x.view(64, 64), (1,), keepdim=True).shape == (64, 1)
+    assert deterministic.total(torch.arange(5)).item() == 10

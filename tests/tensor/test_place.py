@@ -6,7 +6,7 @@ from torch import nn
 
 import tacit
 from tacit.errors import UnsupportedOp
-from tacit.tensor.place import module_path
+from tacit.tensor.module_path import module_path
 
 
 class Odd(nn.Module):

@@ -37,8 +37,8 @@ from tacit.errors import (
     TransportError,
 )
 from tacit.transport import Hello, Identity, Limits, Listener, Mesh, Spec, connect, listen
-from tacit.transport.frames import HEADER, MAGIC, VERSION, Kind, layout, pack
-from tacit.transport.handshake import Verdict
+from tacit.transport.setup.handshake import Verdict
+from tacit.transport.wire.frames import HEADER, MAGIC, VERSION, Kind, layout, pack
 
 LIMITS = Limits(deadline=2.0, connect_deadline=3.0)
 SHORT = Limits(deadline=1.0, connect_deadline=0.6)

@@ -14,7 +14,8 @@ from tests.transport.parties import hello
 from tacit.errors import ConfigError, FrameRejected, HandshakeMismatch, PeerClosed, ProtocolDesync
 from tacit.transport import Hello, Limits, Spec
 from tacit.transport.channel import Abort, Expected, Goodbye
-from tacit.transport.frames import (
+from tacit.transport.wire.control import decode, encode
+from tacit.transport.wire.frames import (
     DTYPES,
     HEADER,
     MAGIC,
@@ -25,9 +26,8 @@ from tacit.transport.frames import (
     parse_header,
     parse_table,
 )
-from tacit.transport.inbox import Inbox
-from tacit.transport.last_words import decode, encode
-from tacit.transport.tcp import TcpStream
+from tacit.transport.wire.receiver import Inbox
+from tacit.transport.wire.tcp import TcpStream
 
 SESSION = bytes(range(16))
 WANTED = layout((Spec((2, 3), torch.int64), Spec((), torch.uint8)))

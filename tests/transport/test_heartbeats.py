@@ -15,9 +15,9 @@ from tests.transport.proxy import Proxy
 from tacit.errors import FrameRejected, PeerClosed, PeerTimeout, ProtocolDesync
 from tacit.transport import Limits, Mesh, Spec
 from tacit.transport.channel import Goodbye
-from tacit.transport.last_words import beat
-from tacit.transport.pulse import Pulse
-from tacit.transport.socket_channel import SocketChannel
+from tacit.transport.wire.control import beat
+from tacit.transport.wire.heartbeat import Pulse
+from tacit.transport.wire.socket_channel import SocketChannel
 
 pytestmark = pytest.mark.parametrize("kind", SOCKETS)
 

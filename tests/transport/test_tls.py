@@ -10,7 +10,7 @@ import pytest
 
 from tacit.crypto import create_credentials
 from tacit.errors import TransportError
-from tacit.transport.tls import Credentials, Identity, TlsStream
+from tacit.transport.wire.tls import Credentials, Identity, TlsStream
 
 
 def reset_at_once() -> socket.socket:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from .failures import reported
 from .options import Debug, Json, Key, Listen, PartyFile, PartyName
+from .output import Screen
 from .passphrase import passphrase_of
 from .report import size
-from .screen import Screen
 
 if TYPE_CHECKING:
-    from ..runtime.party_file import PartyFile as ReadFile
+    from ..runtime.deploy.party_file import PartyFile as ReadFile
     from ..transport.probe import Link
 
 CLOCKS_APART = 60.0  # seconds; from an hour on, new certificates are not valid yet elsewhere
@@ -43,7 +43,7 @@ def check(
     screen = Screen(json)
     with reported(screen, debug=debug) as known:
         from .. import connect
-        from ..runtime.party_file import read_party_file
+        from ..runtime.deploy.party_file import read_party_file
         from ..transport.probe import probe
 
         file = read_party_file(parties)

@@ -14,7 +14,7 @@ import typer
 
 from .failures import Code, reported
 from .options import Debug, Json
-from .screen import Screen
+from .output import Screen
 
 PACKAGES = ("torch", "numpy", "cryptography", "triton", "tensorboard", "pyarrow", "pillow")
 
@@ -60,8 +60,8 @@ def doctor(
 
 
 def _security(path: Path) -> dict[str, list[str]]:
-    from ..runtime.party_file import read_party_file
-    from ..runtime.security import security_summary
+    from ..runtime.deploy.party_file import read_party_file
+    from ..runtime.deploy.security import security_summary
 
     file = read_party_file(path)
     certificates = {party.name: party.certificate for party in file.parties}

@@ -15,7 +15,7 @@ import typer
 
 from .. import errors
 from .interrupt import terminable
-from .screen import Screen
+from .output import Screen
 
 PACKAGE = Path(__file__).parents[1]
 
@@ -130,7 +130,7 @@ def _party(error: BaseException, names: Sequence[str]) -> str | int | None:
 def _message(error: BaseException, names: Sequence[str]) -> str:
     """What to say of an error, with the names of parties; of a failed one without its traceback."""
     if names:
-        from ..runtime.naming import put_names
+        from ..runtime.deploy.party_names import put_names
 
         put_names(error, names)
     if isinstance(error, errors.PartyFailed):

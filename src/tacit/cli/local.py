@@ -10,8 +10,8 @@ import typer
 
 from .failures import reported
 from .options import Arguments, Debug, Job, Json
+from .output import Screen
 from .report import play, print_report, print_reveals
-from .screen import Screen
 
 
 class Transport(StrEnum):
@@ -62,7 +62,7 @@ def local(
     screen = Screen(json)
     with reported(screen, debug=debug) as known:
         from .. import run
-        from ..runtime.job import load_job
+        from ..runtime.deploy.job import load_job
 
         known.job = job
         loaded = load_job(job, arguments or [])

@@ -13,7 +13,7 @@ import typer
 from ..errors import ConfigError
 from .failures import Circumstances, Code, reported
 from .options import Debug, Json
-from .screen import Screen
+from .output import Screen
 
 NEEDED = "MODULE:FUNCTION, such as models:make or models.py:make"
 

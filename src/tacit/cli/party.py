@@ -12,8 +12,8 @@ import typer
 from ..errors import ConfigError
 from .failures import reported
 from .options import Debug, Json
+from .output import Screen
 from .passphrase import new_passphrase
-from .screen import Screen
 
 
 def init(
@@ -52,7 +52,7 @@ def init(
     screen = Screen(json)
     with reported(screen, debug=debug):
         from ..crypto import create_credentials, public_key_fingerprint
-        from ..runtime.party_file import check_name, snippet
+        from ..runtime.deploy.party_file import check_name, snippet
 
         key, certificate = folder / f"{check_name(name)}.key", folder / f"{name}.crt"
         for path in (key, certificate):

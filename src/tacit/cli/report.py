@@ -11,11 +11,11 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError
-from .screen import Screen
+from .output import Screen
 
 if TYPE_CHECKING:
     from ..runtime import Session
-    from ..runtime.job import Job
+    from ..runtime.deploy.job import Job
 
 LOG = "runs.jsonl"
 

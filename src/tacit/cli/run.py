@@ -14,14 +14,14 @@ from .. import __version__
 from ..errors import ConfigError
 from .failures import Circumstances, explain, reported
 from .options import Arguments, Debug, Job, Json, Key, Listen, PartyFile, PartyName
+from .output import Screen
 from .passphrase import passphrase_of
 from .report import cost, log, play, print_report, print_reveals, size
-from .screen import Screen
 
 if TYPE_CHECKING:
     from ..runtime import Session
-    from ..runtime.job import Job as LoadedJob
-    from ..runtime.party_file import PartyFile as ReadFile
+    from ..runtime.deploy.job import Job as LoadedJob
+    from ..runtime.deploy.party_file import PartyFile as ReadFile
 
 
 def run(
@@ -101,8 +101,8 @@ class Order:
 
 
 def _run(screen: Screen, known: Circumstances, order: Order) -> dict[str, Any]:
-    from ..runtime.job import load_job
-    from ..runtime.party_file import read_party_file
+    from ..runtime.deploy.job import load_job
+    from ..runtime.deploy.party_file import read_party_file
 
     file = read_party_file(order.parties)
     known.names, known.job = file.names, order.job

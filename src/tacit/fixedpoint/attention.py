@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..protocols import MATMUL, Einsum
-from .arith import mul, settled, sub
+from .arithmetic import mul, settled, sub
 from .linear import bilinears, matmul
 from .value import Value
 

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from ..kernels import pack_bits
 from ..protocols import Arith, Bool
-from .arith import add, convert, neg, sub
+from .arithmetic import add, convert, neg, sub
 from .debug import check_window
-from .promote import result_dtype
-from .scale import INFINITE, cap, encode, finite
+from .dtypes import result_dtype
+from .encoding import INFINITE, cap, encode, finite
 from .value import Operand, Value
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from torch import Tensor
 from ..errors import RangeError
 from ..kernels import unpack_bits
 from ..protocols import Arith
-from .scale import largest_of
+from .encoding import largest_of
 from .value import Value
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def clear(n: Numbers, x: Value) -> Tensor:
 
 def _integers(n: Numbers, x: Value) -> tuple[Arith, int]:
     """The share of numbers, and how many fraction bits it has when nothing is pending."""
-    from .fine import Fine
+    from .extended.moments import Fine
 
     return (x.raw, x.places) if isinstance(x, Fine) else (x.arith, n.bits_of(x.dtype))
 

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from ..kernels import pack_bits, unpack_bits
 from ..protocols import Arith, Bool
-from .arith import convert
-from .promote import result_dtype
-from .scale import cap
+from .arithmetic import convert
+from .dtypes import result_dtype
+from .encoding import cap
 from .value import Operand, Value
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from ..protocols import MATMUL, Bilinear
-from .arith import convert
-from .promote import result_dtype
-from .scale import cap, encode, public_bits, room
+from .arithmetic import convert
+from .dtypes import result_dtype
+from .encoding import cap, encode, public_bits, room
 from .value import Operand, Value
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from .arith import add, convert, mul
+from .arithmetic import add, convert, mul
 from .compare import equal, logical_and, logical_not, where
 from .value import Operand, Value
 

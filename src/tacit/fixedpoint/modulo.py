@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from .rounding import nearest_integer
 from .value import Operand, Value
-from .whole import nearest_integer
 
 if TYPE_CHECKING:
     from .numbers import Numbers

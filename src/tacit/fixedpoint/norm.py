@@ -19,11 +19,11 @@ import torch
 from torch import Tensor
 
 from ..protocols import MUL
-from .arith import add, mul, settled, sub
+from .arithmetic import add, mul, settled, sub
+from .encoding import cap
 from .functions.roots import inverse_root
 from .functions.steps import run
 from .reduce import mean, total
-from .scale import cap
 from .value import Operand, Value
 
 if TYPE_CHECKING:

@@ -15,23 +15,23 @@ from torch import Tensor
 from ..protocols import Protocol
 from ..ring import Ring
 from . import (
-    arith,
+    arithmetic,
     compare,
+    dtypes,
     index,
     linear,
     lookup,
     norm,
     order,
     pool,
-    promote,
-    random,
+    public_random,
     recurrent,
     reduce,
 )
 from . import attention as attending
 from . import conv as convolution
-from .functions import exponential, periodic, powers, quotient, roots, sigmoids
-from .functions import pieces as lines
+from .functions import exponential, powers, quotient, roots, sigmoids, trigonometric
+from .functions import piecewise as lines
 from .functions import softmax as proportion
 from .value import Operand, Value
 
@@ -77,27 +77,27 @@ class Numbers:
         self, value: Tensor | None, owner: int, shape: Sequence[int], dtype: torch.dtype
     ) -> Value:
         """The owner's tensor as a secret; the others give its shape and dtype."""
-        return arith.share(self, value, owner, shape, dtype)
+        return arithmetic.share(self, value, owner, shape, dtype)
 
     def reveal(self, x: Value, to: int | None = None) -> Tensor | None:
         """The plain tensor at every party, or at party `to` and None elsewhere."""
-        return arith.reveal(self, x, to)
+        return arithmetic.reveal(self, x, to)
 
     def public(self, value: Tensor) -> Value:
         """Public numbers as a value, where an operation cannot take them as they are."""
-        return arith.public(self, value)
+        return arithmetic.public(self, value)
 
     # Arithmetic --------------------------------------------------------------------------------
-    add = arith.add
-    sub = arith.sub
-    neg = arith.neg
-    mul = arith.mul
-    square = arith.square
-    sum = arith.sum_
-    cumsum = arith.cumsum
-    convert = arith.convert
-    settled = arith.settled
-    result_dtype = staticmethod(promote.result_dtype)
+    add = arithmetic.add
+    sub = arithmetic.sub
+    neg = arithmetic.neg
+    mul = arithmetic.mul
+    square = arithmetic.square
+    sum = arithmetic.sum_
+    cumsum = arithmetic.cumsum
+    convert = arithmetic.convert
+    settled = arithmetic.settled
+    result_dtype = staticmethod(dtypes.result_dtype)
     matmul = linear.matmul
     bilinear = linear.bilinear
     bilinears = linear.bilinears
@@ -119,8 +119,8 @@ class Numbers:
     lstm_backward = recurrent.lstm_backward
 
     # Public random numbers ---------------------------------------------------------------------
-    uniform = random.uniform
-    normal = random.normal
+    uniform = public_random.uniform
+    normal = public_random.normal
 
     # Elements moved, and many into one ---------------------------------------------------------
     joined = index.joined
@@ -168,9 +168,9 @@ class Numbers:
     reciprocal = quotient.reciprocal
     div = quotient.divide
     pow = powers.power
-    sin = periodic.sine
-    cos = periodic.cosine
-    tan = periodic.tangent
+    sin = trigonometric.sine
+    cos = trigonometric.cosine
+    tan = trigonometric.tangent
     pieces = lines.pieces
     between = lines.between
     sign = lines.sign

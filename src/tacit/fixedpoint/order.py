@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from .arith import convert, neg
+from .arithmetic import convert, neg
+from .encoding import cap
 from .reduce import Dims, flattened, kept_shape
-from .scale import cap
 from .value import Value
 
 if TYPE_CHECKING:

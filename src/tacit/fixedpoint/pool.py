@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from ..errors import UnsupportedOp
-from .arith import mul, settled
-from .deferred import Deferred
+from .arithmetic import mul, settled
+from .lazy import Deferred
 from .value import Operand, Value
 
 if TYPE_CHECKING:

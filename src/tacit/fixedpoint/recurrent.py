@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ..protocols import MATMUL, MUL
-from .arith import add, mul, settled, sub
+from .arithmetic import add, mul, settled, sub
 from .linear import bilinears, matmul
 from .value import Operand, Value
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from ..protocols.derived.piecewise import quotient_limit
-from .arith import convert, mul, square, sub, sum_
+from .arithmetic import convert, mul, square, sub, sum_
 from .compare import equal, logical_not
-from .scale import cap
+from .encoding import cap
 from .value import Value
 
 if TYPE_CHECKING:

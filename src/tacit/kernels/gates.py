@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ..ring.reference import gates as reference
 from .backend import gpu_for, native_for
-from .forms import (
+from .plane_checks import (
     Form,
     and_form,
     checked_planes,

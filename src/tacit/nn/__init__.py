@@ -2,8 +2,8 @@
 
 from .calibrate import Calibration, calibrate, tighten
 from .checkpoint import load, save
+from .checkpoint_file import Checkpoint
 from .folding import fold_batch_norm
-from .part_file import Checkpoint
 from .sharing import reveal, share
 from .validate import Problem, Survey, survey, validate
 

@@ -24,11 +24,11 @@ from ..fixedpoint import Numbers, Value
 from ..fixedpoint.debug import kept
 from ..protocols import Arith
 from ..tensor import SecretTensor
-from ..tensor.place import name_module
-from .agreement import from_owner
+from ..tensor.module_path import name_module
+from ..transport.consensus import from_owner
 from .checkpoint import HasNumbers
-from .observed import Comparison, Observed
-from .rehearsal import call, lone_numbers, plain, secret_copy, secret_example
+from .dry_run import call, lone_numbers, plain, secret_copy, secret_example
+from .observed_protocol import Comparison, Observed
 
 ERROR = 2.0**-8  # of the largest result: what `fraction_bits` is recommended for
 FEWEST_FRACTION_BITS = 10
@@ -214,7 +214,7 @@ def tighten(
     paths = [path for path, _ in module.named_modules()]
     limits = {} if calibration is None else calibration.limits
     listed = torch.tensor([limits.get(path, UNKNOWN) for path in paths])
-    [sent] = from_owner(n, [listed], owner)
+    [sent] = from_owner(n.protocol.context.mesh, [listed], owner)
     known = zip(paths, sent.tolist(), strict=True)
     promise(module, {path: bits for path, bits in known if bits < UNKNOWN})
     return module

@@ -20,13 +20,13 @@ from torch.optim import Optimizer
 from ..errors import CheckpointRejected, ConfigError
 from ..fixedpoint import Numbers, Value
 from ..tensor import SecretTensor
-from . import optimizers
-from .agreement import compare, known_to_all, quoted, tell_all, understood
-from .part_file import Checkpoint, checkpoint_file, header_of, read_part
-from .record import Record, refreshed, settle
+from ..transport.consensus import compare, known_to_all, quoted, tell_all, understood
+from . import optimizer_state
+from .checkpoint_contents import Record, refreshed, settle
+from .checkpoint_file import Checkpoint, checkpoint_file, header_of, read_part
+from .encrypted_file import Key, put_in_place, write_file
+from .module_tensors import slots
 from .sharing import put_secret
-from .slots import slots
-from .vault import Key, put_in_place, write_file
 
 ID_BYTES = 16
 
@@ -63,7 +63,7 @@ def save(
     record = recorded(module, optimizer, extra)
     settle(n, record.tensors)
     table = record.table()
-    compare(n, "save", _public(table, record.plain, step))
+    compare(n.protocol.context.mesh, "save", _public(table, record.plain, step))
     drawn = tell_all(n.protocol.context.mesh, secrets.token_bytes(ID_BYTES))
     made = Checkpoint(hashlib.sha256(b"".join(drawn)).hexdigest()[: 2 * ID_BYTES], step, extra)
     path = checkpoint_file(folder, n.protocol.rank)
@@ -112,7 +112,7 @@ def recorded(module: nn.Module, optimizer: Optimizer | None, extra: Any) -> Reco
     if not any(isinstance(tensor, SecretTensor) for tensor in record.tensors.values()):
         raise ConfigError("save: the module is not secret: torch.save is for plain ones")
     if optimizer is not None:
-        optimizers.note(record, optimizer)
+        optimizer_state.note(record, optimizer)
     try:
         record.plain["extra"] = json.loads(json.dumps(extra))
     except (TypeError, ValueError) as error:
@@ -160,7 +160,7 @@ def load(
     }
     _put(n, module, optimizer, fresh)
     if optimizer is not None:
-        optimizers.restore(n, optimizer, found.plain["optimizer"], fresh)
+        optimizer_state.restore(n, optimizer, found.plain["optimizer"], fresh)
     return Checkpoint(header["id"], header["step"], found.plain["extra"])
 
 
@@ -174,7 +174,7 @@ def _misfit(module: nn.Module, optimizer: Optimizer | None, found: Record) -> st
             told = [f"{tuple(x.shape)}, {x.dtype}" if x is not None else "nothing" for x in (b, a)]
             where = name.removeprefix("model/")
             return f"at {where} it holds {told[0]}, and the module has {told[1]}"
-    return optimizers.misfit(optimizer, found.plain.get("optimizer"))
+    return optimizer_state.misfit(optimizer, found.plain.get("optimizer"))
 
 
 def _agree(n: Numbers, refusal: str, identity: str, step: int, path: Path) -> None:
@@ -223,4 +223,4 @@ def _put(
             put_secret(n, slot, new)
             replaced[id(old)] = slot.tensor
     if optimizer is not None:
-        optimizers.follow(optimizer, replaced)
+        optimizer_state.follow(optimizer, replaced)

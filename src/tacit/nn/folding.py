@@ -10,8 +10,8 @@ import torch
 from torch import fx, nn
 
 from ..errors import ConfigError, UnsupportedModule
-from .rehearsal import call
-from .slots import slots
+from .dry_run import call
+from .module_tensors import slots
 
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)

@@ -14,10 +14,10 @@ from torch.utils._pytree import keystr, tree_flatten_with_path, tree_unflatten
 
 from ..errors import ConfigError
 from ..fixedpoint import Numbers, Value
-from ..fixedpoint.batch import Input, reveal_many, share_many
+from ..fixedpoint.transfer import Input, reveal_many, share_many
 from ..tensor import SecretTensor
-from .agreement import compare, from_owner
-from .slots import Slot, check_sharable, description, slots
+from ..transport.consensus import compare, from_owner
+from .module_tensors import Slot, check_sharable, description, slots
 
 
 def share(n: Numbers, value: Any, owner: int, shape: Sequence[int] | None = None) -> Any:
@@ -72,7 +72,11 @@ def _share_nest(n: Numbers, nest: Any, owner: int) -> Any:
     leaves, form = tree_flatten_with_path(nest)
     paths = [keystr(path) for path, _ in leaves]
     values = [value for _, value in leaves]
-    compare(n, "share", {path: _alike(v) for path, v in zip(paths, values, strict=True)})
+    compare(
+        n.protocol.context.mesh,
+        "share",
+        {path: _alike(v) for path, v in zip(paths, values, strict=True)},
+    )
     places = [i for i, value in enumerate(values) if not isinstance(value, nn.Module)]
     made = share_many(n, [_input(n, paths[i], values[i], owner) for i in places], owner)
     for i, value in enumerate(values):
@@ -104,9 +108,9 @@ def share_module(n: Numbers, module: nn.Module, owner: int) -> nn.Module:
         found = slots(module)
         secret = [slot for slot in found if slot.becomes_secret]
         inputs = [_input(n, slot.path, slot.tensor, owner) for slot in secret]
-        compare(n, "share", description(module))
+        compare(n.protocol.context.mesh, "share", description(module))
         public = [slot for slot in found if not slot.becomes_secret]
-        shared = from_owner(n, [slot.tensor for slot in public], owner)
+        shared = from_owner(n.protocol.context.mesh, [slot.tensor for slot in public], owner)
         for slot, tensor in zip(public, shared, strict=True):
             slot.put(tensor)
         for slot, value in zip(secret, share_many(n, inputs, owner), strict=True):

@@ -17,9 +17,9 @@ from ..config import Config
 from ..errors import Error, RangeError, RevealForbidden, UnsupportedError
 from ..fixedpoint import Numbers
 from ..tensor import SecretTensor
-from ..tensor.place import module_path
-from .rehearsal import call, in_range, lone_numbers, plain, secret, secret_copy, secret_example
-from .slots import unsharable
+from ..tensor.module_path import module_path
+from .dry_run import call, in_range, lone_numbers, plain, secret, secret_copy, secret_example
+from .module_tensors import unsharable
 
 TOLERANCE = 2.0**-6  # of the results, absolute and relative
 

@@ -1,15 +1,15 @@
 """Shares and what can be computed on them."""
 
 from .base import Protocol
-from .bilinear import MATMUL, MUL, Bilinear, Conv, ConvGradInput, ConvGradWeight, Einsum
-from .choose import check_parties, make_protocol, promise_of
 from .cleartext import Cleartext
+from .coefficients import Row
 from .context import Context
-from .exhaustion import explained, out_of_memory
-from .openings import Openings, Revealed, party_names
-from .promise import Promise
+from .guarantees import Promise
+from .out_of_memory import explained, out_of_memory
+from .products.bilinear import MATMUL, MUL, Bilinear, Conv, ConvGradInput, ConvGradWeight, Einsum
+from .registry import check_parties, make_protocol, promise_of
 from .replicated.protocol import Replicated
-from .rows import Row
+from .reveals import Openings, Revealed, party_names
 from .share import Arith, Bool
 from .trio import Trio
 

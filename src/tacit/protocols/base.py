@@ -18,14 +18,14 @@ from torch import Tensor
 from ..errors import ProtocolError
 from ..kernels import pack_bits
 from ..ring import Sizes, Window
-from .bilinear import MATMUL, MUL, Bilinear, Conv, Einsum
+from .coefficients import Row
 from .context import Context
 from .derived import functions, order, sorting
 from .derived import piecewise as pieces
 from .derived import select as choice
 from .derived.chebyshev import chebyshev
-from .promise import Promise
-from .rows import Row
+from .guarantees import Promise
+from .products.bilinear import MATMUL, MUL, Bilinear, Conv, Einsum
 from .share import Arith, Bool
 from .steps import Group, Interactive
 

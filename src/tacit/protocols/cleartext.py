@@ -17,11 +17,11 @@ from ..errors import ConfigError
 from ..kernels import from_bit_planes, unpack_bits
 from ..ring.reference.bits import num_words
 from ..transport import Spec
-from .arguments import check_bits, check_shift
 from .base import Protocol
-from .bilinear import Bilinear
-from .promise import NOTHING
-from .rows import Row
+from .checks import check_bits, check_shift
+from .coefficients import Row
+from .guarantees import NOTHING
+from .products.bilinear import Bilinear
 from .share import Arith, Bool
 from .steps import Interactive, Round, Steps
 

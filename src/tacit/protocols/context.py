@@ -10,11 +10,11 @@ from torch import Tensor
 from ..crypto import KeyRing
 from ..ring import Ring
 from ..transport import CPU, Mesh
-from .memo import Memo, default_budget
-from .openings import Openings, party_names
+from .products.cache import Memo, default_budget
+from .randomness import Source, Tape, Watch
+from .reveals import Openings, party_names
 from .share import Arith, Bool
 from .steps import Group
-from .tape import Source, Tape, Watch
 
 
 class Context:

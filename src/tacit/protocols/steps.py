@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..errors import ProtocolError
 from ..transport import Spec
-from .exhaustion import out_of_memory
+from .out_of_memory import out_of_memory
 from .share import Share
 
 if TYPE_CHECKING:

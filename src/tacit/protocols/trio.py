@@ -7,7 +7,7 @@ from .context import Context
 from .masked.protocol import Masked
 from .masked.roles import Roles
 from .share import Arith
-from .three.protocol import Three
+from .three_party.protocol import Three
 
 
 def trio_roles(dealer: int, first: int, second: int) -> Roles:

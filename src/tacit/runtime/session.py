@@ -19,12 +19,12 @@ from ..crypto import KeyRing
 from ..errors import ConfigError
 from ..fixedpoint import Numbers
 from ..nn import reveal, share
-from ..nn.vault import Key
+from ..nn.encrypted_file import Key
 from ..protocols import Protocol, Revealed, explained
 from ..transport import Mesh, Stats
+from .deploy.party_names import put_names
 from .files import LIMIT, Dtypes, Shapes, expectation, load, reading_options
-from .naming import put_names
-from .repeat import Repeated
+from .replay.repeated import Repeated
 from .train import Schedule, Training
 
 

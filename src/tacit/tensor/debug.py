@@ -18,9 +18,9 @@ from torch._ops import OpOverload
 from ..errors import RangeError
 from ..fixedpoint import Numbers, Value
 from ..fixedpoint.debug import beyond, check, clear, out_of_range, way_out
-from ..fixedpoint.deferred import Deferred
-from ..fixedpoint.fine import Fine
-from ..fixedpoint.scale import finite, largest_of
+from ..fixedpoint.encoding import finite, largest_of
+from ..fixedpoint.extended.moments import Fine
+from ..fixedpoint.lazy import Deferred
 from .table import Rule
 
 # By how much a result may be off, of the largest in its tensor or of one: wraps are far beyond.

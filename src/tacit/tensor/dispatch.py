@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from ..errors import UnsupportedOp
 from ..fixedpoint import Numbers, Value
 from . import ops  # noqa: F401  registers the rules
-from .cell import layouts
+from .alias import layouts
 from .debug import debugged
 from .decompose import decomposition
 from .lazy import LAZY, lazily

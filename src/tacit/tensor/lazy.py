@@ -15,7 +15,7 @@ from torch._ops import OpOverload
 from torch.utils._pytree import tree_map
 
 from ..fixedpoint import Value
-from ..fixedpoint.deferred import Deferred
+from ..fixedpoint.lazy import Deferred
 from .secret import SecretTensor
 
 aten = torch.ops.aten

@@ -15,8 +15,8 @@ from torch.utils._pytree import tree_leaves
 from ..errors import OutOfMemory, RangeError, RevealForbidden, UnsupportedError
 from ..fixedpoint import Numbers, Value
 from ..protocols import out_of_memory
-from .cell import Cell, Layout, Take, chained
-from .place import name_module
+from .alias import Cell, Layout, Take, chained
+from .module_path import name_module
 
 
 class SecretTensor(Tensor):

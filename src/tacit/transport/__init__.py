@@ -1,19 +1,19 @@
 """Channels between parties: authenticated, encrypted, in order, and never waiting for ever."""
 
 from .channel import Channel
-from .connect import connect
 from .devices import CPU, fetched
-from .frames import Spec
-from .hello import Hello
 from .limits import Limits
-from .meeting import Meeting
-from .memory import memory_meshes
+from .local.barrier import Meeting
+from .local.interpreter_lock import NO_TURN, Turn
+from .local.memory import memory_meshes
 from .mesh import Mesh
+from .setup.connect import connect
+from .setup.hello import Hello
 from .shaping import PROFILES, Link, Network, NetworkSetting, network
 from .stats import Cost, Stats, Tally
-from .tcp import Listener, listen
-from .tls import Identity
-from .turns import NO_TURN, Turn
+from .wire.frames import Spec
+from .wire.tcp import Listener, listen
+from .wire.tls import Identity
 
 __all__ = [
     "CPU",

@@ -23,9 +23,9 @@ from torch import Tensor
 
 from ..errors import ConfigError, FrameRejected, PeerClosed, ProtocolDesync, RevealForbidden
 from .devices import CPU
-from .frames import Kind, Layout, Spec, describe
 from .limits import Limits
 from .shaping import Wire
+from .wire.frames import Kind, Layout, Spec, describe
 
 REASON_LENGTH = 80
 CONNECTION_LOST = "connection lost"  # the reasons of one that cannot say so itself

@@ -14,12 +14,12 @@ from torch import Tensor
 from ..errors import PeerClosed, TransportError
 from .channel import Abort, Bell, Channel, Expected, Goodbye, LastWord, Message, Peers
 from .devices import CPU
-from .frames import Kind, Spec, layout
 from .limits import Limits
-from .meeting import Meeting
-from .patience import judge, silence
+from .local.barrier import Meeting
 from .root_cause import Told, at_operation, blame, follow, reason_of_end
 from .stats import Stats
+from .timeouts import judge, silence
+from .wire.frames import Kind, Spec, layout
 
 _SLICE = 0.25  # s between looks at what happens in the background
 _SPIN = 2e-3  # s before a stamp at which waiting becomes an exact sleep

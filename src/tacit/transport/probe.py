@@ -21,8 +21,8 @@ from typing import NamedTuple
 import torch
 
 from ..errors import ConfigError, FrameRejected
-from .frames import Spec
 from .mesh import Mesh
+from .wire.frames import Spec
 
 _ROUNDS = 20
 _FIRST_OPERATION = 1 << 32  # unlike any that a program has reached

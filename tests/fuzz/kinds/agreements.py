@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
-from tacit.nn.agreement import compare
 from tacit.nn.checkpoint import _agree, _at_all
-from tacit.runtime.job import agree
-from tacit.runtime.naming import named
-from tacit.runtime.train.meeting import common, meet
+from tacit.runtime.deploy.job import agree
+from tacit.runtime.deploy.party_names import named
+from tacit.runtime.train.resume import common, meet
+from tacit.transport.consensus import compare
 
 from ..attempts import Case, plant
 from ..circle import NAMES, Circle, spoken
@@ -32,7 +32,7 @@ def job(circle: Circle) -> None:
 
 
 def model(circle: Circle) -> None:
-    compare(circle.numbers, "share", LINES)
+    compare(circle.numbers.protocol.context.mesh, "share", LINES)
 
 
 def checkpoint(circle: Circle) -> None:

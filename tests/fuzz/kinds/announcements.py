@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 
+from tacit.runtime.deploy.party_names import named
 from tacit.runtime.files import loading
 from tacit.runtime.files.announcement import Announcement, Entry, Expectation
 from tacit.runtime.files.contents import Budget, Options
 from tacit.runtime.files.messages import Word, write_word
-from tacit.runtime.naming import named
 
 from ..attempts import Case, plant
 from ..circle import NAMES, Circle

@@ -15,9 +15,9 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from tests.runtime.party_files import blocks, credentials
 
 from tacit.crypto import certificate_to_der
-from tacit.runtime.party_file import read_party_file
+from tacit.runtime.deploy.party_file import read_party_file
 from tacit.transport import Identity
-from tacit.transport.tls import Credentials
+from tacit.transport.wire.tls import Credentials
 
 from ..attempts import Case, plant
 from ..der import pem

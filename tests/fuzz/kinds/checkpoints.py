@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
-from tacit.nn.vault import CHUNK, MAGIC
+from tacit.nn.encrypted_file import CHUNK, MAGIC
 
 from ..attempts import Case
 from ..hostile import distortions

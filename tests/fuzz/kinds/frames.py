@@ -9,8 +9,8 @@ from random import Random
 import torch
 
 from tacit.transport import Mesh, Spec
-from tacit.transport.frames import DTYPES, HEADER, MAGIC, VERSION, Kind, Layout, layout, pack
-from tacit.transport.last_words import beat
+from tacit.transport.wire.control import beat
+from tacit.transport.wire.frames import DTYPES, HEADER, MAGIC, VERSION, Kind, Layout, layout, pack
 
 from ..attempts import Case, plant
 from ..links import SESSION, listen_to

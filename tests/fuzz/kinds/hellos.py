@@ -11,9 +11,9 @@ from pathlib import Path
 from random import Random
 
 from tacit.transport import Hello
-from tacit.transport.frames import HEADER, MAGIC, VERSION, Kind
-from tacit.transport.handshake import Verdict, greet, introduce
-from tacit.transport.tcp import TcpStream
+from tacit.transport.setup.handshake import Verdict, greet, introduce
+from tacit.transport.wire.frames import HEADER, MAGIC, VERSION, Kind
+from tacit.transport.wire.tcp import TcpStream
 
 from ..attempts import Case
 from ..links import SESSION, pair

@@ -8,8 +8,8 @@ from pathlib import Path
 from random import Random
 
 from tacit.transport.channel import Abort, Goodbye
-from tacit.transport.frames import HEADER, MAGIC, VERSION, Kind, layout, pack
-from tacit.transport.last_words import beat, encode
+from tacit.transport.wire.control import beat, encode
+from tacit.transport.wire.frames import HEADER, MAGIC, VERSION, Kind, layout, pack
 
 from ..attempts import Case
 from ..links import SESSION, listen_to

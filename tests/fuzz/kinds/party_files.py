@@ -10,7 +10,7 @@ from random import Random
 
 from tests.runtime.party_files import blocks, credentials
 
-from tacit.runtime.party_file import read_party_file
+from tacit.runtime.deploy.party_file import read_party_file
 
 from ..attempts import Case, plant
 from ..mutate import mutations

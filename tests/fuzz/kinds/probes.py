@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
-from tacit.runtime.naming import named
+from tacit.runtime.deploy.party_names import named
 from tacit.transport.probe import probe
 
 from ..attempts import Case

@@ -15,9 +15,9 @@ from random import Random
 from tacit.crypto import Credentials as Papers
 from tacit.crypto import create_credentials
 from tacit.transport import Identity
-from tacit.transport.doorway import Doorway
-from tacit.transport.handshake import greet, introduce
-from tacit.transport.tls import Credentials
+from tacit.transport.setup.admission import Doorway
+from tacit.transport.setup.handshake import greet, introduce
+from tacit.transport.wire.tls import Credentials
 
 from ..attempts import Case, plant
 from ..links import pair

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from tacit.crypto import agree_keys, toss_coin
 from tacit.crypto.keys import KEY_BYTES
-from tacit.runtime.naming import named
+from tacit.runtime.deploy.party_names import named
 
 from ..attempts import Case
 from ..circle import NAMES, Circle

@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from tacit.transport import Identity
-from tacit.transport.doorway import Doorway
-from tacit.transport.tls import Credentials
+from tacit.transport.setup.admission import Doorway
+from tacit.transport.wire.tls import Credentials
 
 from ..attempts import Case
 from ..der import ED25519, bits, pem, sequence

@@ -1,25 +1,25 @@
 """Functions of secret reals over their whole domain: methods, errors and rounds."""
 
 from . import (
-    curves,
     exponential,
-    periodic,
-    pieces,
+    piecewise,
     powers,
     quotient,
     roots,
     sigmoids,
+    sine_series,
     softmax,
+    trigonometric,
 )
 
 __all__ = [
-    "curves",
     "exponential",
-    "periodic",
-    "pieces",
+    "piecewise",
     "powers",
     "quotient",
     "roots",
     "sigmoids",
+    "sine_series",
     "softmax",
+    "trigonometric",
 ]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from ...protocols import Arith, Row
 from ...protocols.derived.piecewise import Line, one_hot, quotient_limit
 from ...protocols.steps import Steps, together
-from ..scale import cap
-from .normal import chebyshev, chebyshev_series
+from ..encoding import cap
+from .mantissa import chebyshev, chebyshev_series
 from .steps import exactly, function, product
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ...errors import RangeError
-from ..alike import logarithm as logarithm_of_public
+from ...ring.deterministic import logarithm as logarithm_of_public
 from ..value import Operand, Value
 from .exponential import exponential
 from .quotient import reciprocal

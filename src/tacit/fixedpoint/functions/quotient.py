@@ -14,9 +14,9 @@ from torch import Tensor
 
 from ...protocols import MUL, Arith
 from ...protocols.steps import Steps, together
-from ..scale import cap, encode, most_pending
+from ..encoding import cap, encode, most_pending
 from ..value import Operand, Value
-from .normal import Normal, exponents, normal, polynomial
+from .mantissa import Normal, exponents, normal, polynomial
 from .steps import exactly, function, product, real, run
 
 if TYPE_CHECKING:

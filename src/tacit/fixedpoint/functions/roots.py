@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from ...protocols import Arith
 from ...protocols.derived.piecewise import quotient_limit
 from ...protocols.steps import Steps
-from ..scale import cap, most_pending
-from .normal import Normal, normal, polynomial
+from ..encoding import cap, most_pending
+from .mantissa import Normal, normal, polynomial
 from .steps import bounded, function, product
 
 if TYPE_CHECKING:

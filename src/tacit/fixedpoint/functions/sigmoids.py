@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..value import Value
-from .curves import Curve, curve_value
+from .sine_series import Curve, curve_value
 
 if TYPE_CHECKING:
     from ..numbers import Numbers

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from ...protocols import Arith
 from ...protocols.steps import Steps
-from ..deferred import Deferred
-from ..scale import cap
+from ..encoding import cap
+from ..lazy import Deferred
 from ..value import Value
 from .exponential import decaying
 from .quotient import inverted

@@ -10,7 +10,7 @@ import torch
 
 from ...protocols import MUL, Arith
 from ...protocols.steps import Interactive, Steps, together
-from ..scale import cap, most_pending
+from ..encoding import cap, most_pending
 from ..value import Operand, Value
 
 if TYPE_CHECKING:

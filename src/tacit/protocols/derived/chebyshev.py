@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from ..bilinear import MUL
+from ..products.bilinear import MUL
 from ..share import Arith, join
 from ..steps import Steps
 

@@ -11,8 +11,8 @@ from math import cos, log2, pi, sin
 from typing import TYPE_CHECKING
 
 from ...errors import ConfigError
-from ..bilinear import MUL
-from ..rows import Row
+from ..coefficients import Row
+from ..products.bilinear import MUL
 from ..share import Arith
 from ..steps import Steps, together
 from .chebyshev import chebyshev

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...errors import ConfigError
-from ..rows import Row
+from ..coefficients import Row
 from ..share import Arith, Bool
 from ..steps import Steps, together
 

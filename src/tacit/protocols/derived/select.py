@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ...errors import ConfigError
-from ..rows import Row
+from ..coefficients import Row
 from ..share import Arith, Bool
 from ..steps import Steps, together
 from .piecewise import Line, piecewise, quotient_limit

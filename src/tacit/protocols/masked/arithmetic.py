@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from ..bilinear import MUL, Bilinear
-from ..memo import added
+from ..products.bilinear import MUL, Bilinear
+from ..products.cache import added
 from ..share import WHOLE, Arith
 from ..steps import Steps, together
 from .deal import Slot, deal_parts, draw_masks, open_, ring_slot

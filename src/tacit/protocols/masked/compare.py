@@ -17,13 +17,13 @@ from ...kernels import (
     num_and_products,
 )
 from ...ring.reference.bits import num_words
-from ..pieces import in_pieces
+from ..chunked import in_pieces
 from ..share import Arith, Bool
 from ..steps import Steps
 from .arithmetic import opened, whole_mask
 from .boolean import make_bits
+from .carry_plan import groups_after
 from .deal import Known, deal_with_masks, open_, plane_slot
-from .plan import groups_after
 from .sign import Nodes, Signs, xor
 
 if TYPE_CHECKING:

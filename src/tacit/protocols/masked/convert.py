@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from ...kernels import deal_flip, deal_injection, flip_share, inject_share
-from ..arguments import check_bits
-from ..pieces import in_pieces
-from ..rows import Row
+from ..checks import check_bits
+from ..chunked import in_pieces
+from ..coefficients import Row
 from ..share import Arith, Bool
 from ..steps import Steps
 from .arithmetic import opened, opened_share, own_mask, whole_mask

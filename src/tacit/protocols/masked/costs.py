@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..cost import Cost, Link, planes
-from .plan import carry_plan
+from .carry_plan import carry_plan
 from .roles import Roles
 
 LEAF_BITS = 4  # of a table, and inputs of a gate, in a test for zero

@@ -20,8 +20,8 @@ from torch import Tensor
 from ...kernels import bit_planes
 from ...ring.reference.bits import num_words
 from ...transport import Spec
+from ..randomness import Form
 from ..steps import PASS, PASS_AHEAD, Round, Steps
-from ..tape import Form
 
 if TYPE_CHECKING:
     from .protocol import Masked

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from ...kernels import correct_inject_exact, deal_injection, inject_exact_share, inject_share
-from ..arguments import check_shift
+from ..checks import check_shift
 from ..share import Arith, Bool
 from ..steps import Steps
 from .arithmetic import opened, opened_share, own_mask, whole_mask

@@ -12,7 +12,7 @@ from ..base import Protocol
 from ..context import Context
 from ..share import Arith, Bool
 from ..steps import Interactive
-from . import accelerate, arithmetic, boolean, compare, convert, relu, truncation
+from . import arithmetic, boolean, compare, convert, dealer_functions, relu, truncation
 from .costs import MaskedCosts
 from .roles import Roles
 
@@ -40,8 +40,8 @@ class Masked(Protocol):
     inject_sums = Interactive(convert.inject_sums)
     relu_with_bit = Interactive(relu.relu_with_bit, Arith, Bool)
 
-    fourier = Interactive(accelerate.fourier, Arith)
-    exp_negative = Interactive(accelerate.exp_table, Arith)
+    fourier = Interactive(dealer_functions.fourier, Arith)
+    exp_negative = Interactive(dealer_functions.exp_table, Arith)
 
     @property
     def costs(self) -> MaskedCosts:

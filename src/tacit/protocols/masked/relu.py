@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from ..chunked import in_pieces
 from ..derived import select
-from ..pieces import in_pieces
 from ..share import Arith, Bool
 from ..steps import Steps
 from .deal import Known, deal_with_masks

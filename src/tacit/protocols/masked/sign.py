@@ -22,8 +22,8 @@ from ..share import Arith, Bool
 from ..steps import PASS, Steps
 from .arithmetic import opened, whole_mask
 from .boolean import make_bits
+from .carry_plan import Plan, carry_plan, groups_after
 from .deal import Known, Slots, halves, plane_slot
-from .plan import Plan, carry_plan, groups_after
 
 if TYPE_CHECKING:
     from .protocol import Masked

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from ...kernels import deal_exact, exact_share, from_bit_planes, unpack_bits
-from ..arguments import check_shift
-from ..pieces import in_pieces
+from ..checks import check_shift
+from ..chunked import in_pieces
 from ..share import Arith
 from ..steps import Steps
 from .arithmetic import make, opened, opened_share, split, whole_mask

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from ...transport import Spec
-from ..bilinear import MUL, Bilinear
+from ..products.bilinear import MUL, Bilinear
 from ..share import Arith, Parts
 from ..steps import Round, Steps, together
-from ..three.io import holders
+from ..three_party.io import holders
 from .truncation import fused
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from torch import Tensor
 from ...errors import ConfigError
 from ..share import Bool, Parts
 from ..steps import Steps
-from ..three.io import holders
+from ..three_party.io import holders
 from .arithmetic import replicated
 
 if TYPE_CHECKING:

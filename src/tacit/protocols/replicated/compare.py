@@ -17,10 +17,10 @@ from ...errors import ConfigError
 from ...kernels import bit_planes
 from ...ring.reference.bits import num_words
 from ...transport import Spec
-from ..pieces import in_pieces
+from ..chunked import in_pieces
 from ..share import Arith, Bool, Parts
 from ..steps import Steps
-from ..three.io import share_parts
+from ..three_party.io import share_parts
 from .boolean import all_of, and_parts, each
 
 if TYPE_CHECKING:

@@ -16,13 +16,13 @@ from torch import Tensor
 from ...kernels import unpack_bits
 from ...ring.reference.bits import num_words
 from ...transport import Spec
-from ..arguments import check_bits
-from ..bilinear import MUL
-from ..pieces import in_pieces
-from ..rows import Row
+from ..checks import check_bits
+from ..chunked import in_pieces
+from ..coefficients import Row
+from ..products.bilinear import MUL
 from ..share import Arith, Bool, Parts, stack_planes
 from ..steps import Round, Steps
-from ..three.io import holders, share_parts
+from ..three_party.io import holders, share_parts
 from .arithmetic import replicated, summand
 from .boolean import each
 

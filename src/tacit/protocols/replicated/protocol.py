@@ -11,8 +11,8 @@ from ...errors import ConfigError, ProtocolError
 from ..context import Context
 from ..share import Arith, Bool
 from ..steps import Interactive
-from ..three.io import PARTIES
-from ..three.protocol import Three
+from ..three_party.io import PARTIES
+from ..three_party.protocol import Three
 from ..trio import Trio
 from . import arithmetic, boolean, compare, convert, truncation
 from .costs import ReplicatedCosts

@@ -17,7 +17,7 @@ from torch import Tensor
 from ...transport import Spec
 from ..share import Arith, Parts
 from ..steps import Round, Steps
-from ..three.io import share_parts
+from ..three_party.io import share_parts
 
 if TYPE_CHECKING:
     from .protocol import Replicated

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from ...nn.record import DTYPES
+from ...nn.checkpoint_contents import DTYPES
 
 ELEMENT_BYTES = 8  # of the widest number, and of a share of any number
 MOST_DEFLATED = 1032  # bytes that gzip and zip can make of one

@@ -12,7 +12,7 @@ from torch import Tensor
 from ...errors import ConfigError, DataRejected, ProtocolDesync
 from ...fixedpoint import Numbers
 from ...nn import share
-from ...nn.agreement import known_to_all, tell_all, understood
+from ...transport.consensus import known_to_all, tell_all, understood
 from .announcement import Announcement, Expectation
 from .contents import Contents, Options, Refusal
 from .messages import MOST_REASON, Word, read_word, write_word

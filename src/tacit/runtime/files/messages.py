@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from ...nn.record import DTYPES
+from ...nn.checkpoint_contents import DTYPES
 from .announcement import Announcement, Dims, Entry, Expectation
 
 MOST_BYTES = 1 << 20  # of a message

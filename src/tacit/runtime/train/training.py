@@ -17,13 +17,13 @@ from torch.optim import Optimizer
 
 from ...errors import CheckpointRejected, ConfigError
 from ...nn import Checkpoint, load, save
-from ...nn.agreement import compare, from_owner, known_to_all
 from ...nn.checkpoint import recorded
-from ...nn.vault import Key
-from ..naming import party_label, put_names
-from .meeting import Answer, common, meet
+from ...nn.encrypted_file import Key
+from ...transport.consensus import compare, from_owner, known_to_all
+from ..deploy.party_names import party_label, put_names
+from .checkpoints import Kept, Shelf
+from .resume import Answer, common, meet
 from .scalars import FIRST, Scalars
-from .shelf import Kept, Shelf
 
 if TYPE_CHECKING:
     from ..session import Session
@@ -77,7 +77,11 @@ class Training:
         self._begun = False
         self._saved_at = monotonic()
         settings = asdict(schedule) | {"seed": seed, "resume": session.resume}
-        compare(session.numbers, "training", {name: repr(x) for name, x in settings.items()})
+        compare(
+            session.numbers.protocol.context.mesh,
+            "training",
+            {name: repr(x) for name, x in settings.items()},
+        )
         self._answers, drawn = self._meet(key)
         self._seed = drawn if seed is None else seed
         self.generator = torch.Generator().manual_seed(self._seed)
@@ -229,7 +233,9 @@ class Training:
         if minutes is None:
             return False
         late = monotonic() - self._saved_at >= 60 * minutes
-        [told] = from_owner(self._session.numbers, [torch.tensor([int(late)])], owner=0)
+        [told] = from_owner(
+            self._session.numbers.protocol.context.mesh, [torch.tensor([int(late)])], owner=0
+        )
         return bool(told)
 
 

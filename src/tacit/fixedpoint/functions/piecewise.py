@@ -1,0 +1,83 @@
+"""Functions of lines between public thresholds, signs, and ELU, which is half an exponential."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import log
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ...protocols import Arith, Bool, Row
+from ...protocols.derived.piecewise import Line
+from ...protocols.steps import Interactive, Steps, together
+from ..encoding import cap
+from ..value import Value
+from .steps import real
+
+if TYPE_CHECKING:
+    from ...protocols import Protocol
+    from ..numbers import Numbers
+
+
+def pieces(
+    n: Numbers, x: Value, thresholds: Sequence[float], lines: Sequence[tuple[int, float]]
+) -> Value:
+    """The line (slope, offset) on which x lies, from left to right; slopes are whole.
+
+    A threshold belongs to the line at its right. r + 1 rounds.
+    """
+    bits = n.bits_of(x.dtype)
+    ends = [round(t * 2**bits) for t in thresholds]
+    made = [Line(slope, round(offset * 2**bits)) for slope, offset in lines]
+    [value] = n.protocol.piecewise(cap(n, x.arith), ends, [made])
+    return Value(cap(n, value), x.dtype)
+
+
+def between(n: Numbers, x: Value, low: float, high: float) -> Value:
+    """[low < x < high]. r rounds."""
+    bits = n.bits_of(x.dtype)
+    ends = [round(low * 2**bits) + 1, round(high * 2**bits)]
+    p = n.protocol
+    if ends[0] >= ends[1]:
+        return Value(p.pack(torch.zeros(x.shape, dtype=torch.bool)), torch.bool)
+    first, second = p.signs(cap(n, x.arith), ends)
+    return Value(p.bit_xor(first, second), torch.bool)
+
+
+def sign(n: Numbers, x: Value) -> Value:
+    """-1, 0 or 1. r + 1 rounds."""
+    if x.is_bit:
+        return x
+    p = n.protocol
+    below = p.signs(cap(n, x.arith), [0, 1])
+    [total] = p.inject_sums(below, None, [Row((0, 0), (-1, -1))])
+    return n.convert(Value(p.add_public(total, 1), torch.int64), x.dtype)
+
+
+def halves(n: Numbers, x: Value) -> tuple[Value, Value, Value]:
+    """max(x, 0), e^min(x, 0) less 1, and [x >= 0]. r + 1 rounds with a dealer."""
+    x = real(n, x)
+
+    def steps(p: Protocol) -> Steps[tuple[Arith, Arith, Bool]]:
+        return (yield from _halves(n, cap(n, x.arith)))
+
+    made: Any = Interactive(steps, Arith, Arith, Bool).__get__(n.protocol)()
+    positive, power, bit = made
+    return Value(positive, x.dtype), Value(cap(n, power), x.dtype), Value(bit, torch.bool)
+
+
+def _halves(n: Numbers, x: Arith) -> Steps[tuple[Arith, Arith, Bool]]:
+    """Left of the end the exponential is nothing, right of 0 it is 1."""
+    p, f = n.protocol, n.fraction_bits
+    end = -round((f + 2) * log(2) * 2**f)
+    signs, power = yield from together(
+        p.signs.steps(x, [end, 0]), p.exp_negative.steps(x, fraction_bits=f)
+    )
+    far, negative = signs
+    bit, one = p.bit_not(negative), 1 << f
+    [positive, inner], [whole] = yield from together(
+        together(p.inject.steps(bit, x), p.inject.steps(p.bit_xor(far, negative), power)),
+        p.inject_sums.steps([bit], None, [Row((0,), (one,))]),
+    )
+    return positive, p.add_public(p.add(inner, whole), -one).promise(2 * one), bit

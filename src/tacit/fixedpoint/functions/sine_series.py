@@ -1,0 +1,184 @@
+"""Smooth functions that are lines far out, as sine series: sigmoid, GELU, softplus and their kind.
+
+Within |x| < L the function is a x + b + an odd part + an even part. The odd part, flat at L, is
+mirrored there; the even part, zero at L, is turned over; so both are series of odd harmonics of
+period 4 L that converge fast. The cosines are sines a quarter of the period later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import pi
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from ...protocols import Arith, Bool, Row
+from ...protocols.derived.piecewise import one_hot, quotient_limit
+from ...protocols.steps import Steps, together
+from ..encoding import cap
+from ..value import Value
+from .steps import bounded, real, run
+
+if TYPE_CHECKING:
+    from ..numbers import Numbers
+
+NODES = 4096
+MOST_HARMONICS = 48
+# Parties multiply shares by coefficients: they must be equal on every machine.
+COEFFICIENT_BITS = 24
+# By how much a function may miss its lines where they begin, by fraction bits.
+COARSE, FINE = 7e-4, 4.5e-5
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A function of float64 tensors, and the lines (slope, offset) that it is far out."""
+
+    function: Callable[[Tensor], Tensor]
+    left: tuple[int, float] = (0, 0.0)
+    right: tuple[int, float] = (0, 0.0)
+
+
+@dataclass(frozen=True)
+class Series:
+    """What a curve is within `reach`: twice_slope x / 2 + offset, sines and cosines."""
+
+    reach_bits: int
+    twice_slope: int
+    offset: float
+    odd: tuple[float, ...]
+    even: tuple[float, ...]
+
+
+@cache
+def series(curve: Curve, fraction_bits: int) -> Series:
+    """The shortest series that serves as many fraction bits."""
+    allowed = COARSE if fraction_bits <= 16 else FINE
+    reach_bits = next(bits for bits in range(1, 8) if _gap(curve, 2**bits) <= allowed)
+    reach = 2.0**reach_bits
+    t = (torch.arange(NODES, dtype=torch.float64) + 0.5) * (reach / NODES)
+    twice_slope = curve.left[0] + curve.right[0]
+    ends = curve.function(torch.tensor([-reach, reach], dtype=torch.float64))
+    offset = float(ends.sum()) / 2
+    right, left = curve.function(t), curve.function(-t)
+    tolerance = max(2.0 ** -(fraction_bits + 2), _gap(curve, 2**reach_bits) / 8)
+    angles = pi * t / (2 * reach)
+    odd = _coefficients((right - left) / 2 - twice_slope / 2 * t, angles, torch.sin, tolerance)
+    even = _coefficients((right + left) / 2 - offset, angles, torch.cos, tolerance)
+    return Series(reach_bits, twice_slope, offset, odd, even)
+
+
+def _gap(curve: Curve, reach: int) -> float:
+    """How far the curve is from its lines beyond the reach, at most."""
+    t = torch.linspace(reach, 4 * reach, 257, dtype=torch.float64)
+    (a, b), (c, d) = curve.left, curve.right
+    left = curve.function(-t) - (b - a * t)
+    right = curve.function(t) - (c * t + d)
+    return float(torch.stack([left, right]).abs().max())
+
+
+def _coefficients(
+    values: Tensor, angles: Tensor, wave: Callable[[Tensor], Tensor], tolerance: float
+) -> tuple[float, ...]:
+    """Those of the odd harmonics, as many as leave out no more than the tolerance."""
+    waves = torch.stack([wave((2 * i + 1) * angles) for i in range(MOST_HARMONICS)])
+    found = (waves * values).mean(1) * 2
+    left_out = found.abs().flip(0).cumsum(0).flip(0)
+    count = int((left_out > tolerance).sum())
+    scale = 2.0**COEFFICIENT_BITS
+    return tuple(round(float(c) * scale) / scale for c in found[:count])
+
+
+def curve_value(n: Numbers, x: Value, curve: Curve) -> Value:
+    """The curve at x. r + 1 rounds with a dealer, 1 if x.limit says that x is within reach."""
+    x = real(n, x)
+    share = cap(n, x.arith)
+    largest = _largest(curve, quotient_limit(share) / 2**n.fraction_bits)
+    made = run(n, _curve, share, series(curve, n.fraction_bits), curve)
+    return Value(bounded(n, made, largest), x.dtype)
+
+
+def _largest(curve: Curve, reach: float) -> float:
+    """What the curve does not exceed up to here: on its lines, or in its middle."""
+    lines = [abs(slope) * reach + abs(offset) for slope, offset in (curve.left, curve.right)]
+    return max(*lines, 2.0)
+
+
+def _curve(n: Numbers, x: Arith, form: Series, curve: Curve) -> Steps[Arith]:
+    p, one = n.protocol, 1 << n.fraction_bits
+    quarter = one << form.reach_bits
+    if x.pending + n.fraction_bits + form.reach_bits + 3 > n.ring.bits:
+        x = yield from p.settled.steps(x)
+    if quotient_limit(x) <= quarter:
+        return (yield from _inner(n, x, form))
+    tails = [curve.left, curve.right]
+    if not form.even and not form.twice_slope and not curve.right[0]:
+        left, right = (round(offset * one) for _, offset in tails)
+        return (
+            yield from p.saturated.steps(
+                x,
+                form.odd,
+                period_bits=n.fraction_bits + form.reach_bits + 2,
+                fraction_bits=n.fraction_bits,
+                tails=(left, right),
+                offset=round(form.offset * one),
+            )
+        )
+    near = x.promise(quarter << x.pending)
+    below, [middle, whole] = yield from together(
+        p.signs.steps(x, [-quarter, quarter]),
+        together(_inner(n, near, form), p.settled.steps(x)),
+    )
+    return (yield from _joined(n, whole, one_hot(p, below), middle, curve))
+
+
+def _joined(
+    n: Numbers, x: Arith, pieces: Sequence[Bool], middle: Arith, curve: Curve
+) -> Steps[Arith]:
+    """right + [x is left] (left - right) + [x is within] (middle - right)."""
+    p, one = n.protocol, 1 << n.fraction_bits
+    (a, b), (c, d) = curve.left, curve.right
+    row = Row((a - c, -c), (round((b - d) * one), -round(d * one)))
+    uses = x if any(row.scales) else None
+    inner, [lines] = yield from together(
+        p.inject.steps(pieces[1], middle), p.inject_sums.steps(pieces, uses, [row])
+    )
+    total = p.add_public(p.add(inner, lines), round(d * one))
+    return p.add(total, x.scaled(c)) if c else total
+
+
+def _inner(n: Numbers, x: Arith, form: Series) -> Steps[Arith]:
+    """The series, with one more fraction bit; the division by two is pending."""
+    p, f = n.protocol, n.fraction_bits
+    period = f + form.reach_bits + 2
+    calls = []
+    for coefficients, shift in ((form.odd, 0), (_turned(form.even), 1 << (period - 2))):
+        if coefficients:
+            calls.append(_wave(n, x, coefficients, shift, period))
+    if form.twice_slope:
+        calls.append(p.settled.steps(x))
+    *waves, last = yield from together(*calls)
+    total = last.scaled(form.twice_slope) if form.twice_slope else last
+    for wave in waves:
+        total = p.add(total, wave)
+    return p.add_public(total, round(form.offset * 2 ** (f + 1))).divided(1)
+
+
+def _wave(
+    n: Numbers, x: Arith, coefficients: Sequence[float], shift: int, period: int
+) -> Steps[Arith]:
+    p = n.protocol
+    x = p.add_public(x, shift) if shift else x
+    value = yield from p.fourier.steps(
+        x, coefficients, period_bits=period, fraction_bits=n.fraction_bits + 1
+    )
+    return (yield from p.settled.steps(value))
+
+
+def _turned(even: Sequence[float]) -> list[float]:
+    """Coefficients of sines for those of cosines: sin(h (x + pi/2)) is cos x, -cos 3 x, ..."""
+    return [-c if i % 2 else c for i, c in enumerate(even)]

@@ -1,0 +1,143 @@
+"""What a checkpoint holds: named tensors, secret and public, and plain settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import CheckpointRejected, ConfigError
+from ..fixedpoint import Numbers, Value
+from ..fixedpoint.extended.moments import Fine
+from ..fixedpoint.flatten import share_of
+from ..protocols import Arith, Bool
+from ..tensor import SecretTensor
+
+MOST = 1 << 48  # of a tensor's sizes
+MOST_PLACES = 64
+DTYPES = {
+    str(dtype).removeprefix("torch."): dtype
+    for dtype in (
+        *(torch.float16, torch.bfloat16, torch.float32, torch.float64),
+        *(torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.bool),
+    )
+}
+
+
+@dataclass
+class Record:
+    """Tensors by name; `plain` is whatever JSON can hold."""
+
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    plain: dict[str, Any] = field(default_factory=dict)
+
+    def table(self) -> list[dict[str, Any]]:
+        """What is public about the tensors, in the order of the body."""
+        return [{"name": name, **_entry(tensor)} for name, tensor in self.tensors.items()]
+
+    def body(self) -> Iterator[bytes]:
+        """This party's parts of the secrets, and the public tensors, one after the other."""
+        for tensor in self.tensors.values():
+            for part in _parts(tensor):
+                yield _raw(part)
+
+
+def settle(n: Numbers, tensors: Mapping[str, Tensor]) -> None:
+    """Makes all pending divisions of secrets, for a share is saved without any. 1 round or none."""
+    secrets = (share_of(x.value) for x in tensors.values() if isinstance(x, SecretTensor))
+    shares = {id(share): share for share in secrets if isinstance(share, Arith)}
+    with n.protocol.parallel():
+        for share in shares.values():
+            if share.pending or share.dealer is not None:
+                n.protocol.settled(share)
+
+
+def _entry(tensor: Tensor) -> dict[str, Any]:
+    shape, dtype = list(tensor.shape), str(tensor.dtype).removeprefix("torch.")
+    if dtype not in DTYPES:
+        raise ConfigError(f"save: a tensor of {tensor.dtype} cannot be saved")
+    entry: dict[str, Any] = {"shape": shape, "dtype": dtype}
+    if isinstance(tensor, SecretTensor):
+        share = share_of(tensor.value)
+        entry["parts"] = sorted(share.parts)
+        if isinstance(tensor.value, Fine):
+            entry["places"] = tensor.value.places
+        if isinstance(share, Arith):
+            entry["limit"] = str(share.limit)
+    return entry
+
+
+def _parts(tensor: Tensor) -> list[Tensor]:
+    if not isinstance(tensor, SecretTensor):
+        return [tensor.detach()]
+    share = share_of(tensor.value)
+    return [share.parts[i] for i in sorted(share.parts)]
+
+
+def _raw(tensor: Tensor) -> bytes:
+    data: bytes = tensor.cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes()
+    return data
+
+
+def unpacked(n: Numbers, table: Any, body: bytearray) -> dict[str, Any]:
+    """Values and public tensors by name, of a table and a body that were authenticated.
+
+    Still nothing is taken for granted: what makes no sense is a ValueError, or CheckpointRejected.
+    """
+    place = 0
+    held = sorted(n.protocol.public(torch.zeros(1, dtype=torch.int64)).parts)
+
+    def take(shape: list[int], dtype: torch.dtype) -> Tensor:
+        nonlocal place
+        size = prod(shape) * dtype.itemsize
+        if place + size > len(body):
+            raise CheckpointRejected("its parts do not fit its header")
+        raw = torch.frombuffer(body[place : place + size] or bytearray(1), dtype=torch.uint8)
+        place += size
+        return raw[:size].view(dtype).reshape(shape)
+
+    made: dict[str, Any] = {}
+    for entry in table:
+        _check(entry, held, taken=made)
+        made[entry["name"]] = _restored(n, entry, take)
+    if place != len(body):
+        raise CheckpointRejected("its parts do not fit its header")
+    return made
+
+
+def _check(entry: dict[str, Any], held: list[int], *, taken: Mapping[str, Any]) -> None:
+    """Refuses an entry that `_entry` would not write at this party."""
+    name, shape, places = entry["name"], entry["shape"], entry.get("places", 0)
+    sizes = isinstance(shape, list) and all(type(s) is int and 0 <= s < MOST for s in shape)
+    whole = entry.get("parts", held) == held and ("places" not in entry or "limit" in entry)
+    named = isinstance(name, str) and name not in taken
+    if not (named and sizes and whole and type(places) is int and 0 <= places < MOST_PLACES):
+        raise ValueError("an entry of the table makes no sense")
+    if "limit" in entry and not (isinstance(entry["limit"], str) and int(entry["limit"]) >= 0):
+        raise ValueError("a limit is a number from 0 on")
+
+
+def _restored(n: Numbers, entry: dict[str, Any], take: Any) -> Value | Tensor:
+    shape, dtype, device = entry["shape"], DTYPES[entry["dtype"]], n.protocol.device
+    if "parts" not in entry:
+        plain: Tensor = take(shape, dtype)
+        return plain
+    if "limit" not in entry:
+        words = -(-torch.Size(shape).numel() // 64)
+        planes = {i: take([1, words], torch.int64).to(device) for i in entry["parts"]}
+        return Value(Bool(planes, shape), dtype)
+    parts = {i: take(shape, n.ring.dtype).to(device) for i in entry["parts"]}
+    share = Arith(parts, n.ring, limit=int(entry["limit"]))
+    return Fine(n, share, entry["places"], dtype) if "places" in entry else Value(share, dtype)
+
+
+def refreshed(n: Numbers, value: Value) -> Value:
+    """The same value in fresh parts."""
+    share = n.protocol.refresh(share_of(value))
+    if isinstance(value, Fine) and isinstance(share, Arith):
+        return Fine(n, share, value.places, value.dtype)
+    return Value(share, value.dtype)

@@ -1,0 +1,111 @@
+"""One party's file of a checkpoint: where it is, what its header says, what it holds."""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ..errors import CheckpointRejected
+from ..fixedpoint import Numbers
+from ..transport.consensus import quoted
+from . import optimizer_state
+from .checkpoint_contents import Record, unpacked
+from .encrypted_file import Key, read_body, read_header
+
+# What contents that make no sense may raise; RuntimeError is torch's, and RecursionError.
+_UNREADABLE = (
+    *(struct.error, ValueError, TypeError, LookupError, AttributeError, ArithmeticError),
+    RuntimeError,
+)
+IDENTITY = re.compile("[0-9a-f]{32}")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What was saved beside the tensors; `id` is the same at all parties, and never used again."""
+
+    id: str
+    step: int
+    extra: Any
+
+
+def checkpoint_file(folder: str | Path, rank: int) -> Path:
+    """Where party `rank` keeps its part of a checkpoint."""
+    return Path(folder) / f"party-{rank}.tacit"
+
+
+def header_of(n: Numbers, made: Checkpoint) -> dict[str, Any]:
+    """What is not secret about a party's file, and told in clear."""
+    protocol = n.protocol
+    return {
+        "id": made.id,
+        "step": made.step,
+        "party": protocol.rank,
+        "parties": protocol.context.mesh.parties,
+        "form": protocol.form,
+        "ring": n.ring.bits,
+        "fraction_bits": n.fraction_bits,
+    }
+
+
+def read_part(n: Numbers, path: Path, key: Key) -> tuple[Record, dict[str, Any]]:
+    """The record of this party's file, authenticated and complete."""
+    with _opened(path) as file:
+        header, binding = read_header(file)
+        _check_header(n, header)
+        body = read_body(file, header, binding, key)
+    try:
+        [size] = struct.unpack_from("<Q", body)
+        contents = json.loads(bytes(body[8 : 8 + size]))
+        tensors, plain = unpacked(n, contents["tensors"], body[8 + size :]), contents["plain"]
+        if "extra" not in plain:
+            raise ValueError("extra is missing")
+        optimizer_state.check(plain.get("optimizer"), tensors)
+        return Record(tensors, plain), header
+    except _UNREADABLE as error:
+        raise CheckpointRejected("its contents cannot be read by this version") from error
+
+
+def read_identity(n: Numbers, path: Path) -> tuple[str, int]:
+    """Identity and step of this party's file, if it fits the session; not authenticated yet."""
+    with _opened(path) as file:
+        header, _ = read_header(file)
+    _check_header(n, header)
+    return header["id"], header["step"]
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    try:
+        with path.open("rb") as file:
+            yield file
+    except FileNotFoundError as error:
+        raise CheckpointRejected("there is no such file") from error
+    except OSError as error:
+        raise CheckpointRejected(f"it cannot be read: {error.strerror}") from error
+
+
+def _check_header(n: Numbers, header: dict[str, Any]) -> None:
+    here = header_of(n, Checkpoint("", 0, None))
+    if header.get("party") != here["party"]:
+        raise CheckpointRejected(f"it belongs to party {_told(header.get('party'))}")
+    for name in ("parties", "form", "ring", "fraction_bits"):
+        if header.get(name) != here[name]:
+            raise CheckpointRejected(
+                f"it was saved with {name}={_told(header.get(name))}; this session has "
+                f"{here[name]!r}"
+            )
+    identity, step = header.get("id"), header.get("step")
+    if not (isinstance(identity, str) and IDENTITY.fullmatch(identity) and type(step) is int):
+        raise CheckpointRejected("it was changed: its header cannot be read")
+
+
+def _told(value: Any) -> str:
+    """What stands in a field, unless it is nothing that can."""
+    return quoted(repr(value)) if isinstance(value, int | str) else type(value).__name__

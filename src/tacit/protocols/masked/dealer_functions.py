@@ -1,0 +1,135 @@
+"""Functions of secrets for which a dealer knows half the answer (M12, M13).
+
+x = m + a: the evaluators compute the function's factor of m, the dealer that of its mask a, and
+one product of a public with a dealt value and one opening give the result. Floating point meets
+only m and a, each uniformly random, and is rounded to ring elements at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil, e, log2
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from ...errors import ConfigError
+from ..chunked import in_pieces
+from ..share import Arith
+from ..steps import Steps
+from .arithmetic import opened, reshare, whole_mask
+from .deal import deal, ring_slot
+from .floats import odd_harmonics, power_of_half, to_ring
+
+if TYPE_CHECKING:
+    from .protocol import Masked
+
+# log2 of the entries of a dealt table of powers: exponents from -1 to 62.
+TABLE_BITS = 6
+
+
+@in_pieces(lambda x, coefficients, **_: 64 + 40 * len(coefficients))
+def fourier(
+    p: Masked, x: Arith, coefficients: Sequence[float], *, period_bits: int, fraction_bits: int
+) -> Steps[Arith]:
+    """sum over i of coefficients[i] sin(2 pi (2 i + 1) x / 2^period_bits), for any x.
+
+    1 round; for each coefficient 2 elements dealt; one element each way. The division of the
+    result is pending. The phase of x is that of m plus that of a modulo the period, and
+    sin(m + a) = sin m cos a + cos m sin a, where the dealer deals cos a and sin a. A pending
+    division of x only makes the period longer. With b bits for either factor, 30 in a ring of 64
+    and 14 in one of 32, the sum is off by 2^-b for each coefficient at most, and by one unit.
+    """
+    p, x = p.in_roles_of(x), x.with_parts(x.parts)  # another call may settle it meanwhile
+    period = period_bits + x.pending
+    if not 1 <= period <= p.ring.bits:
+        raise ConfigError(f"period_bits={period_bits}: {period} bits are not in the ring")
+    count, size = len(coefficients), sum(map(abs, coefficients))
+    dealt_bits, public_bits = _factor_bits(p, size, fraction_bits)
+
+    def correct(pads: list[Tensor]) -> list[Tensor]:
+        mask, [pad] = whole_mask(p, x), pads
+        for i, (sine, cosine) in enumerate(odd_harmonics(mask, period, count)):
+            pad[i, 0] = to_ring(cosine, dealt_bits, mask) - pad[i, 0]
+            pad[i, 1] = to_ring(sine, dealt_bits, mask) - pad[i, 1]
+        return [pad]
+
+    [[dealt, *_]] = yield from deal(p, [ring_slot(p, (count, 2, *x.shape))], correct)
+
+    def add(out: Tensor) -> None:
+        m = opened(p, x)
+        factors = odd_harmonics(m, period, count)
+        for coefficient, (sine, cosine), [a, b] in zip(coefficients, factors, dealt, strict=True):
+            out += to_ring(sine * coefficient, public_bits, m) * a
+            out += to_ring(cosine * coefficient, public_bits, m) * b
+
+    limit = int((size + count * 2.0 ** (1 - min(dealt_bits, public_bits))) * 2**dealt_bits)
+    total = yield from reshare(p, x.shape, limit << public_bits, add)
+    total = total.divided(dealt_bits + public_bits - fraction_bits)
+    return total if p.exact else (yield from p.truncate.steps(total))
+
+
+@in_pieces(1200)
+def exp_table(p: Masked, x: Arith, *, fraction_bits: int) -> Steps[Arith]:
+    """e^x for -42.9 < x < 0.69, with `fraction_bits` like x; outside, garbage.
+
+    1 round, 64 elements dealt and one each way; the division of the result is pending. Error: one
+    unit, and 2^-29 in a ring of 64 bits, 2^-13 in one of 32.
+    2^-u for u = -x log2(e), whose fraction is as long as the ring allows, so that nothing is
+    divided before. Its integer bits, modulo 64, select from the dealt table, which has been turned
+    by those of the mask; fractions multiply; where they borrow, exponents make up for it.
+    """
+    spare = p.ring.bits - TABLE_BITS - fraction_bits
+    if spare - x.pending < min(fraction_bits, 16):
+        x = yield from p.settled.steps(x)
+    p, x = p.in_roles_of(x), x.with_parts(x.parts)  # another call may settle it meanwhile
+    extra = min(spare - x.pending, 28)
+    bits, scale = fraction_bits + x.pending + extra, -round(log2(e) * 2**extra)
+    dealt_bits, public_bits = _factor_bits(p, 4.0, fraction_bits)
+    shape, entries = tuple(x.shape), 1 << TABLE_BITS
+
+    def correct(pads: list[Tensor]) -> list[Tensor]:
+        table = _turned_table(-(whole_mask(p, x) * scale), bits, dealt_bits)
+        return [table.sub_(pads[0])]
+
+    [[table, *_]] = yield from deal(p, [ring_slot(p, (entries, *shape))], correct)
+
+    def add(out: Tensor) -> None:
+        whole, fraction = _split(opened(p, x) * scale, bits)
+        chosen = table.gather(0, whole.unsqueeze(0)).squeeze(0)
+        out += to_ring(power_of_half(fraction, bits), public_bits, out) * chosen
+
+    total = yield from reshare(p, shape, 4 << (dealt_bits + public_bits), add)
+    total = total.divided(dealt_bits + public_bits - fraction_bits)
+    total = total.promise(2 << (dealt_bits + public_bits))
+    return total if p.exact else (yield from p.truncate.steps(total))
+
+
+def _split(u: Tensor, bits: int) -> tuple[Tensor, Tensor]:
+    """The bits above the binary point, modulo the table, as indices; and those below."""
+    whole = (u >> bits) & ((1 << TABLE_BITS) - 1)
+    return whole.to(torch.int64), u & ((1 << bits) - 1)
+
+
+def _turned_table(mask: Tensor, bits: int, table_bits: int) -> Tensor:
+    """Entry (j + integer of the mask) mod 64 is 2^(fraction of the mask - j), -1 <= j <= 62."""
+    whole, fraction = _split(mask, bits)
+    power = power_of_half((1 << bits) - fraction, bits) * 2
+    table = torch.zeros((1 << TABLE_BITS, *mask.shape), dtype=mask.dtype, device=mask.device)
+    for j in range(-1, min((1 << TABLE_BITS) - 1, table_bits + 2)):
+        place = (whole + j) & ((1 << TABLE_BITS) - 1)
+        table.scatter_(0, place.unsqueeze(0), to_ring(power, table_bits - j, mask).unsqueeze(0))
+    return table
+
+
+def _factor_bits(p: Masked, size: float, fraction_bits: int) -> tuple[int, int]:
+    """How many bits the dealt and the public factor of a product of at most `size` may have.
+
+    The product stays below 2^(k-2), so that its division is exact; where that is probabilistic,
+    it has only 6 bits more than are left over, and fails with probability 2^(2 f + 6 - k).
+    """
+    bits = p.ring.bits - 3 - ceil(log2(max(size, 1.0)))
+    if not p.exact:
+        bits = min(bits, 2 * fraction_bits + 6)
+    return bits // 2, bits - bits // 2

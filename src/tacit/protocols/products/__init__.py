@@ -1,0 +1,1 @@
+"""Products of secrets at one party: the operations, cutting to a memory budget, kept weights."""

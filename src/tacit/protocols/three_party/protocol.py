@@ -1,0 +1,39 @@
+"""What the protocols of three parties share: input, output, and clients."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from ..base import Protocol
+from ..guarantees import Promise
+from ..share import Arith, Bool
+from ..steps import Interactive
+from . import client, io
+
+
+class Three(Protocol):
+    """Three parties, each of which lacks one part of every secret."""
+
+    form = "three parts"
+    promise = Promise(colluding=1)
+
+    share = Interactive(io.share, Arith)
+    share_bits = Interactive(io.share_bits, Bool)
+    reveal = Interactive(io.reveal)
+    random = Interactive(io.random, Arith)
+    random_bits = Interactive(io.random_bits, Bool)
+    refresh = Interactive(io.refresh)
+    from_client = Interactive(client.from_client, Arith)
+    for_client = Interactive(client.for_client)
+
+    @abstractmethod
+    def helpers(self, owner: int) -> tuple[int, int]:
+        """Who draws a part of an input with its owner, and who receives the other."""
+
+    @abstractmethod
+    def informant(self, party: int) -> int:
+        """Who sends a party the part that it lacks, in a reveal."""
+
+    def sends_ahead(self, owner: int) -> bool:
+        """Whether this owner's inputs wait for nobody."""
+        return False

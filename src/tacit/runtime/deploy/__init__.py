@@ -1,0 +1,1 @@
+"""`tacit.connect`: one party on its own machine, from a party file."""

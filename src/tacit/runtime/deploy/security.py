@@ -1,0 +1,84 @@
+"""The security of a configuration in plain words, from the facts of its protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import combinations
+
+from ...config import Config
+from ...crypto import public_key_fingerprint, valid_until
+from ...protocols import promise_of
+
+LOG = "every reveal is written to the log of the run"
+
+
+def security_summary(
+    config: Config,
+    names: Sequence[str],
+    *,
+    certificates: Mapping[str, bytes] | None = None,
+) -> dict[str, list[str]]:
+    """Sentences by heading: who must not collude, what each party learns, what protects channels.
+
+    `certificates`, in PEM, are those of parties on a network; None for parties on one machine.
+    """
+    return {
+        "collusion": _collusion(config, names),
+        "each party learns": _learned(config, names),
+        "channels": _channels(certificates),
+        "deviation": _deviation(config),
+        "public": ["shapes, the program and its public operands, the sizes and times of messages"],
+    }
+
+
+def _collusion(config: Config, names: Sequence[str]) -> list[str]:
+    promise = promise_of(config.protocol)
+    if not promise.private:
+        return [f"protocol {config.protocol} hides nothing: every party is trusted with all data"]
+    pools = combinations(names, promise.colluding + 1)
+    return [
+        f"up to {promise.colluding} of {len(names)} parties may look at all that they receive, and "
+        "see only random numbers",
+        "these must not pool what they hold, or they know every secret: "
+        + ", ".join(" with ".join(pool) for pool in pools),
+    ]
+
+
+def _learned(config: Config, names: Sequence[str]) -> list[str]:
+    if not promise_of(config.protocol).private:
+        return [f"{name}: every value" for name in names]
+    return [
+        f"{name}: what it gave, and what the program reveals to it; {LOG}"
+        if config.reveals is None or rank in config.reveals
+        else f"{name}: what it gave, and nothing else; a reveal to it is refused at every party"
+        for rank, name in enumerate(names)
+    ]
+
+
+def _channels(certificates: Mapping[str, bytes] | None) -> list[str]:
+    if certificates is None:
+        return ["the parties are on one machine, whose administrator sees everything"]
+    lines = [
+        "TLS 1.3 only, certificates on both sides; whoever lacks the private key to a certificate "
+        "in the party file is refused"
+    ]
+    return lines + [_pinned(name, pem) for name, pem in certificates.items()]
+
+
+def _pinned(name: str, pem: bytes) -> str:
+    expires = valid_until(pem)
+    days = (expires - datetime.now(UTC)).days
+    return (
+        f"{name}: key {public_key_fingerprint(pem)[:16]}..., certificate valid until "
+        f"{expires:%Y-%m-%d} ({days} days)"
+    )
+
+
+def _deviation(config: Config) -> list[str]:
+    if promise_of(config.protocol).detects:
+        return ["a party that deviates from the protocol is caught, and nothing is opened"]
+    return [
+        "the parties are trusted to follow the program (semi-honest): one that deviates learns no "
+        "more than its view, but can make results wrong without being caught"
+    ]

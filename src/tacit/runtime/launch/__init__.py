@@ -1,0 +1,1 @@
+"""`tacit.run`: all parties of a program on this machine, as threads or processes."""

@@ -1,0 +1,108 @@
+"""How each party ended, and which of several failures was the first cause."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+from ...errors import ConnectError, Error, PartyFailed, PeerClosed, RevealForbidden
+
+ECHOES = (PeerClosed, ConnectError, RevealForbidden)  # may come of what another party did
+
+
+@dataclass(frozen=True)
+class Success:
+    """A party reached a point: it is ready, or its program returned `value`."""
+
+    party: int
+    value: Any
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A party failed. `blames` is the party whose absence made it fail, if that is all it knows."""
+
+    party: int
+    reason: str
+    time: float
+    trace: str = ""
+    operation: int | None = None
+    blames: int | None = None
+    error: BaseException | None = None
+
+
+Outcome = Success | Failure
+
+
+def attempt(party: int, action: Callable[[], Any]) -> Outcome:
+    """The outcome of an action of one party; nothing escapes."""
+    try:
+        return Success(party, action())
+    except BaseException as error:
+        return Failure(
+            party,
+            f"{type(error).__name__}: {error}",
+            monotonic(),
+            trace="".join(traceback.format_exception(error)),
+            operation=error.operation if isinstance(error, Error) else None,
+            blames=error.party if isinstance(error, ECHOES) else None,
+            error=error,
+        )
+
+
+def collect(
+    receive: Callable[[float | None], Outcome | None],
+    parties: int,
+    *,
+    patience: float,
+    deadline: float | None = None,
+) -> list[Any]:
+    """Every party's value by rank, or PartyFailed with the first cause.
+
+    `receive(timeout)` gives the next outcome, or None if there is none in time. All together have
+    `deadline` seconds; after a failure the others have `patience` seconds to end by themselves.
+    """
+    values: dict[int, Any] = {}
+    failures: list[Failure] = []
+    until = None if deadline is None else monotonic() + deadline
+    while len(values) + len(failures) < parties:
+        outcome = receive(None if until is None else max(0.0, until - monotonic()))
+        if outcome is None:
+            break
+        if isinstance(outcome, Success):
+            values[outcome.party] = outcome.value
+        else:
+            until = monotonic() + patience if not failures else until
+            failures.append(outcome)
+    failures += _silent(parties, values.keys() | {failure.party for failure in failures})
+    if failures:
+        raise party_failed(failures)
+    return [values[party] for party in range(parties)]
+
+
+def _silent(parties: int, heard: Set[int]) -> list[Failure]:
+    reason = "no answer in time; it was still running"
+    return [Failure(p, reason, monotonic()) for p in range(parties) if p not in heard]
+
+
+def root_cause(failures: Sequence[Failure]) -> Failure:
+    """The earliest failure that is not the echo of another; of echoes, one that blames itself."""
+    failed = {failure.party for failure in failures}
+    return min(failures, key=lambda f: (f.blames in failed, f.blames != f.party, f.time))
+
+
+def party_failed(failures: Sequence[Failure]) -> PartyFailed:
+    """One error for the caller: the first cause with its traceback; the others are notes."""
+    root = root_cause(failures)
+    message = f"party {root.party} failed: {root.reason}"
+    if root.trace:
+        message += f"\n\nThe traceback of party {root.party}:\n{root.trace}"
+    error = PartyFailed(message, party=root.party, operation=root.operation)
+    for failure in failures:
+        if failure is not root:
+            error.add_note(f"then party {failure.party}: {failure.reason}")
+    error.__cause__ = root.error
+    return error

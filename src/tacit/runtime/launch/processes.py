@@ -1,0 +1,130 @@
+"""Each party in a process of its own, with TCP and TLS between them on this machine."""
+
+from __future__ import annotations
+
+import secrets
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from time import monotonic
+from typing import Any, NamedTuple
+
+from ...config import Config
+from ...transport import Limits, Network
+from ..placement import Place
+from .child import Card, Order, serve_party
+from .outcome import Failure, Outcome, Success, collect
+from .pickled import GUARD, pack, unpack
+from .program import Program
+
+START_SECONDS = 120.0  # for a new process to import everything
+PATIENCE_SECONDS = 2.0  # for the others to end by themselves after a failure
+
+
+class Child(NamedTuple):
+    """A party's process, as its caller sees it."""
+
+    rank: int
+    process: SpawnProcess
+    link: Connection
+
+    @classmethod
+    def start(cls, order: Order) -> Child:
+        context = get_context("spawn")
+        link, far_end = context.Pipe()
+        name = f"tacit-party-{order.rank}"
+        process = context.Process(target=serve_party, args=(far_end, order), name=name)
+        try:
+            process.start()
+        except BaseException:
+            link.close()
+            raise
+        finally:
+            far_end.close()  # so that the end of the process is the end of the link
+        return cls(order.rank, process, link)
+
+    def take(self) -> Outcome:
+        """What the party sent: its card, or how it ended; or how its process ended."""
+        try:
+            message = unpack(self.link.recv_bytes(), "an outcome")
+        except (EOFError, OSError):
+            return Failure(self.rank, self._death(), monotonic())
+        return Success(self.rank, message) if isinstance(message, Card) else message
+
+    def end(self) -> None:
+        if self.process.is_alive():
+            self.process.kill()  # unlike terminate(), this ends a stopped process too
+        self.process.join()
+        self.process.close()
+        self.link.close()
+
+    def _death(self) -> str:
+        self.process.join(PATIENCE_SECONDS)
+        code = self.process.exitcode
+        if code is not None and code < 0:
+            return f"its process was killed by {signal.Signals(-code).name} (exit code {code})"
+        hint = f". Its own output says why; {GUARD}" if code == 1 else ""
+        return f"its process ended with exit code {code} and without a result{hint}"
+
+
+def run_processes(
+    program: Program,
+    *,
+    places: Sequence[Place],
+    config: Config,
+    limits: Limits,
+    network: Network,
+) -> list[Any]:
+    """Each party's return value. Every party makes its own identity; its key never leaves it."""
+    parties = len(places)
+    order = Order(
+        rank=0,
+        parties=parties,
+        place=places[0],
+        session_id=secrets.token_bytes(16),
+        config=config,
+        limits=limits,
+        network=network,
+        program=pack(program, "main or one of its arguments"),
+    )
+    children: list[Child] = []
+    try:
+        for rank in range(parties):
+            children.append(Child.start(replace(order, rank=rank, place=places[rank])))
+        _introduce(children)
+        results = collect(_receiver(children), parties, patience=PATIENCE_SECONDS)
+        for child in children:
+            child.process.join(PATIENCE_SECONDS)
+        return [unpack(result, "a return value") for result in results]
+    finally:  # also after an interrupt
+        for child in children:
+            child.end()
+
+
+def _introduce(children: list[Child]) -> None:
+    """Tells every party where the others listen and which certificates they have."""
+    cards = collect(
+        _receiver(children), len(children), patience=PATIENCE_SECONDS, deadline=START_SECONDS
+    )
+    roll = pack(cards, "the cards")
+    for child in children:
+        with suppress(OSError):  # a party that has ended meanwhile says so in the next collect
+            child.link.send_bytes(roll)
+
+
+def _receiver(children: list[Child]) -> Callable[[float | None], Outcome | None]:
+    waiting = list(children)
+
+    def receive(timeout: float | None) -> Outcome | None:
+        ready = wait([child.link for child in waiting], timeout)
+        for child in waiting:
+            if child.link in ready:
+                waiting.remove(child)
+                return child.take()
+        return None
+
+    return receive

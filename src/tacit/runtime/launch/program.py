@@ -1,0 +1,94 @@
+"""What every party runs, and how its session is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...config import Config
+from ...crypto import agree_keys
+from ...protocols import Openings, make_protocol, party_names
+from ...transport import Hello, Limits, Mesh
+from ...transport.local.memory import Desk
+from ..placement import ON_CPU, Place
+from ..session import Session
+
+REVEALS_FILE = "reveals.jsonl"  # in a session's folder
+
+
+@dataclass(frozen=True)
+class Program:
+    """`main` with its arguments: what every party runs; and the outer settings of its session.
+
+    Each party writes to a folder of its name within `folder`.
+    """
+
+    main: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    names: tuple[str, ...]
+    folder: Path | None = None
+    resume: bool = False
+
+    def play(self, mesh: Mesh, *, config: Config, session_id: bytes, place: Place = ON_CPU) -> Any:
+        """What `main` returns at this party; the mesh is closed, or aborted if `main` raises."""
+        with place.entered(), mesh:
+            session = open_session(
+                mesh,
+                config=config,
+                session_id=session_id,
+                place=place,
+                names=self.names,
+                folder=None if self.folder is None else self.folder / self.names[mesh.rank],
+                resume=self.resume,
+            )
+            return self.main(session, *self.args, **self.kwargs)
+
+
+def open_session(
+    mesh: Mesh,
+    *,
+    config: Config,
+    session_id: bytes,
+    place: Place = ON_CPU,
+    names: Sequence[str] | None = None,
+    folder: Path | None = None,
+    resume: bool = False,
+) -> Session:
+    """A session over connected channels, with fresh keys. One round."""
+    names = party_names(mesh.parties) if names is None else tuple(names)
+    record = None if folder is None else folder / REVEALS_FILE
+    openings = Openings(names, allowed=config.reveals, file=record)
+    exchange, rank, parties = mesh.exchange_bytes, mesh.rank, mesh.parties
+    with mesh.stats.scope("keys"):
+        keys = agree_keys(exchange, rank=rank, parties=parties, session=session_id)
+    mesh.place(place.shares)
+    operations = make_protocol(config, mesh, keys, products=place.products, openings=openings)
+    return Session(
+        mesh=mesh,
+        keys=keys,
+        config=config,
+        operations=operations,
+        names=names,
+        folder=folder,
+        resume=resume,
+    )
+
+
+def make_hello(config: Config, *, session_id: bytes, rank: int, parties: int) -> Hello:
+    """What a party says of itself and of its settings before it starts."""
+    return Hello(
+        session=session_id,
+        rank=rank,
+        parties=parties,
+        ring=config.ring,
+        protocol=config.protocol,
+        digest=config.digest(),
+    )
+
+
+def lone_mesh(limits: Limits) -> Mesh:
+    """The mesh of a run with one party, who has nobody to talk to."""
+    return Mesh(0, (), Desk(()), limits)

@@ -1,0 +1,103 @@
+"""`tacit.run`: all parties of a program on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...config import Config
+from ...errors import ConfigError
+from ...protocols import check_parties, party_names
+from ...transport import Limits, NetworkSetting
+from ...transport import network as build_network
+from ..placement import Devices, cipher_for, places
+from .processes import run_processes
+from .program import Program
+from .threads import run_threads
+
+TRANSPORTS = {"threads": run_threads, "processes": run_processes}
+
+
+def run(
+    main: Callable[..., Any],
+    *args: Any,
+    parties: int = 3,
+    protocol: str = "trio",
+    transport: str = "threads",
+    ring: int = 64,
+    fraction_bits: int = 16,
+    truncation: str = "exact",
+    range_bits: int | None = None,
+    debug: bool = False,
+    device: Devices | None = None,
+    placement: str = "gpu",
+    memory_limit: int | None = None,
+    network: NetworkSetting = None,
+    deadline: float = 30.0,
+    names: Sequence[str] | None = None,
+    reveals: Sequence[int | str] | None = None,
+    folder: str | Path | None = None,
+    resume: bool = False,
+    **kwargs: Any,
+) -> list[Any]:
+    """What `main(session, *args, **kwargs)` returns at each party, by rank.
+
+    `transport="threads"` runs the parties in this process, `"processes"` in one process each with
+    TLS between them; then `main` must be importable and results are copied. Secret reals are below
+    2^range_bits, by default 2^20; `tacit.calibrate` finds what a model needs. `debug=True`,
+    for `protocol="cleartext"`, raises RangeError where a value leaves its range or a function's
+    domain, with the names of operation and module. `device` is "cpu" or "cuda", of all parties or
+    of each, by default what TACIT_DEVICE in the environment says, or "cpu"; `placement="linear"`
+    keeps everything but products off the GPU. `memory_limit` is in bytes: an operation that takes
+    more beyond its operands and results is done in pieces. `network` gives the
+    links a latency and a bandwidth. No party waits longer than `deadline` seconds for a message,
+    beyond what `network` delays it; between processes, for one from a party that is dead or frozen.
+    `names` are what the parties are called, by rank; `reveals` lists those that may learn
+    anything at all. With `folder` each party writes to a folder of its name in it, the record of
+    its reveals for one; `resume` lets a training go on from its checkpoints there.
+    If a party fails, all are ended, and PartyFailed says which failed first and why.
+    """
+    if transport not in TRANSPORTS:
+        allowed = ", ".join(map(repr, TRANSPORTS))
+        raise ConfigError(f"transport={transport!r}: allowed are {allowed}")
+    if type(parties) is not int or parties < 1:
+        raise ConfigError(f"parties={parties!r}: at least one party is needed")
+    if not callable(main):
+        raise ConfigError(f"main={main!r}: a function main(session, *args, **kwargs) is needed")
+    where = places(device, placement, parties)
+    called = _names(names, parties)
+    config = Config(
+        ring=ring,
+        fraction_bits=fraction_bits,
+        protocol=protocol,
+        truncation=truncation,
+        range_bits=range_bits,
+        debug=debug,
+        memory_limit=memory_limit,
+        cipher=cipher_for([place.shares for place in where], placement),
+        reveals=None if reveals is None else _ranks(reveals, called),
+    )
+    check_parties(config, parties, local=transport == "threads")
+    return TRANSPORTS[transport](
+        Program(main, args, kwargs, called, None if folder is None else Path(folder), resume),
+        places=where,
+        config=config,
+        limits=Limits(deadline=deadline),
+        network=build_network(network),
+    )
+
+
+def _names(names: Sequence[str] | None, parties: int) -> tuple[str, ...]:
+    if names is None:
+        return party_names(parties)
+    if len(set(names)) != parties or len(names) != parties:
+        raise ConfigError(f"names={names!r}: a different name for each of {parties} parties")
+    return tuple(names)
+
+
+def _ranks(reveals: Sequence[int | str], names: tuple[str, ...]) -> tuple[int, ...]:
+    unknown = [party for party in reveals if isinstance(party, str) and party not in names]
+    if unknown:
+        raise ConfigError(f"reveals={reveals!r}: the parties are {', '.join(map(repr, names))}")
+    return tuple(names.index(p) if isinstance(p, str) else p for p in reveals)

@@ -1,0 +1,85 @@
+"""All parties in this process, one thread each, with channels in memory."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from functools import partial
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any
+
+from ...config import Config
+from ...transport import NO_TURN, Limits, Meeting, Mesh, Network, Turn, memory_meshes
+from ..placement import Place
+from .outcome import Outcome, attempt, collect
+from .program import Program, lone_mesh, make_hello
+
+JOIN_SECONDS = 1.0
+
+
+def run_threads(
+    program: Program,
+    *,
+    places: Sequence[Place],
+    config: Config,
+    limits: Limits,
+    network: Network,
+) -> list[Any]:
+    """Each party's return value. The parties share the arguments' objects and the interpreter.
+
+    A thread cannot be ended from outside: if a party fails, one that computes without ever talking
+    is left behind after the deadline, and the error says so.
+    """
+    parties = len(places)
+    session_id = secrets.token_bytes(16)
+    meshes, turn = [lone_mesh(limits)], _turn(places)
+    if parties > 1:
+        hello = partial(make_hello, config, session_id=session_id, parties=parties)
+        hellos = [hello(rank=rank) for rank in range(parties)]
+        meshes = memory_meshes(hellos, limits=limits, network=network, turn=turn)
+    if _is_one_gpu(places) and network == Network():
+        meeting = Meeting(parties, seconds=limits.deadline, turn=turn)
+        for mesh in meshes:
+            mesh.meeting = meeting
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+
+    def party(mesh: Mesh) -> None:
+        place = places[mesh.rank]
+        play = partial(program.play, mesh, config=config, session_id=session_id, place=place)
+        turn.take()
+        try:
+            outcomes.put(attempt(mesh.rank, play))
+        finally:
+            turn.give()
+
+    threads = [
+        Thread(target=party, args=(mesh,), name=f"tacit-party-{mesh.rank}", daemon=True)
+        for mesh in meshes
+    ]
+    try:
+        for thread in threads:
+            thread.start()
+        return collect(partial(_next, outcomes), parties, patience=limits.deadline)
+    finally:  # also after an interrupt: whoever waits for a message stops waiting
+        for mesh in meshes:
+            mesh.abort("the run was ended")
+        for thread in threads:
+            thread.join(JOIN_SECONDS)
+
+
+def _turn(places: Sequence[Place]) -> Turn:
+    """Parties whose work all waits on GPUs take turns; kernels of CPUs run side by side."""
+    return Turn() if all(place.shares.type == "cuda" for place in places) else NO_TURN
+
+
+def _is_one_gpu(places: Sequence[Place]) -> bool:
+    """Whether all that the parties do is done on one GPU."""
+    return places[0].shares.type == "cuda" and len(set(places)) == 1
+
+
+def _next(outcomes: SimpleQueue[Outcome], timeout: float | None) -> Outcome | None:
+    try:
+        return outcomes.get(timeout=timeout)
+    except Empty:
+        return None

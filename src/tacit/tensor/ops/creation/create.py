@@ -1,0 +1,134 @@
+"""New tensors in the likeness of a secret one. What they hold is public at first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from ....errors import UnsupportedOp
+from ....fixedpoint import Numbers, Operand, Value
+from ....ring.deterministic import logarithm
+from ...table import implements
+
+aten = torch.ops.aten
+
+
+def _creation(overload: Any) -> None:
+    """Registers a creation that takes from its prototype the shape and dtype only."""
+
+    def create(n: Numbers, self: Value, *args: Any, **kwargs: Any) -> Value:
+        return n.public(overload(torch.empty(self.shape, dtype=self.dtype), *args, **kwargs))
+
+    create.__name__ = overload._schema.name.removeprefix("aten::")
+    implements(overload)(create)
+
+
+for each in (
+    aten.zeros_like.default,
+    aten.ones_like.default,
+    aten.full_like.default,
+    aten.new_zeros.default,
+    aten.new_ones.default,
+    aten.new_full.default,
+):
+    _creation(each)
+
+
+@implements(aten.empty_like.default)
+def empty_like(n: Numbers, self: Value, *, dtype: torch.dtype | None = None, **_: Any) -> Value:
+    """Zeros: what memory happens to hold is nobody's secret."""
+    return n.public(torch.zeros(self.shape, dtype=dtype or self.dtype))
+
+
+@implements(aten.new_empty.default, aten.new_empty_strided.default)
+def new_empty(
+    n: Numbers,
+    self: Value,
+    size: Sequence[int],
+    stride: Any = None,
+    *,
+    dtype: torch.dtype | None = None,
+    **_: Any,
+) -> Value:
+    return n.public(torch.zeros(tuple(size), dtype=dtype or self.dtype))
+
+
+def _no_generator(generator: Any) -> None:
+    if generator is not None:
+        raise UnsupportedOp(
+            "a generator of one party: random numbers on secrets are drawn by all parties alike; "
+            "leave generator= out"
+        )
+
+
+@implements(aten.rand_like.default)
+def rand_like(n: Numbers, self: Value, *, dtype: torch.dtype | None = None, **_: Any) -> Value:
+    return n.public(n.uniform(self.shape).to(dtype or self.dtype))
+
+
+@implements(aten.randn_like.default)
+def randn_like(n: Numbers, self: Value, *, dtype: torch.dtype | None = None, **_: Any) -> Value:
+    return n.public(n.normal(self.shape).to(dtype or self.dtype))
+
+
+@implements(aten.randint_like.default)
+def randint_like(
+    n: Numbers, self: Value, high: int, *, dtype: torch.dtype | None = None, **_: Any
+) -> Value:
+    return randint_like_low(n, self, 0, high, dtype=dtype)
+
+
+@implements(aten.randint_like.low_dtype)
+def randint_like_low(
+    n: Numbers, self: Value, low: int, high: int, *, dtype: torch.dtype | None = None, **_: Any
+) -> Value:
+    drawn = (n.uniform(self.shape) * (high - low)).floor() + low
+    return n.public(drawn.to(dtype or self.dtype))
+
+
+@implements(aten.uniform.default)
+def uniform(
+    n: Numbers, self: Value, from_: float = 0.0, to: float = 1.0, *, generator: Any = None
+) -> Value:
+    _no_generator(generator)
+    return n.public((n.uniform(self.shape) * (to - from_) + from_).to(self.dtype))
+
+
+@implements(aten.exponential.default)
+def exponential(n: Numbers, self: Value, lambd: float = 1.0, *, generator: Any = None) -> Value:
+    """-ln(u) / lambd, of public random numbers 0 < u <= 1."""
+    _no_generator(generator)
+    return n.public((logarithm(1 - n.uniform(self.shape)) / -lambd).to(self.dtype))
+
+
+@implements(aten.normal_functional.default)
+def normal_functional(
+    n: Numbers, self: Value, mean: float = 0.0, std: float = 1.0, *, generator: Any = None
+) -> Value:
+    _no_generator(generator)
+    return n.public((n.normal(self.shape) * std + mean).to(self.dtype))
+
+
+@implements(aten.bernoulli.p)
+def bernoulli_p(n: Numbers, self: Value, p: float = 0.5, *, generator: Any = None) -> Value:
+    """Ones with probability p: public."""
+    _no_generator(generator)
+    return n.public((n.uniform(self.shape) < p).to(self.dtype))
+
+
+@implements(aten.bernoulli.default)
+def bernoulli(n: Numbers, self: Value, *, generator: Any = None) -> Value:
+    """Ones with secret probabilities: a public uniform number is compared with each. Secret."""
+    _no_generator(generator)
+    return n.convert(n.less(n.uniform(self.shape), self), self.dtype)
+
+
+@implements(aten.bernoulli.Tensor)
+def bernoulli_tensor(n: Numbers, self: Value, p: Operand, *, generator: Any = None) -> Value:
+    _no_generator(generator)
+    drawn = n.uniform(self.shape)
+    if isinstance(p, Value):
+        return n.convert(n.less(drawn, p), self.dtype)
+    return n.public((drawn < torch.as_tensor(p)).to(self.dtype))

@@ -1,0 +1,217 @@
+"""Activation functions, with their gradients."""
+
+from __future__ import annotations
+
+import torch
+
+from ....fixedpoint import Numbers, Operand, Value
+from ...table import implements
+
+aten = torch.ops.aten
+
+
+@implements(aten.gelu.default)
+def gelu(n: Numbers, self: Value, *, approximate: str = "none") -> Value:
+    return n.gelu_tanh(self) if approximate == "tanh" else n.gelu(self)
+
+
+@implements(aten.gelu_backward.default)
+def gelu_backward(
+    n: Numbers, grad_output: Operand, self: Value, *, approximate: str = "none"
+) -> Value:
+    slope = n.gelu_tanh_slope(self) if approximate == "tanh" else n.gelu_slope(self)
+    return n.mul(grad_output, slope)
+
+
+@implements(aten.silu.default)
+def silu(n: Numbers, self: Value) -> Value:
+    return n.silu(self)
+
+
+@implements(aten.silu_backward.default)
+def silu_backward(n: Numbers, grad_output: Operand, self: Value) -> Value:
+    return n.mul(grad_output, n.silu_slope(self))
+
+
+@implements(aten.mish.default)
+def mish(n: Numbers, self: Value) -> Value:
+    return n.mish(self)
+
+
+@implements(aten.mish_backward.default)
+def mish_backward(n: Numbers, grad_output: Operand, self: Value) -> Value:
+    return n.mul(grad_output, n.mish_slope(self))
+
+
+@implements(aten.softplus.default)
+def softplus(n: Numbers, self: Value, beta: float = 1, threshold: float = 20) -> Value:
+    """softplus(beta x) / beta; beyond the threshold, the difference from x is out of sight."""
+    value = n.softplus(self if beta == 1 else n.mul(self, beta))
+    return value if beta == 1 else n.div(value, beta)
+
+
+@implements(aten.softplus_backward.default)
+def softplus_backward(
+    n: Numbers, grad_output: Operand, self: Value, beta: float, threshold: float
+) -> Value:
+    return n.mul(grad_output, n.sigmoid(self if beta == 1 else n.mul(self, beta)))
+
+
+@implements(aten.log_sigmoid_forward.default)
+def log_sigmoid_forward(n: Numbers, self: Value) -> tuple[Value, torch.Tensor]:
+    return n.logsigmoid(self), torch.empty(0)
+
+
+@implements(aten.log_sigmoid_backward.default)
+def log_sigmoid_backward(n: Numbers, grad_output: Operand, self: Value, buffer: object) -> Value:
+    return n.mul(grad_output, n.sigmoid(n.neg(self)))
+
+
+# Lines ------------------------------------------------------------------------------------------
+
+
+def _positive(n: Numbers, x: Value) -> Value:
+    """[x >= 0], kept beside x for its gradient."""
+    if "nonnegative" not in x.kept:
+        x.kept["nonnegative"] = n.logical_not(n.less(x, 0))
+    return x.kept["nonnegative"]
+
+
+@implements(aten.leaky_relu.default)
+def leaky_relu(n: Numbers, self: Value, negative_slope: float = 0.01) -> Value:
+    """slope x + (1 - slope) max(x, 0)."""
+    value, self.kept["nonnegative"] = n.relu(self)
+    return n.add(n.mul(value, 1 - negative_slope), n.mul(self, negative_slope))
+
+
+@implements(aten.leaky_relu_backward.default)
+def leaky_relu_backward(
+    n: Numbers, grad_output: Operand, self: Value, negative_slope: float, self_is_result: bool
+) -> Value:
+    chosen = n.mul(_positive(n, self), grad_output)
+    return n.add(n.mul(chosen, 1 - negative_slope), _times(n, grad_output, negative_slope))
+
+
+def _times(n: Numbers, x: Operand, factor: float) -> Operand:
+    return n.mul(x, factor) if isinstance(x, Value) else x * factor
+
+
+@implements(aten._prelu_kernel.default)
+def prelu(n: Numbers, self: Operand, weight: Operand) -> Value:
+    """max(x, 0) + weight min(x, 0)."""
+    x = n.settled(n.operand(self))
+    value, x.kept["nonnegative"] = n.relu(x)
+    if isinstance(self, Value):
+        self.kept["nonnegative"] = x.kept["nonnegative"]
+    return n.add(value, n.mul(n.sub(x, value), weight))
+
+
+@implements(aten._prelu_kernel_backward.default)
+def prelu_backward(
+    n: Numbers, grad_output: Operand, self: Operand, weight: Operand
+) -> tuple[Value, Value]:
+    x = n.operand(self)
+    bit = _positive(n, x)
+    grad = n.settled(n.operand(grad_output))
+    upper = n.mul(bit, grad)
+    lower = n.settled(n.sub(grad, upper))  # the gradient where x is negative
+    return n.add(upper, n.mul(lower, weight)), n.mul(lower, x)
+
+
+@implements(aten.hardtanh_backward.default)
+def hardtanh_backward(
+    n: Numbers, grad_output: Operand, self: Value, min_val: float, max_val: float
+) -> Value:
+    return n.mul(n.between(self, min_val, max_val), grad_output)
+
+
+@implements(aten.hardsigmoid.default)
+def hardsigmoid(n: Numbers, self: Value) -> Value:
+    return n.mul(n.clamp(n.add(self, 3.0), 0.0, 6.0), 1 / 6)
+
+
+@implements(aten.hardsigmoid_backward.default)
+def hardsigmoid_backward(n: Numbers, grad_output: Operand, self: Value) -> Value:
+    return n.mul(n.mul(n.between(self, -3.0, 3.0), grad_output), 1 / 6)
+
+
+@implements(aten.hardswish.default)
+def hardswish(n: Numbers, self: Value) -> Value:
+    x = n.settled(self)
+    return n.mul(n.mul(x, n.clamp(n.add(x, 3.0), 0.0, 6.0)), 1 / 6)
+
+
+@implements(aten.hardswish_backward.default)
+def hardswish_backward(n: Numbers, grad_output: Operand, self: Value) -> Value:
+    """The slope is 0, x / 3 + 1 / 2, or 1."""
+    six_slopes = n.pieces(self, [-3.0, 3.0], [(0, 0.0), (2, 3.0), (0, 6.0)])
+    return n.mul(n.mul(grad_output, six_slopes), 1 / 6)
+
+
+@implements(aten.softshrink.default)
+def softshrink(n: Numbers, self: Value, lambd: float = 0.5) -> Value:
+    return n.pieces(self, [-lambd, lambd], [(1, lambd), (0, 0.0), (1, -lambd)])
+
+
+@implements(aten.hardshrink.default)
+def hardshrink(n: Numbers, self: Value, lambd: float = 0.5) -> Value:
+    unit = 2.0**-n.fraction_bits  # -lambd and lambd themselves are cut
+    return n.pieces(self, [-lambd, lambd + unit], [(1, 0.0), (0, 0.0), (1, 0.0)])
+
+
+@implements(aten.softshrink_backward.default)
+def softshrink_backward(n: Numbers, grad_output: Operand, self: Value, lambd: float) -> Value:
+    unit = 2.0**-n.fraction_bits
+    outside = n.logical_not(n.between(self, -lambd - unit, lambd + unit))
+    return n.mul(outside, grad_output)
+
+
+@implements(aten.hardshrink_backward.default)
+def hardshrink_backward(n: Numbers, grad_out: Operand, self: Value, lambd: float) -> Value:
+    return softshrink_backward(n, grad_out, self, lambd)
+
+
+# ELU --------------------------------------------------------------------------------------------
+
+
+@implements(aten.elu.default)
+def elu(
+    n: Numbers, self: Value, alpha: float = 1, scale: float = 1, input_scale: float = 1
+) -> Value:
+    """scale max(x, 0) + alpha scale (e^(input_scale min(x, 0)) - 1)."""
+    x = self if input_scale == 1 else n.mul(self, input_scale)
+    positive, power, self.kept["nonnegative"] = n.halves(x)
+    self.kept[f"power of {input_scale}"] = power
+    above = n.mul(positive, scale / input_scale)
+    return n.add(above, n.mul(power, alpha * scale))
+
+
+@implements(aten.celu.default)
+def celu(n: Numbers, self: Value, alpha: float = 1.0) -> Value:
+    return elu(n, self, alpha, 1, 1 / alpha)
+
+
+@implements(aten.elu_backward.default)
+def elu_backward(
+    n: Numbers,
+    grad_output: Operand,
+    alpha: float,
+    scale: float,
+    input_scale: float,
+    is_result: bool,
+    self_or_result: Value,
+) -> Value:
+    """scale where x > 0, elsewhere input_scale alpha scale e^(input_scale x)."""
+    x = self_or_result
+    bit = _positive(n, x)
+    if is_result:  # alpha scale (e^... - 1), where negative
+        power = n.add(n.sub(x, n.mul(bit, x)), alpha * scale)
+    else:
+        key = f"power of {input_scale}"
+        if key not in x.kept:
+            x.kept[key] = n.halves(x if input_scale == 1 else n.mul(x, input_scale))[1]
+        power = n.mul(n.add(x.kept[key], 1.0), alpha * scale)
+    slope = n.mul(power, input_scale)
+    # At x >= 0 the power is 1, and the slope alpha scale input_scale.
+    rest = n.mul(n.convert(bit, torch.int64), scale - alpha * scale * input_scale)
+    return n.mul(grad_output, n.add(slope, n.convert(rest, slope.dtype)))

@@ -1,0 +1,121 @@
+"""Distances between all pairs of rows, and products of vectors in space."""
+
+from __future__ import annotations
+
+from math import inf
+
+import torch
+from torch import Tensor
+
+from ....errors import UnsupportedOp
+from ....fixedpoint import Numbers, Operand, Value
+from ....protocols import Einsum
+from ...table import implements
+
+aten = torch.ops.aten
+
+Known = Value | Tensor
+
+
+@implements(aten._cdist_forward.default)
+def cdist_forward(n: Numbers, x1: Known, x2: Known, p: float, compute_mode: int | None) -> Operand:
+    """Distances of order p; those of Euclid are below the root of the range."""
+    return _lengths(n, _differences(n, x1, x2), p)
+
+
+@implements(aten._cdist_backward.default)
+def cdist_backward(
+    n: Numbers, grad: Known, x1: Known, x2: Known, p: float, cdist: Value
+) -> Operand:
+    """The gradient by the first; 0 for pairs without a distance."""
+    difference = _differences(n, x1, x2)
+    if p == 2:
+        ratio = n.div(grad, cdist, positive=True)
+        names = _names(difference)
+        rows = names[:-2] + names[-1]
+        return n.bilinear(Einsum(f"{names[:-1]},{names}->{rows}"), ratio, difference)
+    return n.total(_slopes(n, grad, difference, cdist, p), [-2])
+
+
+@implements(aten._pdist_forward.default)
+def pdist_forward(n: Numbers, self: Value, p: float = 2.0) -> Operand:
+    """The distances between the rows of one matrix, each pair once."""
+    return _lengths(n, _pairs(n, self), p)
+
+
+@implements(aten._pdist_backward.default)
+def pdist_backward(n: Numbers, grad: Known, self: Value, p: float, pdist: Value) -> Operand:
+    first, second = torch.triu_indices(self.shape[0], self.shape[0], 1).to(n.device)
+    slopes = _slopes(n, grad, _pairs(n, self), pdist, p)
+
+    def gathered(part: Tensor) -> Tensor:
+        rows = part.new_zeros(tuple(self.shape)).index_add_(0, first, part)
+        return rows.index_add_(0, second, -part)
+
+    share = n.settled(slopes).arith
+    limit = share.limit * max(self.shape[0], 1)
+    return Value(share.map(gathered, limit=limit), slopes.dtype)
+
+
+@implements(aten.linalg_cross.default)
+def linalg_cross(n: Numbers, self: Known, other: Known, *, dim: int = -1) -> Value:
+    """The vector product: two products of the components, moved by one and by two."""
+    a, b = n.operand(self), n.operand(other)
+
+    def moved(x: Value, by: int) -> Value:
+        return x.map(lambda part: part.roll(-by, dim))
+
+    return n.sub(n.mul(moved(a, 1), moved(b, 2)), n.mul(moved(a, 2), moved(b, 1)))
+
+
+def _differences(n: Numbers, x1: Known, x2: Known) -> Value:
+    """Every row of x1 less every row of x2."""
+    first = n.operand(x1).map(lambda part: part.unsqueeze(-2))
+    second = n.operand(x2).map(lambda part: part.unsqueeze(-3))
+    return n.settled(n.sub(first, second))
+
+
+def _pairs(n: Numbers, x: Value) -> Value:
+    first, second = torch.triu_indices(x.shape[0], x.shape[0], 1)
+    return n.settled(n.sub(x.map(lambda part: part[first]), x.map(lambda part: part[second])))
+
+
+def _lengths(n: Numbers, x: Value, p: float) -> Value:
+    """The norm of order p over the last dimension."""
+    if not x.shape[-1]:
+        return n.total(x, [-1])
+    if p == 2:
+        names = _names(x)
+        return n.sqrt(n.bilinear(Einsum(f"{names},{names}->{names[:-1]}"), x, x))
+    if p == 0:
+        return n.convert(n.count_nonzero(x, [-1]), x.dtype)
+    sizes = n.absolute(x)
+    if p == 1:
+        return n.total(sizes, [-1])
+    largest = n.settled(n.amax(sizes, [-1], keepdim=True))
+    if p == inf:
+        return largest.map(lambda part: part.squeeze(-1))
+    shares = n.pow(n.div(sizes, largest, positive=True), p)  # powers of the sizes leave the range
+    root = n.pow(n.total(shares, [-1]), 1 / p)
+    return n.mul(root, largest.map(lambda part: part.squeeze(-1)))
+
+
+def _slopes(n: Numbers, grad: Known, x: Value, length: Value, p: float) -> Value:
+    """What a gradient by lengths is by each component: sign(x) (|x| / length)^(p - 1) times it."""
+    spread, size = (y.map(lambda part: part.unsqueeze(-1)) for y in (n.operand(grad), length))
+    if p == 0:
+        return n.mul(x, 0)
+    if p == 2:
+        return n.mul(n.div(spread, size, positive=True), x)
+    directed = n.mul(n.sign(x), spread)
+    if p == 1:
+        return directed
+    if p == inf:
+        return n.mul(n.equal(n.absolute(x), size), directed)
+    if p < 1:
+        raise UnsupportedOp(f"the gradient of distances of order {p}: it has no bound near 0")
+    return n.mul(n.pow(n.div(n.absolute(x), size, positive=True), p - 1), directed)
+
+
+def _names(x: Value) -> str:
+    return "abcdefghijklmnop"[: len(x.shape)]

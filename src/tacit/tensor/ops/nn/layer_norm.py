@@ -1,0 +1,115 @@
+"""Layer and group normalisation, forward and backward."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from ....fixedpoint import Numbers, Operand, Value
+from ...table import implements
+from .batch_norm import Grads, Known, Maybe, affine, kept, others, spatial
+
+aten = torch.ops.aten
+
+
+@implements(aten.native_layer_norm.default)
+def native_layer_norm(
+    n: Numbers,
+    input: Known,
+    normalized_shape: Sequence[int],
+    weight: Maybe,
+    bias: Maybe,
+    eps: float,
+) -> tuple[Operand, Value, Value]:
+    x = n.operand(input)
+    normal = n.normalise(x, _last(x, len(normalized_shape)), eps)
+    inverse = n.coarse(normal.inverse).keep(**kept(normal))
+    return affine(n, normal.value, weight, bias), normal.mean, inverse
+
+
+@implements(aten.native_layer_norm_backward.default)
+def native_layer_norm_backward(
+    n: Numbers,
+    grad_out: Known,
+    input: Known,
+    normalized_shape: Sequence[int],
+    mean: Value,
+    rstd: Value,
+    weight: Maybe,
+    bias: Maybe,
+    output_mask: Sequence[bool],
+) -> Grads:
+    grad = n.settled(n.operand(grad_out))
+    last = _last(grad, len(normalized_shape))
+    first = [dim for dim in range(len(grad.shape)) if dim not in last]
+    value, inverse = rstd.kept["value"], rstd.kept["inverse"]
+    by_input = None
+    if output_mask[0]:
+        scaled = grad if weight is None else n.mul(grad, weight)
+        by_input = n.normalise_backward(scaled, value, inverse, last)
+    by_weight = _summed(n, n.mul(grad, value), first) if output_mask[1] else None
+    return by_input, by_weight, _summed(n, grad, first) if output_mask[2] else None
+
+
+@implements(aten.native_group_norm.default)
+def native_group_norm(
+    n: Numbers,
+    input: Known,
+    weight: Maybe,
+    bias: Maybe,
+    N: int,
+    C: int,
+    HxW: int,
+    group: int,
+    eps: float,
+) -> tuple[Operand, Value, Value]:
+    x = n.operand(input)
+    normal = n.normalise(_grouped(x, N, group), [2], eps)
+    value = normal.value.map(lambda part: part.reshape(x.shape))
+    result = affine(n, value, spatial(weight, x), spatial(bias, x))
+    mean, inverse = (
+        y.map(lambda part: part.reshape(N, group)) for y in (normal.mean, n.coarse(normal.inverse))
+    )
+    return result, mean, inverse.keep(**kept(normal))
+
+
+@implements(aten.native_group_norm_backward.default)
+def native_group_norm_backward(
+    n: Numbers,
+    grad_out: Known,
+    input: Known,
+    mean: Value,
+    rstd: Value,
+    weight: Maybe,
+    N: int,
+    C: int,
+    HxW: int,
+    group: int,
+    output_mask: Sequence[bool],
+) -> Grads:
+    grad = n.settled(n.operand(grad_out))
+    dims = others(grad, 1)
+    value, inverse = rstd.kept["value"], rstd.kept["inverse"]
+    by_weight = by_input = None
+    if output_mask[1]:
+        whole = value.map(lambda part: part.reshape(grad.shape))
+        by_weight = n.total(n.mul(grad, whole), dims)
+    if output_mask[0]:
+        scaled = grad if weight is None else n.mul(grad, spatial(weight, grad))
+        grouped = n.normalise_backward(_grouped(scaled, N, group), value, inverse, [2])
+        by_input = grouped.map(lambda part: part.reshape(grad.shape))
+    return by_input, by_weight, n.total(grad, dims) if output_mask[2] else None
+
+
+def _grouped(x: Value, count: int, group: int) -> Value:
+    size = x.shape.numel() // max(count * group, 1)
+    return x.map(lambda part: part.reshape(count, group, size))
+
+
+def _last(x: Known, count: int) -> list[int]:
+    return list(range(len(x.shape) - count, len(x.shape)))
+
+
+def _summed(n: Numbers, x: Value, dims: Sequence[int]) -> Value:
+    return n.total(x, dims) if dims else x

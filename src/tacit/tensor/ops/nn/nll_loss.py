@@ -1,0 +1,125 @@
+"""Negative log likelihood of labels, public or secret, forward and backward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from ....errors import UnsupportedOp
+from ....fixedpoint import Numbers, Operand, Value
+from ....fixedpoint.lazy import Deferred
+from ....ring import deterministic
+from ...table import implements
+from .loss import MEAN, SUM
+
+aten = torch.ops.aten
+
+Known = Value | Tensor
+
+
+@implements(aten.nll_loss_forward.default, aten.nll_loss2d_forward.default)
+def nll_loss_forward(
+    n: Numbers,
+    self: Known,
+    target: Known,
+    weight: Known | None,
+    reduction: int,
+    ignore_index: int,
+) -> tuple[Operand, Operand]:
+    """The loss and the weight of all labels. Public labels: local; secret ones: an equality for
+    each class, and a division by their weight where a mean is taken."""
+    marks = _marks(n, self, target, weight, ignore_index)
+    total = _sum(n, marks)
+    positive = weight is None
+    _check_any(reduction, total)
+
+    def loss() -> Value:
+        losses = n.neg(n.total(n.mul(self, marks), [_class_dim(self)]))
+        if reduction == MEAN:
+            return n.operand(_over(n, n.total(losses), total, positive=positive))
+        return n.total(losses) if reduction == SUM else losses
+
+    if isinstance(self, Deferred) and self.waits and isinstance(marks, Tensor):
+        shape = () if reduction in (MEAN, SUM) else target.shape
+        return Deferred(loss, shape, self.dtype), total
+    return loss(), total
+
+
+@implements(aten.nll_loss_backward.default, aten.nll_loss2d_backward.default)
+def nll_loss_backward(
+    n: Numbers,
+    grad_output: Known,
+    self: Known,
+    target: Known,
+    weight: Known | None,
+    reduction: int,
+    ignore_index: int,
+    total_weight: Known,
+) -> Operand:
+    marks = _marks(n, self, target, weight, ignore_index)
+    grad: Operand = grad_output
+    if reduction == MEAN:
+        grad = _over(n, grad_output, total_weight, positive=weight is None)
+    elif reduction != SUM and len(self.shape) > 1:
+        grad = _mapped(grad_output, lambda part: part.unsqueeze(1))
+    if isinstance(marks, Tensor):
+        return n.mul(grad, -marks) if isinstance(grad, Value) else -marks * grad
+    return n.neg(n.mul(marks, grad))
+
+
+def _class_dim(x: Known) -> int:
+    return 1 if len(x.shape) > 1 else 0
+
+
+def _marks(
+    n: Numbers, scores: Known, target: Known, weight: Known | None, ignore_index: int
+) -> Known:
+    """What each score weighs in the loss: the weight of its class where it is the label's, or 0."""
+    dim = _class_dim(scores)
+    classes = torch.arange(scores.shape[dim])
+    shape = [-1 if d == dim else 1 for d in range(len(scores.shape))]
+    wanted = _mapped(target, lambda part: part.unsqueeze(dim))
+    counts = (classes != ignore_index).view(shape)
+    if isinstance(wanted, Tensor):
+        _check(target, len(classes), ignore_index)
+        marks: Known = (wanted == classes.view(shape)) & counts
+    else:
+        marks = n.equal(wanted, classes.view(shape))
+        marks = marks if counts.all() else n.logical_and(marks, counts)
+    if weight is None:
+        return marks if isinstance(marks, Value) else marks.to(scores.dtype)
+    by_class = _mapped(weight, lambda part: part.view(shape))
+    if isinstance(marks, Tensor) and isinstance(by_class, Tensor):
+        return marks * by_class
+    return n.mul(marks, by_class)
+
+
+def _check(target: Known, classes: int, ignore_index: int) -> None:
+    assert isinstance(target, Tensor)
+    wrong = (target != ignore_index) & ((target < 0) | (target >= classes))
+    if wrong.any():
+        raise IndexError(f"nll_loss: a label is not among the {classes} classes")
+
+
+def _sum(n: Numbers, marks: Known) -> Operand:
+    return n.total(marks) if isinstance(marks, Value) else deterministic.total(marks)
+
+
+def _over(n: Numbers, x: Known, total: Operand, *, positive: bool) -> Known:
+    """x divided by the weight of all labels."""
+    if isinstance(total, Value):
+        return n.div(x, total, positive=positive)
+    weight = float(total)
+    return n.mul(x, 1 / weight) if isinstance(x, Value) else x / weight
+
+
+def _check_any(reduction: int, total: Operand) -> None:
+    """Without any label torch's mean is not a number."""
+    if reduction == MEAN and not isinstance(total, Value) and not float(total):
+        raise UnsupportedOp("nll_loss: the mean over no labels at all is not a number")
+
+
+def _mapped(x: Known, change: Callable[[Tensor], Tensor]) -> Known:
+    return x.map(change) if isinstance(x, Value) else change(x)

@@ -1,0 +1,136 @@
+"""Recurrent layers that arrive as one operation; the others are made of cells by torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ....errors import UnsupportedOp
+from ....fixedpoint import Numbers, Value
+from ....fixedpoint.recurrent import Trace, Weights
+from ...table import implements
+
+aten = torch.ops.aten
+
+Known = Value | Tensor
+LSTM = 2  # torch's number for the kind of layer
+
+
+@implements(aten.mkldnn_rnn_layer.default)
+def mkldnn_rnn_layer(
+    n: Numbers,
+    input: Known,
+    weight0: Known,
+    weight1: Known,
+    weight2: Known,
+    weight3: Known,
+    hx_: Known,
+    cx_: Known,
+    reverse: bool,
+    batch_sizes: Sequence[int],
+    mode: int,
+    hidden_size: int,
+    num_layers: int,
+    has_biases: bool,
+    bidirectional: bool,
+    batch_first: bool,
+    train: bool,
+) -> tuple[Value, ...]:
+    """The states, the last state and cell, and a workspace: the cell, with the trace beside it."""
+    if mode != LSTM or batch_sizes:
+        raise UnsupportedOp("a fused recurrent layer on secrets: LSTM of sequences of one length")
+    x = _in_order(n.operand(input), reverse)
+    weights = Weights(weight0, weight1, _bias(n, weight2, weight3, has_biases))
+    states, h, c, trace = n.lstm(x, weights, _flat(n, hx_), _flat(n, cx_))
+    gates = {f"gate {i}": gate for i, gate in enumerate(trace.gates)}
+    kept = {"cells": trace.cells, "states": trace.states, "squashed": trace.squashed, **gates}
+    workspace = c.keep(**kept)
+    shape = tuple(hx_.shape)
+    last = (part.map(lambda p: p.reshape(shape)) for part in (h, c))
+    return _in_order(states, reverse), *last, workspace
+
+
+@implements(aten.mkldnn_rnn_layer_backward.default)
+def mkldnn_rnn_layer_backward(
+    n: Numbers,
+    input: Known,
+    weight1: Known,
+    weight2: Known,
+    weight3: Known,
+    weight4: Known,
+    hx_: Known,
+    cx_tmp: Known,
+    output: Known,
+    hy_: Known,
+    cy_: Known,
+    grad_output: Known | None,
+    grad_hy: Known | None,
+    grad_cy: Known | None,
+    reverse: bool,
+    mode: int,
+    hidden_size: int,
+    num_layers: int,
+    has_biases: bool,
+    train: bool,
+    bidirectional: bool,
+    batch_sizes: Sequence[int],
+    batch_first: bool,
+    workspace: Value,
+) -> tuple[Value, ...]:
+    kept = workspace.kept
+    gates = [kept[f"gate {i}"] for i in range(4)]
+    trace = Trace(gates, kept["cells"], kept["states"], kept["squashed"])
+    x = _in_order(n.operand(input), reverse)
+    given = None if grad_output is None else n.operand(grad_output)
+    by_states = None if given is None else _in_order(given, reverse)
+    last = [None if g is None else _flat(n, g) for g in (grad_hy, grad_cy)]
+    grads = n.lstm_backward(x, Weights(weight1, weight2, None), trace, by_states, *last)
+    shape = tuple(hx_.shape)
+    first = (part.map(lambda p: p.reshape(shape)) for part in (grads.state, grads.cell))
+    by_input = _in_order(grads.input, reverse)
+    return by_input, grads.weight_input, grads.weight_state, grads.bias, grads.bias, *first
+
+
+def _in_order(x: Value, reverse: bool) -> Value:
+    """A sequence, whose first dimension is time whatever batch_first says, as it is read."""
+    return x.map(lambda part: part.flip(0)) if reverse else x
+
+
+def _flat(n: Numbers, x: Known) -> Value:
+    size = x.shape[-1]
+    return n.operand(x).map(lambda part: part.reshape(-1, size))
+
+
+def _bias(n: Numbers, first: Known, second: Known, has_biases: bool) -> Any:
+    if not has_biases:
+        return None
+    if isinstance(first, Tensor) and isinstance(second, Tensor):
+        return first + second
+    return n.add(first, second)
+
+
+@implements(aten._pack_padded_sequence.default)
+def pack_padded_sequence(
+    n: Numbers, input: Value, lengths: Tensor, batch_first: bool
+) -> tuple[Value, Tensor]:
+    """The steps of all sequences one after the other, of public lengths; and how many go on.
+
+    torch's gradient of it, and its unpacking, write to public tensors, which is refused.
+    """
+    places, sizes = _packed_places(input.shape[:2], lengths, batch_first)
+    return input.map(lambda part: part.flatten(0, 1)[places]), sizes
+
+
+def _packed_places(
+    shape: Sequence[int], lengths: Tensor, batch_first: bool
+) -> tuple[Tensor, Tensor]:
+    """Where a packed sequence finds its steps in the flattened input, and the sizes of its batches.
+
+    torch packs the numbers of the places.
+    """
+    numbers = torch.arange(shape[0] * shape[1], dtype=torch.float64).view(*shape, 1)
+    places, sizes = aten._pack_padded_sequence(numbers, lengths, batch_first)
+    return places.flatten().to(torch.int64), sizes

@@ -1,0 +1,105 @@
+"""Sums, means, products, variances and norms over dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from ....fixedpoint import Numbers, Value
+from ...table import implements
+
+aten = torch.ops.aten
+
+Dims = Sequence[int] | int | None
+
+
+def _typed(n: Numbers, x: Value, dtype: torch.dtype | None) -> Value:
+    return x if dtype is None else n.convert(x, dtype)
+
+
+@implements(aten.sum.default, aten.sum.dim_IntList)
+def sum_(
+    n: Numbers,
+    self: Value,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+) -> Value:
+    return n.total(_typed(n, self, dtype), dim, keepdim=keepdim)
+
+
+@implements(aten.mean.default, aten.mean.dim)
+def mean(
+    n: Numbers,
+    self: Value,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+) -> Value:
+    return n.mean(_typed(n, self, dtype), dim, keepdim=keepdim)
+
+
+@implements(aten.prod.default)
+def prod(n: Numbers, self: Value, *, dtype: torch.dtype | None = None) -> Value:
+    return n.prod(_typed(n, self, dtype))
+
+
+@implements(aten.prod.dim_int)
+def prod_dim(
+    n: Numbers, self: Value, dim: int, keepdim: bool = False, *, dtype: torch.dtype | None = None
+) -> Value:
+    return n.prod(_typed(n, self, dtype), dim, keepdim=keepdim)
+
+
+@implements(aten.cumsum.default)
+def cumsum(n: Numbers, self: Value, dim: int, *, dtype: torch.dtype | None = None) -> Value:
+    self = _typed(n, self, dtype or (None if self.is_real else torch.int64))
+    return n.cumsum(self, dim) if self.shape else self
+
+
+@implements(aten.cumprod.default)
+def cumprod(n: Numbers, self: Value, dim: int, *, dtype: torch.dtype | None = None) -> Value:
+    return n.cumprod(_typed(n, self, dtype or (None if self.is_real else torch.int64)), dim)
+
+
+@implements(aten.var.correction)
+def var(
+    n: Numbers,
+    self: Value,
+    dim: Dims = None,
+    *,
+    correction: float | None = 1,
+    keepdim: bool = False,
+) -> Value:
+    return var_mean(n, self, dim, correction=correction, keepdim=keepdim)[0]
+
+
+@implements(aten.var_mean.correction)
+def var_mean(
+    n: Numbers,
+    self: Value,
+    dim: Dims = None,
+    *,
+    correction: float | None = 1,
+    keepdim: bool = False,
+) -> tuple[Value, Value]:
+    by = 1 if correction is None else correction
+    return n.variance(self, dim, correction=by, keepdim=keepdim)
+
+
+@implements(aten.count_nonzero.default, aten.count_nonzero.dim_IntList)
+def count_nonzero(n: Numbers, self: Value, dim: Dims = None) -> Value:
+    return n.count_nonzero(self, dim)
+
+
+@implements(aten.any.default, aten.any.dim, aten.any.dims)
+def any_(n: Numbers, self: Value, dim: Dims = None, keepdim: bool = False) -> Value:
+    return n.any(self, dim, keepdim=keepdim)
+
+
+@implements(aten.all.default, aten.all.dim, aten.all.dims)
+def all_(n: Numbers, self: Value, dim: Dims = None, keepdim: bool = False) -> Value:
+    return n.all(self, dim, keepdim=keepdim)

@@ -1,0 +1,102 @@
+"""Many elements reduced into one place, where the places are public."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from ....errors import UnsupportedOp
+from ....fixedpoint import Numbers, Operand, Value
+from ...table import implements
+
+aten = torch.ops.aten
+
+
+def scatter_groups(
+    n: Numbers, self: Operand, dim: int, index: Tensor, src: Operand, reduce: str, own: bool
+) -> Value:
+    """`scatter_reduce` by a public index; `own`: the element that is there counts too."""
+    whole, given = n.operand(self), n.operand(src)
+    cells = torch.arange(whole.shape.numel()).view(whole.shape)
+    if not whole.shape:
+        cells, index = cells.view(1), index.view(-1)
+    places = tuple(slice(size) for size in index.shape)
+    near = cells[tuple(slice(None) if d == dim % cells.dim() else p for d, p in enumerate(places))]
+    target = near.gather(dim, index)
+    if len(given.shape) == index.dim():
+        given = given.map(lambda part: part[places])
+    else:
+        given = given.map(lambda part: part.expand(index.shape))
+    return _reduced(n, whole, target.flatten(), given, reduce, own)
+
+
+@implements(aten.index_reduce.default)
+def index_reduce(
+    n: Numbers,
+    self: Operand,
+    dim: int,
+    index: Operand,
+    source: Operand,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> Value:
+    """`reduce` is mean, prod, amin or amax."""
+    if not isinstance(index, Tensor):
+        raise UnsupportedOp("index_reduce with a secret index: torch.scatter_add takes one")
+    whole, given = n.operand(self), n.operand(source)
+    cells = torch.arange(whole.shape.numel()).view(whole.shape or (1,))
+    target = cells.index_select(dim, index.flatten())
+    return _reduced(n, whole, target.flatten(), given, reduce, include_self)
+
+
+def _reduced(
+    n: Numbers, whole: Value, target: Tensor, given: Value, reduce: str, own: bool
+) -> Value:
+    """`whole` with the elements of `given` reduced into the cells that `target` names."""
+    if not len(target):
+        return whole
+    shape, neutral = whole.shape, 1 if reduce in ("prod", "multiply") else 0
+    filler = torch.full((1,), neutral, dtype=whole.dtype)
+    flat = [x.map(lambda part: part.reshape(-1)) for x in (whole, given)]
+    values = n.settled(n.joined([*flat, filler], torch.cat))
+    touched, members = _members(target, whole.shape.numel(), own)
+    none = len(target) + whole.shape.numel()
+    if reduce in ("amax", "amin"):  # a member twice changes nothing
+        chosen = torch.where(members < 0, members[:, :1], members)
+    else:
+        chosen = torch.where(members < 0, none, members)
+    table = values.map(lambda part: part[chosen])
+    made = REDUCTIONS[reduce](n, table)
+    if reduce == "mean":
+        made = n.mul(made, 1.0 / (members >= 0).sum(1))
+    result = n.joined([flat[0], made], lambda parts: parts[0].index_put((touched,), parts[1]))
+    return result.map(lambda part: part.reshape(shape))
+
+
+def _members(target: Tensor, cells: int, own: bool) -> tuple[Tensor, Tensor]:
+    """The cells that are named, and for each of them its members, then -1s.
+
+    Members are numbered with the cells first, then what is reduced into them.
+    """
+    touched, group = torch.unique(target, return_inverse=True)
+    order = torch.argsort(group, stable=True)
+    counts = torch.bincount(group)
+    starts = counts.cumsum(0) - counts
+    place = torch.arange(len(target)) - starts[group[order]]
+    members = torch.full((len(touched), int(counts.max())), -1)
+    members[group[order], place] = order + cells
+    return touched, torch.cat([touched.unsqueeze(1), members], 1) if own else members
+
+
+REDUCTIONS: dict[str, Callable[[Numbers, Value], Value]] = {
+    "sum": lambda n, x: n.total(x, [1]),
+    "add": lambda n, x: n.total(x, [1]),
+    "mean": lambda n, x: n.total(x, [1]),
+    "prod": lambda n, x: n.prod(x, [1]),
+    "multiply": lambda n, x: n.prod(x, [1]),
+    "amax": lambda n, x: n.amax(x, [1]),
+    "amin": lambda n, x: n.amin(x, [1]),
+}

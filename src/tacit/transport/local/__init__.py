@@ -1,0 +1,1 @@
+"""Channels between parties that are threads of one process."""

@@ -1,0 +1,1 @@
+"""From addresses to a mesh of connected, authenticated parties."""

@@ -1,0 +1,65 @@
+"""A mesh over TCP: every party listens on one port and dials all parties of lower rank.
+
+Each pair has two connections, one for each direction, both dialled by the higher rank. Parties
+start in any order; rubbish and connections that say nothing are turned away and delay nobody.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+
+from ...errors import ConfigError, UnsupportedError
+from ..limits import Limits
+from ..mesh import Mesh
+from ..shaping import NetworkSetting
+from ..shaping import network as build_network
+from ..wire.socket_channel import SocketBell
+from ..wire.tcp import Listener
+from ..wire.tls import Credentials, Identity
+from .hello import Hello
+from .rendezvous import Gathering
+
+
+def connect(
+    hello: Hello,
+    listener: Listener,
+    addresses: Sequence[tuple[str, int]],
+    *,
+    identity: Identity | None,
+    insecure_plain_tcp: bool = False,
+    limits: Limits | None = None,
+    network: NetworkSetting = None,
+) -> Mesh:
+    """Connect to all parties, whose addresses are given by rank; closes the listener in the end.
+
+    Without an identity there is no encryption and anybody can pose as a party: that must be asked
+    for, and is for experiments on one machine.
+    """
+    limits = limits or Limits()
+    with listener:
+        credentials = _credentials(hello, addresses, identity, insecure_plain_tcp)
+        gathering = Gathering(hello, addresses, credentials, limits, build_network(network))
+        channels = gathering.gather(listener)
+    return Mesh(hello.rank, channels, SocketBell(channels), limits)
+
+
+def _credentials(
+    hello: Hello,
+    addresses: Sequence[tuple[str, int]],
+    identity: Identity | None,
+    insecure_plain_tcp: bool,
+) -> Credentials | None:
+    if sys.byteorder != "little":
+        raise UnsupportedError("tensors travel as they lie in memory: little-endian machines only")
+    if len(addresses) != hello.parties:
+        raise ConfigError(f"{len(addresses)} addresses for {hello.parties} parties")
+    if identity is None and not insecure_plain_tcp:
+        raise ConfigError("an identity is required unless insecure_plain_tcp=True")
+    if identity is None:
+        warnings.warn("parties talk over plain TCP: insecure", UserWarning, stacklevel=3)
+        return None
+    if len(identity.peers) != hello.parties:
+        raise ConfigError(f"{len(identity.peers)} certificates for {hello.parties} parties")
+    return Credentials(identity)

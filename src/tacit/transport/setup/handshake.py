@@ -1,0 +1,116 @@
+"""The first messages on a connection: both sides say who they are, and agree or part.
+
+The one that dials speaks first. Its hello ends with the direction in which tensors will flow; the
+answer ends with a verdict. Magic, version, kind and rank are the first eight bytes in every version
+of the format, so that parties of different versions can name each other.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from enum import IntEnum
+
+from ...errors import (
+    CertificateRejected,
+    ConnectError,
+    ConnectTimeout,
+    FrameRejected,
+    HandshakeMismatch,
+    TransportError,
+)
+from ..wire.frames import HEADER, MAGIC, VERSION, Header, Kind
+from ..wire.tcp import TcpStream
+from .hello import HELLO_BYTES, Hello, compare, mismatch
+
+Judge = Callable[[Hello, bool], "Verdict"]
+
+
+class Verdict(IntEnum):
+    """What a party answers to one that dials it."""
+
+    WELCOME = 0
+    MISMATCH = 1
+    CERTIFICATE = 2
+    RANK = 3
+    TAKEN = 4
+
+
+_REFUSALS: dict[int, str] = {
+    Verdict.MISMATCH: "the settings differ",
+    Verdict.CERTIFICATE: "the certificate belongs to another party",
+    Verdict.RANK: "only parties of higher rank dial it",
+    Verdict.TAKEN: "another process is connected under this rank",
+}
+
+
+def introduce(stream: TcpStream, ours: Hello, peer: int, *, outgoing: bool, until: float) -> None:
+    """Say hello to the party that was dialled, and take its answer."""
+    with suppress(TransportError):  # if it is gone, what it said before is still to be read
+        _tell(stream, ours, outgoing)
+    theirs, verdict = _listen(stream, until, peer)
+    if theirs.rank != peer:
+        raise mismatch("rank", peer, theirs.rank, peer=peer)
+    compare(ours, theirs)
+    if verdict != Verdict.WELCOME:
+        raise refused(verdict, peer)
+
+
+def greet(
+    stream: TcpStream, ours: Hello, judge: Judge, *, proved: int | None, until: float
+) -> tuple[int, bool]:
+    """Hear who dials and answer; returns its rank and whether tensors flow to it.
+
+    `proved` is the rank whose key the other side holds, where there are keys: who claims another
+    is refused, and who differs in the settings is named by it.
+    """
+    try:
+        theirs, incoming = _listen(stream, until, proved)
+        pretends = proved is not None and theirs.rank != proved
+        if not pretends:
+            compare(ours, theirs)
+    except HandshakeMismatch:
+        _tell(stream, ours, Verdict.MISMATCH)
+        raise
+    verdict = Verdict.CERTIFICATE if pretends else judge(theirs, not incoming)
+    _tell(stream, ours, verdict)
+    if verdict != Verdict.WELCOME:
+        raise refused(verdict, theirs.rank)
+    return theirs.rank, not incoming
+
+
+def refused(verdict: int, peer: int) -> TransportError:
+    """The error for a verdict that is not a welcome."""
+    kind = CertificateRejected if verdict == Verdict.CERTIFICATE else ConnectError
+    why = _REFUSALS.get(verdict, "no reason given")
+    return kind(f"refused: {why}", party=peer)
+
+
+def _tell(stream: TcpStream, hello: Hello, last: int) -> None:
+    body = hello.encode() + bytes([last])
+    head = HEADER.pack(MAGIC, VERSION, Kind.HELLO, hello.rank, 0, hello.session, 0, len(body), 0)
+    stream.write((head + body,))
+
+
+def _listen(stream: TcpStream, until: float, peer: int | None) -> tuple[Hello, int]:
+    header = Header._make(HEADER.unpack(_read(stream, HEADER.size, until)))
+    if header.magic != MAGIC:
+        raise FrameRejected("the other side does not speak Tacit")
+    if header.version != VERSION:
+        peer = header.tensors if peer is None else peer
+        raise mismatch("version", VERSION, header.version, peer=peer)
+    if header.kind != Kind.HELLO or header.size != HELLO_BYTES + 1:
+        raise FrameRejected("the other side does not start with a hello")
+    body = _read(stream, HELLO_BYTES + 1, until)
+    return Hello.decode(body[:-1]), body[-1]
+
+
+def _read(stream: TcpStream, count: int, until: float) -> bytes:
+    data = bytearray(count)
+    view = memoryview(data)
+    while view:
+        view = view[stream.read(view, patient=True) :]
+        if view and time.monotonic() > until:
+            raise ConnectTimeout("connected, but no hello came")
+    return bytes(data)

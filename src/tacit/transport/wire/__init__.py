@@ -1,0 +1,1 @@
+"""Messages over sockets: their layout, sending, receiving, heartbeats, encryption."""

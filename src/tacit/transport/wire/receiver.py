@@ -1,0 +1,192 @@
+"""The receiving half of a connection: bytes become the tensors that were expected."""
+
+from __future__ import annotations
+
+import time
+from ctypes import addressof, c_char, memmove
+
+import torch
+from torch import Tensor
+
+from ...errors import FrameRejected
+from ..channel import LOOK_AROUND_SECONDS, PROGRESS_BYTES, Expected, Message, check_size, desync
+from ..devices import CPU, room
+from ..limits import Limits
+from .frames import (
+    HEADER,
+    MAX_TABLE_BYTES,
+    Header,
+    Kind,
+    Layout,
+    Spec,
+    bytes_of,
+    layout,
+    pack,
+    parse_header,
+    parse_table,
+)
+from .tcp import TcpStream
+
+_BUFFER_BYTES = HEADER.size + MAX_TABLE_BYTES + (1 << 16)
+
+
+class Inbox:
+    """Messages of one peer, read without blocking, straight into the memory of new tensors.
+
+    Headers and short messages go through a small buffer, so that one system call fetches them.
+    """
+
+    def __init__(
+        self, stream: TcpStream, party: int, peer: int, session: bytes, limits: Limits
+    ) -> None:
+        self.device = CPU  # where the tensors go from here
+        self.progress = 0.0  # when a head came, or the last PROGRESS_BYTES of a tensor were here
+        self._last_read = 0.0
+        self._since_progress = 0
+        self._stream, self._party, self._peer = stream, party, peer
+        self._session, self._limits = session, limits
+        memory = bytearray(_BUFFER_BYTES)
+        self._buffer = memoryview(memory)
+        self._address = addressof(c_char.from_buffer(memory))
+        self._start = self._end = 0
+        self._expected: Expected
+        self._head = b""  # the expected header and table, where they can be known
+        self._tensors: list[Tensor] = []
+        self._missing: list[memoryview] = []
+        self._message: Message | None = None  # the one whose head has come
+
+    def expect(self, expected: Expected) -> None:
+        """Make room for the next message, while it may still be on its way."""
+        self._expected = expected
+        kind, operation, how = expected
+        if how is not None:
+            self._head = pack(kind, self._session, operation, how, how.size)
+            self._make_room(how)
+
+    def _make_room(self, how: Layout) -> None:
+        self._tensors = [room(shape, dtype, self.device) for shape, dtype in how.specs]
+
+    def take(self, patient: bool) -> Message | None:
+        """The expected message, if all of it is here."""
+        if self._message is None:
+            message = self._recognise(patient) or self._open(patient)
+            if message is None:
+                return None
+            if message.size <= self._end - self._start:
+                self._unpack()
+                return message
+            self._message, self.progress = message, time.perf_counter()
+            self._missing = [bytes_of(t) for t in reversed(self._tensors) if t.nbytes]
+        started = time.perf_counter()
+        while self._missing:
+            if not self._fill(patient) or self._last_read - started > LOOK_AROUND_SECONDS:
+                return None
+        message, self._message = self._message, None
+        return message
+
+    def in_message(self) -> bool:
+        """Whether the head of a message has come, and not yet all of the rest."""
+        return self._message is not None
+
+    def _unpack(self) -> None:
+        """Copy a message that is in the buffer as a whole."""
+        for tensor in self._tensors:
+            memmove(tensor.data_ptr(), self._address + self._start, tensor.nbytes)
+            self._start += tensor.nbytes
+
+    def _recognise(self, patient: bool) -> Message | None:
+        """The usual case: the head is, byte for byte, the expected one."""
+        how = self._expected.layout
+        if how is None or how.size > self._limits.max_message_bytes:
+            return None
+        self._buffered(1, patient)
+        end = self._start + len(self._head)
+        if end > self._end or self._buffer[self._start : end] != self._head:
+            return None
+        self._start = end
+        return Message(self._tensors, how.size, 0)
+
+    def _open(self, patient: bool) -> Message | None:
+        """Any other head: incomplete, stamped by a shaped link, or one to be refused by name."""
+        if not self._buffered(HEADER.size, patient):
+            return None
+        header = parse_header(self._buffer[self._start : self._end])
+        if not self._buffered(HEADER.size + header.table_bytes, patient):
+            return None
+        self._start += HEADER.size
+        table = bytes(self._buffer[self._start : self._start + header.table_bytes])
+        self._start += header.table_bytes
+        self._check(header, table)
+        return Message(self._tensors, header.size, header.sent_at)
+
+    def _check(self, header: Header, table: bytes) -> None:
+        if header.session != self._session or header.kind not in (Kind.TENSORS, Kind.BYTES):
+            raise FrameRejected("it has no place here")
+        check_size(header.size, kind=header.kind, peer=self._peer, limits=self._limits)
+        kind, operation, how = self._expected
+        same = header.operation == operation and header.kind == kind
+        if not (same and how and table == how.table and header.tensors == len(how.specs)):
+            specs = parse_table(table, header.tensors)
+            if not same or how:
+                raise self._desync(header, specs)
+            how = _one_vector(specs)
+        if header.size != how.size:
+            raise FrameRejected("its size is not that of its tensors")
+        if self._expected.layout is None:
+            self._make_room(how)
+
+    def _desync(self, header: Header, specs: list[Spec]) -> Exception:
+        return desync(
+            self._expected,
+            party=self._party,
+            peer=self._peer,
+            kind=header.kind,
+            operation=header.operation,
+            specs=specs,
+        )
+
+    def _buffered(self, count: int, patient: bool) -> bool:
+        """Whether so many bytes are in the buffer, after reading if need be."""
+        while self._end - self._start < count:
+            if self._start == self._end:
+                self._start = self._end = 0
+            elif self._start + count > _BUFFER_BYTES:
+                self._move_to_front()
+            read = self._stream.read(self._buffer[self._end :], patient=patient)
+            if not read:
+                return False
+            self._end += read
+        return True
+
+    def _move_to_front(self) -> None:
+        kept = bytes(self._buffer[self._start : self._end])
+        self._start, self._end = 0, len(kept)
+        self._buffer[: len(kept)] = kept
+
+    def _fill(self, patient: bool) -> bool:
+        """Put the next bytes where they belong: those in the buffer first, then the socket's."""
+        target = self._missing.pop()
+        held = min(self._end - self._start, len(target))
+        if held:
+            target[:held] = self._buffer[self._start : self._start + held]
+            self._start += held
+            count = held
+        else:
+            count = self._stream.read(target, patient=patient)
+            self._note(count)
+        if count < len(target):
+            self._missing.append(target[count:])
+        return count > 0
+
+    def _note(self, count: int) -> None:
+        """Bytes have come; a trickle of them is no progress."""
+        self._last_read = time.perf_counter()
+        self._since_progress += count
+        if self._since_progress >= PROGRESS_BYTES:
+            self.progress, self._since_progress = self._last_read, 0
+
+
+def _one_vector(specs: list[Spec]) -> Layout:
+    if len(specs) != 1 or len(specs[0].shape) != 1 or specs[0].dtype != torch.uint8:
+        raise FrameRejected("a message of bytes must be one vector of uint8")
+    return layout(tuple(specs))

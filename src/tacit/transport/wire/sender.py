@@ -1,0 +1,164 @@
+"""The sending half of a connection: short messages at once, long ones in the background."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from ctypes import string_at
+from typing import NamedTuple
+
+from torch import Tensor
+
+from ...errors import TransportError
+from ..channel import LOOK_AROUND_SECONDS, PROGRESS_BYTES
+from ..devices import Ready
+from ..limits import Limits
+from ..timeouts import stalled
+from .frames import bytes_of
+from .tcp import Part, TcpStream
+
+_SHORT_BYTES = 1 << 16
+_STOP_SECONDS = 1.0
+_SHORTEST_PAUSE = 1e-4
+_LONGEST_PAUSE = 0.05
+
+
+class _Parcel(NamedTuple):
+    parts: list[Part]
+    size: int
+    owners: Sequence[Tensor]  # keep the memory of the parts alive
+    ready: Ready | None = None  # when the parts may be read
+
+
+class Sender:
+    """Messages to one peer, in order.
+
+    Only the thread of the mesh adds parcels, and one stays in the queue until it is sent: so an
+    empty queue tells that thread that it may write to the stream itself.
+    """
+
+    def __init__(
+        self, stream: TcpStream, peer: int, limits: Limits, look_around: Callable[[], None]
+    ) -> None:
+        self.failure: TransportError | None = None
+        self._look_around = look_around
+        self._stream, self._peer, self._limits = stream, peer, limits
+        self._queue: deque[_Parcel] = deque()
+        self._queued = 0
+        self._progress = math.inf  # when the peer last took something, while it should
+        self._stopping = False
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def send(
+        self, head: bytes, tensors: Sequence[Tensor], size: int, ready: Ready | None = None
+    ) -> None:
+        """Send `head` and the memory of plain tensors, `size` bytes in all, when it is ready."""
+        if self.failure is not None:
+            raise self.failure
+        if size > _SHORT_BYTES:
+            views = [bytes_of(tensor) for tensor in tensors if tensor.nbytes]
+            self._enqueue(_Parcel([head, *views], size, tensors, ready))
+            return
+        if ready is not None:
+            ready.wait()
+        data = head + b"".join([string_at(t.data_ptr(), t.nbytes) for t in tensors])
+        sent = 0 if self._queue else self._stream.write((data,))
+        if sent < size:
+            self._enqueue(_Parcel([memoryview(data)[sent:]], size - sent, ()))
+
+    def _enqueue(self, parcel: _Parcel) -> None:
+        limit = self._limits.max_queued_bytes
+        self._await(lambda: not self._queue or self._queued + parcel.size <= limit)
+        with self._changed:
+            self._queue.append(parcel)
+            self._queued += parcel.size
+            self._changed.notify_all()
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._run, name=f"tacit-sender-{self._peer}", daemon=True
+            )
+            self._thread.start()
+
+    def flush(self) -> None:
+        self._await(lambda: not self._queue)
+
+    def _await(self, condition: Callable[[], bool]) -> None:
+        """Wait for the background; looking around also checks for how long nothing was taken."""
+        while not condition() and self.failure is None:
+            with self._changed:
+                over = self._changed.wait_for(
+                    lambda: self.failure is not None or condition(), LOOK_AROUND_SECONDS
+                )
+            if not over:
+                self._look_around()
+        if self.failure is not None:
+            raise self.failure
+
+    def settle(self) -> None:
+        """Wait until what has been written is at the peer's machine, or is not wanted there."""
+        left, pause = math.inf, _SHORTEST_PAUSE
+        while (now_left := self._stream.unacknowledged()) and not self._stream.ended():
+            if now_left < left:
+                left, self._progress = now_left, time.perf_counter()
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+            self._look_around()
+        self._progress = math.inf
+
+    def check(self, heard: float) -> None:
+        """Raise what went wrong, or that the peer, heard last at that time, takes nothing."""
+        if self.failure is None:
+            since = self._progress
+            if time.perf_counter() - since > self._limits.deadline:
+                self.failure = stalled(self._peer, since, heard, self._limits)
+        if self.failure is not None:
+            raise self.failure
+
+    def stop(self) -> None:
+        """End the background, also in the middle of a message."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join(_STOP_SECONDS)
+
+    def _run(self) -> None:
+        while self._has_work():
+            try:
+                if (ready := self._queue[0].ready) is not None:
+                    ready.wait()
+                self._write(self._queue[0].parts)
+            except TransportError as error:
+                self.failure = error
+            with self._changed:
+                self._queued -= self._queue[0].size
+                self._queue.popleft()
+                self._changed.notify_all()
+
+    def _has_work(self) -> bool:
+        with self._changed:
+            self._changed.wait_for(lambda: self._queue or self._stopping)
+            return not self._stopping and self.failure is None
+
+    def _write(self, parts: list[Part]) -> None:
+        self._progress, passed = time.perf_counter(), 0
+        while parts and not self._stopping:
+            sent = self._stream.write(parts, patient=True)
+            parts = _after(parts, sent)
+            passed += sent
+            if passed >= PROGRESS_BYTES:
+                self._progress, passed = time.perf_counter(), 0
+        self._progress = math.inf
+
+
+def _after(parts: list[Part], count: int) -> list[Part]:
+    """What remains of `parts` after so many bytes."""
+    for index, part in enumerate(parts):
+        if count < len(part):
+            return [memoryview(part)[count:], *parts[index + 1 :]]
+        count -= len(part)
+    return []

@@ -1,0 +1,175 @@
+"""A channel over two connections, one for each direction.
+
+Tensors flow along a connection; against the flow come the receiver's heartbeats and its last word.
+So they overtake all data on its way and never part a message, a dead peer shows as soon as its end
+of any connection closes, and the tensors of both directions never share a cipher state.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import select
+import time
+from collections.abc import Collection, Sequence
+
+from torch import Tensor
+
+from ...errors import FrameRejected, PeerClosed
+from ..channel import Bell, Channel, Expected, LastWord, Message
+from ..devices import CPU, arrived, on_host, ready
+from ..limits import Limits
+from ..shaping import Wire
+from .control import MAX_WORD_BYTES, beat, decode
+from .frames import HEADER, Kind, layout, pack, plain
+from .heartbeat import BEATS, Pulse
+from .receiver import Inbox
+from .sender import Sender
+from .tcp import TcpStream
+
+_MAX_READS = 1000  # at a time, of what a peer says against the flow
+
+
+class SocketChannel(Channel):
+    """One peer, reached over an outgoing and an incoming stream."""
+
+    def __init__(
+        self,
+        outgoing: TcpStream,
+        incoming: TcpStream,
+        *,
+        party: int,
+        peer: int,
+        session: bytes,
+        limits: Limits,
+        wire: Wire,
+    ) -> None:
+        self.peer = peer
+        self.outgoing, self.incoming = outgoing, incoming
+        self._session, self.wire = session, wire
+        self._inbox = Inbox(incoming, party, peer, session, limits)
+        self._sender = Sender(outgoing, peer, limits, lambda: self.look_around())
+        self.certificate_expires = outgoing.expires
+        self.heard: float = time.perf_counter()
+        self._beats = {beat(session, stuck): stuck for stuck in (False, True)}
+        self._unread = b""  # of what came against the flow
+        self._last_word: LastWord | None = None
+        self.is_stuck = lambda: False
+        self._pulse = Pulse(
+            incoming,
+            session,
+            peer=peer,
+            seconds=limits.deadline / BEATS,
+            stuck=lambda: self.is_stuck(),
+        )
+
+    def send(self, kind: Kind, operation: int, tensors: Sequence[Tensor]) -> int:
+        on_way = [on_host(tensor) if tensor.is_cuda else plain(tensor) for tensor in tensors]
+        how = layout(tuple([(tensor.shape, tensor.dtype) for tensor in on_way]))
+        head = pack(kind, self._session, operation, how, how.size, self.wire.stamp())
+        self._sender.send(head, on_way, len(head) + how.size, ready(tensors))
+        return how.size
+
+    def expect(self, expected: Expected) -> None:
+        self._inbox.device = self.device
+        self._inbox.expect(expected)
+
+    def recv(self, *, patient: bool = False) -> Message | None:
+        try:
+            message = self._inbox.take(patient)
+        except FrameRejected as error:
+            raise self._rejected(error) from error
+        if message is None:
+            self.progress = self._inbox.progress
+        elif self.device is not CPU:
+            return message._replace(tensors=arrived(message.tensors, self.device))
+        return message
+
+    def in_message(self) -> bool:
+        return self._inbox.in_message()
+
+    def flush(self) -> None:
+        self._sender.flush()
+
+    def settle(self) -> None:
+        self._sender.settle()
+
+    def check(self) -> None:
+        self._sender.check(self.heard)
+
+    def has_ended(self) -> bool:
+        """Whether the peer says, against the flow, anything but that it is alive."""
+        try:
+            for _ in range(_MAX_READS):
+                if self._last_word is not None or not self.outgoing.readable(0.0):
+                    break
+                self._hear()
+        except PeerClosed:
+            return True
+        return self._last_word is not None
+
+    def last_word(self, seconds: float = 0.0) -> LastWord | None:
+        until = time.monotonic() + seconds
+        with contextlib.suppress(PeerClosed):
+            for read in itertools.count():
+                left = until - time.monotonic()
+                if self._last_word is not None or not self.outgoing.readable(left):
+                    break
+                if left <= 0 and read >= _MAX_READS:  # heartbeats without end
+                    break
+                self._hear()
+        return self._last_word
+
+    def _hear(self) -> None:
+        """Read against the flow of the outgoing connection."""
+        view = memoryview(bytearray(MAX_WORD_BYTES))
+        count = self.outgoing.read(view)
+        self._unread += bytes(view[:count])
+        while (stuck := self._beats.get(self._unread[: HEADER.size])) is not None:
+            self._unread = self._unread[HEADER.size :]
+            self.heard, self.stuck = time.perf_counter(), stuck
+        try:
+            self._last_word = decode(self._unread, self._session)
+        except FrameRejected as error:
+            raise self._rejected(error) from error
+        self.stuck = self.stuck or self._last_word is not None  # it sends nothing more
+
+    def _rejected(self, error: FrameRejected) -> FrameRejected:
+        return FrameRejected(f"party {self.peer} sent no message: {error}", party=self.peer)
+
+    def say(self, word: LastWord) -> None:
+        self._pulse.say(word)
+
+    def release(self) -> None:
+        self._pulse.stop()
+        self._sender.stop()
+        self.outgoing.close()
+        self.incoming.close()
+
+
+class SocketBell(Bell):
+    """Sleeps on the sockets of all channels: data from some peers, the end of any."""
+
+    def __init__(self, channels: Collection[SocketChannel]) -> None:
+        self._channels = {channel.peer: channel for channel in channels}
+        self._ends = {channel.outgoing.fileno(): channel.peer for channel in channels}
+        self._polls: dict[tuple[int, ...], select.poll] = {}
+
+    def wait(self, peers: Collection[int], seconds: float) -> Collection[int]:
+        poll = self._poll(tuple(peers))
+        ended = []
+        for fd, _ in poll.poll(seconds * 1e3):
+            if fd in self._ends and self._channels[self._ends[fd]].has_ended():
+                ended.append(self._ends.pop(fd))
+        if ended:
+            self._polls.clear()
+        return ended
+
+    def _poll(self, peers: tuple[int, ...]) -> select.poll:
+        if peers not in self._polls:
+            poll = self._polls[peers] = select.poll()
+            for fd in self._ends:
+                poll.register(fd, select.POLLIN)
+            for peer in peers:
+                poll.register(self._channels[peer].incoming.fileno(), select.POLLIN)
+        return self._polls[peers]

@@ -1,0 +1,186 @@
+"""Plain TCP sockets, and the only place besides `tls` that sees the errors of the system.
+
+A stream stays in blocking mode: a call that must not wait says so, and a patient call is bounded by
+the kernel. So a short message costs one system call on either side.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import select
+import socket
+import struct
+import sys
+import termios
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Self, TypeAlias
+
+from ...errors import ConfigError, ConnectError, PeerClosed, TransportError
+
+Part: TypeAlias = bytes | memoryview
+
+PATIENCE = 0.05  # s that one patient call waits
+_MAX_PARTS = 64  # buffers in one system call
+_BACKLOG = 64
+_HANGUP = getattr(select, "POLLRDHUP", select.POLLHUP)
+
+
+class TcpStream:
+    """One connection; tensors flow one way, the receiver's heartbeats and last word the other."""
+
+    peer: int | None = None  # the rank at the other end, once the handshake has shown it
+    pin: bytes | None = None  # the public key at the other end, if it has proved one
+    expires: datetime | None = None  # the certificate at the other end
+
+    def __init__(self, sock: socket.socket, *, server: bool = False) -> None:
+        self._sock = sock
+        patience = struct.pack("ll", 0, int(PATIENCE * 1e6))
+        try:
+            sock.settimeout(None)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, patience)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, patience)
+        except OSError as error:
+            sock.close()
+            raise self.lost(error) from error
+
+    def shake(self, seconds: float) -> None:
+        """Secure the connection; plain TCP has no means to."""
+
+    def fileno(self) -> int:
+        return self._sock.fileno()
+
+    def read(self, view: memoryview, *, patient: bool = False) -> int:
+        """Receive into `view`; returns the number of bytes, 0 if there are none yet."""
+        try:
+            count = self._sock.recv_into(view, 0, 0 if patient else socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            raise self.lost(error) from error
+        if not count:
+            raise self.lost(None)
+        return count
+
+    def write(self, parts: Sequence[Part], *, patient: bool = False) -> int:
+        """Send from `parts`; returns the number of bytes taken, 0 if there is no room yet."""
+        flags = 0 if patient else socket.MSG_DONTWAIT
+        try:
+            if len(parts) == 1:
+                return self._sock.send(parts[0], flags)
+            return self._sock.sendmsg(parts[:_MAX_PARTS], (), flags)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            raise self.lost(error) from error
+
+    def readable(self, seconds: float) -> bool:
+        """Whether there is something to read, or an end, within so many seconds."""
+        return ready(self._sock, select.POLLIN, seconds)
+
+    def unacknowledged(self) -> int:
+        """The bytes written that the other machine does not have yet, where the system tells."""
+        if sys.platform != "linux":
+            return 0
+        try:
+            return int.from_bytes(fcntl.ioctl(self._sock, termios.TIOCOUTQ, bytes(4)), "little")
+        except OSError as error:
+            raise self.lost(error) from error
+        except ValueError as error:  # closed by this side
+            raise self.lost(OSError(errno.EBADF, "closed by this side")) from error
+
+    def ended(self) -> bool:
+        """Whether the other side has closed the connection."""
+        return ready(self._sock, _HANGUP, 0.0)
+
+    def cut(self) -> None:
+        """Wake whoever waits on this stream: it has ended."""
+        with contextlib.suppress(OSError):
+            socket.socket.shutdown(self._sock, socket.SHUT_RDWR)  # also under TLS, as it is
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._sock.close()
+
+    def lost(self, error: OSError | None) -> TransportError:
+        why = _reason(error) if error else "closed by the other side"
+        who = "a stranger" if self.peer is None else f"party {self.peer}"
+        return PeerClosed(f"the connection with {who} is lost: {why}", party=self.peer)
+
+
+class Listener:
+    """The port on which a party waits for those of higher rank."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self.address: tuple[str, int] = sock.getsockname()[:2]
+
+    def accept(self, seconds: float) -> tuple[socket.socket, str] | None:
+        """The next connection and where it comes from, or None if nobody comes."""
+        try:
+            if not ready(self._sock, select.POLLIN, seconds):
+                return None
+            sock, address = self._sock.accept()
+        except OSError:  # the caller has gone away again, the port is closed, or no file is free
+            time.sleep(min(seconds, PATIENCE))
+            return None
+        return sock, str(address[0])
+
+    def cut(self) -> None:
+        """Wake whoever waits on this port: nobody is expected any more."""
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._sock.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def listen(host: str, port: int) -> Listener:
+    """Take a port; 0 means any that is free."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        sock = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        taken = error.errno == errno.EADDRINUSE
+        why = "taken by another program" if taken else _reason(error)
+        raise ConnectError(
+            f"port {port} of {host} cannot be used: {why}; choose another port"
+        ) from error
+    sock.setblocking(False)
+    return Listener(sock)
+
+
+def dial(address: tuple[str, int], seconds: float) -> socket.socket:
+    """One attempt to reach an address."""
+    try:
+        if not 0 < address[1] < 1 << 16:
+            raise ValueError("port")
+        return socket.create_connection(address, timeout=seconds)
+    except OSError as error:
+        raise ConnectError(_reason(error)) from error
+    except (ValueError, OverflowError) as error:  # also what the resolver makes of a bad name
+        raise ConfigError(f"{address!r} is not the address of a host and a port") from error
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or "no answer"
+
+
+def ready(source: socket.socket, events: int, seconds: float) -> bool:
+    """Whether one of the poll events comes within so many seconds, or this side has closed it."""
+    poll = select.poll()
+    try:
+        poll.register(source, events)
+    except ValueError:
+        return True
+    return bool(poll.poll(max(seconds, 0.0) * 1e3))
