@@ -3,8 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := $(VENV)/.installed
+JOBS ?= 2
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
-.PHONY: setup demo test check bench docs clean
+.PHONY: setup demo test test-all check bench docs clean
 
 setup: $(NATIVE)  ## the environment in .venv, with the compiled kernels
 
@@ -30,8 +32,11 @@ $(NATIVE): $(VENV)/.tools CMakeLists.txt $(wildcard csrc/*)
 demo: setup  ## three processes, encrypted channels, digits recognised unseen
 	$(BIN)/python examples/demo.py
 
-test: setup  ## every test
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+test: setup  ## every feature, on fewer samples: within six minutes on two cores
+	$(PYTEST)
+
+test-all: setup  ## every test on all of its samples: within half an hour on two cores
+	$(PYTEST) --full
 
 check: setup  ## style and types
 	$(BIN)/ruff check .

@@ -1,14 +1,77 @@
+"""Options, tiers and the environment of all tests; tests/tiers.py explains the tiers."""
+
+from __future__ import annotations
+
 import os
 import signal
 
+import pytest
 import torch
+from hypothesis import settings
+from tests import tiers
 
 # Kernels for GPUs are tried in Triton's interpreter where there is none. It must be chosen before
 # Triton is imported.
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
-# A shell starts what runs in its background with interrupts ignored; tests interrupt themselves and
-# the processes that they start.
+# A shell starts background jobs with interrupts ignored; tests interrupt themselves and the
+# processes that they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+LEFT_OUT = "tests_left_out"
+_left_out = pytest.StashKey[int]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--full", action="store_true", help="run the full tier, as `make test-all`")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "full(instead): runs in the full tier only; `instead` names its quick cover"
+    )
+    tiers.FULL = config.getoption("--full")
+    config.stash[_left_out] = 0
+    settings.register_profile("quick", max_examples=25, deadline=None)
+    settings.register_profile("full", deadline=None)
+    settings.load_profile("full" if tiers.FULL else "quick")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out the tests of the full tier, unless one was asked for by its name."""
+    marked = [item for item in items if item.get_closest_marker("full")]
+    unexplained = [item.nodeid for item in marked if not _reason(item)]
+    if unexplained:
+        raise pytest.UsageError(f"mark.full needs the quick cover as its text: {unexplained}")
+    if tiers.FULL or any("::" in argument for argument in config.args):
+        return
+    if marked:
+        config.hook.pytest_deselected(items=marked)
+        config.stash[_left_out] = len(marked)
+        items[:] = [item for item in items if not item.get_closest_marker("full")]
+
+
+def _reason(item: pytest.Item) -> str:
+    marker = item.get_closest_marker("full")
+    return " ".join(map(str, marker.args)).strip() if marker else ""
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput[LEFT_OUT] = session.config.stash[_left_out]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node) -> None:  # each worker of pytest-xdist collects the same tests
+    count = getattr(node, "workeroutput", {}).get(LEFT_OUT, 0)
+    node.config.stash[_left_out] = max(node.config.stash[_left_out], count)
+
+
+def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
+    count = config.stash[_left_out]
+    if count:
+        terminalreporter.write_line(
+            f"quick tier: {count} tests of the full tier were left out; `make test-all` runs them"
+        )
