@@ -31,16 +31,16 @@ def party(
     """Seconds of this party without and with kept weights, and the bytes that it keeps."""
     model = session.share(models[session.rank], owner=0)
     x = session.share(torch.rand(1, 3, side, side), owner=1)
-    memo = session.protocol.context.memo
-    budget, seconds = memo.budget, []
+    cache = session.protocol.context.products.cache
+    budget, seconds = cache.budget, []
     with torch.no_grad():
         for _ in range(REPETITIONS + 2):  # of which the first two note and prepare the weights
             seconds.append([])
-            for memo.budget in (0, budget):
+            for cache.budget in (0, budget):
                 begin = time.thread_time()
                 session.numbers.settled(model(x).value)
                 seconds[-1].append(time.thread_time() - begin)
-    return seconds[2:], memo.num_bytes
+    return seconds[2:], cache.num_bytes
 
 
 def row(name: str, make: Callable[[], nn.Module], side: int, protocol: str) -> Row:

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from ..crypto import KeyRing
 from ..ring import Ring
-from ..transport import CPU, Mesh
-from .products.cache import Memo, default_budget
+from ..transport import Mesh
+from .products.executor import ProductExecutor
 from .randomness import Source, Tape, Watch
 from .reveals import Openings, party_names
 from .share import Arith, Bool
@@ -29,7 +29,7 @@ class Context:
         ring: Ring,
         *,
         cipher: str = "aes128-ctr",
-        products: torch.device | None = None,
+        product_device: torch.device | None = None,
         memory_limit: int | None = None,
         openings: Openings | None = None,
     ) -> None:
@@ -40,9 +40,8 @@ class Context:
         self.openings = openings or Openings(party_names(mesh.parties))
         self.group: Group | None = None
         self.watch: Watch | None = None
-        away = None if products == mesh.device else products
-        assert away is None or mesh.device == CPU, "products away from a GPU are not brought back"
-        self.memo = Memo(default_budget(away or mesh.device), limit=memory_limit, away=away)
+        offload = None if product_device == mesh.device else product_device
+        self.products = ProductExecutor(mesh.device, memory_limit=memory_limit, offload=offload)
         self._number = 0
 
     @property

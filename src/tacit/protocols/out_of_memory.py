@@ -35,12 +35,12 @@ def out_of_memory(error: Exception, context: Context, where: str) -> OutOfMemory
     on_cpu = isinstance(error, MemoryError) or ON_CPU in str(error)
     if isinstance(error, OutOfMemory) or not (on_gpu or on_cpu):
         return None
-    device = context.memo.away or context.device if on_gpu else CPU
+    device = context.products.offload or context.device if on_gpu else CPU
     limit = context.memory_limit
     ways = "a smaller batch needs less, and so does a memory_limit= "
     ways += "" if limit is None else f"below {limit} "
     ways += "(of the bytes that an operation takes beyond operands and results)"
-    if on_gpu and context.memo.away is None:
+    if on_gpu and context.products.offload is None:
         ways += ", or placement='linear', which leaves shares on the CPU"
     return OutOfMemory(
         f"party {context.rank} is out of memory on {device} {where}: {ways}",

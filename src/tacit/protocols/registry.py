@@ -55,12 +55,12 @@ def make_protocol(
     mesh: Mesh,
     keys: KeyRing,
     *,
-    products: torch.device | None = None,
+    product_device: torch.device | None = None,
     openings: Openings | None = None,
 ) -> Protocol | None:
     """The protocol of a session at this party, or None if it asks for none.
 
-    Products are computed on the device `products`, if given; all else where the mesh puts it.
+    Products are computed on `product_device`, if given; all else where the mesh puts it.
     `openings` admits, and records, what is revealed.
     """
     if config.protocol == "none":
@@ -72,7 +72,7 @@ def make_protocol(
         keys,
         ring,
         cipher=config.cipher,
-        products=products,
+        product_device=product_device,
         memory_limit=config.memory_limit,
         openings=openings,
     )

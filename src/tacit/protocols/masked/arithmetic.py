@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from ..products.bilinear import MUL, Bilinear
-from ..products.cache import added
+from ..products.bilinear import MUL, Bilinear, sum_parts
 from ..share import WHOLE, Arith
 from ..steps import Steps, together
 from .deal import Slot, deal_parts, draw_masks, open_, ring_slot
@@ -31,7 +30,7 @@ def own_mask(p: Masked, x: Arith) -> Tensor:
 
 def whole_mask(p: Masked, x: Arith) -> Tensor:
     """a = a_1 + ... + a_n, at the dealer."""
-    return added(mask_parts(p, x))
+    return sum_parts(mask_parts(p, x))
 
 
 def mask_parts(p: Masked, x: Arith) -> list[Tensor]:
@@ -92,7 +91,7 @@ def product(p: Masked, op: Bilinear, x: Arith, y: Arith) -> Steps[Arith]:
     """
     limit = x.limit * y.limit * op.terms(x.shape, y.shape)
     if p.is_dealer:
-        mask = p.context.memo.sum(op, [(whole_mask(p, x), mask_parts(p, y))])
+        mask = p.context.products.sum(op, [(whole_mask(p, x), mask_parts(p, y))])
         slot = ring_slot(p, mask.shape)
         for evaluator in p.roles.evaluators:
             mask = p.context.tape.mask((p.rank, evaluator), mask, "add")
@@ -106,7 +105,7 @@ def product(p: Masked, op: Bilinear, x: Arith, y: Arith) -> Steps[Arith]:
     else:
         n, b = opened(p, y), own_mask(p, y)
         terms = [(opened(p, x), [b, n] if p.is_leader else [b]), (own_mask(p, x), [n])]
-        share = p.context.memo.sum(op, terms)
+        share = p.context.products.sum(op, terms)
     slot = ring_slot(p, share.shape)
     m = yield from open_(p, p.context.tape.mask((p.roles.dealer, p.rank), share, "sub"), slot)
     assert m is not None

@@ -1,1 +1,5 @@
-"""Products of secrets at one party: the operations, cutting to a memory budget, kept weights."""
+"""Products that one party computes on its parts of secrets. Local: no other party can tell.
+
+executor.py calls chunks.py (which pieces to compute), then cache.py (the right operands of a piece,
+encoded if they are used again), then the kernel through bilinear.py. Nothing calls back.
+"""

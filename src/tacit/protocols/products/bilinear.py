@@ -1,10 +1,10 @@
 """Bilinear operations on ring tensors: what every protocol multiplies secrets with.
 
-`op(a, b)` is the operation; `op.sum([(a, b), ...])` is a sum of them, in one product where the
-operation has a dimension to lay the operands side by side in: then a party that needs two products
-puts together one result. That pays where results are many; where weights are many (a dense layer
-for one picture) copying them costs more. `op.plan`, `op.prepare` and `op.prepared_sum` are for
-right operands that are used again and again (`memo.py`): copied and encoded once, side by side.
+`op(a, b)` is the operation. `op.sum([(a, b), ...])` is a sum of such products; where the operation
+has an inner dimension, the operands are concatenated along it and multiplied once, so that the
+result is put together once. That pays if the result is large; if the weight is large (a dense layer
+for one image), copying it costs more. `op.plan`, `op.prepare` and `op.prepared_sum` are for right
+operands that are used many times (`cache.py`): they are concatenated and encoded once.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from ...kernels.conv import conv_grad_input, conv_grad_weight, conv_window
 from ...ring import Window
 
 Pair = tuple[Tensor, Tensor]
+# A left operand, and the parts whose sum is the right operand.
+Term = tuple[Tensor, Sequence[Tensor]]
 
 
 class Bilinear(ABC):
@@ -231,6 +233,12 @@ class Einsum(Bilinear):
     def sum(self, pairs: Sequence[Pair]) -> Tensor:
         product = MatMul().sum([self._matrices(a, b) for a, b in pairs])
         return self._finish(product, *pairs[0])
+
+
+def sum_parts(parts: Sequence[Tensor]) -> Tensor:
+    """Returns the sum of parts; a single part is returned as it is."""
+    first, *others = parts
+    return sum(others, first)
 
 
 def _arranged(x: Tensor, names: str, blocks: Sequence[Sequence[str]]) -> Tensor:

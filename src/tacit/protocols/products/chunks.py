@@ -1,73 +1,80 @@
-"""Products of large operands, some pictures, rows or columns at a time.
+"""Cuts a product of large operands into chunks that fit a memory limit.
 
-Local: nobody else can tell.
+A product of matrices is cut into blocks of columns, and each of them, like every other operation,
+into blocks of rows or images. The results of row blocks are concatenated (or added, for the
+gradient of a weight, which is a sum over images), then those of column blocks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
 import torch
 from torch import Tensor
 
-from .bilinear import Bilinear, Conv, ConvGradInput, ConvGradWeight, MatMul
+from .bilinear import Bilinear, Conv, ConvGradInput, ConvGradWeight, MatMul, Term
 
-# A left operand, and the parts whose sum is the right one.
-Term = tuple[Tensor, Sequence[Tensor]]
-Sum = Callable[[Bilinear, Sequence[Term]], Tensor]
+Chunk = tuple[Bilinear, Sequence[Term]]  # an operation, and the terms that it is summed over
 
-# What an element of an operand or result takes where it is multiplied: itself and its residues.
-BYTES = 32
-
-ALIGNED = 128  # columns of a tile of the fastest product
+# Bytes that an element of an operand or a result takes during a product: itself and its residues.
+BYTES_PER_ELEMENT = 32
+TILE_COLUMNS = 128  # of the fastest matrix product: column blocks are multiples of it
 
 
-def cut_sum(
-    op: Bilinear, terms: Sequence[Term], limit: int | None, total: Sum, *, columns: bool = True
-) -> Tensor:
-    """total(op, terms), in portions that take about `limit` bytes each.
+def column_blocks(op: Bilinear, terms: Sequence[Term], limit: int) -> list[tuple[Chunk, int]]:
+    """Returns the product as blocks of columns of the right matrix, each with its memory limit.
 
-    columns: also of a matrix at the right, down to those of a tile.
+    A block gets half the limit, and `row_blocks` the same half for each of its rows. Operations
+    other than a product with one matrix are one block with the whole limit.
     """
-    if limit is None:
-        return total(op, terms)
     (_, [b, *_]), *_ = terms
-    if not columns or not isinstance(op, MatMul) or b.dim() != 2:
-        return _cut_rows(op, terms, limit, total)
-    size = limit // 2 * b.shape[1] // max(b.numel() * BYTES * len(terms), 1)
-    size = max(size // ALIGNED, 1) * ALIGNED
-    if size >= b.shape[1]:
-        return _cut_rows(op, terms, limit, total)
-    results = []
-    for start in range(0, b.shape[1], size):
-        some = min(size, b.shape[1] - start)
-        fewer = [(a, [b.narrow(-1, start, some) for b in parts]) for a, parts in terms]
-        results.append(_cut_rows(op, fewer, limit // 2, total))
-    return torch.cat(results, -1)
+    if not isinstance(op, MatMul) or b.dim() != 2:
+        return [((op, terms), limit)]
+    columns = b.shape[1]
+    size = limit // 2 * columns // max(b.numel() * BYTES_PER_ELEMENT * len(terms), 1)
+    size = max(size // TILE_COLUMNS, 1) * TILE_COLUMNS
+    if size >= columns:
+        return [((op, terms), limit)]
+    blocks: list[tuple[Chunk, int]] = []
+    for start in range(0, columns, size):
+        count = min(size, columns - start)
+        narrow = [(a, [b.narrow(-1, start, count) for b in parts]) for a, parts in terms]
+        blocks.append(((op, narrow), limit // 2))
+    return blocks
 
 
-def _cut_rows(op: Bilinear, terms: Sequence[Term], limit: int, total: Sum) -> Tensor:
+def join_columns(results: Sequence[Tensor]) -> Tensor:
+    """Returns the product, from the results of its column blocks."""
+    return torch.cat(list(results), -1) if len(results) > 1 else results[0]
+
+
+def row_blocks(op: Bilinear, terms: Sequence[Term], limit: int) -> list[Chunk]:
+    """Returns the product as blocks of rows or images that take about `limit` bytes each."""
     (a, [b, *_]), *_ = terms
-    count = _count(op, a, b)
-    if count < 2:
-        return total(op, terms)
-    work = _elements(op, a, b) * BYTES * len(terms)
-    size = max(1, count * limit // max(work, 1))
-    if size >= count:
-        return total(op, terms)
-    results = []
-    for start in range(0, count, size):
-        some = min(size, count - start)
-        results.append(total(*_portion(op, terms, start, some)))
+    rows = _num_rows(op, a, b)
+    if rows < 2:
+        return [(op, terms)]
+    work = _num_elements(op, a, b) * BYTES_PER_ELEMENT * len(terms)
+    size = max(1, rows * limit // max(work, 1))
+    if size >= rows:
+        return [(op, terms)]
+    starts = range(0, rows, size)
+    return [_row_block(op, terms, start, min(size, rows - start)) for start in starts]
+
+
+def join_rows(op: Bilinear, results: Sequence[Tensor]) -> Tensor:
+    """Returns the product, from the results of its row blocks."""
+    if len(results) == 1:
+        return results[0]
     if isinstance(op, ConvGradWeight):
         return sum(results[1:], results[0])
-    return torch.cat(results)
+    return torch.cat(list(results))
 
 
-def _count(op: Bilinear, a: Tensor, b: Tensor) -> int:
-    """Into how many independent rows or pictures the operation falls."""
+def _num_rows(op: Bilinear, a: Tensor, b: Tensor) -> int:
+    """The number of rows or images that can be computed independently of each other."""
     if isinstance(op, Conv | ConvGradWeight):
         return a.shape[0]
     if isinstance(op, ConvGradInput):
@@ -77,8 +84,8 @@ def _count(op: Bilinear, a: Tensor, b: Tensor) -> int:
     return 1
 
 
-def _elements(op: Bilinear, a: Tensor, b: Tensor) -> int:
-    """Elements of what is cut: the operands with a row for each, and the result."""
+def _num_elements(op: Bilinear, a: Tensor, b: Tensor) -> int:
+    """The number of elements of everything that is cut: operands with rows, and the result."""
     if isinstance(op, Conv):
         return a.numel() + prod(op.window.output_shape(a.shape, b.shape))
     if isinstance(op, ConvGradInput):
@@ -88,12 +95,10 @@ def _elements(op: Bilinear, a: Tensor, b: Tensor) -> int:
     return a.numel() + a.shape[:-1].numel() * b.shape[-1]
 
 
-def _portion(
-    op: Bilinear, terms: Sequence[Term], start: int, size: int
-) -> tuple[Bilinear, list[Term]]:
+def _row_block(op: Bilinear, terms: Sequence[Term], start: int, size: int) -> Chunk:
     if isinstance(op, ConvGradInput):
-        fewer = replace(op, input_shape=(size, *op.input_shape[1:]))
-        return fewer, [(a, [b.narrow(0, start, size) for b in parts]) for a, parts in terms]
+        smaller = replace(op, input_shape=(size, *op.input_shape[1:]))
+        return smaller, [(a, [b.narrow(0, start, size) for b in parts]) for a, parts in terms]
     if isinstance(op, ConvGradWeight):
         return op, [
             (a.narrow(0, start, size), [b.narrow(0, start, size) for b in parts])

@@ -32,7 +32,7 @@ def summand(p: Replicated, op: Bilinear, x: Parts, y: Parts) -> Tensor:
     if x is y and op == MUL:
         z = op(x[i], x[i] + 2 * x[j])
     else:
-        z = p.context.memo.sum(op, [(x[i], [y[i], y[j]]), (x[j], [y[i]])])
+        z = p.context.products.sum(op, [(x[i], [y[i], y[j]]), (x[j], [y[i]])])
     z = p.context.tape.mask(holders(i), z, "add")
     return p.context.tape.mask(holders(j), z, "sub")
 

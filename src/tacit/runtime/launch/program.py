@@ -65,7 +65,7 @@ def open_session(
     with mesh.stats.scope("keys"):
         keys = agree_keys(exchange, rank=rank, parties=parties, session=session_id)
     mesh.place(place.shares)
-    operations = make_protocol(config, mesh, keys, products=place.products, openings=openings)
+    operations = make_protocol(config, mesh, keys, product_device=place.products, openings=openings)
     return Session(
         mesh=mesh,
         keys=keys,

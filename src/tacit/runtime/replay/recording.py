@@ -137,8 +137,8 @@ class Recording:
 
     def _work(self, function: Callable[..., Any], given: Structure) -> Structure:
         """The function's results, in a room; what it writes is put where it was read."""
-        session, memo = self._session, self._session.protocol.context.memo
-        memo.holder = self._held
+        session, cache = self._session, self._session.protocol.context.products.cache
+        cache.pins = self._held
         try:
             with self._source.under(self._keys), self._capture.on(session.numbers):
                 args, kwargs = given.with_secrets(session, self._inputs.fixed())
@@ -147,7 +147,7 @@ class Recording:
                 self._gradients.look(self._capture)
                 new = self._now()
         finally:
-            memo.holder = None
+            cache.pins = None
         self._outputs = Values(session, made.values)
         for other in session.meet(event()):  # who may still read a message that is part of a value
             other.wait(torch.cuda.current_stream())

@@ -1,4 +1,4 @@
-"""A memory limit cuts operations in pieces, alike at all parties, and changes no result."""
+"""A memory limit cuts operations into chunks, equally at all parties, and changes no result."""
 
 import copy
 
@@ -9,8 +9,8 @@ from torch import nn
 import tacit
 from tacit.errors import ConfigError
 from tacit.protocols import chunked
-from tacit.protocols.products import chunks
 from tacit.protocols.products.bilinear import MUL, Conv, ConvGradInput, ConvGradWeight, MatMul
+from tacit.protocols.products.executor import ProductExecutor
 from tacit.ring import Window
 
 LIMIT = 1 << 20
@@ -81,19 +81,17 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_portions_of_products_add_up_to_them(name):
+@pytest.mark.parametrize("offload", [None, torch.device("cpu")])
+def test_chunks_of_products_add_up_to_them(name, offload, monkeypatch):
     op, a, b = CASES[name]
     generator = torch.Generator().manual_seed(1)
     a, b, c = (torch.randint(-(2**62), 2**62, s, generator=generator) for s in (a, b, b))
-    calls = []
-
-    def total(op, terms):
-        calls.append(op)
-        return op.sum([(left, sum(parts)) for left, parts in terms])
-
-    found = chunks.cut_sum(op, [(a, [b, c])], 1 << 10, total)
-    assert found.equal(op(a, b + c))
-    assert (len(calls) > 1) == (name not in ("scalars", "batches"))
+    executor, calls = ProductExecutor(memory_limit=1 << 10, offload=offload), []
+    get = executor.cache.get
+    monkeypatch.setattr(executor.cache, "get", lambda op, *_: calls.append(op) or get(op, *_))
+    assert executor.sum(op, [(a, [b, c])]).equal(op(a, b + c))
+    whole = {"scalars", "batches"} | ({"vector"} if offload is None else set())
+    assert (len(calls) > 1) == (name not in whole)
 
 
 @pytest.mark.parametrize("limit", [0, -1, 1.5, "1GB"])

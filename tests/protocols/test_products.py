@@ -1,4 +1,4 @@
-"""Products with operands that a party keeps prepared give what they gave before it kept them."""
+"""Products with cached operands give what they give without a cache."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from torch import nn
 import tacit
 from tacit.errors import ConfigError
 from tacit.protocols import MATMUL, Conv
-from tacit.protocols.products import cache as memo_module
-from tacit.protocols.products.cache import Memo
+from tacit.protocols.products import cache
+from tacit.protocols.products.cache import BUDGET_VARIABLE, OperandCache
+from tacit.protocols.products.executor import ProductExecutor
 from tacit.ring import RING32, RING64, Window
 
 PROTOCOLS = pytest.mark.parametrize("protocol", ["trio", "replicated"])
@@ -53,14 +54,15 @@ def test_same_products(protocol, ring, op, shapes):
 
 
 @pytest.mark.parametrize("limit", [None, 1 << 12])
-def test_products_that_are_made_elsewhere(limit):
-    """Elsewhere is a device of its own in tests/gpu; here, the one place that there is."""
-    memo = Memo(1 << 20, limit=limit, away=torch.device("cpu"))
+def test_offloaded_products(limit):
+    """tests/gpu offloads to a GPU; here the CPU stands for it."""
+    cpu = torch.device("cpu")
+    executor = ProductExecutor(budget=1 << 20, memory_limit=limit, offload=cpu)
     y, z = ring_tensor(RING64, (40, 300), 1), ring_tensor(RING64, (40, 300), 2)
     for seed in range(3, 6):
         x = ring_tensor(RING64, (9, 40), seed)
-        assert memo.sum(MATMUL, [(x, [y, z])]).equal(MATMUL(x, y + z))
-    assert memo.num_bytes
+        assert executor.sum(MATMUL, [(x, [y, z])]).equal(MATMUL(x, y + z))
+    assert executor.cache.num_bytes
 
 
 @PROTOCOLS
@@ -70,18 +72,18 @@ def test_kept_from_the_second_use_on(protocol):
 
     def main(session):
         p, kept = session.protocol, []
-        memo, a, b = p.context.memo, p.share(x, 0), p.share(y, 1)
+        cached, a, b = p.context.products.cache, p.share(x, 0), p.share(y, 1)
         for _ in range(4):
             p.matmul(a, b.transpose(0, 1))  # a new view each time
-            kept.append(memo.num_bytes)
+            kept.append(cached.num_bytes)
         again = b.scaled(1)  # the same secret, other parts
         p.matmul(a, again.transpose(0, 1))
-        kept.append(memo.num_bytes)
+        kept.append(cached.num_bytes)
         del b, again
         gc.collect()
         all_gone.wait()  # parties in one process may have parts in common
         p.matmul(a, p.share(y.t().contiguous(), 1))
-        return [*kept, memo.num_bytes]
+        return [*kept, cached.num_bytes]
 
     for first, second, third, fourth, other, end in tacit.run(main, protocol=protocol):
         assert first == 0 < second == third == fourth == other
@@ -90,7 +92,7 @@ def test_kept_from_the_second_use_on(protocol):
 
 @PROTOCOLS
 def test_models_after_a_step(protocol):
-    """Weights that an optimizer has changed are other ones."""
+    """Weights that an optimizer changed are not taken from the cache."""
     torch.manual_seed(3)
     model = nn.Sequential(
         nn.Conv2d(16, 16, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(16 * 16, 8)
@@ -113,7 +115,7 @@ def test_models_after_a_step(protocol):
         )
         own.load_state_dict(state)
         found = program(session, session.share(own, 0), session.share(inputs, 1))
-        assert session.protocol.context.memo.num_bytes > 0
+        assert session.protocol.context.products.cache.num_bytes > 0
         return found
 
     want = program(None, model, inputs)
@@ -123,78 +125,78 @@ def test_models_after_a_step(protocol):
             torch.testing.assert_close(one, expected, atol=2e-3, rtol=0)
 
 
-def products(memo: Memo, operands, times: int = 1) -> None:
+def products(executor: ProductExecutor, operands, times: int = 1) -> None:
     left = ring_tensor(RING64, (16, 64), 0)
     for _ in range(times):
         for parts in operands:
             expected = MATMUL(left, sum(parts[1:], parts[0]))
-            assert torch.equal(memo.sum(MATMUL, [(left, parts)]), expected)
+            assert torch.equal(executor.sum(MATMUL, [(left, parts)]), expected)
 
 
 def test_budget():
     """What does not fit is not kept; what fits stays, also if others come by in turn."""
     operands = [[ring_tensor(RING64, (64, 64), seed)] for seed in range(1, 6)]
     one = MATMUL.plan([ring_tensor(RING64, (16, 64), 0)], operands[0][0]).num_bytes
-    memo = Memo(budget=3 * one)
-    products(memo, operands, 2)
-    assert memo.num_bytes == 3 * one
-    before = list(memo._kept)
-    products(memo, operands, 3)
-    assert list(memo._kept) == before
-    products(memo, operands[3:], 2)  # the others are the least recently used ones now
-    assert memo.num_bytes == 3 * one
-    assert next(iter(memo._kept)) == before[2]
-    small = Memo(budget=one - 1)
+    executor = ProductExecutor(budget=3 * one)
+    products(executor, operands, 2)
+    assert executor.cache.num_bytes == 3 * one
+    before = list(executor.cache._kept)
+    products(executor, operands, 3)
+    assert list(executor.cache._kept) == before
+    products(executor, operands[3:], 2)  # the others are the least recently used ones now
+    assert executor.cache.num_bytes == 3 * one
+    assert next(iter(executor.cache._kept)) == before[2]
+    small = ProductExecutor(budget=one - 1)
     products(small, operands, 3)
-    assert small.num_bytes == 0
-    none = Memo(budget=0)
+    assert small.cache.num_bytes == 0
+    none = ProductExecutor(budget=0)
     products(none, operands, 3)
-    assert none.num_bytes == 0 == len(none._noted)
+    assert none.cache.num_bytes == 0 == len(none.cache._seen)
 
 
 @pytest.mark.parametrize("rows", [1, 16])
 def test_dropped_with_its_parts(rows):
-    memo = Memo()
+    executor = ProductExecutor()
     left = ring_tensor(RING64, (rows, 64), 0)
     parts = [ring_tensor(RING64, (64, 64), seed) for seed in (1, 2)]
     for _ in range(3):
-        memo.sum(MATMUL, [(left, parts), (left, parts[:1])])
-    assert memo.num_bytes > 0
+        executor.sum(MATMUL, [(left, parts), (left, parts[:1])])
+    assert executor.cache.num_bytes > 0
     parts = [ring_tensor(RING64, (64, 64), seed) for seed in (3, 4)]
-    memo.sum(MATMUL, [(left, parts), (left, parts[:1])])
-    assert memo.num_bytes == 0
+    executor.sum(MATMUL, [(left, parts), (left, parts[:1])])
+    assert executor.cache.num_bytes == 0
 
 
 def test_written_parts_are_others():
-    memo, part = Memo(), ring_tensor(RING64, (64, 64), 1)
-    products(memo, [[part]], 3)
+    executor, part = ProductExecutor(), ring_tensor(RING64, (64, 64), 1)
+    products(executor, [[part]], 3)
     part.add_(1)
-    products(memo, [[part]], 3)
+    products(executor, [[part]], 3)
     with torch.inference_mode():
-        products(memo, [[part.t()]], 3)
-        products(memo, [[part + 1]], 3)
+        products(executor, [[part.t()]], 3)
+        products(executor, [[part + 1]], 3)
 
 
 def test_sums_of_plain_operands_are_kept():
-    memo, left = Memo(), ring_tensor(RING64, (1, 64), 0)
+    executor, left = ProductExecutor(), ring_tensor(RING64, (1, 64), 0)
     parts = [ring_tensor(RING64, (64, 64), seed) for seed in (1, 2)]
     for _ in range(3):
-        found = memo.sum(MATMUL, [(left, parts), (left, parts[1:])])
+        found = executor.sum(MATMUL, [(left, parts), (left, parts[1:])])
         assert torch.equal(found, MATMUL(left, parts[0] + 2 * parts[1]))
-    assert memo.num_bytes == 64 * 64 * 8
+    assert executor.cache.num_bytes == 64 * 64 * 8
 
 
-def test_few_are_noted(monkeypatch):
-    monkeypatch.setattr(memo_module, "NOTED", 3)
-    memo = Memo()
+def test_few_are_remembered(monkeypatch):
+    monkeypatch.setattr(cache, "MAX_SEEN", 3)
+    executor = ProductExecutor()
     operands = [[ring_tensor(RING64, (64, 64), seed)] for seed in range(1, 6)]
-    products(memo, operands)
-    assert len(memo._noted) == 3
+    products(executor, operands)
+    assert len(executor.cache._seen) == 3
 
 
-def test_setting(monkeypatch):
-    monkeypatch.setenv(memo_module.VARIABLE, "3")
-    assert Memo().budget == 3 << 20
-    monkeypatch.setenv(memo_module.VARIABLE, "much")
+def test_budget_from_the_environment(monkeypatch):
+    monkeypatch.setenv(BUDGET_VARIABLE, "3")
+    assert OperandCache().budget == 3 << 20
+    monkeypatch.setenv(BUDGET_VARIABLE, "much")
     with pytest.raises(ConfigError, match="TACIT_KEEP_MIB"):
-        Memo()
+        OperandCache()
