@@ -1,6 +1,6 @@
 """A difference between parties is found wherever it is, and told in few words, to all of them."""
 
-import time
+from threading import Barrier, Event
 
 import pytest
 import torch
@@ -70,16 +70,23 @@ def test_nobody_ends_the_run_before_all_know_why(action, kind, tmp_path):
     """Party 0 hears of party 2 long before party 1 does, and leaves with its error at once."""
     (tmp_path / "file").touch()
     raised = {}
+    somebody_left = Event()
 
     def main(session):
         if session.rank == 2:
             link = session.mesh._channels[1]
             send = link.send
-            link.send = lambda *message: time.sleep(0.2) or send(*message)
+
+            def send_late(*message):
+                somebody_left.wait(0.2)
+                return send(*message)
+
+            link.send = send_late
         try:
             action(session, tmp_path)
         except Error as error:
             raised[session.rank] = error
+            somebody_left.set()
             raise
 
     with pytest.raises(Error):
@@ -90,6 +97,7 @@ def test_nobody_ends_the_run_before_all_know_why(action, kind, tmp_path):
 def test_an_error_stays_if_another_party_was_told_otherwise(tmp_path):
     """Party 1 refuses its checkpoint to party 0 alone; party 2 goes on to what comes next."""
     refused, fine = (b'{"refusal": "%s", "id": "%032d", "step": 0}' % (x, 0) for x in (b"no", b""))
+    answered = Barrier(2)  # party 0 ends the run when it gets what party 2 sends next
 
     def main(session):
         if session.rank == 0:
@@ -98,8 +106,10 @@ def test_an_error_stays_if_another_party_was_told_otherwise(tmp_path):
             return
         if session.rank == 1:
             session.mesh.exchange_bytes({0: refused, 2: fine}, [0, 2])
+            answered.wait()
         else:
             tell_all(session.mesh, fine)
+            answered.wait()
             session.mesh.exchange({0: [torch.ones(2)]}, {})
         session.mesh._channels[0].last_word(seconds=30)
 

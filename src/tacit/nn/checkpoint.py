@@ -25,8 +25,8 @@ from . import optimizer_state
 from .checkpoint_contents import Record, refreshed, settle
 from .checkpoint_file import Checkpoint, checkpoint_file, header_of, read_part
 from .encrypted_file import Key, put_in_place, write_file
-from .module_tensors import slots
-from .sharing import put_secret
+from .module_tensors import module_tensors
+from .sharing import replace_by_secret
 
 ID_BYTES = 16
 
@@ -108,7 +108,7 @@ def _at_all(n: Numbers, what: str, path: Path, action: Callable[[], None]) -> No
 
 def recorded(module: nn.Module, optimizer: Optimizer | None, extra: Any) -> Record:
     """What would be saved; ConfigError if it cannot be."""
-    record = Record({f"model/{slot.path}": slot.tensor for slot in slots(module)})
+    record = Record({f"model/{entry.path}": entry.tensor for entry in module_tensors(module)})
     if not any(isinstance(tensor, SecretTensor) for tensor in record.tensors.values()):
         raise ConfigError("save: the module is not secret: torch.save is for plain ones")
     if optimizer is not None:
@@ -166,7 +166,7 @@ def load(
 
 def _misfit(module: nn.Module, optimizer: Optimizer | None, found: Record) -> str | None:
     """Why a checkpoint does not fit the module and the optimizer."""
-    have = {f"model/{slot.path}": slot.tensor for slot in slots(module)}
+    have = {f"model/{entry.path}": entry.tensor for entry in module_tensors(module)}
     saved = {name: x for name, x in found.tensors.items() if name.startswith("model/")}
     for name in [*have, *saved]:
         a, b = have.get(name), saved.get(name)
@@ -213,14 +213,14 @@ def _put(
 ) -> None:
     """Overwrites what is secret already; puts secrets in the place of what is not."""
     replaced: dict[int, Tensor] = {}
-    for slot in slots(module):
-        old, new = slot.tensor, tensors[f"model/{slot.path}"]
+    for entry in module_tensors(module):
+        old, new = entry.tensor, tensors[f"model/{entry.path}"]
         if not isinstance(new, Value):
-            slot.put(new)
+            entry.replace(new)
         elif isinstance(old, SecretTensor):
             old.write(new)
         else:
-            put_secret(n, slot, new)
-            replaced[id(old)] = slot.tensor
+            replace_by_secret(n, entry, new)
+            replaced[id(old)] = entry.tensor
     if optimizer is not None:
         optimizer_state.follow(optimizer, replaced)

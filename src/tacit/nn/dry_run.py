@@ -18,7 +18,7 @@ from ..ring import RING32, RING64
 from ..tensor import SecretTensor
 from ..transport import Limits, Mesh
 from ..transport.local.memory import Desk
-from .module_tensors import Slot, slots
+from .module_tensors import ModuleTensor, module_tensors
 
 ALONE = 0  # the rank of the only party
 
@@ -41,16 +41,16 @@ def lone_numbers(
 def secret_copy(n: Numbers, module: nn.Module, kind: type[SecretTensor] = SecretTensor) -> Any:
     """A copy of a module with its parameters and floating buffers secret; hooks are copied too."""
     made: dict[int, Any] = {}
-    for slot in slots(module):
-        if slot.becomes_secret:
-            made[id(slot.tensor)] = _secret(n, slot, kind)
+    for entry in module_tensors(module):
+        if entry.becomes_secret:
+            made[id(entry.tensor)] = _secret(n, entry, kind)
     return copy.deepcopy(module, made)
 
 
-def _secret(n: Numbers, slot: Slot, kind: type[SecretTensor]) -> Tensor:
-    made = secret(n, slot.tensor.detach(), kind, path=slot.path)
-    if slot.is_parameter:
-        return nn.Parameter(made, requires_grad=slot.tensor.requires_grad)
+def _secret(n: Numbers, entry: ModuleTensor, kind: type[SecretTensor]) -> Tensor:
+    made = secret(n, entry.tensor.detach(), kind, path=entry.path)
+    if entry.is_parameter:
+        return nn.Parameter(made, requires_grad=entry.tensor.requires_grad)
     return made
 
 

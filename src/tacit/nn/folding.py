@@ -11,7 +11,7 @@ from torch import fx, nn
 
 from ..errors import ConfigError, UnsupportedModule
 from .dry_run import call
-from .module_tensors import slots
+from .module_tensors import module_tensors
 
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -44,7 +44,12 @@ def _pairs(model: nn.Module) -> list[tuple[str, str]]:
     """Paths of layers and of the BatchNorm that each can take in."""
     graph = _traced(model)
     calls = Counter(str(node.target) for node in graph.nodes if node.op == "call_module")
-    tied = {place for slot in slots(model) if slot.others for place in (slot.path, *slot.others)}
+    tied = {
+        place
+        for entry in module_tensors(model)
+        if entry.other_paths
+        for place in (entry.path, *entry.other_paths)
+    }
     pairs = []
     for node in graph.nodes:
         if node.op != "call_module" or not node.args:

@@ -1,34 +1,33 @@
-"""The tensors of a module: where they are, which are one, and what is public about them."""
+"""The tensors of a module: their paths, ties between them, and what the parties compare."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from ..errors import UnsupportedModule
-
 
 @dataclass
-class Slot:
-    """A tensor of a module, under its first path; `places` is where the module holds it."""
+class ModuleTensor:
+    """A parameter or buffer of a module, under the first of its paths."""
 
     path: str
     tensor: Tensor
     is_parameter: bool
-    places: list[tuple[dict[str, Tensor | None], str]] = field(default_factory=list)
-    others: list[str] = field(default_factory=list)  # paths of the same tensor, if it is tied
+    references: list[tuple[dict[str, Tensor | None], str]] = field(default_factory=list)
+    other_paths: list[str] = field(default_factory=list)  # of the same tensor, if it is tied
 
     @property
     def becomes_secret(self) -> bool:
-        """Parameters and floating buffers do; integer and bool buffers stay public."""
+        """Parameters and floating-point buffers become secret; integer and bool buffers do not."""
         return self.is_parameter or self.tensor.is_floating_point()
 
-    def put(self, tensor: Tensor) -> None:
-        for table, name in self.places:
+    def replace(self, tensor: Tensor) -> None:
+        """Puts another tensor into the module, under all paths of this one."""
+        for table, name in self.references:
             table[name] = tensor
         self.tensor = tensor
 
@@ -36,24 +35,24 @@ class Slot:
         kind = "parameter" if self.is_parameter else "buffer"
         dtype = str(self.tensor.dtype).removeprefix("torch.")
         frozen = "" if self.tensor.requires_grad or not self.is_parameter else ", frozen"
-        tied = f", tied to {', '.join(self.others)}" if self.others else ""
+        tied = f", tied to {', '.join(self.other_paths)}" if self.other_paths else ""
         return f"{kind} of shape {tuple(self.tensor.shape)}, {dtype}{frozen}{tied}"
 
 
-def slots(module: nn.Module) -> list[Slot]:
-    """Every tensor of a module once, in the order of its state dict."""
-    found: dict[int, Slot] = {}
-    for path, table, name, tensor, is_parameter in _tensors(module):
-        slot = found.get(id(tensor))
-        if slot is None:
-            slot = found[id(tensor)] = Slot(path, tensor, is_parameter)
+def module_tensors(module: nn.Module) -> list[ModuleTensor]:
+    """Returns every tensor of a module once, in the order of its state dict."""
+    found: dict[int, ModuleTensor] = {}
+    for path, table, name, tensor, is_parameter in _references(module):
+        entry = found.get(id(tensor))
+        if entry is None:
+            entry = found[id(tensor)] = ModuleTensor(path, tensor, is_parameter)
         else:
-            slot.others.append(path)
-        slot.places.append((table, name))
+            entry.other_paths.append(path)
+        entry.references.append((table, name))
     return list(found.values())
 
 
-def _tensors(
+def _references(
     module: nn.Module,
 ) -> Iterator[tuple[str, dict[str, Tensor | None], str, Tensor, bool]]:
     for prefix, part in module.named_modules():
@@ -64,22 +63,22 @@ def _tensors(
                     yield path, table, name, tensor, is_parameter
 
 
-def description(module: nn.Module) -> dict[str, str]:
-    """What is public about a module, by path: classes, modes, shapes, dtypes, ties."""
+def describe(module: nn.Module, tensors: Sequence[ModuleTensor]) -> dict[str, str]:
+    """Returns what is public about a module, by path: classes, modes, shapes, dtypes, ties."""
     lines = {
         path
         or "the module": f"{type(part).__name__} in {'train' if part.training else 'eval'} mode"
         for path, part in module.named_modules()
     }
-    return lines | {slot.path: str(slot) for slot in slots(module)}
+    return lines | {entry.path: str(entry) for entry in tensors}
 
 
-def _kind(part: nn.Module) -> str:
-    return f"{type(part).__name__} in {'train' if part.training else 'eval'} mode"
+def unsharable(tensors: Sequence[ModuleTensor]) -> list[tuple[str, str]]:
+    """Returns the path of each tensor that cannot become secret, with the reason and a remedy."""
+    return [(entry.path, reason) for entry in tensors if (reason := _obstacle(entry.tensor))]
 
 
-def _why_not(slot: Slot) -> str | None:
-    tensor = slot.tensor
+def _obstacle(tensor: Tensor) -> str | None:
     if is_lazy(tensor):
         return "has no shape yet: run the module once on plain data"
     if tensor.is_complex():
@@ -89,15 +88,3 @@ def _why_not(slot: Slot) -> str | None:
     if tensor.layout != torch.strided:
         return f"is {tensor.layout}: make it dense with to_dense()"
     return None
-
-
-def unsharable(module: nn.Module) -> list[tuple[str, str]]:
-    """The tensors that cannot become secret: path and reason with the way out."""
-    return [(slot.path, why) for slot in slots(module) if (why := _why_not(slot))]
-
-
-def check_sharable(module: nn.Module) -> None:
-    problems = unsharable(module)
-    if problems:
-        listed = "; ".join(f"{path} {why}" for path, why in problems)
-        raise UnsupportedModule(f"share: {type(module).__name__} cannot be shared: {listed}")

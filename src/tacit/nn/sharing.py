@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import keystr, tree_flatten_with_path, tree_unflatten
 
-from ..errors import ConfigError
+from ..errors import ConfigError, UnsupportedModule
 from ..fixedpoint import Numbers, Value
 from ..fixedpoint.transfer import Input, reveal_many, share_many
 from ..tensor import SecretTensor
 from ..transport.consensus import compare, from_owner
-from .module_tensors import Slot, check_sharable, description, slots
+from .module_tensors import ModuleTensor, describe, module_tensors, unsharable
 
 
 def share(n: Numbers, value: Any, owner: int, shape: Sequence[int] | None = None) -> Any:
@@ -97,57 +97,66 @@ def _alike(leaf: Any) -> str:
 
 
 def share_module(n: Numbers, module: nn.Module, owner: int) -> nn.Module:
-    """The same module, with its parameters and floating buffers secret, in place.
+    """Makes the parameters and floating-point buffers of a module secret, in place.
 
     Class, code, hooks and ties stay. Integer and bool buffers stay public, and all parties get the
-    owner's. Every party gives the same architecture; what differs is a ConfigError, before anything
+    owner's. Every party gives the same architecture; a difference is a ConfigError, before anything
     is sent. 1 or 2 rounds to compare, then a message for every 2^23 elements.
     """
-    with _alone(module):
-        check_sharable(module)
-        found = slots(module)
-        secret = [slot for slot in found if slot.becomes_secret]
-        inputs = [_input(n, slot.path, slot.tensor, owner) for slot in secret]
-        compare(n.protocol.context.mesh, "share", description(module))
-        public = [slot for slot in found if not slot.becomes_secret]
-        shared = from_owner(n.protocol.context.mesh, [slot.tensor for slot in public], owner)
-        for slot, tensor in zip(public, shared, strict=True):
-            slot.put(tensor)
-        for slot, value in zip(secret, share_many(n, inputs, owner), strict=True):
-            put_secret(n, slot, value)
+    with _exclusive(module):
+        tensors = module_tensors(module)
+        _check_sharable(module, tensors)
+        secret = [entry for entry in tensors if entry.becomes_secret]
+        public = [entry for entry in tensors if not entry.becomes_secret]
+        inputs = [_input(n, entry.path, entry.tensor, owner) for entry in secret]
+        mesh = n.protocol.context.mesh
+        compare(mesh, "share", describe(module, tensors))
+        owners = from_owner(mesh, [entry.tensor for entry in public], owner)
+        values = share_many(n, inputs, owner)
+        for entry, tensor in zip(public, owners, strict=True):
+            entry.replace(tensor)
+        for entry, value in zip(secret, values, strict=True):
+            replace_by_secret(n, entry, value)
     return module
 
 
-def put_secret(n: Numbers, slot: Slot, value: Value) -> None:
-    """Puts a secret in the place of a module's tensor."""
-    made: Tensor = SecretTensor(value, n)
-    if slot.is_parameter:
-        made = nn.Parameter(made, requires_grad=slot.tensor.requires_grad)
-    slot.put(made)
+def _check_sharable(module: nn.Module, tensors: Sequence[ModuleTensor]) -> None:
+    if problems := unsharable(tensors):
+        listed = "; ".join(f"{path} {reason}" for path, reason in problems)
+        raise UnsupportedModule(f"share: {type(module).__name__} cannot be shared: {listed}")
 
 
-_busy: set[int] = set()
+def replace_by_secret(n: Numbers, entry: ModuleTensor, value: Value) -> None:
+    """Puts a secret in the place of a module's tensor; a parameter stays one."""
+    if entry.is_parameter:
+        requires_grad = entry.tensor.requires_grad
+        entry.replace(SecretTensor.parameter(value, n, requires_grad=requires_grad))
+    else:
+        entry.replace(SecretTensor(value, n))
+
+
+_being_shared: set[int] = set()
 _lock = Lock()
 
 
 @contextmanager
-def _alone(module: nn.Module) -> Iterator[None]:
-    """Refuses one object that several parties, threads of a process, share at once."""
+def _exclusive(module: nn.Module) -> Iterator[None]:
+    """Refuses a module object that another party, a thread of this process, shares right now."""
     with _lock:
-        if id(module) in _busy:
+        if id(module) in _being_shared:
             raise ConfigError(
                 f"share: several parties share one {type(module).__name__} object, which becomes "
                 "secret in place: build it, or copy.deepcopy it, inside main"
             )
-        _busy.add(id(module))
+        _being_shared.add(id(module))
     try:
         yield
     finally:
         with _lock:
-            _busy.discard(id(module))
+            _being_shared.discard(id(module))
 
 
-# Back -------------------------------------------------------------------------------------------
+# Revealing --------------------------------------------------------------------------------------
 
 
 def reveal(n: Numbers, secret: Any, to: int | None = None) -> Any:
@@ -179,15 +188,15 @@ def reveal(n: Numbers, secret: Any, to: int | None = None) -> Any:
 
 def _reveal_module(n: Numbers, module: nn.Module, to: int | None) -> nn.Module | None:
     """A plain copy of a module; the secret one stays."""
-    secret = [slot for slot in slots(module) if isinstance(slot.tensor, SecretTensor)]
-    opened = reveal_many(n, [_value(slot.tensor) for slot in secret], to)
+    secret = [entry for entry in module_tensors(module) if isinstance(entry.tensor, SecretTensor)]
+    opened = reveal_many(n, [_value(entry.tensor) for entry in secret], to)
     if to not in (None, n.protocol.rank):
         return None
     plain: dict[int, Any] = {}
-    for slot, tensor in zip(secret, opened, strict=True):
-        if tensor is not None and slot.is_parameter:
-            tensor = nn.Parameter(tensor, requires_grad=slot.tensor.requires_grad)
-        plain[id(slot.tensor)] = tensor
+    for entry, tensor in zip(secret, opened, strict=True):
+        if tensor is not None and entry.is_parameter:
+            tensor = nn.Parameter(tensor, requires_grad=entry.tensor.requires_grad)
+        plain[id(entry.tensor)] = tensor
     return copy.deepcopy(module, plain)
 
 

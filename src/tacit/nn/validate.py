@@ -19,7 +19,7 @@ from ..fixedpoint import Numbers
 from ..tensor import SecretTensor
 from ..tensor.module_path import module_path
 from .dry_run import call, in_range, lone_numbers, plain, secret, secret_copy, secret_example
-from .module_tensors import unsharable
+from .module_tensors import module_tensors, unsharable
 
 TOLERANCE = 2.0**-6  # of the results, absolute and relative
 
@@ -78,7 +78,7 @@ def survey(
     gradients of the sum of the outputs; by default if the model is in training mode. The model is
     not changed.
     """
-    broken = [Problem(path, "share", why, "") for path, why in unsharable(model)]
+    broken = [Problem(path, "share", why, "") for path, why in unsharable(module_tensors(model))]
     if broken:
         return Survey({}, broken)
     settings = Config(ring=ring, fraction_bits=fraction_bits, protocol="cleartext", debug=True)

@@ -52,6 +52,15 @@ class SecretTensor(Tensor):
     def __init__(self, value: Value, numbers: Numbers, *, requires_grad: bool = False) -> None:
         """All is done in __new__: a wrapper has no storage."""
 
+    @classmethod
+    def parameter(
+        cls, value: Value, numbers: Numbers, *, requires_grad: bool = True
+    ) -> SecretTensor:
+        """Returns a secret for which isinstance(x, nn.Parameter) holds."""
+        made = cls(value, numbers, requires_grad=requires_grad)
+        made._is_param = True
+        return made
+
     @property
     def value(self) -> Value:
         """The shares, as they are now."""
