@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -22,13 +22,12 @@ from ..config import Config
 from ..errors import ConfigError, RangeError
 from ..fixedpoint import Numbers, Value
 from ..fixedpoint.debug import kept
-from ..protocols import Arith
+from ..protocols import Arith, Comparison
 from ..tensor import SecretTensor
-from ..tensor.module_path import name_module
+from ..tensor.module_path import module_path, name_module
 from ..transport.consensus import from_owner
 from .checkpoint import HasNumbers
 from .dry_run import call, lone_numbers, plain, secret_copy, secret_example
-from .observed_protocol import Comparison, Observed
 
 ERROR = 2.0**-8  # of the largest result: what `fraction_bits` is recommended for
 FEWEST_FRACTION_BITS = 10
@@ -103,12 +102,12 @@ def calibrate(
     config = Config(ring=ring, fraction_bits=fraction_bits, protocol="cleartext")
     limits, wanted = _measured(model, example, margin_bits)
     default = lone_numbers(config).range_bits
-    before, got = _rehearsed(model, example, config, default, {})
+    before, got = _dry_run(model, example, config, default, {})
     largest = max((x.abs().max().item() for x in wanted if x.numel()), default=0.0)
     start = max([math.ceil(math.log2(largest or 1.0)), *limits.values(), 2]) + margin_bits
     for range_bits in range(min(start, default), default + 1):
-        after, again = _rehearsed(model, example, config, range_bits, limits)
-        if all(one.kept for one in after) and _difference(again, got) < ERROR:
+        after, again = _dry_run(model, example, config, range_bits, limits)
+        if all(one.within_limit for one in after) and _difference(again, got) < ERROR:
             break
     error = _difference(got, wanted)
     return Calibration(
@@ -117,9 +116,17 @@ def calibrate(
         fraction_bits=_fraction_bits(config, error, range_bits),
         error=error,
         windows=_windows(before, after),
-        bits_before=sum(one.bits(ring) for one in before),
-        bits_after=sum(one.bits(ring) for one in after),
+        bits_before=sum(one.comparison.bits(ring) for one in before),
+        bits_after=sum(one.comparison.bits(ring) for one in after),
     )
+
+
+class _Seen(NamedTuple):
+    """A comparison in a dry run; `within_limit`: whether its operand keeps what was promised."""
+
+    path: str
+    comparison: Comparison
+    within_limit: bool
 
 
 def _measured(
@@ -150,18 +157,22 @@ def _floats(nest: Any) -> list[Tensor]:
     return [x for x in tree_leaves(nest) if isinstance(x, Tensor) and x.is_floating_point()]
 
 
-def _rehearsed(
+def _dry_run(
     model: nn.Module, example: Any, config: Config, range_bits: int, limits: dict[str, int]
-) -> tuple[list[Comparison], list[Tensor]]:
+) -> tuple[list[_Seen], list[Tensor]]:
     """The comparisons that the model makes on secrets, and its results."""
-    n = lone_numbers(config, range_bits=range_bits, protocol=Observed)
+    seen: list[_Seen] = []
+
+    def note(x: Arith, comparison: Comparison) -> None:
+        seen.append(_Seen(module_path() or "", comparison, kept(x)))
+
+    n = lone_numbers(config, range_bits=range_bits, observer=note)
     copy = secret_copy(n, model)
     promise(copy, limits)
     with torch.no_grad():
         outputs = call(copy, secret_example(n, example))
-    assert isinstance(n.protocol, Observed)
-    found = [plain(x) if isinstance(x, SecretTensor) else x for x in _floats(outputs)]
-    return n.protocol.comparisons, found
+    results = [plain(x) if isinstance(x, SecretTensor) else x for x in _floats(outputs)]
+    return seen, results
 
 
 def _difference(got: list[Tensor], wanted: list[Tensor]) -> float:
@@ -181,19 +192,19 @@ def _fraction_bits(config: Config, error: float, range_bits: int) -> int:
     return min(max(wanted, FEWEST_FRACTION_BITS), max(most, FEWEST_FRACTION_BITS))
 
 
-def _windows(before: list[Comparison], after: list[Comparison]) -> list[Window]:
+def _windows(before: list[_Seen], after: list[_Seen]) -> list[Window]:
     """The widest windows by module, in the order of the run."""
     then, now = _widest(before), _widest(after)
     counts: Counter[str] = Counter()
     for one in before:
-        counts[one.path] += one.elements * one.thresholds
+        counts[one.path] += one.comparison.elements * one.comparison.thresholds
     return [Window(path, counts[path], width, now.get(path, 0)) for path, width in then.items()]
 
 
-def _widest(comparisons: list[Comparison]) -> dict[str, int]:
+def _widest(seen: list[_Seen]) -> dict[str, int]:
     widths: dict[str, int] = {}
-    for one in comparisons:
-        widths[one.path] = max(widths.get(one.path, 0), one.width)
+    for one in seen:
+        widths[one.path] = max(widths.get(one.path, 0), one.comparison.width)
     return widths
 
 

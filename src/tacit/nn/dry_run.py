@@ -1,4 +1,7 @@
-"""A model on secrets, run by one party alone: to see what a real run would do, and nothing more."""
+"""A model on secrets at one party without peers: shows what a real run would do.
+
+`validate` and `calibrate` use it; nothing is secret here.
+"""
 
 from __future__ import annotations
 
@@ -10,28 +13,23 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from ..config import Config
-from ..crypto import agree_keys
-from ..fixedpoint import Numbers
+from ..fixedpoint import Numbers, Value
 from ..fixedpoint.transfer import Input, share_many
-from ..protocols import Cleartext, Context
-from ..ring import RING32, RING64
+from ..protocols import ALONE, cleartext_alone
+from ..protocols.observed import Observer
 from ..tensor import SecretTensor
-from ..transport import Limits, Mesh
-from ..transport.local.memory import Desk
 from .module_tensors import ModuleTensor, module_tensors
-
-ALONE = 0  # the rank of the only party
 
 
 def lone_numbers(
-    config: Config, *, range_bits: int | None = None, protocol: type[Cleartext] = Cleartext
+    config: Config, *, range_bits: int | None = None, observer: Observer | None = None
 ) -> Numbers:
-    """Arithmetic of the same rounding as a real session's, by one party, without secrets."""
-    mesh = Mesh(ALONE, (), Desk(()), Limits())
-    keys = agree_keys(mesh.exchange_bytes, rank=ALONE, parties=1, session=b"rehearsal")
-    context = Context(mesh, keys, RING32 if config.ring == 32 else RING64)
+    """Returns arithmetic that rounds as a real session's does, at one party and without secrets.
+
+    `observer` is called with the operand and the size of every comparison.
+    """
     return Numbers(
-        protocol(context),
+        cleartext_alone(config, observer),
         fraction_bits=config.fraction_bits,
         range_bits=range_bits,
         debug=config.debug,
@@ -39,7 +37,7 @@ def lone_numbers(
 
 
 def secret_copy(n: Numbers, module: nn.Module, kind: type[SecretTensor] = SecretTensor) -> Any:
-    """A copy of a module with its parameters and floating buffers secret; hooks are copied too."""
+    """Returns a copy of a module, hooks included, with secret parameters and floating buffers."""
     made: dict[int, Any] = {}
     for entry in module_tensors(module):
         if entry.becomes_secret:
@@ -48,26 +46,24 @@ def secret_copy(n: Numbers, module: nn.Module, kind: type[SecretTensor] = Secret
 
 
 def _secret(n: Numbers, entry: ModuleTensor, kind: type[SecretTensor]) -> Tensor:
-    made = secret(n, entry.tensor.detach(), kind, path=entry.path)
+    value = _share(n, entry.tensor.detach(), entry.path)
     if entry.is_parameter:
-        return nn.Parameter(made, requires_grad=entry.tensor.requires_grad)
-    return made
-
-
-def secret(
-    n: Numbers,
-    tensor: Tensor,
-    kind: type[SecretTensor] = SecretTensor,
-    *,
-    path: str = "the tensor",
-) -> SecretTensor:
-    """A plain tensor as a secret of the lone party."""
-    [value] = share_many(n, [Input(tensor.shape, tensor.dtype, tensor, path)], ALONE)
+        return kind.parameter(value, n, requires_grad=entry.tensor.requires_grad)
     return kind(value, n)
 
 
+def secret(n: Numbers, tensor: Tensor, kind: type[SecretTensor] = SecretTensor) -> SecretTensor:
+    """Returns a plain tensor as a secret of the only party."""
+    return kind(_share(n, tensor, "the tensor"), n)
+
+
+def _share(n: Numbers, tensor: Tensor, path: str) -> Value:
+    [value] = share_many(n, [Input(tensor.shape, tensor.dtype, tensor, path)], ALONE)
+    return value
+
+
 def call(model: nn.Module, example: Any) -> Any:
-    """model(*example), model(**example) or model(example), as its kind says."""
+    """Returns model(*example), model(**example) or model(example), depending on its type."""
     if isinstance(example, dict):
         return model(**example)
     if isinstance(example, tuple | list):
@@ -76,19 +72,19 @@ def call(model: nn.Module, example: Any) -> Any:
 
 
 def secret_example(n: Numbers, example: Any, kind: type[SecretTensor] = SecretTensor) -> Any:
-    """The example with every tensor in it secret."""
+    """Returns the example with every tensor in it secret."""
     return tree_map(lambda x: secret(n, x.detach(), kind) if isinstance(x, Tensor) else x, example)
 
 
 def plain(tensor: SecretTensor) -> Tensor:
-    """What a secret of the lone party is."""
+    """Returns the values of a secret."""
     opened = tensor.numbers.reveal(tensor.value)
     assert opened is not None
     return opened
 
 
 def in_range(n: Numbers, tensor: Tensor) -> Tensor:
-    """The nearest numbers that a secret can be."""
+    """Returns the tensor clamped to the range of secrets, with 0 for NaN."""
     if not tensor.is_floating_point():
         return tensor
     end = 2.0**n.range_bits

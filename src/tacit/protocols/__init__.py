@@ -5,6 +5,7 @@ from .cleartext import Cleartext
 from .coefficients import Row
 from .context import Context
 from .guarantees import Promise
+from .observed import ALONE, Comparison, cleartext_alone
 from .out_of_memory import explained, out_of_memory
 from .products.bilinear import MATMUL, MUL, Bilinear, Conv, ConvGradInput, ConvGradWeight, Einsum
 from .registry import check_parties, make_protocol, promise_of
@@ -14,12 +15,14 @@ from .share import Arith, Bool
 from .trio import Trio
 
 __all__ = [
+    "ALONE",
     "MATMUL",
     "MUL",
     "Arith",
     "Bilinear",
     "Bool",
     "Cleartext",
+    "Comparison",
     "Context",
     "Conv",
     "ConvGradInput",
@@ -33,6 +36,7 @@ __all__ = [
     "Row",
     "Trio",
     "check_parties",
+    "cleartext_alone",
     "explained",
     "make_protocol",
     "out_of_memory",
