@@ -27,6 +27,7 @@ SUITES = (
     "protocols",
     "kept",
     "networks",
+    "programs",
 )
 # Long ones, that run when they are named, or the group is; they need what real/fetch.py can get.
 GROUPS = {

@@ -1,4 +1,4 @@
-"""Writes the pages under docs/reference/ from the code and the newest benchmark record.
+"""Writes docs/reference/ and docs/drawings/ from the code and the newest benchmark records.
 
 `python -m docs.generate` writes them; `--check` only says which are out of date.
 """
@@ -15,6 +15,7 @@ from typing import Any
 
 from benchmarks.measure import digits
 from docs.commands import cli_page
+from docs.drawings import DRAWINGS, FOLDER
 from docs.failures import failures_page
 from docs.peers import peers_page
 from docs.records import Record, newest
@@ -233,24 +234,30 @@ MAKERS = {
 }
 
 
+def contents() -> dict[Path, str]:
+    """Every generated file and what it should hold."""
+    pages = {PAGES / name: HEAD + make() for name, make in MAKERS.items()}
+    return pages | {FOLDER / name: draw() for name, draw in DRAWINGS.items()}
+
+
 def stale() -> list[str]:
-    """The names of the pages that differ from what would be written now."""
-    found = []
-    for name, make in MAKERS.items():
-        path = PAGES / name
-        if not path.exists() or path.read_text() != HEAD + make():
-            found.append(name)
-    return found
+    """The names of the generated files that differ from what would be written now."""
+    return [path.name for path, text in contents().items() if differs(path, text)]
+
+
+def differs(path: Path, text: str) -> bool:
+    return not path.exists() or path.read_text() != text
 
 
 def main() -> None:
-    old = stale()
+    written = {path: text for path, text in contents().items() if differs(path, text)}
+    names = ", ".join(path.name for path in written)
     if "--check" in sys.argv:
-        sys.exit(f"out of date: {', '.join(old)}; run make docs" if old else 0)
-    PAGES.mkdir(exist_ok=True)
-    for name in old:
-        (PAGES / name).write_text(HEAD + MAKERS[name]())
-    print(f"written: {', '.join(old) or 'nothing new'}")
+        sys.exit(f"out of date: {names}; run make docs" if names else 0)
+    for path, text in written.items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    print(f"written: {names or 'nothing new'}")
 
 
 if __name__ == "__main__":
