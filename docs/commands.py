@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from tacit.cli import app
-from tacit.cli.failures import CODES, MEANINGS
+from tacit.cli.errors import CODES, MEANINGS
 
 NOT_RUN = "<!-- not run: examples of the command's help; tests/cli runs every command -->"
 TEXT = """\

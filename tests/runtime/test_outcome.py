@@ -9,7 +9,7 @@ from tacit.runtime.launch.outcome import Failure, Success, attempt, collect, roo
 
 
 def failed(party: int, time: float, blames: int | None = None) -> Failure:
-    return Failure(party, "why", time, blames=blames)
+    return Failure(PartyFailed("why", party=party), time, blames)
 
 
 @pytest.mark.parametrize(
@@ -44,9 +44,11 @@ def test_what_a_failure_blames(error, blames):
 
     failure = attempt(1, action)
     assert isinstance(failure, Failure)
-    assert (failure.party, failure.blames, failure.error) == (1, blames, error)
-    assert failure.reason == f"{type(error).__name__}: {error}"
-    assert "in action" in failure.trace
+    assert (failure.party, failure.blames, failure.raised) == (1, blames, error)
+    assert failure.error.kind == type(error).__name__
+    assert failure.error.headline == f"party 1 failed: {type(error).__name__}: {error}"
+    assert "in action" in failure.error.trace
+    assert failure.error.frames[-1].function == "action"
 
 
 def collected(*outcomes):
@@ -71,7 +73,7 @@ def test_values_come_by_rank_whatever_the_order():
 
 def test_after_a_failure_the_others_have_less_time():
     error, timeouts = collected(failed(1, 1.0), failed(0, 2.0, blames=1), Success(2, "c"))
-    assert (error.party, error.__notes__) == (1, ["then party 0: why"])
+    assert (error.party, error.__notes__) == (1, ["then party 0 failed: why"])
     assert [timeout > 5 for timeout in timeouts] == [True, False, False]
 
 

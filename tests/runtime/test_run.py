@@ -152,7 +152,7 @@ def test_a_process_that_computes_without_talking_is_ended():
     with pytest.raises(PartyFailed, match="party 0 failed: LookupError") as caught:
         tacit.run(programs.compute_silently, 0, 60.0, transport="processes")
     assert time.monotonic() - start < 30
-    assert "then party 1: no answer in time; it was still running" in caught.value.__notes__
+    assert "then party 1 failed: no answer in time; it was still running" in caught.value.__notes__
 
 
 def test_a_killed_process_is_reported_with_its_signal_within_two_seconds(tmp_path):
@@ -171,7 +171,7 @@ def test_a_frozen_process_is_found_at_the_deadline_and_ended(tmp_path):
     with pytest.raises(PartyFailed, match=r"PeerTimeout: .*party 2") as caught:
         tacit.run(programs.freeze, 2, str(clock), transport="processes", deadline=2.0)
     assert time.monotonic() - float(clock.read_text()) < 5
-    assert "then party 2: no answer in time; it was still running" in caught.value.__notes__
+    assert "then party 2 failed: no answer in time; it was still running" in caught.value.__notes__
 
 
 def test_a_process_that_vanishes_is_reported_with_its_exit_code():

@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 
 from .. import __version__
-from .check import check
 from .doctor import doctor
-from .failures import MEANINGS
+from .errors import MEANINGS
 from .local import local
 from .ops import ops
-from .party import init
+from .party_check import check
+from .party_init import init
 from .run import run
 
 app = typer.Typer(

@@ -12,9 +12,9 @@ from typing import Annotated
 
 import typer
 
-from .failures import Code, reported
+from .errors import Code, reported
 from .options import Debug, Json
-from .output import Screen
+from .screen import Screen
 
 PACKAGES = ("torch", "numpy", "cryptography", "triton", "tensorboard", "pyarrow", "pillow")
 

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from .failures import reported
+from .errors import reported
 from .options import Arguments, Debug, Job, Json
-from .output import Screen
 from .report import play, print_report, print_reveals
+from .screen import Screen
 
 
 class Transport(StrEnum):
@@ -64,7 +64,6 @@ def local(
         from .. import run
         from ..runtime.deploy.job import load_job
 
-        known.job = job
         loaded = load_job(job, arguments or [])
         called = names.split(",") if names else [f"party{rank}" for rank in range(parties)]
         known.names = called

@@ -11,9 +11,9 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import ConfigError
-from .failures import Circumstances, Code, reported
+from .errors import Code, reported
 from .options import Debug, Json
-from .output import Screen
+from .screen import Screen
 
 NEEDED = "MODULE:FUNCTION, such as models:make or models.py:make"
 
@@ -42,11 +42,11 @@ def ops(
         tacit ops mypackage.models:make --json
     """
     screen = Screen(json)
-    with reported(screen, debug=debug) as known:
+    with reported(screen, debug=debug):
         if model is None:
             _all(screen)
         else:
-            _needed(screen, model, known)
+            _needed(screen, model)
 
 
 def _all(screen: Screen) -> None:
@@ -60,11 +60,11 @@ def _all(screen: Screen) -> None:
     screen.document({"operators": families})
 
 
-def _needed(screen: Screen, model: str, known: Circumstances) -> None:
+def _needed(screen: Screen, model: str) -> None:
     from ..nn import survey
     from ..tensor.listing import short_name
 
-    module, example = _made(model, known)
+    module, example = _made(model)
     seen = survey(module, example)
     failing = {problem.op for problem in seen.problems}
     needed = [
@@ -85,25 +85,24 @@ def _needed(screen: Screen, model: str, known: Circumstances) -> None:
         raise typer.Exit(Code.JOB)
 
 
-def _made(model: str, known: Circumstances) -> tuple[Any, Any]:
+def _made(model: str) -> tuple[Any, Any]:
     """What the function returns; its own errors are the job's."""
     from torch import nn
 
     source, _, name = model.rpartition(":")
     if not source or not name:
-        raise ConfigError(f"{model!r}: needed is {NEEDED}")
+        raise ConfigError(repr(model), limit=f"needed is {NEEDED}")
     file = Path(source) if source.endswith(".py") else Path.cwd() / f"{source}.py"
     sys.path.insert(0, str(file.resolve().parent))
     _check_there(source)
-    known.job = file
     function = getattr(_imported(source), name, None)
     if not callable(function):
         raise ConfigError(f"{model!r}: {source} has no function {name!r}")
     made = function()
     if not isinstance(made, tuple) or len(made) != 2 or not isinstance(made[0], nn.Module):
         raise ConfigError(
-            f"{model!r} returned {type(made).__name__}: needed is a tuple of a torch.nn.Module and "
-            "an example input"
+            f"{model!r} returned {type(made).__name__}",
+            limit="needed is a tuple of a torch.nn.Module and an example input",
         )
     return made
 

@@ -1,11 +1,18 @@
-"""The options and arguments that several commands have."""
+"""The options and arguments that several commands have, and the passphrase of a private key.
+
+A passphrase comes from the environment or a prompt, never from an argument.
+"""
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from ..errors import ConfigError
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Whole tracebacks of errors.")]
@@ -26,3 +33,30 @@ Job = Annotated[Path, typer.Argument(help="A Python file with main(session, ...)
 Arguments = Annotated[
     list[str] | None, typer.Argument(metavar="[-- ARGS]...", help="For main, as strings.")
 ]
+
+VARIABLE = "TACIT_PASSPHRASE"
+
+
+def new_passphrase() -> str:
+    """One for a new key."""
+    return os.environ.get(VARIABLE) or _prompt("Passphrase for the new key", twice=True)
+
+
+def passphrase_of(key: Path) -> str | None:
+    """That of a key file, or None if it needs none, or is for others to complain about."""
+    try:
+        encrypted = b"ENCRYPTED" in key.read_bytes()[:100]
+    except OSError:
+        return None
+    if not encrypted:
+        return None
+    return os.environ.get(VARIABLE) or _prompt(f"Passphrase of {key}", twice=False)
+
+
+def _prompt(text: str, *, twice: bool) -> str:
+    if not sys.stdin.isatty():
+        raise ConfigError(
+            "a passphrase is needed and there is no terminal to ask",
+            remedy=f"set {VARIABLE} in the environment",
+        )
+    return str(typer.prompt(text, hide_input=True, confirmation_prompt=twice, err=True))

@@ -11,7 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError
-from .output import Screen
+from .screen import Screen
 
 if TYPE_CHECKING:
     from ..runtime import Session
@@ -90,6 +90,7 @@ def log(folder: Path, event: str, **content: Any) -> None:
             file.write(json.dumps(line, default=str) + "\n")
     except OSError as error:
         raise ConfigError(
-            f"the log {folder / LOG} cannot be written ({error.strerror}): make room, or choose "
-            "another --log FOLDER"
+            f"the log {folder / LOG} cannot be written",
+            cause=error.strerror,
+            remedy="make room, or choose another --log FOLDER",
         ) from error

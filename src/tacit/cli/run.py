@@ -12,11 +12,10 @@ import typer
 
 from .. import __version__
 from ..errors import ConfigError
-from .failures import Circumstances, explain, reported
-from .options import Arguments, Debug, Job, Json, Key, Listen, PartyFile, PartyName
-from .output import Screen
-from .passphrase import passphrase_of
+from .errors import Known, explain, reported
+from .options import Arguments, Debug, Job, Json, Key, Listen, PartyFile, PartyName, passphrase_of
 from .report import cost, log, play, print_report, print_reveals, size
+from .screen import Screen
 
 if TYPE_CHECKING:
     from ..runtime import Session
@@ -100,12 +99,12 @@ class Order:
         )
 
 
-def _run(screen: Screen, known: Circumstances, order: Order) -> dict[str, Any]:
+def _run(screen: Screen, known: Known, order: Order) -> dict[str, Any]:
     from ..runtime.deploy.job import load_job
     from ..runtime.deploy.party_file import read_party_file
 
     file = read_party_file(order.parties)
-    known.names, known.job = file.names, order.job
+    known.names = file.names
     file.rank_of(order.party)
     job = load_job(order.job, order.arguments)
     folder = order.folder or Path("runs") / f"{job.name}-{order.party}"
@@ -147,7 +146,7 @@ def state(session: Session) -> str:
 
 
 @contextmanager
-def _logged(folder: Path, known: Circumstances, job: LoadedJob, **content: Any) -> Iterator[None]:
+def _logged(folder: Path, known: Known, job: LoadedJob, **content: Any) -> Iterator[None]:
     """Writes into the party's folder that a run began, and how it ended if that was badly."""
     program = {"job": job.path, "arguments": job.arguments, "program": job.program.hex()}
     log(folder, "started", tacit=__version__, **program, **content)

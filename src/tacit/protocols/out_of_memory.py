@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from ..errors import OutOfMemory
+from ..errors import OutOfMemory, Party
 from ..transport import CPU
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ def out_of_memory(error: Exception, context: Context, where: str) -> OutOfMemory
     if on_gpu and context.products.offload is None:
         ways += ", or placement='linear', which leaves shares on the CPU"
     return OutOfMemory(
-        f"party {context.rank} is out of memory on {device} {where}: {ways}",
+        Party(context.rank) + f" is out of memory on {device} {where}",
+        remedy=ways,
         party=context.rank,
         operation=context.operation,
     )

@@ -16,13 +16,12 @@ from torch.optim import Optimizer
 
 from ..config import Config
 from ..crypto import KeyRing
-from ..errors import ConfigError
+from ..errors import ConfigError, Error
 from ..fixedpoint import Numbers
 from ..nn import reveal, share
 from ..nn.encrypted_file import Key
 from ..protocols import Protocol, Revealed, explained
 from ..transport import Mesh, Stats
-from .deploy.party_names import put_names
 from .files import LIMIT, Dtypes, Shapes, expectation, load, reading_options
 from .replay.repeated import Repeated
 from .train import Schedule, Training
@@ -212,7 +211,7 @@ class Session:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if error is not None:
-            put_names(error, self.names)
+        if isinstance(error, Error):
+            error.names = self.names
         with self.ending:
             self.mesh.__exit__(kind, error, traceback)

@@ -84,7 +84,7 @@ def debugged(
                 check(n, value, "a result")
         _compare(n, func, found, wanted)
     except RangeError as error:
-        error.args = (f"{func}: {error.args[0]}", *error.args[1:])
+        error.op = str(func)
         raise
     return result
 

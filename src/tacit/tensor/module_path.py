@@ -35,11 +35,9 @@ def module_path() -> str | None:
 
 
 def name_module(error: E) -> E:
-    """The error, with the module in which it happened, unless it is known already."""
+    """Returns the error, with the module and the lines that are running, unless it has them."""
     running = running_modules()
-    if error.path is not None or not running:
-        return error
-    error.path = module_path()
-    place = f"{error.path!r}, a {type(running[0]).__name__}" if error.path else "the module itself"
-    error.args = (f"{error.args[0]} (in {type(running[-1]).__name__}: {place})", *error.args[1:])
-    return error
+    if error.path is None and running:
+        error.path = module_path()
+        error.module, error.model = type(running[0]).__name__, type(running[-1]).__name__
+    return error.locate()

@@ -21,7 +21,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..errors import ConfigError, FrameRejected, PeerClosed, ProtocolDesync, RevealForbidden
+from ..errors import (
+    ConfigError,
+    FrameRejected,
+    Operation,
+    Party,
+    PeerClosed,
+    ProtocolDesync,
+    RevealForbidden,
+)
 from .devices import CPU
 from .limits import Limits
 from .shaping import Wire
@@ -67,16 +75,13 @@ class Abort:
 
         A reveal that the policy forbids is forbidden at every party, also at one not yet there.
         """
-        told = "" if teller == self.origin else f", says party {teller}"
         kind = RevealForbidden if self.reason == RevealForbidden.__name__ else PeerClosed
-        where = f"operation {self.operation}: {self.reason}{told}"
         gone = self.reason in (CONNECTION_LOST, NO_HEARTBEAT)
         return kind(
-            f"party {self.origin} was given up at {where}"
-            if gone
-            else f"party {self.origin} ended the run at {where}",
+            Party(self.origin) + (" was given up" if gone else " ended the run"),
             party=self.origin,
             operation=self.operation,
+            cause=self.reason if teller == self.origin else f"{self.reason}, says " + Party(teller),
         )
 
 
@@ -183,16 +188,16 @@ def desync(
 ) -> ProtocolDesync:
     """The error of a party that expected one message and got another."""
     if operation != expected.operation:
-        what = (
-            f"party {peer} is at operation {operation}, "
-            f"party {party} at operation {expected.operation}"
-        )
+        what = Party(peer) + " is at " + Operation(operation)
+        what += ", " + Party(party) + " at " + Operation(expected.operation)
     else:
         ours = describe(expected.layout.specs) if expected.layout else "bytes"
         theirs = "bytes" if kind == Kind.BYTES else describe(specs)
-        what = f"at operation {operation} party {peer} sent {theirs}, party {party} expected {ours}"
+        what = "at " + Operation(operation) + " " + Party(peer) + f" sent {theirs}, "
+        what += Party(party) + f" expected {ours}"
     return ProtocolDesync(
-        f"{what}: the parties must run the same program",
+        what,
+        remedy="the parties must run the same program",
         party=peer,
         operation=expected.operation,
     )

@@ -16,7 +16,7 @@ from .channel import Abort, Bell, Channel, Expected, Goodbye, LastWord, Message,
 from .devices import CPU
 from .limits import Limits
 from .local.barrier import Meeting
-from .root_cause import Told, at_operation, blame, follow, reason_of_end
+from .root_cause import Told, blame, follow, reason_of_end
 from .stats import Stats
 from .timeouts import judge, silence
 from .wire.frames import Kind, Spec, layout
@@ -242,7 +242,7 @@ class Mesh:
         if told is not None:
             raise told.error() from None
         if isinstance(error, TransportError) and error.operation is None:
-            raise at_operation(error, self._operation) from error
+            error.operation = self._operation
         raise error
 
     def _is_stuck(self) -> bool:

@@ -83,10 +83,3 @@ def follow(word: Abort, channels: Mapping[int, Channel]) -> Told | None:
             break
         told, word = Told(answer, accused), answer
     return told
-
-
-def at_operation(error: TransportError, operation: int) -> TransportError:
-    """The same error, with the operation that it stopped."""
-    told = type(error)(f"{error} (operation {operation})", party=error.party)
-    told.__dict__.update(error.__dict__, operation=operation)
-    return told

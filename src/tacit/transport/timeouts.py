@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from time import perf_counter
 
-from ..errors import PeerTimeout, ProtocolDesync
+from ..errors import Operation, Party, PeerTimeout, ProtocolDesync
 from .channel import PROGRESS_BYTES, Channel
 from .limits import Limits
 
@@ -47,26 +47,25 @@ def _overdue(
 ) -> PeerTimeout | ProtocolDesync | None:
     """The error for a peer that sent nothing for the deadline; None if it is given more time."""
     quiet = now - max(since, channel.progress)
-    peer, at = f"party {channel.peer}", f"for {limits.deadline} s at operation {operation}"
+    peer, at = Party(channel.peer), f"for {limits.deadline} s at " + Operation(operation)
     alive = channel.heard is None or now - max(since, channel.heard) <= limits.deadline
     if channel.heard is None:
-        why = f"{peer} sent nothing {at}, or less than {PROGRESS_BYTES} bytes"
+        why = peer + " sent nothing " + at + f", or less than {PROGRESS_BYTES} bytes"
     elif not alive:
-        why = f"{peer} sent nothing {at}, {_NO_HEARTBEAT}"
+        why = peer + " sent nothing " + at + f", {_NO_HEARTBEAT}"
     elif channel.in_message():
-        why = f"{peer} is alive but sent less than {PROGRESS_BYTES} bytes of a message {at}"
+        less = f" is alive but sent less than {PROGRESS_BYTES} bytes of a message "
+        why = peer + less + at
     elif all_stuck:
         return ProtocolDesync(
-            f"{peer} sent nothing {at} and waits too, as all do: the parties must run the same "
-            "program",
+            peer + " sent nothing " + at + " and waits too, as all do",
+            remedy="the parties must run the same program",
             party=channel.peer,
             operation=operation,
         )
     elif quiet > limits.patience:
-        why = (
-            f"{peer} is alive but sent nothing for {limits.patience} s, the limit of patience, "
-            f"at operation {operation}"
-        )
+        nothing = f" is alive but sent nothing for {limits.patience} s, the limit of patience, at "
+        why = peer + nothing + Operation(operation)
     else:
         return None
     return PeerTimeout(why, party=channel.peer, operation=operation, alive=alive)
@@ -75,7 +74,7 @@ def _overdue(
 def silence(peer: int, since: float, operation: int) -> PeerTimeout:
     """What one that is accused of silence says of the peer that it waits for itself."""
     return PeerTimeout(
-        f"party {peer} sent nothing for {perf_counter() - since:.1f} s at operation {operation}",
+        Party(peer) + f" sent nothing for {perf_counter() - since:.1f} s",
         party=peer,
         operation=operation,
     )
@@ -92,4 +91,4 @@ def stalled(peer: int, since: float, heard: float, limits: Limits) -> PeerTimeou
         why = f"is alive but {what} for {limits.patience} s, the limit of patience"
     else:
         why = f"{what} for {limits.deadline} s, {_NO_HEARTBEAT}"
-    return PeerTimeout(f"party {peer} {why}", party=peer, alive=alive)
+    return PeerTimeout(Party(peer) + f" {why}", party=peer, alive=alive)

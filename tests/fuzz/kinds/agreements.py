@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
+from tacit.errors import naming_parties
 from tacit.nn.checkpoint import _agree, _at_all
 from tacit.runtime.deploy.job import agree
-from tacit.runtime.deploy.party_names import named
 from tacit.runtime.train.resume import common, meet
 from tacit.transport.consensus import compare
 
@@ -51,7 +51,7 @@ def training(circle: Circle) -> None:
 
 def _case(what: str, act: Act, *said: bytes | None, hostile: bool = False) -> Case:
     def talk() -> None:
-        with named(NAMES):
+        with naming_parties(NAMES):
             act(Circle(*said))
 
     return Case(f"{act.__name__}: {what}", talk, hostile=hostile, names="party 1 (bob")

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from tacit.runtime.deploy.party_names import named
+from tacit.errors import naming_parties
 from tacit.runtime.files import loading
 from tacit.runtime.files.announcement import Announcement, Entry, Expectation
 from tacit.runtime.files.contents import Budget, Options
@@ -35,7 +35,7 @@ def _shared(n: Any, tensors: Any, owner: int) -> Any:
 
 def listen(said: bytes, owner: int = 1) -> None:
     loading.share = _shared  # type: ignore[assignment]
-    with named(NAMES):
+    with naming_parties(NAMES):
         circle = Circle(said)
         loading.load(circle.numbers, None, owner, EXPECTED, Options(Budget(LIMIT)), NAMES)
 

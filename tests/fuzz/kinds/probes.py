@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
-from tacit.runtime.deploy.party_names import named
+from tacit.errors import naming_parties
 from tacit.transport.probe import probe
 
 from ..attempts import Case
@@ -25,7 +25,7 @@ def measure(*said: bytes) -> None:
     """Party 1 answers so, as far as it goes, and then as it should."""
     circle = Circle(*said, *ANSWERS[len(said) :])
     circle.parties = 2
-    with named(NAMES):
+    with naming_parties(NAMES):
         links = probe(circle, megabytes=1, versions=VERSIONS)  # type: ignore[arg-type]
     for link in links.values():  # what `party check` prints
         json.dumps(vars(link), allow_nan=False).encode()

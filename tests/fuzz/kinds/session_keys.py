@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from tacit.crypto import agree_keys, toss_coin
 from tacit.crypto.keys import KEY_BYTES
-from tacit.runtime.deploy.party_names import named
+from tacit.errors import naming_parties
 
 from ..attempts import Case
 from ..circle import NAMES, Circle
@@ -37,7 +37,7 @@ def _honest(heard: bytes) -> bytes:
 
 
 def keys(*said: bytes, verify: bool = False) -> None:
-    with named(NAMES):
+    with naming_parties(NAMES):
         agree_keys(
             Circle(*said, honest=_honest).exchange_bytes,
             rank=0,
@@ -49,7 +49,7 @@ def keys(*said: bytes, verify: bool = False) -> None:
 
 
 def coin(*said: bytes) -> None:
-    with named(NAMES):
+    with naming_parties(NAMES):
         toss_coin(Circle(*said).exchange_bytes, rank=0, parties=3, session=b"fuzz", label="fuzz")
 
 

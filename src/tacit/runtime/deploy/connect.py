@@ -13,7 +13,7 @@ import torch
 from ... import __version__
 from ...config import RINGS
 from ...crypto import public_key_fingerprint, read_key_file
-from ...errors import ConnectError, HandshakeMismatch
+from ...errors import ConnectError, HandshakeMismatch, naming_parties
 from ...transport import Hello, Identity, Listener, Mesh
 from ...transport import connect as connect_all
 from ...transport import listen as take_port
@@ -24,7 +24,6 @@ from ..session import Session
 from .address import parse_address, write_address
 from .job import Job, agree
 from .party_file import PartyFile, read_party_file
-from .party_names import named
 
 
 def connect(
@@ -53,7 +52,7 @@ def connect(
     private = read_key_file(own_key, entry.certificate, passphrase)
     identity = Identity(entry.certificate, private, tuple(e.certificate for e in file.parties))
     [place] = places(entry.device, file.placement, 1)
-    with named(file.names):
+    with naming_parties(file.names):
         mesh = _meet(file, rank, identity, _port(entry.address if listen is None else listen))
         try:
             agree(mesh, agreed_items(file, job=job, resume=resume), file.names)
@@ -94,10 +93,11 @@ def _port(address: str) -> Listener:
     try:
         return take_port(host, port)
     except ConnectError as error:
-        raise ConnectError(
-            f"{error}; where the address in the party file is not this machine's own, listen= "
-            f"gives one that is, as in listen={write_address('0.0.0.0', port)!r}"
-        ) from error
+        error.remedy = (
+            "choose another port, or, where the address in the party file is not this machine's "
+            f"own, one that is, as in listen={write_address('0.0.0.0', port)!r}"
+        )
+        raise
 
 
 def _meet(file: PartyFile, rank: int, identity: Identity, listener: Listener) -> Mesh:
@@ -114,12 +114,11 @@ def _meet(file: PartyFile, rank: int, identity: Identity, listener: Listener) ->
     try:
         return connect_all(hello, listener, addresses, identity=identity, limits=file.limits)
     except HandshakeMismatch as error:
-        raise HandshakeMismatch(
-            f"{error}; the parties and their certificates must be the same, in the same order, in "
-            "the party files of all",
-            field=error.field,
-            party=error.party,
-        ) from error
+        error.remedy = (
+            "the parties and their certificates must be the same, in the same order, in the party "
+            "files of all"
+        )
+        raise
 
 
 def _opened(

@@ -15,10 +15,9 @@ from threading import Lock
 from types import ModuleType
 from typing import Any
 
-from ...errors import ConfigError, HandshakeMismatch
+from ...errors import ConfigError, HandshakeMismatch, Party, joined
 from ...transport import Mesh
 from ...transport.consensus import known_to_all, quoted, tell_all, understood
-from .party_names import party_label
 from .program_files import program_files
 
 MOST_SHOWN = 80  # characters of a value in an error
@@ -110,18 +109,20 @@ def agree(mesh: Mesh, items: Mapping[str, bytes], names: Sequence[str]) -> None:
     for item in dict.fromkeys(name for one in tables for name in one):
         values = [one.get(item) for one in tables]
         if len(set(values)) > 1:
-            raise known_to_all(mesh, _mismatch(quoted(item[:MOST_SHOWN]), values, names))
+            error = _mismatch(quoted(item[:MOST_SHOWN]), values)
+            error.names = names
+            raise known_to_all(mesh, error)
 
 
-def _mismatch(item: str, values: list[str | None], names: Sequence[str]) -> HandshakeMismatch:
+def _mismatch(item: str, values: list[str | None]) -> HandshakeMismatch:
     """Who differs from what most have, or from what the first one has."""
     usual, _ = Counter(values).most_common(1)[0]
     odd = next(rank for rank, value in enumerate(values) if value != usual)
     parties = [values.index(usual), odd]
-    told = " and ".join(f"{_shown(values[rank])} at {party_label(rank, names)}" for rank in parties)
+    differ = joined(" and ", (f"{_shown(values[rank])} at " + Party(rank) for rank in parties))
     return HandshakeMismatch(
-        f"the parties differ in {item}: {told}; nothing was run and nothing shared. Start all "
-        "parties with the same",
+        f"the parties differ in {item}: " + differ,
+        remedy="nothing was run and nothing shared. Start all parties with the same",
         field=item,
         party=odd,
     )

@@ -49,7 +49,7 @@ def serve_party(link: Connection, order: Order) -> None:
     Thread(target=_end_with_parent, daemon=True).start()
     outcome = attempt(order.rank, lambda: pack(_play(link, order), "the return value of main"))
     if isinstance(outcome, Failure):
-        outcome = replace(outcome, error=None)
+        outcome = replace(outcome, raised=None)
     sys.stdout.flush()  # the caller may end this process as soon as it has the outcome
     link.send_bytes(pack(outcome, "an outcome"))
     sys.exit(isinstance(outcome, Failure))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
-from ...errors import ConnectError, Error, PartyFailed, PeerClosed, RevealForbidden
+from ...errors import ConnectError, PartyFailed, PeerClosed, RevealForbidden
 
 ECHOES = (PeerClosed, ConnectError, RevealForbidden)  # may come of what another party did
 
@@ -23,15 +22,20 @@ class Success:
 
 @dataclass(frozen=True)
 class Failure:
-    """A party failed. `blames` is the party whose absence made it fail, if that is all it knows."""
+    """A party failed. `blames` is the party whose absence made it fail, if that is all it knows.
 
-    party: int
-    reason: str
+    `raised` is the party's own error object, where it is in the caller's process.
+    """
+
+    error: PartyFailed
     time: float
-    trace: str = ""
-    operation: int | None = None
     blames: int | None = None
-    error: BaseException | None = None
+    raised: BaseException | None = None
+
+    @property
+    def party(self) -> int:
+        assert self.error.party is not None
+        return self.error.party
 
 
 Outcome = Success | Failure
@@ -42,15 +46,8 @@ def attempt(party: int, action: Callable[[], Any]) -> Outcome:
     try:
         return Success(party, action())
     except BaseException as error:
-        return Failure(
-            party,
-            f"{type(error).__name__}: {error}",
-            monotonic(),
-            trace="".join(traceback.format_exception(error)),
-            operation=error.operation if isinstance(error, Error) else None,
-            blames=error.party if isinstance(error, ECHOES) else None,
-            error=error,
-        )
+        blames = error.party if isinstance(error, ECHOES) else None
+        return Failure(PartyFailed.of(error, party), monotonic(), blames, raised=error)
 
 
 def collect(
@@ -85,7 +82,8 @@ def collect(
 
 def _silent(parties: int, heard: Set[int]) -> list[Failure]:
     reason = "no answer in time; it was still running"
-    return [Failure(p, reason, monotonic()) for p in range(parties) if p not in heard]
+    missing = [party for party in range(parties) if party not in heard]
+    return [Failure(PartyFailed(reason, party=party), monotonic()) for party in missing]
 
 
 def root_cause(failures: Sequence[Failure]) -> Failure:
@@ -97,12 +95,8 @@ def root_cause(failures: Sequence[Failure]) -> Failure:
 def party_failed(failures: Sequence[Failure]) -> PartyFailed:
     """One error for the caller: the first cause with its traceback; the others are notes."""
     root = root_cause(failures)
-    message = f"party {root.party} failed: {root.reason}"
-    if root.trace:
-        message += f"\n\nThe traceback of party {root.party}:\n{root.trace}"
-    error = PartyFailed(message, party=root.party, operation=root.operation)
     for failure in failures:
         if failure is not root:
-            error.add_note(f"then party {failure.party}: {failure.reason}")
-    error.__cause__ = root.error
-    return error
+            root.error.add_note(f"then {failure.error.headline}")
+    root.error.__cause__ = root.raised
+    return root.error

@@ -14,6 +14,7 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from ...config import Config
+from ...errors import PartyFailed
 from ...transport import Limits, Network
 from ..placement import Place
 from .child import Card, Order, serve_party
@@ -52,7 +53,7 @@ class Child(NamedTuple):
         try:
             message = unpack(self.link.recv_bytes(), "an outcome")
         except (EOFError, OSError):
-            return Failure(self.rank, self._death(), monotonic())
+            return Failure(PartyFailed(self._death(), party=self.rank), monotonic())
         return Success(self.rank, message) if isinstance(message, Card) else message
 
     def end(self) -> None:

@@ -15,12 +15,11 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from ...errors import CheckpointRejected, ConfigError
+from ...errors import CheckpointRejected, ConfigError, Party, joined
 from ...nn import Checkpoint, load, save
 from ...nn.checkpoint import recorded
 from ...nn.encrypted_file import Key
 from ...transport.consensus import compare, from_owner, known_to_all
-from ..deploy.party_names import party_label, put_names
 from .checkpoints import Kept, Shelf
 from .resume import Answer, common, meet
 from .scalars import FIRST, Scalars
@@ -171,7 +170,7 @@ class Training:
         names = self._session.names
         for rank, answer in enumerate(self._answers):
             for text in answer.refused:
-                LOG.warning("resume: %s cannot use %s", party_label(rank, names), text)
+                LOG.warning("resume: %s cannot use %s", Party(rank).render(names), text)
         if not any(answer.have or answer.refused for answer in self._answers):
             LOG.warning("resume: no party has a checkpoint: the training starts from the beginning")
             return 0
@@ -180,7 +179,7 @@ class Training:
             try:
                 found = self._load(identity)
             except CheckpointRejected as error:
-                put_names(error, names)
+                error.names = names
                 step = self._answers[0].have[identity]
                 problems.append(f"step {step}: {error}")
                 LOG.warning("resume: the checkpoint of step %d is left out: %s", step, error)
@@ -188,11 +187,12 @@ class Training:
             self._lineage = [self._folders[name] for name in reversed(shared[place:])]
             self._restore(found)
             return self.step
-        have = "; ".join(f"party {r} has {a.summary}" for r, a in enumerate(self._answers))
+        have = joined("; ", (Party(r) + f" has {a.summary}" for r, a in enumerate(self._answers)))
         nothing = CheckpointRejected(
-            f"resume: the parties have no checkpoint in common that can be used: {have}"
-            + "".join(f". {problem}" for problem in problems)
-            + ". To start anew, give another folder"
+            "resume: the parties have no checkpoint in common that can be used: "
+            + have
+            + "".join(f". {problem}" for problem in problems),
+            remedy="to start anew, give another folder",
         )
         raise known_to_all(self._session.mesh, nothing)
 
@@ -215,8 +215,10 @@ class Training:
         for rank, answer in enumerate(self._answers):
             if answer.have or answer.refused:
                 error = CheckpointRejected(
-                    f"training: the folder of party {rank} holds an earlier one ({answer.summary}):"
-                    " resume it (--resume, or training.resume()), or give another folder",
+                    "training: the folder of "
+                    + Party(rank)
+                    + f" holds an earlier one ({answer.summary})",
+                    remedy="resume it (--resume, or training.resume()), or give another folder",
                     party=rank,
                 )
                 raise known_to_all(self._session.mesh, error)

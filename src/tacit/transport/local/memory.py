@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from ...errors import ConfigError, PeerClosed, PeerTimeout
+from ...errors import ConfigError, Party, PeerClosed, PeerTimeout
 from ..channel import (
     LOOK_AROUND_SECONDS,
     Bell,
@@ -124,8 +124,8 @@ class MemoryChannel(Channel):
         while not self._has_room(size):
             if time.monotonic() > until:
                 raise PeerTimeout(
-                    f"party {self.peer} took nothing of what is sent to it "
-                    f"for {self._limits.deadline} s",
+                    Party(self.peer)
+                    + f" took nothing of what is sent to it for {self._limits.deadline} s",
                     party=self.peer,
                     operation=operation,
                 )
@@ -159,7 +159,7 @@ class MemoryChannel(Channel):
         return message._replace(tensors=handed_over(message.tensors, letter.ready, self.device))
 
     def _ended(self, operation: int) -> PeerClosed:
-        return PeerClosed(f"party {self.peer} has ended", party=self.peer, operation=operation)
+        return PeerClosed(Party(self.peer) + " has ended", party=self.peer, operation=operation)
 
     def _check(self, letter: _Letter, expected: Expected) -> None:
         same = (letter.kind, letter.operation) == (expected.kind, expected.operation)

@@ -23,24 +23,59 @@ Error
   DataRejected        ValueError           a data file that cannot be read or is not as announced
   PartyFailed                              the program of one party raised
 
-A message says what happened, to what (operation, party, address, module path), the limit, and what
-to do. It never contains tensor values, shares, seeds or keys.
+Every error carries fields: what happened (`reason`), to what (`subject`, `party`, `operation`,
+`op`, `path`), where (`line`, `library_line`), the `limit`, the `remedy`, and the `cause`. `str`
+renders them in one sentence. No field ever holds tensor values, shares, seeds or keys.
 """
 
 from __future__ import annotations
 
+import traceback
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-class Error(Exception):
-    """The root. `party`, `operation` and `path`, in the model, say where, when they are known."""
+from .base import Error, naming_parties
+from .frames import Frame, frames_of
+from .phrases import Operation, Party, Phrase, Text, joined, rendered
+from .rendering import described, sentence
+from .reports import fields_of, lines_of, one_line
 
-    path: str | None = None
-
-    def __init__(
-        self, message: str, *, party: int | None = None, operation: int | None = None
-    ) -> None:
-        super().__init__(message)
-        self.party = party
-        self.operation = operation
+__all__ = [
+    "CertificateRejected",
+    "CheatingDetected",
+    "CheckpointRejected",
+    "ConfigError",
+    "ConnectError",
+    "ConnectTimeout",
+    "DataRejected",
+    "Error",
+    "Frame",
+    "FrameRejected",
+    "HandshakeMismatch",
+    "Operation",
+    "OutOfMemory",
+    "Party",
+    "PartyFailed",
+    "PeerClosed",
+    "PeerTimeout",
+    "Phrase",
+    "ProtocolDesync",
+    "ProtocolError",
+    "RangeError",
+    "RevealForbidden",
+    "Text",
+    "TransportError",
+    "UnsupportedError",
+    "UnsupportedModule",
+    "UnsupportedOp",
+    "described",
+    "fields_of",
+    "joined",
+    "lines_of",
+    "naming_parties",
+    "one_line",
+    "rendered",
+]
 
 
 class ConfigError(Error, ValueError):
@@ -90,15 +125,8 @@ class PeerClosed(TransportError):
 class PeerTimeout(TransportError):
     """A peer sent nothing for longer than the deadline, or than one that is `alive` is given."""
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        alive: bool = True,
-        party: int | None = None,
-        operation: int | None = None,
-    ) -> None:
-        super().__init__(message, party=party, operation=operation)
+    def __init__(self, reason: Phrase, *, alive: bool = True, **fields: Any) -> None:
+        super().__init__(reason, **fields)
         self.alive = alive
 
 
@@ -109,15 +137,8 @@ class FrameRejected(TransportError):
 class HandshakeMismatch(TransportError):
     """Two parties disagree before they start; `field` names what differs."""
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        field: str,
-        party: int | None = None,
-        operation: int | None = None,
-    ) -> None:
-        super().__init__(message, party=party, operation=operation)
+    def __init__(self, reason: Phrase, *, field: str, **fields: Any) -> None:
+        super().__init__(reason, **fields)
         self.field = field
 
 
@@ -152,4 +173,61 @@ class DataRejected(Error, ValueError):
 
 
 class PartyFailed(Error):
-    """The program of one party raised; `party` says which, the message holds its traceback."""
+    """The program of one party raised; `party` says which.
+
+    The fields are those of the party's own error, and `kind` is the name of its class. `trace` is
+    the text of its traceback, `frames` the lines of it.
+    """
+
+    def __init__(
+        self,
+        reason: Phrase,
+        *,
+        kind: str = "",
+        trace: str = "",
+        frames: Sequence[Frame] = (),
+        **fields: Any,
+    ) -> None:
+        super().__init__(reason, **fields)
+        self._kind, self.trace, self._frames = kind, trace, tuple(frames)
+
+    @classmethod
+    def of(cls, error: BaseException, party: int) -> PartyFailed:
+        """Returns the failure of a party whose program raised this error."""
+        trace = "".join(traceback.format_exception(error))
+        made = cls(str(error), party=party, kind=type(error).__name__, trace=trace)
+        if isinstance(error, Error):
+            made.__dict__.update(error.__dict__, party=party)
+        made._frames = frames_of(error.__traceback__)
+        return made
+
+    @property
+    def kind(self) -> str:
+        """The name of the class of the party's own error."""
+        return self._kind
+
+    @property
+    def frames(self) -> tuple[Frame, ...]:
+        """The lines that the party's error passed at the party, outermost first."""
+        return self._frames
+
+    @property
+    def headline(self) -> str:
+        """The sentence without the traceback."""
+        return sentence(self)
+
+    def heading(self) -> tuple[Phrase, ...]:
+        """Which party failed, and the class of its error."""
+        failed = Party(self.party or 0) + " failed"
+        return (failed, self.kind) if self.kind else (failed,)
+
+    def tracebacks(self) -> Iterator[tuple[str, Sequence[Frame]]]:
+        """Gives the caller's traceback, then that of the party."""
+        yield from super().tracebacks()
+        if self._frames:
+            yield f"In {rendered(Party(self.party or 0), self.names)}:", self._frames
+
+    def __str__(self) -> str:
+        if not self.trace:
+            return self.headline
+        return f"{self.headline}\n\nThe traceback of party {self.party}:\n{self.trace}"

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from .failures import reported
-from .options import Debug, Json, Key, Listen, PartyFile, PartyName
-from .output import Screen
-from .passphrase import passphrase_of
+from .errors import reported
+from .options import Debug, Json, Key, Listen, PartyFile, PartyName, passphrase_of
 from .report import size
+from .screen import Screen
 
 if TYPE_CHECKING:
     from ..runtime.deploy.party_file import PartyFile as ReadFile

@@ -10,10 +10,9 @@ from typing import Annotated
 import typer
 
 from ..errors import ConfigError
-from .failures import reported
-from .options import Debug, Json
-from .output import Screen
-from .passphrase import new_passphrase
+from .errors import reported
+from .options import Debug, Json, new_passphrase
+from .screen import Screen
 
 
 def init(
@@ -82,7 +81,9 @@ def init(
 
 def _check_free(path: Path) -> None:
     if path.exists():
-        raise ConfigError(f"{path} is there already: move it away, or choose another --folder")
+        raise ConfigError(
+            f"{path} is there already", remedy="move it away, or choose another --folder"
+        )
 
 
 def _write(path: Path, content: bytes, *, mode: int) -> None:
@@ -93,4 +94,4 @@ def _write(path: Path, content: bytes, *, mode: int) -> None:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
     except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror}") from error
+        raise ConfigError(f"{path} cannot be written", cause=error.strerror) from error

@@ -1,0 +1,129 @@
+"""The root of all errors: the fields, and what other layers may do with them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Self
+
+from .frames import Frame, frames_of, library_line, running_frames, user_line
+from .phrases import Phrase
+from .rendering import notebook_lines, sentence
+
+
+class Error(Exception):
+    """The root of all errors of Tacit; what is not known of it is None.
+
+    reason: what happened, without limit and remedy. It may be a phrase such as
+    `Party(2) + " went away"`, whose ranks get the names of the parties once they are known.
+    subject: what it is about, such as a file or a function; stands before the reason.
+    party: the rank of the party at fault. operation: the number of the protocol's operation.
+    op: the operator of torch. path, module, model: where in the model, and the classes there.
+    limit: what is allowed. remedy: what to do. cause: an error of a party or library behind it.
+    names: those of the parties by rank, set by the layer that knows them.
+    """
+
+    subject: Phrase | None = None
+    path: str | None = None
+    module: str | None = None
+    model: str | None = None
+    names: Sequence[str] = ()
+    known_lines: tuple[Frame | None, Frame | None] | None = None
+
+    def __init__(
+        self,
+        reason: Phrase,
+        *,
+        remedy: Phrase | None = None,
+        limit: Phrase | None = None,
+        party: int | None = None,
+        operation: int | None = None,
+        op: str | None = None,
+        path: str | None = None,
+        subject: Phrase | None = None,
+        cause: Phrase | None = None,
+    ) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.remedy, self.limit, self.cause = remedy, limit, cause
+        self.party, self.operation, self.op = party, operation, op
+        if path is not None:
+            self.path = path
+        if subject is not None:
+            self.subject = subject
+
+    def __str__(self) -> str:
+        return sentence(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        state = dict(self.__dict__)
+        if self.line is not None:  # of the traceback, which is not sent
+            state["known_lines"] = (self.line, self.library_line)
+        return _rebuilt, (type(self), self.reason, state)
+
+    @property
+    def kind(self) -> str:
+        """The name of the error's class; of a failed party, that of its own error."""
+        return type(self).__name__
+
+    @property
+    def frames(self) -> tuple[Frame, ...]:
+        """The lines that the error has passed so far, outermost first."""
+        return frames_of(self.__traceback__)
+
+    @property
+    def line(self) -> Frame | None:
+        """The user's line that led to the error."""
+        return self.known_lines[0] if self.known_lines else user_line(self.frames)
+
+    @property
+    def library_line(self) -> Frame | None:
+        """The line of a library such as transformers between the user's line and Tacit."""
+        return self.known_lines[1] if self.known_lines else library_line(self.frames)
+
+    def about(self, subject: Phrase) -> Self:
+        """Returns this error, with a subject before the one that it has: a file, then its part."""
+        self.subject = subject if self.subject is None else subject + ": " + self.subject
+        return self
+
+    def locate(self) -> Self:
+        """Returns this error, with the lines that are running now, unless they are known."""
+        if self.known_lines is None:
+            frames = running_frames()
+            self.known_lines = (user_line(frames), library_line(frames))
+        return self
+
+    def heading(self) -> tuple[Phrase, ...]:
+        """What stands before everything else in the sentence."""
+        return ()
+
+    def tracebacks(self) -> Iterator[tuple[str, Sequence[Frame]]]:
+        """Gives the tracebacks to show, each with a title."""
+        yield "", frames_of(self.__traceback__)
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows; `%xmode Verbose` turns the shortening off."""
+        shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+        if shell is not None and shell.InteractiveTB.mode == "Verbose":
+            whole: Callable[..., list[str]] = shell.InteractiveTB.structured_traceback
+            return whole(type(self), self, self.__traceback__)
+        return notebook_lines(self)
+
+
+def _rebuilt(kind: type[Error], reason: Phrase, state: dict[str, Any]) -> Error:
+    """An error that was sent from another process."""
+    error = kind.__new__(kind, reason)
+    error.args = (reason,)
+    error.__dict__.update(state)
+    return error
+
+
+@contextmanager
+def naming_parties(names: Sequence[str]) -> Iterator[None]:
+    """Within, errors call the parties by these names."""
+    try:
+        yield
+    except Error as error:
+        error.names = tuple(names)
+        raise

@@ -1,0 +1,96 @@
+"""Texts of errors in which ranks and operation numbers stay values until the text is rendered.
+
+A layer that knows only ranks writes `Party(peer) + " went away"`. A layer that also knows the names
+of the parties hands them to `render`, which gives "party 2 (carol) went away". Nothing is parsed:
+a text that a peer sent is one piece of the whole and cannot pose as a rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+class Addable:
+    """What `+` joins with texts."""
+
+    def render(self, names: Sequence[str] = ()) -> str:
+        """Returns the plain text, with the names of parties where they are known."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return self.render()
+
+    def __add__(self, other: str | Addable) -> Text:
+        return Text(pieces(self) + pieces(other))
+
+    def __radd__(self, other: str) -> Text:
+        return Text(pieces(other) + pieces(self))
+
+
+@dataclass(frozen=True)
+class Party(Addable):
+    """A party by its rank; `note` stands beside its name, such as an address."""
+
+    rank: int
+    note: str = ""
+
+    def render(self, names: Sequence[str] = ()) -> str:
+        """Returns "party 2", "party 2 (carol)" or "party 2 (carol, 10.0.0.3:7000)"."""
+        name = names[self.rank] if 0 <= self.rank < len(names) else ""
+        known = () if name == f"party{self.rank}" else (name,)  # the name where nobody gave one
+        beside = ", ".join(text for text in (*known, self.note) if text)
+        return f"party {self.rank}" + (f" ({beside})" if beside else "")
+
+
+@dataclass(frozen=True)
+class Operation(Addable):
+    """An operation of the protocol, by its number."""
+
+    number: int
+
+    def render(self, names: Sequence[str] = ()) -> str:
+        """Returns "operation 5"."""
+        return f"operation {self.number}"
+
+
+@dataclass(frozen=True)
+class Text(Addable):
+    """Several pieces in a row."""
+
+    pieces: tuple[str | Addable, ...]
+
+    def render(self, names: Sequence[str] = ()) -> str:
+        """Returns the pieces in one string."""
+        return "".join(rendered(piece, names) for piece in self.pieces)
+
+
+Phrase = str | Addable
+
+
+def pieces(phrase: Phrase) -> tuple[str | Addable, ...]:
+    """Returns the pieces of a phrase."""
+    return phrase.pieces if isinstance(phrase, Text) else (phrase,)
+
+
+def joined(separator: str, phrases: Iterable[Phrase]) -> Text:
+    """Returns the phrases with the separator between them, as `str.join` does."""
+    found: list[str | Addable] = []
+    for phrase in phrases:
+        found += [separator, *pieces(phrase)] if found else pieces(phrase)
+    return Text(tuple(found))
+
+
+def rendered(phrase: Phrase, names: Sequence[str] = ()) -> str:
+    """Returns a phrase as a plain string."""
+    return phrase if isinstance(phrase, str) else phrase.render(names)
+
+
+def mentions_party(phrase: Phrase, rank: int) -> bool:
+    """Whether the party stands in the phrase."""
+    return any(isinstance(one, Party) and one.rank == rank for one in pieces(phrase))
+
+
+def mentions_operation(phrase: Phrase, number: int) -> bool:
+    """Whether the operation stands in the phrase."""
+    return Operation(number) in pieces(phrase)

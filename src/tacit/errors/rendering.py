@@ -1,0 +1,121 @@
+"""How errors are shown: as a sentence, in a notebook, and as fields for other programs.
+
+A sentence is `reason at operation N: cause: limit; remedy (in MODEL: PATH) (at LINE)`, with what it
+is about before it; what is not known is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import dropwhile, groupby
+from typing import TYPE_CHECKING, Any
+
+from .frames import Frame
+from .phrases import Party, mentions_operation, mentions_party, rendered
+
+if TYPE_CHECKING:
+    from .base import Error
+
+SHORTENED = "Your lines (all lines: %xmode Verbose, then %tb):"
+FIELDS = (
+    *("reason", "subject", "party", "operation", "op", "path", "line", "library_line"),
+    *("limit", "remedy", "cause"),
+)
+
+
+Lines = tuple[Frame | None, Frame | None]
+
+
+def sentence(error: Error, lines: Lines | None = None) -> str:
+    """Returns all that an error says, in one sentence; `lines` if it has none of its own."""
+    names, reason = error.names, error.reason
+    text = opening(error) + rendered(reason, names)
+    if error.operation is not None and not mentions_operation(reason, error.operation):
+        text += f" at operation {error.operation}"
+    for mark, part in ((": ", error.cause), (": ", error.limit), ("; ", error.remedy)):
+        if part:
+            text += mark + rendered(part, names)
+    return text + "".join(f" ({place})" for place in places(error, error.known_lines or lines))
+
+
+def opening(error: Error) -> str:
+    """Returns what stands before the reason: the party at fault, the subject, the operator."""
+    before = [part for part in (*error.heading(), error.subject, error.op) if part]
+    if error.names and error.party is not None:
+        texts = (error.reason, *before)
+        if not any(mentions_party(text, error.party) for text in texts):
+            before.insert(0, Party(error.party))
+    return "".join(f"{rendered(part, error.names)}: " for part in before)
+
+
+def places(error: Error, lines: Lines | None) -> Iterator[str]:
+    """Gives the module and the lines, in words, as far as they are known."""
+    if error.path is not None:
+        inner = f"{error.path!r}, a {error.module}" if error.path else "the module itself"
+        yield f"in {error.model}: {inner}" if error.model else f"in {inner}"
+    if lines is not None:
+        yield from lines_text(*lines)
+
+
+def lines_text(line: Frame | None, library: Frame | None) -> Iterator[str]:
+    """Gives where an error happened, in words, if that is known."""
+    if library is not None:
+        yield f"at {library}" + (f", called at {line}" if line else "")
+    elif line is not None:
+        yield f"at {line}"
+
+
+def rendered_fields(error: Error) -> dict[str, Any]:
+    """Returns every field of an error as plain data, with the party by its rank."""
+    found: dict[str, Any] = {"kind": error.kind}
+    for name in FIELDS:
+        value = getattr(error, name)
+        if isinstance(value, Frame):
+            found[name] = f"{value.file}:{value.line} in {value.function}"
+        else:
+            found[name] = value if isinstance(value, int | None) else rendered(value, error.names)
+    if found["cause"] is None and error.__cause__ is not None:
+        found["cause"] = described(error.__cause__)
+    return found
+
+
+def described(error: BaseException) -> str:
+    """Returns the class and the text of any error."""
+    return f"{type(error).__name__}: {error}".removesuffix(": ")
+
+
+# Tracebacks ---------------------------------------------------------------------------------------
+
+
+def short_traceback(frames: Sequence[Frame]) -> Iterator[str]:
+    """Gives the lines of a traceback with the user's frames; other frames in a row become one line.
+
+    Of a library's frames the innermost stays.
+    """
+    for users, group in groupby(frames, key=lambda frame: frame.owner == "user"):
+        run = list(group)
+        if users:
+            for frame in run:
+                yield from _shown(frame)
+            continue
+        library = next((frame for frame in reversed(run) if frame.owner == "library"), None)
+        if library is not None:
+            yield from _shown(library)
+        owners = ", ".join(dict.fromkeys(frame.owner for frame in run if frame is not library))
+        if owners:
+            yield f"  ... {len(run) - (library is not None)} lines of {owners}"
+
+
+def _shown(frame: Frame) -> Iterator[str]:
+    yield f"  {frame}"
+    if frame.source:
+        yield f"    {frame.source}"
+
+
+def notebook_lines(error: Error) -> list[str]:
+    """Returns what a notebook shows: the user's lines, then the sentence."""
+    lines = []
+    for title, frames in error.tracebacks():
+        users = list(dropwhile(lambda frame: frame.owner != "user", frames))
+        lines += [title or SHORTENED, *short_traceback(users)] if users else []
+    return [*lines, f"{type(error).__name__}: {sentence(error)}", *getattr(error, "__notes__", ())]
