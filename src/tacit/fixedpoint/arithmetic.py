@@ -1,77 +1,32 @@
-"""Sums and products of values, with each other and with what is public."""
+"""Sums and elementwise products of values, with each other and with public numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from ..kernels import pack_bits
 from ..protocols import MUL, Arith, Bool
-from .dtypes import result_dtype
-from .encoding import cap, decode, encode, finite, most_pending, public_bits, room
-from .rounding import trunc_integer
-from .value import Operand, Value
-
-if TYPE_CHECKING:
-    from .numbers import Numbers
+from .conversion import convert
+from .format import Format, cap, encode, finite, most_pending, public_bits, room
+from .logic import logical_and, logical_or, truth
+from .value import Operand, Value, result_dtype
 
 
-def share(
-    n: Numbers, value: Tensor | None, owner: int, shape: Sequence[int], dtype: torch.dtype
-) -> Value:
-    if dtype == torch.bool:
-        planes = None if value is None else pack_bits(value).unsqueeze(0)
-        return Value(n.protocol.share_bits(planes, owner, shape), dtype)
-    bits = n.bits_of(dtype)
-    elements = None if value is None else encode(n, value, bits)
-    return Value(cap(n, n.protocol.share(elements, owner, shape)), dtype)
+def number(n: Format, x: Value) -> Value:
+    """Returns x with bits as integers 0 and 1, in 1 round."""
+    return convert(n, x, torch.int64) if x.is_bit else x
 
 
-def reveal(n: Numbers, x: Value, to: int | None = None) -> Tensor | None:
-    elements = n.protocol.reveal(x.share, to, dtype=x.dtype)
-    return None if elements is None else decode(n, elements, x.dtype)
-
-
-def public(n: Numbers, value: Tensor) -> Value:
-    if value.dtype == torch.bool:
-        return Value(n.protocol.pack(value), value.dtype, known=value)
-    elements = encode(n, finite(n, value), n.bits_of(value.dtype))
-    return Value(n.protocol.public(elements), value.dtype, known=value)
-
-
-def convert(n: Numbers, x: Value, dtype: torch.dtype) -> Value:
-    """x in another dtype. Bits become numbers in one round; a real loses its fraction."""
-    if x.dtype == dtype:
-        return x
-    if isinstance(x.share, Bool):
-        x = Value(n.protocol.to_arith(x.share), torch.int64)
-    if dtype == torch.bool:
-        zero = n.protocol.is_zero(x.arith)
-        return Value(n.protocol.bit_not(zero), dtype)
-    shift = n.bits_of(dtype) - n.bits_of(x.dtype)
-    if shift < 0:
-        return Value(trunc_integer(n, x.arith, -shift), dtype)
-    return Value(x.arith.scaled(1 << shift) if shift else x.arith, dtype)
-
-
-def settled(n: Numbers, x: Value) -> Value:
-    """x with no division pending; done in place, once."""
-    if isinstance(x.share, Arith) and (x.share.pending or x.share.dealer is not None):
-        n.protocol.settled(x.share)
-        return Value(cap(n, x.share), x.dtype)
-    return x
-
-
-def add(n: Numbers, a: Operand, b: Operand) -> Value:
+def add(n: Format, a: Operand, b: Operand) -> Value:
+    """Returns a + b; for two truth values, a or b. Local for numbers."""
     if not isinstance(a, Value):
         a, b = b, a
     assert isinstance(a, Value)
     dtype = result_dtype(a, b)
     if dtype == torch.bool:
-        return n.logical_or(a, b)
+        return logical_or(n, a, b)
     a = convert(n, a, dtype)
     if not isinstance(b, Value):
         elements = encode(n, finite(n, b), n.bits_of(dtype))
@@ -80,7 +35,8 @@ def add(n: Numbers, a: Operand, b: Operand) -> Value:
     return Value(n.protocol.add(*_broadcast(a.arith, b.arith)), dtype)
 
 
-def sub(n: Numbers, a: Operand, b: Operand) -> Value:
+def sub(n: Format, a: Operand, b: Operand) -> Value:
+    """Returns a - b. Local for numbers."""
     if isinstance(b, Value):
         if not isinstance(a, Value):
             return add(n, neg(n, b), a)
@@ -90,28 +46,41 @@ def sub(n: Numbers, a: Operand, b: Operand) -> Value:
     return add(n, a, -b)
 
 
-def neg(n: Numbers, x: Value) -> Value:
-    x = convert(n, x, torch.int64) if x.is_bit else x
+def neg(n: Format, x: Value) -> Value:
+    """Returns -x. Local for numbers."""
+    x = number(n, x)
     return Value(n.protocol.neg(x.arith), x.dtype)
 
 
-def mul(n: Numbers, a: Operand, b: Operand) -> Value:
-    """The elementwise product. A secret bit times a number is a choice, in one round."""
+def mul(n: Format, a: Operand, b: Operand) -> Value:
+    """Returns the elementwise product. 1 round for two secrets, local with a public factor.
+
+    The division of a product of reals is pending.
+    """
     if not isinstance(a, Value):
         a, b = b, a
     assert isinstance(a, Value)
     dtype = result_dtype(a, b)
     if dtype == torch.bool:
-        return n.logical_and(a, b)
+        return logical_and(n, a, b)
     if not isinstance(b, Value):
         return _mul_public(n, convert(n, a, dtype) if not a.is_real else a, b, dtype)
     if a.is_bit or b.is_bit:
         bit, other = (a, b) if a.is_bit else (b, a)
-        return n.where(bit, convert(n, other, dtype), 0)
+        return mul_bit(n, truth(n, bit), add(n, convert(n, other, dtype), 0))
     return _product(n, a, b, dtype)
 
 
-def _mul_public(n: Numbers, a: Value, b: Operand, dtype: torch.dtype) -> Value:
+def mul_bit(n: Format, bit: Bool, x: Value) -> Value:
+    """Returns x where the bit is 1, and 0 elsewhere. 1 round."""
+    share = x.arith
+    shape = torch._C._infer_size(bit.shape, share.shape)
+    bit = bit if bit.shape == shape else bit.expand(*shape)
+    share = share if share.shape == shape else share.expand(*shape)
+    return Value(n.protocol.inject(bit, share), x.dtype)
+
+
+def _mul_public(n: Format, a: Value, b: Operand, dtype: torch.dtype) -> Value:
     assert not isinstance(b, Value)
     factor = b if isinstance(b, Tensor | float) else int(b)
     x = a.arith
@@ -119,31 +88,36 @@ def _mul_public(n: Numbers, a: Value, b: Operand, dtype: torch.dtype) -> Value:
         x = cap(n, n.protocol.settled(x))
     bits = public_bits(n, x, factor)
     product = n.protocol.mul_public(x, encode(n, factor, bits)).divided(bits)
-    if product.pending > most_pending(n):  # a sum with others would wrap
+    if product.pending > most_pending(n):  # a later sum with another value could wrap
         product = n.protocol.settled(product)
     return Value(product, dtype)
 
 
-def _product(n: Numbers, a: Value, b: Value, dtype: torch.dtype) -> Value:
-    """Real times real has twice the fraction bits; half of them are divided away, later."""
+def _product(n: Format, a: Value, b: Value, dtype: torch.dtype) -> Value:
+    """A product of two reals has 2 f fraction bits; the division by 2^f is pending."""
     x, y = _broadcast(a.arith, b.arith)
     shift = n.fraction_bits if a.is_real and b.is_real else 0
     return Value(cap(n, n.protocol.bilinear(MUL, x, y, shift=shift)), dtype)
 
 
-def square(n: Numbers, x: Value) -> Value:
+def square(n: Format, x: Value) -> Value:
+    """Returns x^2. 1 round; the division of a real is pending."""
     shift = n.fraction_bits if x.is_real else 0
     return Value(cap(n, n.protocol.square(x.arith, shift=shift)), x.dtype)
 
 
-def sum_(n: Numbers, x: Value, dims: Sequence[int] = (), *, keepdim: bool = False) -> Value:
-    """The sum over dimensions, all of them by default. Local."""
-    x = convert(n, x, torch.int64) if x.is_bit else x
+def sum_(n: Format, x: Value, dims: Sequence[int] = (), *, keepdim: bool = False) -> Value:
+    """Returns the sum over dimensions, all of them by default. Local for numbers.
+
+    Its limit grows with the number of terms; `reduce.total` keeps it within the range.
+    """
+    x = number(n, x)
     return Value(x.arith.sum(*dims, keepdim=keepdim), x.dtype)
 
 
-def cumsum(n: Numbers, x: Value, dim: int) -> Value:
-    x = convert(n, x, torch.int64) if x.is_bit else x
+def cumsum(n: Format, x: Value, dim: int) -> Value:
+    """Returns the sums of the first 1, 2, 3, ... elements along `dim`. Local for numbers."""
+    x = number(n, x)
     return Value(x.arith.cumsum(dim), x.dtype)
 
 

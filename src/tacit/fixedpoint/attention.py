@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from ..protocols import MATMUL, Einsum
-from .arithmetic import mul, settled, sub
+from .arithmetic import add, mul, sub
+from .conversion import settled
+from .format import Format
+from .functions.softmax import softmax
 from .linear import bilinears, matmul
+from .reduce import total
 from .value import Value
-
-if TYPE_CHECKING:
-    from .numbers import Numbers
 
 # Shapes: (..., L, E) queries, (..., S, E) keys, (..., S, V) values, (..., L, S) weights.
 
 
 def attention(
-    n: Numbers, query: Value, key: Value, value: Value, mask: Value | Tensor | None, scale: float
+    n: Format, query: Value, key: Value, value: Value, mask: Value | Tensor | None, scale: float
 ) -> tuple[Value, Value]:
     """softmax(query key^T scale + mask) value, and the weights. Two products and a softmax.
 
@@ -28,8 +28,8 @@ def attention(
     """
     scores = mul(n, matmul(n, query, _turned(key)), scale)
     if mask is not None:
-        scores = n.add(scores, mask)
-    weights = n.softmax(scores, -1)
+        scores = add(n, scores, mask)
+    weights = softmax(n, scores, -1)
     if isinstance(mask, Tensor) and mask.is_floating_point():
         seen = (mask > float("-inf")).any(-1, keepdim=True)
         weights = weights if bool(seen.all()) else mul(n, weights, seen.to(torch.int64))
@@ -37,7 +37,7 @@ def attention(
 
 
 def attention_backward(
-    n: Numbers,
+    n: Format,
     grad: Value,
     query: Value,
     key: Value,
@@ -84,12 +84,12 @@ def for_each_head(x: Value, query: Value) -> Value:
     return x.map(lambda part: part.repeat_interleave(count, -3))
 
 
-def over_heads(n: Numbers, grad: Value, shape: Sequence[int]) -> Value:
+def over_heads(n: Format, grad: Value, shape: Sequence[int]) -> Value:
     """The gradient by what had this shape before `for_each_head`."""
     if tuple(grad.shape) == tuple(shape):
         return grad
     groups = grad.map(lambda part: part.unflatten(-3, (shape[-3], -1)))
-    return n.total(groups, [-3])
+    return total(n, groups, [-3])
 
 
 def _turned(x: Value) -> Value:

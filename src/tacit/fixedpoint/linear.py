@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 
-from ..protocols import MATMUL, Bilinear
-from .arithmetic import convert
-from .dtypes import result_dtype
-from .encoding import cap, encode, public_bits, room
-from .value import Operand, Value
-
-if TYPE_CHECKING:
-    from .numbers import Numbers
+from ..protocols import MATMUL, Bilinear, Conv, ConvGradInput, ConvGradWeight
+from ..ring import Window
+from .conversion import convert
+from .format import Format, cap, encode, public_bits, room
+from .value import Operand, Value, result_dtype
 
 
-def bilinear(n: Numbers, op: Bilinear, a: Operand, b: Operand) -> Value:
+def bilinear(n: Format, op: Bilinear, a: Operand, b: Operand) -> Value:
     """op(a, b); products of two reals are divided later."""
     dtype = result_dtype(a, b)
     if isinstance(a, Value) and isinstance(b, Value):
@@ -40,7 +36,7 @@ def bilinear(n: Numbers, op: Bilinear, a: Operand, b: Operand) -> Value:
     return Value(cap(n, product.divided(bits)), dtype)
 
 
-def bilinears(n: Numbers, calls: Sequence[tuple[Bilinear, Operand, Operand]]) -> list[Value]:
+def bilinears(n: Format, calls: Sequence[tuple[Bilinear, Operand, Operand]]) -> list[Value]:
     """op(a, b) for each call; those of two secrets share their rounds."""
     if not all(isinstance(x, Value) for _, a, b in calls for x in (a, b)):
         return [bilinear(n, op, a, b) for op, a, b in calls]
@@ -58,10 +54,47 @@ def bilinears(n: Numbers, calls: Sequence[tuple[Bilinear, Operand, Operand]]) ->
     ]
 
 
-def matmul(n: Numbers, a: Operand, b: Operand) -> Value:
+def matmul(n: Format, a: Operand, b: Operand) -> Value:
     """The matrix product, as `torch.matmul`."""
     return bilinear(n, MATMUL, a, b)
 
 
-def _number(n: Numbers, x: Value) -> Value:
+def _number(n: Format, x: Value) -> Value:
     return convert(n, x, torch.int64) if x.is_bit else x
+
+
+def conv(n: Format, x: Operand, weight: Operand, window: Window) -> Value:
+    """The convolution. 1 round, none with a public operand; its division is pending."""
+    return bilinear(n, Conv(window), x, weight)
+
+
+def conv_transpose(
+    n: Format, x: Operand, weight: Operand, window: Window, shape: Sequence[int]
+) -> Value:
+    """The transposed convolution, of this shape: the gradient of a convolution by its input."""
+    return bilinear(n, ConvGradInput(window, tuple(shape)), weight, x)
+
+
+def conv_grads(
+    n: Format,
+    grad: Operand,
+    x: Operand,
+    weight: Operand,
+    window: Window,
+    *,
+    transposed: bool = False,
+    wanted: Sequence[bool] = (True, True),
+) -> list[Value | None]:
+    """The gradients by input and weight, those that are wanted, in one round."""
+    shape = tuple(weight.shape)  # type: ignore[union-attr]
+    by_input: tuple[Bilinear, Operand, Operand]
+    if transposed:
+        by_input = (Conv(window), grad, weight)
+        by_weight = (ConvGradWeight(window, shape), grad, x)
+    else:
+        sizes = tuple(x.shape)  # type: ignore[union-attr]
+        by_input = (ConvGradInput(window, sizes), weight, grad)
+        by_weight = (ConvGradWeight(window, shape), x, grad)
+    calls = [call for call, want in zip((by_input, by_weight), wanted, strict=True) if want]
+    made = iter(bilinears(n, calls))
+    return [next(made) if want else None for want in wanted]

@@ -13,32 +13,30 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from ..protocols import MUL
-from .arithmetic import add, mul, settled, sub
-from .encoding import cap
+from .arithmetic import add, mul, neg, sub
+from .conversion import operand, settled
+from .format import Format, cap
 from .functions.roots import inverse_root
-from .functions.steps import run
+from .functions.share_functions import run
 from .reduce import mean, total
 from .value import Operand, Value
-
-if TYPE_CHECKING:
-    from .numbers import Numbers
 
 Dims = Sequence[int]
 Known = Value | Tensor
 
 
-def extra_bits(n: Numbers) -> int:
+def extra_bits(n: Format) -> int:
     """By how many fraction bits a variance has more than other values; its range is as smaller."""
     return 6 if n.ring.bits == 64 else 2
 
 
-def fine_bits(n: Numbers) -> int:
+def fine_bits(n: Format) -> int:
     """By how many fraction bits a fine value has more."""
     return 8 if n.ring.bits == 64 else 0
 
@@ -52,7 +50,7 @@ class Normal(NamedTuple):
     inverse: Value  # of the standard deviation; fine
 
 
-def normalise(n: Numbers, x: Value, dims: Dims, eps: float) -> Normal:
+def normalise(n: Format, x: Value, dims: Dims, eps: float) -> Normal:
     """(x - mean) / sqrt(variance + eps) over these dimensions.
 
     The variance, eps included, is off by 2^-(f + 6) at most and below 2^(range_bits - 7), and
@@ -71,7 +69,7 @@ def normalise(n: Numbers, x: Value, dims: Dims, eps: float) -> Normal:
     return Normal(times_fine(n, centred, inverse), average, variance, inverse)
 
 
-def _spread(n: Numbers, centred: Value, dims: Dims) -> tuple[Value, Fraction]:
+def _spread(n: Format, centred: Value, dims: Dims) -> tuple[Value, Fraction]:
     """The variance with its extra bits, too large by a public factor below 2, and that factor.
 
     See NOTE [sums of squares]. A product and a division.
@@ -84,7 +82,7 @@ def _spread(n: Numbers, centred: Value, dims: Dims) -> tuple[Value, Fraction]:
     return settled(n, Value(total, centred.dtype)), Fraction(count, 1 << power)
 
 
-def inverse_deviation(n: Numbers, variance: Value, eps: float) -> Value:
+def inverse_deviation(n: Format, variance: Value, eps: float) -> Value:
     """1 / sqrt(variance + eps); fine."""
     bits = extra_bits(n)
     if variance.arith.pending >= bits:
@@ -94,7 +92,7 @@ def inverse_deviation(n: Numbers, variance: Value, eps: float) -> Value:
     return settled(n, _inverse(n, larger, eps))
 
 
-def _inverse(n: Numbers, larger: Value, eps: float, excess: Fraction = Fraction(1)) -> Value:
+def _inverse(n: Format, larger: Value, eps: float, excess: Fraction = Fraction(1)) -> Value:
     """The same, of a variance with its extra bits that is too large by a factor.
 
     With them it may be beyond the range, though not beyond the ring.
@@ -107,23 +105,23 @@ def _inverse(n: Numbers, larger: Value, eps: float, excess: Fraction = Fraction(
     return Value(root, larger.dtype)
 
 
-def times_fine(n: Numbers, x: Operand, fine: Operand) -> Value:
+def times_fine(n: Format, x: Operand, fine: Operand) -> Value:
     """x times a fine value, or times a public one as it is. 1 round."""
     if not isinstance(fine, Value):
         return mul(n, x, fine)
-    a, b = n.operand(x).arith, fine.arith
+    a, b = operand(n, x).arith, fine.arith
     shape = torch.broadcast_shapes(a.shape, b.shape)
     a, b = (y if y.shape == shape else y.expand(*shape) for y in (a, b))
     shift = n.fraction_bits + fine_bits(n)
     return Value(cap(n, n.protocol.bilinear(MUL, a, b, shift=shift)), fine.dtype)
 
 
-def coarse(n: Numbers, fine: Value) -> Value:
+def coarse(n: Format, fine: Value) -> Value:
     """A fine value as an ordinary one."""
     return Value(fine.arith.divided(fine_bits(n)), fine.dtype)
 
 
-def normalise_backward(n: Numbers, grad: Value, value: Value, inverse: Value, dims: Dims) -> Value:
+def normalise_backward(n: Format, grad: Value, value: Value, inverse: Value, dims: Dims) -> Value:
     """The gradient by the input of `normalise`, from that by its value. Three products."""
     if not grad.shape.numel():
         return grad
@@ -142,7 +140,7 @@ class Line(NamedTuple):
 
 
 def fixed_line(
-    n: Numbers,
+    n: Format,
     weight: Known | None,
     bias: Known | None,
     average: Known,
@@ -171,22 +169,22 @@ def fixed_line(
 
 
 def _made_line(
-    n: Numbers, inverse: Known, weight: Known | None, bias: Known | None, average: Known
+    n: Format, inverse: Known, weight: Known | None, bias: Known | None, average: Known
 ) -> Line:
     scale = inverse if weight is None else _scaled(n, inverse, weight)
     shift = _plain_or(torch.mul, lambda a, b: times_fine(n, a, b), average, scale)
-    shift = n.neg(shift) if isinstance(shift, Value) else -shift
+    shift = neg(n, shift) if isinstance(shift, Value) else -shift
     if bias is not None:
-        shift = _plain_or(torch.add, n.add, shift, bias)
+        shift = _plain_or(torch.add, lambda a, b: add(n, a, b), shift, bias)
     made = [settled(n, x) if isinstance(x, Value) else x for x in (scale, shift)]
     return Line(inverse, *made)
 
 
-def _scaled(n: Numbers, inverse: Known, weight: Known) -> Known:
+def _scaled(n: Format, inverse: Known, weight: Known) -> Known:
     """A fine value times an ordinary one is fine; so is a public one times a secret, made so."""
     if isinstance(inverse, Tensor) and isinstance(weight, Value):
         return mul(n, mul(n, weight, inverse), 1 << fine_bits(n))
-    return _plain_or(torch.mul, n.mul, inverse, weight)
+    return _plain_or(torch.mul, lambda a, b: mul(n, a, b), inverse, weight)
 
 
 def _plain_or(

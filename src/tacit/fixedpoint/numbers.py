@@ -1,91 +1,52 @@
-"""The arithmetic of a session on values: the table of contents.
+"""The façade of the package: all arithmetic on the values of a session.
 
-Whoever computes on secrets (the tensor layer) calls these and nothing below. An operand is a value
-or something public; what is public costs less. Every method is called by all parties alike.
+The tensor layer computes with these methods only. An operand is a value or a public number; public
+operands cost less. All parties call the same methods in the same order. Each method is a function
+of the module named here; its docstring states domain, error bound and rounds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-import torch
-from torch import Tensor
-
-from ..protocols import Protocol
-from ..ring import Ring
 from . import (
     arithmetic,
     compare,
-    dtypes,
-    index,
+    conversion,
+    indexing,
     linear,
-    lookup,
+    logic,
     norm,
     order,
     pool,
     public_random,
     recurrent,
     reduce,
+    rounding,
+    transfer,
+    value,
 )
 from . import attention as attending
-from . import conv as convolution
+from .format import Format
 from .functions import exponential, powers, quotient, roots, sigmoids, trigonometric
 from .functions import piecewise as lines
 from .functions import softmax as proportion
-from .value import Operand, Value
 
 
-class Numbers:
-    """Fixed-point numbers over a protocol.
-
-    range_bits: every real value is taken to be below 2^range_bits in magnitude. Beyond that
-    comparisons misread it; sums and products stay right up to the ring's end.
-    debug: what leaves the range raises RangeError, which takes a protocol in clear.
-    """
-
-    def __init__(
-        self,
-        protocol: Protocol,
-        *,
-        fraction_bits: int,
-        range_bits: int | None = None,
-        debug: bool = False,
-    ) -> None:
-        self.protocol, self.debug = protocol, debug
-        self.trace: Any = None  # who watches the tensors made of these numbers, if anybody
-        self.fraction_bits = fraction_bits
-        most = protocol.ring.bits - 3 - 2 * fraction_bits
-        self.range_bits = min(20, most) if range_bits is None else range_bits
-
-    @property
-    def ring(self) -> Ring:
-        return self.protocol.ring
-
-    @property
-    def device(self) -> torch.device:
-        """Where the parts of values lie; what is public is on the CPU."""
-        return self.protocol.device
-
-    def bits_of(self, dtype: torch.dtype) -> int:
-        """The fraction bits of a value of this dtype."""
-        return self.fraction_bits if dtype.is_floating_point else 0
+class Numbers(Format):
+    """Fixed-point numbers over a protocol, with their arithmetic."""
 
     # Input and output --------------------------------------------------------------------------
+    share = transfer.share
+    share_many = transfer.share_many
+    reveal = transfer.reveal
+    reveal_many = transfer.reveal_many
 
-    def share(
-        self, value: Tensor | None, owner: int, shape: Sequence[int], dtype: torch.dtype
-    ) -> Value:
-        """The owner's tensor as a secret; the others give its shape and dtype."""
-        return arithmetic.share(self, value, owner, shape, dtype)
-
-    def reveal(self, x: Value, to: int | None = None) -> Tensor | None:
-        """The plain tensor at every party, or at party `to` and None elsewhere."""
-        return arithmetic.reveal(self, x, to)
-
-    def public(self, value: Tensor) -> Value:
-        """Public numbers as a value, where an operation cannot take them as they are."""
-        return arithmetic.public(self, value)
+    # Operands in one form ----------------------------------------------------------------------
+    public = conversion.public
+    operand = conversion.operand
+    convert = conversion.convert
+    settled = conversion.settled
+    joined = conversion.combined
+    result_dtype = staticmethod(value.result_dtype)
 
     # Arithmetic --------------------------------------------------------------------------------
     add = arithmetic.add
@@ -95,15 +56,12 @@ class Numbers:
     square = arithmetic.square
     sum = arithmetic.sum_
     cumsum = arithmetic.cumsum
-    convert = arithmetic.convert
-    settled = arithmetic.settled
-    result_dtype = staticmethod(dtypes.result_dtype)
     matmul = linear.matmul
     bilinear = linear.bilinear
     bilinears = linear.bilinears
-    conv = convolution.conv
-    conv_transpose = convolution.conv_transpose
-    conv_grads = convolution.conv_grads
+    conv = linear.conv
+    conv_transpose = linear.conv_transpose
+    conv_grads = linear.conv_grads
     max_pool = pool.max_pool
     max_pool_backward = pool.max_pool_backward
     sum_pool = pool.sum_pool
@@ -123,8 +81,7 @@ class Numbers:
     normal = public_random.normal
 
     # Elements moved, and many into one ---------------------------------------------------------
-    joined = index.joined
-    replaced = index.replaced
+    replaced = indexing.replaced
     total = reduce.total
     mean = reduce.mean
     prod = reduce.prod
@@ -139,26 +96,37 @@ class Numbers:
     min_with_index = order.min_with_index
     sort = order.sort
     kth_smallest = order.kth_smallest
-    one_hot = lookup.one_hot
-    rows = lookup.rows
-    rows_back = lookup.rows_back
-    gather = lookup.gather
-    scatter = lookup.scatter
-    scatter_add = lookup.scatter_add
+    one_hot = indexing.one_hot
+    rows = indexing.rows
+    rows_back = indexing.rows_back
+    gather = indexing.gather
+    scatter = indexing.scatter
+    scatter_add = indexing.scatter_add
 
     # Comparisons and choices -------------------------------------------------------------------
     less = compare.less
     equal = compare.equal
-    logical_not = compare.logical_not
-    logical_and = compare.logical_and
-    logical_or = compare.logical_or
-    logical_xor = compare.logical_xor
+    logical_not = logic.logical_not
+    logical_and = logic.logical_and
+    logical_or = logic.logical_or
+    logical_xor = logic.logical_xor
     where = compare.where
     relu = compare.relu
     absolute = compare.absolute
     clamp = compare.clamp
     maximum = compare.maximum
     minimum = compare.minimum
+
+    # Integer parts -----------------------------------------------------------------------------
+    floor = rounding.floor
+    ceil = rounding.ceil
+    trunc = rounding.trunc
+    round = rounding.nearest
+    frac = rounding.frac
+    floor_divide = rounding.floor_divide
+    trunc_divide = rounding.trunc_divide
+    remainder = rounding.remainder
+    fmod = rounding.fmod
 
     # Functions ---------------------------------------------------------------------------------
     exp = exponential.exponential
@@ -171,6 +139,13 @@ class Numbers:
     sin = trigonometric.sine
     cos = trigonometric.cosine
     tan = trigonometric.tangent
+    atan2 = trigonometric.angle
+    atan = trigonometric.arc_tangent
+    asin = trigonometric.arc_sine
+    acos = trigonometric.arc_cosine
+    asinh = trigonometric.hyperbolic_arc_sine
+    acosh = trigonometric.hyperbolic_arc_cosine
+    vector_norm = roots.vector_norm
     pieces = lines.pieces
     between = lines.between
     sign = lines.sign
@@ -192,7 +167,3 @@ class Numbers:
     log_softmax = proportion.log_softmax
     logsumexp = proportion.logsumexp
     proportions = proportion.proportions
-
-    def operand(self, x: Operand) -> Value:
-        """x as a value."""
-        return x if isinstance(x, Value) else self.public(torch.as_tensor(x))

@@ -2,37 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 
-from .arithmetic import convert, neg
-from .encoding import cap
-from .reduce import Dims, flattened, kept_shape
+from .arithmetic import neg
+from .conversion import convert, public, settled
+from .format import Format, cap
+from .reduce import Dims, all_, any_, flattened, kept_shape
 from .value import Value
 
-if TYPE_CHECKING:
-    from .numbers import Numbers
 
-
-def amax(n: Numbers, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
+def amax(n: Format, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
     """The largest element over dimensions. ceil(log2 count) comparisons one after the other."""
     if x.is_bit:
-        return n.any(x, dims, keepdim=keepdim)
+        return any_(n, x, dims, keepdim=keepdim)
     shape = kept_shape(x, dims, keepdim=keepdim)
     largest = n.protocol.max(cap(n, flattened(x, dims).arith), -1)
     return Value(largest, x.dtype).map(lambda part: part.reshape(shape))
 
 
-def amin(n: Numbers, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
+def amin(n: Format, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
     """The smallest element over dimensions; costs what `amax` costs."""
     if x.is_bit:
-        return n.all(x, dims, keepdim=keepdim)
+        return all_(n, x, dims, keepdim=keepdim)
     return neg(n, amax(n, neg(n, x), dims, keepdim=keepdim))
 
 
 def max_with_index(
-    n: Numbers, x: Value, dim: int | None, *, keepdim: bool = False
+    n: Format, x: Value, dim: int | None, *, keepdim: bool = False
 ) -> tuple[Value, Value]:
     """The largest element along `dim`, or of all, and its place: the first of equals."""
     number = convert(n, x, torch.int64) if x.is_bit else x
@@ -44,7 +40,7 @@ def max_with_index(
 
 
 def min_with_index(
-    n: Numbers, x: Value, dim: int | None, *, keepdim: bool = False
+    n: Format, x: Value, dim: int | None, *, keepdim: bool = False
 ) -> tuple[Value, Value]:
     """The smallest element along `dim`, or of all, and its place: the first of equals."""
     value, index = max_with_index(n, neg(n, x), dim, keepdim=keepdim)
@@ -52,7 +48,7 @@ def min_with_index(
 
 
 def sort(
-    n: Numbers, x: Value, dim: int = -1, *, descending: bool = False, k: int | None = None
+    n: Format, x: Value, dim: int = -1, *, descending: bool = False, k: int | None = None
 ) -> tuple[Value, Value]:
     """The first k values in order along `dim`, all by default, and their places; stable.
 
@@ -60,9 +56,9 @@ def sort(
     left of the key without the value. About (log2 size)^2 / 2 comparisons one after the other, t
     bits longer than those of x.
     """
-    number = n.settled(convert(n, x, torch.int64) if x.is_bit else x)
+    number = settled(n, convert(n, x, torch.int64) if x.is_bit else x)
     if not number.shape:
-        return x, n.public(torch.zeros((), dtype=torch.int64))
+        return x, public(n, torch.zeros((), dtype=torch.int64))
     p, size = n.protocol, number.shape[dim]
     share = cap(n, number.arith)
     bits = (size - 1).bit_length()
@@ -77,11 +73,11 @@ def sort(
 
 
 def kth_smallest(
-    n: Numbers, x: Value, k: int, dim: int, *, keepdim: bool = False
+    n: Format, x: Value, k: int, dim: int, *, keepdim: bool = False
 ) -> tuple[Value, Value]:
     """The k-th smallest value along `dim`, counted from 1, and its place."""
     if not x.shape:
-        return x, n.public(torch.zeros((), dtype=torch.int64))
+        return x, public(n, torch.zeros((), dtype=torch.int64))
     values, places = sort(n, x, dim, k=k)
     value, place = (one.map(lambda part: part.narrow(dim, k - 1, 1)) for one in (values, places))
     if keepdim:

@@ -6,18 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from math import ceil, prod
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from ..errors import UnsupportedOp
-from .arithmetic import mul, settled
+from .arithmetic import mul
+from .conversion import settled
+from .format import Format
 from .lazy import Deferred
 from .value import Operand, Value
-
-if TYPE_CHECKING:
-    from .numbers import Numbers
 
 
 @dataclass(frozen=True)
@@ -151,7 +149,7 @@ def adaptive_taps(size: int, count: int) -> Taps:
     return Taps(index.where(index < ends.unsqueeze(1), size), size)  # beyond its end: padding
 
 
-def max_pool(n: Numbers, x: Value, grid: Grid) -> tuple[Value, Value]:
+def max_pool(n: Format, x: Value, grid: Grid) -> tuple[Value, Value]:
     """The largest element of each window, and its place in the flattened input.
 
     The rounds of `max` over a window. Places, and the bits kept beside them as `winners` for the
@@ -166,7 +164,7 @@ def max_pool(n: Numbers, x: Value, grid: Grid) -> tuple[Value, Value]:
     return Value(largest, x.dtype), place.keep(winners=bits)
 
 
-def max_pool_backward(n: Numbers, grad: Operand, winners: Value, grid: Grid) -> Value:
+def max_pool_backward(n: Format, grad: Operand, winners: Value, grid: Grid) -> Value:
     """The gradient by the input of `max_pool`, from the bits that it kept. 1 round."""
     if isinstance(grad, Value):
         grad = grad.map(lambda part: part.unsqueeze(-1).expand(winners.shape))
@@ -177,13 +175,13 @@ def max_pool_backward(n: Numbers, grad: Operand, winners: Value, grid: Grid) -> 
     return Value(chosen.arith.map(lambda p: _unwindowed(p, grid), limit=limit), chosen.dtype)
 
 
-def sum_pool(n: Numbers, x: Value, grid: Grid) -> Value:
+def sum_pool(n: Format, x: Value, grid: Grid) -> Value:
     """The sum of each window. Local."""
     most = prod(taps.most for taps in grid)
     return Value(x.arith.map(lambda p: _totals(p, grid), limit=x.arith.limit * most), x.dtype)
 
 
-def sum_pool_backward(n: Numbers, grad: Value, grid: Grid) -> Value:
+def sum_pool_backward(n: Format, grad: Value, grid: Grid) -> Value:
     """The gradient by the input of `sum_pool`. Local."""
     limit = grad.arith.limit * _overlap(grid)
     return Value(grad.arith.map(lambda p: _spread(p, grid), limit=limit), grad.dtype)
@@ -229,7 +227,7 @@ def _overlap(grid: Grid) -> int:
     return prod(int(most) for most in reads)
 
 
-def _places(n: Numbers, bits: Value, grid: Grid) -> Value:
+def _places(n: Format, bits: Value, grid: Grid) -> Value:
     """For each window the number of its winner, counted through the input's last dimensions."""
     numbers = torch.arange(prod(t.size for t in grid)).view([t.size for t in grid])
     table = _windows(numbers, grid)

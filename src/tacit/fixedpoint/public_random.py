@@ -4,28 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import factorial, pi
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from ..ring.deterministic import horner, logarithm
-
-if TYPE_CHECKING:
-    from .numbers import Numbers
+from .format import Format
 
 BITS = 53  # of a float64
 SINE = [(-1) ** i / factorial(2 * i + 1) for i in range(12)]  # for |angle| <= pi/2
 
 
-def uniform(n: Numbers, shape: Sequence[int]) -> Tensor:
+def uniform(n: Format, shape: Sequence[int]) -> Tensor:
     """Multiples of 2^-53 in [0, 1), float64, the same at every party. No message."""
     context = n.protocol.context
     words = context.new_tape().draw(range(context.mesh.parties), shape, torch.int64)
     return (words & ((1 << BITS) - 1)).to(torch.float64) / 2.0**BITS
 
 
-def normal(n: Numbers, shape: Sequence[int]) -> Tensor:
+def normal(n: Format, shape: Sequence[int]) -> Tensor:
     """Normally distributed numbers, the same at every party (Box and Muller).
 
     Parties multiply their shares by these, so they must agree in every bit: see alike.py.

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from ..protocols import MATMUL, MUL
-from .arithmetic import add, mul, settled, sub
+from .arithmetic import add, mul, sub
+from .conversion import combined, operand, public, settled
+from .format import Format
+from .functions.sigmoids import sigmoid, tanh
 from .linear import bilinears, matmul
+from .reduce import total
 from .value import Operand, Value
-
-if TYPE_CHECKING:
-    from .numbers import Numbers
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Trace:
 
 
 def lstm(
-    n: Numbers, x: Value, weights: Weights, state: Operand, cell: Operand
+    n: Format, x: Value, weights: Weights, state: Operand, cell: Operand
 ) -> tuple[Value, Value, Value, Trace]:
     """The states after every step, the last state and cell, and the trace.
 
@@ -50,14 +50,14 @@ def lstm(
     entering = matmul(n, x, _turned(weights.input))
     entering = entering if weights.bias is None else add(n, entering, weights.bias)
     leaving = _turned(weights.state)
-    h, c = n.operand(state), n.operand(cell)
+    h, c = operand(n, state), operand(n, cell)
     steps: list[list[Value]] = []
     states, cells, squashed = [h], [c], []
     for t in range(x.shape[0]):
         gates = _gates(n, add(n, _at(entering, t), matmul(n, h, leaving)))
         kept, new = bilinears(n, [(MUL, gates[1], c), (MUL, gates[0], gates[2])])
         c = settled(n, add(n, kept, new))
-        squashed.append(settled(n, n.tanh(c)))
+        squashed.append(settled(n, tanh(n, c)))
         h = settled(n, mul(n, gates[3], squashed[-1]))
         steps.append(gates)
         states.append(h)
@@ -71,12 +71,12 @@ def lstm(
     return _stacked(n, states[1:]), h, c, trace
 
 
-def _gates(n: Numbers, x: Value) -> list[Value]:
+def _gates(n: Format, x: Value) -> list[Value]:
     """The four gates of one step, in the rounds of one function: tanh(x) = 2 sigmoid(2 x) - 1."""
     size = x.shape[-1] // 4
     twice = torch.ones(4 * size, dtype=torch.int64)
     twice[2 * size : 3 * size] = 2
-    active = settled(n, n.sigmoid(mul(n, x, twice)))
+    active = settled(n, sigmoid(n, mul(n, x, twice)))
     parts = [_narrow(active, i * size, size) for i in range(4)]
     parts[2] = sub(n, mul(n, parts[2], 2), 1.0)
     return parts
@@ -95,7 +95,7 @@ class Grads:
 
 
 def lstm_backward(
-    n: Numbers,
+    n: Format,
     x: Value,
     weights: Weights,
     trace: Trace,
@@ -109,16 +109,16 @@ def lstm_backward(
     """
     factors, carry = _factors(n, trace)
     steps, shape = trace.cells.shape[0], trace.cells.shape[1:]
-    zero = n.public(torch.zeros(shape, dtype=trace.cells.dtype))
-    dh = zero if by_state is None else n.operand(by_state)
-    dc = zero if by_cell is None else n.operand(by_cell)
-    outer = None if by_states is None else n.operand(by_states)
+    zero = public(n, torch.zeros(shape, dtype=trace.cells.dtype))
+    dh = zero if by_state is None else operand(n, by_state)
+    dc = zero if by_cell is None else operand(n, by_cell)
+    outer = None if by_states is None else operand(n, by_states)
     made: list[Value] = []
     size = shape[-1]
     for t in reversed(range(steps)):
         dh = settled(n, dh if outer is None else add(n, dh, _at(outer, t)))
         dc = settled(n, add(n, dc, mul(n, dh, _at(carry, t))))
-        both = n.joined([dc, dc, dc, dh, dc], lambda parts: torch.cat(parts, -1))
+        both = combined(n, [dc, dc, dc, dh, dc], lambda parts: torch.cat(parts, -1))
         product = settled(n, mul(n, both, _at(factors, t)))
         gates, dc = _narrow(product, 0, 4 * size), _narrow(product, 4 * size, size)
         dh = matmul(n, gates, weights.state)
@@ -126,7 +126,7 @@ def lstm_backward(
     return _gathered(n, x, weights, trace, _stacked(n, made), dh, dc)
 
 
-def _factors(n: Numbers, trace: Trace) -> tuple[Value, Value]:
+def _factors(n: Format, trace: Trace) -> tuple[Value, Value]:
     """What the gradient of the cell is multiplied by for each gate, and for the cell before.
 
     The fourth, for the output's gate, multiplies that of the state. And by what the gradient of a
@@ -138,12 +138,12 @@ def _factors(n: Numbers, trace: Trace) -> tuple[Value, Value]:
     slopes = [sub(n, i, si), sub(n, f, sf), sub(n, 1.0, sg), sub(n, o, so), sub(n, 1.0, sq)]
     others = [g, trace.cells, i, trace.squashed, o]
     *four, carry = bilinears(n, [(MUL, a, b) for a, b in zip(slopes, others, strict=True)])
-    joined = n.joined([*four, f], lambda parts: torch.cat(parts, -1))
+    joined = combined(n, [*four, f], lambda parts: torch.cat(parts, -1))
     return settled(n, joined), settled(n, carry)
 
 
 def _gathered(
-    n: Numbers, x: Value, weights: Weights, trace: Trace, gates: Value, dh: Value, dc: Value
+    n: Format, x: Value, weights: Weights, trace: Trace, gates: Value, dh: Value, dc: Value
 ) -> Grads:
     """The gradients by what all steps share."""
     rows = gates.map(lambda part: part.flatten(0, 1))
@@ -151,7 +151,7 @@ def _gathered(
     inputs, states = (y.map(lambda part: part.flatten(0, 1)) for y in (x, trace.states))
     by_input = matmul(n, gates, weights.input)
     by_weight, by_state = bilinears(n, [(MATMUL, columns, inputs), (MATMUL, columns, states)])
-    return Grads(by_input, by_weight, by_state, n.total(rows, [0]), dh, dc)
+    return Grads(by_input, by_weight, by_state, total(n, rows, [0]), dh, dc)
 
 
 def _turned(x: Operand) -> Operand:
@@ -173,5 +173,5 @@ def _narrow(x: Value, start: int, length: int) -> Value:
     return x.map(lambda part: part.narrow(-1, start, length))
 
 
-def _stacked(n: Numbers, values: Sequence[Value]) -> Value:
-    return n.joined(list(values), torch.stack)
+def _stacked(n: Format, values: Sequence[Value]) -> Value:
+    return combined(n, list(values), torch.stack)

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil
 from math import prod as product_of
-from typing import TYPE_CHECKING
 
 import torch
 
 from ..protocols.derived.piecewise import quotient_limit
-from .arithmetic import convert, mul, square, sub, sum_
-from .compare import equal, logical_not
-from .encoding import cap
+from .arithmetic import mul, square, sub, sum_
+from .compare import equal
+from .conversion import combined, convert, public, settled
+from .format import Format, cap
+from .logic import logical_not
 from .value import Value
-
-if TYPE_CHECKING:
-    from .numbers import Numbers
 
 Dims = Sequence[int] | int | None
 
@@ -30,7 +28,7 @@ def dims_of(x: Value, dims: Dims) -> tuple[int, ...]:
     return tuple(dim % max(count, 1) for dim in listed) if count else ()
 
 
-def total(n: Numbers, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
+def total(n: Format, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
     """The sum over dimensions. Local, but bits become numbers in one round."""
     x = convert(n, x, torch.int64) if not x.is_real else x
     chosen = dims_of(x, dims)
@@ -39,7 +37,7 @@ def total(n: Numbers, x: Value, dims: Dims = None, *, keepdim: bool = False) -> 
     return Value(cap(n, sum_(n, x, chosen, keepdim=keepdim).arith), x.dtype)
 
 
-def mean(n: Numbers, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
+def mean(n: Format, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
     """The mean over dimensions. Local; its division is pending."""
     return _over(n, x, dims, _count(x, dims), keepdim=keepdim)
 
@@ -48,7 +46,7 @@ def _count(x: Value, dims: Dims) -> int:
     return product_of(x.shape[dim] for dim in dims_of(x, dims))
 
 
-def _over(n: Numbers, x: Value, dims: Dims, divisor: float, *, keepdim: bool) -> Value:
+def _over(n: Format, x: Value, dims: Dims, divisor: float, *, keepdim: bool) -> Value:
     """The sum over dimensions, divided by about their size.
 
     A mean is no larger than what it is of, also where the sum is beyond the range.
@@ -77,22 +75,22 @@ def kept_shape(x: Value, dims: Dims, *, keepdim: bool) -> list[int]:
     return [size for dim, size in enumerate(x.shape) if dim not in chosen]
 
 
-def prod(n: Numbers, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
+def prod(n: Format, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
     """The product over dimensions. ceil(log2 count) products one after the other."""
     x = convert(n, x, torch.int64) if x.is_bit else x
     shape = kept_shape(x, dims, keepdim=keepdim)
     left = flattened(x, dims)
     if not left.shape[-1]:
-        return n.public(torch.ones(shape, dtype=x.dtype))
+        return public(n, torch.ones(shape, dtype=x.dtype))
     while (size := left.shape[-1]) > 1:
         half = size // 2
         pairs = mul(n, _narrow(left, 0, half), _narrow(left, half, half))
         tail = [_narrow(left, 2 * half, 1)] if size % 2 else []
-        left = n.joined([pairs, *tail], lambda parts: torch.cat(parts, -1))
+        left = combined(n, [pairs, *tail], lambda parts: torch.cat(parts, -1))
     return left.map(lambda part: part.reshape(shape))
 
 
-def cumprod(n: Numbers, x: Value, dim: int) -> Value:
+def cumprod(n: Format, x: Value, dim: int) -> Value:
     """The products of the first 1, 2, 3, ... elements along `dim`; ceil(log2 size) deep."""
     x = convert(n, x, torch.int64) if x.is_bit else x
     if not x.shape:
@@ -101,7 +99,7 @@ def cumprod(n: Numbers, x: Value, dim: int) -> Value:
     size, step = done.shape[-1], 1
     while step < size:
         later = mul(n, _narrow(done, step, size - step), _narrow(done, 0, size - step))
-        done = n.joined([_narrow(done, 0, step), later], lambda parts: torch.cat(parts, -1))
+        done = combined(n, [_narrow(done, 0, step), later], lambda parts: torch.cat(parts, -1))
         step *= 2
     return done.map(lambda part: part.transpose(dim, -1))
 
@@ -111,27 +109,27 @@ def _narrow(x: Value, start: int, length: int) -> Value:
 
 
 def variance(
-    n: Numbers, x: Value, dims: Dims = None, *, correction: float = 1, keepdim: bool = False
+    n: Format, x: Value, dims: Dims = None, *, correction: float = 1, keepdim: bool = False
 ) -> tuple[Value, Value]:
     """The variance and the mean over dimensions. One product of secrets."""
-    average = n.settled(mean(n, x, dims, keepdim=True))
-    squares = square(n, n.settled(sub(n, x, average)))
+    average = settled(n, mean(n, x, dims, keepdim=True))
+    squares = square(n, settled(n, sub(n, x, average)))
     result = _over(n, squares, dims, _count(x, dims) - correction, keepdim=keepdim)
     shape = kept_shape(x, dims, keepdim=keepdim)
     return result, average.map(lambda part: part.reshape(shape))
 
 
-def count_nonzero(n: Numbers, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
+def count_nonzero(n: Format, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
     """How many elements are not zero."""
     return total(n, convert(n, x, torch.bool), dims, keepdim=keepdim)
 
 
-def any_(n: Numbers, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
+def any_(n: Format, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
     """Whether some element is not zero: their number is not. 1 round and a narrow `is_zero`."""
     return logical_not(n, equal(n, count_nonzero(n, x, dims, keepdim=keepdim), 0))
 
 
-def all_(n: Numbers, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
+def all_(n: Format, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
     """Whether no element is zero."""
     zeros = total(n, logical_not(n, x), dims, keepdim=keepdim)
     return equal(n, zeros, 0)

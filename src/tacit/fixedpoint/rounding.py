@@ -1,85 +1,125 @@
-"""Whole parts of reals: rounded down, up, towards zero, to the nearest.
+"""Reals rounded to integers, and integer quotients with their remainders.
 
-NOTE [whole]: a division by 2^f gives the quotient rounded down or one more. What remains tells
-which, by a comparison in a window of f + 2 bits, so the results are those of torch, exactly.
+Integer quotients are exact for the encoded operands: a division gives a guess, a second division
+of the remainder improves it, and one comparison corrects it. Division by zero gives a meaningless
+number; nothing raises.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
+from torch import Tensor
 
 from ..protocols import Arith
-from ..protocols.coefficients import Row
-from .encoding import cap
-from .value import Value
-
-if TYPE_CHECKING:
-    from .numbers import Numbers
-
-
-def divided_down(n: Numbers, x: Arith, bits: int) -> tuple[Arith, Arith]:
-    """A quotient q of x by 2^bits, rounded down or one more, and x - 2^bits q. One division."""
-    p = n.protocol
-    x = p.settled(cap(n, x))
-    quotient = p.settled(p.add_public(x, 0).divided(bits))
-    rest = p.sub(x, quotient.scaled(1 << bits))
-    return quotient, rest.promise(2 << bits)
-
-
-def floor_integer(n: Numbers, x: Arith, bits: int) -> Arith:
-    """The integer at or below x / 2^bits. See NOTE [whole]."""
-    quotient, rest = divided_down(n, x, bits)
-    return n.protocol.sub(quotient, n.protocol.to_arith(n.protocol.sign(rest)))
+from .arithmetic import add, mul, neg, sub
+from .compare import less, where
+from .conversion import (
+    convert,
+    floor_integer,
+    nearest_integer,
+    operand,
+    real,
+    settled,
+    trunc_integer,
+)
+from .format import Format
+from .functions.quotient import divide
+from .value import Operand, Value, result_dtype
 
 
-def trunc_integer(n: Numbers, x: Arith, bits: int) -> Arith:
-    """The integer at x / 2^bits or next to it towards zero; another comparison.
-
-    Negative numbers are moved up by all but a unit, then rounded down.
-    """
-    p = n.protocol
-    negative = p.to_arith(p.sign(cap(n, x)))
-    x = p.settled(x)
-    return floor_integer(n, p.add(x, p.mul_public(negative, (1 << bits) - 1)), bits)
+def floor(n: Format, x: Value) -> Value:
+    """Returns the integer at or below x, in the dtype of x. Exact."""
+    return _as_real(n, floor_integer(n, x.arith, n.fraction_bits), x) if x.is_real else x
 
 
-def nearest_integer(n: Numbers, x: Arith, bits: int) -> Arith:
-    """The integer closest to x / 2^bits, of two the even one.
-
-    With y = x + 1/2 = 2 q + r that is 2 q, and one more if r > 1: r = 1 is the half between.
-    """
-    p = n.protocol
-    one = 1 << bits
-    quotient, rest = divided_down(n, p.add_public(p.settled(x), one >> 1), bits + 1)
-    below = p.signs(rest, (-one + 1, 0, one + 1))  # r from -2 on where q is one too many
-    row = Row((0, 0, 0), (-1, -1, -1))
-    [less] = p.inject_sums(below, None, [row])
-    return p.add_public(p.add(quotient.scaled(2), less), 1)
+def ceil(n: Format, x: Value) -> Value:
+    """Returns the integer at or above x, in the dtype of x. Exact."""
+    return neg(n, floor(n, neg(n, x))) if x.is_real else x
 
 
-def floor(n: Numbers, x: Value) -> Value:
-    return _real(n, x, floor_integer(n, x.arith, n.fraction_bits)) if x.is_real else x
+def trunc(n: Format, x: Value) -> Value:
+    """Returns x rounded towards zero, in the dtype of x. Exact."""
+    return _as_real(n, trunc_integer(n, x.arith, n.fraction_bits), x) if x.is_real else x
 
 
-def ceil(n: Numbers, x: Value) -> Value:
-    return n.neg(floor(n, n.neg(x))) if x.is_real else x
+def nearest(n: Format, x: Value) -> Value:
+    """Returns the integer closest to x, of two the even one, in the dtype of x. Exact."""
+    return _as_real(n, nearest_integer(n, x.arith, n.fraction_bits), x) if x.is_real else x
 
 
-def trunc(n: Numbers, x: Value) -> Value:
-    return _real(n, x, trunc_integer(n, x.arith, n.fraction_bits)) if x.is_real else x
+def frac(n: Format, x: Value) -> Value:
+    """Returns x - trunc(x), which has the sign of x. Exact."""
+    x = settled(n, x)
+    return sub(n, x, trunc(n, x))
 
 
-def nearest(n: Numbers, x: Value) -> Value:
-    return _real(n, x, nearest_integer(n, x.arith, n.fraction_bits)) if x.is_real else x
+def _as_real(n: Format, integer: Arith, like: Value) -> Value:
+    return convert(n, Value(integer, torch.int64), like.dtype)
 
 
-def frac(n: Numbers, x: Value) -> Value:
-    """x without its whole part, with the sign of x."""
-    x = n.settled(x)
-    return n.sub(x, trunc(n, x))
+def floor_divide(n: Format, a: Operand, b: Operand) -> Value:
+    """Returns the integer at or below a / b."""
+    magnitude, negative = _split(n, b)
+    quotient, _ = _divide_positive(n, _flipped(n, _settled_real(n, a), negative), magnitude)
+    return convert(n, quotient, result_dtype(a, b))
 
 
-def _real(n: Numbers, x: Value, whole: Arith) -> Value:
-    return n.convert(Value(whole, torch.int64), x.dtype)
+def remainder(n: Format, a: Operand, b: Operand) -> Value:
+    """Returns a - b floor(a / b), which has the sign of b."""
+    magnitude, negative = _split(n, b)
+    _, rest = _divide_positive(n, _flipped(n, _settled_real(n, a), negative), magnitude)
+    return convert(n, _flipped(n, rest, negative), result_dtype(a, b))
+
+
+def trunc_divide(n: Format, a: Operand, b: Operand) -> Value:
+    """Returns a / b rounded towards zero."""
+    magnitude, negative = _split(n, b)
+    numerator, sign = _split(n, _settled_real(n, a))
+    quotient, _ = _divide_positive(n, operand(n, numerator), magnitude)
+    quotient = _flipped(n, _flipped(n, quotient, negative), sign)
+    return convert(n, quotient, result_dtype(a, b))
+
+
+def fmod(n: Format, a: Operand, b: Operand) -> Value:
+    """Returns a - b trunc(a / b), which has the sign of a."""
+    magnitude, _ = _split(n, b)
+    numerator, sign = _split(n, _settled_real(n, a))
+    _, rest = _divide_positive(n, operand(n, numerator), magnitude)
+    return convert(n, _flipped(n, rest, sign), result_dtype(a, b))
+
+
+def _divide_positive(n: Format, a: Value, b: Operand) -> tuple[Value, Value]:
+    """Returns floor(a / b) as an integer and a - b floor(a / b), for b > 0."""
+    quotient, rest = _guess(n, a, b)
+    more, rest = _guess(n, rest, b)
+    low = convert(n, less(n, rest, 0), torch.int64)
+    return sub(n, add(n, quotient, more), low), add(n, rest, mul(n, low, b))
+
+
+def _guess(n: Format, a: Value, b: Operand) -> tuple[Value, Value]:
+    """Returns an integer close to a / b, and the exact remainder."""
+    share = divide(n, a, b, positive=True).arith
+    integer = Value(nearest_integer(n, share, n.fraction_bits), torch.int64)
+    return integer, sub(n, a, mul(n, integer, b))
+
+
+def _settled_real(n: Format, x: Operand) -> Value:
+    return settled(n, real(n, x))
+
+
+def _split(n: Format, x: Operand) -> tuple[Operand, Operand]:
+    """Returns |x| and [x < 0]. A public x is rounded to fixed point, as if it were shared."""
+    if not isinstance(x, Value):
+        public = torch.as_tensor(x).to(torch.float64)
+        unit = 2.0**n.fraction_bits
+        return (public.abs() * unit).round() / unit, public < 0
+    x = _settled_real(n, x)
+    negative = less(n, x, 0)
+    return where(n, negative, neg(n, x), x), negative
+
+
+def _flipped(n: Format, x: Value, negative: Operand) -> Value:
+    """Returns -x where `negative` holds, x elsewhere."""
+    if isinstance(negative, Tensor):
+        return mul(n, x, 1 - 2 * negative.to(torch.int64))
+    return where(n, negative, neg(n, x), x)

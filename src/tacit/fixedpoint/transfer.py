@@ -1,10 +1,9 @@
-"""Many tensors into secrets and back, in few messages."""
+"""Tensors shared and revealed: one at a time, or many in few messages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -13,20 +12,18 @@ from ..kernels import pack_bits
 from ..protocols import Arith, Bool
 from ..protocols.steps import Steps, drive, together
 from .debug import check
-from .encoding import cap, decode, encode
+from .format import Format, cap, decode, encode
 from .value import Value
 
-if TYPE_CHECKING:
-    from .numbers import Numbers
-
-# Of one message: the transport's table of tensors is short, and both ends hold it in memory.
+# The limits of one message: the transport's table of tensors is short, and both ends hold the whole
+# message in memory.
 MOST_TENSORS = 256
 MOST_ELEMENTS = 1 << 23
 
 
 @dataclass(frozen=True)
 class Input:
-    """A tensor to be shared; only its owner has the values. `path` is its name in errors."""
+    """A tensor to share. Only its owner has the values; `path` is its name in errors."""
 
     shape: torch.Size
     dtype: torch.dtype
@@ -34,35 +31,52 @@ class Input:
     path: str = "the tensor"
 
 
-def share_many(n: Numbers, inputs: Sequence[Input], owner: int) -> list[Value]:
-    """All inputs of one owner as secrets. A round, or none if the owner deals, for each batch."""
-    made: list[Value] = []
+def share(
+    n: Format, value: Tensor | None, owner: int, shape: Sequence[int], dtype: torch.dtype
+) -> Value:
+    """Returns the owner's tensor as a secret; the other parties pass None, shape and dtype.
+
+    1 round, or none if the owner deals.
+    """
+    return _as_value(n, _share(n, value, owner, shape, dtype), dtype)
+
+
+def share_many(n: Format, inputs: Sequence[Input], owner: int) -> list[Value]:
+    """Returns all inputs of one owner as secrets. The rounds of `share` for each batch."""
+    shared: list[Value] = []
     for batch in _batches([one.shape.numel() for one in inputs]):
         chosen = inputs[batch]
         with n.protocol.parallel():
-            shares = [_shared(n, one, owner) for one in chosen]
-        made += [_value(n, s, one.dtype) for s, one in zip(shares, chosen, strict=True)]
+            shares = [_share(n, one.values, owner, one.shape, one.dtype) for one in chosen]
+        shared += [_as_value(n, s, one.dtype) for s, one in zip(shares, chosen, strict=True)]
     if n.debug:
-        for value, one in zip(made, inputs, strict=True):
+        for value, one in zip(shared, inputs, strict=True):
             check(n, value, f"share: {one.path}")
-    return made
+    return shared
 
 
-def _shared(n: Numbers, one: Input, owner: int) -> Arith | Bool:
-    if one.dtype == torch.bool:
-        planes = None if one.values is None else pack_bits(one.values).unsqueeze(0)
-        return n.protocol.share_bits(planes, owner, one.shape)
-    bits = n.bits_of(one.dtype)
-    elements = None if one.values is None else encode(n, one.values, bits)
-    return n.protocol.share(elements, owner, one.shape)
+def _share(
+    n: Format, value: Tensor | None, owner: int, shape: Sequence[int], dtype: torch.dtype
+) -> Arith | Bool:
+    if dtype == torch.bool:
+        planes = None if value is None else pack_bits(value).unsqueeze(0)
+        return n.protocol.share_bits(planes, owner, shape)
+    elements = None if value is None else encode(n, value, n.bits_of(dtype))
+    return n.protocol.share(elements, owner, shape)
 
 
-def _value(n: Numbers, share: Arith | Bool, dtype: torch.dtype) -> Value:
+def _as_value(n: Format, share: Arith | Bool, dtype: torch.dtype) -> Value:
     return Value(cap(n, share) if isinstance(share, Arith) else share, dtype)
 
 
-def reveal_many(n: Numbers, values: Sequence[Value], to: int | None = None) -> list[Tensor | None]:
-    """All of them opened at every party, or at party `to`. One round for each batch."""
+def reveal(n: Format, x: Value, to: int | None = None) -> Tensor | None:
+    """Returns the plain tensor at every party, or at party `to` and None elsewhere. 1 round."""
+    elements = n.protocol.reveal(x.share, to, dtype=x.dtype)
+    return None if elements is None else decode(n, elements, x.dtype)
+
+
+def reveal_many(n: Format, values: Sequence[Value], to: int | None = None) -> list[Tensor | None]:
+    """Returns all plain tensors at every party, or at party `to`. 1 round for each batch."""
     opened: list[Tensor | None] = []
     for batch in _batches([value.shape.numel() for value in values]):
         calls: list[Steps[Tensor | None]] = [
@@ -76,7 +90,7 @@ def reveal_many(n: Numbers, values: Sequence[Value], to: int | None = None) -> l
 
 
 def _batches(sizes: Sequence[int]) -> Iterator[slice]:
-    """Consecutive tensors that go into one message."""
+    """Yields slices of consecutive tensors that fit one message."""
     start, elements = 0, 0
     for i, size in enumerate(sizes):
         if i > start and (elements + size > MOST_ELEMENTS or i - start == MOST_TENSORS):

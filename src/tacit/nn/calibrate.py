@@ -21,7 +21,7 @@ from torch.utils._pytree import tree_leaves
 from ..config import Config
 from ..errors import ConfigError, RangeError
 from ..fixedpoint import Numbers, Value
-from ..fixedpoint.debug import kept
+from ..fixedpoint.debug import within_limit
 from ..protocols import Arith, Comparison
 from ..tensor import SecretTensor
 from ..tensor.module_path import module_path, name_module
@@ -164,7 +164,7 @@ def _dry_run(
     seen: list[_Seen] = []
 
     def note(x: Arith, comparison: Comparison) -> None:
-        seen.append(_Seen(module_path() or "", comparison, kept(x)))
+        seen.append(_Seen(module_path() or "", comparison, within_limit(x)))
 
     n = lone_numbers(config, range_bits=range_bits, observer=note)
     copy = secret_copy(n, model)
@@ -258,6 +258,6 @@ def _limit(n: Numbers, value: Value, bits: int) -> None:
     if type(value) is Value and isinstance(value.share, Arith):
         share = value.share
         share.limit = min(share.limit, 1 << max(n.fraction_bits + bits, 1) + share.pending)
-        if n.debug and not kept(share):
+        if n.debug and not within_limit(share):
             broken = f"tighten: a result is not below 2^{bits}, as is promised: {MORE}"
             raise name_module(RangeError(broken))

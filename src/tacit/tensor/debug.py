@@ -17,9 +17,9 @@ from torch._ops import OpOverload
 
 from ..errors import RangeError
 from ..fixedpoint import Numbers, Value
-from ..fixedpoint.debug import beyond, check, clear, out_of_range, way_out
-from ..fixedpoint.encoding import finite, largest_of
+from ..fixedpoint.debug import beyond, check, clear, out_of_range
 from ..fixedpoint.extended.moments import Fine
+from ..fixedpoint.format import finite, largest_of, range_remedy
 from ..fixedpoint.lazy import Deferred
 from .table import Rule
 
@@ -191,7 +191,7 @@ def _judge(n: Numbers, func: OpOverload, wanted: Sequence[Any]) -> None:
     numbers, name = [x for x in wanted if _number(x)], _name(func)
     if name in GROWING and not all(_holds(n, x) for x in numbers):
         domain = f"x <= {n.range_bits * log(2) / GROWING[name]:.2f}"
-        raise RangeError(f"an argument is outside of its domain, {domain}: {way_out(n)}")
+        raise RangeError(f"an argument is outside of its domain, {domain}: {range_remedy(n)}")
     if not all(bool(torch.isfinite(x).all()) for x in numbers):
         domain = DOMAINS.get(name, "where its result is finite")
         way = "clamp it before, or choose with torch.where before"
@@ -214,5 +214,5 @@ def _compare(n: Numbers, func: OpOverload, found: Sequence[Any], wanted: Sequenc
                 raise RangeError(
                     "the result is far from that of floating point: something on the way to it is "
                     f"beyond the range, 2^{n.range_bits}, or below 2^-{n.fraction_bits}: "
-                    + way_out(n)
+                    + range_remedy(n)
                 )

@@ -21,11 +21,12 @@ from torch import Tensor
 
 from ...protocols import Arith
 from ...protocols.steps import Steps
-from ..arithmetic import mul, settled, square
-from ..encoding import cap
+from ..arithmetic import mul, square
+from ..conversion import settled
+from ..format import cap
 from ..functions.mantissa import normal
 from ..functions.roots import _inverse_root, _root_of_power, _spare, _times
-from ..functions.steps import run
+from ..functions.share_functions import run
 from ..lazy import Deferred
 from ..norm import coarse, fine_bits, times_fine
 from ..reduce import Dims, dims_of

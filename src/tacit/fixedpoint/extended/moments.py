@@ -18,10 +18,10 @@ from torch import Tensor
 
 from ...protocols import Arith
 from ...protocols.steps import Steps
-from ..encoding import cap, encode
+from ..format import cap, encode
 from ..functions.mantissa import normal, polynomial
 from ..functions.quotient import divided
-from ..functions.steps import product, run
+from ..functions.share_functions import product, run
 from ..lazy import Deferred
 from ..value import Operand, Value
 

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from ...protocols import Arith
 from ...protocols.steps import Steps
-from ..encoding import encode
+from ..format import encode
 from ..functions.quotient import divide, divided
-from ..functions.steps import product, run
+from ..functions.share_functions import product, run
 from ..value import Operand, Value
 from .mean_square import Kept
 from .moments import GRADIENT_BITS, ROOT_BITS, SQUARE_BITS, Fine, _raw, clipped, quotient

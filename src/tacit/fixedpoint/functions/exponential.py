@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from math import ceil, e, log, log2
-from typing import TYPE_CHECKING
 
 from ...protocols import Arith, Row
 from ...protocols.derived.piecewise import Line, one_hot, quotient_limit
 from ...protocols.steps import Steps, together
-from ..encoding import cap
+from ..format import Format, cap
 from .mantissa import chebyshev, chebyshev_series
-from .steps import exactly, function, product
-
-if TYPE_CHECKING:
-    from ..numbers import Numbers
+from .share_functions import exactly, function, product
 
 # e^x below 2^MIDDLE comes from one table, above from another, whose errors are larger.
 MIDDLE = 6
@@ -24,7 +20,7 @@ GUARD = 6
 
 
 @function
-def exponential(n: Numbers, x: Arith) -> Steps[Arith]:
+def exponential(n: Format, x: Arith) -> Steps[Arith]:
     """e^x. Relative error 2^-14, and a unit; saturates at 0 and at 2^range_bits.
 
     With a dealer 4 rounds, or 2 if x.limit says that x is small.
@@ -34,7 +30,7 @@ def exponential(n: Numbers, x: Arith) -> Steps[Arith]:
     return (yield from _by_exponent(n, x))
 
 
-def _from_tables(n: Numbers, x: Arith) -> Steps[Arith]:
+def _from_tables(n: Format, x: Arith) -> Steps[Arith]:
     """Each table is right in its piece; elsewhere it is multiplied by a zero."""
     p, f = n.protocol, n.fraction_bits
     pieces = sorted({min(MIDDLE, n.range_bits), n.range_bits})
@@ -56,23 +52,23 @@ def _from_tables(n: Numbers, x: Arith) -> Steps[Arith]:
     return cap(n, total)
 
 
-def _tables(n: Numbers, x: Arith, pieces: Sequence[int]) -> Steps[tuple[Arith, ...]]:
+def _tables(n: Format, x: Arith, pieces: Sequence[int]) -> Steps[tuple[Arith, ...]]:
     x = yield from n.protocol.settled.steps(x)
     return (yield from together(*(_table(n, x, bits) for bits in pieces)))
 
 
-def _units(n: Numbers, value: float) -> int:
+def _units(n: Format, value: float) -> int:
     return round(value * 2**n.fraction_bits)
 
 
-def _table(n: Numbers, x: Arith, bits: int) -> Steps[Arith]:
+def _table(n: Format, x: Arith, bits: int) -> Steps[Arith]:
     """e^x for x <= bits ln 2: 2^bits e^(x - bits ln 2), where the second has as many bits more."""
     p, fine = n.protocol, n.fraction_bits + bits
     shifted = p.add_public(x.scaled(1 << bits), -round(bits * log(2) * 2**fine))
     return (yield from p.exp_negative.steps(shifted, fraction_bits=fine))
 
 
-def _by_exponent(n: Numbers, x: Arith) -> Steps[Arith]:
+def _by_exponent(n: Format, x: Arith) -> Steps[Arith]:
     """2^u for u = x log2(e) = i + r: a table over i, and a polynomial of 0 <= r < 1."""
     p, f = n.protocol, n.fraction_bits
     u = yield from _scaled_to_two(n, x)
@@ -92,7 +88,7 @@ def _by_exponent(n: Numbers, x: Arith) -> Steps[Arith]:
     return cap(n, (yield from product(n, value, power, shift=bits + 1)))
 
 
-def _scaled_to_two(n: Numbers, x: Arith) -> Steps[Arith]:
+def _scaled_to_two(n: Format, x: Arith) -> Steps[Arith]:
     """x log2(e), with GUARD more fraction bits."""
     x = yield from n.protocol.settled.steps(x)
     bits = min(n.ring.bits - 4 - x.limit.bit_length(), 28)
@@ -105,7 +101,7 @@ def power_series(tolerance: float) -> tuple[float, ...]:
     return chebyshev_series(lambda y: 2 ** ((y + 1) / 2), tolerance)
 
 
-def decaying(n: Numbers, x: Arith, extra: int) -> Steps[Arith]:
+def decaying(n: Format, x: Arith, extra: int) -> Steps[Arith]:
     """e^x for x <= 0, however far, with `extra` more fraction bits; r + 1 rounds with a dealer.
 
     What is below the last bit is 0.

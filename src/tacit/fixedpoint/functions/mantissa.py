@@ -10,14 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import cos, pi
-from typing import TYPE_CHECKING
 
 from ...protocols import Arith
 from ...protocols.derived.piecewise import Line, quotient_limit
 from ...protocols.steps import Steps
-
-if TYPE_CHECKING:
-    from ..numbers import Numbers
+from ..format import Format
 
 COEFFICIENT_BITS = 26
 NODES = 64
@@ -38,7 +35,7 @@ def exponents(x: Arith, low: int = 0) -> range:
 
 
 def normal(
-    n: Numbers,
+    n: Format,
     x: Arith,
     tables: Sequence[Callable[[int], int]],
     *,
@@ -78,7 +75,7 @@ def _mirrored(line: Line, flip: bool) -> Line:
 
 
 def polynomial(
-    n: Numbers, normal: Normal, function: Callable[[float], float], *, fraction_bits: int
+    n: Format, normal: Normal, function: Callable[[float], float], *, fraction_bits: int
 ) -> Steps[Arith]:
     """function(c) of the mantissa, to 2^-f of the session; see `chebyshev`."""
     coefficients = mantissa_series(function, 2.0**-n.fraction_bits)
@@ -90,7 +87,7 @@ def polynomial(
 
 
 def chebyshev(
-    n: Numbers,
+    n: Format,
     y: Arith,
     coefficients: Sequence[float],
     *,

@@ -11,17 +11,16 @@ import torch
 from ...protocols import Arith, Bool, Row
 from ...protocols.derived.piecewise import Line
 from ...protocols.steps import Interactive, Steps, together
-from ..encoding import cap
+from ..conversion import convert, real
+from ..format import Format, cap
 from ..value import Value
-from .steps import real
 
 if TYPE_CHECKING:
     from ...protocols import Protocol
-    from ..numbers import Numbers
 
 
 def pieces(
-    n: Numbers, x: Value, thresholds: Sequence[float], lines: Sequence[tuple[int, float]]
+    n: Format, x: Value, thresholds: Sequence[float], lines: Sequence[tuple[int, float]]
 ) -> Value:
     """The line (slope, offset) on which x lies, from left to right; slopes are whole.
 
@@ -34,7 +33,7 @@ def pieces(
     return Value(cap(n, value), x.dtype)
 
 
-def between(n: Numbers, x: Value, low: float, high: float) -> Value:
+def between(n: Format, x: Value, low: float, high: float) -> Value:
     """[low < x < high]. r rounds."""
     bits = n.bits_of(x.dtype)
     ends = [round(low * 2**bits) + 1, round(high * 2**bits)]
@@ -45,17 +44,17 @@ def between(n: Numbers, x: Value, low: float, high: float) -> Value:
     return Value(p.bit_xor(first, second), torch.bool)
 
 
-def sign(n: Numbers, x: Value) -> Value:
+def sign(n: Format, x: Value) -> Value:
     """-1, 0 or 1. r + 1 rounds."""
     if x.is_bit:
         return x
     p = n.protocol
     below = p.signs(cap(n, x.arith), [0, 1])
     [total] = p.inject_sums(below, None, [Row((0, 0), (-1, -1))])
-    return n.convert(Value(p.add_public(total, 1), torch.int64), x.dtype)
+    return convert(n, Value(p.add_public(total, 1), torch.int64), x.dtype)
 
 
-def halves(n: Numbers, x: Value) -> tuple[Value, Value, Value]:
+def halves(n: Format, x: Value) -> tuple[Value, Value, Value]:
     """max(x, 0), e^min(x, 0) less 1, and [x >= 0]. r + 1 rounds with a dealer."""
     x = real(n, x)
 
@@ -67,7 +66,7 @@ def halves(n: Numbers, x: Value) -> tuple[Value, Value, Value]:
     return Value(positive, x.dtype), Value(cap(n, power), x.dtype), Value(bit, torch.bool)
 
 
-def _halves(n: Numbers, x: Arith) -> Steps[tuple[Arith, Arith, Bool]]:
+def _halves(n: Format, x: Arith) -> Steps[tuple[Arith, Arith, Bool]]:
     """Left of the end the exponential is nothing, right of 0 it is 1."""
     p, f = n.protocol, n.fraction_bits
     end = -round((f + 2) * log(2) * 2**f)

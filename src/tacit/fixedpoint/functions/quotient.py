@@ -7,20 +7,17 @@ takes the rounds of a reciprocal and is as accurate as its magnitude allows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
 from ...protocols import MUL, Arith
 from ...protocols.steps import Steps, together
-from ..encoding import cap, encode, most_pending
-from ..value import Operand, Value
+from ..arithmetic import mul
+from ..conversion import convert, real
+from ..format import Format, cap, encode, most_pending
+from ..value import Operand, Value, result_dtype
 from .mantissa import Normal, exponents, normal, polynomial
-from .steps import exactly, function, product, real, run
-
-if TYPE_CHECKING:
-    from ..numbers import Numbers
+from .share_functions import exactly, function, product, run
 
 # Up to this many elements the sign of a divisor is found beside its magnitude, which compares
 # twice as much; above, before it, which takes r + 1 rounds more.
@@ -35,7 +32,7 @@ def inverse(c: float) -> float:
 
 
 @function
-def reciprocal(n: Numbers, x: Arith, *, positive: bool = False) -> Steps[Arith]:
+def reciprocal(n: Format, x: Arith, *, positive: bool = False) -> Steps[Arith]:
     """1/x. Relative error 2^-15, and a unit; 1/0 is 2^f, the largest.
 
     `positive` promises x > 0, which halves the comparisons.
@@ -44,7 +41,7 @@ def reciprocal(n: Numbers, x: Arith, *, positive: bool = False) -> Steps[Arith]:
 
 
 def inverted(
-    n: Numbers, x: Arith, *, positive: bool, low: int = 0, fraction_bits: int | None = None
+    n: Format, x: Arith, *, positive: bool, low: int = 0, fraction_bits: int | None = None
 ) -> Steps[Arith]:
     """1/x with `fraction_bits`, for |x| >= 2^low. Its division is pending."""
     f = n.fraction_bits
@@ -60,13 +57,13 @@ def inverted(
     return (yield from _with_sign(n, result, sign))
 
 
-def _scale_bits(n: Numbers, x: Arith, low: int) -> int:
+def _scale_bits(n: Format, x: Arith, low: int) -> int:
     """The fraction bits of 2^(f-e-1) that make it whole for every exponent of x."""
     return max(exponents(x, low).stop - n.fraction_bits, 0)
 
 
 def _magnitude(
-    n: Numbers, x: Arith, scaled: int, *, positive: bool, low: int = 0
+    n: Format, x: Arith, scaled: int, *, positive: bool, low: int = 0
 ) -> Steps[tuple[Normal, Arith | None]]:
     """The mantissa of x and 2^(f-e-1) with the sign of x, or without and the sign beside it."""
     p, f = n.protocol, n.fraction_bits
@@ -85,13 +82,13 @@ def _magnitude(
     return (yield from normal(n, magnitude, [power], low=low)), sign
 
 
-def _with_sign(n: Numbers, x: Arith, sign: Arith | None) -> Steps[Arith]:
+def _with_sign(n: Format, x: Arith, sign: Arith | None) -> Steps[Arith]:
     if sign is None:
         return cap(n, x)
     return cap(n, (yield from product(n, x, sign, shift=0)))
 
 
-def divided(n: Numbers, a: Arith | Tensor, b: Arith, *, positive: bool = False) -> Steps[Arith]:
+def divided(n: Format, a: Arith | Tensor, b: Arith, *, positive: bool = False) -> Steps[Arith]:
     """a / b, where a may be public elements; its division is pending.
 
     Relative error 2^-15, and two units.
@@ -122,7 +119,7 @@ def divided(n: Numbers, a: Arith | Tensor, b: Arith, *, positive: bool = False) 
     return cap(n, (yield from product(n, numerator, value, shift=bits + extra)))
 
 
-def divide(n: Numbers, a: Operand, b: Operand, *, positive: bool = False) -> Value:
+def divide(n: Format, a: Operand, b: Operand, *, positive: bool = False) -> Value:
     """a / b as reals; division by zero saturates, and |a / b| < 2^range_bits is promised.
 
     By a public number: a product with its inverse, or for a power of two a division that is
@@ -130,7 +127,7 @@ def divide(n: Numbers, a: Operand, b: Operand, *, positive: bool = False) -> Val
     """
     if not isinstance(b, Value):
         return _by_public(n, real(n, a), b)
-    dtype = n.result_dtype(a, b)
+    dtype = result_dtype(a, b)
     b = real(n, b)
     dtype = dtype if dtype.is_floating_point else b.dtype
     if isinstance(a, Value):
@@ -138,14 +135,14 @@ def divide(n: Numbers, a: Operand, b: Operand, *, positive: bool = False) -> Val
     else:
         plain = torch.as_tensor(a)
         if plain.dim() == 0 and float(plain) == 1.0:
-            return n.convert(reciprocal(n, b, positive=positive), dtype)
+            return convert(n, reciprocal(n, b, positive=positive), dtype)
         numerator = encode(n, plain, n.fraction_bits)
     return Value(run(n, divided, numerator, cap(n, b.arith), positive=positive), dtype)
 
 
-def _by_public(n: Numbers, a: Value, b: Operand) -> Value:
+def _by_public(n: Format, a: Value, b: Operand) -> Value:
     divisor = torch.as_tensor(b)
-    dtype = n.result_dtype(a, b)
+    dtype = result_dtype(a, b)
     if divisor.numel() == 1:
         mantissa, exponent = torch.frexp(divisor.double().abs().reshape(()))
         bits = int(exponent) - 1
@@ -154,4 +151,4 @@ def _by_public(n: Numbers, a: Value, b: Operand) -> Value:
             share = a.arith if a.shape == shape else a.arith.expand(*shape)
             share = n.protocol.neg(share) if float(divisor) < 0 else share
             return Value(share.divided(bits), dtype)
-    return n.convert(n.mul(a, 1 / divisor.double()), dtype)
+    return convert(n, mul(n, a, 1 / divisor.double()), dtype)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from math import isqrt, log, log2, log10, sqrt
-from typing import TYPE_CHECKING
 
 from ...protocols import Arith
 from ...protocols.derived.piecewise import quotient_limit
 from ...protocols.steps import Steps
-from ..encoding import cap, most_pending
+from ..compare import absolute
+from ..conversion import real, settled
+from ..format import Format, cap, most_pending
+from ..reduce import Dims, dims_of
+from ..value import Value
 from .mantissa import Normal, normal, polynomial
-from .steps import bounded, function, product
-
-if TYPE_CHECKING:
-    from ..numbers import Numbers
+from .share_functions import bounded, function, product, run
 
 # The mantissa's function has this many fraction bits, or what the ring allows.
 MANTISSA_BITS = 21
@@ -23,13 +23,13 @@ LOGARITHMS = {"e": log, "2": log2, "10": log10}
 
 
 @function
-def square_root(n: Numbers, x: Arith) -> Steps[Arith]:
+def square_root(n: Format, x: Arith) -> Steps[Arith]:
     """sqrt(x), and 0 for x <= 0. Relative error 2^-15, and a unit."""
     root = yield from root_before_division(n, x, _spare(n))
     return bounded(n, root, sqrt(quotient_limit(x) / 2**n.fraction_bits))
 
 
-def root_before_division(n: Numbers, x: Arith, spare: int) -> Steps[Arith]:
+def root_before_division(n: Format, x: Arith, spare: int) -> Steps[Arith]:
     """The root, with a table of `spare` fraction bits beside the mantissa's.
 
     Of a sum of squares whose division is pending the root is taken first: what is below 2^-f has
@@ -51,7 +51,7 @@ def _inverse_root(c: float) -> float:
 
 @function
 def inverse_square_root(
-    n: Numbers, x: Arith, *, gain: int = 0, excess: Fraction = Fraction(1)
+    n: Format, x: Arith, *, gain: int = 0, excess: Fraction = Fraction(1)
 ) -> Steps[Arith]:
     """1 / sqrt(x / excess); what is not positive counts as 2^-f. Relative error 2^-15, and a unit.
 
@@ -60,7 +60,7 @@ def inverse_square_root(
     return (yield from inverse_root(n, x, gain, excess))
 
 
-def inverse_root(n: Numbers, x: Arith, gain: int, excess: Fraction) -> Steps[Arith]:
+def inverse_root(n: Format, x: Arith, gain: int, excess: Fraction) -> Steps[Arith]:
     """The same, of an x that may be beyond the range: its limit counts."""
     f, spare = n.fraction_bits, _spare(n, gain)
 
@@ -72,7 +72,7 @@ def inverse_root(n: Numbers, x: Arith, gain: int, excess: Fraction) -> Steps[Ari
     return bounded(n, root, 2 ** (f / 2 + gain) * sqrt(excess))
 
 
-def _spare(n: Numbers, gain: int = 0) -> int:
+def _spare(n: Format, gain: int = 0) -> int:
     """The fraction bits of a table of roots of powers of two, beside those of the mantissa.
 
     Few enough that the product's division may stay pending.
@@ -82,7 +82,7 @@ def _spare(n: Numbers, gain: int = 0) -> int:
     return min(n.ring.bits - 4 - mantissa_bits(n) - largest, most)
 
 
-def mantissa_bits(n: Numbers) -> int:
+def mantissa_bits(n: Format) -> int:
     return min(MANTISSA_BITS, n.ring.bits // 2 - 6)
 
 
@@ -92,7 +92,7 @@ def _root_of_power(exponent: int, factor: Fraction = Fraction(1)) -> int:
 
 
 def _times(
-    n: Numbers, parts: Normal, function: Callable[[float], float], spare: int, gain: int = 0
+    n: Format, parts: Normal, function: Callable[[float], float], spare: int, gain: int = 0
 ) -> Steps[Arith]:
     """The polynomial of the mantissa times the entry of the table."""
     bits = mantissa_bits(n)
@@ -103,7 +103,7 @@ def _times(
 
 
 @function
-def logarithm(n: Numbers, x: Arith, base: str = "e", *, low: int = 0) -> Steps[Arith]:
+def logarithm(n: Format, x: Arith, base: str = "e", *, low: int = 0) -> Steps[Arith]:
     """The logarithm of x to the base "e", "2" or "10"; what is not positive counts as 2^-f.
 
     Error: two units, or 2^-16. `low` promises x >= 2^low units.
@@ -116,3 +116,27 @@ def logarithm(n: Numbers, x: Arith, base: str = "e", *, low: int = 0) -> Steps[A
     if (largest + 1) * 2.0 ** (f + value.pending) >= 2.0 ** (n.ring.bits - 2):
         value = yield from p.settled.steps(value)  # the sum would leave its division no room
     return bounded(n, p.add(value, entry), largest)
+
+
+def vector_norm(n: Format, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
+    """sqrt(sum of x^2) over dimensions. Relative error 2^-15, and two units.
+
+    The length is below 2^(k/2 - 2 - f), which is 2^14 for 64 bits with 16 fraction bits: the sum
+    keeps its size, and only the root is of the range.
+    """
+    x = real(n, x)
+    if not x.shape or not dims_of(x, dims):
+        return absolute(n, x)
+    half = n.ring.bits // 2 - 2
+    elements = settled(n, x).arith.promise(1 << half)
+    total = n.protocol.square(elements).sum(*dims_of(x, dims), keepdim=keepdim)
+    total = total.promise(1 << 2 * half).divided(n.fraction_bits)
+    return Value(run(n, _wide_root, total), x.dtype)
+
+
+def _wide_root(n: Format, x: Arith) -> Steps[Arith]:
+    """sqrt(x) with a table for all exponents that fit the ring."""
+    f = n.fraction_bits
+    largest = (n.ring.bits - 4 - f - f + 1) // 2 + 1
+    spare = min(n.ring.bits - 4 - mantissa_bits(n) - largest, 26)
+    return (yield from root_before_division(n, x, spare))

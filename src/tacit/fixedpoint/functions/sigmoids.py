@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import pi, sqrt
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from ..format import Format
 from ..value import Value
 from .sine_series import Curve, curve_value
-
-if TYPE_CHECKING:
-    from ..numbers import Numbers
 
 UP = (0, 1.0)
 IDENTITY = (1, 0.0)
@@ -64,8 +61,8 @@ CURVES = {
 }
 
 
-def _named(name: str) -> Callable[[Numbers, Value], Value]:
-    def method(n: Numbers, x: Value) -> Value:
+def _named(name: str) -> Callable[[Format, Value], Value]:
+    def method(n: Format, x: Value) -> Value:
         return curve_value(n, x, CURVES[name])
 
     method.__name__, method.__doc__ = name, f"The curve {name} of `sigmoids.py` at x."

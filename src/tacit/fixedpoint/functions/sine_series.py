@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import pi
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -19,12 +18,10 @@ from torch import Tensor
 from ...protocols import Arith, Bool, Row
 from ...protocols.derived.piecewise import one_hot, quotient_limit
 from ...protocols.steps import Steps, together
-from ..encoding import cap
+from ..conversion import real
+from ..format import Format, cap
 from ..value import Value
-from .steps import bounded, real, run
-
-if TYPE_CHECKING:
-    from ..numbers import Numbers
+from .share_functions import bounded, run
 
 NODES = 4096
 MOST_HARMONICS = 48
@@ -93,7 +90,7 @@ def _coefficients(
     return tuple(round(float(c) * scale) / scale for c in found[:count])
 
 
-def curve_value(n: Numbers, x: Value, curve: Curve) -> Value:
+def curve_value(n: Format, x: Value, curve: Curve) -> Value:
     """The curve at x. r + 1 rounds with a dealer, 1 if x.limit says that x is within reach."""
     x = real(n, x)
     share = cap(n, x.arith)
@@ -108,7 +105,7 @@ def _largest(curve: Curve, reach: float) -> float:
     return max(*lines, 2.0)
 
 
-def _curve(n: Numbers, x: Arith, form: Series, curve: Curve) -> Steps[Arith]:
+def _curve(n: Format, x: Arith, form: Series, curve: Curve) -> Steps[Arith]:
     p, one = n.protocol, 1 << n.fraction_bits
     quarter = one << form.reach_bits
     if x.pending + n.fraction_bits + form.reach_bits + 3 > n.ring.bits:
@@ -137,7 +134,7 @@ def _curve(n: Numbers, x: Arith, form: Series, curve: Curve) -> Steps[Arith]:
 
 
 def _joined(
-    n: Numbers, x: Arith, pieces: Sequence[Bool], middle: Arith, curve: Curve
+    n: Format, x: Arith, pieces: Sequence[Bool], middle: Arith, curve: Curve
 ) -> Steps[Arith]:
     """right + [x is left] (left - right) + [x is within] (middle - right)."""
     p, one = n.protocol, 1 << n.fraction_bits
@@ -151,7 +148,7 @@ def _joined(
     return p.add(total, x.scaled(c)) if c else total
 
 
-def _inner(n: Numbers, x: Arith, form: Series) -> Steps[Arith]:
+def _inner(n: Format, x: Arith, form: Series) -> Steps[Arith]:
     """The series, with one more fraction bit; the division by two is pending."""
     p, f = n.protocol, n.fraction_bits
     period = f + form.reach_bits + 2
@@ -169,7 +166,7 @@ def _inner(n: Numbers, x: Arith, form: Series) -> Steps[Arith]:
 
 
 def _wave(
-    n: Numbers, x: Arith, coefficients: Sequence[float], shift: int, period: int
+    n: Format, x: Arith, coefficients: Sequence[float], shift: int, period: int
 ) -> Steps[Arith]:
     p = n.protocol
     x = p.add_public(x, shift) if shift else x

@@ -2,64 +2,61 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...protocols import Arith
 from ...protocols.steps import Steps
-from ..encoding import cap
+from ..arithmetic import add, mul, sub, sum_
+from ..conversion import real
+from ..format import Format, cap
 from ..lazy import Deferred
 from ..value import Value
 from .exponential import decaying
 from .quotient import inverted
 from .roots import logarithm
-from .steps import bounded, exactly, product, real, run
-
-if TYPE_CHECKING:
-    from ..numbers import Numbers
+from .share_functions import bounded, exactly, product, run
 
 # Exponentials have so many fraction bits more than other values, so that many of them add up well,
 # and the inverse of their sum as many more again.
 EXTRA = 6
 
 
-def exponentials(n: Numbers, x: Value, dim: int) -> tuple[Value, Value, Value]:
+def exponentials(n: Format, x: Value, dim: int) -> tuple[Value, Value, Value]:
     """e^(x - m), its sum over `dim`, which stays, and m, the largest.
 
     A division of the first two is pending.
     """
     x = real(n, x)
     largest = Value(n.protocol.max(cap(n, x.arith), dim, keepdim=True), x.dtype)
-    powers = Value(run(n, _decaying, n.sub(x, largest).arith), x.dtype)
-    return powers, n.sum(powers, (dim,), keepdim=True), largest
+    powers = Value(run(n, _decaying, sub(n, x, largest).arith), x.dtype)
+    return powers, sum_(n, powers, (dim,), keepdim=True), largest
 
 
-def _decaying(n: Numbers, x: Arith) -> Steps[Arith]:
+def _decaying(n: Format, x: Arith) -> Steps[Arith]:
     extra = _extra(n)
     return (yield from decaying(n, cap(n, x), extra)).divided(extra)
 
 
-def _extra(n: Numbers) -> int:
+def _extra(n: Format) -> int:
     """A longer table of exponentials makes probabilistic divisions fail more often."""
     return EXTRA if n.protocol.exact else 0
 
 
-def softmax(n: Numbers, x: Value, dim: int) -> Value:
+def softmax(n: Format, x: Value, dim: int) -> Value:
     """e^x over its sum along `dim`. Error: a few units, whatever the logits are.
 
     ceil(log2 size) (r + 1) rounds for the largest, then r + 1 and those of a reciprocal.
     """
     if not x.shape or not x.shape.numel():
-        return n.add(n.mul(real(n, x), 0), 1.0)
+        return add(n, mul(n, real(n, x), 0), 1.0)
     powers, total, _ = exponentials(n, x, dim)
     return proportions(n, powers, total)
 
 
-def proportions(n: Numbers, powers: Value, total: Value) -> Value:
+def proportions(n: Format, powers: Value, total: Value) -> Value:
     """powers / total, as `exponentials` gives them."""
     return Value(run(n, _proportions, powers.arith, total.arith), powers.dtype)
 
 
-def _proportions(n: Numbers, powers: Arith, total: Arith) -> Steps[Arith]:
+def _proportions(n: Format, powers: Arith, total: Arith) -> Steps[Arith]:
     """Both are read without their pending division: the quotient is the same."""
     f, extra = n.fraction_bits, _extra(n)
     fine = min(f + 2 * EXTRA, n.ring.bits - 6 - f)
@@ -70,28 +67,28 @@ def _proportions(n: Numbers, powers: Arith, total: Arith) -> Steps[Arith]:
     return bounded(n, (yield from product(n, powers, inverse, shift=fine)), 1.0)
 
 
-def log_softmax(n: Numbers, x: Value, dim: int) -> Value:
+def log_softmax(n: Format, x: Value, dim: int) -> Value:
     """x - ln(sum of e^x along `dim`). The exponentials and their sum are kept for the gradient.
 
     The logarithm is computed when somebody reads the result.
     """
     if not x.shape or not x.shape.numel():
-        return n.mul(real(n, x), 0)
+        return mul(n, real(n, x), 0)
     powers, total, largest = exponentials(n, x, dim)
-    shifted = n.sub(real(n, x), largest)
+    shifted = sub(n, real(n, x), largest)
     return Deferred(
-        lambda: n.sub(shifted, _log_of_sum(n, total)),
+        lambda: sub(n, shifted, _log_of_sum(n, total)),
         x.shape,
         shifted.dtype,
         {"powers": powers, "total": total},
     )
 
 
-def logsumexp(n: Numbers, x: Value, dim: int) -> Value:
+def logsumexp(n: Format, x: Value, dim: int) -> Value:
     """ln(sum of e^x along `dim`), which stays."""
     _, total, largest = exponentials(n, x, dim)
-    return n.add(_log_of_sum(n, total), largest)
+    return add(n, _log_of_sum(n, total), largest)
 
 
-def _log_of_sum(n: Numbers, total: Value) -> Value:
+def _log_of_sum(n: Format, total: Value) -> Value:
     return logarithm(n, total, low=n.fraction_bits - 1)

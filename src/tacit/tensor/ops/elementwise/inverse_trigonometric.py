@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 
 from ....fixedpoint import Numbers, Operand, Value
-from ....fixedpoint.functions import inverse_trigonometric
 from ...table import implements
 
 aten = torch.ops.aten
@@ -13,32 +12,32 @@ aten = torch.ops.aten
 
 @implements(aten.atan.default)
 def atan(n: Numbers, self: Value) -> Value:
-    return inverse_trigonometric.arc_tangent(n, self)
+    return n.atan(self)
 
 
 @implements(aten.atan2.default)
 def atan2(n: Numbers, self: Operand, other: Operand) -> Value:
-    return inverse_trigonometric.angle(n, self, other)
+    return n.atan2(self, other)
 
 
 @implements(aten.asin.default)
 def asin(n: Numbers, self: Value) -> Value:
-    return inverse_trigonometric.arc_sine(n, self)
+    return n.asin(self)
 
 
 @implements(aten.acos.default)
 def acos(n: Numbers, self: Value) -> Value:
-    return inverse_trigonometric.arc_cosine(n, self)
+    return n.acos(self)
 
 
 @implements(aten.asinh.default)
 def asinh(n: Numbers, self: Value) -> Value:
-    return inverse_trigonometric.hyperbolic_arc_sine(n, self)
+    return n.asinh(self)
 
 
 @implements(aten.acosh.default)
 def acosh(n: Numbers, self: Value) -> Value:
-    return inverse_trigonometric.hyperbolic_arc_cosine(n, self)
+    return n.acosh(self)
 
 
 @implements(aten.signbit.default)

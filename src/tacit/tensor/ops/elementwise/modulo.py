@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ....fixedpoint import Numbers, Operand, Value, modulo
+from ....fixedpoint import Numbers, Operand, Value
 from ...table import implements
 
 aten = torch.ops.aten
@@ -16,20 +16,20 @@ def div_mode(
 ) -> Value:
     if rounding_mode is None:
         return n.div(self, other)
-    divide = modulo.floor_divide if rounding_mode == "floor" else modulo.trunc_divide
-    return divide(n, self, other)
+    divide = n.floor_divide if rounding_mode == "floor" else n.trunc_divide
+    return divide(self, other)
 
 
 @implements(aten.floor_divide.default, aten.floor_divide.Scalar)
 def floor_divide(n: Numbers, self: Operand, other: Operand) -> Value:
-    return modulo.floor_divide(n, self, other)
+    return n.floor_divide(self, other)
 
 
 @implements(aten.remainder.Tensor, aten.remainder.Scalar, aten.remainder.Scalar_Tensor)
 def remainder(n: Numbers, self: Operand, other: Operand) -> Value:
-    return modulo.remainder(n, self, other)
+    return n.remainder(self, other)
 
 
 @implements(aten.fmod.Tensor, aten.fmod.Scalar)
 def fmod(n: Numbers, self: Operand, other: Operand) -> Value:
-    return modulo.fmod(n, self, other)
+    return n.fmod(self, other)

@@ -9,7 +9,6 @@ import torch
 
 from ....errors import UnsupportedOp
 from ....fixedpoint import Numbers, Operand, Value
-from ....fixedpoint.functions.vector_norm import length
 from ....fixedpoint.reduce import kept_shape
 from ...table import implements
 
@@ -35,7 +34,7 @@ def linalg_vector_norm(
 
 def _norm(n: Numbers, x: Value, order: float, dim: Dims, keepdim: bool) -> Value:
     if order == 2:
-        return length(n, x, dim, keepdim=keepdim)
+        return n.vector_norm(x, dim, keepdim=keepdim)
     if order == 0:
         return n.convert(n.count_nonzero(x, dim, keepdim=keepdim), x.dtype)
     if order == 1:

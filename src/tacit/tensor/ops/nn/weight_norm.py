@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 
 from ....fixedpoint import Numbers, Operand, Value
-from ....fixedpoint.functions.vector_norm import length
 from ...table import implements
 
 aten = torch.ops.aten
@@ -15,7 +14,7 @@ aten = torch.ops.aten
 def weight_norm_interface(n: Numbers, v: Operand, g: Operand, dim: int = 0) -> tuple[Value, Value]:
     """v g / |v|, and |v|, over all dimensions but `dim`."""
     v = n.settled(n.operand(v))
-    norms = n.settled(length(n, v, _others(v, dim), keepdim=True))
+    norms = n.settled(n.vector_norm(v, _others(v, dim), keepdim=True))
     return n.mul(v, n.settled(n.div(g, norms, positive=True))), norms
 
 

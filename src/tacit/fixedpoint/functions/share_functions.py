@@ -6,21 +6,19 @@ from collections.abc import Callable
 from math import ceil
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
-import torch
-
 from ...protocols import MUL, Arith
 from ...protocols.steps import Interactive, Steps, together
-from ..encoding import cap, most_pending
-from ..value import Operand, Value
+from ..conversion import real
+from ..format import Format, cap, most_pending
+from ..value import Value
 
 if TYPE_CHECKING:
     from ...protocols import Protocol
-    from ..numbers import Numbers
 
 P = ParamSpec("P")
 
 
-def run(n: Numbers, body: Callable[..., Steps[Arith]], *args: Any, **kwargs: Any) -> Arith:
+def run(n: Format, body: Callable[..., Steps[Arith]], *args: Any, **kwargs: Any) -> Arith:
     """What the steps body(n, ...) return, now or at the end of a parallel block.
 
     A pending division that could make a later sum wrap is made.
@@ -38,11 +36,11 @@ def run(n: Numbers, body: Callable[..., Steps[Arith]], *args: Any, **kwargs: Any
 
 
 def function(
-    body: Callable[Concatenate[Numbers, Arith, P], Steps[Arith]],
-) -> Callable[Concatenate[Numbers, Value, P], Value]:
-    """A method of `Numbers`, from the steps that compute it on a share of reals."""
+    body: Callable[Concatenate[Format, Arith, P], Steps[Arith]],
+) -> Callable[Concatenate[Format, Value, P], Value]:
+    """A method of `Format`, from the steps that compute it on a share of reals."""
 
-    def method(n: Numbers, x: Value, /, *args: P.args, **kwargs: P.kwargs) -> Value:
+    def method(n: Format, x: Value, /, *args: P.args, **kwargs: P.kwargs) -> Value:
         x = real(n, x)
         return Value(run(n, body, cap(n, x.arith), *args, **kwargs), x.dtype)
 
@@ -50,31 +48,25 @@ def function(
     return method
 
 
-def real(n: Numbers, x: Operand) -> Value:
-    """x as a real, as torch's functions take integers and truth values."""
-    value = n.operand(x)
-    return value if value.is_real else n.convert(value, torch.get_default_dtype())
-
-
-def bounded(n: Numbers, x: Arith, bound: float) -> Arith:
+def bounded(n: Format, x: Arith, bound: float) -> Arith:
     """x with the promise that |real value| <= bound, up to a few units and 2^-8 of it."""
     units = ceil((bound * (1 + 2**-8) + 2**-8) * 2**n.fraction_bits)
     return cap(n, x.promise(units << x.pending))
 
 
-def settle(n: Numbers, *shares: Arith) -> Steps[tuple[Arith, ...]]:
+def settle(n: Format, *shares: Arith) -> Steps[tuple[Arith, ...]]:
     """The shares with nothing pending, in one round."""
     return (yield from together(*(exactly(n, share) for share in shares)))
 
 
-def exactly(n: Numbers, x: Arith) -> Steps[Arith]:
+def exactly(n: Format, x: Arith) -> Steps[Arith]:
     """x with nothing pending. Integers here fill the ring, so no division is left to chance."""
     if n.protocol.exact or not x.pending:
         return (yield from n.protocol.settled.steps(x))
     return (yield from n.protocol.truncate.steps(x, exact=True))
 
 
-def product(n: Numbers, x: Arith, y: Arith, *, shift: int) -> Steps[Arith]:
+def product(n: Format, x: Arith, y: Arith, *, shift: int) -> Steps[Arith]:
     """x y / 2^shift. The division is pending where those of the protocol are exact."""
     p = n.protocol
     x, y = yield from settle(n, x, y)

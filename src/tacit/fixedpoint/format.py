@@ -1,34 +1,78 @@
-"""Which integers stand for which real numbers, and how large they may get."""
+"""The fixed-point format of a session: which ring elements stand for which numbers.
+
+A real number x is the integer round(x 2^f), where f is the number of fraction bits; an integer or
+a truth value is itself. One unit is 2^-f.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, overload
+from typing import Any, overload
 
 import torch
 from torch import Tensor
 
 from ..errors import RangeError
-from ..protocols import Arith
+from ..protocols import Arith, Protocol
+from ..ring import Ring
 
-if TYPE_CHECKING:
-    from .numbers import Numbers
-
-# A product of a secret and public numbers keeps this many bits free below 2^(k-2).
+# A product of a secret and a public factor stays below 2^(k - 2 - HEADROOM) in a ring of k bits.
 HEADROOM = 1
-# A public factor has this many significant bits, if need be for a round.
+# A public factor has at least this many significant bits, even if that costs a round.
 SIGNIFICANT = 16
 
-# A public number from here on is taken for an infinity: masks are made of -inf, of -1e9 and of the
-# smallest float.
+# A public number of at least this magnitude counts as infinite. Programs build masks from -inf,
+# from -1e9 and from the smallest float.
 INFINITE = 2.0**28
 
 
+class Format:
+    """The numbers of a session: a protocol, the fraction bits and the range.
+
+    range_bits: every real value has a magnitude below 2^range_bits. Comparisons of larger values
+        give wrong results; sums and products stay right up to the end of the ring.
+    debug: raises RangeError if a value leaves the range. Needs the cleartext protocol.
+    trace: the object that records which tensors a replayed function reads and creates, or None.
+    """
+
+    def __init__(
+        self,
+        protocol: Protocol,
+        *,
+        fraction_bits: int,
+        range_bits: int | None = None,
+        debug: bool = False,
+    ) -> None:
+        self.protocol, self.debug = protocol, debug
+        self.trace: Any = None
+        self.fraction_bits = fraction_bits
+        self.range_bits = min(20, self.most_range_bits) if range_bits is None else range_bits
+
+    @property
+    def ring(self) -> Ring:
+        """The ring of the shares."""
+        return self.protocol.ring
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the shares. Public tensors are on the CPU."""
+        return self.protocol.device
+
+    @property
+    def most_range_bits(self) -> int:
+        """The largest range_bits for which a product of two reals fits the ring."""
+        return self.ring.bits - 3 - 2 * self.fraction_bits
+
+    def bits_of(self, dtype: torch.dtype) -> int:
+        """Returns the fraction bits of a value of this dtype."""
+        return self.fraction_bits if dtype.is_floating_point else 0
+
+
 @overload
-def encode(n: Numbers, value: Tensor, fraction_bits: int) -> Tensor: ...
+def encode(n: Format, value: Tensor, fraction_bits: int) -> Tensor: ...
 @overload
-def encode(n: Numbers, value: Tensor | float, fraction_bits: int) -> Tensor | int: ...
-def encode(n: Numbers, value: Tensor | float, fraction_bits: int) -> Tensor | int:
+def encode(n: Format, value: Tensor | float, fraction_bits: int) -> Tensor | int: ...
+def encode(n: Format, value: Tensor | float, fraction_bits: int) -> Tensor | int:
     """Ring elements that stand for real numbers with `fraction_bits`, rounded to the nearest.
 
     Public numbers beyond the ring raise RangeError: they would wrap. One number is one integer.
@@ -55,7 +99,7 @@ def largest_of(value: Tensor) -> float:
     return max(-float(low), float(high))
 
 
-def _check_range(n: Numbers, largest: float, fraction_bits: int) -> None:
+def _check_range(n: Format, largest: float, fraction_bits: int) -> None:
     if not largest < 2.0 ** (n.ring.bits - 2):
         raise RangeError(
             f"a public value is beyond the range of {n.ring.bits} bits with {fraction_bits} "
@@ -64,10 +108,10 @@ def _check_range(n: Numbers, largest: float, fraction_bits: int) -> None:
 
 
 @overload
-def finite(n: Numbers, value: Tensor) -> Tensor: ...
+def finite(n: Format, value: Tensor) -> Tensor: ...
 @overload
-def finite(n: Numbers, value: Tensor | float) -> Tensor | float: ...
-def finite(n: Numbers, value: Tensor | float) -> Tensor | float:
+def finite(n: Format, value: Tensor | float) -> Tensor | float: ...
+def finite(n: Format, value: Tensor | float) -> Tensor | float:
     """Public summands, with infinities at 2^(range_bits - 3): a few of them still add up."""
     if not isinstance(value, Tensor):
         end = 2.0 ** (n.range_bits - 3)
@@ -79,29 +123,29 @@ def finite(n: Numbers, value: Tensor | float) -> Tensor | float:
     return torch.where(wide.abs() >= INFINITE, wide.sign() * end, wide)
 
 
-def decode(n: Numbers, elements: Tensor, dtype: torch.dtype) -> Tensor:
+def decode(n: Format, elements: Tensor, dtype: torch.dtype) -> Tensor:
     """The numbers that ring elements stand for."""
     if not dtype.is_floating_point:
         return elements.to(dtype)
     return (elements.to(torch.float64) / 2.0**n.fraction_bits).to(dtype)
 
 
-def cap(n: Numbers, x: Arith) -> Arith:
+def cap(n: Format, x: Arith) -> Arith:
     """x with its limit within the range of the session: |real value| < 2^range_bits."""
     return x.promise(1 << (n.fraction_bits + n.range_bits + x.pending))
 
 
-def room(n: Numbers, x: Arith) -> int:
+def room(n: Format, x: Arith) -> int:
     """By how many bits x may still be multiplied before a division is no longer exact."""
     return n.ring.bits - 2 - HEADROOM - x.limit.bit_length()
 
 
-def most_pending(n: Numbers) -> int:
+def most_pending(n: Format) -> int:
     """By how many bits a division may be pending that sums of any values may join."""
     return n.ring.bits - 3 - n.fraction_bits - n.range_bits
 
 
-def public_bits(n: Numbers, x: Arith, value: Tensor | float, grown: int = 0) -> int:
+def public_bits(n: Format, x: Arith, value: Tensor | float, grown: int = 0) -> int:
     """How many fraction bits a public factor of x should have: as many as fit.
 
     `grown`: by how many bits sums of the products are larger than they are. Small factors (a
@@ -125,3 +169,20 @@ def public_bits(n: Numbers, x: Arith, value: Tensor | float, grown: int = 0) -> 
     if single:  # 1 / 4 is exact with two
         bits = min(bits, largest.as_integer_ratio()[1].bit_length() - 1)
     return bits
+
+
+def largest_in(x: Arith) -> int:
+    """Returns the largest magnitude in a cleartext share, which has one part."""
+    [part] = x.parts.values()
+    if not part.numel():
+        return 0
+    low, high = torch.aminmax(part)
+    return max(-int(low), int(high))
+
+
+def range_remedy(n: Format) -> str:
+    """Returns what a user can do to make numbers fit the range, for an error's text."""
+    most = n.most_range_bits
+    fewer = f"fewer fraction_bits than {n.fraction_bits}"
+    more = f"a larger range_bits, up to {most}, or " if n.range_bits < most else ""
+    return f"scale what grows, or give tacit.run {more}{fewer}"

@@ -1,28 +1,30 @@
-"""Elements at secret places: by bits that are 1 where the place is, and products with them.
+"""Elements written at public places, and read or written at secret places.
 
-A place outside its range matches nothing: it reads 0 and writes nothing, and nobody is told.
+A secret place is a row of bits that are 1 at the place; reading and writing are products with such
+rows. A place outside its range matches nothing: it reads 0 and writes nothing, and raises no error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from .arithmetic import add, convert, mul
-from .compare import equal, logical_and, logical_not, where
+from ..kernels import pack_bits, unpack_bits
+from ..protocols import Arith, Bool
+from .arithmetic import add, cumsum, mul, sum_
+from .compare import equal, where
+from .conversion import convert, operand, same_layout
+from .format import Format
+from .linear import matmul
+from .logic import logical_and, logical_not, logical_xor
 from .value import Operand, Value
-
-if TYPE_CHECKING:
-    from .numbers import Numbers
-
 
 Array = Value | Tensor
 
 
-def one_hot(n: Numbers, index: Value, size: int, *, wraps: bool = False) -> Value:
+def one_hot(n: Format, index: Value, size: int, *, wraps: bool = False) -> Value:
     """Bits of shape (*index.shape, size): 1 at the place. One narrow `is_zero` of each.
 
     With `wraps`, places count from the end where they are negative, at twice the cost.
@@ -32,29 +34,29 @@ def one_hot(n: Numbers, index: Value, size: int, *, wraps: bool = False) -> Valu
     column = Value(share, index.dtype)
     places = torch.arange(size)
     bits = equal(n, column, places)
-    return n.logical_xor(bits, equal(n, column, places - size)) if wraps else bits
+    return logical_xor(n, bits, equal(n, column, places - size)) if wraps else bits
 
 
-def _marks(n: Numbers, index: Value, size: int, *, wraps: bool = False) -> Value:
+def _marks(n: Format, index: Value, size: int, *, wraps: bool = False) -> Value:
     """The same as numbers."""
     return convert(n, one_hot(n, index, size, wraps=wraps), torch.int64)
 
 
-def rows(n: Numbers, table: Operand, index: Value, *, wraps: bool = False) -> Value:
+def rows(n: Format, table: Operand, index: Value, *, wraps: bool = False) -> Value:
     """table[index], for whole rows of the table: a product with one-hot rows."""
     table = _array(table)
     count, rest = table.shape[0], table.shape[1:]
     marks = _marks(n, index, count, wraps=wraps).map(lambda part: part.reshape(-1, count))
-    found = n.matmul(marks, _changed(table, lambda part: part.reshape(count, rest.numel())))
+    found = matmul(n, marks, _changed(table, lambda part: part.reshape(count, rest.numel())))
     return found.map(lambda part: part.reshape(*index.shape, *rest))
 
 
-def rows_back(n: Numbers, grad: Operand, index: Value, count: int, *, wraps: bool = False) -> Value:
+def rows_back(n: Format, grad: Operand, index: Value, count: int, *, wraps: bool = False) -> Value:
     """The gradient of `rows` by its table of `count` rows: for each row a sum."""
     grad = _array(grad)
     rest, number = grad.shape[len(index.shape) :], index.share.numel
     marks = _marks(n, index, count, wraps=wraps).map(lambda part: part.reshape(-1, count).t())
-    total = n.matmul(marks, _changed(grad, lambda part: part.reshape(number, rest.numel())))
+    total = matmul(n, marks, _changed(grad, lambda part: part.reshape(number, rest.numel())))
     return total.map(lambda part: part.reshape(count, *rest))
 
 
@@ -72,7 +74,7 @@ def _last(x: Array, dim: int, like: Value) -> Array:
     return _changed(x, lambda part: part[tuple(cuts)].movedim(dim, -1))
 
 
-def gather(n: Numbers, x: Operand, dim: int, index: Value) -> Value:
+def gather(n: Format, x: Operand, dim: int, index: Value) -> Value:
     """`torch.gather` with secret places along `dim`: a product with one-hot rows."""
     x = _array(x)
     if not index.shape:
@@ -80,40 +82,40 @@ def gather(n: Numbers, x: Operand, dim: int, index: Value) -> Value:
     dim %= len(index.shape)
     source = _last(x, dim, index)
     marks = _marks(n, _places(index, dim), source.shape[-1])
-    found = n.matmul(marks, _changed(source, lambda part: part.unsqueeze(-1)))
+    found = matmul(n, marks, _changed(source, lambda part: part.unsqueeze(-1)))
     return found.map(lambda part: part.squeeze(-1).movedim(-1, dim))
 
 
-def scatter_add(n: Numbers, x: Operand, dim: int, index: Value, source: Operand) -> Value:
+def scatter_add(n: Format, x: Operand, dim: int, index: Value, source: Operand) -> Value:
     """`torch.scatter_add` with secret places along `dim`: a product with one-hot rows."""
     if not index.shape:
         return _without_dims(scatter_add, n, x, index, source)
     dim %= len(index.shape)
-    shape = n.operand(x).shape
+    shape = operand(n, x).shape
     marks = _marks(n, _places(index, dim), shape[dim])
     return add(n, x, _grown(_landed(n, marks, source, index, dim), shape, dim))
 
 
-def scatter(n: Numbers, x: Operand, dim: int, index: Value, source: Operand) -> Value:
+def scatter(n: Format, x: Operand, dim: int, index: Value, source: Operand) -> Value:
     """`torch.scatter` with secret places along `dim`; of several for one place the last counts."""
     if not index.shape:
         return _without_dims(scatter, n, x, index, source)
     dim %= len(index.shape)
-    shape = n.operand(x).shape
+    shape = operand(n, x).shape
     bits = one_hot(n, _places(index, dim), shape[dim])
     if index.shape[dim] > 1:
         later = convert(n, bits, torch.int64).map(lambda part: part.flip(-2))
-        count = n.cumsum(later, -2).map(lambda part: part.flip(-2))
+        count = cumsum(n, later, -2).map(lambda part: part.flip(-2))
         bits = logical_and(n, bits, equal(n, count, 1))
     marks = convert(n, bits, torch.int64)
-    hit = _grown(n.sum(marks, (-2,)), shape, dim)
+    hit = _grown(sum_(n, marks, (-2,)), shape, dim)
     landed = _grown(_landed(n, marks, source, index, dim), shape, dim)
     missed = logical_not(n, Value(hit.arith.promise(1), torch.int64))
     return add(n, where(n, missed, x, 0), landed)
 
 
 def _without_dims(
-    place: Callable[..., Value], n: Numbers, x: Operand, index: Value, source: Operand
+    place: Callable[..., Value], n: Format, x: Operand, index: Value, source: Operand
 ) -> Value:
     """The same for operands without dimensions."""
     wide = [_changed(_array(one), torch.atleast_1d) for one in (x, index, source)]
@@ -124,13 +126,13 @@ def _places(index: Value, dim: int) -> Value:
     return index.map(lambda part: part.movedim(dim, -1))
 
 
-def _landed(n: Numbers, marks: Value, source: Operand, index: Value, dim: int) -> Value:
+def _landed(n: Format, marks: Value, source: Operand, index: Value, dim: int) -> Value:
     """For each place the sum of what is sent there; `dim` is the last of it."""
     if not isinstance(source, Value | Tensor):
-        return mul(n, n.sum(marks, (-2,)), source)
+        return mul(n, sum_(n, marks, (-2,)), source)
     cuts = tuple(slice(size) for size in index.shape)
     row = _changed(source, lambda part: part[cuts].movedim(dim, -1).unsqueeze(-2))
-    return n.matmul(row, marks).map(lambda part: part.squeeze(-2))
+    return matmul(n, row, marks).map(lambda part: part.squeeze(-2))
 
 
 def _grown(x: Value, shape: torch.Size, dim: int) -> Value:
@@ -138,3 +140,30 @@ def _grown(x: Value, shape: torch.Size, dim: int) -> Value:
     x = x.map(lambda part: part.movedim(-1, dim))
     missing = [end for d in range(len(shape))[::-1] for end in (0, shape[d] - x.shape[d])]
     return x.map(lambda part: torch.nn.functional.pad(part, missing)) if any(missing) else x
+
+
+def replaced(n: Format, whole: Value, take: Callable[[Value], Value], value: Value) -> Value:
+    """`whole` with the part of it that `take` takes replaced by `value` of its dtype. Local.
+
+    `take` is a view: it is taken of a copy, and written through.
+    """
+    if isinstance(whole.share, Bool):
+        return _replaced_bits(n, whole.share, take, value.bits)
+    share, new = same_layout(n, [whole.arith, value.arith])
+    parts = {
+        i: part.clone(memory_format=torch.contiguous_format) for i, part in share.parts.items()
+    }
+    copy = Value(share.with_parts(parts, limit=max(share.limit, new.limit)), whole.dtype)
+    for i, part in take(copy).arith.parts.items():
+        part.copy_(new.parts[i])
+    return copy
+
+
+def _replaced_bits(n: Format, whole: Bool, take: Callable[[Value], Value], value: Bool) -> Value:
+    """The same for bits, unpacked so that a view of them can be written."""
+    parts = {i: unpack_bits(part[0], whole.shape, torch.uint8) for i, part in whole.parts.items()}
+    view = take(Value(Arith(parts, n.ring), torch.int64)).arith
+    for i, part in view.parts.items():
+        part.copy_(unpack_bits(value.parts[i][0], value.shape, torch.uint8))
+    packed = {i: pack_bits(part).unsqueeze(0) for i, part in parts.items()}
+    return Value(Bool(packed, whole.shape), torch.bool)
