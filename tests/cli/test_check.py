@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from tests.cli.shell import end, start, tacit
 from tests.runtime.party_files import NAMES, write_parties
 
-from tacit.cli.check import _clocks, _expiries
+from tacit.cli.party_check import _clocks, _expiries
 from tacit.crypto import create_credentials
 from tacit.runtime.deploy.party_file import read_party_file, snippet
 from tacit.transport.probe import Link

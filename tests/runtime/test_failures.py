@@ -16,7 +16,7 @@ import pytest
 import torch
 from tests.runtime.parties import HOST, PARTIES, Behaviour, Part, Report, Stage, credentials, talk
 
-from tacit.cli.interrupt import terminable
+from tacit.cli.errors import terminable
 from tacit.errors import RangeError
 from tacit.transport import Limits, Mesh, Spec
 from tacit.transport.setup import handshake
