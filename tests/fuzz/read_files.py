@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from tacit.runtime.files.contents import Budget, Options, Refusal
+from tacit.runtime.files.contents import Budget, FileRejected, Options
 from tacit.runtime.files.reading import read
 
 from .mutate import mutations
@@ -25,8 +25,8 @@ def attempt(path: Path) -> dict[str, object]:
     try:
         read(path, Options(Budget(LIMIT)))
         came = {"error": "", "message": ""}
-    except Refusal as refusal:
-        came = {"error": "Refusal", "message": refusal.reason}
+    except FileRejected as refusal:
+        came = {"error": "FileRejected", "message": refusal.reason}
     except BaseException as error:
         came = {"error": type(error).__name__, "message": str(error)}
     return {**came, "seconds": time.perf_counter() - started}

@@ -20,7 +20,7 @@ from tests.runtime.rogue import say
 
 import tacit
 from tacit.errors import ConfigError, DataRejected, Error, ProtocolDesync
-from tacit.runtime.files.messages import read_word, write_word
+from tacit.runtime.files.messages import decode_message, encode_message
 
 OWNER = 1
 COUNT = 60
@@ -478,10 +478,10 @@ def test_malformed_announcements():
     """Read as one that could have been written, or not at all."""
     for done, message in mutations(word(), seed=5, count=400):
         try:
-            read = read_word(message)
+            read = decode_message(message)
         except (ValueError, TypeError, KeyError, RecursionError):
             continue
-        assert read_word(write_word(read)) == read, done
+        assert decode_message(encode_message(read)) == read, done
 
 
 def test_all_parties_agree_on_malformed_files(tmp_path):

@@ -37,8 +37,8 @@ def test_there_are_many_and_most_are_refused(cases):
 
 
 def test_only_refusals_come_out(cases):
-    assert {case["error"] for case in cases} == {"", "Refusal"}, [
-        case for case in cases if case["error"] not in ("", "Refusal")
+    assert {case["error"] for case in cases} == {"", "FileRejected"}, [
+        case for case in cases if case["error"] not in ("", "FileRejected")
     ]
 
 

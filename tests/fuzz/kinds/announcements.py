@@ -12,9 +12,9 @@ import torch
 
 from tacit.errors import naming_parties
 from tacit.runtime.files import loading
-from tacit.runtime.files.announcement import Announcement, Entry, Expectation
+from tacit.runtime.files.announcement import Announcement, Expectation, TensorEntry
 from tacit.runtime.files.contents import Budget, Options
-from tacit.runtime.files.messages import Word, write_word
+from tacit.runtime.files.messages import LoadMessage, encode_message
 
 from ..attempts import Case, plant
 from ..circle import NAMES, Circle
@@ -23,7 +23,7 @@ from ..mutate import mutations
 
 LIMIT = 1 << 26
 EXPECTED = Expectation(None, None, LIMIT)
-ENTRIES = Entry("x", (4, 6), torch.float32), Entry("y", (4,), torch.int64)
+ENTRIES = TensorEntry("x", (4, 6), torch.float32), TensorEntry("y", (4,), torch.int64)
 FILE = Announcement("dict", ENTRIES)
 HUGE = ([1 << 61], [1 << 31, 1 << 31], [0, 1 << 61, 1 << 61], [1 << 40, 0], [1] * 17)
 
@@ -41,7 +41,7 @@ def listen(said: bytes, owner: int = 1) -> None:
 
 
 def _word(**changes: Any) -> bytes:
-    fields = json.loads(write_word(Word(1, EXPECTED, FILE)))
+    fields = json.loads(encode_message(LoadMessage(1, EXPECTED, FILE)))
     file = {name: changes.pop(name) for name in list(changes) if name in fields["file"]}
     return json.dumps({**fields, **changes, "file": {**fields["file"], **file}}).encode()
 

@@ -1,7 +1,6 @@
-"""Data files of one party into secrets of all; one small reader for each format."""
+"""`session.load`: data files of one party become secrets of all."""
 
-from .loading import load
+from .loading import LIMIT, Dtypes, Shapes, expectation, load, reading_options
 from .pictures import Pictures
-from .settings import LIMIT, Dtypes, Shapes, expectation, reading_options
 
 __all__ = ["LIMIT", "Dtypes", "Pictures", "Shapes", "expectation", "load", "reading_options"]

@@ -8,14 +8,14 @@ from typing import TypeVar
 
 import torch
 
-from .contents import Budget, Contents, Refusal
+from .contents import Budget, Contents, FileRejected
 
 T = TypeVar("T")
 Dims = tuple[int | None, ...]
 
 
 @dataclass(frozen=True)
-class Entry:
+class TensorEntry:
     """One tensor of a file; its name is empty if there is only one."""
 
     name: str
@@ -31,12 +31,12 @@ class Announcement:
     """What the owner tells all: names, shapes, dtypes, and how many classes pictures have."""
 
     form: str
-    entries: tuple[Entry, ...]
+    entries: tuple[TensorEntry, ...]
     classes: int = 0
 
     @classmethod
     def of(cls, contents: Contents) -> Announcement:
-        entries = [Entry(k, tuple(t.shape), t.dtype) for k, t in contents.tensors.items()]
+        entries = [TensorEntry(k, tuple(t.shape), t.dtype) for k, t in contents.tensors.items()]
         return cls(contents.form, tuple(entries), contents.classes)
 
 
@@ -63,12 +63,12 @@ class Expectation:
                 return f"{entry} is {entry.dtype}, and dtype={dtype} is expected"
             try:
                 budget.take(entry.shape)
-            except Refusal as refusal:
+            except FileRejected as refusal:
                 return refusal.reason
         return None
 
 
-def _of(expected: T | Mapping[str, T] | None, entry: Entry) -> T | None:
+def _of(expected: T | Mapping[str, T] | None, entry: TensorEntry) -> T | None:
     return expected.get(entry.name) if isinstance(expected, Mapping) else expected
 
 

@@ -19,7 +19,7 @@ MOST_DEFLATED = 1032  # bytes that gzip and zip can make of one
 _WIDER = {torch.uint16: torch.int32, torch.uint32: torch.int64, torch.uint64: torch.int64}
 
 
-class Refusal(Exception):
+class FileRejected(Exception):
     """Why a file is not taken, in words that every party may see: no cell, no path, no name.
 
     `path` is the file at fault, which only its owner is told.
@@ -40,7 +40,7 @@ class Budget:
     def take(self, shape: Sequence[int]) -> None:
         self._left -= prod(max(size, 1) for size in shape)
         if self._left < 0:
-            raise Refusal(
+            raise FileRejected(
                 f"it holds more than limit={self.limit} bytes, {ELEMENT_BYTES} for each element: "
                 "load less of it, or give a higher limit= at every party"
             )
@@ -65,27 +65,27 @@ class Contents:
     classes: int = 0
 
 
-def one(tensor: Tensor) -> Contents:
+def single(tensor: Tensor) -> Contents:
     return Contents("tensor", {"": tensor})
 
 
-def plain(tensor: Tensor) -> Tensor:
+def to_sharable_dtype(tensor: Tensor) -> Tensor:
     """The tensor in a dtype that secrets have."""
     if tensor.dtype == torch.uint64 and tensor.numel() and tensor.view(torch.int64).min() < 0:
-        raise Refusal("it holds integers of 2^63 and more")
+        raise FileRejected("it holds integers of 2^63 and more")
     tensor = tensor.to(_WIDER.get(tensor.dtype, tensor.dtype))
     if tensor.dtype not in DTYPES.values():
         kind = str(tensor.dtype).removeprefix("torch.")
-        raise Refusal(f"it holds {kind}: allowed are {', '.join(DTYPES)}")
+        raise FileRejected(f"it holds {kind}: allowed are {', '.join(DTYPES)}")
     return tensor.contiguous()
 
 
-def package(name: str, install: str) -> Any:
+def require_package(name: str, install: str) -> Any:
     """An optional package, or a refusal that says how to get it."""
     try:
         return import_module(name)
     except ImportError:
-        raise Refusal(
+        raise FileRejected(
             f"reading it takes the package {install}, which is not installed there: "
             f"pip install {install}, or 'tacit[data]'"
         ) from None
@@ -97,12 +97,12 @@ class Stream(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
 
-def fill(stream: Stream, buffer: memoryview) -> None:
+def read_into(stream: Stream, buffer: memoryview) -> None:
     """Reads as many bytes as the buffer has."""
     place = 0
     while place < len(buffer):
         piece = stream.read(min(len(buffer) - place, 1 << 20))
         if not piece:
-            raise Refusal(f"it ends {len(buffer) - place} bytes too early")
+            raise FileRejected(f"it ends {len(buffer) - place} bytes too early")
         buffer[place : place + len(piece)] = piece
         place += len(piece)

@@ -1,7 +1,7 @@
 """The message that every party sends before a file is shared, as JSON.
 
 All have the same fields, so that all parties know what each expects and judge alike. It is read as
-strictly as anything that a peer sends: whatever `write_word` would not write is a ValueError.
+strictly as anything that a peer sends: whatever `encode_message` would not write is a ValueError.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import torch
 
 from ...nn.checkpoint_contents import DTYPES
-from .announcement import Announcement, Dims, Entry, Expectation
+from .announcement import Announcement, Dims, Expectation, TensorEntry
 
 MOST_BYTES = 1 << 20  # of a message
 MOST_DIMS = 16
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Word:
+class LoadMessage:
     """Whose file it is and what is expected of it; the owner's, what it holds or why not."""
 
     owner: int
@@ -36,7 +36,7 @@ class Word:
     failure: str = ""
 
 
-def write_word(word: Word) -> bytes:
+def encode_message(word: LoadMessage) -> bytes:
     expected, announced = word.expected, word.announced
     fields: dict[str, Any] = {
         "owner": word.owner,
@@ -56,13 +56,13 @@ def write_word(word: Word) -> bytes:
     return json.dumps(fields).encode()
 
 
-def read_word(data: bytes) -> Word:
+def decode_message(data: bytes) -> LoadMessage:
     _require(len(data) <= MOST_BYTES, f"names and shapes take more than {MOST_BYTES} bytes")
     fields = _object(json.loads(data.decode()), "owner shape dtype limit failure file")
     expected = read_expectation(fields["shape"], fields["dtype"], fields["limit"])
     failure, file = _text(fields["failure"], MOST_REASON), fields["file"]
     announced = None if file is None else _announcement(file)
-    return Word(_integer(fields["owner"]), expected, announced, failure)
+    return LoadMessage(_integer(fields["owner"]), expected, announced, failure)
 
 
 def read_expectation(shape: Any, dtype: Any, limit: Any) -> Expectation:
@@ -81,10 +81,10 @@ def _announcement(file: Any) -> Announcement:
     return Announcement(form, entries, _integer(fields["classes"]))
 
 
-def _entry(row: Any) -> Entry:
+def _entry(row: Any) -> TensorEntry:
     name, shape, dtype = _list(row, 3)
     sizes = tuple(_integer(size) for size in _list(shape, MOST_DIMS))
-    return Entry(_text(name, MOST_NAME), sizes, _dtype(dtype))
+    return TensorEntry(_text(name, MOST_NAME), sizes, _dtype(dtype))
 
 
 def _by_name(written: Any, of: Callable[[Any], T]) -> T | dict[str, T] | None:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .contents import Contents, Options, Refusal, package
+from .contents import Contents, FileRejected, Options, require_package
 
 FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".bmp": "BMP", ".webp": "WEBP"}
 MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")
@@ -35,18 +35,20 @@ class Pictures:
 
 def read_pictures(path: Path, options: Options) -> Contents:
     """The pictures, and the classes as the places of the subfolders in alphabetical order."""
-    library = package("PIL.Image", "pillow")
+    library = require_package("PIL.Image", "pillow")
     folders = sorted(p for p in path.iterdir() if p.is_dir() and not p.name.startswith("."))
     found = [(label, p) for label, folder in enumerate(folders) for p in _files(folder)]
     if not found:
-        raise Refusal("a folder of pictures has a subfolder for each class, with pictures in it")
+        raise FileRejected(
+            "a folder of pictures has a subfolder for each class, with pictures in it"
+        )
     first = _picture(library, found[0][1], 0, options.size)
     options.budget.take((len(found), *first.shape))
     pictures = np.empty((len(found), *first.shape), np.uint8)
     for number, (_, file) in enumerate(found):
         picture = _picture(library, file, number, options.size)
         if picture.shape != first.shape:
-            raise Refusal(
+            raise FileRejected(
                 f"picture {number} has another size than the first: size=(height, width) makes "
                 "them alike",
                 file,
@@ -69,15 +71,15 @@ def _picture(library: Any, file: Path, number: int, size: tuple[int, int] | None
     try:
         with library.open(file, formats=sorted(set(FORMATS.values()))) as picture:
             if picture.width * picture.height > MOST_PIXELS:
-                raise Refusal(f"picture {number} has more than {MOST_PIXELS} pixels", file)
+                raise FileRejected(f"picture {number} has more than {MOST_PIXELS} pixels", file)
             if picture.mode not in MODES:
-                raise Refusal(f"picture {number} has more than 8 bits for a colour", file)
+                raise FileRejected(f"picture {number} has more than 8 bits for a colour", file)
             plain = picture.convert("RGB")
             if size is not None:
                 plain = plain.resize((size[1], size[0]), library.Resampling.BILINEAR)
             return np.asarray(plain)
-    except Refusal:
+    except FileRejected:
         raise
     except Exception as error:
         kind = type(error).__name__
-        raise Refusal(f"picture {number} cannot be read ({kind})", file) from None
+        raise FileRejected(f"picture {number} cannot be read ({kind})", file) from None

@@ -11,13 +11,10 @@ import torch
 from torch import Tensor
 
 from ...fixedpoint import Numbers
-from .contents import Contents, Options, Refusal
-from .csv_tables import read_csv
-from .idx import read_idx
-from .numpy_files import read_npy, read_npz
-from .parquet import read_parquet
+from .arrays import read_idx, read_npy, read_npz, read_safetensors
+from .contents import Contents, FileRejected, Options
 from .pictures import read_pictures
-from .safetensors_files import read_safetensors
+from .tables import read_csv, read_parquet
 
 Reader = Callable[[Path, Options], Contents]
 
@@ -33,42 +30,44 @@ _IDX = re.compile(r"(\.idx\d*|[.-]idx\d*-[a-z]+|-ubyte)(\.gz)?$")
 
 
 def read(path: str | Path | None, options: Options) -> Contents:
-    """What a file or folder holds. Whatever is wrong with it is a Refusal."""
+    """What a file or folder holds. Whatever is wrong with it is a FileRejected."""
     if path is None:
-        raise Refusal("its owner gives no path")
+        raise FileRejected("its owner gives no path")
     path = Path(path)
     reader = _reader(path)
     if options.columns is not None and reader not in TABLES:
-        raise Refusal("columns= is for .csv and .parquet")
+        raise FileRejected("columns= is for .csv and .parquet")
     if options.size is not None and reader is not read_pictures:
-        raise Refusal("size= is for folders of pictures")
+        raise FileRejected("size= is for folders of pictures")
     if options.header is not None and reader is not read_csv:
-        raise Refusal("header= is for .csv")
+        raise FileRejected("header= is for .csv")
     try:
         return reader(path, options)
-    except Refusal:
+    except FileRejected:
         raise
     except MemoryError:
-        raise Refusal("it does not fit in the owner's memory") from None
+        raise FileRejected("it does not fit in the owner's memory") from None
     except Exception as error:  # its own words may quote the file, or its path
         if isinstance(error, OSError) and error.errno:
-            raise Refusal(f"it cannot be read ({os.strerror(error.errno)})") from None
-        raise Refusal(f"it is damaged, or of another format ({type(error).__name__})") from None
+            raise FileRejected(f"it cannot be read ({os.strerror(error.errno)})") from None
+        raise FileRejected(
+            f"it is damaged, or of another format ({type(error).__name__})"
+        ) from None
 
 
 def _reader(path: Path) -> Reader:
     if path.is_dir():
         return read_pictures
     if not path.exists():
-        raise Refusal("there is no such file")
+        raise FileRejected("there is no such file")
     if not path.is_file():
-        raise Refusal("it is neither a file nor a folder")
+        raise FileRejected("it is neither a file nor a folder")
     if _IDX.search(path.name.lower()):
         return read_idx
     reader = READERS.get(path.suffix.lower())
     if reader is None:
         known = ", ".join(READERS)
-        raise Refusal(f"its suffix is none of {known}, .idx, -ubyte, .idx.gz, -ubyte.gz")
+        raise FileRejected(f"its suffix is none of {known}, .idx, -ubyte, .idx.gz, -ubyte.gz")
     return reader
 
 
@@ -95,4 +94,4 @@ def _within(tensor: Tensor, most: int, what: str, why: str) -> None:
     wide = tensor.to(torch.float64)
     wrong = ~((wide >= -most) & (wide <= most))
     place = torch.unravel_index(wrong.flatten().to(torch.uint8).argmax(), tensor.shape)
-    raise Refusal(f"{what} at {tuple(int(i) for i in place)} is {why}")
+    raise FileRejected(f"{what} at {tuple(int(i) for i in place)} is {why}")

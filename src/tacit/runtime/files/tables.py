@@ -1,40 +1,264 @@
-"""Columns of numbers: as a dict by name, or chosen ones as one matrix."""
+"""Tables of numbers: .csv and, with pyarrow, .parquet."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import reduce
+from math import isfinite
+from pathlib import Path
+from typing import IO, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from .contents import Contents, Options, Refusal, one
+from .contents import (
+    Contents,
+    FileRejected,
+    Options,
+    require_package,
+    single,
+    to_sharable_dtype,
+)
+
+MOST_LINE = 1 << 22  # bytes of a .csv record
+CHUNK = 1 << 20  # bytes of .csv that are read before they become numbers
+ROWS = 1 << 16  # rows of .parquet that are decoded at a time
+MOST_METADATA = 1 << 24  # bytes of a text, or entries of a list, in the footer of a .parquet
 
 
-def chosen(names: Sequence[str] | None, count: int, options: Options) -> list[int]:
+def column_indices(names: Sequence[str] | None, count: int, options: Options) -> list[int]:
     """The places of the columns that are asked for; all if none is named."""
     if names is not None and len(set(names)) < len(names):
-        raise Refusal("several of its columns have the same name")
+        raise FileRejected("several of its columns have the same name")
     if options.columns is None:
         return list(range(count))
-    return [_place(column, names, count) for column in options.columns]
+    return [_column_index(column, names, count) for column in options.columns]
 
 
-def _place(column: str | int, names: Sequence[str] | None, count: int) -> int:
+def _column_index(column: str | int, names: Sequence[str] | None, count: int) -> int:
     if isinstance(column, int):
         if column not in range(count):
-            raise Refusal(f"columns={column}: it has {count} columns, from 0 on")
+            raise FileRejected(f"columns={column}: it has {count} columns, from 0 on")
         return column
     if names is None:
-        raise Refusal("it has no names of columns: columns= takes their numbers, from 0 on")
+        raise FileRejected("it has no names of columns: columns= takes their numbers, from 0 on")
     if column not in names:
-        raise Refusal(f"columns={column!r}: it has no column of that name")
+        raise FileRejected(f"columns={column!r}: it has no column of that name")
     return names.index(column)
 
 
-def table(names: Sequence[str] | None, tensors: Sequence[Tensor], options: Options) -> Contents:
+def table_contents(
+    names: Sequence[str] | None, tensors: Sequence[Tensor], options: Options
+) -> Contents:
     """A dict of columns; a matrix of them if they were asked for, or have no names."""
     if names is not None and options.columns is None:
         return Contents("dict", dict(zip(names, tensors, strict=True)))
     dtype = reduce(torch.promote_types, [tensor.dtype for tensor in tensors])
-    return one(torch.stack([tensor.to(dtype) for tensor in tensors], dim=1))
+    return single(torch.stack([tensor.to(dtype) for tensor in tensors], dim=1))
+
+
+# .csv ---------------------------------------------------------------------------------------------
+
+
+def read_csv(path: Path, options: Options) -> Contents:
+    """The columns by name, or a matrix of those that are asked for, or have no names.
+
+    Only these have to be numbers: int64 where a column has nothing else, or float32.
+    """
+    with path.open("rb") as file:
+        records = _Records(file)
+        first = next(records, None)
+        if first is None:
+            raise FileRejected("it is empty")
+        names = _names(first, options)
+        places = column_indices(names, len(first), options)
+        columns = _Columns(places, options)
+        if names is None:
+            columns.add(first, records)
+        for cells in records:
+            if len(cells) != len(first):
+                raise FileRejected(
+                    f"line {records.line} has {len(cells)} columns, not {len(first)}"
+                )
+            columns.add(cells, records)
+    return table_contents(names, columns.tensors(), options)
+
+
+class _Records:
+    """The records of a file; `line` is the last that was read, `size` the bytes of its record."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.line, self.size, self._file = 0, 0, file
+        self._reader = csv.reader(self._lines(), strict=True)
+
+    def _lines(self) -> Iterator[str]:
+        while line := self._file.readline(MOST_LINE + 1):
+            self.line += 1
+            self.size += len(line)
+            if self.size > MOST_LINE:
+                raise FileRejected(f"line {self.line} ends a record of more than {MOST_LINE} bytes")
+            try:
+                yield line.decode("utf-8-sig" if self.line == 1 else "utf-8")
+            except UnicodeDecodeError:
+                raise FileRejected(f"line {self.line} is not UTF-8") from None
+
+    def __iter__(self) -> Iterator[list[str]]:
+        return self
+
+    def __next__(self) -> list[str]:
+        """The next record that is not an empty line."""
+        while True:
+            self.size = 0
+            try:
+                cells = next(self._reader)
+            except csv.Error:
+                raise FileRejected(
+                    f"line {self.line} is not csv: a quote, or a cell too long"
+                ) from None
+            if cells:
+                return cells
+
+
+def _names(first: list[str], options: Options) -> list[str] | None:
+    """The names of the columns; None if the first line holds numbers, as the others do.
+
+    A line of both is refused: names are told to all parties, and data must not be.
+    """
+    header = options.header
+    if header is None:
+        numbers = [_is_number(cell) for cell in first]
+        header = not any(numbers)
+        if not header and not all(numbers):
+            raise FileRejected(
+                "line 1 has names and numbers: header=True or header=False says which"
+            )
+        if len(first) > 1 and first == [str(i) for i in range(len(first))]:
+            raise FileRejected(
+                "line 1 counts from 0: header=True takes it for names, False for numbers"
+            )
+    if not header:
+        return None
+    if "" in first:
+        raise FileRejected(f"line 1: column {first.index('') + 1} has no name")
+    return first
+
+
+def _is_number(cell: str, finite: bool = False) -> bool:
+    try:
+        number = float(cell)
+    except ValueError:
+        return False
+    return "_" not in cell and (isfinite(number) or not finite)
+
+
+class _Columns:
+    """The chosen columns, as they grow."""
+
+    def __init__(self, places: list[int], options: Options) -> None:
+        self._places, self._budget = places, options.budget
+        self._rows: list[list[str]] = []
+        self._lines: list[int] = []
+        self._size = 0
+        self._parts: list[list[np.ndarray]] = [[] for _ in places]
+
+    def add(self, cells: list[str], records: _Records) -> None:
+        self._rows.append(cells)
+        self._lines.append(records.line)
+        self._size += records.size
+        if self._size >= CHUNK:
+            self._convert()
+
+    def tensors(self) -> list[Tensor]:
+        if self._rows:
+            self._convert()
+        if not all(self._parts):
+            raise FileRejected("it has names of columns and no line of numbers")
+        return [_tensor(parts) for parts in self._parts]
+
+    def _convert(self) -> None:
+        self._budget.take((len(self._rows), len(self._places)))
+        columns = list(zip(*self._rows, strict=True))
+        for place, parts in zip(self._places, self._parts, strict=True):
+            parts.append(self._numbers(columns[place], place))
+        self._rows, self._lines, self._size = [], [], 0
+
+    def _numbers(self, cells: tuple[str, ...], place: int) -> np.ndarray:
+        if "_" not in "".join(cells):  # which Python's numbers may have
+            with suppress(ValueError, OverflowError):
+                return np.array(list(map(int, cells)), np.int64)
+            with suppress(ValueError):
+                numbers = np.array(list(map(float, cells)))
+                if np.isfinite(numbers).all():
+                    return numbers
+        bad = next(i for i, cell in enumerate(cells) if not _is_number(cell, finite=True))
+        raise FileRejected(
+            f"line {self._lines[bad]}, column {place + 1} is not a finite number; columns= chooses "
+            "the columns that are read"
+        )
+
+
+def _tensor(parts: list[np.ndarray]) -> Tensor:
+    column = torch.from_numpy(np.concatenate(parts))
+    return column.to(torch.float32) if column.is_floating_point() else column
+
+
+# .parquet -----------------------------------------------------------------------------------------
+
+
+def read_parquet(path: Path, options: Options) -> Contents:
+    """The columns by name, or a matrix of those that are asked for."""
+    parquet = require_package("pyarrow.parquet", "pyarrow>=15")
+    with parquet.ParquetFile(
+        path,
+        pre_buffer=False,
+        thrift_string_size_limit=MOST_METADATA,
+        thrift_container_size_limit=MOST_METADATA,
+    ) as file:
+        schema, rows = file.schema_arrow, file.metadata.num_rows
+        places = column_indices(schema.names, len(schema.names), options)
+        dtypes = [_parquet_dtype(schema.types[place], place) for place in places]
+        options.budget.take((rows, len(places)))
+        _check_sizes(file.metadata, options.budget.limit)
+        columns = [np.empty(rows, dtype) for dtype in dtypes]
+        names = [schema.names[place] for place in places]
+        done = 0
+        for batch in file.iter_batches(batch_size=ROWS, columns=names, use_threads=False):
+            if done + batch.num_rows > rows:
+                raise FileRejected("it has more rows than it says")
+            for column, name, place in zip(columns, names, places, strict=True):
+                column[done : done + batch.num_rows] = _parquet_values(
+                    batch.column(name), place, done
+                )
+            done += batch.num_rows
+    if done != rows or not rows:
+        raise FileRejected(f"it has {done} rows and says {rows}")
+    return table_contents(
+        names, [to_sharable_dtype(torch.from_numpy(column)) for column in columns], options
+    )
+
+
+def _parquet_dtype(type_: Any, place: int) -> np.dtype:
+    types = require_package("pyarrow.types", "pyarrow>=15")
+    if not (types.is_integer(type_) or types.is_floating(type_) or types.is_boolean(type_)):
+        raise FileRejected(
+            f"column {place + 1} is not of numbers; columns= chooses the columns that are read"
+        )
+    return np.dtype(type_.to_pandas_dtype())
+
+
+def _check_sizes(metadata: Any, limit: int) -> None:
+    """Refuses row groups that say they unpack to more than the limit."""
+    for i in range(metadata.num_row_groups):
+        group = metadata.row_group(i)
+        if not 0 <= group.total_byte_size <= limit:
+            raise FileRejected(f"row group {i} takes more than limit={limit} bytes")
+
+
+def _parquet_values(column: Any, place: int, done: int) -> np.ndarray:
+    if column.null_count:
+        row = done + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+        raise FileRejected(f"column {place + 1}, row {row} is empty")
+    return column.to_numpy(zero_copy_only=False)
