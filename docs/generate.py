@@ -24,9 +24,7 @@ from tests.tensor.operators import FAMILIES, REFUSING
 
 from tacit import errors, kernels
 from tacit.protocols.cost import Cost
-from tacit.protocols.masked.costs import MaskedCosts
-from tacit.protocols.replicated.costs import ReplicatedCosts
-from tacit.protocols.trio import trio_roles
+from tacit.registry import PROTOCOLS
 from tacit.tensor.listing import operators
 from tacit.transport import PROFILES
 
@@ -170,10 +168,13 @@ compares the declarations with what the transport counts."""
 def costs_page() -> str:
     """What every operation is declared to cost, by protocol."""
     lines = ["# Costs", "", COSTS_TEXT, ""]
-    for name, make in COSTED.items():
+    for name, info in PROTOCOLS.items():
+        kind = info.load()
+        if kind is None or kind.declared_costs(64) is None:
+            continue
         lines += [f"## {name}", "", "| operation | ring | rounds | bits |", "|---|---|---|---|"]
         for bits in (64, 32):
-            for operation, cost in costed_operations(make(bits), bits):
+            for operation, cost in costed_operations(kind.declared_costs(bits), bits):
                 links = ", ".join(link_text(*link, count) for link, count in cost.bits.items())
                 lines.append(f"| {operation} | {bits} | {cost.rounds} | {links or 'none'} |")
         lines.append("")
@@ -210,13 +211,6 @@ def costed_operations(costs: Any, ring: int) -> Iterator[tuple[str, Cost]]:
     yield f"inject, of a quotient by 2^{t}", costs.inject(n, t)
     yield "sum of 4 injected constants", costs.inject_sums(n, 4, False, 1)
     yield "sum of 4 injected multiples of x", costs.inject_sums(n, 4, True, 1)
-
-
-# Each protocol that declares its costs, by the bits of the ring.
-COSTED: dict[str, Callable[[int], Any]] = {
-    "trio": lambda bits: MaskedCosts(bits, trio_roles(0, 1, 2)),
-    "replicated": ReplicatedCosts,
-}
 
 
 MAKERS = {

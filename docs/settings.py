@@ -9,7 +9,7 @@ from typing import Any
 
 from tacit import config, run
 from tacit.config import Config
-from tacit.protocols.registry import PROTOCOLS
+from tacit.registry import PROTOCOLS
 from tacit.runtime.deploy.party_file import FIELDS, PARTY_FIELDS
 from tacit.transport import Limits
 
@@ -27,7 +27,7 @@ PARTY = {
 }
 ALLOWED = {
     "ring": config.RINGS,
-    "protocol": config.PROTOCOLS,
+    "protocol": tuple(PROTOCOLS),
     "truncation": config.TRUNCATIONS,
     "cipher": config.CIPHERS,
 }
@@ -86,23 +86,22 @@ def fields_table(kind: Any) -> list[str]:
 
 
 def protocols_page() -> str:
-    """Every protocol: what it is, for how many parties, and what it promises."""
-    lines = ["# Protocols", "", "What `protocol=` may be. `none` gives channels and keys only.", ""]
-    for name, (kind, parties) in PROTOCOLS.items():
-        promise = kind.promise
-        lines += [f"## {name}", "", inspect.getdoc(kind) or "", ""]
-        lines += [f"- Parties: {counted(parties)}."]
-        if promise.private:
-            lines += [f"- How many may pool what they see and learn nothing: {promise.colluding}."]
-            caught = "is caught" if promise.detects else "is not caught: it can make results wrong"
+    """Every protocol: what it is, for how many parties, and what it guarantees."""
+    lines = ["# Protocols", "", "The values of `protocol=`.", ""]
+    for info in PROTOCOLS.values():
+        lines += [f"## {info.name}", "", info.summary, "", f"- Parties: {info.counts}."]
+        given, kind = info.guarantees, info.load()
+        if given.private:
+            lines += [f"- How many may pool what they see and learn nothing: {given.colluding}."]
+            caught = "is caught" if given.detects else "is not caught: it can make results wrong"
             lines += [f"- A party that deviates {caught}."]
-        else:
-            lines += ["- It protects nothing, and runs in one process only."]
-        lines += [f"- Its shares have the form `{kind.form}`.", ""]
+        elif kind is not None:
+            lines += ["- It protects nothing."]
+        if not info.network:
+            lines += ["- It runs in one process only."]
+        if kind is not None:
+            lines += [f"- Its shares have the form `{kind.form}`."]
+        lines += [""]
     lines += ["[Costs](costs.md) has the rounds and bits of each operation;"]
     lines += ["[how to add one](../guides/add_a_protocol.md)."]
     return "\n".join(lines) + "\n"
-
-
-def counted(parties: range) -> str:
-    return str(parties.start) if len(parties) == 1 else f"{parties.start} or more"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 from .errors import ConfigError
+from .registry import PROTOCOLS
 
 RINGS = (32, 64)
-PROTOCOLS = ("trio", "replicated", "cleartext", "none")
 TRUNCATIONS = ("exact", "probabilistic")
 LEAST_MEMORY = 1 << 20
 CIPHERS = ("aes128-ctr", "chacha20")
@@ -93,5 +94,5 @@ class Config:
         return hashlib.sha256(b"tacit config v1\n" + encoded.encode()).digest()
 
 
-def _listed(values: tuple[object, ...]) -> str:
+def _listed(values: Iterable[object]) -> str:
     return ", ".join(repr(value) for value in values)

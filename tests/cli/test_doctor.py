@@ -5,7 +5,7 @@ from tests.cli.shell import tacit, tacit_process
 from tests.runtime.party_files import NAMES, write_parties
 
 from tacit.config import Config
-from tacit.protocols import promise_of
+from tacit.registry import PROTOCOLS
 from tacit.runtime.deploy.security import security_summary
 
 
@@ -68,10 +68,11 @@ def test_a_party_file_with_a_mistake(party_file):
 
 
 def test_promises_come_from_the_protocols():
-    assert promise_of("trio").colluding == promise_of("replicated").colluding == 1
-    assert not promise_of("trio").detects
-    assert not promise_of("cleartext").private
-    assert not promise_of("none").private
+    guarantees = {name: info.guarantees for name, info in PROTOCOLS.items()}
+    assert guarantees["trio"].colluding == guarantees["replicated"].colluding == 1
+    assert not guarantees["trio"].detects
+    assert not guarantees["cleartext"].private
+    assert not guarantees["none"].private
 
 
 def test_cleartext_hides_nothing():

@@ -19,9 +19,9 @@ from tacit.protocols import Row
 from tacit.protocols.cost import Cost
 from tacit.protocols.masked.carry_plan import carry_plan
 from tacit.protocols.masked.costs import MaskedCosts
-from tacit.protocols.registry import PROTOCOLS
 from tacit.protocols.share import stack_planes
 from tacit.protocols.trio import trio_roles
+from tacit.registry import PROTOCOLS
 
 SIZES = (1, 64, 65, 1000)
 SHIFT = 7
@@ -146,7 +146,8 @@ def compare(make: Callable[..., Iterator[Case]], sizes: tuple[int, ...], **setti
     assert not wrong, "\n".join(wrong)
 
 
-DECLARING = [name for name in ("trio", "replicated") if name in PROTOCOLS]
+LOADED = {name: info.load() for name, info in PROTOCOLS.items()}
+DECLARING = [name for name, kind in LOADED.items() if kind and kind.declared_costs(64)]
 
 
 @pytest.mark.parametrize("truncation", ["exact", "probabilistic"])

@@ -8,10 +8,14 @@ from typing import Annotated
 
 import typer
 
+from ..registry import PROTOCOLS
 from .errors import reported
 from .options import Arguments, Debug, Job, Json
 from .report import play, print_report, print_reveals
 from .screen import Screen
+
+*_NAMES, _LAST = PROTOCOLS
+PROTOCOL_HELP = f"{', '.join(_NAMES)} or {_LAST}."
 
 
 class Transport(StrEnum):
@@ -31,7 +35,7 @@ def local(
     transport: Annotated[
         Transport, typer.Option(help="Threads of one process, or processes with TLS between them.")
     ] = Transport.threads,
-    protocol: Annotated[str, typer.Option(help="trio, replicated, cleartext or none.")] = "trio",
+    protocol: Annotated[str, typer.Option(help=PROTOCOL_HELP)] = "trio",
     device: Annotated[str | None, typer.Option(help="cpu or cuda, for all parties.")] = None,
     reveals: Annotated[
         str | None, typer.Option(help="Who may learn anything at all, as in party1,party2.")

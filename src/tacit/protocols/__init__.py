@@ -4,11 +4,10 @@ from .base import Protocol
 from .cleartext import Cleartext
 from .coefficients import Row
 from .context import Context
-from .guarantees import Promise
+from .factory import check_parties, make_protocol
 from .observed import ALONE, Comparison, cleartext_alone
 from .out_of_memory import explained, out_of_memory
 from .products.bilinear import MATMUL, MUL, Bilinear, Conv, ConvGradInput, ConvGradWeight, Einsum
-from .registry import check_parties, make_protocol, promise_of
 from .replicated.protocol import Replicated
 from .reveals import Openings, Revealed, party_names
 from .share import Arith, Bool
@@ -29,7 +28,6 @@ __all__ = [
     "ConvGradWeight",
     "Einsum",
     "Openings",
-    "Promise",
     "Protocol",
     "Replicated",
     "Revealed",
@@ -41,5 +39,4 @@ __all__ = [
     "make_protocol",
     "out_of_memory",
     "party_names",
-    "promise_of",
 ]

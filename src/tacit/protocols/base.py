@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -24,7 +24,6 @@ from .derived import functions, order, sorting
 from .derived import piecewise as pieces
 from .derived import select as choice
 from .derived.chebyshev import chebyshev
-from .guarantees import Promise
 from .products.bilinear import MATMUL, MUL, Bilinear, Conv, Einsum
 from .share import Arith, Bool
 from .steps import Group, Interactive
@@ -36,11 +35,9 @@ class Protocol(ABC):
     exact: whether a pending division is made without failures (the default) or probabilistically.
     form: which parts a secret has; protocols of one form understand each other's shares.
     dealt_tables: whether `fourier` and `exp_negative` come from a dealer, in one round each.
-    promise: what it promises, and against whom.
     """
 
     name: ClassVar[str]
-    promise: ClassVar[Promise]
     dealt_tables: ClassVar[bool] = False
     form: ClassVar[str]
     context: Context
@@ -115,6 +112,11 @@ class Protocol(ABC):
         finally:
             self.context.group = None
         group.run()
+
+    @classmethod
+    def declared_costs(cls, ring_bits: int) -> Any:
+        """Returns what each operation is declared to cost in the default roles, or None."""
+        return None
 
     # Linear operations: local ------------------------------------------------------------------
 

@@ -20,7 +20,6 @@ from ..transport import Spec
 from .base import Protocol
 from .checks import check_bits, check_shift
 from .coefficients import Row
-from .guarantees import NOTHING
 from .products.bilinear import Bilinear
 from .share import Arith, Bool
 from .steps import Interactive, Round, Steps
@@ -239,7 +238,6 @@ class Cleartext(Protocol):
 
     name = "cleartext"
     form = "cleartext"
-    promise = NOTHING
 
     share = Interactive(share, Arith)
     share_bits = Interactive(share_bits, Bool)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..errors import ConfigError
 from .context import Context
+from .masked.costs import MaskedCosts
 from .masked.protocol import Masked
 from .masked.roles import Roles
 from .share import Arith
@@ -26,6 +27,10 @@ class Trio(Masked, Three):
         if sorted(roles) != [0, 1, 2]:
             raise ConfigError(f"roles={roles}: the dealer and two evaluators, of parties 0, 1, 2")
         super().__init__(context, trio_roles(*roles), exact=exact)
+
+    @classmethod
+    def declared_costs(cls, ring_bits: int) -> MaskedCosts:
+        return MaskedCosts(ring_bits, trio_roles(0, 1, 2))
 
     def rotated(self, by: int = 1) -> Trio:
         """The same protocol on the same shares, with every role `by` parties further."""

@@ -5,8 +5,8 @@
     ProtocolSuite("trio", ring=32, transport="processes").run()
 
 runs every check at every party and raises `PartyFailed` with the first difference. A check is a
-function of a session; it computes with the protocol and compares with plain integers. All values
-are public. A new protocol has to be registered under its name; then these lines are its tests.
+function of a session: it computes with the protocol and compares the results with plain integers.
+All values are public. Register a new protocol under its name; then these lines are its tests.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from ..errors import ConfigError
+from ..errors import ConfigError, PartyFailed
+from ..registry import PROTOCOLS
 from ..runtime import Session, run
 from . import bits, blocks, comparing, division, inputs, linear, products, roles, shapes
 
@@ -33,7 +34,7 @@ CHECKS = MappingProxyType(_named())
 
 
 def run_checks(session: Session, names: Sequence[str] = ()) -> list[str]:
-    """The names of the checks that passed at this party: those named, or all."""
+    """Runs the named checks, or all, at this party; returns their names."""
     unknown = [name for name in names if name not in CHECKS]
     if unknown:
         raise ConfigError(f"no check is called {', '.join(unknown)}: see tacit.testing.CHECKS")
@@ -45,20 +46,41 @@ def run_checks(session: Session, names: Sequence[str] = ()) -> list[str]:
 
 @dataclass(frozen=True)
 class ProtocolSuite:
-    """All checks for one protocol in one setting."""
+    """All checks for one protocol in one setting. `parties`: by default 3, or the least allowed."""
 
     protocol: str
     ring: int = 64
     truncation: str = "exact"
     transport: str = "threads"
-    parties: int = 3
+    parties: int | None = None
+
+    def outcomes(self, *names: str) -> dict[str, PartyFailed | None]:
+        """Returns the error of each of the named checks, or of all; None for one that passed.
+
+        All run in one session. If that fails, each runs in a session of its own, because the
+        parties may be at different operations after a failure.
+        """
+        chosen = names or tuple(CHECKS)
+        if self._failure(*chosen) is None:
+            return dict.fromkeys(chosen)
+        return {name: self._failure(name) for name in chosen}
+
+    def _failure(self, *names: str) -> PartyFailed | None:
+        try:
+            self.run(*names)
+        except PartyFailed as error:
+            return error
+        return None
 
     def run(self, *names: str) -> list[str]:
-        """Runs the named checks, or all, at all parties; gives the names of those that passed."""
+        """Runs the named checks, or all, in one session; returns their names.
+
+        Raises PartyFailed at the first check that fails.
+        """
         [passed, *_] = run(
             run_checks,
             names,
-            parties=self.parties,
+            parties=self.parties or PROTOCOLS[self.protocol].default_parties,
             protocol=self.protocol,
             transport=self.transport,
             ring=self.ring,

@@ -53,6 +53,10 @@ class Replicated(Three):
         """What each operation is declared to cost."""
         return ReplicatedCosts(self.ring.bits, self.adder)
 
+    @classmethod
+    def declared_costs(cls, ring_bits: int) -> ReplicatedCosts:
+        return ReplicatedCosts(ring_bits)
+
     def rotated(self, by: int = 1) -> Replicated:
         """The same protocol on the same shares, with the adder `by` parties further."""
         return Replicated(self.context, adder=(self.adder + by) % 3, exact=self.exact)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from ..base import Protocol
-from ..guarantees import Promise
 from ..share import Arith, Bool
 from ..steps import Interactive
 from . import client, io
@@ -15,7 +14,6 @@ class Three(Protocol):
     """Three parties, each of which lacks one part of every secret."""
 
     form = "three parts"
-    promise = Promise(colluding=1)
 
     share = Interactive(io.share, Arith)
     share_bits = Interactive(io.share_bits, Bool)

@@ -8,7 +8,7 @@ from itertools import combinations
 
 from ...config import Config
 from ...crypto import public_key_fingerprint, valid_until
-from ...protocols import promise_of
+from ...registry import PROTOCOLS
 
 LOG = "every reveal is written to the log of the run"
 
@@ -33,20 +33,20 @@ def security_summary(
 
 
 def _collusion(config: Config, names: Sequence[str]) -> list[str]:
-    promise = promise_of(config.protocol)
-    if not promise.private:
+    guarantees = PROTOCOLS[config.protocol].guarantees
+    if not guarantees.private:
         return [f"protocol {config.protocol} hides nothing: every party is trusted with all data"]
-    pools = combinations(names, promise.colluding + 1)
+    pools = combinations(names, guarantees.colluding + 1)
     return [
-        f"up to {promise.colluding} of {len(names)} parties may look at all that they receive, and "
-        "see only random numbers",
+        f"up to {guarantees.colluding} of {len(names)} parties may look at all that they receive, "
+        "and see only random numbers",
         "these must not pool what they hold, or they know every secret: "
         + ", ".join(" with ".join(pool) for pool in pools),
     ]
 
 
 def _learned(config: Config, names: Sequence[str]) -> list[str]:
-    if not promise_of(config.protocol).private:
+    if not PROTOCOLS[config.protocol].guarantees.private:
         return [f"{name}: every value" for name in names]
     return [
         f"{name}: what it gave, and what the program reveals to it; {LOG}"
@@ -76,7 +76,7 @@ def _pinned(name: str, pem: bytes) -> str:
 
 
 def _deviation(config: Config) -> list[str]:
-    if promise_of(config.protocol).detects:
+    if PROTOCOLS[config.protocol].guarantees.detects:
         return ["a party that deviates from the protocol is caught, and nothing is opened"]
     return [
         "the parties are trusted to follow the program (semi-honest): one that deviates learns no "

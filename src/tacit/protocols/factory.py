@@ -1,0 +1,65 @@
+"""Makes the protocol that a configuration names."""
+
+from __future__ import annotations
+
+import torch
+
+from ..config import Config
+from ..crypto import KeyRing
+from ..errors import ConfigError
+from ..registry import PROTOCOLS
+from ..ring import RING32, RING64
+from ..transport import Mesh
+from .base import Protocol
+from .context import Context
+from .reveals import Openings
+
+
+def check_parties(config: Config, parties: int, *, local: bool) -> None:
+    """Raises ConfigError for a number of parties, or a network, that the protocol does not allow.
+
+    local: all parties are threads of one process.
+    """
+    if any(rank >= parties for rank in config.reveals or ()):
+        raise ConfigError(f"reveals={config.reveals}: the parties are 0 to {parties - 1}")
+    info = PROTOCOLS[config.protocol]
+    if parties not in info.parties:
+        others = [repr(other.name) for other in PROTOCOLS.values() if parties in other.parties]
+        raise ConfigError(
+            f"parties={parties}: protocol={info.name!r} has {info.counts} parties; "
+            f"for {parties} there are {', '.join(others)}"
+        )
+    if not info.network and not local:
+        raise ConfigError(
+            f"protocol={info.name!r} shows every value to every party: it runs in one process "
+            "only, transport='threads'; choose another protocol for a network"
+        )
+
+
+def make_protocol(
+    config: Config,
+    mesh: Mesh,
+    keys: KeyRing,
+    *,
+    product_device: torch.device | None = None,
+    openings: Openings | None = None,
+) -> Protocol | None:
+    """Returns the protocol of a session at this party, or None for `protocol="none"`.
+
+    Products are computed on `product_device`, if given; everything else on the mesh's device.
+    `openings` admits, and records, what is revealed.
+    """
+    make = PROTOCOLS[config.protocol].load()
+    if make is None:
+        return None
+    context = Context(
+        mesh,
+        keys,
+        RING32 if config.ring == 32 else RING64,
+        cipher=config.cipher,
+        product_device=product_device,
+        memory_limit=config.memory_limit,
+        openings=openings,
+    )
+    protocol: Protocol = make(context, exact=config.truncation == "exact")
+    return protocol

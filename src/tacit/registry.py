@@ -1,0 +1,134 @@
+"""The table of protocols, which settings, command line, documents and tests all read.
+
+It needs neither torch nor the protocols: a protocol's class is imported when a session makes it.
+`register_protocol` is the only way to add an entry; the entries of this package follow it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any
+
+from .errors import ConfigError
+
+MOST_PARTIES = 999
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guarantees:
+    """What a protocol guarantees, and against whom.
+
+    colluding: how many parties may pool everything they see and still learn no secret.
+    detects: whether a party that deviates from the protocol is detected; if not, it can make
+    results wrong unnoticed.
+    """
+
+    colluding: int
+    detects: bool = False
+
+    @property
+    def private(self) -> bool:
+        """Whether any secret is hidden from any party."""
+        return self.colluding > 0
+
+
+NO_GUARANTEES = Guarantees(colluding=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProtocolInfo:
+    """What is publicly known about a protocol.
+
+    name: the value of `protocol=`. summary: one sentence. parties: how many parties it can have.
+    implementation: its class, or "module:class" to import it on demand; None computes nothing.
+    network: whether its parties may be on different machines, or in different processes.
+    """
+
+    name: str
+    summary: str
+    parties: range
+    guarantees: Guarantees
+    implementation: str | type | None
+    network: bool = True
+
+    @property
+    def default_parties(self) -> int:
+        """The number of parties in tests and examples: 3 if the protocol allows it."""
+        return 3 if 3 in self.parties else self.parties.start
+
+    @property
+    def counts(self) -> str:
+        """The allowed numbers of parties, in words."""
+        least, most = self.parties.start, self.parties.stop - 1
+        if least == most:
+            return str(least)
+        return f"{least} or more" if most == MOST_PARTIES else f"{least} to {most}"
+
+    def load(self) -> Any:
+        """Returns the protocol's class, and imports its module if need be."""
+        if not isinstance(self.implementation, str):
+            return self.implementation
+        module, _, name = self.implementation.partition(":")
+        return getattr(import_module(module), name)
+
+
+_protocols: dict[str, ProtocolInfo] = {}
+PROTOCOLS: Mapping[str, ProtocolInfo] = MappingProxyType(_protocols)
+
+
+def register_protocol(
+    name: str,
+    implementation: str | type | None,
+    *,
+    summary: str,
+    parties: range,
+    guarantees: Guarantees,
+    network: bool = True,
+) -> ProtocolInfo:
+    """Adds a protocol, so that `protocol=name` selects it. Raises ConfigError for a used name."""
+    if name in _protocols:
+        raise ConfigError(f"protocol {name!r} is registered already: choose another name")
+    info = ProtocolInfo(
+        name=name,
+        summary=summary,
+        parties=parties,
+        guarantees=guarantees,
+        implementation=implementation,
+        network=network,
+    )
+    _protocols[name] = info
+    return info
+
+
+register_protocol(
+    "trio",
+    "tacit.protocols.trio:Trio",
+    summary="Masked evaluation by three parties: party 0 deals, parties 1 and 2 evaluate.",
+    parties=range(3, 4),
+    guarantees=Guarantees(colluding=1),
+)
+register_protocol(
+    "replicated",
+    "tacit.protocols.replicated.protocol:Replicated",
+    summary="Replicated sharing: three equal parties, each of which lacks one part of a secret.",
+    parties=range(3, 4),
+    guarantees=Guarantees(colluding=1),
+)
+register_protocol(
+    "cleartext",
+    "tacit.protocols.cleartext:Cleartext",
+    summary="No secrets: every party sees every value. For tests and debugging, in one process.",
+    parties=range(1, MOST_PARTIES + 1),
+    guarantees=NO_GUARANTEES,
+    network=False,
+)
+register_protocol(
+    "none",
+    None,
+    summary="Channels and keys only: no operations on secrets.",
+    parties=range(1, MOST_PARTIES + 1),
+    guarantees=NO_GUARANTEES,
+)
