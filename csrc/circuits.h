@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "lanes.h"
+#include "simd.h"
 
 #define TACIT_INLINE inline __attribute__((always_inline))
 

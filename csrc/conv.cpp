@@ -141,8 +141,8 @@ void store_block(const Block<T>& block, const Axes& axes, const Extent& size, T*
 template <class T>
 void encoded_group(const Shape& shape, const Axes& axes, const T* source, const T* weight,
                    WeightStrides strides, T* result, std::size_t channels, bool accumulate,
-                   Kept& kept) {
-  using S = SchemeOf<T>;
+                   Prepared& prepared) {
+  using S = EncodingOf<T>;
   const std::size_t depth = num_taps(axes) * channels;
   std::vector<std::size_t> offsets;  // of the weight's element at each depth, in column 0
   offsets.reserve(depth);
@@ -152,12 +152,12 @@ void encoded_group(const Shape& shape, const Axes& axes, const T* source, const 
         for (std::size_t c = 0; c < channels; ++c)
           offsets.push_back(c * strides.channel + weight_index(shape, tz, ty, tx));
   const std::size_t size = EncodedPanels<S>::size(depth, shape.columns);
-  const Scratch panel_bytes(Use::panels, kept.spare(size));
+  const Scratch panel_bytes(Use::panels, prepared.spare(size));
   const auto element = [&](std::size_t k, std::size_t j) {
     return weight[offsets[k] + j * strides.column];
   };
-  const EncodedPanels<S> panels(element, depth, shape.columns, kept.take(panel_bytes, size),
-                                kept.filled);
+  const EncodedPanels<S> panels(element, depth, shape.columns, prepared.take(panel_bytes, size),
+                                prepared.filled);
   const Border border(shape, axes);
   const std::size_t positions = axes[0].count * axes[1].count * axes[2].count;
   const std::size_t source_stride = shape.groups * shape.channels * shape.source_size();
@@ -182,7 +182,7 @@ void encoded_group(const Shape& shape, const Axes& axes, const T* source, const 
 // Calls visit(axes, first channel, channels) for parts of the sum whose depth is exact.
 template <class T, class Visit>
 void in_parts(const Axes& axes, std::size_t first, std::size_t channels, const Visit& visit) {
-  if (num_taps(axes) * channels <= SchemeOf<T>::max_depth) return visit(axes, first, channels);
+  if (num_taps(axes) * channels <= EncodingOf<T>::max_depth) return visit(axes, first, channels);
   if (channels > 1) {
     const std::size_t half = channels / 2;
     in_parts<T>(axes, first, half, visit);
@@ -292,41 +292,41 @@ Method chosen(const Shape& shape, const Axes& axes, bool prepared) {
 // One group at `source`, `weight` and `result`.
 template <class T>
 void run_encoded(const Shape& shape, const Axes& axes, const T* source, const T* weight,
-                 WeightStrides strides, T* result, Method method, Kept& kept) {
+                 WeightStrides strides, T* result, Method method, Prepared& prepared) {
   if constexpr (sizeof(T) == 8)
     if (method == Method::winograd && winograd_fits(axes))
-      return winograd(shape, axes, source, weight, strides, result, kept);
+      return winograd(shape, axes, source, weight, strides, result, prepared);
   bool accumulate = false;
   in_parts<T>(axes, 0, shape.channels, [&](const Axes& some, std::size_t c, std::size_t channels) {
     encoded_group(shape, some, source + c * shape.source_size(), weight + c * strides.channel,
-                  strides, result, channels, accumulate, kept);
+                  strides, result, channels, accumulate, prepared);
     accumulate = true;
   });
 }
 
 // The bytes that all groups keep of the weight.
 template <class T>
-std::size_t kept_bytes(const Shape& shape, const Axes& axes, Method method) {
+std::size_t prepared_bytes(const Shape& shape, const Axes& axes, Method method) {
   if (method == Method::plain || num_taps(axes) == 0) return 0;
   if (sizeof(T) == 8 && method == Method::winograd && winograd_fits(axes))
     return shape.groups * winograd_bytes(shape);
   std::size_t bytes = 0;
   in_parts<T>(axes, 0, shape.channels, [&](const Axes& some, std::size_t, std::size_t channels) {
-    bytes += EncodedPanels<SchemeOf<T>>::size(num_taps(some) * channels, shape.columns);
+    bytes += EncodedPanels<EncodingOf<T>>::size(num_taps(some) * channels, shape.columns);
   });
   return shape.groups * bytes;
 }
 
 template <class T>
 void run_phase(const Shape& shape, const Axes& axes, const T* source, const T* weight,
-               WeightStrides strides, T* result, Method method, Kept kept = {}) {
+               WeightStrides strides, T* result, Method method, Prepared prepared = {}) {
   if (num_taps(axes) == 0 || axes[0].count * axes[1].count * axes[2].count == 0) return;
   if (method == Method::choose) method = chosen<T>(shape, axes, false);
   if (method != Method::plain) {
     for (std::size_t g = 0; g < shape.groups; ++g)
       run_encoded(shape, axes, source + g * shape.channels * shape.source_size(),
                   weight + g * strides.group, strides,
-                  result + g * shape.columns * shape.result_size(), method, kept);
+                  result + g * shape.columns * shape.result_size(), method, prepared);
     return;
   }
   const std::size_t planes = shape.groups * shape.columns;
@@ -358,12 +358,12 @@ Axes forward_axes(const Shape& shape, const Window& window) {
 
 template <class T>
 void convolve(Address source, Address weight, Address result, Shape shape, const Window& window,
-              Method method, Kept kept) {
+              Method method, Prepared prepared) {
   const Axes axes = forward_axes(shape, window);
   const std::size_t taps = num_taps(axes);
   run_phase(shape, axes, at<const T>(source), at<const T>(weight),
             {shape.columns * shape.channels * taps, taps, shape.channels * taps}, at<T>(result),
-            method, kept);
+            method, prepared);
 }
 
 // The method that pays for a weight prepared beforehand, and the bytes that it takes.
@@ -371,7 +371,7 @@ template <class T>
 std::pair<int, std::size_t> plan(const Shape& shape, const Window& window, Method method) {
   const Axes axes = forward_axes(shape, window);
   if (method == Method::choose) method = chosen<T>(shape, axes, true);
-  return {static_cast<int>(method), kept_bytes<T>(shape, axes, method)};
+  return {static_cast<int>(method), prepared_bytes<T>(shape, axes, method)};
 }
 
 // result[first + step q] takes source[q + (first + padding - dilation k) / step] for the taps k
@@ -394,7 +394,7 @@ Axis phase_axis(const Shape& shape, const Window& window, int d, std::size_t fir
 
 template <class T>
 void convolve_back(Address source, Address weight, Address result, Shape shape,
-                   const Window& window, Method method, Kept) {
+                   const Window& window, Method method, Prepared) {
   const std::size_t taps = shape.kernel[0] * shape.kernel[1] * shape.kernel[2];
   const WeightStrides strides{shape.columns * shape.channels * taps, shape.columns * taps, taps};
   for (std::size_t z = 0; z < window.stride[0]; ++z)
@@ -419,10 +419,10 @@ void bind_conv(nb::module_& module) {
         name,
         [=](Address source, Address weight, Address result, Sizes sizes, Extent source_size,
             Extent result_size, Extent kernel, Extent stride, Extent padding, Extent dilation,
-            int method, Address kept, bool filled) {
+            int method, Address prepared, bool filled) {
           function(source, weight, result, shape(sizes, source_size, result_size, kernel),
                    Window{stride, padding, dilation}, static_cast<Method>(method),
-                   Kept{at<std::int8_t>(kept), filled});
+                   Prepared{at<std::int8_t>(prepared), filled});
         },
         nb::call_guard<nb::gil_scoped_release>());
   };

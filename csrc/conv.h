@@ -126,6 +126,7 @@ bool winograd_fits(const Axes& axes);
 double winograd_cost(const Shape& shape, const Axes& axes, bool prepared);
 std::size_t winograd_bytes(const Shape& shape);  // that it keeps of the weight
 void winograd(const Shape& shape, const Axes& axes, const std::int64_t* source,
-              const std::int64_t* weight, WeightStrides strides, std::int64_t* result, Kept& kept);
+              const std::int64_t* weight, WeightStrides strides, std::int64_t* result,
+              Prepared& prepared);
 
 }  // namespace tacit

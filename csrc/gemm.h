@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "native.h"
-#include "scheme.h"
+#include "residues.h"
 #include "scratch.h"
 
 namespace tacit {
@@ -19,7 +19,7 @@ constexpr std::size_t round_up(std::size_t value, std::size_t step) {
 }
 
 template <class T>
-using SchemeOf = std::conditional_t<sizeof(T) == 8, Residues, Digits>;
+using EncodingOf = std::conditional_t<sizeof(T) == 8, Residues, Digits>;
 
 // Estimated ns on one core; only proportions matter. Encoding pays for itself in large products.
 template <class T>
@@ -104,7 +104,7 @@ struct EncodedRows {
 
 // Room for an encoded right operand that outlives the call, if `bytes` is not null. Calls with such
 // an operand take the same pieces in the same order; `filled` says that an earlier one wrote them.
-struct Kept {
+struct Prepared {
   std::int8_t* bytes = nullptr;
   bool filled = false;
 

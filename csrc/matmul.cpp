@@ -28,16 +28,17 @@ constexpr std::size_t kOuterRows = 1024, kOuterColumns = 2048, kOuterDepth = 204
 template <class S>
 void multiply_encoded(Matrix<const typename S::Word> a, Matrix<const typename S::Word> b,
                       Matrix<typename S::Word> c, std::size_t m, std::size_t n, std::size_t k,
-                      Kept kept) {
+                      Prepared prepared) {
   const std::size_t chunk = std::min({k, S::max_depth, kOuterDepth});
   for (std::size_t k0 = 0; k0 < k; k0 += chunk) {
     const std::size_t kn = std::min(chunk, k - k0);
     for (std::size_t j0 = 0; j0 < n; j0 += kOuterColumns) {
       const std::size_t nn = std::min(kOuterColumns, n - j0);
       const std::size_t size = EncodedPanels<S>::size(kn, nn);
-      const Scratch panel_bytes(Use::panels, kept.spare(size));
+      const Scratch panel_bytes(Use::panels, prepared.spare(size));
       const Matrix<const typename S::Word> right{&b(k0, j0), b.row_stride, b.column_stride};
-      const EncodedPanels<S> panels(right, kn, nn, kept.take(panel_bytes, size), kept.filled);
+      const EncodedPanels<S> panels(right, kn, nn, prepared.take(panel_bytes, size),
+                                    prepared.filled);
       for (std::size_t i0 = 0; i0 < m; i0 += kOuterRows) {
         const std::size_t mn = std::min(kOuterRows, m - i0);
         const Scratch row_bytes(Use::rows, EncodedRows<S>::size(mn, kn));
@@ -103,10 +104,10 @@ bool encoding_pays(std::size_t m, std::size_t n, std::size_t k, bool prepared) {
 
 template <class T>
 void matmul(Matrix<const T> a, Matrix<const T> b, Matrix<T> c, std::size_t m, std::size_t n,
-            std::size_t k, Method method, Kept kept) {
-  using S = SchemeOf<T>;
+            std::size_t k, Method method, Prepared prepared) {
+  using S = EncodingOf<T>;
   if (method == Method::encoded || (method == Method::choose && encoding_pays<T>(m, n, k, false)))
-    multiply_encoded<S>(a, b, c, m, n, k, kept);
+    multiply_encoded<S>(a, b, c, m, n, k, prepared);
   else
     multiply_plain(a, b, c, m, n, k);
 }
@@ -115,18 +116,19 @@ using Strides = std::array<std::ptrdiff_t, 3>;  // of batch, row, column
 
 template <class T>
 void batched(Address a, Strides sa, Address b, Strides sb, Address c, std::size_t batch,
-             std::array<std::size_t, 3> mnk, int method, Address kept, bool filled) {
+             std::array<std::size_t, 3> mnk, int method, Address prepared, bool filled) {
   const auto [m, n, k] = mnk;
-  parallel_for(
-      batch, std::max<std::size_t>(1, 100000 / (m * n * k + 1)),
-      [&](std::size_t begin, std::size_t end) {
-        for (auto i = static_cast<std::ptrdiff_t>(begin); i < static_cast<std::ptrdiff_t>(end); ++i)
-          matmul<T>({at<const T>(a) + i * sa[0], sa[1], sa[2]},
-                    {at<const T>(b) + i * sb[0], sb[1], sb[2]},
-                    {at<T>(c) + i * static_cast<std::ptrdiff_t>(m * n),
-                     static_cast<std::ptrdiff_t>(n), 1},
-                    m, n, k, static_cast<Method>(method), Kept{at<std::int8_t>(kept), filled});
-      });
+  parallel_for(batch, std::max<std::size_t>(1, 100000 / (m * n * k + 1)),
+               [&](std::size_t begin, std::size_t end) {
+                 for (auto i = static_cast<std::ptrdiff_t>(begin);
+                      i < static_cast<std::ptrdiff_t>(end); ++i)
+                   matmul<T>({at<const T>(a) + i * sa[0], sa[1], sa[2]},
+                             {at<const T>(b) + i * sb[0], sb[1], sb[2]},
+                             {at<T>(c) + i * static_cast<std::ptrdiff_t>(m * n),
+                              static_cast<std::ptrdiff_t>(n), 1},
+                             m, n, k, static_cast<Method>(method),
+                             Prepared{at<std::int8_t>(prepared), filled});
+               });
 }
 
 // The method that pays for a right operand prepared beforehand, and the bytes that it takes.
@@ -137,7 +139,7 @@ std::pair<int, std::size_t> plan(std::array<std::size_t, 3> mnk, int method) {
   if (chosen == Method::choose)
     chosen = encoding_pays<T>(m, n, k, true) ? Method::encoded : Method::plain;
   return {static_cast<int>(chosen),
-          chosen == Method::encoded ? encoded_bytes<SchemeOf<T>>(n, k) : 0};
+          chosen == Method::encoded ? encoded_bytes<EncodingOf<T>>(n, k) : 0};
 }
 
 }  // namespace

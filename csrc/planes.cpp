@@ -12,8 +12,8 @@
 #include <bit>
 #include <type_traits>
 
-#include "lanes.h"
 #include "native.h"
+#include "simd.h"
 
 namespace tacit {
 namespace {

@@ -5,7 +5,7 @@
 // |sum - quotient m| <= (1/2 + 1/256 + 1/256) m < 128 for m <= 251.
 #pragma once
 
-#include "scheme.h"
+#include "residues.h"
 
 namespace tacit {
 

@@ -7,8 +7,8 @@
 #include <stdexcept>
 #include <string>
 
-#include "lanes.h"
 #include "native.h"
+#include "simd.h"
 
 #if defined(__ARM_FEATURE_AES) || defined(__ARM_FEATURE_CRYPTO)
 #include <arm_neon.h>

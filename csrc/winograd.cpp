@@ -342,7 +342,7 @@ void multiply_points(const Source& source, int plane, const std::int8_t* panels,
 
 void winograd_part(const Shape& shape, const Axes& axes, const std::int64_t* source,
                    const std::int64_t* weight, WeightStrides strides, std::int64_t* result,
-                   std::size_t channels, bool accumulate, Kept& kept) {
+                   std::size_t channels, bool accumulate, Prepared& prepared) {
   const std::size_t depth = round_up(channels, kDepthStep);
   const std::size_t columns = round_up(shape.columns, kColumns);
   std::size_t offsets[kTaps];
@@ -354,13 +354,14 @@ void winograd_part(const Shape& shape, const Axes& axes, const std::int64_t* sou
     return inside ? weight[c * strides.channel + j * strides.column + offsets[tap]] : 0;
   };
   const Scratch tap_bytes(
-      Use::panels, kept.filled ? 0 : Odd::planes * EncodedTaps::plane_size(depth, shape.columns));
-  const EncodedTaps taps(element, depth, shape.columns, tap_bytes.data(), kept.filled);
+      Use::panels,
+      prepared.filled ? 0 : Odd::planes * EncodedTaps::plane_size(depth, shape.columns));
+  const EncodedTaps taps(element, depth, shape.columns, tap_bytes.data(), prepared.filled);
   const std::size_t panel_bytes = panels_size(depth, shape.columns);
-  const Scratch panels(Use::kernel, kept.spare(panel_bytes));
-  std::int8_t* all = kept.take(panels, Odd::planes * panel_bytes);
+  const Scratch panels(Use::kernel, prepared.spare(panel_bytes));
+  std::int8_t* all = prepared.take(panels, Odd::planes * panel_bytes);
   const bool keeps = all != panels.data();
-  for (int plane = 0; keeps && !kept.filled && plane < Odd::planes; ++plane)
+  for (int plane = 0; keeps && !prepared.filled && plane < Odd::planes; ++plane)
     transform_taps(taps, plane, depth, all + plane * panel_bytes);
   Axes whole = axes;  // of whole tiles
   for (int d = 1; d < 3; ++d) whole[d].count = round_up(axes[d].count, kTile);
@@ -432,11 +433,12 @@ std::size_t winograd_bytes(const Shape& shape) {
 }
 
 void winograd(const Shape& shape, const Axes& axes, const std::int64_t* source,
-              const std::int64_t* weight, WeightStrides strides, std::int64_t* result, Kept& kept) {
+              const std::int64_t* weight, WeightStrides strides, std::int64_t* result,
+              Prepared& prepared) {
   const std::size_t part = part_size(shape);
   for (std::size_t c = 0; c < shape.channels; c += part)
     winograd_part(shape, axes, source + c * shape.source_size(), weight + c * strides.channel,
-                  strides, result, std::min(part, shape.channels - c), c > 0, kept);
+                  strides, result, std::min(part, shape.channels - c), c > 0, prepared);
 }
 
 }  // namespace tacit

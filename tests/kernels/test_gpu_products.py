@@ -18,7 +18,7 @@ from tests.kernels.test_matmul import big_matmul
 from tacit import kernels
 from tacit.kernels import backend
 from tacit.kernels.conv import conv, conv_grad_input, conv_grad_weight
-from tacit.kernels.gpu import gemm, residues, scheme, unfolding
+from tacit.kernels.gpu import gemm, residue_system, residues, weight_gradient
 from tacit.ring import RING32, RING64, Window
 from tacit.ring.reference import arithmetic
 
@@ -50,18 +50,21 @@ def same(found, expected):
 # ---- residues -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("made", scheme.SCHEMES.values())
+@pytest.mark.parametrize("made", residue_system.SYSTEMS.values())
 def test_bounds(made):
-    """What NOTE [float residues] and the docstrings of `scheme` promise."""
+    """What NOTE [float residues] and the docstrings of `residue_system` promise."""
     device, limit = torch.device("cpu"), 1 << (2 * made.bits - 2)
-    assert 2 * made.depth * limit < (1 - 2 * scheme.MARGIN) * made.product
+    assert 2 * made.depth * limit < (1 - 2 * residue_system.MARGIN) * made.product
     assert made.depth % 128 == 0
     assert made.depth << 14 <= 1 << 29
-    assert made.planes * (made.depth << 14) / 2 ** (scheme.SUM_FRACTION + 1) < scheme.MARGIN
-    rows = scheme.factors(made.bits, device).tolist()[:-1]
+    assert (
+        made.planes * (made.depth << 14) / 2 ** (residue_system.SUM_FRACTION + 1)
+        < residue_system.MARGIN
+    )
+    rows = residue_system.factors(made.bits, device).tolist()[:-1]
     assert sum((made.depth << 14) * row[1] for row in rows) < 1 << 63
     for right in (False, True):
-        for row in scheme.weights(made.bits, right, device).tolist():
+        for row in residue_system.weights(made.bits, right, device).tolist():
             reach = 2**15 * sum(abs(w) for w in row[: made.bits // 16])
             assert reach < 2**24
             assert row[4] == 256 or row[4] / 2 + reach * 2**-23 * (1 + 2**-20) < 128
@@ -71,7 +74,7 @@ def test_bounds(made):
 @pytest.mark.parametrize("right", [False, True])
 def test_residues(ring, right):
     """Edge values, and those around half of every modulus times a power of 2^16."""
-    made = scheme.SCHEMES[ring.bits]
+    made = residue_system.SYSTEMS[ring.bits]
     near = [m * (1 << s) // 2 + d for m in made.moduli for s in (0, 15, 31, 47) for d in (-1, 0, 1)]
     values = [*edges(ring), *(ring.wrap(v) for v in near), *(ring.wrap(-v) for v in near)]
     values += ring_tensor(ring, (400,), 1).tolist()
@@ -87,13 +90,13 @@ def test_residues(ring, right):
 @pytest.mark.parametrize("added", [False, True])
 def test_combine(ring, dtype, added):
     """The largest integers, of both signs, from reduced sums and from the largest ones."""
-    made = scheme.SCHEMES[ring.bits]
+    made = residue_system.SYSTEMS[ring.bits]
     top = made.depth << (2 * ring.bits - 2)
     values = [top, -top, top - 1, 1 - top, 0, 1, -1, 2**ring.bits, ring.low, ring.high, top // 3]
     sums = torch.zeros(made.planes, 16, dtype=dtype)
     for i, value in enumerate(values):
         for p, m in enumerate(made.moduli):
-            t = scheme.centred(value * made.inverse(m), m)
+            t = residue_system.centred(value * made.inverse(m), m)
             most = (made.depth << 14) // m * m if dtype == torch.int32 else 0
             sums[p, i] = t + (most if i % 2 else -most)
     sums, out = there(sums, torch.ones(len(values), dtype=ring.dtype))
@@ -128,8 +131,8 @@ def test_batches(a_shape, b_shape):
 @pytest.mark.parametrize("m", [1, 4, 5, 70])
 def test_extreme_sums(m, monkeypatch):
     """All elements at the edge, over more than one part; fewer without a GPU."""
-    depth = scheme.SCHEMES[64].depth if GPU else 128
-    monkeypatch.setitem(scheme.SCHEMES, 64, scheme.Scheme(64, 18, depth))
+    depth = residue_system.SYSTEMS[64].depth if GPU else 128
+    monkeypatch.setitem(residue_system.SYSTEMS, 64, residue_system.ResidueSystem(64, 18, depth))
     a, b = (torch.full(shape, RING64.low) for shape in ((m, 2 * depth + 1), (2 * depth + 1, 2)))
     b[0] = RING64.high
     a[1:], a[:, 3] = -1, 5
@@ -140,11 +143,13 @@ def test_extreme_sums(m, monkeypatch):
 @pytest.mark.parametrize("bits", [32, 64])
 def test_products_by_torch(bits, monkeypatch):
     """In blocks of rows and parts of the inner dimension."""
-    made = scheme.SCHEMES[bits]
+    made = residue_system.SYSTEMS[bits]
     monkeypatch.setattr(gemm, "LARGE_SUMS", 1)
     monkeypatch.setattr(gemm, "LARGE_PRODUCTS", 1)
     monkeypatch.setattr(gemm, "SUMS", 1 << 16)
-    monkeypatch.setitem(scheme.SCHEMES, bits, scheme.Scheme(bits, made.planes, 128))
+    monkeypatch.setitem(
+        residue_system.SYSTEMS, bits, residue_system.ResidueSystem(bits, made.planes, 128)
+    )
     ring = RING32 if bits == 32 else RING64
     a, b = ring_tensor(ring, (60, 130), 1), ring_tensor(ring, (130, 16), 2)
     assert same(kernels.matmul(*there(a, b), method="encoded"), arithmetic.matmul(a, b))
@@ -238,8 +243,8 @@ def test_large_matmul(ring, shape):
 
 def test_conv_in_parts(monkeypatch):
     """More taps and channels, and positions, than a pass may sum."""
-    monkeypatch.setitem(scheme.SCHEMES, 64, scheme.Scheme(64, 18, 128))
-    monkeypatch.setattr(unfolding, "UNFOLDED", 1)
+    monkeypatch.setitem(residue_system.SYSTEMS, 64, residue_system.ResidueSystem(64, 18, 128))
+    monkeypatch.setattr(weight_gradient, "UNFOLDED", 1)
     x, weight = torch.full((1, 40, 12, 11), RING64.low), torch.full((2, 40, 2, 2), RING64.low)
     x[0, ::2], weight[:, 1] = RING64.high, -1
     window = Window.make(2)

@@ -10,7 +10,7 @@ from tests.kernels.test_conv import cases, winograd_cases
 from tacit import kernels
 from tacit.errors import ConfigError
 from tacit.kernels.conv import conv
-from tacit.kernels.prepared import PLAIN
+from tacit.kernels.matmul import PLAIN
 from tacit.ring import RING32, RING64, Window
 from tacit.ring.reference import arithmetic
 

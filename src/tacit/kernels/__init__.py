@@ -42,9 +42,8 @@ from .injection import (
     inject_exact_share,
     inject_share,
 )
-from .matmul import matmul, plan_matmul, prepare_matmul
+from .matmul import Plan, Prepared, matmul, plan_matmul, prepare_matmul
 from .planes import bit_planes, from_bit_planes, pack_bits, parity, popcount, unpack_bits
-from .prepared import Plan, Prepared
 from .signs import sign_leaves, sign_tables
 from .stream import StreamKey, blank_key, mask, stream, stream_key
 

@@ -17,8 +17,7 @@ from ..errors import ConfigError
 from ..ring import Sizes, Window, ring_of
 from ..ring.reference import arithmetic as reference
 from .backend import gpu_for, native_for
-from .matmul import METHODS, matmul, method_number
-from .prepared import PLAIN, Plan, Prepared
+from .matmul import METHODS, PLAIN, Plan, Prepared, matmul, method_number
 
 CONV_METHODS = METHODS | {"winograd": 3}
 

@@ -13,21 +13,45 @@ return is the hat of the new wire. `first` is true at exactly one evaluator.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import torch
 from torch import Tensor
 
+from ..errors import ConfigError
 from ..ring.reference import gates as reference
 from .backend import gpu_for, native_for
-from .plane_checks import (
-    Form,
-    and_form,
-    checked_planes,
-    node_form,
-    num_columns,
-    output_like,
-    table_form,
-)
+from .planes import checked_planes, num_columns, output_like
+
+MAX_DIGIT = 7
+MAX_FAN_IN = 9
+
+Form = tuple[int, int, int]  # rows that are dealt for nodes, of their inputs, of their outputs
+
+
+@cache
+def table_form(digits: tuple[int, ...]) -> tuple[int, int]:
+    """How many bits these digits have, and how many rows their tables."""
+    if not digits or min(digits) < 1 or max(digits) > MAX_DIGIT:
+        raise ConfigError(f"digits={digits}: each has 1..{MAX_DIGIT} bits")
+    return sum(digits), reference.num_table_rows(digits)
+
+
+@cache
+def node_form(sizes: tuple[int, ...]) -> Form:
+    _check_sizes(sizes)
+    return reference.num_products(sizes), 2 * sum(sizes) - 1, 2 * len(sizes) - 1
+
+
+@cache
+def and_form(sizes: tuple[int, ...]) -> Form:
+    _check_sizes(sizes)
+    return reference.num_and_products(sizes), sum(sizes), len(sizes)
+
+
+def _check_sizes(sizes: tuple[int, ...]) -> None:
+    if not sizes or min(sizes) < 2 or max(sizes) > MAX_FAN_IN:
+        raise ConfigError(f"sizes={sizes}: each is 2..{MAX_FAN_IN}")
 
 
 def num_table_rows(digits: Sequence[int]) -> int:

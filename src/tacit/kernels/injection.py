@@ -23,8 +23,7 @@ from ..ring import Ring, ring_of
 from ..ring.reference import injection as reference
 from ..ring.reference.bits import num_words
 from .backend import gpu_for, native_for
-from .plane_checks import checked_planes
-from .planes import from_bit_planes, unpack_bits
+from .planes import checked_planes, from_bit_planes, unpack_bits
 
 
 def inject_share(

@@ -3,24 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from ..errors import ConfigError
-from ..ring import ring_of
+from ..ring import Window, ring_of
 from ..ring.reference import arithmetic as reference
 from .backend import gpu_for, native_for
-from .prepared import PLAIN, Plan, Prepared
 
 METHODS = {"choose": 0, "plain": 1, "encoded": 2}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The number of a compiled method, and how many bytes it keeps: none if it is plain."""
+
+    method: int
+    num_bytes: int
+
+
+PLAIN = Plan(1, 0)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A right operand of shape `shape` as its method reads it; of a convolution, for a window."""
+
+    shape: torch.Size
+    dtype: torch.dtype
+    plan: Plan
+    data: Tensor  # the bytes, or the operand itself where the plan is plain
+    window: Window | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        return self.plan.num_bytes == 0
+
+    @property
+    def num_bytes(self) -> int:
+        return self.data.numel() * self.data.element_size()
 
 
 def matmul(a: Tensor, b: Tensor | Prepared, *, method: str = "choose") -> Tensor:
     """The product of two ring matrices, or batches of them, exact mod 2^k.
 
     Shapes as in `torch.matmul`: vectors, batches and broadcasting. Any strides are read in place.
-    Large products go through bytes (residues or digits; csrc/scheme.h), small ones through plain
+    Large products go through bytes (residues or digits; csrc/residues.h), small ones through plain
     loops; `method` forces one of them ("plain", "encoded") for tests and measurements. A prepared
     right operand brings its method.
     """

@@ -131,3 +131,31 @@ def _check_words(words: Tensor, found: int, shape: Sequence[int]) -> None:
     needed = reference.num_words(math.prod(shape))
     if found != needed:
         raise ConfigError(f"{found} words a plane: shape {tuple(shape)} needs {needed}")
+
+
+def num_columns(planes: Tensor) -> int:
+    if planes.ndim != 2:
+        raise ConfigError(f"planes of shape {tuple(planes.shape)}: (planes, words) is needed")
+    return planes.shape[1]
+
+
+def checked_planes(words: int, *given: tuple[str, Tensor, int]) -> list[Tensor]:
+    """The planes, contiguous, after a check of dtypes and shapes; each with name and rows."""
+    for name, planes, rows in given:
+        if planes.dtype != torch.int64:
+            raise ConfigError(f"{name}: dtype={planes.dtype}: planes are int64")
+        if planes.shape != (rows, words):
+            found = tuple(planes.shape)
+            raise ConfigError(f"{name} of shape {found}: {rows} planes of {words} words are needed")
+    return [planes.contiguous() for _, planes, _ in given]
+
+
+def output_like(out: Tensor | None, like: Tensor) -> Tensor:
+    """Where to write: what was given, after a check, or new memory."""
+    if out is None:
+        return torch.empty_like(like)
+    if out is like:
+        return out
+    if out.dtype != like.dtype or out.shape != like.shape or not out.is_contiguous():
+        raise ConfigError(f"out: a contiguous int64 tensor of shape {tuple(like.shape)} is needed")
+    return out

@@ -15,9 +15,8 @@ from torch import Tensor
 from ..errors import ConfigError
 from ..ring.reference.bits import num_words
 from .backend import gpu_for
-from .gates import leaf_carries, leaf_tables
-from .plane_checks import checked_planes, table_form
-from .planes import bit_planes, check_window
+from .gates import leaf_carries, leaf_tables, table_form
+from .planes import bit_planes, check_window, checked_planes
 
 
 def sign_tables(

@@ -13,6 +13,8 @@ from .gates import (
     leaf_tables,
     node_carries,
     node_products,
+    sign_leaves,
+    sign_tables,
 )
 from .gemm import matmul, matmul_prepared, plan_matmul, prepare_matmul
 from .geometry import Geometry
@@ -28,8 +30,7 @@ from .injection import (
     inject_share,
 )
 from .planes import bit_planes, from_bit_planes, pack_bits, parity, popcount, unpack_bits
-from .signs import sign_leaves, sign_tables
-from .unfolding import conv_grad_weight
+from .weight_gradient import conv_grad_weight
 
 __all__ = [
     "Geometry",

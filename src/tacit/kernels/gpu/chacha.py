@@ -1,11 +1,14 @@
 """The ChaCha20 stream: a lane makes a block of 64 bytes, sixteen 32-bit words."""
 
+# mypy: disable-error-code="assignment"
+# Tuples grow in unrolled loops.
+
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from .launch import blocks, kernel, signed
-from .tiles import join
+from .jit import blocks, kernel, signed
+from .planes import stack
 
 LANES = 128
 SIGNS = {"add": 1, "sub": -1, "xor": 0}
@@ -41,7 +44,9 @@ def chacha20_mask(key: Tensor, values: Tensor, how: str, operation: int, offset:
 
 
 @triton.jit
-def _quarter(a, b, c, d):
+def _quarter(
+    a: tl.tensor, b: tl.tensor, c: tl.tensor, d: tl.tensor
+) -> tuple[tl.tensor, tl.tensor, tl.tensor, tl.tensor]:
     """The four words after a quarter round."""
     a += b
     d ^= a
@@ -59,19 +64,19 @@ def _quarter(a, b, c, d):
 
 
 @triton.jit
-def _word(pointer, i, like):
+def _word(pointer: tl.tensor, i: tl.tensor, like: tl.tensor) -> tl.tensor:
     """Word i of the key, in every lane."""
     return like * 0 + tl.load(pointer + i).to(tl.uint32, bitcast=True)
 
 
 @triton.jit
-def _half(number, high: tl.constexpr):
+def _half(number: tl.tensor, high: tl.constexpr) -> tl.tensor:
     """The low or high 32 bits of an integer of 64."""
     return ((number.to(tl.int64) >> (32 if high else 0)) & 0xFFFFFFFF).to(tl.uint32)
 
 
 @triton.jit
-def _blocks(key, counter, operation):
+def _blocks(key: tl.tensor, counter: tl.tensor, operation: tl.tensor) -> tl.tuple:
     """The sixteen words of the blocks with these numbers."""
     zero = (counter * 0).to(tl.uint32)
     # The constants "expand 32-byte k", the key, the number of the block, the operation.
@@ -108,17 +113,17 @@ def _blocks(key, counter, operation):
 
 @kernel()
 def _fill(
-    key,
-    out,
+    key: tl.tensor,
+    out: tl.tensor,
     words: tl.int64,
     first: tl.int64,
     skip: tl.int64,
     operation: tl.int64,
     ALIGNED: tl.constexpr,
     LANES: tl.constexpr,
-):
+) -> None:
     start = tl.program_id(0).to(tl.int64) * LANES
-    tile = join(_blocks(key, start + tl.arange(0, LANES) + first, operation))
+    tile = stack(_blocks(key, start + tl.arange(0, LANES) + first, operation))
     tile = tile.to(tl.int32, bitcast=True)
     place = start * 16 - skip + tl.arange(0, LANES)[:, None] * 16 + tl.arange(0, 16)[None, :]
     to = out.to(tl.pointer_type(tl.int32), bitcast=True) + place
@@ -133,7 +138,7 @@ def _fill(
 
 
 @triton.jit
-def _pairs(words):
+def _pairs(words: tl.tuple) -> tl.tuple:
     """Eight words of 64 bits out of sixteen of 32."""
     pairs = ()
     for i in tl.static_range(8):
@@ -143,8 +148,8 @@ def _pairs(words):
 
 @kernel()
 def _mask(
-    key,
-    values,
+    key: tl.tensor,
+    values: tl.tensor,
     count: tl.int64,
     first: tl.int64,
     skip: tl.int64,
@@ -152,14 +157,14 @@ def _mask(
     SIGN: tl.constexpr,
     WIDE: tl.constexpr,
     LANES: tl.constexpr,
-):
+) -> None:
     start = tl.program_id(0).to(tl.int64) * LANES
     words = _blocks(key, start + tl.arange(0, LANES) + first, operation)
     EACH: tl.constexpr = 8 if WIDE else 16
     if WIDE:
-        tile = join(_pairs(words)).to(tl.int64, bitcast=True)
+        tile = stack(_pairs(words)).to(tl.int64, bitcast=True)
     else:
-        tile = join(words).to(tl.int32, bitcast=True)
+        tile = stack(words).to(tl.int32, bitcast=True)
     place = start * EACH - skip + tl.arange(0, LANES)[:, None] * EACH + tl.arange(0, EACH)[None, :]
     is_inside = (place >= 0) & (place < count)
     old = tl.load(values + place, mask=is_inside)

@@ -15,13 +15,15 @@ import triton.language as tl
 
 
 @triton.jit
-def read(rows, at, there):
+def read(rows: tl.tensor, at: tl.tensor, there: tl.tensor) -> tl.tensor:
     """The words of the row at a distance."""
     return tl.load(rows + at, mask=there, other=0)
 
 
 @triton.jit
-def read_sum(rows, others, at, there, PAIR: tl.constexpr):
+def read_sum(
+    rows: tl.tensor, others: tl.tensor, at: tl.tensor, there: tl.tensor, PAIR: tl.constexpr
+) -> tl.tensor:
     """The words of the row at a distance, where PAIR XOR those of another."""
     value = read(rows, at, there)
     if PAIR:
@@ -30,13 +32,15 @@ def read_sum(rows, others, at, there, PAIR: tl.constexpr):
 
 
 @triton.jit
-def emit(out, pad, at, value, there):
+def emit(out: tl.tensor, pad: tl.tensor, at: tl.tensor, value: tl.tensor, there: tl.tensor) -> None:
     """Writes a row XOR its pad, which may be in the same place."""
     tl.store(out + at, value ^ read(pad, at, there), mask=there)
 
 
 @triton.jit
-def cases(rows, words, there, FIRST: tl.constexpr, LAST: tl.constexpr):
+def cases(
+    rows: tl.tensor, words: tl.tensor, there: tl.tensor, FIRST: tl.constexpr, LAST: tl.constexpr
+) -> tl.tuple:
     """Where the number with bits FIRST..LAST-1 of the rows is 0, 1, 2, ..."""
     x = (there.to(tl.int64) * 0 - 1,)
     for i in tl.static_range(FIRST, LAST):
@@ -52,15 +56,15 @@ def cases(rows, words, there, FIRST: tl.constexpr, LAST: tl.constexpr):
 
 @triton.jit
 def products(
-    rows,
-    others,
-    words,
-    there,
+    rows: tl.tensor,
+    others: tl.tensor,
+    words: tl.tensor,
+    there: tl.tensor,
     FIRST: tl.constexpr,
     LAST: tl.constexpr,
     TOP: tl.constexpr,
     PAIR: tl.constexpr,
-):
+) -> tl.tuple:
     """The product of each set of rows; input i is row i, or row TOP - i where TOP is given."""
     x = (there.to(tl.int64) * 0 - 1,)
     for i in tl.static_range(FIRST, LAST):
@@ -76,7 +80,9 @@ def products(
 
 
 @triton.jit
-def high_bits(rows, words, there, LOW: tl.constexpr, SIZE: tl.constexpr):
+def high_bits(
+    rows: tl.tensor, words: tl.tensor, there: tl.tensor, LOW: tl.constexpr, SIZE: tl.constexpr
+) -> tl.tuple:
     """The bits of a digit above the lowest LOW."""
     x = ()
     for i in tl.static_range(LOW, SIZE):
@@ -85,7 +91,7 @@ def high_bits(rows, words, there, LOW: tl.constexpr, SIZE: tl.constexpr):
 
 
 @triton.jit
-def high_case(bits, h, there, COUNT: tl.constexpr):
+def high_case(bits: tl.tuple, h: tl.tensor, there: tl.tensor, COUNT: tl.constexpr) -> tl.tensor:
     """Where the number with these bits is h."""
     x = there.to(tl.int64) * 0 - 1
     for i in tl.static_range(COUNT):
@@ -94,7 +100,14 @@ def high_case(bits, h, there, COUNT: tl.constexpr):
 
 
 @triton.jit
-def leaf_table(v, pad, out, words, there, SIZE: tl.constexpr):
+def leaf_table(
+    v: tl.tensor,
+    pad: tl.tensor,
+    out: tl.tensor,
+    words: tl.tensor,
+    there: tl.tensor,
+    SIZE: tl.constexpr,
+) -> None:
     """Writes where the complement of the digit is 1, 2, ..., 2^SIZE - 1."""
     LOW: tl.constexpr = 4 if SIZE > 4 else SIZE
     FIRST: tl.constexpr = 0 if SIZE > 4 else 1  # entry 0 is not dealt
@@ -109,7 +122,14 @@ def leaf_table(v, pad, out, words, there, SIZE: tl.constexpr):
 
 
 @triton.jit
-def leaf(u, tables, first, words, there, SIZE: tl.constexpr):
+def leaf(
+    u: tl.tensor,
+    tables: tl.tensor,
+    first: tl.tensor,
+    words: tl.tensor,
+    there: tl.tensor,
+    SIZE: tl.constexpr,
+) -> tuple[tl.tensor, tl.tensor]:
     """Shares of [U + V >= 2^SIZE] and [U + V == 2^SIZE - 1]: of the entries before U, and at U."""
     LOW: tl.constexpr = 4 if SIZE > 4 else SIZE
     FIRST: tl.constexpr = 0 if SIZE > 4 else 1  # entry 0 is not dealt
@@ -136,7 +156,16 @@ def leaf(u, tables, first, words, there, SIZE: tl.constexpr):
 
 
 @triton.jit
-def deal_carry(g, p, pad, out, words, there, also, SIZE: tl.constexpr):
+def deal_carry(
+    g: tl.tensor,
+    p: tl.tensor,
+    pad: tl.tensor,
+    out: tl.tensor,
+    words: tl.tensor,
+    there: tl.tensor,
+    also: tl.tensor,
+    SIZE: tl.constexpr,
+) -> None:
     """Writes the dealt rows of a carry node; those with p_SIZE for the lanes of `also`."""
     HALF: tl.constexpr = (SIZE - 1) // 2
     ALL: tl.constexpr = 1 << (SIZE - 1)  # sets of p_1..p_{SIZE-1}
@@ -164,7 +193,14 @@ def deal_carry(g, p, pad, out, words, there, also, SIZE: tl.constexpr):
 
 
 @triton.jit
-def deal_and(p, pad, out, words, there, SIZE: tl.constexpr):
+def deal_and(
+    p: tl.tensor,
+    pad: tl.tensor,
+    out: tl.tensor,
+    words: tl.tensor,
+    there: tl.tensor,
+    SIZE: tl.constexpr,
+) -> None:
     """Writes the products of at least two of SIZE inputs."""
     HALF: tl.constexpr = SIZE // 2
     low = products(p, p, words, there, 0, HALF, None, False)
@@ -180,18 +216,18 @@ def deal_and(p, pad, out, words, there, SIZE: tl.constexpr):
 
 @triton.jit
 def carry(
-    hats,
-    theirs,
-    shares,
-    p,
-    dealt,
-    first,
-    words,
-    there,
-    also,
+    hats: tl.tensor,
+    theirs: tl.tensor,
+    shares: tl.tensor,
+    p: tl.tensor,
+    dealt: tl.tensor,
+    first: tl.tensor,
+    words: tl.tensor,
+    there: tl.tensor,
+    also: tl.tensor,
     SIZE: tl.constexpr,
     PAIR: tl.constexpr,
-):
+) -> tuple[tl.tensor, tl.tensor]:
     """Shares of G = G_1 ^ P_1 G_2 ^ ... and, for the lanes of `also`, of P = P_1 ... P_SIZE.
 
     The rows of P begin `p` after those of G, in hats and shares; hats are of a PAIR or alone. Each
@@ -235,7 +271,15 @@ def carry(
 
 
 @triton.jit
-def and_all(hats, shares, dealt, first, words, there, SIZE: tl.constexpr):
+def and_all(
+    hats: tl.tensor,
+    shares: tl.tensor,
+    dealt: tl.tensor,
+    first: tl.tensor,
+    words: tl.tensor,
+    there: tl.tensor,
+    SIZE: tl.constexpr,
+) -> tl.tensor:
     """A share of the AND of SIZE inputs."""
     HALF: tl.constexpr = SIZE // 2
     ALL: tl.constexpr = 1 << SIZE

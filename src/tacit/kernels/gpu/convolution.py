@@ -4,7 +4,7 @@ Images become residues (planes, group, image, position, channel), weights (plane
 channel), channels padded with zeros. A step multiplies bytes that lie together in both, the
 channels under a tap; nothing is unfolded in memory. The gradient by the input is the transposed
 convolution: an input position reads the outputs that read it. The gradient by the weight is in
-`unfolding`.
+`weight_gradient`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import triton.language as tl
 from torch import Tensor
 
 from ...ring import Window
-from .cached import run
+from .direct import convolve_directly
 from .gemm import ENCODED, PLAIN, block, stages, tile
 from .geometry import Geometry
+from .jit import launch
+from .residue_system import SYSTEMS, factors, system_of
 from .residues import combine, encode, reduced, room
-from .scheme import SCHEMES, factors, scheme_of
-from .sums import convolve_directly
 
 SHORT = 4  # groups of at most so many channels are summed directly
 SMALL_STEP = 64  # bytes of a step that spans several taps
@@ -40,7 +40,13 @@ def width(geometry: Geometry) -> tuple[int, int]:
 
 
 @triton.jit
-def _across(position, tap, stride, TRANSPOSED: tl.constexpr, STRIDED: tl.constexpr):
+def _across(
+    position: tl.tensor,
+    tap: tl.tensor,
+    stride: tl.tensor,
+    TRANSPOSED: tl.constexpr,
+    STRIDED: tl.constexpr,
+) -> tl.tensor:
     """Where a tap reads along one dimension: -1 where it reads nothing.
 
     `position` and `tap` are offsets: those of the output times the stride and less the padding, or
@@ -57,21 +63,21 @@ def _across(position, tap, stride, TRANSPOSED: tl.constexpr, STRIDED: tl.constex
 
 @triton.jit(do_not_specialize=[*range(5, 15)])
 def _convolve(
-    w,
-    x,
-    out,
-    table,
-    geometry,
-    m,
-    pixels,
-    groups,
-    units,
-    tiles_n,
-    tiles,
-    ld,
-    padded,
-    first,
-    steps,
+    w: tl.tensor,
+    x: tl.tensor,
+    out: tl.tensor,
+    table: tl.tensor,
+    geometry: tl.tensor,
+    m: tl.tensor,
+    pixels: tl.tensor,
+    groups: tl.tensor,
+    units: tl.tensor,
+    tiles_n: tl.tensor,
+    tiles: tl.tensor,
+    ld: tl.tensor,
+    padded: tl.tensor,
+    first: tl.tensor,
+    steps: tl.tensor,
     BM: tl.constexpr,
     BN: tl.constexpr,
     BK: tl.constexpr,
@@ -79,7 +85,7 @@ def _convolve(
     TRANSPOSED: tl.constexpr,
     STRIDED: tl.constexpr,
     DEEP: tl.constexpr,
-):
+) -> None:
     """out[p, image, group and row, position], bytes: reduced sums of `steps` from `first` on.
 
     Rows of weights have 32 ld bytes, positions of x 32 `padded`, or SMALL of them if that is not 0;
@@ -188,20 +194,20 @@ def encode_weight(weight: Tensor, geometry: Geometry) -> Tensor:
 
 def convolve(x: Tensor, residues: Tensor, out: Tensor, geometry: Geometry) -> Tensor:
     """`out`, filled with the convolution of images and the residues of a weight; none is empty."""
-    scheme, images = scheme_of(out), encode_images(x, geometry)
+    system, images = system_of(out), encode_images(x, geometry)
     m, pixels, groups = geometry.out_channels, geometry.images * geometry.positions, geometry.groups
     padded, (row, bk) = channels(geometry.source_channels), width(geometry)
-    bm, bn, warps = tile(m, pixels, groups * scheme.planes)
+    bm, bn, warps = tile(m, pixels, groups * system.planes)
     tiles_n = -(-pixels // bn)
     tiles = -(-m // bm) * tiles_n
     sums = room(out)
     sizes = (m, pixels, groups, sums.shape[1] // 16)
-    for first in range(0, row, scheme.depth // bk * bk):
-        steps = min(row - first, scheme.depth) // bk
-        run(
+    for first in range(0, row, system.depth // bk * bk):
+        steps = min(row - first, system.depth) // bk
+        launch(
             _convolve,
-            (groups * tiles, scheme.planes),
-            (residues, images, sums, factors(scheme.bits, x.device), geometry.table(x.device)),
+            (groups * tiles, system.planes),
+            (residues, images, sums, factors(system.bits, x.device), geometry.table(x.device)),
             (*sizes, tiles_n, tiles, row // 32, padded // 32, first // bk, steps),
             {
                 "BM": bm,
@@ -254,7 +260,7 @@ def plan_conv(geometry: Geometry, bits: int, method: int) -> tuple[int, int]:
     if is_direct(geometry, method):
         return PLAIN, 0
     rows = geometry.groups * geometry.out_channels
-    return ENCODED, SCHEMES[bits].planes * rows * width(geometry)[0]
+    return ENCODED, SYSTEMS[bits].planes * rows * width(geometry)[0]
 
 
 def prepare_conv(weight: Tensor, window: Window) -> Tensor:

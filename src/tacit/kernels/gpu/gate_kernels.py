@@ -8,18 +8,27 @@ import triton
 import triton.language as tl
 
 from .circuits import and_all, carry, deal_and, deal_carry, emit, leaf, leaf_table, read
-from .launch import kernel
+from .jit import kernel
 
 
 @triton.jit
-def _columns(words, LANES: tl.constexpr):
+def _columns(words: tl.tensor, LANES: tl.constexpr) -> tuple[tl.tensor, tl.tensor]:
     """The word of each lane, and whether there is one."""
     column = tl.program_id(0).to(tl.int64) * LANES + tl.arange(0, LANES)
     return column, column < words
 
 
 @triton.jit
-def _here(count, place, entry, row, A, B, ROWS_A, ROWS_B):
+def _here(
+    count: tl.tensor,
+    place: tl.tensor,
+    entry: tl.tensor,
+    row: tl.tensor,
+    A: tl.tensor,
+    B: tl.tensor,
+    ROWS_A: tl.tensor,
+    ROWS_B: tl.tensor,
+) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
     """Number, first input and first row of this program's digit, node or gate."""
     i = tl.program_id(1).to(tl.int64)
     early, late = tl.minimum(i, count), tl.maximum(i - count, 0)
@@ -29,9 +38,9 @@ def _here(count, place, entry, row, A, B, ROWS_A, ROWS_B):
 
 @kernel()
 def leaf_tables(
-    v,
-    pad,
-    out,
+    v: tl.tensor,
+    pad: tl.tensor,
+    out: tl.tensor,
     words: tl.int64,
     count: tl.int64,
     place: tl.int64,
@@ -46,7 +55,7 @@ def leaf_tables(
     ROWS_A: tl.constexpr,
     ROWS_B: tl.constexpr,
     LANES: tl.constexpr,
-):
+) -> None:
     column, there = _columns(words, LANES)
     digit, bit, start = _here(count, place, entry, row, A, B, ROWS_A, ROWS_B)
     is_top = _is_top(digit, top, words, column)
@@ -62,15 +71,26 @@ def leaf_tables(
 
 
 @triton.jit
-def _is_top(digit, top, words, column):
+def _is_top(digit: tl.tensor, top: tl.tensor, words: tl.tensor, column: tl.tensor) -> tl.tensor:
     """The lanes of the digit that meets the top bits; `top` is -1 where none does."""
     return column < words * (1 - tl.minimum(tl.abs(digit - top), 1))
 
 
 @triton.jit
 def _leaf(
-    u, tables, mask, out, first, tops, digits, digit, words, column, there, SIZE: tl.constexpr
-):
+    u: tl.tensor,
+    tables: tl.tensor,
+    mask: tl.tensor,
+    out: tl.tensor,
+    first: tl.tensor,
+    tops: tl.tensor,
+    digits: tl.tensor,
+    digit: tl.tensor,
+    words: tl.tensor,
+    column: tl.tensor,
+    there: tl.tensor,
+    SIZE: tl.constexpr,
+) -> None:
     """Writes a digit's G (XOR `tops`) and P, or only P where `digits` is 0."""
     generate, propagate = leaf(u, tables, first, words, there, SIZE)
     generate ^= tops
@@ -82,10 +102,10 @@ def _leaf(
 
 @kernel()
 def leaves(
-    u,
-    tables,
-    mask,
-    out,
+    u: tl.tensor,
+    tables: tl.tensor,
+    mask: tl.tensor,
+    out: tl.tensor,
     words: tl.int64,
     count: tl.int64,
     place: tl.int64,
@@ -101,7 +121,7 @@ def leaves(
     ROWS_A: tl.constexpr,
     ROWS_B: tl.constexpr,
     LANES: tl.constexpr,
-):
+) -> None:
     column, there = _columns(words, LANES)
     digit, bit, start = _here(count, place, entry, row, A, B, ROWS_A, ROWS_B)
     is_top = _is_top(digit, top, words, column)
@@ -117,9 +137,9 @@ def leaves(
 
 @kernel()
 def node_products(
-    masks,
-    pad,
-    out,
+    masks: tl.tensor,
+    pad: tl.tensor,
+    out: tl.tensor,
     words: tl.int64,
     count: tl.int64,
     place: tl.int64,
@@ -131,7 +151,7 @@ def node_products(
     ROWS_A: tl.constexpr,
     ROWS_B: tl.constexpr,
     LANES: tl.constexpr,
-):
+) -> None:
     column, there = _columns(words, LANES)
     node, group, start = _here(count, place, entry, row, A, B, ROWS_A, ROWS_B)
     g = masks + group * words + column
@@ -147,9 +167,9 @@ def node_products(
 
 @kernel()
 def and_products(
-    masks,
-    pad,
-    out,
+    masks: tl.tensor,
+    pad: tl.tensor,
+    out: tl.tensor,
     words: tl.int64,
     count: tl.int64,
     place: tl.int64,
@@ -160,7 +180,7 @@ def and_products(
     ROWS_A: tl.constexpr,
     ROWS_B: tl.constexpr,
     LANES: tl.constexpr,
-):
+) -> None:
     column, there = _columns(words, LANES)
     _, group, start = _here(count, place, entry, row, A, B, ROWS_A, ROWS_B)
     p = masks + group * words + column
@@ -174,22 +194,22 @@ def and_products(
 
 @triton.jit
 def _carry(
-    hats,
-    others,
-    shares,
-    dealt,
-    mask,
-    out,
-    first,
-    nodes,
-    node,
-    p,
-    words,
-    column,
-    there,
+    hats: tl.tensor,
+    others: tl.tensor,
+    shares: tl.tensor,
+    dealt: tl.tensor,
+    mask: tl.tensor,
+    out: tl.tensor,
+    first: tl.tensor,
+    nodes: tl.tensor,
+    node: tl.tensor,
+    p: tl.tensor,
+    words: tl.tensor,
+    column: tl.tensor,
+    there: tl.tensor,
     SIZE: tl.constexpr,
     PAIR: tl.constexpr,
-):
+) -> None:
     """Writes the G of a node and, but for node 0, its P; its rows of p are `p` after those of g."""
     also = column < words * tl.minimum(node, 1)
     generate, propagate = carry(
@@ -201,12 +221,12 @@ def _carry(
 
 @kernel()
 def node_carries(
-    hats,
-    others,
-    shares,
-    dealt,
-    mask,
-    out,
+    hats: tl.tensor,
+    others: tl.tensor,
+    shares: tl.tensor,
+    dealt: tl.tensor,
+    mask: tl.tensor,
+    out: tl.tensor,
     words: tl.int64,
     count: tl.int64,
     place: tl.int64,
@@ -221,7 +241,7 @@ def node_carries(
     ROWS_B: tl.constexpr,
     LANES: tl.constexpr,
     PAIR: tl.constexpr,
-):
+) -> None:
     column, there = _columns(words, LANES)
     node, group, start = _here(count, place, entry, row, A, B, ROWS_A, ROWS_B)
     hats += group * words + column
@@ -269,11 +289,11 @@ def node_carries(
 
 @kernel()
 def and_gates(
-    hats,
-    shares,
-    dealt,
-    mask,
-    out,
+    hats: tl.tensor,
+    shares: tl.tensor,
+    dealt: tl.tensor,
+    mask: tl.tensor,
+    out: tl.tensor,
     words: tl.int64,
     count: tl.int64,
     place: tl.int64,
@@ -285,7 +305,7 @@ def and_gates(
     ROWS_A: tl.constexpr,
     ROWS_B: tl.constexpr,
     LANES: tl.constexpr,
-):
+) -> None:
     column, there = _columns(words, LANES)
     gate, group, start = _here(count, place, entry, row, A, B, ROWS_A, ROWS_B)
     hats += group * words + column

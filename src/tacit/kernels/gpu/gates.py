@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from ...ring.reference import gates as reference
-from . import gate_kernels as starts
-from .launch import Kernel, blocks
+from . import gate_kernels
+from .jit import Kernel, blocks
+from .planes import bit_planes, quotient_planes
 
 LANES = 128
 
@@ -28,7 +29,7 @@ NO_TOP = (-1, 0, 0)
 
 def leaf_tables(v: Tensor, digits: Sequence[int], pad: Tensor, out: Tensor) -> Tensor:
     """`out`, with the one-hot tables of the digits of V, XOR the pad."""
-    return start(starts.leaf_tables, "table", (v, pad, out), digits, (*NO_TOP, 0))
+    return _launch_all(gate_kernels.leaf_tables, "table", (v, pad, out), digits, (*NO_TOP, 0))
 
 
 def leaf_carries(
@@ -36,28 +37,32 @@ def leaf_carries(
 ) -> Tensor:
     """`out`, with the shares of the G of all digits, then of the P of all but digit 0."""
     numbers = (-first, len(digits), *NO_TOP)
-    return start(starts.leaves, "table", (u, tables, mask, out), digits, numbers)
+    return _launch_all(gate_kernels.leaves, "table", (u, tables, mask, out), digits, numbers)
 
 
 def leaf_matches(
     u: Tensor, tables: Tensor, digits: Sequence[int], mask: Tensor, out: Tensor, *, first: bool
 ) -> Tensor:
     """`out`, with the shares of the P of all digits."""
-    return start(starts.leaves, "table", (u, tables, mask, out), digits, (-first, 0, *NO_TOP))
+    return _launch_all(
+        gate_kernels.leaves, "table", (u, tables, mask, out), digits, (-first, 0, *NO_TOP)
+    )
 
 
 def node_products(masks: Tensor, sizes: Sequence[int], pad: Tensor, out: Tensor) -> Tensor:
     """`out`, with what is dealt for carry nodes, XOR the pad."""
     if max(sizes) > LARGEST_NODE:
         return out.copy_(reference.node_products(_taken(masks, sizes), sizes, pad))
-    return start(starts.node_products, "carry", (masks, pad, out), sizes, (_groups(masks),))
+    return _launch_all(
+        gate_kernels.node_products, "carry", (masks, pad, out), sizes, (_groups(masks),)
+    )
 
 
 def and_products(masks: Tensor, sizes: Sequence[int], pad: Tensor, out: Tensor) -> Tensor:
     """`out`, with what is dealt for AND gates, XOR the pad."""
     if max(sizes) > LARGEST_GATE:
         return out.copy_(reference.and_products(masks, sizes, pad))
-    return start(starts.and_products, "and", (masks, pad, out), sizes, ())
+    return _launch_all(gate_kernels.and_products, "and", (masks, pad, out), sizes, ())
 
 
 def node_carries(
@@ -79,7 +84,7 @@ def node_carries(
     pair = received is not None
     pointers = (hats, hats if received is None else received, shares, products, mask, out)
     numbers = -first, _groups(hats), len(sizes)
-    return start(starts.node_carries, "carry", pointers, sizes, numbers, (pair,))
+    return _launch_all(gate_kernels.node_carries, "carry", pointers, sizes, numbers, (pair,))
 
 
 def and_gates(
@@ -95,7 +100,33 @@ def and_gates(
     """`out`, with the shares of the AND of each gate's inputs."""
     if max(sizes) > LARGEST_GATE:
         return out.copy_(reference.and_gates(hats, shares, products, sizes, mask, first=first))
-    return start(starts.and_gates, "and", (hats, shares, products, mask, out), sizes, (-first,))
+    return _launch_all(
+        gate_kernels.and_gates, "and", (hats, shares, products, mask, out), sizes, (-first,)
+    )
+
+
+def sign_tables(mask: Tensor, digits: Numbers, pad: Tensor, *, shift: int, negate: bool) -> Tensor:
+    """`pad`, replaced by the tables of -(-mask >> shift) and its top bit, XOR it."""
+    v = quotient_planes(mask, sum(digits) + 1, shift)
+    return _launch_all(
+        gate_kernels.leaf_tables, "table", (v, pad, pad), digits, (*_top(digits), -negate)
+    )
+
+
+def sign_leaves(
+    opened: Tensor, tables: Tensor, digits: Numbers, mask: Tensor, *, low: int, first: bool
+) -> Tensor:
+    """The carries of the digits, in the last of which are the top bits."""
+    u, out = bit_planes(opened, sum(digits) + 1, low), torch.empty_like(mask)
+    numbers = (-first, len(digits), *_top(digits))
+    return _launch_all(gate_kernels.leaves, "table", (u, tables, mask, out), digits, numbers)
+
+
+@cache
+def _top(digits: Numbers) -> Numbers:
+    """The digit that meets the top bits, and their places among bits and rows."""
+    rows = sum(num_rows("table", digit) for digit in digits)
+    return len(digits) - 1, sum(digits), rows
 
 
 def _groups(state: Tensor) -> int:
@@ -109,7 +140,7 @@ def _taken(state: Tensor, sizes: Sequence[int]) -> Tensor:
     return torch.cat([state[:taken], state[groups : groups + taken - 1]])
 
 
-def start(
+def _launch_all(
     which: Kernel,
     kind: str,
     pointers: tuple[Tensor, ...],

@@ -4,7 +4,7 @@ Residues of the left operand are (planes, batch, m, ld), of the right one (plane
 both contiguous along the inner dimension, as tensor cores want bytes, and padded there with zeros.
 Large products are torch's, one for each modulus (`torch._int_mm`), with sums of 32 bits; others are
 one launch over tiles and moduli, which keeps a byte of a sum. One more launch puts words together.
-Inner dimensions beyond the scheme's depth go in parts, whose results are added.
+Inner dimensions beyond the system's depth go in parts, whose results are added.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .cached import run
 from .direct import multiply_directly
+from .jit import launch
+from .residue_system import SYSTEMS, ResidueSystem, factors, system_of
 from .residues import combine, encode, reduced, room
-from .scheme import SCHEMES, Scheme, factors, scheme_of
 
 CHOOSE, PLAIN, ENCODED = 0, 1, 2  # as `kernels.matmul.METHODS` has them
 FEW_ROWS = 4  # up to so many rows or columns, words are multiplied as they are
@@ -63,25 +63,25 @@ def stages(bm: int, bn: int, bk: int) -> int:
 
 @triton.jit(do_not_specialize=[*range(4, 13)])
 def _product(
-    a,
-    b,
-    out,
-    table,
-    m,
-    n,
-    batch,
-    units,
-    tiles_n,
-    tiles,
-    ld,
-    first,
-    steps,
+    a: tl.tensor,
+    b: tl.tensor,
+    out: tl.tensor,
+    table: tl.tensor,
+    m: tl.tensor,
+    n: tl.tensor,
+    batch: tl.tensor,
+    units: tl.tensor,
+    tiles_n: tl.tensor,
+    tiles: tl.tensor,
+    ld: tl.tensor,
+    first: tl.tensor,
+    steps: tl.tensor,
     BM: tl.constexpr,
     BN: tl.constexpr,
     BK: tl.constexpr,
     SWAPPED: tl.constexpr,
     ALIGNED: tl.constexpr,
-):
+) -> None:
     """out[p, b, i, j], bytes: sums of `steps` times BK products from the `first` on, reduced.
 
     SWAPPED writes out[p, b, j, i]; ALIGNED says that rows of `out` are multiples of 16. Rows of
@@ -116,7 +116,7 @@ def _product(
 
 def multiply(a: Tensor, b: Tensor, out: Tensor, sizes: tuple[int, int, int], ld: int) -> None:
     """Fills `out` with the products of residues in rows of ld bytes; sizes are batch, m and n."""
-    depth = scheme_of(out).depth
+    depth = system_of(out).depth
     for first in range(0, ld, depth):
         part = (first, min(ld - first, depth))
         multiply_part(a, b, out, sizes, ld, part, added=first > 0)
@@ -133,11 +133,11 @@ def multiply_part(
     added: bool,
 ) -> None:
     """`out`, or what is added to it: products over a part, first byte and number, of the rows."""
-    scheme, (batch, m, n) = scheme_of(out), sizes
+    system, (batch, m, n) = system_of(out), sizes
     if batch == 1 and _is_large(m, n, part[1]):
-        _multiply_large(a, b, out, scheme, (m, n, ld), part, added)
+        _multiply_large(a, b, out, system, (m, n, ld), part, added)
     else:
-        combine(_multiply_tiles(a, b, out, scheme, sizes, ld, part), out, added=added)
+        combine(_multiply_tiles(a, b, out, system, sizes, ld, part), out, added=added)
 
 
 def _is_large(m: int, n: int, width: int) -> bool:
@@ -149,7 +149,7 @@ def _multiply_tiles(
     a: Tensor,
     b: Tensor,
     out: Tensor,
-    scheme: Scheme,
+    system: ResidueSystem,
     sizes: tuple[int, int, int],
     ld: int,
     part: tuple[int, int],
@@ -160,15 +160,15 @@ def _multiply_tiles(
     if swapped:
         a, b, m, n = b, a, n, m
     bk = block(ld)
-    bm, bn, warps = tile(m, n, batch * scheme.planes)
+    bm, bn, warps = tile(m, n, batch * system.planes)
     tiles_n = -(-n // bn)
     tiles = -(-m // bm) * tiles_n
     sums = room(out)
     units = sums.shape[1] // 16
-    run(
+    launch(
         _product,
-        (tiles * batch, scheme.planes),
-        (a, b, sums, factors(scheme.bits, out.device)),
+        (tiles * batch, system.planes),
+        (a, b, sums, factors(system.bits, out.device)),
         (m, n, batch, units, tiles_n, tiles, ld // 32, part[0] // bk, part[1] // bk),
         {"BM": bm, "BN": bn, "BK": bk, "SWAPPED": swapped, "ALIGNED": sizes[2] % 16 == 0},
         num_warps=warps,
@@ -181,20 +181,20 @@ def _multiply_large(
     a: Tensor,
     b: Tensor,
     out: Tensor,
-    scheme: Scheme,
+    system: ResidueSystem,
     sizes: tuple[int, int, int],
     part: tuple[int, int],
     added: bool,
 ) -> None:
     """`out`, or what is added to it, by torch's products of bytes, some rows at a time."""
     (m, n, ld), (first, width) = sizes, part
-    a = a.view(scheme.planes, m, ld)[:, :, first : first + width]
-    b = b.view(scheme.planes, n, ld)[:, :, first : first + width]
+    a = a.view(system.planes, m, ld)[:, :, first : first + width]
+    b = b.view(system.planes, n, ld)[:, :, first : first + width]
     rows = out.view(m, n)
-    blocks = -(-m * n * scheme.planes * 4 // SUMS)
+    blocks = -(-m * n * system.planes * 4 // SUMS)
     for begin, end in pairwise(m * i // blocks for i in range(blocks + 1)):
-        sums = out.new_empty((scheme.planes, end - begin, n), dtype=torch.int32)
-        for p in range(scheme.planes):
+        sums = out.new_empty((system.planes, end - begin, n), dtype=torch.int32)
+        for p in range(system.planes):
             torch._int_mm(a[p, begin:end], b[p].t(), out=sums[p])
         combine(sums, rows[begin:end], added=added)
 
@@ -224,7 +224,7 @@ def plan_matmul(sizes: tuple[int, int, int], bits: int, method: int) -> tuple[in
     m, k, n = sizes
     if method == PLAIN or (method == CHOOSE and min(m, n) <= FEW_ROWS):
         return PLAIN, 0
-    return ENCODED, SCHEMES[bits].planes * n * inner(k)
+    return ENCODED, SYSTEMS[bits].planes * n * inner(k)
 
 
 def prepare_matmul(b: Tensor) -> Tensor:

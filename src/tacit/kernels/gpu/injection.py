@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from . import injection_kernels as starts
-from .launch import Kernel, blocks
+from . import injection_kernels
+from .jit import Kernel, blocks
 
 FLAT = 1024  # elements of a program
 TILE = 16  # words of 64 elements of a program that packs bits
@@ -24,24 +24,28 @@ def inject_share(
     minus: Tensor | None = None,
 ) -> Tensor:
     """`out`, or else -minus, plus (1 - 2b)(opened flip + product) + b own, b opened if `first`."""
-    return _add(starts.inject_share, out, minus, (bits, opened, flip, product, own), -first)
+    return _launch_sum(
+        injection_kernels.inject_share, out, minus, (bits, opened, flip, product, own), -first
+    )
 
 
 def flip_share(bits: Tensor, flip: Tensor, *, first: bool, out: Tensor) -> Tensor:
     """`out`, to which (1 - 2b) flip, and b where `first`, is added."""
-    return _start(starts.flip_share, (out, bits, flip), int(first))
+    return _launch(injection_kernels.flip_share, (out, bits, flip), int(first))
 
 
 def deal_flip(bits: Tensor, pad_flip: Tensor) -> Tensor:
     """`pad_flip`, replaced by y - pad_flip."""
-    return _start(starts.deal_flip, (pad_flip, bits))
+    return _launch(injection_kernels.deal_flip, (pad_flip, bits))
 
 
 def deal_injection(
     bits: Tensor, mask: Tensor, pad_flip: Tensor, pad_product: Tensor
 ) -> tuple[Tensor, Tensor]:
     """The pads, replaced by y - pad_flip and y mask - pad_product."""
-    return _start(starts.deal_injection, (pad_flip, pad_product, bits, mask)), pad_product
+    return _launch(
+        injection_kernels.deal_injection, (pad_flip, pad_product, bits, mask)
+    ), pad_product
 
 
 def exact_share(
@@ -55,7 +59,9 @@ def exact_share(
     minus: Tensor | None = None,
 ) -> Tensor:
     """`out`, or else -minus, plus a share of floor(x / 2^t) or of one more."""
-    return _add(starts.exact_share, out, minus, (opened, quotient, top), -first, t)
+    return _launch_sum(
+        injection_kernels.exact_share, out, minus, (opened, quotient, top), -first, t
+    )
 
 
 def inject_exact_share(
@@ -79,7 +85,7 @@ def inject_exact_share(
     """
     pointers = (bits, opened, flip, flip_low, low, top, flip_top)
     numbers = -first, t, t + 1 if packed else 0
-    return _add(starts.inject_exact_share, out, minus, pointers, *numbers)
+    return _launch_sum(injection_kernels.inject_exact_share, out, minus, pointers, *numbers)
 
 
 def deal_exact(mask: Tensor, t: int) -> tuple[Tensor, Tensor]:
@@ -87,7 +93,9 @@ def deal_exact(mask: Tensor, t: int) -> tuple[Tensor, Tensor]:
     quotient, top = torch.empty_like(mask), _words(mask)
     if count := mask.numel():
         grid = (blocks(len(top), TILE), 1, 1)
-        starts.deal_exact(grid, (mask, quotient, top, count, t), (8 * mask.element_size(), TILE))
+        injection_kernels.deal_exact(
+            grid, (mask, quotient, top, count, t), (8 * mask.element_size(), TILE)
+        )
     return quotient, top
 
 
@@ -97,7 +105,7 @@ def deal_inject_exact(bits: Tensor, mask: Tensor, t: int) -> tuple[Tensor, Tenso
     if count := mask.numel():
         grid = (blocks(len(made[2]), TILE), 1, 1)
         arguments = (bits, mask, *made, count, t)
-        starts.deal_inject_exact(grid, arguments, (8 * mask.element_size(), TILE))
+        injection_kernels.deal_inject_exact(grid, arguments, (8 * mask.element_size(), TILE))
     return made
 
 
@@ -106,11 +114,11 @@ def correct_inject_exact(
 ) -> list[Tensor]:
     """The pads, replaced by y, y low, low, top and y AND top minus each."""
     pads = list(pads)
-    _start(starts.correct_inject_exact, (*pads, bits, mask), t)
+    _launch(injection_kernels.correct_inject_exact, (*pads, bits, mask), t)
     return pads
 
 
-def _add(
+def _launch_sum(
     which: Kernel,
     out: Tensor | None,
     minus: Tensor | None,
@@ -121,10 +129,10 @@ def _add(
     begin = out if minus is None else minus
     assert begin is not None
     to = torch.empty_like(begin) if out is None else out
-    return _start(which, (to, begin, *pointers), *numbers, -1 if out is None else 0)
+    return _launch(which, (to, begin, *pointers), *numbers, -1 if out is None else 0)
 
 
-def _start(which: Kernel, pointers: tuple[Tensor, ...], *numbers: int) -> Tensor:
+def _launch(which: Kernel, pointers: tuple[Tensor, ...], *numbers: int) -> Tensor:
     """The first of the pointers, after a start for all its elements."""
     out = pointers[0]
     if count := out.numel():

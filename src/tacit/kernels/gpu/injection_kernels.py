@@ -7,51 +7,53 @@ Bits are spread: -1 where a bit is set, else 0, so that an AND chooses and (x ^ 
 import triton
 import triton.language as tl
 
-from .launch import kernel
+from .jit import kernel
 from .planes import pack, unpack
 
 
 @triton.jit
-def _kind(x, BITS: tl.constexpr):
+def _kind(x: tl.tensor, BITS: tl.constexpr) -> tl.tensor:
     """A number or a tensor in the ring's type."""
     return x.to(tl.int64 if BITS == 64 else tl.int32)
 
 
 @triton.jit
-def _here(count, FLAT: tl.constexpr):
+def _here(count: tl.tensor, FLAT: tl.constexpr) -> tuple[tl.tensor, tl.tensor]:
     """The element of each lane, and whether there is one."""
     at = tl.program_id(0).to(tl.int64) * FLAT + tl.arange(0, FLAT)
     return at, at < count
 
 
 @triton.jit
-def _spread(bits, at, there, BITS: tl.constexpr):
+def _spread(bits: tl.tensor, at: tl.tensor, there: tl.tensor, BITS: tl.constexpr) -> tl.tensor:
     """-1 where an element's bit is set, else 0."""
     return _kind(-unpack(bits, at, there), BITS)
 
 
 @triton.jit
-def _shift(x, t, BITS: tl.constexpr):
+def _shift(x: tl.tensor, t: tl.tensor, BITS: tl.constexpr) -> tl.tensor:
     """floor(x / 2^t) of the unsigned x."""
     unsigned: tl.constexpr = tl.uint64 if BITS == 64 else tl.uint32
     return _kind(x.to(unsigned, bitcast=True) >> t.to(unsigned), BITS)
 
 
 @triton.jit
-def _known(opened, t, BITS: tl.constexpr):
+def _known(opened: tl.tensor, t: tl.tensor, BITS: tl.constexpr) -> tuple[tl.tensor, tl.tensor]:
     """A = (c >> t) - 2^(k-2-t) of c = opened + 2^(k-2), and -1 where c's top bit is set, else 0."""
     c = opened + (1 << (BITS - 2))
     return _shift(c, t, BITS) - (_kind(t * 0 + 1, BITS) << (BITS - 2 - t)), c >> (BITS - 1)
 
 
 @triton.jit
-def _times_b(x, top, t, BITS: tl.constexpr):
+def _times_b(x: tl.tensor, top: tl.tensor, t: tl.tensor, BITS: tl.constexpr) -> tl.tensor:
     """(1 - 2 top) 2^(k-1-t) x; top is 0 or -1."""
     return ((x << (BITS - 1 - t)) ^ top) - top
 
 
 @triton.jit
-def _begin(begin, at, there, negate, BITS: tl.constexpr):
+def _begin(
+    begin: tl.tensor, at: tl.tensor, there: tl.tensor, negate: tl.tensor, BITS: tl.constexpr
+) -> tl.tensor:
     """What a share is added to: negated where `negate` is -1, as it is where it is 0."""
     sign = _kind(negate, BITS)
     return (tl.load(begin + at, mask=there) ^ sign) - sign
@@ -59,19 +61,19 @@ def _begin(begin, at, there, negate, BITS: tl.constexpr):
 
 @kernel()
 def inject_share(
-    out,
-    begin,
-    bits,
-    opened,
-    flip,
-    product,
-    own,
+    out: tl.tensor,
+    begin: tl.tensor,
+    bits: tl.tensor,
+    opened: tl.tensor,
+    flip: tl.tensor,
+    product: tl.tensor,
+    own: tl.tensor,
     count: tl.int64,
     first: tl.int64,
     negate: tl.int64,
     BITS: tl.constexpr,
     FLAT: tl.constexpr,
-):
+) -> None:
     at, there = _here(count, FLAT)
     b = _spread(bits, at, there, BITS)
     value = tl.load(opened + at, mask=there)
@@ -83,14 +85,14 @@ def inject_share(
 
 @kernel()
 def flip_share(
-    out,
-    bits,
-    flip,
+    out: tl.tensor,
+    bits: tl.tensor,
+    flip: tl.tensor,
     count: tl.int64,
     first: tl.int64,
     BITS: tl.constexpr,
     FLAT: tl.constexpr,
-):
+) -> None:
     at, there = _here(count, FLAT)
     b = _spread(bits, at, there, BITS)
     flipped = (tl.load(flip + at, mask=there) ^ b) - b
@@ -99,7 +101,9 @@ def flip_share(
 
 
 @kernel()
-def deal_flip(pad_flip, bits, count: tl.int64, BITS: tl.constexpr, FLAT: tl.constexpr):
+def deal_flip(
+    pad_flip: tl.tensor, bits: tl.tensor, count: tl.int64, BITS: tl.constexpr, FLAT: tl.constexpr
+) -> None:
     at, there = _here(count, FLAT)
     y = _spread(bits, at, there, BITS)
     tl.store(pad_flip + at, -y - tl.load(pad_flip + at, mask=there), mask=there)
@@ -107,8 +111,14 @@ def deal_flip(pad_flip, bits, count: tl.int64, BITS: tl.constexpr, FLAT: tl.cons
 
 @kernel()
 def deal_injection(
-    pad_flip, pad_product, bits, mask, count: tl.int64, BITS: tl.constexpr, FLAT: tl.constexpr
-):
+    pad_flip: tl.tensor,
+    pad_product: tl.tensor,
+    bits: tl.tensor,
+    mask: tl.tensor,
+    count: tl.int64,
+    BITS: tl.constexpr,
+    FLAT: tl.constexpr,
+) -> None:
     at, there = _here(count, FLAT)
     y = _spread(bits, at, there, BITS)
     product = tl.load(mask + at, mask=there) & y
@@ -118,18 +128,18 @@ def deal_injection(
 
 @kernel()
 def exact_share(
-    out,
-    begin,
-    opened,
-    quotient,
-    top,
+    out: tl.tensor,
+    begin: tl.tensor,
+    opened: tl.tensor,
+    quotient: tl.tensor,
+    top: tl.tensor,
     count: tl.int64,
     first: tl.int64,
     t: tl.int64,
     negate: tl.int64,
     BITS: tl.constexpr,
     FLAT: tl.constexpr,
-):
+) -> None:
     at, there = _here(count, FLAT)
     shift = _kind(t, BITS)
     a, c_top = _known(tl.load(opened + at, mask=there), shift, BITS)
@@ -140,7 +150,14 @@ def exact_share(
 
 
 @triton.jit
-def _gathered(values, at, there, rows, count, BITS: tl.constexpr):
+def _gathered(
+    values: tl.tensor,
+    at: tl.tensor,
+    there: tl.tensor,
+    rows: tl.tensor,
+    count: tl.tensor,
+    BITS: tl.constexpr,
+) -> tl.tensor:
     """The elements; where `rows` is not 0, of as many bits, whose planes `values` has."""
     words = (count + 63) >> 6
     planes = values.to(tl.pointer_type(tl.int64), bitcast=True)
@@ -154,15 +171,15 @@ def _gathered(values, at, there, rows, count, BITS: tl.constexpr):
 
 @kernel()
 def inject_exact_share(
-    out,
-    begin,
-    bits,
-    opened,
-    flip,
-    flip_low,
-    low,
-    top,
-    flip_top,
+    out: tl.tensor,
+    begin: tl.tensor,
+    bits: tl.tensor,
+    opened: tl.tensor,
+    flip: tl.tensor,
+    flip_low: tl.tensor,
+    low: tl.tensor,
+    top: tl.tensor,
+    flip_top: tl.tensor,
     count: tl.int64,
     first: tl.int64,
     t: tl.int64,
@@ -170,7 +187,7 @@ def inject_exact_share(
     negate: tl.int64,
     BITS: tl.constexpr,
     FLAT: tl.constexpr,
-):
+) -> None:
     at, there = _here(count, FLAT)
     shift = _kind(t, BITS)
     b = _spread(bits, at, there, BITS)
@@ -185,18 +202,18 @@ def inject_exact_share(
 
 @kernel()
 def correct_inject_exact(
-    flip,
-    flip_low,
-    low,
-    top,
-    flip_top,
-    bits,
-    mask,
+    flip: tl.tensor,
+    flip_low: tl.tensor,
+    low: tl.tensor,
+    top: tl.tensor,
+    flip_top: tl.tensor,
+    bits: tl.tensor,
+    mask: tl.tensor,
     count: tl.int64,
     t: tl.int64,
     BITS: tl.constexpr,
     FLAT: tl.constexpr,
-):
+) -> None:
     at, there = _here(count, FLAT)
     y = _spread(bits, at, there, BITS)
     w = -tl.load(mask + at, mask=there, other=0)
@@ -210,7 +227,7 @@ def correct_inject_exact(
 
 
 @triton.jit
-def _tile(count, TILE: tl.constexpr):
+def _tile(count: tl.tensor, TILE: tl.constexpr) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
     """The words of a program, and the elements whose bits they hold."""
     word = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
     return word, word * 64 < count, word[:, None] * 64 + tl.arange(0, 64)[None, :]
@@ -218,8 +235,14 @@ def _tile(count, TILE: tl.constexpr):
 
 @kernel()
 def deal_exact(
-    mask, quotient, top, count: tl.int64, t: tl.int64, BITS: tl.constexpr, TILE: tl.constexpr
-):
+    mask: tl.tensor,
+    quotient: tl.tensor,
+    top: tl.tensor,
+    count: tl.int64,
+    t: tl.int64,
+    BITS: tl.constexpr,
+    TILE: tl.constexpr,
+) -> None:
     word, is_word, at = _tile(count, TILE)
     w = -tl.load(mask + at, mask=at < count, other=0)
     tl.store(quotient + at, w >> _kind(t, BITS), mask=at < count)
@@ -228,17 +251,17 @@ def deal_exact(
 
 @kernel()
 def deal_inject_exact(
-    bits,
-    mask,
-    low,
-    flip_low,
-    top,
-    flip_top,
+    bits: tl.tensor,
+    mask: tl.tensor,
+    low: tl.tensor,
+    flip_low: tl.tensor,
+    top: tl.tensor,
+    flip_top: tl.tensor,
     count: tl.int64,
     t: tl.int64,
     BITS: tl.constexpr,
     TILE: tl.constexpr,
-):
+) -> None:
     word, is_word, at = _tile(count, TILE)
     w = -tl.load(mask + at, mask=at < count, other=0)
     value = _shift(w & ((1 << (BITS - 1)) - 1), _kind(t, BITS), BITS)

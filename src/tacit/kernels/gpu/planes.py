@@ -16,8 +16,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .launch import blocks, kernel
-from .tiles import join, split
+from .jit import blocks, kernel
 
 LANES = 16
 WORD = 64
@@ -102,7 +101,47 @@ def _plain(bits: Tensor) -> Tensor:
 
 
 @triton.jit
-def _exchange(x, STEP: tl.constexpr, BIT: tl.constexpr, BITS: tl.constexpr):
+def stack(x: tl.tuple) -> tl.tensor:
+    """The tensors of a tuple side by side: index i of the last dimension is x[i]."""
+    tl.static_assert(len(x) == 16 or len(x) == 8 or len(x) == 4)
+    count: tl.constexpr = len(x)
+    shape: tl.constexpr = x[0].shape
+    for level in tl.static_range(4):
+        if (count >> level) > 1:
+            pairs = ()
+            for i in tl.static_range(count >> (level + 1)):
+                pairs += (tl.join(x[i], x[i + (count >> (level + 1))]),)
+            x = pairs
+    return x[0].reshape(shape + (count,))  # noqa: RUF005
+
+
+@triton.jit
+def unbind(x: tl.tensor) -> tl.tuple:
+    """The tuple of the tensors at the indices of the last dimension."""
+    count: tl.constexpr = x.shape[len(x.shape) - 1]
+    parts = (x,)
+    for level in tl.static_range(4):
+        if (count >> level) > 1:
+            even = ()
+            odd = ()
+            for i in tl.static_range(1 << level):
+                low, high = tl.split(_in_pairs(parts[i]))
+                even += (low,)
+                odd += (high,)
+            parts = even + odd
+    return parts
+
+
+@triton.jit
+def _in_pairs(x: tl.tensor) -> tl.tensor:
+    """The tensor with its last dimension cut in pairs; of two elements they are the dimension."""
+    if x.shape[len(x.shape) - 1] > 2:
+        x = x.reshape(x.shape[0], x.shape[1], x.shape[2] // 2, 2)
+    return x
+
+
+@triton.jit
+def _exchange(x: tl.tuple, STEP: tl.constexpr, BIT: tl.constexpr, BITS: tl.constexpr) -> tl.tuple:
     """The tuple after an exchange of bit STEP of its index with bit BIT of the number of a bit."""
     low: tl.constexpr = ((1 << BITS) - 1) // ((1 << BIT) + 1)
     result = ()
@@ -117,7 +156,7 @@ def _exchange(x, STEP: tl.constexpr, BIT: tl.constexpr, BITS: tl.constexpr):
 
 
 @triton.jit
-def _exchange_low(x, BITS: tl.constexpr):
+def _exchange_low(x: tl.tuple, BITS: tl.constexpr) -> tl.tuple:
     """Exchanges the index r with the low three bits of the number of a bit."""
     x = _exchange(x, 1, 1, BITS)
     x = _exchange(x, 2, 2, BITS)
@@ -125,7 +164,7 @@ def _exchange_low(x, BITS: tl.constexpr):
 
 
 @triton.jit
-def _exchange_high(x, BITS: tl.constexpr):
+def _exchange_high(x: tl.tuple, BITS: tl.constexpr) -> tl.tuple:
     """Exchanges the index c with the high bits of the number of a bit."""
     x = _exchange(x, 1, 8, BITS)
     x = _exchange(x, 2, 16, BITS)
@@ -135,15 +174,15 @@ def _exchange_high(x, BITS: tl.constexpr):
 
 
 @triton.jit
-def _lane(LANES: tl.constexpr):
+def _lane(LANES: tl.constexpr) -> tl.tensor:
     """The number of each lane among those of all programs."""
     return tl.program_id(0).to(tl.int64) * LANES + tl.arange(0, LANES)
 
 
 @kernel()
 def _to_planes(
-    x,
-    planes,
+    x: tl.tensor,
+    planes: tl.tensor,
     count: tl.int64,
     parts: tl.int64,
     low: tl.int64,
@@ -151,15 +190,15 @@ def _to_planes(
     shift: tl.int64,
     BITS: tl.constexpr,
     LANES: tl.constexpr,
-):
+) -> None:
     kind: tl.constexpr = tl.int64 if BITS == 64 else tl.int32
     part = _lane(LANES)
     at = part[:, None] * BITS + tl.arange(0, BITS)[None, :]
     tile = tl.load(x + at, mask=at < count, other=0)
     tile = -(-tile >> shift.to(kind))
     tile = tile.to(tl.uint64 if BITS == 64 else tl.uint32, bitcast=True)
-    by_r = split(tile.reshape(LANES, BITS // 8, 8))
-    by_c = split(join(_exchange_low(by_r, BITS)).permute(0, 2, 1))
+    by_r = unbind(tile.reshape(LANES, BITS // 8, 8))
+    by_c = unbind(stack(_exchange_low(by_r, BITS)).permute(0, 2, 1))
     by_c = _exchange_high(by_c, BITS)
     to = planes.to(tl.pointer_type(kind), bitcast=True) + part[:, None]
     for c in tl.static_range(BITS // 8):
@@ -170,15 +209,15 @@ def _to_planes(
 
 @kernel()
 def _from_planes(
-    planes,
-    out,
+    planes: tl.tensor,
+    out: tl.tensor,
     count: tl.int64,
     parts: tl.int64,
     width: tl.int64,
     reach: tl.int64,
     BITS: tl.constexpr,
     LANES: tl.constexpr,
-):
+) -> None:
     kind: tl.constexpr = tl.int64 if BITS == 64 else tl.int32
     part = _lane(LANES)
     start = planes.to(tl.pointer_type(kind), bitcast=True) + part[:, None]
@@ -188,20 +227,20 @@ def _from_planes(
         there = (part < parts)[:, None] & (row < reach)
         row = tl.load(start + tl.minimum(width - 1, row) * parts, mask=there, other=0)
         by_c += (row.to(tl.uint64 if BITS == 64 else tl.uint32, bitcast=True),)
-    by_r = split(join(_exchange_high(by_c, BITS)).permute(0, 2, 1))
-    tile = join(_exchange_low(by_r, BITS)).reshape(LANES, BITS)
+    by_r = unbind(stack(_exchange_high(by_c, BITS)).permute(0, 2, 1))
+    tile = stack(_exchange_low(by_r, BITS)).reshape(LANES, BITS)
     at = part[:, None] * BITS + tl.arange(0, BITS)[None, :]
     tl.store(out + at, tile.to(kind, bitcast=True), mask=at < count)
 
 
 @triton.jit
-def pack(tile):
+def pack(tile: tl.tensor) -> tl.tensor:
     """Rows of 64 zeros and ones as words."""
     return tl.sum(tile.to(tl.int64) << tl.arange(0, 64)[None, :].to(tl.int64), axis=1)
 
 
 @kernel()
-def _pack(bits, words, count: tl.int64, TILE: tl.constexpr):
+def _pack(bits: tl.tensor, words: tl.tensor, count: tl.int64, TILE: tl.constexpr) -> None:
     word = _lane(TILE)
     at = word[:, None] * 64 + tl.arange(0, 64)[None, :]
     tile = tl.load(bits + at, mask=at < count, other=0)
@@ -209,21 +248,23 @@ def _pack(bits, words, count: tl.int64, TILE: tl.constexpr):
 
 
 @triton.jit
-def unpack(words, at, there):
+def unpack(words: tl.tensor, at: tl.tensor, there: tl.tensor) -> tl.tensor:
     """The bits of packed words that belong to the elements `at`, 0 or 1."""
     word = tl.load(words + (at >> 6), mask=there, other=0)
     return (word >> (at & 63)) & 1
 
 
 @kernel()
-def _unpack(words, out, count: tl.int64, FLAT: tl.constexpr):
+def _unpack(words: tl.tensor, out: tl.tensor, count: tl.int64, FLAT: tl.constexpr) -> None:
     at = _lane(FLAT)
     there = at < count
     tl.store(out + at, unpack(words, at, there).to(out.dtype.element_ty), mask=there)
 
 
 @kernel()
-def _ones(words, out, count: tl.int64, PARITY: tl.constexpr, FLAT: tl.constexpr):
+def _ones(
+    words: tl.tensor, out: tl.tensor, count: tl.int64, PARITY: tl.constexpr, FLAT: tl.constexpr
+) -> None:
     at = _lane(FLAT)
     x = tl.load(words + at, mask=at < count, other=0).to(tl.uint64, bitcast=True)
     if PARITY:

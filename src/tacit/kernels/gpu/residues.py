@@ -24,8 +24,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .cached import run
-from .scheme import factors, scheme_of, weights
+from .jit import launch
+from .residue_system import factors, system_of, weights
 
 ENCODED = 1024  # words that a program encodes
 COMBINED = 512  # words that a program puts together
@@ -35,13 +35,21 @@ COMBINED = 512  # words that a program puts together
 
 
 @triton.jit
-def _digits(low):
+def _digits(low: tl.tensor) -> tuple[tl.tensor, tl.tensor]:
     """The digits of signed words of 32 bits, the second with what the first borrowed."""
     return ((low << 16) >> 16).to(tl.float32), ((low >> 16) + ((low >> 15) & 1)).to(tl.float32)
 
 
 @triton.jit
-def write_residues(x, out, mask, table, plane, PLANES: tl.constexpr, WIDE: tl.constexpr):
+def write_residues(
+    x: tl.tensor,
+    out: tl.tensor,
+    mask: tl.tensor,
+    table: tl.tensor,
+    plane: tl.tensor,
+    PLANES: tl.constexpr,
+    WIDE: tl.constexpr,
+) -> None:
     """Writes the residues of words at `out`, each modulus `plane` bytes behind the one before.
 
     See NOTE [float residues].
@@ -66,26 +74,26 @@ def write_residues(x, out, mask, table, plane, PLANES: tl.constexpr, WIDE: tl.co
 
 @triton.jit(do_not_specialize=[*range(3, 13)], do_not_specialize_on_alignment=["x"])
 def _encode(
-    x,
-    out,
-    table,
-    total,
-    batch,
-    rows,
-    columns,
-    rows_out,
-    units,
-    s1,
-    s2,
-    sr,
-    sc,
+    x: tl.tensor,
+    out: tl.tensor,
+    table: tl.tensor,
+    total: tl.tensor,
+    batch: tl.tensor,
+    rows: tl.tensor,
+    columns: tl.tensor,
+    rows_out: tl.tensor,
+    units: tl.tensor,
+    s1: tl.tensor,
+    s2: tl.tensor,
+    sr: tl.tensor,
+    sc: tl.tensor,
     PLANES: tl.constexpr,
     WIDE: tl.constexpr,
     UNIT: tl.constexpr,
     BR: tl.constexpr,
     BC: tl.constexpr,
     ALONG: tl.constexpr,
-):
+) -> None:
     """out[p, b1, b2, row, column]: residues, zeros beyond the rows and columns of x.
 
     b2 < batch, and a plane has `total` rows of `units` times UNIT bytes. ALONG says in which
@@ -123,24 +131,24 @@ def encode(
     The result is int8 (planes, b1, b2, rows_out, ld), zeros beyond the rows and columns; ld is a
     power of two or a multiple of 32. `right` includes the inverses of right operands.
     """
-    scheme = scheme_of(x)
+    system = system_of(x)
     b1, b2, rows, columns = sizes
     rows_out = rows_out or rows
     s1, s2, sr, sc = strides
     total = b1 * b2 * rows_out
-    made = x.new_empty((scheme.planes, total * ld), dtype=torch.int8)
+    made = x.new_empty((system.planes, total * ld), dtype=torch.int8)
     if rows_out == 1:  # rows of one are better tiled with the dimension before
         b2, rows, rows_out, s2, sr = 1, b2, b2, 0, s2
     bc, unit = min(64, ld), min(32, ld)
     br = min(ENCODED // bc, triton.next_power_of_2(rows_out))
-    run(
+    launch(
         _encode,
         (b1 * b2 * -(-rows_out // br) * -(-ld // bc), 1),
-        (x, made, weights(scheme.bits, right, x.device)),
+        (x, made, weights(system.bits, right, x.device)),
         (total, b2, rows, columns, rows_out, ld // unit, s1, s2, sr, sc),
         {
-            "PLANES": scheme.planes,
-            "WIDE": scheme.bits == 64,
+            "PLANES": system.planes,
+            "WIDE": system.bits == 64,
             "UNIT": unit,
             "BR": br,
             "BC": bc,
@@ -154,7 +162,7 @@ def encode(
 
 
 @triton.jit
-def reduced(sums, table, p):
+def reduced(sums: tl.tensor, table: tl.tensor, p: tl.tensor) -> tl.tensor:
     """Sums of 32 bits modulo the p-th modulus, as bytes.
 
     The quotient is off by at most 1/2 + 2^-39 |sum|, so for sums below 2^29 the rest is below
@@ -167,7 +175,7 @@ def reduced(sums, table, p):
 
 
 @triton.jit
-def _ratio(t, row, REDUCED: tl.constexpr):
+def _ratio(t: tl.tensor, row: tl.tensor, REDUCED: tl.constexpr) -> tl.tensor:
     """What a sum adds to the quotient by M, with 22 or 38 fraction bits."""
     if REDUCED:
         return t * tl.load(row + 2)
@@ -176,7 +184,7 @@ def _ratio(t, row, REDUCED: tl.constexpr):
 
 
 @triton.jit
-def _rounded(ratio, REDUCED: tl.constexpr):
+def _rounded(ratio: tl.tensor, REDUCED: tl.constexpr) -> tl.tensor:
     """The quotient by M."""
     if REDUCED:
         return (ratio + (1 << 21)) >> 22
@@ -185,7 +193,9 @@ def _rounded(ratio, REDUCED: tl.constexpr):
 
 
 @triton.jit
-def _add_multiple(low, high, t, row, WIDE: tl.constexpr):
+def _add_multiple(
+    low: tl.tensor, high: tl.tensor, t: tl.tensor, row: tl.tensor, WIDE: tl.constexpr
+) -> tuple[tl.tensor, tl.tensor]:
     """low + 2^32 high increased by t times the factor of a row, mod 2^64 or mod 2^32."""
     if WIDE:
         return low + t.to(tl.int64) * tl.load(row + 3).to(tl.int64), high + t * tl.load(row + 4)
@@ -195,17 +205,17 @@ def _add_multiple(low, high, t, row, WIDE: tl.constexpr):
 
 @triton.jit(do_not_specialize=["total", "units"], do_not_specialize_on_alignment=["out"])
 def _combine(
-    sums,
-    out,
-    table,
-    total,
-    units,
+    sums: tl.tensor,
+    out: tl.tensor,
+    table: tl.tensor,
+    total: tl.tensor,
+    units: tl.tensor,
     PLANES: tl.constexpr,
     WIDE: tl.constexpr,
     REDUCED: tl.constexpr,
     ADDED: tl.constexpr,
     BLOCK: tl.constexpr,
-):
+) -> None:
     """out = the `total` words whose sums are in planes of 8 `units`, or increased by them."""
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     plane = units.to(tl.int64) * 8
@@ -230,18 +240,18 @@ def _combine(
 def combine(sums: Tensor, out: Tensor, *, added: bool = False) -> None:
     """Fills `out`, contiguous, with the words of sums in planes, or adds them to it.
 
-    Sums are int8, reduced, or int32, of at most as many products as the scheme's depth. A plane has
+    Sums are int8, reduced, or int32, of at most as many products as the system's depth. A plane has
     a multiple of 8 of them, of which the first are used.
     """
-    scheme, total = scheme_of(out), out.numel()
-    run(
+    system, total = system_of(out), out.numel()
+    launch(
         _combine,
         (-(-total // COMBINED), 1),
-        (sums, out, factors(scheme.bits, out.device)),
-        (total, sums.numel() // (8 * scheme.planes)),
+        (sums, out, factors(system.bits, out.device)),
+        (total, sums.numel() // (8 * system.planes)),
         {
-            "PLANES": scheme.planes,
-            "WIDE": scheme.bits == 64,
+            "PLANES": system.planes,
+            "WIDE": system.bits == 64,
             "REDUCED": sums.dtype == torch.int8,
             "ADDED": added,
             "BLOCK": COMBINED,
@@ -251,5 +261,5 @@ def combine(sums: Tensor, out: Tensor, *, added: bool = False) -> None:
 
 def room(out: Tensor) -> Tensor:
     """Empty planes of bytes for the reduced sums of `out`, of a multiple of 16 each."""
-    planes = scheme_of(out).planes
+    planes = system_of(out).planes
     return out.new_empty((planes, -(-out.numel() // 16) * 16), dtype=torch.int8)

@@ -31,7 +31,7 @@ MARGIN = 0.01
 
 
 @dataclass(frozen=True)
-class Scheme:
+class ResidueSystem:
     """The residues of words of so many bits: `planes` moduli, and sums of at most `depth` products.
 
     A depth is a multiple of 128 for which 2 |X| < (1 - 2 MARGIN) M, sums of products of bytes are
@@ -55,12 +55,12 @@ class Scheme:
         return pow(self.product // m, -1, m)
 
 
-SCHEMES = {64: Scheme(64, 18, 10240), 32: Scheme(32, 10, 32768)}
+SYSTEMS = {64: ResidueSystem(64, 18, 10240), 32: ResidueSystem(32, 10, 32768)}
 
 
-def scheme_of(x: Tensor) -> Scheme:
-    """The scheme for the ring of a tensor."""
-    return SCHEMES[x.element_size() * 8]
+def system_of(x: Tensor) -> ResidueSystem:
+    """The system for the ring of a tensor."""
+    return SYSTEMS[x.element_size() * 8]
 
 
 def centred(value: int, m: int) -> int:
@@ -74,10 +74,10 @@ def weights(bits: int, right: bool, device: torch.device) -> Tensor:
 
     Those for right operands are multiplied by the inverse.
     """
-    scheme = SCHEMES[bits]
+    system = SYSTEMS[bits]
     rows = []
-    for m in scheme.moduli:
-        factor = scheme.inverse(m) if right else 1
+    for m in system.moduli:
+        factor = system.inverse(m) if right else 1
         powers = [centred(factor << (16 * j), m) for j in range(4)]
         rows.append([*powers, m, 1 / m, 0, 0])
     return torch.tensor(rows, dtype=torch.float32).to(device)
@@ -87,12 +87,12 @@ def weights(bits: int, right: bool, device: torch.device) -> Tensor:
 def factors(bits: int, device: torch.device) -> Tensor:
     """For each modulus, in int32: m, 1 / m with 38 and with 22 fraction bits, and M / m mod 2^64 as
     a signed low and a high half; three unused. The last row has the halves of -M."""
-    scheme = SCHEMES[bits]
+    system = SYSTEMS[bits]
     rows = []
-    for m in scheme.moduli:
+    for m in system.moduli:
         reciprocals = (_reciprocal(m, SUM_FRACTION), _reciprocal(m, BYTE_FRACTION))
-        rows.append([m, *reciprocals, *_halves(scheme.product // m), 0, 0, 0])
-    rows.append([0, 0, 0, *_halves(-scheme.product), 0, 0, 0])
+        rows.append([m, *reciprocals, *_halves(system.product // m), 0, 0, 0])
+    rows.append([0, 0, 0, *_halves(-system.product), 0, 0, 0])
     return torch.tensor(rows, dtype=torch.int32).to(device)
 
 

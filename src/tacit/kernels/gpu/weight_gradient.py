@@ -12,11 +12,11 @@ import triton.language as tl
 from torch import Tensor
 
 from ...ring import Window
-from .cached import run
 from .gemm import inner, multiply_part
 from .geometry import Geometry, three
+from .jit import launch
+from .residue_system import system_of, weights
 from .residues import write_residues
-from .scheme import scheme_of, weights
 
 UNFOLDED = 1 << 29  # bytes of residues of the unfolded input
 TILE = (8, 128)  # rows and positions that a program encodes
@@ -24,22 +24,22 @@ TILE = (8, 128)  # rows and positions that a program encodes
 
 @triton.jit(do_not_specialize=[*range(4, 11)], do_not_specialize_on_alignment=["x"])
 def _unfold(
-    x,
-    out,
-    table,
-    geometry,
-    channels,
-    groups,
-    taps,
-    begin,
-    end,
-    across,
-    units,
+    x: tl.tensor,
+    out: tl.tensor,
+    table: tl.tensor,
+    geometry: tl.tensor,
+    channels: tl.tensor,
+    groups: tl.tensor,
+    taps: tl.tensor,
+    begin: tl.tensor,
+    end: tl.tensor,
+    across: tl.tensor,
+    units: tl.tensor,
     PLANES: tl.constexpr,
     WIDE: tl.constexpr,
     BR: tl.constexpr,
     BC: tl.constexpr,
-):
+) -> None:
     """out[p, group, channel and tap, position]: residues of what taps read at positions.
 
     Positions of all images are counted on: from `begin` to `end`, and zeros up to 32 `units`.
@@ -75,16 +75,16 @@ def unfold(
     x: Tensor, geometry: Geometry, part: tuple[int, int], ld: int, *, right: bool = False
 ) -> Tensor:
     """The residues (planes, group, channel and tap, ld) of what positions in a part read."""
-    scheme, (br, bc) = scheme_of(x), TILE
+    system, (br, bc) = system_of(x), TILE
     rows = geometry.groups * geometry.source_channels * geometry.taps
     across = -(-ld // bc)
-    out = x.new_empty((scheme.planes, rows * ld), dtype=torch.int8)
-    run(
+    out = x.new_empty((system.planes, rows * ld), dtype=torch.int8)
+    launch(
         _unfold,
         (-(-rows // br) * across, 1),
-        (x, out, weights(scheme.bits, right, x.device), geometry.table(x.device)),
+        (x, out, weights(system.bits, right, x.device), geometry.table(x.device)),
         (geometry.source_channels, geometry.groups, geometry.taps, *part, across, ld // 32),
-        {"PLANES": scheme.planes, "WIDE": scheme.bits == 64, "BR": br, "BC": bc},
+        {"PLANES": system.planes, "WIDE": system.bits == 64, "BR": br, "BC": bc},
     )
     return out
 
@@ -110,6 +110,6 @@ def conv_grad_weight(x: Tensor, grad: Tensor, out: Tensor, window: Window) -> Te
 
 def _positions(out: Tensor) -> int:
     """How many positions are unfolded at a time."""
-    scheme = scheme_of(out)
-    rows = out.numel() // out.shape[0] * scheme.planes
-    return min(scheme.depth, max(128, UNFOLDED // rows // 128 * 128))
+    system = system_of(out)
+    rows = out.numel() // out.shape[0] * system.planes
+    return min(system.depth, max(128, UNFOLDED // rows // 128 * 128))

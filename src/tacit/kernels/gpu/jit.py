@@ -1,0 +1,153 @@
+"""Compiles Triton kernels once and launches them without Triton's checks of the arguments.
+
+At every launch Triton looks at all arguments, because it specializes kernels on the alignment of
+pointers and on the values of integers. That takes longer than a small kernel runs. Kernels of this
+package do not depend on argument values, so one compiled kernel serves every call with the same
+dtypes and constants, and later calls go straight to the driver. There are two kinds:
+
+- `Kernel`, made by the decorator `kernel`: no pointer is assumed to be aligned, integers have 64
+  bits. For elementwise kernels, bit planes and gates.
+- `triton.jit` functions that are started with `launch`: pointers may be assumed to be aligned to 16
+  bytes, which tensor cores need. Those are the residues, which this package allocates. The
+  functions mark all other pointers, and every integer, as not to be specialized on.
+
+Pointers, integers and tensors are all `tl.tensor` inside a Triton function.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager, nullcontext
+from threading import Lock
+from typing import Any
+
+import torch
+import triton
+from torch import Tensor
+from triton.runtime.jit import JITFunction
+
+Grid = tuple[int, int, int]
+
+# Like torch.cuda.current_device and torch.cuda.current_stream, without their argument checks.
+_current_device: Callable[[], int] = getattr(torch._C, "_cuda_getDevice", lambda: -1)
+_current_stream: Callable[[int], int] = getattr(torch._C, "_cuda_getCurrentRawStream", lambda _: 0)
+
+_compiling = Lock()  # several threads of a process may call kernels: they compile one at a time
+_launchable: dict[Hashable, Compiled] = {}  # what `launch` has compiled
+
+
+class Kernel:
+    """A Triton function of pointers (tl.tensor), integers (tl.int64), constants (tl.constexpr).
+
+    The parameters come in this order.
+    """
+
+    def __init__(self, function: Callable[..., None], num_warps: int) -> None:
+        parameters = inspect.signature(function).parameters.values()
+        kinds = [(p.name, _kind(p.annotation)) for p in parameters]
+        pointers = [name for name, kind in kinds if kind == "pointer"]
+        integers = [name for name, kind in kinds if kind == "integer"]
+        self.function = triton.jit(
+            function,
+            do_not_specialize=integers,
+            do_not_specialize_on_alignment=pointers,
+        )
+        self._num_pointers, self._num_warps = len(pointers), num_warps
+        self._is_compiled = isinstance(self.function, JITFunction)
+        self._compiled: dict[Hashable, Compiled] = {}
+
+    def __call__(self, grid: Grid, arguments: tuple[Any, ...], constants: tuple[Any, ...]) -> None:
+        """Queues the kernel on the current stream of the device that holds the first argument."""
+        device = arguments[0].device
+        dtypes = [pointer.dtype for pointer in arguments[: self._num_pointers]]
+        key = (constants, device.index, *dtypes)
+        if compiled := self._compiled.get(key):
+            _queue(compiled, device, grid, arguments + constants)
+        else:
+            self._compile(key, device, grid, arguments + constants)
+
+    def _compile(
+        self, key: Hashable, device: torch.device, grid: Grid, arguments: tuple[Any, ...]
+    ) -> None:
+        """Compiles and runs through Triton; keeps the result unless Triton interprets."""
+        with _compiling, _current(device):
+            compiled = self.function[grid](*arguments, num_warps=self._num_warps)
+            if self._is_compiled:
+                self._compiled[key] = Compiled(compiled)
+
+
+def kernel(num_warps: int = 4) -> Callable[[Callable[..., None]], Kernel]:
+    """Returns a decorator that makes a `Kernel` of a function."""
+    return lambda function: Kernel(function, num_warps)
+
+
+def launch(
+    kernel: Any,
+    grid: tuple[int, int],
+    tensors: tuple[Tensor, ...],
+    integers: tuple[int, ...],
+    constants: dict[str, Any],
+    **options: int,
+) -> None:
+    """Queues a `triton.jit` function on the device of its tensors.
+
+    Its parameters are the tensors, the integers and the constants, in this order. The compiled
+    kernel is kept, unless an integer needs more than 32 bits: Triton then chooses the types.
+    """
+    device = tensors[0].device
+    dtypes = [tensor.dtype for tensor in tensors]
+    values = constants.values()
+    key = (id(kernel), device.index, *dtypes, *values, *options.values())
+    compiled = _launchable.get(key) if max(integers) >> 31 == 0 else None
+    if compiled is not None:
+        _queue(compiled, device, (*grid, 1), (*tensors, *integers, *values))
+        return
+    with _compiling, _current(device):
+        made = kernel[grid](*tensors, *integers, **constants, **options)
+    if isinstance(kernel, JITFunction) and max(integers) >> 31 == 0:
+        _launchable[key] = Compiled(made)
+
+
+class Compiled:
+    """A compiled kernel: what the driver needs to launch it."""
+
+    __slots__ = ("function", "metadata", "run")
+
+    def __init__(self, made: Any) -> None:
+        self.run, self.function, self.metadata = made.run, made.function, made.packed_metadata
+
+
+def _queue(
+    compiled: Compiled, device: torch.device, grid: Grid, arguments: tuple[Any, ...]
+) -> None:
+    """Queues a compiled kernel on the current stream of a device, without profiler hooks."""
+    index = device.index
+    if _current_device() != index:
+        with torch.cuda.device(device):
+            return _queue(compiled, device, grid, arguments)
+    launcher, stream = compiled.run, _current_stream(index)
+    return launcher(
+        *grid, stream, compiled.function, compiled.metadata, None, None, None, *arguments
+    )
+
+
+def blocks(count: int, size: int) -> int:
+    """Returns how many blocks of this size hold `count` elements."""
+    return -(-count // size)
+
+
+def signed(number: int) -> int:
+    """Returns the signed 64-bit integer that has the bits of 0 <= number < 2^64."""
+    return number - (1 << 64) if number >> 63 else number
+
+
+def _kind(annotation: Any) -> str:
+    if annotation is triton.language.tensor:
+        return "pointer"
+    return "constant" if "constexpr" in str(annotation) else "integer"
+
+
+def _current(device: torch.device) -> AbstractContextManager[Any]:
+    """Makes a GPU the current device; does nothing for a CPU, where Triton interprets."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
