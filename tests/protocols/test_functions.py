@@ -13,9 +13,9 @@ from torch import Tensor
 from tacit.errors import PartyFailed
 from tacit.protocols.derived import functions
 from tacit.protocols.derived.piecewise import Line
-from tacit.protocols.masked.floats import odd_harmonics, power_of_half
 from tacit.protocols.share import Arith
 from tacit.protocols.steps import Interactive
+from tacit.ring.deterministic import odd_harmonics, power_of_half
 
 from .plaintexts import EVERYWHERE, RINGS, close, evaluate, integers
 

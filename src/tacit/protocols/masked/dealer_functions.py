@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 
 from ...errors import ConfigError
+from ...ring.deterministic import odd_harmonics, power_of_half, to_ring
 from ..chunked import in_pieces
 from ..share import Arith
 from ..steps import Steps
 from .arithmetic import opened, reshare, whole_mask
 from .deal import deal, ring_slot
-from .floats import odd_harmonics, power_of_half, to_ring
 
 if TYPE_CHECKING:
     from .protocol import Masked
