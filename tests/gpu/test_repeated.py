@@ -56,7 +56,7 @@ def infer_often(session, count=CALLS):
         found.append((session.reveal(y), a_part(y)))
     again = infer(session.share(x, owner=1))
     found.append((session.reveal(again), a_part(again)))
-    recordings = [form._recording for form in infer._forms]
+    recordings = [one._recording for one in infer._specializations]
     return found, [one is not None for one in recordings], session.stats.rounds
 
 

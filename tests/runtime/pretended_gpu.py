@@ -38,7 +38,7 @@ class Nothing:
 class Graph:
     """What all threads did while it was recorded, in that order; one at a time.
 
-    rooms: the memory that it must find as it was, as nothing is done while a GPU's is recorded.
+    buffers: the memory that it must find as it was, as nothing is done while a GPU's is recorded.
     """
 
     current: ClassVar[Graph | None] = None
@@ -46,13 +46,13 @@ class Graph:
 
     def capture_begin(self, **_: Any) -> None:
         self.work: list[Callable[[], Any]] = []
-        self._before = [(room, room.clone()) for room in Graph.rooms]
+        self._before = [(buffer, buffer.clone()) for buffer in Graph.buffers]
         Graph.current = self
 
     def capture_end(self) -> None:
         Graph.current = None
-        for room, before in self._before:
-            room.copy_(before)
+        for buffer, before in self._before:
+            buffer.copy_(before)
 
     def replay(self) -> None:
         for step in self.work:
@@ -131,24 +131,24 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
     monkeypatch.setattr(randomness, "stream", stream)
     monkeypatch.setattr(randomness, "mask", mask)
     monkeypatch.setattr("tacit.kernels.backend.load_native", lambda: None)
-    work = recording.Recording._work
+    work = recording.Recording._run
 
     def taped(self: Any, *args: Any) -> Any:
         with Taped():
             return work(self, *args)
 
-    monkeypatch.setattr(recording.Recording, "_work", taped)
-    note, make = Trace._note, buffers.Room.__init__
-    monkeypatch.setattr(Graph, "rooms", [])
+    monkeypatch.setattr(recording.Recording, "_run", taped)
+    note, make = Trace._note, buffers.TensorBuffers.__init__
+    monkeypatch.setattr(Graph, "buffers", [])
 
     def made(self: Any, like: Any) -> None:
         make(self, like)
-        Graph.rooms.extend(self._flat.values())
+        Graph.buffers.extend(self._flat.values())
 
     def noted(self: Any, found: list[Tensor]) -> None:
         note(self, [x for x in found if x.dtype.is_floating_point])  # the rest would be on the GPU
 
-    monkeypatch.setattr(buffers.Room, "__init__", made)
+    monkeypatch.setattr(buffers.TensorBuffers, "__init__", made)
     monkeypatch.setattr(Trace, "_note", noted)
 
     def run(main: Callable[..., Any], *args: Any, **settings: Any) -> list[Any]:

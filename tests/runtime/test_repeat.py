@@ -14,7 +14,7 @@ from tacit.crypto import KeyRing
 from tacit.errors import PeerTimeout, ProtocolError
 from tacit.fixedpoint.flatten import form, normal, rebuilt, tensors
 from tacit.protocols.randomness import Source, Tape
-from tacit.runtime.replay.buffers import Pattern, Room, Structure, Values
+from tacit.runtime.replay.buffers import CallSignature, SecretTree, TensorBuffers, ValueBuffers
 from tacit.tensor.trace import Trace
 from tacit.transport import Meeting
 
@@ -123,12 +123,12 @@ def test_sharing_within_stands_against_repeating() -> None:
 # Fixed places ------------------------------------------------------------------------------------
 
 
-def test_a_room_gives_back_what_was_put_in_memory_of_its_own() -> None:
+def test_buffers_give_clones_of_what_was_copied_into_them() -> None:
     like = [torch.arange(5), torch.ones(2, 3, dtype=torch.int32), torch.empty(0, 4).long()]
-    room = Room(like)
-    copies = room.copies()
-    room.put([tensor + 1 for tensor in like])
-    for place, copied, tensor in zip(room.tensors, copies, like, strict=True):
+    buffers = TensorBuffers(like)
+    copies = buffers.clones()
+    buffers.copy_from([tensor + 1 for tensor in like])
+    for place, copied, tensor in zip(buffers.tensors, copies, like, strict=True):
         assert torch.equal(copied, tensor)
         assert torch.equal(place, tensor + 1)
 
@@ -140,13 +140,13 @@ def test_values_keep_their_form_and_numbers() -> None:
         pending = (x * x).value
         values = normal(n, [x.value, pending, bits.value])
         assert form(values[0]) == form(values[1])  # one shape, one dtype: one form
-        room = Values(session, values)
-        assert [form(value) for value in room.fixed()] == [form(value) for value in values]
+        buffers = ValueBuffers(session, values)
+        assert [form(value) for value in buffers.aliases()] == [form(value) for value in values]
         again = rebuilt(n, values[1], [part.clone() for part in tensors(values[1])])
-        for made in (room.fixed()[1], room.copies()[1], again):
+        for made in (buffers.aliases()[1], buffers.clones()[1], again):
             difference = tacit.SecretTensor(made, n) - x * x
             assert session.reveal(difference).abs().max() <= 2**-14
-        return session.reveal(tacit.SecretTensor(room.copies()[2], n))
+        return session.reveal(tacit.SecretTensor(buffers.clones()[2], n))
 
     assert all(torch.equal(bits, torch.tensor([True, False, True])) for bits in tacit.run(main))
 
@@ -155,14 +155,14 @@ def test_arguments_are_alike_in_form_and_in_what_is_public() -> None:
     def main(session: tacit.Session) -> None:
         x, y = (session.share(torch.ones(2, n), owner=0) for n in (3, 4))
         mask = torch.ones(2)
-        base = Structure.of(((x, 0.5), {"mask": mask}))
-        pattern = Pattern(base)
-        assert pattern.fits(Structure.of(((x, 0.5), {"mask": torch.ones(2)})))
-        assert not pattern.fits(Structure.of(((x + 1, 0.5), {"mask": torch.ones(2)})))
-        assert not pattern.fits(Structure.of(((y, 0.5), {"mask": torch.ones(2)})))
-        assert not pattern.fits(Structure.of(((x, 0.25), {"mask": torch.ones(2)})))
-        assert not pattern.fits(Structure.of(((x, 0.5), {"mask": torch.zeros(2)})))
-        assert not pattern.fits(Structure.of(((x, 0.5), {})))
+        base = SecretTree.of(((x, 0.5), {"mask": mask}))
+        pattern = CallSignature(base)
+        assert pattern.fits(SecretTree.of(((x, 0.5), {"mask": torch.ones(2)})))
+        assert not pattern.fits(SecretTree.of(((x + 1, 0.5), {"mask": torch.ones(2)})))
+        assert not pattern.fits(SecretTree.of(((y, 0.5), {"mask": torch.ones(2)})))
+        assert not pattern.fits(SecretTree.of(((x, 0.25), {"mask": torch.ones(2)})))
+        assert not pattern.fits(SecretTree.of(((x, 0.5), {"mask": torch.zeros(2)})))
+        assert not pattern.fits(SecretTree.of(((x, 0.5), {})))
         with torch.no_grad():
             assert not pattern.fits(base)
         mask.zero_()

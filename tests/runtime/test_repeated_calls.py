@@ -23,7 +23,7 @@ PICTURES = torch.randn(8, 3, 4)
 
 
 def is_recorded(function) -> bool:
-    return any(form._recording is not None for form in function._forms)
+    return any(one._recording is not None for one in function._specializations)
 
 
 def shared(session, module=LINEAR):

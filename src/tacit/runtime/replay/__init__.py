@@ -1,1 +1,1 @@
-"""`session.repeated`: functions that are recorded on a GPU once and then replayed."""
+"""`session.repeated`: functions recorded as CUDA graphs and replayed."""

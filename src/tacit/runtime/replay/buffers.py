@@ -1,4 +1,4 @@
-"""Fixed places for tensors and values, and arguments with the secrets taken out."""
+"""Buffers at fixed addresses for a recorded graph, and arguments with their secrets taken out."""
 
 from __future__ import annotations
 
@@ -16,61 +16,63 @@ from ...tensor import SecretTensor
 if TYPE_CHECKING:
     from ..session import Session
 
-SECRET = object()
+SECRET = object()  # stands for a secret tensor in a flattened tree
 
 
-class Room:
-    """Fixed memory for tensors of these forms, in one piece of each dtype."""
+class TensorBuffers:
+    """Memory at fixed addresses for tensors of given shapes, one allocation per dtype."""
 
     def __init__(self, like: Sequence[Tensor]) -> None:
-        self._cuts: list[tuple[torch.dtype, int, torch.Size]] = []
+        self._slices: list[tuple[torch.dtype, int, torch.Size]] = []
         sizes: dict[torch.dtype, int] = {}
         for tensor in like:
             start = sizes.get(tensor.dtype, 0)
-            self._cuts.append((tensor.dtype, start, tensor.shape))
+            self._slices.append((tensor.dtype, start, tensor.shape))
             sizes[tensor.dtype] = start + -(-tensor.numel() // 16) * 16
         device = like[0].device if like else None
         self._flat = {
             dtype: torch.empty(size, dtype=dtype, device=device) for dtype, size in sizes.items()
         }
-        self.tensors = self._cut(self._flat)
-        self.put(like)
+        self.tensors = self._split(self._flat)
+        self.copy_from(like)
 
-    def put(self, new: Sequence[Tensor]) -> None:
-        """Copies tensors to their places."""
-        for place, tensor in zip(self.tensors, new, strict=True):
-            place.copy_(tensor)
+    def copy_from(self, new: Sequence[Tensor]) -> None:
+        """Overwrites the buffers with the values of other tensors."""
+        for buffer, tensor in zip(self.tensors, new, strict=True):
+            buffer.copy_(tensor)
 
-    def copies(self) -> list[Tensor]:
-        """What lies here now, in memory of its own."""
-        return self._cut({dtype: flat.clone() for dtype, flat in self._flat.items()})
+    def clones(self) -> list[Tensor]:
+        """Returns copies of the current contents, in new memory."""
+        return self._split({dtype: flat.clone() for dtype, flat in self._flat.items()})
 
-    def _cut(self, flat: dict[torch.dtype, Tensor]) -> list[Tensor]:
+    def _split(self, flat: dict[torch.dtype, Tensor]) -> list[Tensor]:
         return [
             flat[dtype][start : start + shape.numel()].view(shape)
-            for dtype, start, shape in self._cuts
+            for dtype, start, shape in self._slices
         ]
 
 
-class Values:
-    """Values of fixed form in a room of their own."""
+class ValueBuffers:
+    """Buffers for the parts of secret values; the form of each value is fixed."""
 
     def __init__(self, session: Session, values: Sequence[Value]) -> None:
         self._numbers, self._like = session.numbers, list(values)
         self.forms = [form(value) for value in values]
-        self.room = Room([part for value in values for part in tensors(value)])
+        self._buffers = TensorBuffers([part for value in values for part in tensors(value)])
 
-    def put(self, values: Sequence[Value]) -> None:
-        self.room.put([part for value in values for part in tensors(value)])
+    def copy_from(self, values: Sequence[Value]) -> None:
+        """Overwrites the buffers with the parts of other values of the same forms."""
+        self._buffers.copy_from([part for value in values for part in tensors(value)])
 
-    def fixed(self) -> list[Value]:
-        """The values that lie here, and change when others are put."""
-        return self._made(self.room.tensors)
+    def aliases(self) -> list[Value]:
+        """Returns values that alias the buffers: they change with each `copy_from`."""
+        return self._rebuild(self._buffers.tensors)
 
-    def copies(self) -> list[Value]:
-        return self._made(self.room.copies())
+    def clones(self) -> list[Value]:
+        """Returns copies of the current values, in new memory."""
+        return self._rebuild(self._buffers.clones())
 
-    def _made(self, parts: Sequence[Tensor]) -> list[Value]:
+    def _rebuild(self, parts: Sequence[Tensor]) -> list[Value]:
         taken = iter(parts)
         return [
             rebuilt(self._numbers, value, [next(taken) for _ in tensors(value)])
@@ -78,24 +80,27 @@ class Values:
         ]
 
 
-class Structure(NamedTuple):
-    """Arguments or results: the secret ones apart from the rest."""
+class SecretTree(NamedTuple):
+    """A nest of arguments or results, flattened, with the secret tensors apart from the rest."""
 
     secrets: list[SecretTensor]
-    others: list[Any]  # SECRET in the place of a secret
+    others: list[Any]  # SECRET where a secret was
     spec: TreeSpec
 
     @classmethod
-    def of(cls, things: Any) -> Structure:
-        leaves, spec = tree_flatten(things)
+    def of(cls, tree: Any) -> SecretTree:
+        """Takes the secrets out of a nest of lists, tuples and dicts."""
+        leaves, spec = tree_flatten(tree)
         others = [SECRET if isinstance(x, SecretTensor) else x for x in leaves]
         return cls([x for x in leaves if isinstance(x, SecretTensor)], others, spec)
 
     @property
     def values(self) -> list[Value]:
+        """The values of the secrets."""
         return [x.value for x in self.secrets]
 
     def with_secrets(self, session: Session, values: Sequence[Value]) -> Any:
+        """Returns the nest with new secrets of these values."""
         new = iter(values)
         leaves = [
             SecretTensor(next(new), session.numbers) if x is SECRET else x for x in self.others
@@ -103,20 +108,20 @@ class Structure(NamedTuple):
         return tree_unflatten(leaves, self.spec)
 
 
-class Pattern:
-    """What calls have in common that do the same work, and torch's modes at the time."""
+class CallSignature:
+    """What two calls that do the same work have in common: forms, public arguments, modes."""
 
-    def __init__(self, given: Structure) -> None:
-        self._spec, self._others = given.spec, [remembered(x) for x in given.others]
+    def __init__(self, given: SecretTree) -> None:
+        self._spec, self._others = given.spec, [snapshot(x) for x in given.others]
         self._forms = [form(value) for value in given.values]
         self._modes = _modes()
 
-    def fits(self, given: Structure) -> bool:
-        """Whether the secrets have the same forms, and the rest is equal."""
+    def fits(self, given: SecretTree) -> bool:
+        """Returns whether the secrets have the same forms and everything public is equal."""
         return (
             self._spec == given.spec
             and self._modes == _modes()
-            and all(map(equal, self._others, given.others))
+            and all(map(equal_public, self._others, given.others))
             and self._forms == [form(value) for value in given.values]
         )
 
@@ -130,13 +135,13 @@ def _modes() -> tuple[Any, ...]:
     )
 
 
-def remembered(thing: Any) -> Any:
-    """The thing, as it can be compared with later: a tensor may be written to in the meantime."""
-    return thing.clone() if isinstance(thing, Tensor) else thing
+def snapshot(value: Any) -> Any:
+    """Returns what to compare with later: a copy of a tensor, which may be written to meanwhile."""
+    return value.clone() if isinstance(value, Tensor) else value
 
 
-def equal(a: Any, b: Any) -> bool:
-    """Whether something public is the same; what cannot be compared is not."""
+def equal_public(a: Any, b: Any) -> bool:
+    """Returns whether two public values are equal; values that cannot be compared are not."""
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         return a.dtype == b.dtype and a.device == b.device and torch.equal(a, b)
     try:

@@ -1,7 +1,7 @@
-"""What a function depends on beside its arguments and the secrets that it reads.
+"""What a function depends on besides its arguments and the secrets that it reads.
 
-Seen are the variables of its surroundings that it names, the modules that it calls and the
-optimizers that make a step in it. What those refer to in turn is not.
+This covers the global and closure variables that it names, the modules that it calls and the
+optimizers that step in it. Objects that those refer to in turn are not covered.
 """
 
 from __future__ import annotations
@@ -19,52 +19,52 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from ...tensor import SecretTensor
-from .buffers import equal
+from .buffers import equal_public
 
 CONTAINERS = (list, tuple, dict, set)
 MOST_COMPARED = 64  # elements of a list or dict; of a longer one, only its length
 
 
-class Surroundings:
-    """What was found while a function ran, and how it was then."""
+class Environment:
+    """The variables, modules and optimizers that a function used, and their state at that time."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
         self.modules: list[nn.Module] = []
         self.optimizers: list[Optimizer] = []
-        self._before: list[Any] = []
+        self._recorded: list[Any] = []
 
     @contextmanager
-    def watched(self) -> Iterator[None]:
-        """Within, what this thread calls is found; in the end it is looked at."""
-        _watch_optimizers()
+    def observed(self) -> Iterator[None]:
+        """Collects the modules and optimizers that this thread uses, then records their state."""
+        _hook_optimizers()
         found: dict[int, Any] = {}
-        _threads.found, handle = found, register_module_forward_pre_hook(_note)
+        _local.found, handle = found, register_module_forward_pre_hook(_record)
         try:
             yield
         finally:
             handle.remove()
-            _threads.found = None
+            _local.found = None
         self.modules = [x for x in found.values() if isinstance(x, nn.Module)]
         self.optimizers = [x for x in found.values() if isinstance(x, Optimizer)]
-        self._before = self._now()
+        self._recorded = self._current()
 
     @property
-    def counts(self) -> bool:
-        """Whether an optimizer counts its steps."""
+    def counts_steps(self) -> bool:
+        """Whether an optimizer counts_steps its steps."""
         return any("step" in state for one in self.optimizers for state in one.state.values())
 
     def parameters(self) -> list[SecretTensor]:
-        """Those of the optimizers."""
+        """Returns the secret parameters of the optimizers."""
         groups = [group["params"] for one in self.optimizers for group in one.param_groups]
         return [x for params in groups for x in params if isinstance(x, SecretTensor)]
 
-    def is_same(self) -> bool:
-        """Whether all is as it was."""
-        now = self._now()
-        return len(now) == len(self._before) and all(map(_alike, self._before, now))
+    def is_unchanged(self) -> bool:
+        """Returns whether everything is as it was recorded."""
+        now = self._current()
+        return len(now) == len(self._recorded) and all(map(_unchanged, self._recorded, now))
 
-    def _now(self) -> list[Any]:
+    def _current(self) -> list[Any]:
         found: list[Any] = [*_variables(self._function)]
         for module in self.modules:
             found += [module.training, *module._parameters.values(), *module._buffers.values()]
@@ -74,29 +74,29 @@ class Surroundings:
                 found += group["params"]
             for state in optimizer.state.values():
                 found += state.values()
-        return [part for x in found for part in _parts(x)]
+        return [part for x in found for part in _comparable(x)]
 
 
-def _parts(thing: Any) -> Iterator[Any]:
-    """A thing, and what a list or dict holds; of a secret, whether it takes part in gradients."""
-    yield thing
-    if isinstance(thing, SecretTensor):
-        yield thing.requires_grad
-    elif isinstance(thing, CONTAINERS):
-        yield len(thing)
-        if len(thing) <= MOST_COMPARED:
-            yield from thing.values() if isinstance(thing, dict) else thing
+def _comparable(value: Any) -> Iterator[Any]:
+    """Yields what to compare: the value, elements of a container, requires_grad of a secret."""
+    yield value
+    if isinstance(value, SecretTensor):
+        yield value.requires_grad
+    elif isinstance(value, CONTAINERS):
+        yield len(value)
+        if len(value) <= MOST_COMPARED:
+            yield from value.values() if isinstance(value, dict) else value
 
 
-def _alike(a: Any, b: Any) -> bool:
-    """Whether it is still the same; whether a tensor was written to is for a trace to say."""
+def _unchanged(a: Any, b: Any) -> bool:
+    """Whether an item is the same object, or equal. Writes to tensors are found by the trace."""
     if isinstance(a, tuple):
-        return type(a) is type(b)  # its parts follow
-    return a is b if isinstance(a, (*CONTAINERS, Tensor)) else equal(a, b)
+        return type(a) is type(b)  # its elements are compared one by one
+    return a is b if isinstance(a, (*CONTAINERS, Tensor)) else equal_public(a, b)
 
 
 def _variables(function: Any) -> Iterator[Any]:
-    """What the variables hold that a function has from outside."""
+    """Yields the values of a function's closure, the globals that it names, and its defaults."""
     if isinstance(function, partial):
         yield from (*function.args, *function.keywords.values())
         yield from _variables(function.func)
@@ -107,31 +107,31 @@ def _variables(function: Any) -> Iterator[Any]:
         for cell in function.__closure__ or ():
             try:
                 yield cell.cell_contents
-            except ValueError:  # it is empty
+            except ValueError:  # the cell is empty
                 yield None
-        outside = function.__globals__
-        yield from (outside[name] for name in _names(code) if name in outside)
+        scope = function.__globals__
+        yield from (scope[name] for name in _names(code) if name in scope)
         yield from function.__defaults__ or ()
         yield from (function.__kwdefaults__ or {}).values()
 
 
 @cache
 def _names(code: CodeType) -> tuple[str, ...]:
-    """The names outside that code may refer to."""
+    """Returns the global names that code, or code nested in it, may refer to."""
     inner = [one for one in code.co_consts if isinstance(one, CodeType)]
     return tuple(dict.fromkeys((*code.co_names, *(n for one in inner for n in _names(one)))))
 
 
-_threads = threading.local()
+_local = threading.local()
 
 
 @cache
-def _watch_optimizers() -> None:
-    """For good: other threads may be on their way through torch's list of hooks at any time."""
-    register_optimizer_step_post_hook(_note)
+def _hook_optimizers() -> None:
+    """Registers a hook once and for ever: removing it could race with threads that call hooks."""
+    register_optimizer_step_post_hook(_record)
 
 
-def _note(thing: Any, *_: Any) -> None:
-    found = getattr(_threads, "found", None)
+def _record(value: Any, *_: Any) -> None:
+    found = getattr(_local, "found", None)
     if found is not None:
-        found[id(thing)] = thing
+        found[id(value)] = value

@@ -1,7 +1,7 @@
-"""The gradients that a recorded function leaves with the tensors that they are of.
+"""The gradients that a recorded function computes.
 
-A function that calls `backward` sets `grad` where there was none, and adds to it in place where
-there was one. The latter is a tensor like others that it writes; the former is one of its results.
+A function that calls `backward` sets `grad` where it was None: such a gradient is one of its
+results. Where `grad` was set, it adds to it in place: such a gradient is part of its state.
 """
 
 from __future__ import annotations
@@ -18,41 +18,42 @@ from ...tensor.trace import Trace
 
 
 class Gradients:
-    """What a recorded function does to the gradients of these tensors."""
+    """The effect of a recorded function on the `grad` of given tensors."""
 
     def __init__(self, leaves: Iterable[SecretTensor]) -> None:
-        """Looks at them before the function is recorded."""
+        """Remembers the gradients before the function is recorded."""
         self._leaves = list({id(leaf): leaf for leaf in leaves}.values())
         self._before = [leaf.grad for leaf in self._leaves]
-        self._needed: list[tuple[SecretTensor, Tensor | None]] = []
-        self._made: list[tuple[SecretTensor, Value | None]] = []
+        self._used: list[tuple[SecretTensor, Tensor | None]] = []
+        self._results: list[tuple[SecretTensor, Value | None]] = []
 
-    def undo(self) -> None:
+    def restore(self) -> None:
+        """Puts back the gradients from before the recording."""
         for leaf, before in zip(self._leaves, self._before, strict=True):
             leaf.grad = before
 
-    def look(self, capture: Trace) -> None:
-        """Finds what the function has made of them, while it is recorded, and computes it."""
+    def observe(self, capture: Trace) -> None:
+        """Finds the gradients that the function used or set, and computes the lazy ones."""
         for leaf, before in zip(self._leaves, self._before, strict=True):
             now = leaf.grad
             if before is None or id(_cell(before)) in capture.cells:
-                self._needed.append((leaf, before))
+                self._used.append((leaf, before))
             if now is not before:
-                self._made.append((leaf, now.value if isinstance(now, SecretTensor) else None))
-        for _, value in self._made:
+                self._results.append((leaf, now.value if isinstance(now, SecretTensor) else None))
+        for _, value in self._results:
             if value is not None:
                 form(value)
 
-    def are_as_before(self) -> bool:
-        """Whether those that the function used are as they were when it was recorded."""
-        return all(_cell(leaf.grad) is _cell(before) for leaf, before in self._needed)
+    def are_unchanged(self) -> bool:
+        """Returns whether the gradients that the function used are still those of the recording."""
+        return all(_cell(leaf.grad) is _cell(before) for leaf, before in self._used)
 
-    def hand_out(self, n: Numbers) -> None:
-        """Gives the leaves the gradients of the call that has just run."""
-        for leaf, value in self._made:
+    def assign(self, n: Numbers) -> None:
+        """Sets `grad` to copies of the results of the call that has just been replayed."""
+        for leaf, value in self._results:
             leaf.grad = None if value is None else SecretTensor(copied(n, value), n)
 
 
 def _cell(tensor: Tensor | None) -> Any:
-    """What makes two tensors the same one."""
+    """Returns the cell that all aliases of a tensor share."""
     return getattr(tensor, "_cell", None)

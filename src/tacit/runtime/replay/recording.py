@@ -1,9 +1,9 @@
-"""The work of all parties on one GPU as one graph, which is started without any of their code.
+"""A function's work at all parties as one CUDA graph, replayed without running Python code.
 
-NOTE [fresh masks]: a recorded kernel draws its masks from the key that lies in a fixed place and
-with the operation's number of the recording. Before each repetition every key in that place is made
-anew, from the stream of the group's key at an operation number that is used for nothing else. So no
-mask is ever made twice, and the holders of a key still make the same ones.
+NOTE [fresh masks]: a recorded kernel draws its masks from a key in a buffer at a fixed address,
+with the operation number of the recording. Before each replay every key in these buffers is
+replaced by a new one, drawn from the stream of the group's key at an operation number that nothing
+else uses. So no mask is drawn twice, and all holders of a key still draw the same masks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ...fixedpoint import Value
 from ...fixedpoint.flatten import form, normal
 from ...tensor import SecretTensor
 from ...tensor.trace import Trace, is_upload
-from .buffers import Structure, Values
+from .buffers import SecretTree, ValueBuffers
 from .gradients import Gradients
 
 if TYPE_CHECKING:
@@ -31,23 +31,23 @@ LEADER = 0  # the party on whose stream the graph is recorded and started
 
 
 class Capture(Trace):
-    """Watches a thread while a graph is recorded.
+    """Traces a thread while a graph is captured.
 
-    What is copied from the host is copied at once, on a stream beside; that, and whatever was there
-    before, is kept as long as the graph.
+    Copies from the host are made at once, on another stream, and are not part of the graph. `held`
+    keeps their memory, and all older memory that the graph reads, alive as long as the graph.
     """
 
     def __init__(self, device: torch.device) -> None:
         super().__init__()
         self.held: dict[int, Any] = {}
-        # Of another priority than the parties' streams: torch hands out 32 of each, in turn.
-        self._beside = torch.cuda.Stream(device, priority=-1)
+        # torch hands out 32 streams of each priority in turn: another priority is another stream.
+        self._upload_stream = torch.cuda.Stream(device, priority=-1)
 
     def run(self, func: OpOverload, args: Any, kwargs: Any, found: list[Tensor]) -> Any:
         if is_upload(func, args, kwargs):
-            with torch.cuda.stream(self._beside):
+            with torch.cuda.stream(self._upload_stream):
                 made = func(*args, **kwargs)
-            self._beside.synchronize()
+            self._upload_stream.synchronize()
             self._hold(made)
             return made
         for x in found:
@@ -61,43 +61,44 @@ class Capture(Trace):
 
 
 class Recording:
-    """A function's work on arguments of one form, and how it is done again."""
+    """A function's work on arguments of one form, captured as a graph."""
 
     def __init__(
         self,
         session: Session,
         function: Callable[..., Any],
-        given: Structure,
+        given: SecretTree,
         seen: Trace,
         parameters: Sequence[SecretTensor],
     ) -> None:
-        """Records: all parties come here at once.
+        """Captures the graph. All parties call this at the same time.
 
-        `seen`: what the function used the time before; `parameters`: what else may get gradients.
+        `seen`: what the function used in the call before; `parameters`: tensors that may get
+        gradients besides those in `seen`.
         """
         self._session, self._seen = session, seen
-        self._inputs = Values(session, given.values)
-        self._state = seen.written()  # by the function, or by others since
-        self._values = Values(session, self._now())
+        self._input_buffers = ValueBuffers(session, given.values)
+        self._state = seen.written()  # what the function writes to
+        self._state_buffers = ValueBuffers(session, self._current_state())
         self._source = session.protocol.context.source
         self._keys = self._source.blank_keys()
         self._graph: torch.cuda.CUDAGraph | None = None
-        self._capture = Capture(session.device)
-        self._held: list[Any] = []
+        self._trace = Capture(session.device)
+        self._kept_weights: list[Any] = []
         leaves = [*(used.tensor for used in seen.leaves.values()), *parameters]
         self._gradients = Gradients(leaves)
         before, revealed = session.stats.snapshot(), len(session.reveals)
         values = [cell.value for cell in self._state]
         try:
-            self._record(function, given)
+            self._capture_graph(function, given)
             self._check(given, len(session.reveals) > revealed)
         except BaseException:
-            self._undo(values)
+            self._restore(values)
             raise
         self._cost = session.stats.take_back(before)
-        self._capture.forget()
+        self._trace.forget()
 
-    def _record(self, function: Callable[..., Any], given: Structure) -> None:
+    def _capture_graph(self, function: Callable[..., Any], given: SecretTree) -> None:
         session, stream = self._session, torch.cuda.current_stream()
         torch.cuda.synchronize()
         session.meet(None)
@@ -106,68 +107,72 @@ class Recording:
             self._graph.capture_begin(capture_error_mode="relaxed")
         try:
             session.meet(event())[LEADER].wait(stream)
-            for cell, value in zip(self._state, self._values.fixed(), strict=True):
+            for cell, value in zip(self._state, self._state_buffers.aliases(), strict=True):
                 cell.set(value)
-            self._results = self._work(function, given)
+            self._results = self._run(function, given)
             others = session.meet(event())
             if self._graph is not None:
                 for other in others:
                     other.wait(stream)
         except BaseException:
-            self._give_up()
+            self._end_capture()
             raise
         if self._graph is not None:
             self._graph.capture_end()
         session.meet(None)
 
-    def _give_up(self) -> None:
-        """Ends a recording that failed; the streams that were part of it can be used again."""
+    def _end_capture(self) -> None:
+        """Ends a capture that failed, so that its streams can be used again."""
         if self._graph is not None:
-            with suppress(RuntimeError):  # there is work that was not joined
+            with suppress(RuntimeError):  # some stream was not joined
                 self._graph.capture_end()
 
-    def _undo(self, values: Sequence[Value]) -> None:
-        """Takes back what was written, which was never computed, should somebody go on."""
-        for cell, version in self._capture.cells.values():
+    def _restore(self, values: Sequence[Value]) -> None:
+        """Restores what was written during the capture: a capture computes no values."""
+        for cell, version in self._trace.cells.values():
             if cell.version != version:
-                cell.set(self._capture.values[id(cell)])
+                cell.set(self._trace.values[id(cell)])
         for cell, value in zip(self._state, values, strict=True):
             cell.set(value)
-        self._gradients.undo()
+        self._gradients.restore()
 
-    def _work(self, function: Callable[..., Any], given: Structure) -> Structure:
-        """The function's results, in a room; what it writes is put where it was read."""
+    def _run(self, function: Callable[..., Any], given: SecretTree) -> SecretTree:
+        """Runs the function on the input buffers; copies what it writes to the state buffers."""
         session, cache = self._session, self._session.protocol.context.products.cache
-        cache.pins = self._held
+        cache.pins = self._kept_weights
         try:
-            with self._source.under(self._keys), self._capture.on(session.numbers):
-                args, kwargs = given.with_secrets(session, self._inputs.fixed())
-                made = Structure.of(function(*args, **kwargs))
+            with self._source.under(self._keys), self._trace.on(session.numbers):
+                args, kwargs = given.with_secrets(session, self._input_buffers.aliases())
+                made = SecretTree.of(function(*args, **kwargs))
                 compute(made.values)
-                self._gradients.look(self._capture)
-                new = self._now()
+                self._gradients.observe(self._trace)
+                new = self._current_state()
         finally:
             cache.pins = None
-        self._outputs = Values(session, made.values)
-        for other in session.meet(event()):  # who may still read a message that is part of a value
+        self._output_buffers = ValueBuffers(session, made.values)
+        for other in session.meet(
+            event()
+        ):  # a peer may still read a message that is part of a value
             other.wait(torch.cuda.current_stream())
-        self._values.put(new)
-        self._handed = [cell.value for cell in self._state]  # what is in the room when it has run
-        self._is_steady = [form(value) for value in new] == self._values.forms
+        self._state_buffers.copy_from(new)
+        self._last_state = [
+            cell.value for cell in self._state
+        ]  # what the buffers hold after a replay
+        self._keeps_forms = [form(value) for value in new] == self._state_buffers.forms
         return made._replace(secrets=[])
 
-    def _now(self) -> list[Value]:
-        """The values of what is written."""
+    def _current_state(self) -> list[Value]:
+        """Returns the current values of the state."""
         return normal(self._session.numbers, [cell.value for cell in self._state])
 
-    def _check(self, given: Structure, reveals: bool) -> None:
-        """What was used must be what was foreseen, and of the same form as before."""
-        capture, written = self._capture, {id(cell) for cell in self._capture.written()}
-        foreseen = self._seen.cells.keys() | {id(x._cell) for x in given.secrets}
+    def _check(self, given: SecretTree, reveals: bool) -> None:
+        """Raises ConfigError unless the function used the same tensors as in the call before."""
+        capture, written = self._trace, {id(cell) for cell in self._trace.written()}
+        expected = self._seen.cells.keys() | {id(x._cell) for x in given.secrets}
         obstacle = "it reveals" if reveals else capture.obstacle
-        if not capture.cells.keys() <= foreseen:
+        if not capture.cells.keys() <= expected:
             obstacle = "it reads other secrets than before"
-        elif written - {id(cell) for cell in self._state} or not self._is_steady:
+        elif written - {id(cell) for cell in self._state} or not self._keeps_forms:
             obstacle = "other tensors, or of another form, were written"
         if obstacle:
             raise ConfigError(
@@ -175,38 +180,38 @@ class Recording:
                 f"({obstacle}): call it as it is"
             )
 
-    def fits(self, given: Structure) -> bool:
-        """Whether the recording does what the function would do with these arguments now."""
+    def fits(self, given: SecretTree) -> bool:
+        """Returns whether the graph does what the function would do with these arguments now."""
         written = {id(cell) for cell in self._state}
         if any(id(x._cell) in written for x in given.secrets):
             return False
-        return self._gradients.are_as_before() and self._same(written)
+        return self._gradients.are_unchanged() and self._reads_unchanged(written)
 
-    def _same(self, written: Set[int]) -> bool:
-        """Whether what was only read is as it was."""
-        return self._capture.is_same() and all(
+    def _reads_unchanged(self, written: Set[int]) -> bool:
+        """Whether everything that the function only reads is unchanged."""
+        return self._trace.is_same() and all(
             cell.version == version
-            for cell, version in self._capture.cells.values()
+            for cell, version in self._trace.cells.values()
             if id(cell) not in written
         )
 
-    def take_state(self) -> bool:
-        """Whether what others have written to the state has its form; then it is put in place.
+    def accept_state(self) -> bool:
+        """Copies state that was written since the last replay into the buffers.
 
-        All parties come here at once.
+        Returns False if its form has changed. All parties call this at the same time.
         """
-        if [id(cell.value) for cell in self._state] == [id(value) for value in self._handed]:
+        if [id(cell.value) for cell in self._state] == [id(value) for value in self._last_state]:
             return True
-        now = self._now()
-        if [form(value) for value in now] != self._values.forms:
+        now = self._current_state()
+        if [form(value) for value in now] != self._state_buffers.forms:
             return False
-        self._values.put(now)
+        self._state_buffers.copy_from(now)
         return True
 
-    def play(self, given: Structure) -> Any:
-        """The function's results for these arguments, which fit."""
+    def replay(self, given: SecretTree) -> Any:
+        """Returns the function's results for these arguments, for which `fits` holds."""
         session, stream = self._session, torch.cuda.current_stream()
-        self._inputs.put(given.values)
+        self._input_buffers.copy_from(given.values)
         self._source.renew(self._keys, session.protocol.context.new_number())
         befores = session.meet(event())
         if self._graph is not None:
@@ -214,22 +219,22 @@ class Recording:
                 before.wait(stream)
             self._graph.replay()
         session.meet(event())[LEADER].wait(stream)
-        self._handed = self._values.copies() if self._state else []
-        for cell, value in zip(self._state, self._handed, strict=True):
+        self._last_state = self._state_buffers.clones() if self._state else []
+        for cell, value in zip(self._state, self._last_state, strict=True):
             cell.set(value)
-        self._gradients.hand_out(session.numbers)
+        self._gradients.assign(session.numbers)
         session.stats.accumulate(self._cost)
-        return self._results.with_secrets(session, self._outputs.copies())
+        return self._results.with_secrets(session, self._output_buffers.clones())
 
 
 def compute(values: Sequence[Value]) -> None:
-    """Computes what nobody has read yet."""
+    """Computes lazy values."""
     for value in values:
         form(value)
 
 
 def event() -> torch.cuda.Event:
-    """The moment when all that this thread has queued is done."""
+    """Returns an event that occurs when all work queued by this thread is done."""
     made = torch.cuda.Event()
     made.record()
     return made

@@ -1,9 +1,9 @@
-"""Functions that are called again and again with arguments of the same form.
+"""Functions that are called many times with arguments of the same form.
 
-On a GPU a small operation takes less time than starting it from Python, three times over where
-three parties share an interpreter. A repeated function runs as it is twice. If that shows that it
-depends on secrets only, its third call is recorded, and from then on all that the parties do in it
-is started at once.
+On a GPU, launching a small operation from Python takes longer than the operation itself, and three
+parties in one interpreter launch it three times. The first two calls of a repeated function run
+normally. If they show that it depends on secrets only, the third call is recorded as a graph, and
+later calls replay it for all parties at once.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from ...fixedpoint.flatten import promise
 from ...tensor.alias import Cell
 from ...tensor.trace import Trace
-from .buffers import Pattern, Structure
-from .environment import Surroundings
+from .buffers import CallSignature, SecretTree
+from .environment import Environment
 from .recording import Recording, compute
 
 if TYPE_CHECKING:
@@ -28,11 +28,11 @@ MOST_RECORDINGS = 8
 
 
 class Repeated:
-    """A function that may be recorded; called like the function."""
+    """A callable like the function, which records and replays its work where possible."""
 
     def __init__(self, session: Session, function: Callable[..., Any]) -> None:
         self._session, self._function = session, function
-        self._forms: list[Form] = []
+        self._specializations: list[Specialization] = []
         self._obstacle: str | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -41,88 +41,93 @@ class Repeated:
             return self._function(*args, **kwargs)
         if session.numbers.trace is not None:  # within another repeated function
             return self._function(*args, **kwargs)
-        given = Structure.of((args, kwargs))
-        found = next((one for one in self._forms if one.pattern.fits(given)), None)
+        given = SecretTree.of((args, kwargs))
+        found = next((one for one in self._specializations if one.signature.fits(given)), None)
         if found is None:
-            found = Form(session, self._function, given)
-            self._forms = [found, *self._forms][:MOST_RECORDINGS]
+            found = Specialization(session, self._function, given)
+            self._specializations = [found, *self._specializations][:MOST_RECORDINGS]
         result = found.call(given, args, kwargs)
         if found.obstacle is not None:
-            self._obstacle, self._forms = found.obstacle, []
+            self._obstacle, self._specializations = found.obstacle, []
             if session.rank == 0:
                 log.warning("repeated: %s: it runs as it is", self._obstacle)
         return result
 
 
-class Form:
-    """Calls with arguments of one form."""
+class Specialization:
+    """The calls with arguments of one form: warm-up, observation, recording, then replays."""
 
-    def __init__(self, session: Session, function: Callable[..., Any], given: Structure) -> None:
-        self.pattern = Pattern(given)
+    def __init__(self, session: Session, function: Callable[..., Any], given: SecretTree) -> None:
+        self.signature = CallSignature(given)
         self.obstacle: str | None = None
         self._session, self._function = session, function
-        self._is_ready = False  # kernels are compiled
-        self._seen: tuple[Trace, Surroundings] | None = None  # of the call that was watched
-        self._promises: list[tuple[Cell, int | None]] = []  # of what was written then
+        self._is_warm = False  # the first call has run: kernels are compiled
+        self._seen: tuple[Trace, Environment] | None = None  # from the call that was observed
+        self._promises: list[tuple[Cell, int | None]] = []  # of the tensors written in that call
         self._recording: Recording | None = None
 
-    def call(self, given: Structure, args: Any, kwargs: Any) -> Any:
-        if not self._is_ready:
+    def call(self, given: SecretTree, args: Any, kwargs: Any) -> Any:
+        """Returns what the function returns, by running, observing, recording or replaying it."""
+        if not self._is_warm:
             result = self._function(*args, **kwargs)
-            self._is_ready = True
+            self._is_warm = True
             return result
-        if self._seen is None or not self._agreed(self._fits(given)) or not self._takes_state():
+        if (
+            self._seen is None
+            or not self._all_agree(self._fits(given))
+            or not self._accepts_state()
+        ):
             self._recording = None
-            return self._watched(given, args, kwargs)
+            return self._observe(given, args, kwargs)
         if self._recording is not None:
-            return self._recording.play(given)
-        trace, surroundings = self._seen
-        parameters = surroundings.parameters()
+            return self._recording.replay(given)
+        trace, environment = self._seen
+        parameters = environment.parameters()
         self._recording = Recording(self._session, self._function, given, trace, parameters)
-        result = self._recording.play(given)
-        if not self._agreed(surroundings.is_same()):
+        result = self._recording.replay(given)
+        if not self._all_agree(environment.is_unchanged()):
             self.obstacle = "it changes a variable, a module or an optimizer's settings"
         return result
 
-    def _agreed(self, opinion: bool) -> bool:
+    def _all_agree(self, opinion: bool) -> bool:
         return all(self._session.meet(opinion))
 
-    def _fits(self, given: Structure) -> bool:
-        """Whether what was watched, or recorded, is what the function would do now."""
+    def _fits(self, given: SecretTree) -> bool:
+        """Whether the observed or recorded call is what the function would do now."""
         assert self._seen is not None
-        _, surroundings = self._seen
-        if not surroundings.is_same():
+        _, environment = self._seen
+        if not environment.is_unchanged():
             return False
         return self._recording is None or self._recording.fits(given)
 
-    def _takes_state(self) -> bool:
-        """Whether what the function writes has the form that it had when it was watched."""
+    def _accepts_state(self) -> bool:
+        """Whether the tensors that the function writes still have their recorded forms."""
         if self._recording is not None:
-            return self._recording.take_state()
+            return self._recording.accept_state()
         return all(promise(cell.value) == promised for cell, promised in self._promises)
 
-    def _watched(self, given: Structure, args: Any, kwargs: Any) -> Any:
-        """Runs the function, and finds what it uses and whether it can be recorded."""
+    def _observe(self, given: SecretTree, args: Any, kwargs: Any) -> Any:
+        """Runs the function and finds what it uses, and whether it can be recorded."""
         session, trace = self._session, Trace()
-        surroundings, revealed = Surroundings(self._function), len(session.reveals)
-        with surroundings.watched(), trace.on(session.numbers):
+        environment, revealed = Environment(self._function), len(session.reveals)
+        with environment.observed(), trace.on(session.numbers):
             result = self._function(*args, **kwargs)
-            made = Structure.of(result)
+            made = SecretTree.of(result)
             compute(made.values)
         obstacle = _obstacle(trace, given, made)
         if len(session.reveals) > revealed:
             obstacle = "it reveals"
-        if surroundings.counts:
+        if environment.counts_steps:
             obstacle = "the optimizer counts its steps"
         self.obstacle = next((one for one in session.meet(obstacle) if one), None)
         trace.forget(given.secrets)
-        self._seen = trace, surroundings
+        self._seen = trace, environment
         self._promises = [(cell, promise(cell.value)) for cell in trace.written()]
         return result
 
 
-def _obstacle(trace: Trace, given: Structure, made: Structure) -> str | None:
-    """Why a function that was watched cannot be recorded, if so."""
+def _obstacle(trace: Trace, given: SecretTree, made: SecretTree) -> str | None:
+    """Returns why an observed function cannot be recorded, or None."""
     written = {id(cell): cell for cell in trace.written()}
     if any(id(x._cell) in written for x in given.secrets):
         return "it writes to an argument"
