@@ -210,9 +210,7 @@ def _secure(pair: Pair, rank: int, keys: list[tuple[bytes, bytes]]) -> Pair:
 
 
 def _mesh(rank: int, end: Listener, other: Address, identity: Identity | None) -> Mesh:
-    hello = Hello(
-        session=bytes(16), rank=rank, parties=2, ring=64, protocol="bench", digest=bytes(32)
-    )
+    hello = Hello(session=bytes(16), rank=rank, parties=2)
     addresses = [end.address, other] if rank == 0 else [other, end.address]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

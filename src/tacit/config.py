@@ -1,11 +1,9 @@
-"""The settings that all parties must share; their digest is compared in the handshake."""
+"""The settings that all parties must share; they are compared before a session opens."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from .errors import ConfigError
 from .registry import PROTOCOLS
@@ -87,11 +85,6 @@ class Config:
                 f"reveals={self.reveals!r}: allowed are different ranks of parties, or None for all"
             )
         object.__setattr__(self, "reveals", tuple(sorted(ranks)))
-
-    def digest(self) -> bytes:
-        """SHA-256 of the settings in one fixed encoding: equal digests, equal settings."""
-        encoded = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(b"tacit config v1\n" + encoded.encode()).digest()
 
 
 def _listed(values: Iterable[object]) -> str:

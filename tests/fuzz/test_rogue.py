@@ -17,7 +17,7 @@ from tests.transport.parties import hello, identity, run, together
 
 from tacit.errors import Error, PeerClosed
 from tacit.transport import Limits, Mesh, Spec, connect, listen
-from tacit.transport.consensus import understood
+from tacit.transport.consensus import decode_all
 from tacit.transport.wire.control import beat
 from tacit.transport.wire.frames import Kind, layout, pack
 
@@ -104,7 +104,7 @@ def test_an_answer_to_one_party_that_says_nothing_ends_all(said):
         if mesh.rank == ROGUE:
             send[0] = said
         answers = mesh.exchange_bytes(send, peers)
-        understood([answers.get(rank, b'{"have": {}}') for rank in range(3)], _read)
+        decode_all([answers.get(rank, b'{"have": {}}') for rank in range(3)], _read)
         talk(mesh, STEPS)
 
     started = time.monotonic()

@@ -10,32 +10,15 @@ import tacit
 from tacit.errors import CheckpointRejected, ConfigError, DataRejected, Error, HandshakeMismatch
 from tacit.nn import checkpoint
 from tacit.nn.checkpoint import _agree
-from tacit.runtime.deploy.job import agree
-from tacit.transport.consensus import MOST_QUOTED, compare, tell_all
-
-
-@pytest.mark.parametrize("where", [0, MOST_QUOTED, 5 * MOST_QUOTED])
-def test_a_difference_is_found_wherever_it_is_in_a_line(where):
-    def main(session):
-        line = "a" * where + str(session.rank) + "b" * 10
-        try:
-            compare(session.numbers.protocol.context.mesh, "save", {"settings": line})
-        except ConfigError as error:
-            return str(error)
-        return None
-
-    results = tacit.run(main)
-    assert len(set(results)) == 1
-    assert "differ at settings: party 0 has" in results[0]
-    assert len(results[0]) < 3 * MOST_QUOTED
+from tacit.transport.consensus import agree, all_gather
 
 
 def differ(session, folder):
-    compare(session.numbers.protocol.context.mesh, "save", {"settings": str(session.rank)})
+    agree(session.mesh, {"settings": str(session.rank)}, topic="save")
 
 
 def start_different_jobs(session, folder):
-    agree(session.mesh, {"program": str(session.rank).encode()}, session.names)
+    agree(session.mesh, {"program": str(session.rank)}, error=HandshakeMismatch)
 
 
 def load_what_is_not_there(session, folder):
@@ -108,7 +91,7 @@ def test_an_error_stays_if_another_party_was_told_otherwise(tmp_path):
             session.mesh.exchange_bytes({0: refused, 2: fine}, [0, 2])
             answered.wait()
         else:
-            tell_all(session.mesh, fine)
+            all_gather(session.mesh, fine)
             answered.wait()
             session.mesh.exchange({0: [torch.ones(2)]}, {})
         session.mesh._channels[0].last_word(seconds=30)

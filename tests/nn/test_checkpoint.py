@@ -18,7 +18,7 @@ from tacit.errors import CheckpointRejected, ConfigError, PartyFailed, ProtocolD
 from tacit.nn import encrypted_file, load, save
 from tacit.nn.checkpoint_file import checkpoint_file
 from tacit.tensor import SecretTensor
-from tacit.transport.consensus import MOST_QUOTED
+from tacit.transport.consensus import MAX_QUOTED
 
 KEYS = [bytes([i]) * 32 for i in range(3)]
 SEED = torch.Generator().manual_seed(4)
@@ -281,7 +281,7 @@ def test_a_header_that_says_nothing_is_refused(tmp_path, header):
     path = checkpoint_file(tmp_path, 0)
     path.write_bytes(encrypted_file.MAGIC + struct.pack("<I", len(header)) + header)
     for message, _ in refusal(tmp_path, parties=1, protocol="cleartext"):
-        assert len(message) < 2 * MOST_QUOTED
+        assert len(message) < 2 * MAX_QUOTED
 
 
 @pytest.mark.parametrize("value", ["Infinity", "1e400", "-1", "null", "[]", '"a"', "{}", "1.5"])
@@ -410,7 +410,7 @@ def test_what_a_peer_says_of_its_file_is_escaped_and_cut(tmp_path):
     told = tacit.run(main, deadline=10.0)[0]
     assert "\\x1b[2J\\n" in told
     assert told.isprintable()
-    assert len(told) < MOST_QUOTED + 100
+    assert len(told) < MAX_QUOTED + 100
 
 
 def test_settings_are_checked(tmp_path):
@@ -434,7 +434,7 @@ def test_parties_save_the_same_or_nothing(tmp_path):
         model = session.share(build(), owner=0)
         save(session, tmp_path, model, key=KEYS[session.rank], step=session.rank == 1)
 
-    with pytest.raises(PartyFailed, match="differ at step"):
+    with pytest.raises(PartyFailed, match="differ in step"):
         tacit.run(main)
     assert not list(tmp_path.iterdir())
 

@@ -175,7 +175,7 @@ def test_different_shapes_are_refused_with_the_path_and_both():
         (lambda m: m.eval(), "eval mode"),
         (lambda m: m[0].bias.requires_grad_(False), "frozen"),
         (lambda m: setattr(m[2], "weight", m[0].weight), "tied to"),
-        (lambda m: m.append(nn.Identity()), "nothing there"),
+        (lambda m: m.append(nn.Identity()), "nothing at party"),
     ],
 )
 def test_other_differences_are_refused(change, words):
@@ -228,7 +228,7 @@ def test_nests_that_differ_are_refused():
         keys = ("x", "y") if session.rank else ("x", "z")
         session.share({key: torch.zeros(2) for key in keys}, owner=0)
 
-    assert "the parties differ at ['" in failure(main)
+    assert "the parties differ in ['" in failure(main)
 
 
 @pytest.mark.parametrize("value", [3.5, "text", [torch.zeros(2), None]])

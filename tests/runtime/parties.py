@@ -47,14 +47,7 @@ class Part:
 
     @property
     def hello(self) -> Hello:
-        return Hello(
-            session=bytes(16),
-            rank=self.rank,
-            parties=PARTIES,
-            ring=64,
-            protocol="none",
-            digest=bytes(32),
-        )
+        return Hello(session=bytes(16), rank=self.rank, parties=PARTIES)
 
     def connect(self, listener: Listener, **changes: object) -> Mesh:
         return connect(

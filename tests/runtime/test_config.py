@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from tacit.config import Config
@@ -35,16 +32,3 @@ def test_a_bad_setting_names_field_value_and_choices(bad, message):
 def test_settings_cannot_change():
     with pytest.raises(AttributeError):
         Config().ring = 32
-
-
-def test_different_settings_have_different_digests():
-    made = [Config(), Config(fraction_bits=8), Config(ring=32, fraction_bits=8)]
-    assert len({config.digest() for config in made}) == 3
-    assert Config().digest() == Config(ring=64).digest()
-    assert len(Config().digest()) == 32
-
-
-def test_the_digest_is_the_same_in_every_process():
-    program = "from tacit.config import Config; print(Config().digest().hex())"
-    run = [sys.executable, "-c", program]
-    assert subprocess.check_output(run, text=True).strip() == Config().digest().hex()

@@ -178,12 +178,13 @@ def test_programs_and_arguments_that_differ_are_told_everywhere(tmp_path):
 def test_versions_that_differ_are_told(tmp_path, monkeypatch):
     path = write_parties(tmp_path)
     versions = iter(["0.1.0", "0.1.0", "9.9.9"])
+    module = sys.modules["tacit.runtime.deploy.connect"]
+    items = module.agreed_items
 
-    class Drawn:
-        def encode(self):
-            return next(versions).encode()
+    def drawn(*args, **kwargs):
+        return {**items(*args, **kwargs), "the version of tacit": next(versions)}
 
-    monkeypatch.setattr(sys.modules["tacit.runtime.deploy.connect"], "__version__", Drawn())
+    monkeypatch.setattr(module, "agreed_items", drawn)
     for error in play(double, path).values():
         assert isinstance(error, HandshakeMismatch)
         assert error.field == "the version of tacit"

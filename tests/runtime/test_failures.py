@@ -215,8 +215,8 @@ def speak_another_version(part: Part, listener: Listener) -> None:
     talk(part, listener)
 
 
-def run_another_protocol(part: Part, listener: Listener) -> None:
-    part.connect(listener, protocol="other")
+def belong_to_another_session(part: Part, listener: Listener) -> None:
+    part.connect(listener, session=b"another session!")
 
 
 def claim_another_rank(part: Part, listener: Listener) -> None:
@@ -253,7 +253,7 @@ CONNECTING = {
     "behaviour",
     [
         speak_another_version,
-        run_another_protocol,
+        belong_to_another_session,
         claim_another_rank,
         belong_to_a_larger_run,
         connect_and_say_nothing,

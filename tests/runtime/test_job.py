@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 
 import pytest
-from tests.runtime.rogue import say
 
 import tacit
-from tacit.errors import ConfigError, HandshakeMismatch, PartyFailed, ProtocolDesync
-from tacit.runtime.deploy.job import agree, load_job
+from tacit.errors import ConfigError
+from tacit.runtime.deploy.job import load_job
 
 JOB = """
 import dataclasses
-import json
 
 from parts import numbers
 from parts.deep import more
@@ -122,63 +119,3 @@ def test_what_a_job_raises_while_it_is_imported_is_its_own(tmp_path):
     for _ in range(2):  # and is not taken for loaded
         with pytest.raises(LookupError, match="mine"):
             load_job(tmp_path / "bad.py")
-
-
-# Agreement ------------------------------------------------------------------------------------
-
-
-def compare(session, tables):
-    agree(session.mesh, tables[session.rank], session.names)
-    return session.stats.rounds
-
-
-def differing(tables):
-    with pytest.raises(PartyFailed) as found:
-        tacit.run(compare, tables, names=("alice", "bob", "carol"), protocol="none")
-    assert isinstance(found.value.__cause__, HandshakeMismatch)
-    return found.value.__cause__
-
-
-def test_equal_items_take_one_round():
-    same = {"a": b"1", "b": b"2"}
-    assert tacit.run(compare, [same, dict(same), same], protocol="none") == [2, 2, 2]  # with keys
-
-
-@pytest.mark.parametrize("odd", range(3))
-def test_the_odd_one_is_named(odd):
-    tables = [{"a": b"1", "b": b"2"} for _ in range(3)]
-    tables[odd]["b"] = b"3"
-    error = differing(tables)
-    name = ("alice", "bob", "carol")[odd]
-    assert (error.field, error.party) == ("b", odd)
-    assert f"'3' at party {odd} ({name})" in str(error)
-    assert "'2' at party" in str(error)
-
-
-def test_an_item_that_one_party_lacks_differs():
-    error = differing([{"a": b"1"}, {"a": b"1"}, {}])
-    assert (error.field, error.party) == ("a", 2)
-    assert "nothing at party 2 (carol)" in str(error)
-
-
-def test_what_is_shown_is_short_and_printable():
-    error = differing([{"a": b"1"}, {"a": b"1"}, {"a": b"\x1b[2J" + b"x" * 10_000}])
-    assert len(str(error)) < 500
-    assert "\x1b" not in str(error)
-
-
-def hear(session, message):
-    if session.rank == 1:
-        say(session.mesh, message)
-    else:
-        agree(session.mesh, {"a": b"1"}, session.names)
-
-
-@pytest.mark.parametrize(
-    "message", [b"", b"\xff", b"[]", b"5", json.dumps({"a": 1})[:-1].encode(), b"[" * 100_000]
-)
-def test_rubbish_is_a_desync(message):
-    with pytest.raises(PartyFailed) as found:
-        tacit.run(hear, message, protocol="none")
-    assert isinstance(found.value.__cause__, ProtocolDesync)
-    assert found.value.__cause__.party == 1

@@ -213,7 +213,7 @@ def test_settings_must_be_alike_and_make_sense(tmp_path):
     def differs(session):
         main(session, {"every": 2 + (session.rank == 2)})
 
-    with pytest.raises(PartyFailed, match=r"training: the parties differ at every: .* party 2"):
+    with pytest.raises(PartyFailed, match=r"training: the parties differ in every: .* party 2"):
         tacit.run(differs)
     for settings, name in (({"every": 0}, "every=0"), ({"minutes": 0}, "minutes=0")):
         with pytest.raises(PartyFailed, match=name):

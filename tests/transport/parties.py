@@ -29,14 +29,7 @@ LIMITS = Limits(deadline=5.0, connect_deadline=5.0)
 
 
 def hello(rank: int, parties: int = 2, **changes: Any) -> Hello:
-    base = Hello(
-        session=b"0123456789abcdef",
-        rank=rank,
-        parties=parties,
-        ring=64,
-        protocol="trio",
-        digest=bytes(32),
-    )
+    base = Hello(session=b"0123456789abcdef", rank=rank, parties=parties)
     return replace(base, **changes)
 
 
@@ -131,8 +124,7 @@ def run(
     `roads` says where a party is to be dialled that listens at an address.
     """
     if kind == "memory":
-        hellos = [hello(rank, parties) for rank in range(parties)]
-        meshes = memory_meshes(hellos, limits=limits, network=network)
+        meshes = memory_meshes(parties, limits=limits, network=network)
         return together(*(lambda mesh=mesh: _inside(mesh, program) for mesh in meshes))
     listeners = [listen("127.0.0.1", 0) for _ in range(parties)]
     addresses = [roads(listener.address) for listener in listeners]

@@ -25,7 +25,7 @@ from ..fixedpoint.debug import within_limit
 from ..protocols import Arith, Comparison
 from ..tensor import SecretTensor
 from ..tensor.module_path import module_path, name_module
-from ..transport.consensus import from_owner
+from ..transport.consensus import broadcast_from
 from .checkpoint import HasNumbers
 from .dry_run import call, lone_numbers, plain, secret_copy, secret_example
 
@@ -225,7 +225,7 @@ def tighten(
     paths = [path for path, _ in module.named_modules()]
     limits = {} if calibration is None else calibration.limits
     listed = torch.tensor([limits.get(path, UNKNOWN) for path in paths])
-    [sent] = from_owner(n.protocol.context.mesh, [listed], owner)
+    [sent] = broadcast_from(n.protocol.context.mesh, [listed], owner)
     known = zip(paths, sent.tolist(), strict=True)
     promise(module, {path: bits for path, bits in known if bits < UNKNOWN})
     return module

@@ -20,7 +20,7 @@ from torch.optim import Optimizer
 from ..errors import CheckpointRejected, ConfigError
 from ..fixedpoint import Numbers, Value
 from ..tensor import SecretTensor
-from ..transport.consensus import compare, known_to_all, quoted, tell_all, understood
+from ..transport.consensus import agree, all_gather, decode_all, quoted, synchronized
 from . import optimizer_state
 from .checkpoint_contents import Record, refreshed, settle
 from .checkpoint_file import Checkpoint, checkpoint_file, header_of, read_part
@@ -63,8 +63,8 @@ def save(
     record = recorded(module, optimizer, extra)
     settle(n, record.tensors)
     table = record.table()
-    compare(n.protocol.context.mesh, "save", _public(table, record.plain, step))
-    drawn = tell_all(n.protocol.context.mesh, secrets.token_bytes(ID_BYTES))
+    agree(n.protocol.context.mesh, _public(table, record.plain, step), topic="save")
+    drawn = all_gather(n.protocol.context.mesh, secrets.token_bytes(ID_BYTES))
     made = Checkpoint(hashlib.sha256(b"".join(drawn)).hexdigest()[: 2 * ID_BYTES], step, extra)
     path = checkpoint_file(folder, n.protocol.rank)
     temporary = path.with_name(f".{path.name}.{made.id}")
@@ -95,7 +95,7 @@ def _at_all(n: Numbers, what: str, path: Path, action: Callable[[], None]) -> No
     except OSError as cannot:
         failure = cannot.strerror or type(cannot).__name__
     mesh = n.protocol.context.mesh
-    for rank, answer in enumerate(understood(tell_all(mesh, failure.encode()), bytes.decode)):
+    for rank, answer in enumerate(decode_all(all_gather(mesh, failure.encode()), bytes.decode)):
         if answer:
             whose = str(path) if rank == mesh.rank else "its file"
             error = CheckpointRejected(
@@ -103,7 +103,7 @@ def _at_all(n: Numbers, what: str, path: Path, action: Callable[[], None]) -> No
                 "is not complete; those before are as they were",
                 party=rank,
             )
-            raise known_to_all(mesh, error)
+            raise synchronized(mesh, error)
 
 
 def recorded(module: nn.Module, optimizer: Optimizer | None, extra: Any) -> Record:
@@ -184,18 +184,18 @@ def _agree(n: Numbers, refusal: str, identity: str, step: int, path: Path) -> No
     """
     mesh = n.protocol.context.mesh
     message = json.dumps({"refusal": refusal, "id": identity, "step": step}).encode()
-    answers = understood(tell_all(mesh, message), _answer)
+    answers = decode_all(all_gather(mesh, message), _answer)
     for rank, answer in enumerate(answers):
         if answer["refusal"]:
             whose = str(path) if rank == mesh.rank else f"the file of party {rank}"
             refused = f"load: {whose}: {quoted(answer['refusal'])}"
-            raise known_to_all(mesh, CheckpointRejected(refused, party=rank))
+            raise synchronized(mesh, CheckpointRejected(refused, party=rank))
     if len({answer["id"] for answer in answers}) > 1:
         steps = ", ".join(f"party {r}: step {a['step']}" for r, a in enumerate(answers))
         differ = (
             f"load: the parties' files are of different checkpoints ({steps}): give those of one"
         )
-        raise known_to_all(mesh, CheckpointRejected(differ))
+        raise synchronized(mesh, CheckpointRejected(differ))
 
 
 def _answer(message: bytes) -> dict[str, Any]:

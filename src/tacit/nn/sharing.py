@@ -16,7 +16,7 @@ from ..errors import ConfigError, UnsupportedModule
 from ..fixedpoint import Numbers, Value
 from ..fixedpoint.transfer import Input, reveal_many, share_many
 from ..tensor import SecretTensor
-from ..transport.consensus import compare, from_owner
+from ..transport.consensus import agree, broadcast_from
 from .module_tensors import ModuleTensor, describe, module_tensors, unsharable
 
 
@@ -72,11 +72,8 @@ def _share_nest(n: Numbers, nest: Any, owner: int) -> Any:
     leaves, form = tree_flatten_with_path(nest)
     paths = [keystr(path) for path, _ in leaves]
     values = [value for _, value in leaves]
-    compare(
-        n.protocol.context.mesh,
-        "share",
-        {path: _alike(v) for path, v in zip(paths, values, strict=True)},
-    )
+    forms = {path: _alike(value) for path, value in zip(paths, values, strict=True)}
+    agree(n.protocol.context.mesh, forms, topic="share")
     places = [i for i, value in enumerate(values) if not isinstance(value, nn.Module)]
     made = share_many(n, [_input(n, paths[i], values[i], owner) for i in places], owner)
     for i, value in enumerate(values):
@@ -110,8 +107,8 @@ def share_module(n: Numbers, module: nn.Module, owner: int) -> nn.Module:
         public = [entry for entry in tensors if not entry.becomes_secret]
         inputs = [_input(n, entry.path, entry.tensor, owner) for entry in secret]
         mesh = n.protocol.context.mesh
-        compare(mesh, "share", describe(module, tensors))
-        owners = from_owner(mesh, [entry.tensor for entry in public], owner)
+        agree(mesh, describe(module, tensors), topic="share")
+        owners = broadcast_from(mesh, [entry.tensor for entry in public], owner)
         values = share_many(n, inputs, owner)
         for entry, tensor in zip(public, owners, strict=True):
             entry.replace(tensor)

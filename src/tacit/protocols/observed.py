@@ -12,8 +12,7 @@ from typing import Any
 from ..config import Config
 from ..crypto import agree_keys
 from ..ring import RING32, RING64
-from ..transport import Limits, Mesh
-from ..transport.local.memory import Desk
+from ..transport import memory_meshes
 from . import cleartext
 from .cleartext import Cleartext
 from .context import Context
@@ -77,7 +76,7 @@ class Observed(Cleartext):
 
 def cleartext_alone(config: Config, observer: Observer | None = None) -> Cleartext:
     """Returns the cleartext protocol of a single party, which `observer` watches if given."""
-    mesh = Mesh(ALONE, (), Desk(()), Limits())
+    [mesh] = memory_meshes(1)
     keys = agree_keys(mesh.exchange_bytes, rank=ALONE, parties=1, session=b"rehearsal")
     context = Context(mesh, keys, RING32 if config.ring == 32 else RING64)
     return Cleartext(context) if observer is None else Observed(context, observer)

@@ -8,7 +8,7 @@ from .local.interpreter_lock import NO_TURN, Turn
 from .local.memory import memory_meshes
 from .mesh import Mesh
 from .setup.connect import connect
-from .setup.hello import Hello
+from .setup.handshake import Hello
 from .shaping import PROFILES, Link, Network, NetworkSetting, network
 from .stats import Cost, Stats, Tally
 from .wire.frames import Spec

@@ -1,119 +1,172 @@
-"""What the parties must have alike before anything is shared, and what one tells all."""
+"""Agreement between parties: all of them find that they hold the same, or raise the same error.
+
+`agree` compares named, public items: the settings of a session, a job, the structure of a module,
+the options of a training. Everything else here is what such a comparison is made of: every party's
+message at all parties (`all_gather`), decoded without trust (`decode_all`), and an error that no
+party raises before every party has it (`synchronized`).
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import zlib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
-from ..errors import ConfigError, Error, ProtocolDesync, ProtocolError, TransportError
+from ..errors import (
+    ConfigError,
+    Error,
+    HandshakeMismatch,
+    Party,
+    ProtocolDesync,
+    ProtocolError,
+    TransportError,
+    joined,
+)
 from .mesh import Mesh
 from .wire.frames import Spec
 
-MOST_BYTES = 1 << 21  # of a description, unpacked; to read it may take twenty times as much
-MOST_QUOTED = 300  # characters of what a peer said
+__all__ = ["agree", "all_gather", "broadcast_from", "decode_all", "quoted", "synchronized"]
 
-# What reading a peer's message may raise, whatever stands in it.
-_UNREADABLE = (
+MAX_TABLE_BYTES = 1 << 21  # of all items, decompressed; parsing them takes up to 20 times as much
+MAX_QUOTED = 300  # characters of a peer's text in an error
+
+# Everything that a decoder may raise, whatever bytes a peer sends.
+_MALFORMED = (
     *(ValueError, TypeError, LookupError, AttributeError, ArithmeticError),
     *(RecursionError, zlib.error),
 )
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Error)
+Items = dict[str, str]
 
 
-def tell_all(mesh: Mesh, message: bytes) -> list[bytes]:
-    """Everybody's message, by rank. One round of short messages."""
+def agree(
+    mesh: Mesh,
+    items: Mapping[str, str],
+    *,
+    topic: str | None = None,
+    error: type[ConfigError] | type[HandshakeMismatch] = ConfigError,
+    remedy: str = "every party builds the same, with any values",
+) -> None:
+    """Returns if all parties hold the same items in the same order; else raises at every party.
+
+    The error names the first item that differs, two of its values and the parties that hold them:
+    one of the majority and the first that deviates from it. The items are public. One round of
+    32 bytes; two more rounds if there is a difference.
+    """
+    text = json.dumps(list(items.items())).encode()
+    digests = all_gather(mesh, hashlib.sha256(text).digest())
+    if len(set(digests)) == 1:
+        return
+    tables = decode_all(all_gather(mesh, zlib.compress(text)), _decompress)
+    found = _first_difference(tables)
+    if found is None:
+        deviating = next(r for r, digest in enumerate(digests) if digest != digests[mesh.rank])
+        raise ProtocolDesync(
+            Party(deviating) + " sent the digest of other items and then the same items",
+            remedy="the parties must run the same program",
+            subject=topic,
+            party=deviating,
+        )
+    raise synchronized(mesh, found.error(error, topic, remedy))
+
+
+class _Difference(NamedTuple):
+    """An item, its value at each party (None where it is missing), and who deviates."""
+
+    item: str
+    values: list[str | None]
+
+    @property
+    def usual(self) -> str | None:
+        """The value that most parties have, or else the first party's."""
+        return Counter(self.values).most_common(1)[0][0]
+
+    @property
+    def deviating(self) -> int:
+        return next(rank for rank, value in enumerate(self.values) if value != self.usual)
+
+    def error(self, kind: type[Error], topic: str | None, remedy: str) -> Error:
+        ranks = sorted((self.values.index(self.usual), self.deviating))
+        held = joined(" and ", (f"{_show(self.values[rank])} at " + Party(rank) for rank in ranks))
+        item = quoted(self.item)
+        reason = f"the parties differ in {item}: " + held
+        if kind is HandshakeMismatch:
+            return HandshakeMismatch(reason, field=item, party=self.deviating, remedy=remedy)
+        return kind(reason, subject=topic, remedy=remedy)
+
+
+def _first_difference(tables: Sequence[Items]) -> _Difference | None:
+    for item in dict.fromkeys(name for table in tables for name in table):
+        values = [table.get(item) for table in tables]
+        if len(set(values)) > 1:
+            return _Difference(item, values)
+    for position, names in enumerate(zip(*tables, strict=True)):
+        if len(set(names)) > 1:
+            return _Difference(f"the order of items at position {position}", list(names))
+    return None
+
+
+def _show(value: str | None) -> str:
+    return "nothing" if value is None else f"'{quoted(value)}'"
+
+
+def _decompress(packed: bytes) -> Items:
+    lines = json.loads(zlib.decompressobj().decompress(packed, MAX_TABLE_BYTES))
+    return {str(item): str(value) for item, value in lines}
+
+
+def all_gather(mesh: Mesh, message: bytes) -> list[bytes]:
+    """Returns every party's message, by rank. One round of short messages."""
     peers = [rank for rank in range(mesh.parties) if rank != mesh.rank]
     received = mesh.exchange_bytes(dict.fromkeys(peers, message), peers)
     return [received[rank] if rank != mesh.rank else message for rank in range(mesh.parties)]
 
 
-def known_to_all(mesh: Mesh, error: E) -> E:
-    """An error that all parties raise alike, once each of them knows of it. One round.
+def decode_all(messages: Sequence[bytes], decode: Callable[[bytes], T]) -> list[T]:
+    """Returns all messages decoded; ProtocolDesync names a party whose bytes are malformed."""
+    decoded = []
+    for rank, message in enumerate(messages):
+        try:
+            decoded.append(decode(message))
+        except _MALFORMED as error:
+            raise ProtocolDesync(
+                Party(rank) + f" sent {len(message)} bytes that cannot be read here",
+                remedy="the parties must run the same program",
+                party=rank,
+            ) from error
+    return decoded
 
-    Whoever raised it before could end the run while another still waits for the last message that
-    it is about, and the other would learn no more than that the run has ended.
+
+def synchronized(mesh: Mesh, error: E) -> E:
+    """Returns an error that all parties are about to raise, once each of them has it. One round.
+
+    Without this round the first party to raise would end the run while another still waits for the
+    message that the error is about, and the other would learn only that the run has ended.
     """
-    # One that was quicker ends the run, and by then all were here; one that was told other things
-    # goes on with something else: this error says more of it than that.
+    # A faster party may have ended the run already; it did so after all parties came here. A party
+    # that was told something else sends another message: this error says more than that one would.
     with suppress(TransportError, ProtocolError):
-        tell_all(mesh, b"")
+        all_gather(mesh, b"")
     return error
 
 
-def understood(messages: Sequence[bytes], read: Callable[[bytes], T]) -> list[T]:
-    """What everybody's message says; one that says nothing is a ProtocolDesync that names it."""
-    found = []
-    for rank, message in enumerate(messages):
-        try:
-            found.append(read(message))
-        except _UNREADABLE as error:
-            raise ProtocolDesync(
-                f"party {rank} sent {len(message)} bytes that cannot be read here: the parties "
-                "must run the same program",
-                party=rank,
-            ) from error
-    return found
-
-
 def quoted(text: str) -> str:
-    """What a peer said, for a message here: in printable characters, and not too many of them."""
-    kept = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[:MOST_QUOTED])
-    return kept if len(text) <= MOST_QUOTED else f"{kept} [cut]"
+    """Returns a peer's text for use in an error: printable and at most `MAX_QUOTED` characters."""
+    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[:MAX_QUOTED])
+    return shown if len(text) <= MAX_QUOTED else f"{shown} [cut]"
 
 
-def compare(mesh: Mesh, what: str, lines: Mapping[str, str]) -> None:
-    """Raises ConfigError at every party, naming the first difference, unless all have the same.
-
-    One round; two more to find the difference and to let all know it.
-    """
-    text = json.dumps(list(lines.items())).encode()
-    digests = tell_all(mesh, hashlib.sha256(text).digest())
-    if len(set(digests)) == 1:
-        return
-    tables = understood(tell_all(mesh, zlib.compress(text)), _unpacked)
-    for rank, theirs in enumerate(tables):
-        difference = _difference(tables[0], theirs)
-        if difference is not None:
-            path, first, other = map(quoted, difference)
-            error = ConfigError(
-                f"{what}: the parties differ at {path}: party 0 has {first}, party {rank} has "
-                f"{other}; every party builds the same, with any values"
-            )
-            raise known_to_all(mesh, error)
-    odd = next(rank for rank, digest in enumerate(digests) if digest != digests[mesh.rank])
-    raise ProtocolDesync(
-        f"{what}: party {odd} says that it has something else than this party, and then the same: "
-        "the parties must run the same program",
-        party=odd,
-    )
-
-
-def _unpacked(packed: bytes) -> dict[str, str]:
-    lines = json.loads(zlib.decompressobj().decompress(packed, MOST_BYTES))
-    return {str(path): str(text) for path, text in lines}
-
-
-def _difference(a: dict[str, str], b: dict[str, str]) -> tuple[str, str, str] | None:
-    for path in [*a, *b]:
-        if a.get(path) != b.get(path):
-            return path, a.get(path, "nothing there"), b.get(path, "nothing there")
-    for (path, text), (other, _) in zip(a.items(), b.items(), strict=True):
-        if path != other:
-            return path, f"{text} in this place", f"{other} in this place"
-    return None
-
-
-def from_owner(mesh: Mesh, tensors: Sequence[Tensor], owner: int) -> list[Tensor]:
-    """The owner's public integers at every party, which hold tensors alike. One message."""
+def broadcast_from(mesh: Mesh, tensors: Sequence[Tensor], owner: int) -> list[Tensor]:
+    """Returns the owner's public integer tensors; all parties give the same shapes. One message."""
     if not tensors or mesh.parties == 1:
         return list(tensors)
     if mesh.rank == owner:

@@ -11,18 +11,17 @@ from pathlib import Path
 import torch
 
 from ... import __version__
-from ...config import RINGS
 from ...crypto import public_key_fingerprint, read_key_file
 from ...errors import ConnectError, HandshakeMismatch, naming_parties
 from ...transport import Hello, Identity, Listener, Mesh
 from ...transport import connect as connect_all
 from ...transport import listen as take_port
-from ...transport.setup.hello import DIGEST_BYTES, SESSION_BYTES
-from ..launch.program import open_session
+from ...transport.setup.handshake import SESSION_BYTES
+from ..launch.program import compare_settings, open_session
 from ..placement import Place, places
 from ..session import Session
 from .address import parse_address, write_address
-from .job import Job, agree
+from .job import Job
 from .party_file import PartyFile, read_party_file
 
 
@@ -55,30 +54,30 @@ def connect(
     with naming_parties(file.names):
         mesh = _meet(file, rank, identity, _port(entry.address if listen is None else listen))
         try:
-            agree(mesh, agreed_items(file, job=job, resume=resume), file.names)
+            compare_settings(mesh, agreed_items(file, job=job, resume=resume))
             return _opened(mesh, file, place, folder=folder, resume=resume)
         except BaseException as error:
             mesh.abort(error)
             raise
 
 
-def agreed_items(file: PartyFile, *, job: Job | None, resume: bool) -> dict[str, bytes]:
+def agreed_items(file: PartyFile, *, job: Job | None, resume: bool) -> dict[str, str]:
     """What all parties must have alike before anything is shared."""
     about = {f"{name} of the party file": value for name, value in file.items().items()}
     about["the reveal policy"] = about.pop("reveals of the party file")
     return {
-        "the version of tacit": __version__.encode(),
-        "the version of torch": torch.__version__.partition("+")[0].encode(),
+        "the version of tacit": __version__,
+        "the version of torch": torch.__version__.partition("+")[0],
         **about,
-        "the program": b"none" if job is None else job.program.hex().encode(),
-        "the arguments": b"none" if job is None else _digest(job.arguments),
-        "resume": json.dumps(resume).encode(),
+        "the program": "none" if job is None else job.program.hex(),
+        "the arguments": "none" if job is None else _digest(job.arguments),
+        "resume": json.dumps(resume),
     }
 
 
-def _digest(arguments: Sequence[str]) -> bytes:
+def _digest(arguments: Sequence[str]) -> str:
     """What tells arguments apart without showing one party's to another."""
-    return hashlib.sha256(json.dumps(arguments).encode()).hexdigest().encode()
+    return hashlib.sha256(json.dumps(arguments).encode()).hexdigest()
 
 
 def group_id(file: PartyFile) -> bytes:
@@ -101,15 +100,8 @@ def _port(address: str) -> Listener:
 
 
 def _meet(file: PartyFile, rank: int, identity: Identity, listener: Listener) -> Mesh:
-    """The mesh with all parties; whether they have the same settings is for `agree` to say."""
-    hello = Hello(
-        session=group_id(file),
-        rank=rank,
-        parties=len(file.parties),
-        ring=max(RINGS),
-        protocol="by agreement",
-        digest=bytes(DIGEST_BYTES),
-    )
+    """The mesh with all parties."""
+    hello = Hello(session=group_id(file), rank=rank, parties=len(file.parties))
     addresses = [(entry.host, entry.port) for entry in file.parties]
     try:
         return connect_all(hello, listener, addresses, identity=identity, limits=file.limits)

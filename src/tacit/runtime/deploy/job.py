@@ -7,20 +7,16 @@ import importlib.util
 import inspect
 import json
 import sys
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from types import ModuleType
 from typing import Any
 
-from ...errors import ConfigError, HandshakeMismatch, Party, joined
-from ...transport import Mesh
-from ...transport.consensus import known_to_all, quoted, tell_all, understood
+from ...errors import ConfigError
 from .program_files import program_files
 
-MOST_SHOWN = 80  # characters of a value in an error
 _loading = Lock()
 
 
@@ -96,44 +92,3 @@ def _entry(module: ModuleType, job: Job) -> Any:
             f"{len(job.arguments)} arguments ({error}); what stands after -- are the arguments"
         ) from error
     return main
-
-
-def agree(mesh: Mesh, items: Mapping[str, bytes], names: Sequence[str]) -> None:
-    """Raises HandshakeMismatch at every party, naming item and parties, unless all have the same.
-
-    The items are public: what differs may be shown. One round; one more if they differ.
-    """
-    table = {name: value.decode(errors="replace") for name, value in items.items()}
-    texts = tell_all(mesh, json.dumps(table).encode())
-    tables = understood(texts, _table)
-    for item in dict.fromkeys(name for one in tables for name in one):
-        values = [one.get(item) for one in tables]
-        if len(set(values)) > 1:
-            error = _mismatch(quoted(item[:MOST_SHOWN]), values)
-            error.names = names
-            raise known_to_all(mesh, error)
-
-
-def _mismatch(item: str, values: list[str | None]) -> HandshakeMismatch:
-    """Who differs from what most have, or from what the first one has."""
-    usual, _ = Counter(values).most_common(1)[0]
-    odd = next(rank for rank, value in enumerate(values) if value != usual)
-    parties = [values.index(usual), odd]
-    differ = joined(" and ", (f"{_shown(values[rank])} at " + Party(rank) for rank in parties))
-    return HandshakeMismatch(
-        f"the parties differ in {item}: " + differ,
-        remedy="nothing was run and nothing shared. Start all parties with the same",
-        field=item,
-        party=odd,
-    )
-
-
-def _shown(value: str | None) -> str:
-    return "nothing" if value is None else ascii(value[:MOST_SHOWN])
-
-
-def _table(message: bytes) -> dict[str, str]:
-    table = json.loads(message)
-    if not isinstance(table, dict):
-        raise ValueError("a table is needed")
-    return {str(name): str(value) for name, value in table.items()}

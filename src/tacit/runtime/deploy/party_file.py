@@ -75,7 +75,7 @@ class PartyFile:
             raise ConfigError(f"party={name!r}: the party file has {', '.join(self.names)}")
         return self.names.index(name)
 
-    def items(self) -> dict[str, bytes]:
+    def items(self) -> dict[str, str]:
         """Everything in the file, field by field, for parties to compare."""
         found: dict[str, Any] = {**asdict(self.config), **asdict(self.limits)}
         found["placement"] = self.placement
@@ -84,11 +84,11 @@ class PartyFile:
             found[f"device of {entry.name}"] = entry.device
             der = certificate_to_der(entry.certificate)
             found[f"certificate of {entry.name}"] = hashlib.sha256(der).hexdigest()
-        return {name: json.dumps(value).encode() for name, value in found.items()}
+        return {name: json.dumps(value) for name, value in found.items()}
 
     def digest(self) -> bytes:
         """SHA-256 of what the file says; comments and the order of settings are left out."""
-        text = json.dumps([*((name, value.decode()) for name, value in self.items().items())])
+        text = json.dumps(list(self.items().items()))
         return hashlib.sha256(b"tacit party file v1\n" + text.encode()).digest()
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from ...errors import ConfigError, DataRejected, ProtocolDesync
 from ...fixedpoint import Numbers
 from ...nn import share
-from ...transport.consensus import known_to_all, tell_all, understood
+from ...transport.consensus import all_gather, decode_all, synchronized
 from .announcement import Announcement, Expectation
 from .contents import Budget, Contents, FileRejected, Options
 from .messages import MOST_REASON, LoadMessage, decode_message, encode_message, read_expectation
@@ -39,12 +39,12 @@ def load(
     if n.protocol.rank == owner:
         contents, word, detail = _read_at_owner(n, path, word, options)
     mesh = n.protocol.context.mesh
-    words = understood(tell_all(mesh, encode_message(word)), decode_message)
+    words = decode_all(all_gather(mesh, encode_message(word)), decode_message)
     parties = [f"party {rank} ({name})" for rank, name in enumerate(names)]
     try:
         announced = _accepted(words, owner, parties, detail)
     except (ConfigError, DataRejected) as error:
-        raise known_to_all(mesh, error) from None
+        raise synchronized(mesh, error) from None
     return _shared(n, announced, contents, owner)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection
 from threading import Thread
@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 from ...config import Config
 from ...crypto import create_credentials
-from ...transport import Identity, Limits, Mesh, Network, connect, listen
+from ...transport import Hello, Identity, Limits, Mesh, Network, connect, listen, memory_meshes
 from ..placement import Place
 from .outcome import Failure, attempt
 from .pickled import pack, unpack
-from .program import Program, lone_mesh, make_hello
+from .program import Program, compare_settings
 
 LOOPBACK = "127.0.0.1"
 
@@ -68,18 +68,18 @@ def _meet(link: Connection, order: Order) -> Mesh:
         link.send_bytes(pack(Card(listener.address, credentials.certificate), "a card"))
         cards: list[Card] = unpack(link.recv_bytes(), "the cards")
         if order.parties == 1:
-            return lone_mesh(order.limits)
+            return memory_meshes(1, limits=order.limits)[0]
         certificates = tuple(card.certificate for card in cards)
-        return connect(
-            make_hello(
-                order.config, session_id=order.session_id, rank=order.rank, parties=order.parties
-            ),
+        mesh = connect(
+            Hello(session=order.session_id, rank=order.rank, parties=order.parties),
             listener,
             [card.address for card in cards],
             identity=Identity(credentials.certificate, credentials.private_key, certificates),
             limits=order.limits,
             network=order.network,
         )
+    compare_settings(mesh, {name: repr(value) for name, value in asdict(order.config).items()})
+    return mesh
 
 
 def _end_with_parent() -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ...config import Config
 from ...crypto import agree_keys
+from ...errors import HandshakeMismatch
 from ...protocols import Openings, make_protocol, party_names
-from ...transport import Hello, Limits, Mesh
-from ...transport.local.memory import Desk
+from ...transport import Mesh
+from ...transport.consensus import agree
 from ..placement import ON_CPU, Place
 from ..session import Session
 
@@ -47,6 +48,21 @@ class Program:
             return self.main(session, *self.args, **self.kwargs)
 
 
+def compare_settings(mesh: Mesh, items: Mapping[str, str]) -> None:
+    """Raises HandshakeMismatch at every party, and ends the run, unless all have the same items.
+
+    This is the second half of the handshake, so `mesh.stats` does not count it.
+    """
+    before = mesh.stats.snapshot()
+    remedy = "nothing was run and nothing shared. Start all parties with the same"
+    try:
+        agree(mesh, items, error=HandshakeMismatch, remedy=remedy)
+    except BaseException as error:
+        mesh.abort(error)
+        raise
+    mesh.stats.take_back(before)
+
+
 def open_session(
     mesh: Mesh,
     *,
@@ -75,20 +91,3 @@ def open_session(
         folder=folder,
         resume=resume,
     )
-
-
-def make_hello(config: Config, *, session_id: bytes, rank: int, parties: int) -> Hello:
-    """What a party says of itself and of its settings before it starts."""
-    return Hello(
-        session=session_id,
-        rank=rank,
-        parties=parties,
-        ring=config.ring,
-        protocol=config.protocol,
-        digest=config.digest(),
-    )
-
-
-def lone_mesh(limits: Limits) -> Mesh:
-    """The mesh of a run with one party, who has nobody to talk to."""
-    return Mesh(0, (), Desk(()), limits)

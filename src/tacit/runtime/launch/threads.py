@@ -13,7 +13,7 @@ from ...config import Config
 from ...transport import NO_TURN, Limits, Meeting, Mesh, Network, Turn, memory_meshes
 from ..placement import Place
 from .outcome import Outcome, attempt, collect
-from .program import Program, lone_mesh, make_hello
+from .program import Program
 
 JOIN_SECONDS = 1.0
 
@@ -33,11 +33,8 @@ def run_threads(
     """
     parties = len(places)
     session_id = secrets.token_bytes(16)
-    meshes, turn = [lone_mesh(limits)], _turn(places)
-    if parties > 1:
-        hello = partial(make_hello, config, session_id=session_id, parties=parties)
-        hellos = [hello(rank=rank) for rank in range(parties)]
-        meshes = memory_meshes(hellos, limits=limits, network=network, turn=turn)
+    turn = _turn(places)
+    meshes = memory_meshes(parties, limits=limits, network=network, turn=turn)
     if _is_one_gpu(places) and network == Network():
         meeting = Meeting(parties, seconds=limits.deadline, turn=turn)
         for mesh in meshes:

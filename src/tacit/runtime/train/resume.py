@@ -10,7 +10,7 @@ from hashlib import sha256
 
 from ...errors import CheckpointRejected
 from ...fixedpoint import Numbers
-from ...transport.consensus import known_to_all, quoted, tell_all, understood
+from ...transport.consensus import all_gather, decode_all, quoted, synchronized
 
 MOST = 1000  # checkpoints that a party tells of, the newest
 SEED_BYTES = 16
@@ -41,13 +41,13 @@ def meet(
     newest = dict(sorted(have.items(), key=lambda item: -item[1])[:MOST])
     mine = Answer(newest, list(refused)[:MOST], trouble, secrets.token_hex(SEED_BYTES))
     mesh = n.protocol.context.mesh
-    answers = understood(tell_all(mesh, json.dumps(asdict(mine)).encode()), _read)
+    answers = decode_all(all_gather(mesh, json.dumps(asdict(mine)).encode()), _read)
     for rank, answer in enumerate(answers):
         if answer.trouble:
             error = CheckpointRejected(
                 f"training: party {rank} cannot use its folder: {answer.trouble}", party=rank
             )
-            raise known_to_all(mesh, error)
+            raise synchronized(mesh, error)
     material = sha256("".join(answer.seed for answer in answers).encode()).digest()
     return answers, int.from_bytes(material[:8], "little") >> 1
 

@@ -19,7 +19,7 @@ from ...errors import CheckpointRejected, ConfigError, Party, joined
 from ...nn import Checkpoint, load, save
 from ...nn.checkpoint import recorded
 from ...nn.encrypted_file import Key
-from ...transport.consensus import compare, from_owner, known_to_all
+from ...transport.consensus import agree, broadcast_from, synchronized
 from .checkpoints import Kept, Shelf
 from .resume import Answer, common, meet
 from .scalars import FIRST, Scalars
@@ -76,11 +76,7 @@ class Training:
         self._begun = False
         self._saved_at = monotonic()
         settings = asdict(schedule) | {"seed": seed, "resume": session.resume}
-        compare(
-            session.numbers.protocol.context.mesh,
-            "training",
-            {name: repr(x) for name, x in settings.items()},
-        )
+        agree(session.mesh, {name: repr(x) for name, x in settings.items()}, topic="training")
         self._answers, drawn = self._meet(key)
         self._seed = drawn if seed is None else seed
         self.generator = torch.Generator().manual_seed(self._seed)
@@ -194,7 +190,7 @@ class Training:
             + "".join(f". {problem}" for problem in problems),
             remedy="to start anew, give another folder",
         )
-        raise known_to_all(self._session.mesh, nothing)
+        raise synchronized(self._session.mesh, nothing)
 
     def _load(self, identity: str) -> Checkpoint:
         folder = self._folders[identity]
@@ -221,7 +217,7 @@ class Training:
                     remedy="resume it (--resume, or training.resume()), or give another folder",
                     party=rank,
                 )
-                raise known_to_all(self._session.mesh, error)
+                raise synchronized(self._session.mesh, error)
         recorded(self._module, self._optimizer, self.extra)
         self._begun = True
         self._scalars.begin(self.step)
@@ -235,7 +231,7 @@ class Training:
         if minutes is None:
             return False
         late = monotonic() - self._saved_at >= 60 * minutes
-        [told] = from_owner(
+        [told] = broadcast_from(
             self._session.numbers.protocol.context.mesh, [torch.tensor([int(late)])], owner=0
         )
         return bool(told)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from ...errors import ConfigError, Party, PeerClosed, PeerTimeout
+from ...errors import Party, PeerClosed, PeerTimeout
 from ..channel import (
     LOOK_AROUND_SECONDS,
     Bell,
@@ -24,7 +24,6 @@ from ..channel import (
 from ..devices import CPU, Ready, handed_over, ready
 from ..limits import Limits
 from ..mesh import Mesh
-from ..setup.hello import Hello, compare
 from ..shaping import Network, NetworkSetting, Wire
 from ..shaping import network as build_network
 from ..wire.frames import Kind, Layout, layout
@@ -200,7 +199,7 @@ class MemoryChannel(Channel):
 
 
 def memory_meshes(
-    hellos: Sequence[Hello],
+    parties: int,
     *,
     limits: Limits | None = None,
     network: NetworkSetting = None,
@@ -210,14 +209,10 @@ def memory_meshes(
 
     With a `turn`, whoever waits for a message gives it up meanwhile.
     """
-    for rank, hello in enumerate(hellos):
-        if hello.rank != rank or hello.parties != len(hellos):
-            raise ConfigError(f"hello {rank} is that of party {hello.rank} of {hello.parties}")
-        compare(hellos[0], hello)
-    ranks = range(len(hellos))
+    ranks = range(parties)
     desks = [Desk([peer for peer in ranks if peer != rank], turn) for rank in ranks]
     net, limits = build_network(network), limits or Limits()
-    return [_mesh(rank, desks, limits, net) for rank in range(len(hellos))]
+    return [_mesh(rank, desks, limits, net) for rank in ranks]
 
 
 def _mesh(rank: int, desks: Sequence[Desk], limits: Limits, net: Network) -> Mesh:

@@ -18,7 +18,7 @@ from ..shaping import network as build_network
 from ..wire.socket_channel import SocketBell
 from ..wire.tcp import Listener
 from ..wire.tls import Credentials, Identity
-from .hello import Hello
+from .handshake import Hello
 from .rendezvous import Gathering
 
 

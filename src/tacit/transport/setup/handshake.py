@@ -1,19 +1,23 @@
-"""The first messages on a connection: both sides say who they are, and agree or part.
+"""The first messages on a connection: each side says which party of which session it is.
 
-The one that dials speaks first. Its hello ends with the direction in which tensors will flow; the
+The party that dials speaks first. Its hello ends with the direction in which tensors will flow; the
 answer ends with a verdict. Magic, version, kind and rank are the first eight bytes in every version
-of the format, so that parties of different versions can name each other.
+of the format, so that parties of different versions can name each other. Settings are not compared
+here: all parties do that once they are connected, see `tacit.transport.consensus.agree`.
 """
 
 from __future__ import annotations
 
+import struct
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from enum import IntEnum
 
 from ...errors import (
     CertificateRejected,
+    ConfigError,
     ConnectError,
     ConnectTimeout,
     FrameRejected,
@@ -22,9 +26,64 @@ from ...errors import (
 )
 from ..wire.frames import HEADER, MAGIC, VERSION, Header, Kind
 from ..wire.tcp import TcpStream
-from .hello import HELLO_BYTES, Hello, compare, mismatch
 
-Judge = Callable[[Hello, bool], "Verdict"]
+SESSION_BYTES = 16
+_BODY = struct.Struct(f"<{SESSION_BYTES}sHH")
+HELLO_BYTES = _BODY.size
+
+Judge = Callable[["Hello", bool], "Verdict"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hello:
+    """Which party of which session one side of a connection is."""
+
+    session: bytes
+    rank: int
+    parties: int
+
+    def __post_init__(self) -> None:
+        _require(len(self.session) == SESSION_BYTES, "session", f"{SESSION_BYTES} bytes long")
+        _require(2 <= self.parties < 1 << 16, "parties", "2 or more")
+        _require(0 <= self.rank < self.parties, "rank", f"between 0 and {self.parties - 1}")
+
+    def encode(self) -> bytes:
+        return _BODY.pack(self.session, self.rank, self.parties)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Hello:
+        """Returns the hello that a stranger's bytes encode; FrameRejected if they encode none."""
+        if len(data) != HELLO_BYTES:
+            raise FrameRejected(f"a hello of {len(data)} bytes instead of {HELLO_BYTES}")
+        session, rank, parties = _BODY.unpack(data)
+        try:
+            return cls(session=session, rank=rank, parties=parties)
+        except ConfigError as error:
+            raise FrameRejected("the hello of a stranger is inconsistent") from error
+
+
+def _require(condition: bool, field: str, allowed: str) -> None:
+    if not condition:
+        raise ConfigError(f"{field} of a hello must be {allowed}")
+
+
+def compare(ours: Hello, theirs: Hello) -> None:
+    """Raises HandshakeMismatch, naming the first field in which two hellos differ."""
+    for field in ("parties", "session"):
+        mine, other = getattr(ours, field), getattr(theirs, field)
+        if mine != other:
+            raise mismatch(field, mine, other, peer=theirs.rank)
+
+
+def mismatch(field: str, ours: object, theirs: object, *, peer: int) -> HandshakeMismatch:
+    """Returns the error for one field; fields of bytes are named without their content."""
+    values = "" if isinstance(ours, bytes) else f": {ours!r} here, {theirs!r} there"
+    return HandshakeMismatch(
+        f"this party and party {peer} differ in {field}{values}; "
+        "start all parties with the same settings",
+        field=field,
+        party=peer,
+    )
 
 
 class Verdict(IntEnum):

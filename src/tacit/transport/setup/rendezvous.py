@@ -25,8 +25,7 @@ from ..wire.socket_channel import SocketChannel
 from ..wire.tcp import Listener, TcpStream, dial
 from ..wire.tls import Credentials
 from .admission import Doorway
-from .handshake import Verdict, greet, introduce
-from .hello import Hello
+from .handshake import Hello, Verdict, greet, introduce
 from .pairing import Seats
 from .refusals import Refusals
 

@@ -21,7 +21,7 @@ from torch import Tensor
 from ...errors import ConfigError, FrameRejected
 
 MAGIC = b"TCIT"
-VERSION = 2
+VERSION = 3
 MAX_TABLE_BYTES = 1 << 16
 
 HEADER = struct.Struct("<4sBBHI16sQQQ")
