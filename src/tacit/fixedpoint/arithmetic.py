@@ -8,15 +8,10 @@ import torch
 from torch import Tensor
 
 from ..protocols import MUL, Arith, Bool
-from .conversion import convert
+from .conversion import as_number, convert
 from .format import Format, cap, encode, finite, most_pending, public_bits, room
 from .logic import logical_and, logical_or, truth
 from .value import Operand, Value, result_dtype
-
-
-def number(n: Format, x: Value) -> Value:
-    """Returns x with bits as integers 0 and 1, in 1 round."""
-    return convert(n, x, torch.int64) if x.is_bit else x
 
 
 def add(n: Format, a: Operand, b: Operand) -> Value:
@@ -48,7 +43,7 @@ def sub(n: Format, a: Operand, b: Operand) -> Value:
 
 def neg(n: Format, x: Value) -> Value:
     """Returns -x. Local for numbers."""
-    x = number(n, x)
+    x = as_number(n, x)
     return Value(n.protocol.neg(x.arith), x.dtype)
 
 
@@ -111,13 +106,13 @@ def sum_(n: Format, x: Value, dims: Sequence[int] = (), *, keepdim: bool = False
 
     Its limit grows with the number of terms; `reduce.total` keeps it within the range.
     """
-    x = number(n, x)
+    x = as_number(n, x)
     return Value(x.arith.sum(*dims, keepdim=keepdim), x.dtype)
 
 
 def cumsum(n: Format, x: Value, dim: int) -> Value:
     """Returns the sums of the first 1, 2, 3, ... elements along `dim`. Local for numbers."""
-    x = number(n, x)
+    x = as_number(n, x)
     return Value(x.arith.cumsum(dim), x.dtype)
 
 

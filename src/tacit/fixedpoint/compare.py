@@ -8,7 +8,7 @@ from torch import Tensor
 from ..errors import RangeError
 from ..protocols import Arith, Bool
 from .arithmetic import add, mul, mul_bit, neg, sub
-from .conversion import combined, convert, operand
+from .conversion import as_number, combined, convert, operand
 from .format import INFINITE, Format, cap, encode, finite, largest_in, range_remedy
 from .logic import logical_and, logical_not, logical_xor, truth
 from .value import Operand, Value, result_dtype
@@ -48,8 +48,8 @@ def _check_window(n: Format, x: Arith) -> None:
 
 def _number(n: Format, x: Operand) -> Operand:
     """Returns x with truth values as integers."""
-    if isinstance(x, Value) and x.is_bit:
-        return convert(n, x, torch.int64)
+    if isinstance(x, Value):
+        return as_number(n, x)
     if isinstance(x, Tensor) and x.dtype == torch.bool:
         return x.to(torch.int64)
     return x

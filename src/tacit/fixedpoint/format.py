@@ -73,9 +73,9 @@ def encode(n: Format, value: Tensor, fraction_bits: int) -> Tensor: ...
 @overload
 def encode(n: Format, value: Tensor | float, fraction_bits: int) -> Tensor | int: ...
 def encode(n: Format, value: Tensor | float, fraction_bits: int) -> Tensor | int:
-    """Ring elements that stand for real numbers with `fraction_bits`, rounded to the nearest.
+    """Returns the ring elements of real numbers with `fraction_bits`, rounded to the nearest.
 
-    Public numbers beyond the ring raise RangeError: they would wrap. One number is one integer.
+    A Python number gives a Python integer. Raises RangeError for numbers that the ring cannot hold.
     """
     if not isinstance(value, Tensor):
         _check_range(n, abs(value * 2.0**fraction_bits), fraction_bits)
@@ -92,7 +92,7 @@ def encode(n: Format, value: Tensor | float, fraction_bits: int) -> Tensor | int
 
 
 def largest_of(value: Tensor) -> float:
-    """The largest magnitude; NaN if there is one, 0 if there is nothing."""
+    """Returns the largest magnitude; NaN if one element is, 0 for an empty tensor."""
     if not value.numel():
         return 0.0
     low, high = torch.aminmax(value)
@@ -112,7 +112,10 @@ def finite(n: Format, value: Tensor) -> Tensor: ...
 @overload
 def finite(n: Format, value: Tensor | float) -> Tensor | float: ...
 def finite(n: Format, value: Tensor | float) -> Tensor | float:
-    """Public summands, with infinities at 2^(range_bits - 3): a few of them still add up."""
+    """Returns public summands with infinities replaced by 2^(range_bits - 3).
+
+    Sums of a few of them stay within the range.
+    """
     if not isinstance(value, Tensor):
         end = 2.0 ** (n.range_bits - 3)
         return math.copysign(end, value) if abs(value) >= INFINITE else value
@@ -124,32 +127,32 @@ def finite(n: Format, value: Tensor | float) -> Tensor | float:
 
 
 def decode(n: Format, elements: Tensor, dtype: torch.dtype) -> Tensor:
-    """The numbers that ring elements stand for."""
+    """Returns the numbers that ring elements stand for."""
     if not dtype.is_floating_point:
         return elements.to(dtype)
     return (elements.to(torch.float64) / 2.0**n.fraction_bits).to(dtype)
 
 
 def cap(n: Format, x: Arith) -> Arith:
-    """x with its limit within the range of the session: |real value| < 2^range_bits."""
+    """Returns x with a limit within the range of the session: |real value| < 2^range_bits."""
     return x.promise(1 << (n.fraction_bits + n.range_bits + x.pending))
 
 
 def room(n: Format, x: Arith) -> int:
-    """By how many bits x may still be multiplied before a division is no longer exact."""
+    """Returns by how many bits a factor of x may grow it while its division stays exact."""
     return n.ring.bits - 2 - HEADROOM - x.limit.bit_length()
 
 
 def most_pending(n: Format) -> int:
-    """By how many bits a division may be pending that sums of any values may join."""
+    """Returns the most bits of a pending division for which any sum still fits the ring."""
     return n.ring.bits - 3 - n.fraction_bits - n.range_bits
 
 
 def public_bits(n: Format, x: Arith, value: Tensor | float, grown: int = 0) -> int:
-    """How many fraction bits a public factor of x should have: as many as fit.
+    """Returns how many fraction bits a public factor of x gets: as many as fit.
 
-    `grown`: by how many bits sums of the products are larger than they are. Small factors (a
-    learning rate, 1 / n) keep their relative precision that way.
+    So that small factors (a learning rate, 1 / n) keep their relative precision. `grown`: by how
+    many bits a sum of such products is larger than one product.
     """
     if not isinstance(value, Tensor):
         largest, whole, single = abs(float(value)), float(value).is_integer(), True
@@ -166,7 +169,7 @@ def public_bits(n: Format, x: Arith, value: Tensor | float, grown: int = 0) -> i
     magnitude = exponent - (mantissa == 0.5)
     enough = max(most_pending(n) - x.pending, SIGNIFICANT - magnitude)
     bits = max(min(room(n, x) - grown - magnitude, enough, n.ring.bits - 4 - x.pending), 0)
-    if single:  # 1 / 4 is exact with two
+    if single:  # no more than an exact factor needs: 1 / 4 needs two
         bits = min(bits, largest.as_integer_ratio()[1].bit_length() - 1)
     return bits
 

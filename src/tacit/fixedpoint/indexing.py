@@ -25,9 +25,9 @@ Array = Value | Tensor
 
 
 def one_hot(n: Format, index: Value, size: int, *, wraps: bool = False) -> Value:
-    """Bits of shape (*index.shape, size): 1 at the place. One narrow `is_zero` of each.
+    """Returns bits of shape (*index.shape, size), 1 at the place. One `is_zero` of few bits each.
 
-    With `wraps`, places count from the end where they are negative, at twice the cost.
+    With `wraps`, negative places count from the end, at twice the cost.
     """
     limit = 2 * size
     share = index.arith.promise(limit << index.arith.pending).unsqueeze(len(index.shape))
@@ -38,12 +38,12 @@ def one_hot(n: Format, index: Value, size: int, *, wraps: bool = False) -> Value
 
 
 def _marks(n: Format, index: Value, size: int, *, wraps: bool = False) -> Value:
-    """The same as numbers."""
+    """Returns the same as `one_hot`, as integers."""
     return convert(n, one_hot(n, index, size, wraps=wraps), torch.int64)
 
 
 def rows(n: Format, table: Operand, index: Value, *, wraps: bool = False) -> Value:
-    """table[index], for whole rows of the table: a product with one-hot rows."""
+    """Returns table[index], by a product with one-hot rows."""
     table = _array(table)
     count, rest = table.shape[0], table.shape[1:]
     marks = _marks(n, index, count, wraps=wraps).map(lambda part: part.reshape(-1, count))
@@ -52,7 +52,7 @@ def rows(n: Format, table: Operand, index: Value, *, wraps: bool = False) -> Val
 
 
 def rows_back(n: Format, grad: Operand, index: Value, count: int, *, wraps: bool = False) -> Value:
-    """The gradient of `rows` by its table of `count` rows: for each row a sum."""
+    """Returns the gradient of `rows` by its table, which has `count` rows."""
     grad = _array(grad)
     rest, number = grad.shape[len(index.shape) :], index.share.numel
     marks = _marks(n, index, count, wraps=wraps).map(lambda part: part.reshape(-1, count).t())
@@ -69,13 +69,13 @@ def _changed(x: Array, change: Callable[[Tensor], Tensor]) -> Array:
 
 
 def _last(x: Array, dim: int, like: Value) -> Array:
-    """x with `dim` at the end; its other dimensions are cut to the sizes of `like`."""
+    """Returns x with `dim` last, and its other dimensions cut to the sizes of `like`."""
     cuts = [slice(None) if d == dim else slice(size) for d, size in enumerate(like.shape)]
     return _changed(x, lambda part: part[tuple(cuts)].movedim(dim, -1))
 
 
 def gather(n: Format, x: Operand, dim: int, index: Value) -> Value:
-    """`torch.gather` with secret places along `dim`: a product with one-hot rows."""
+    """Returns `torch.gather` with secret places along `dim`, by a product with one-hot rows."""
     x = _array(x)
     if not index.shape:
         return rows(n, _changed(x, torch.atleast_1d), index)
@@ -87,7 +87,7 @@ def gather(n: Format, x: Operand, dim: int, index: Value) -> Value:
 
 
 def scatter_add(n: Format, x: Operand, dim: int, index: Value, source: Operand) -> Value:
-    """`torch.scatter_add` with secret places along `dim`: a product with one-hot rows."""
+    """Returns `torch.scatter_add` with secret places along `dim`; a product with one-hot rows."""
     if not index.shape:
         return _without_dims(scatter_add, n, x, index, source)
     dim %= len(index.shape)
@@ -97,7 +97,7 @@ def scatter_add(n: Format, x: Operand, dim: int, index: Value, source: Operand) 
 
 
 def scatter(n: Format, x: Operand, dim: int, index: Value, source: Operand) -> Value:
-    """`torch.scatter` with secret places along `dim`; of several for one place the last counts."""
+    """Returns `torch.scatter` with secret places along `dim`. The last write to a place counts."""
     if not index.shape:
         return _without_dims(scatter, n, x, index, source)
     dim %= len(index.shape)
@@ -117,7 +117,7 @@ def scatter(n: Format, x: Operand, dim: int, index: Value, source: Operand) -> V
 def _without_dims(
     place: Callable[..., Value], n: Format, x: Operand, index: Value, source: Operand
 ) -> Value:
-    """The same for operands without dimensions."""
+    """Returns the result of `scatter` for operands without dimensions."""
     wide = [_changed(_array(one), torch.atleast_1d) for one in (x, index, source)]
     return place(n, wide[0], 0, wide[1], wide[2]).map(lambda part: part.reshape(()))
 
@@ -127,7 +127,7 @@ def _places(index: Value, dim: int) -> Value:
 
 
 def _landed(n: Format, marks: Value, source: Operand, index: Value, dim: int) -> Value:
-    """For each place the sum of what is sent there; `dim` is the last of it."""
+    """Returns for each place the sum of the elements written there; `dim` is last."""
     if not isinstance(source, Value | Tensor):
         return mul(n, sum_(n, marks, (-2,)), source)
     cuts = tuple(slice(size) for size in index.shape)
@@ -136,16 +136,17 @@ def _landed(n: Format, marks: Value, source: Operand, index: Value, dim: int) ->
 
 
 def _grown(x: Value, shape: torch.Size, dim: int) -> Value:
-    """x with its last dimension back at `dim`, and zeros up to `shape`."""
+    """Returns x with its last dimension moved to `dim`, padded with zeros to `shape`."""
     x = x.map(lambda part: part.movedim(-1, dim))
     missing = [end for d in range(len(shape))[::-1] for end in (0, shape[d] - x.shape[d])]
     return x.map(lambda part: torch.nn.functional.pad(part, missing)) if any(missing) else x
 
 
 def replaced(n: Format, whole: Value, take: Callable[[Value], Value], value: Value) -> Value:
-    """`whole` with the part of it that `take` takes replaced by `value` of its dtype. Local.
+    """Returns `whole` with the elements that `take` selects replaced by `value`. Local.
 
-    `take` is a view: it is taken of a copy, and written through.
+    `take` returns a view; the new elements are written through the view of a copy. `value` has the
+    dtype of `whole`.
     """
     if isinstance(whole.share, Bool):
         return _replaced_bits(n, whole.share, take, value.bits)
@@ -160,7 +161,7 @@ def replaced(n: Format, whole: Value, take: Callable[[Value], Value], value: Val
 
 
 def _replaced_bits(n: Format, whole: Bool, take: Callable[[Value], Value], value: Bool) -> Value:
-    """The same for bits, unpacked so that a view of them can be written."""
+    """Returns the same for bits, which are unpacked so that a view of them can be written."""
     parts = {i: unpack_bits(part[0], whole.shape, torch.uint8) for i, part in whole.parts.items()}
     view = take(Value(Arith(parts, n.ring), torch.int64)).arith
     for i, part in view.parts.items():

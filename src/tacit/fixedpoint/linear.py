@@ -1,4 +1,4 @@
-"""Matrix products, convolutions and other contractions of values."""
+"""Matrix products, convolutions and other bilinear operations of values, and their gradients."""
 
 from __future__ import annotations
 
@@ -8,23 +8,26 @@ import torch
 
 from ..protocols import MATMUL, Bilinear, Conv, ConvGradInput, ConvGradWeight
 from ..ring import Window
-from .conversion import convert
+from .conversion import as_number
 from .format import Format, cap, encode, public_bits, room
 from .value import Operand, Value, result_dtype
 
 
 def bilinear(n: Format, op: Bilinear, a: Operand, b: Operand) -> Value:
-    """op(a, b); products of two reals are divided later."""
+    """Returns op(a, b). 1 round for two secrets, local with a public operand.
+
+    The division of a product of reals is pending.
+    """
     dtype = result_dtype(a, b)
     if isinstance(a, Value) and isinstance(b, Value):
-        a, b = _number(n, a), _number(n, b)
+        a, b = as_number(n, a), as_number(n, b)
         shift = n.fraction_bits if a.is_real and b.is_real else 0
         return Value(cap(n, n.protocol.bilinear(op, a.arith, b.arith, shift=shift)), dtype)
     left = isinstance(a, Value)
     secret, public = (a, b) if left else (b, a)
     assert isinstance(secret, Value)
     factor = torch.as_tensor(public)
-    x = _number(n, secret).arith
+    x = as_number(n, secret).arith
     shapes = (x.shape, factor.shape) if left else (factor.shape, x.shape)
     grown = op.terms(*shapes).bit_length()
     if room(n, x) < n.fraction_bits + grown:
@@ -37,10 +40,10 @@ def bilinear(n: Format, op: Bilinear, a: Operand, b: Operand) -> Value:
 
 
 def bilinears(n: Format, calls: Sequence[tuple[Bilinear, Operand, Operand]]) -> list[Value]:
-    """op(a, b) for each call; those of two secrets share their rounds."""
+    """Returns op(a, b) for each call, all in one round if all operands are secret."""
     if not all(isinstance(x, Value) for _, a, b in calls for x in (a, b)):
         return [bilinear(n, op, a, b) for op, a, b in calls]
-    ready = [(op, _number(n, a), _number(n, b)) for op, a, b in calls]  # type: ignore[arg-type]
+    ready = [(op, as_number(n, a), as_number(n, b)) for op, a, b in calls]  # type: ignore[arg-type]
     with n.protocol.parallel():
         shares = [
             n.protocol.bilinear(
@@ -55,23 +58,22 @@ def bilinears(n: Format, calls: Sequence[tuple[Bilinear, Operand, Operand]]) -> 
 
 
 def matmul(n: Format, a: Operand, b: Operand) -> Value:
-    """The matrix product, as `torch.matmul`."""
+    """Returns the matrix product, like `torch.matmul`."""
     return bilinear(n, MATMUL, a, b)
 
 
-def _number(n: Format, x: Value) -> Value:
-    return convert(n, x, torch.int64) if x.is_bit else x
-
-
 def conv(n: Format, x: Operand, weight: Operand, window: Window) -> Value:
-    """The convolution. 1 round, none with a public operand; its division is pending."""
+    """Returns the convolution. 1 round, local with a public operand; its division is pending."""
     return bilinear(n, Conv(window), x, weight)
 
 
 def conv_transpose(
     n: Format, x: Operand, weight: Operand, window: Window, shape: Sequence[int]
 ) -> Value:
-    """The transposed convolution, of this shape: the gradient of a convolution by its input."""
+    """Returns the transposed convolution, which has this shape. Rounds as `conv`.
+
+    It is the gradient of a convolution by its input.
+    """
     return bilinear(n, ConvGradInput(window, tuple(shape)), weight, x)
 
 
@@ -85,7 +87,7 @@ def conv_grads(
     transposed: bool = False,
     wanted: Sequence[bool] = (True, True),
 ) -> list[Value | None]:
-    """The gradients by input and weight, those that are wanted, in one round."""
+    """Returns the gradients by input and weight, None for those not wanted, in one round."""
     shape = tuple(weight.shape)  # type: ignore[union-attr]
     by_input: tuple[Bilinear, Operand, Operand]
     if transposed:

@@ -73,6 +73,10 @@ class Numbers(Format):
     coarse = norm.coarse
     attention = attending.attention
     attention_backward = attending.attention_backward
+    split_heads = staticmethod(attending.split_heads)
+    join_heads = staticmethod(attending.join_heads)
+    repeat_heads = staticmethod(attending.repeat_heads)
+    sum_repeated_heads = attending.sum_repeated_heads
     lstm = recurrent.lstm
     lstm_backward = recurrent.lstm_backward
 
@@ -82,6 +86,7 @@ class Numbers(Format):
 
     # Elements moved, and many into one ---------------------------------------------------------
     replaced = indexing.replaced
+    reduced_shape = staticmethod(reduce.reduced_shape)
     total = reduce.total
     mean = reduce.mean
     prod = reduce.prod

@@ -1,27 +1,27 @@
-"""Largest and smallest values, where they stand, and values in order."""
+"""Maxima, minima, their places, and sorting. r is the rounds of a comparison."""
 
 from __future__ import annotations
 
 import torch
 
 from .arithmetic import neg
-from .conversion import convert, public, settled
+from .conversion import as_number, convert, public, settled
 from .format import Format, cap
-from .reduce import Dims, all_, any_, flattened, kept_shape
+from .reduce import Dims, all_, any_, flattened, reduced_shape
 from .value import Value
 
 
 def amax(n: Format, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
-    """The largest element over dimensions. ceil(log2 count) comparisons one after the other."""
+    """Returns the largest element over dimensions, by a tree of ceil(log2 count) comparisons."""
     if x.is_bit:
         return any_(n, x, dims, keepdim=keepdim)
-    shape = kept_shape(x, dims, keepdim=keepdim)
+    shape = reduced_shape(x, dims, keepdim=keepdim)
     largest = n.protocol.max(cap(n, flattened(x, dims).arith), -1)
     return Value(largest, x.dtype).map(lambda part: part.reshape(shape))
 
 
 def amin(n: Format, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
-    """The smallest element over dimensions; costs what `amax` costs."""
+    """Returns the smallest element over dimensions. Costs what `amax` costs."""
     if x.is_bit:
         return all_(n, x, dims, keepdim=keepdim)
     return neg(n, amax(n, neg(n, x), dims, keepdim=keepdim))
@@ -30,9 +30,9 @@ def amin(n: Format, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Va
 def max_with_index(
     n: Format, x: Value, dim: int | None, *, keepdim: bool = False
 ) -> tuple[Value, Value]:
-    """The largest element along `dim`, or of all, and its place: the first of equals."""
-    number = convert(n, x, torch.int64) if x.is_bit else x
-    shape = kept_shape(x, dim, keepdim=keepdim)
+    """Returns the largest element along `dim`, or of all, and its place: the first of equals."""
+    number = as_number(n, x)
+    shape = reduced_shape(x, dim, keepdim=keepdim)
     largest, place = n.protocol.max_with_index(cap(n, flattened(number, dim).arith), -1)
     values = Value(largest, number.dtype), Value(place, torch.int64)
     value, index = (one.map(lambda part: part.reshape(shape)) for one in values)
@@ -42,7 +42,7 @@ def max_with_index(
 def min_with_index(
     n: Format, x: Value, dim: int | None, *, keepdim: bool = False
 ) -> tuple[Value, Value]:
-    """The smallest element along `dim`, or of all, and its place: the first of equals."""
+    """Returns the smallest element along `dim`, or of all, and its place: the first of equals."""
     value, index = max_with_index(n, neg(n, x), dim, keepdim=keepdim)
     return convert(n, neg(n, value), x.dtype), index
 
@@ -50,13 +50,13 @@ def min_with_index(
 def sort(
     n: Format, x: Value, dim: int = -1, *, descending: bool = False, k: int | None = None
 ) -> tuple[Value, Value]:
-    """The first k values in order along `dim`, all by default, and their places; stable.
+    """Returns the first k values in order along `dim`, all by default, and their places. Stable.
 
-    Sorted are x 2^t + place, which are never equal: that decides ties, and the place is what is
-    left of the key without the value. About (log2 size)^2 / 2 comparisons one after the other, t
-    bits longer than those of x.
+    The keys are x 2^t + place, with t bits for the place. They are all different, which decides
+    ties, and a key less x 2^t is the place. About (log2 size)^2 / 2 comparisons in sequence, each
+    t bits longer than one of x.
     """
-    number = settled(n, convert(n, x, torch.int64) if x.is_bit else x)
+    number = settled(n, as_number(n, x))
     if not number.shape:
         return x, public(n, torch.zeros((), dtype=torch.int64))
     p, size = n.protocol, number.shape[dim]
@@ -75,7 +75,7 @@ def sort(
 def kth_smallest(
     n: Format, x: Value, k: int, dim: int, *, keepdim: bool = False
 ) -> tuple[Value, Value]:
-    """The k-th smallest value along `dim`, counted from 1, and its place."""
+    """Returns the k-th smallest value along `dim`, counted from 1, and its place."""
     if not x.shape:
         return x, public(n, torch.zeros((), dtype=torch.int64))
     values, places = sort(n, x, dim, k=k)

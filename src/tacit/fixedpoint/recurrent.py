@@ -1,6 +1,7 @@
-"""A layer of long short-term memory over a sequence, and its gradients.
+"""A layer of long short-term memory (LSTM) over a sequence, and its gradients.
 
-Sequences have the shape (T, B, ...); gates stand in the order input, forget, cell, output.
+Sequences have the shape (T, B, ...). The gates are in torch's order: input i, forget f, cell g,
+output o. A step is c = f c + i g, h = o tanh(c).
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from .value import Operand, Value
 
 
 @dataclass(frozen=True)
-class Weights:
-    """Of the input and of the state, (4 H, I) and (4 H, H), and the sum of the biases."""
+class LstmWeights:
+    """The weights of input and state, (4 H, I) and (4 H, H), and the sum of both biases."""
 
     input: Operand
     state: Operand
@@ -31,48 +32,51 @@ class Weights:
 
 
 @dataclass(frozen=True)
-class Trace:
-    """What the gradients need of every step, each of shape (T, B, H)."""
+class LstmTrace:
+    """What the gradients need of all steps; each tensor has the shape (T, B, H)."""
 
     gates: list[Value]
     cells: Value  # before each step
     states: Value  # before each step
-    squashed: Value  # tanh of the cells after each step
+    tanh_cells: Value  # tanh of the cells after each step
 
 
 def lstm(
-    n: Format, x: Value, weights: Weights, state: Operand, cell: Operand
-) -> tuple[Value, Value, Value, Trace]:
-    """The states after every step, the last state and cell, and the trace.
+    n: Format, x: Value, weights: LstmWeights, state: Operand, cell: Operand
+) -> tuple[Value, Value, Value, LstmTrace]:
+    """Returns the states after every step, the last state and cell, and the trace.
 
-    A step takes the rounds of two products, a choice of functions and a product.
+    A step takes the rounds of a matrix product, a sigmoid, a product, a tanh and a product.
     """
-    entering = matmul(n, x, _turned(weights.input))
-    entering = entering if weights.bias is None else add(n, entering, weights.bias)
-    leaving = _turned(weights.state)
+    from_input = matmul(n, x, _transposed(weights.input))
+    from_input = from_input if weights.bias is None else add(n, from_input, weights.bias)
+    state_weight = _transposed(weights.state)
     h, c = operand(n, state), operand(n, cell)
     steps: list[list[Value]] = []
-    states, cells, squashed = [h], [c], []
+    states, cells, tanh_cells = [h], [c], []
     for t in range(x.shape[0]):
-        gates = _gates(n, add(n, _at(entering, t), matmul(n, h, leaving)))
+        gates = _gates(n, add(n, _at(from_input, t), matmul(n, h, state_weight)))
         kept, new = bilinears(n, [(MUL, gates[1], c), (MUL, gates[0], gates[2])])
         c = settled(n, add(n, kept, new))
-        squashed.append(settled(n, tanh(n, c)))
-        h = settled(n, mul(n, gates[3], squashed[-1]))
+        tanh_cells.append(settled(n, tanh(n, c)))
+        h = settled(n, mul(n, gates[3], tanh_cells[-1]))
         steps.append(gates)
         states.append(h)
         cells.append(c)
-    trace = Trace(
+    trace = LstmTrace(
         [_stacked(n, [step[i] for step in steps]) for i in range(4)],
         _stacked(n, cells[:-1]),
         _stacked(n, states[:-1]),
-        _stacked(n, squashed),
+        _stacked(n, tanh_cells),
     )
     return _stacked(n, states[1:]), h, c, trace
 
 
 def _gates(n: Format, x: Value) -> list[Value]:
-    """The four gates of one step, in the rounds of one function: tanh(x) = 2 sigmoid(2 x) - 1."""
+    """Returns the four gates of one step in the rounds of one sigmoid.
+
+    The cell gate is tanh(x) = 2 sigmoid(2 x) - 1.
+    """
     size = x.shape[-1] // 4
     twice = torch.ones(4 * size, dtype=torch.int64)
     twice[2 * size : 3 * size] = 2
@@ -83,8 +87,8 @@ def _gates(n: Format, x: Value) -> list[Value]:
 
 
 @dataclass(frozen=True)
-class Grads:
-    """By input, the two weights, the bias (either of both), and the first state and cell."""
+class LstmGrads:
+    """The gradients by input, both weights, either bias, and the first state and cell."""
 
     input: Value
     weight_input: Value
@@ -97,15 +101,16 @@ class Grads:
 def lstm_backward(
     n: Format,
     x: Value,
-    weights: Weights,
-    trace: Trace,
+    weights: LstmWeights,
+    trace: LstmTrace,
     by_states: Operand | None,
     by_state: Operand | None,
     by_cell: Operand | None,
-) -> Grads:
-    """The gradients of `lstm` from those by its states, its last state and its last cell.
+) -> LstmGrads:
+    """Returns the gradients of `lstm` from those by its states, its last state and its last cell.
 
-    A step takes three products: what depends on the trace alone is computed for all steps at once.
+    A step takes three products. Factors that depend on the trace alone are computed for all steps
+    at once.
     """
     factors, carry = _factors(n, trace)
     steps, shape = trace.cells.shape[0], trace.cells.shape[1:]
@@ -123,45 +128,46 @@ def lstm_backward(
         gates, dc = _narrow(product, 0, 4 * size), _narrow(product, 4 * size, size)
         dh = matmul(n, gates, weights.state)
         made.insert(0, gates)
-    return _gathered(n, x, weights, trace, _stacked(n, made), dh, dc)
+    return _shared_grads(n, x, weights, trace, _stacked(n, made), dh, dc)
 
 
-def _factors(n: Format, trace: Trace) -> tuple[Value, Value]:
-    """What the gradient of the cell is multiplied by for each gate, and for the cell before.
+def _factors(n: Format, trace: LstmTrace) -> tuple[Value, Value]:
+    """Returns the factors of the gradients of all steps.
 
-    The fourth, for the output's gate, multiplies that of the state. And by what the gradient of a
-    state reaches its cell.
+    First, joined along the last dimension, the factors of (dc, dc, dc, dh, dc) that give the
+    gradients by the gates i, f, g, o before their sigmoid or tanh, and by the previous cell. Second
+    the factor o (1 - tanh(c)^2) of dh that adds to dc.
     """
     i, f, g, o = trace.gates
-    squared = [i, f, g, o, trace.squashed]
+    squared = [i, f, g, o, trace.tanh_cells]
     si, sf, sg, so, sq = (settled(n, s) for s in bilinears(n, [(MUL, x, x) for x in squared]))
     slopes = [sub(n, i, si), sub(n, f, sf), sub(n, 1.0, sg), sub(n, o, so), sub(n, 1.0, sq)]
-    others = [g, trace.cells, i, trace.squashed, o]
+    others = [g, trace.cells, i, trace.tanh_cells, o]
     *four, carry = bilinears(n, [(MUL, a, b) for a, b in zip(slopes, others, strict=True)])
     joined = combined(n, [*four, f], lambda parts: torch.cat(parts, -1))
     return settled(n, joined), settled(n, carry)
 
 
-def _gathered(
-    n: Format, x: Value, weights: Weights, trace: Trace, gates: Value, dh: Value, dc: Value
-) -> Grads:
-    """The gradients by what all steps share."""
+def _shared_grads(
+    n: Format, x: Value, weights: LstmWeights, trace: LstmTrace, gates: Value, dh: Value, dc: Value
+) -> LstmGrads:
+    """Returns the gradients by what all steps share: the input, the weights and the bias."""
     rows = gates.map(lambda part: part.flatten(0, 1))
-    columns = _turned_value(rows)
+    columns = _transposed_value(rows)
     inputs, states = (y.map(lambda part: part.flatten(0, 1)) for y in (x, trace.states))
     by_input = matmul(n, gates, weights.input)
     by_weight, by_state = bilinears(n, [(MATMUL, columns, inputs), (MATMUL, columns, states)])
-    return Grads(by_input, by_weight, by_state, total(n, rows, [0]), dh, dc)
+    return LstmGrads(by_input, by_weight, by_state, total(n, rows, [0]), dh, dc)
 
 
-def _turned(x: Operand) -> Operand:
+def _transposed(x: Operand) -> Operand:
     if isinstance(x, Value):
-        return _turned_value(x)
+        return _transposed_value(x)
     assert isinstance(x, Tensor)
     return x.transpose(-1, -2)
 
 
-def _turned_value(x: Value) -> Value:
+def _transposed_value(x: Value) -> Value:
     return x.map(lambda part: part.transpose(-1, -2))
 
 

@@ -1,4 +1,4 @@
-"""Many values into one: means, products, variances, truth of any and all."""
+"""Reductions over dimensions: sums, means, products, variances, any and all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from ..protocols.derived.piecewise import quotient_limit
 from .arithmetic import mul, square, sub, sum_
 from .compare import equal
-from .conversion import combined, convert, public, settled
+from .conversion import as_number, combined, convert, public, settled
 from .format import Format, cap
 from .logic import logical_not
 from .value import Value
@@ -20,7 +20,7 @@ Dims = Sequence[int] | int | None
 
 
 def dims_of(x: Value, dims: Dims) -> tuple[int, ...]:
-    """The dimensions meant, counted from the front; None and nothing mean all of them."""
+    """Returns the dimensions counted from the front; None and an empty list mean all of them."""
     count = len(x.shape)
     if dims is None or (not isinstance(dims, int) and not len(dims)):
         return tuple(range(count))
@@ -29,7 +29,7 @@ def dims_of(x: Value, dims: Dims) -> tuple[int, ...]:
 
 
 def total(n: Format, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
-    """The sum over dimensions. Local, but bits become numbers in one round."""
+    """Returns the sum over dimensions, within the range. Local for numbers, 1 round for bits."""
     x = convert(n, x, torch.int64) if not x.is_real else x
     chosen = dims_of(x, dims)
     if not chosen:
@@ -38,7 +38,7 @@ def total(n: Format, x: Value, dims: Dims = None, *, keepdim: bool = False) -> V
 
 
 def mean(n: Format, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
-    """The mean over dimensions. Local; its division is pending."""
+    """Returns the mean over dimensions. Local; its division is pending."""
     return _over(n, x, dims, _count(x, dims), keepdim=keepdim)
 
 
@@ -47,9 +47,9 @@ def _count(x: Value, dims: Dims) -> int:
 
 
 def _over(n: Format, x: Value, dims: Dims, divisor: float, *, keepdim: bool) -> Value:
-    """The sum over dimensions, divided by about their size.
+    """Returns the sum over dimensions divided by a divisor close to the number of terms.
 
-    A mean is no larger than what it is of, also where the sum is beyond the range.
+    A mean is no larger than its largest term, even if the sum leaves the range.
     """
     made = mul(n, total(n, x, dims, keepdim=keepdim), 1.0 / divisor)
     if not x.is_real:
@@ -60,15 +60,15 @@ def _over(n: Format, x: Value, dims: Dims, divisor: float, *, keepdim: bool) -> 
 
 
 def flattened(x: Value, dims: Dims) -> Value:
-    """x with these dimensions joined into one, which comes last."""
+    """Returns x with these dimensions flattened into one, which comes last."""
     chosen = dims_of(x, dims)
     rest = [dim for dim in range(len(x.shape)) if dim not in chosen]
     shape, size = [x.shape[dim] for dim in rest], product_of(x.shape[dim] for dim in chosen)
     return x.map(lambda part: part.permute([*rest, *chosen]).reshape(*shape, size))
 
 
-def kept_shape(x: Value, dims: Dims, *, keepdim: bool) -> list[int]:
-    """The shape of a reduction of x over these dimensions."""
+def reduced_shape(x: Value, dims: Dims, *, keepdim: bool) -> list[int]:
+    """Returns the shape of a reduction of x over these dimensions."""
     chosen = dims_of(x, dims)
     if keepdim:
         return [1 if dim in chosen else size for dim, size in enumerate(x.shape)]
@@ -76,9 +76,9 @@ def kept_shape(x: Value, dims: Dims, *, keepdim: bool) -> list[int]:
 
 
 def prod(n: Format, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
-    """The product over dimensions. ceil(log2 count) products one after the other."""
-    x = convert(n, x, torch.int64) if x.is_bit else x
-    shape = kept_shape(x, dims, keepdim=keepdim)
+    """Returns the product over dimensions, as a tree: ceil(log2 count) products in sequence."""
+    x = as_number(n, x)
+    shape = reduced_shape(x, dims, keepdim=keepdim)
     left = flattened(x, dims)
     if not left.shape[-1]:
         return public(n, torch.ones(shape, dtype=x.dtype))
@@ -91,8 +91,11 @@ def prod(n: Format, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Va
 
 
 def cumprod(n: Format, x: Value, dim: int) -> Value:
-    """The products of the first 1, 2, 3, ... elements along `dim`; ceil(log2 size) deep."""
-    x = convert(n, x, torch.int64) if x.is_bit else x
+    """Returns the products of the first 1, 2, 3, ... elements along `dim`.
+
+    A parallel prefix: ceil(log2 size) products in sequence.
+    """
+    x = as_number(n, x)
     if not x.shape:
         return x
     done = x.map(lambda part: part.transpose(dim, -1))
@@ -111,25 +114,28 @@ def _narrow(x: Value, start: int, length: int) -> Value:
 def variance(
     n: Format, x: Value, dims: Dims = None, *, correction: float = 1, keepdim: bool = False
 ) -> tuple[Value, Value]:
-    """The variance and the mean over dimensions. One product of secrets."""
+    """Returns the variance and the mean over dimensions. One product of secrets."""
     average = settled(n, mean(n, x, dims, keepdim=True))
     squares = square(n, settled(n, sub(n, x, average)))
     result = _over(n, squares, dims, _count(x, dims) - correction, keepdim=keepdim)
-    shape = kept_shape(x, dims, keepdim=keepdim)
+    shape = reduced_shape(x, dims, keepdim=keepdim)
     return result, average.map(lambda part: part.reshape(shape))
 
 
 def count_nonzero(n: Format, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
-    """How many elements are not zero."""
+    """Returns how many elements are not zero."""
     return total(n, convert(n, x, torch.bool), dims, keepdim=keepdim)
 
 
 def any_(n: Format, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
-    """Whether some element is not zero: their number is not. 1 round and a narrow `is_zero`."""
+    """Returns whether some element is not zero.
+
+    Compares their number with 0: 1 round, and an `is_zero` of few bits.
+    """
     return logical_not(n, equal(n, count_nonzero(n, x, dims, keepdim=keepdim), 0))
 
 
 def all_(n: Format, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
-    """Whether no element is zero."""
+    """Returns whether no element is zero, from the number of zeros. Rounds as `any_`."""
     zeros = total(n, logical_not(n, x), dims, keepdim=keepdim)
     return equal(n, zeros, 0)

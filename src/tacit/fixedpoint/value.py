@@ -1,4 +1,4 @@
-"""A secret with the meaning that its dtype gives it."""
+"""A secret together with its dtype, which says how to read it; and the dtypes of results."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from ..protocols import Arith, Bool
 
 @dataclass(frozen=True)
 class Value:
-    """A share read as real numbers, integers or truth values.
+    """A share that holds real numbers, integers or truth values.
 
-    A floating dtype means fixed point: integers that stand for multiples of 2^-fraction_bits, where
-    the fraction bits are those of the session. An integer dtype means the integers themselves, and
-    bool means bits; then the share is a `Bool`.
-    known: the numbers themselves, where they are public (zeros, ones, a dropout's mask).
+    share: an `Arith` for numbers. With a floating dtype its integers are fixed-point numbers of the
+        session's fraction bits; with an integer dtype they are the integers themselves. A `Bool`
+        for truth values.
+    kept: other values that a later operation, such as a gradient, needs.
+    known: the numbers themselves, if they are public (zeros, ones, a dropout mask).
     """
 
     share: Arith | Bool
@@ -29,33 +30,38 @@ class Value:
     known: Tensor | None = field(default=None, repr=False, compare=False)
 
     def keep(self, **others: Value) -> Value:
-        """The same value, with others beside it that a later operation (a gradient) asks for."""
+        """Returns the same value with other values beside it, by name."""
         return Value(self.share, self.dtype, {**self.kept, **others}, self.known)
 
     @property
     def shape(self) -> torch.Size:
+        """The shape of the tensor."""
         return self.share.shape
 
     @property
     def is_real(self) -> bool:
+        """Whether these are fixed-point numbers."""
         return self.dtype.is_floating_point
 
     @property
     def is_bit(self) -> bool:
+        """Whether these are truth values."""
         return isinstance(self.share, Bool)
 
     @property
     def arith(self) -> Arith:
+        """The share of numbers."""
         assert isinstance(self.share, Arith)
         return self.share
 
     @property
     def bits(self) -> Bool:
+        """The share of truth values."""
         assert isinstance(self.share, Bool)
         return self.share
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Value:
-        """The value after a change of shape, given as a function of a tensor of its shape."""
+        """Returns the value with its elements moved; `change` does the same to a tensor. Local."""
         known = None if self.known is None else change(self.known)
         if isinstance(self.share, Arith):
             return Value(self.share.map(change), self.dtype, known=known)
@@ -63,7 +69,7 @@ class Value:
         return Value(bits, self.dtype, known=known)
 
     def map_list(self, change: Callable[[Tensor], Sequence[Tensor]]) -> list[Value]:
-        """The same for a function that gives several tensors."""
+        """Returns the values that a function of several results, such as `torch.split`, gives."""
         if isinstance(self.share, Arith):
             share = self.share
             columns = {i: change(part) for i, part in share.parts.items()}
@@ -76,17 +82,17 @@ class Value:
         return [self.map(lambda part, i=i: change(part)[i]) for i in range(count)]  # type: ignore[misc]
 
 
-# What an operation takes: a secret, or something public.
+# What an operation takes: a secret, or public numbers.
 Operand = Value | Tensor | float | int | bool
 
 
 def result_dtype(*operands: Operand) -> torch.dtype:
-    """The dtype that torch gives the result of these operands."""
+    """Returns the dtype that torch gives the result of these operands."""
     return _promoted(*[_kind(x) for x in operands])
 
 
 def _kind(x: Operand) -> tuple[torch.dtype, bool] | type:
-    """All of an operand that matters: its dtype and whether it has dimensions, or its type."""
+    """Returns what decides the dtype: a tensor's dtype and whether it has dimensions, or a type."""
     if isinstance(x, Value | Tensor):
         return x.dtype, len(x.shape) > 0
     return type(x)

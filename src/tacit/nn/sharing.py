@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import keystr, tree_flatten_with_path, tree_unflatten
 
 from ..errors import ConfigError, UnsupportedModule
-from ..fixedpoint import Numbers, Value
-from ..fixedpoint.transfer import Input, reveal_many, share_many
+from ..fixedpoint import Input, Numbers, Value
 from ..tensor import SecretTensor
 from ..transport.consensus import agree, broadcast_from
 from .module_tensors import ModuleTensor, describe, module_tensors, unsharable
@@ -50,7 +49,7 @@ def share_tensor(
         value = torch.empty(tuple(shape), device="meta")
     elif shape is not None and tuple(shape) != tuple(value.shape):
         raise ConfigError(f"share: shape={tuple(shape)} is not the value's {tuple(value.shape)}")
-    [made] = share_many(n, [_input(n, "the tensor", value, owner)], owner)
+    [made] = n.share_many([_input(n, "the tensor", value, owner)], owner)
     return SecretTensor(made, n)
 
 
@@ -75,7 +74,7 @@ def _share_nest(n: Numbers, nest: Any, owner: int) -> Any:
     forms = {path: _alike(value) for path, value in zip(paths, values, strict=True)}
     agree(n.protocol.context.mesh, forms, topic="share")
     places = [i for i, value in enumerate(values) if not isinstance(value, nn.Module)]
-    made = share_many(n, [_input(n, paths[i], values[i], owner) for i in places], owner)
+    made = n.share_many([_input(n, paths[i], values[i], owner) for i in places], owner)
     for i, value in enumerate(values):
         if isinstance(value, nn.Module):
             values[i] = share_module(n, value, owner)
@@ -109,7 +108,7 @@ def share_module(n: Numbers, module: nn.Module, owner: int) -> nn.Module:
         mesh = n.protocol.context.mesh
         agree(mesh, describe(module, tensors), topic="share")
         owners = broadcast_from(mesh, [entry.tensor for entry in public], owner)
-        values = share_many(n, inputs, owner)
+        values = n.share_many(inputs, owner)
         for entry, tensor in zip(public, owners, strict=True):
             entry.replace(tensor)
         for entry, value in zip(secret, values, strict=True):
@@ -174,7 +173,7 @@ def reveal(n: Numbers, secret: Any, to: int | None = None) -> Any:
             kind = type(value).__name__
             raise ConfigError(f"reveal: {kind}{place} is not a secret tensor or module")
     places = [i for i, value in enumerate(values) if isinstance(value, SecretTensor)]
-    opened = reveal_many(n, [values[i].value for i in places], to)
+    opened = n.reveal_many([values[i].value for i in places], to)
     for i, plain in zip(places, opened, strict=True):
         values[i] = plain
     plain_values = [
@@ -186,7 +185,7 @@ def reveal(n: Numbers, secret: Any, to: int | None = None) -> Any:
 def _reveal_module(n: Numbers, module: nn.Module, to: int | None) -> nn.Module | None:
     """A plain copy of a module; the secret one stays."""
     secret = [entry for entry in module_tensors(module) if isinstance(entry.tensor, SecretTensor)]
-    opened = reveal_many(n, [_value(entry.tensor) for entry in secret], to)
+    opened = n.reveal_many([_value(entry.tensor) for entry in secret], to)
     if to not in (None, n.protocol.rank):
         return None
     plain: dict[int, Any] = {}

@@ -9,7 +9,6 @@ import torch
 
 from ....errors import UnsupportedOp
 from ....fixedpoint import Numbers, Operand, Value
-from ....fixedpoint.reduce import kept_shape
 from ...table import implements
 
 aten = torch.ops.aten
@@ -55,7 +54,7 @@ def _of_powers(n: Numbers, x: Value, order: float, dim: Dims, keepdim: bool) -> 
     largest = n.settled(n.amax(sizes, dim, keepdim=True))
     powers = n.pow(n.div(sizes, largest, positive=True), order)
     root = n.mul(n.pow(n.total(powers, dim, keepdim=True), 1 / order), largest)
-    shape = kept_shape(x, dim, keepdim=keepdim)
+    shape = n.reduced_shape(x, dim, keepdim=keepdim)
     return root.map(lambda part: part.reshape(shape))
 
 

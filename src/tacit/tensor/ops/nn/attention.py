@@ -11,7 +11,6 @@ from torch import Tensor
 
 from ....errors import UnsupportedOp
 from ....fixedpoint import Numbers, Operand, Value
-from ....fixedpoint.attention import for_each_head, join_heads, over_heads, split_heads
 from ....fixedpoint.lazy import Deferred
 from ...table import implements
 
@@ -36,7 +35,7 @@ def scaled_dot_product(
     if dropout_p:
         raise UnsupportedOp("attention with dropout in one operation: use the math backend")
     q = n.operand(query)
-    k, v = (for_each_head(n.operand(x), q) for x in (key, value))
+    k, v = (n.repeat_heads(n.operand(x), q) for x in (key, value))
     mask = _causal(q, k) if is_causal else attn_mask
     result, weights = n.attention(q, k, v, mask, _scale(q, scale))
 
@@ -63,10 +62,10 @@ def scaled_dot_product_backward(
     scale: float | None = None,
 ) -> tuple[Value, Value, Value]:
     grad, q = n.operand(grad_out), n.operand(query)
-    k, v = (for_each_head(n.operand(x), q) for x in (key, value))
+    k, v = (n.repeat_heads(n.operand(x), q) for x in (key, value))
     weights = logsumexp.kept["weights"]
     by_q, by_k, by_v = n.attention_backward(grad, q, k, v, weights, out, _scale(q, scale))
-    return by_q, over_heads(n, by_k, key.shape), over_heads(n, by_v, value.shape)
+    return by_q, n.sum_repeated_heads(by_k, key.shape), n.sum_repeated_heads(by_v, value.shape)
 
 
 @implements(aten._native_multi_head_attention.default)
@@ -93,10 +92,10 @@ def native_multi_head_attention(
     else:
         pairs = zip(_thirds(qkv_weight, 0), _thirds(qkv_bias, 0), strict=True)
         parts = [_linear(n, x, w, b) for x, (w, b) in zip(inputs, pairs, strict=True)]
-    q, k, v = (split_heads(x, num_head) for x in parts)
+    q, k, v = (n.split_heads(x, num_head) for x in parts)
     hidden = _hidden(mask, mask_type, q, k)
     result, weights = n.attention(q, k, v, hidden, _scale(q, None))
-    made = _linear(n, join_heads(result), proj_weight, proj_bias)
+    made = _linear(n, n.join_heads(result), proj_weight, proj_bias)
     if not need_weights:
         return made, torch.empty(0)
     return made, n.mean(weights, [1]) if average_attn_weights else weights

@@ -11,8 +11,14 @@ import torch
 from torch import Tensor
 
 from ....errors import UnsupportedOp
-from ....fixedpoint import Numbers, Operand, Value
-from ....fixedpoint.pool import Grid, adaptive_taps, window_taps
+from ....fixedpoint import (
+    Grid,
+    Numbers,
+    Operand,
+    Value,
+    adaptive_windows,
+    sliding_windows,
+)
 from ...table import implements
 
 aten = torch.ops.aten
@@ -155,25 +161,25 @@ def _grid(
         _along(dilation, dims),
         strict=True,
     )
-    return [window_taps(*along, ceil_mode=ceil_mode) for along in settings]
+    return [sliding_windows(*along, ceil_mode=ceil_mode) for along in settings]
 
 
 def _adaptive(dims: int, shape: Sizes, output_size: Sizes) -> Grid:
     counts = _along(output_size, dims)
-    return [adaptive_taps(*along) for along in zip(shape[-dims:], counts, strict=True)]
+    return [adaptive_windows(*along) for along in zip(shape[-dims:], counts, strict=True)]
 
 
 def _shares(grid: Grid, padding: Sizes, divisor: int | None = None) -> Tensor | float:
     """What each element of a window weighs in its mean; one number where all weigh the same."""
     if divisor is not None:
         return 1.0 / divisor
-    equal = [taps.count(pad) for taps, pad in zip(grid, padding, strict=True)]
+    equal = [windows.equal_count(pad) for windows, pad in zip(grid, padding, strict=True)]
     numbers = [number for number in equal if number is not None]
     if len(numbers) == len(equal):
         return 1.0 / prod(numbers)
     counts = torch.ones((), dtype=torch.float64)
-    for taps, pad in zip(grid, padding, strict=True):
-        counts = counts.unsqueeze(-1) * taps.counted(pad)
+    for windows, pad in zip(grid, padding, strict=True):
+        counts = counts.unsqueeze(-1) * windows.counts(pad)
     return counts.reciprocal()
 
 

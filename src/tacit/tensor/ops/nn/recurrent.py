@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from ....errors import UnsupportedOp
-from ....fixedpoint import Numbers, Value
-from ....fixedpoint.recurrent import Trace, Weights
+from ....fixedpoint import LstmTrace, LstmWeights, Numbers, Value
 from ...table import implements
 
 aten = torch.ops.aten
@@ -43,10 +42,10 @@ def mkldnn_rnn_layer(
     if mode != LSTM or batch_sizes:
         raise UnsupportedOp("a fused recurrent layer on secrets: LSTM of sequences of one length")
     x = _in_order(n.operand(input), reverse)
-    weights = Weights(weight0, weight1, _bias(n, weight2, weight3, has_biases))
+    weights = LstmWeights(weight0, weight1, _bias(n, weight2, weight3, has_biases))
     states, h, c, trace = n.lstm(x, weights, _flat(n, hx_), _flat(n, cx_))
     gates = {f"gate {i}": gate for i, gate in enumerate(trace.gates)}
-    kept = {"cells": trace.cells, "states": trace.states, "squashed": trace.squashed, **gates}
+    kept = {"cells": trace.cells, "states": trace.states, "tanh_cells": trace.tanh_cells, **gates}
     workspace = c.keep(**kept)
     shape = tuple(hx_.shape)
     last = (part.map(lambda p: p.reshape(shape)) for part in (h, c))
@@ -82,12 +81,12 @@ def mkldnn_rnn_layer_backward(
 ) -> tuple[Value, ...]:
     kept = workspace.kept
     gates = [kept[f"gate {i}"] for i in range(4)]
-    trace = Trace(gates, kept["cells"], kept["states"], kept["squashed"])
+    trace = LstmTrace(gates, kept["cells"], kept["states"], kept["tanh_cells"])
     x = _in_order(n.operand(input), reverse)
     given = None if grad_output is None else n.operand(grad_output)
     by_states = None if given is None else _in_order(given, reverse)
     last = [None if g is None else _flat(n, g) for g in (grad_hy, grad_cy)]
-    grads = n.lstm_backward(x, Weights(weight1, weight2, None), trace, by_states, *last)
+    grads = n.lstm_backward(x, LstmWeights(weight1, weight2, None), trace, by_states, *last)
     shape = tuple(hx_.shape)
     first = (part.map(lambda p: p.reshape(shape)) for part in (grads.state, grads.cell))
     by_input = _in_order(grads.input, reverse)
