@@ -127,7 +127,7 @@ def test_ands_equal_the_reference(sizes, words, seed, first):
 @settings(deadline=None, max_examples=40)
 @given(digit_lists, seeds)
 def test_leaves_are_the_carries_of_a_sum(digits, seed):
-    """U + V of each digit in plain integers, with one evaluator's tables the dealer's pad."""
+    """U + V of each digit in plain integers, where the pad is one share of the tables."""
     n, width, count = len(digits), sum(digits), 300
     u, v = (ring_tensor(RING64, (count,), seed + i) for i in range(2))
     v = torch.where(torch.arange(count) % 3 == 0, ~u, v)  # digits that add up to 2^s - 1

@@ -44,7 +44,7 @@ def test_both_equal_the_reference(window, count, seed, flag):
 @settings(deadline=None, max_examples=60)
 @given(windows(), seeds, st.booleans())
 def test_the_carry_of_the_last_node_is_the_sign_of_the_sum(window, seed, negate):
-    """Digits combined in plain bits, least significant first; one share is the dealer's pad."""
+    """Digits combined in plain bits, least significant first; one share is the pad."""
     ring, digits, low = window
     count, width = 300, sum(digits) + 1
     m, a = (ring_tensor(ring, (count,), seed + i) for i in range(2))

@@ -1,7 +1,21 @@
-"""Ring operations at the speed of the machine, one function for each.
+"""Fast ring operations, one function for each.
 
-Every function equals its reference in `tacit.ring.reference` bit for bit and picks the compiled
-version by device and shape (`backend`). `set_num_threads` bounds the threads a call may use.
+Every function returns exactly what its reference in `tacit.ring.reference` returns. It runs on
+compiled code for CPU tensors, on Triton for GPU tensors, else on the reference (`backend`).
+`set_num_threads` bounds the threads that a call may use.
+
+Kernels compute on tensors; they do not know who holds them. Their docstrings use these words:
+
+masked value   A ring value is x = opened + mask (mod 2^k). A bit is x = hat ^ lambda. `opened` and
+               `hat` are the masked values, `mask` and `lambda` are uniformly random.
+share          Shares of a value add up to it, in the ring, or XOR to it, for bits.
+pad            A random tensor that hides a result. The result minus the pad (XOR, for bits) and the
+               pad itself are two shares of the result.
+dealt          Computed from masks alone, and hidden by a pad. `leaf_tables`, `sign_tables`,
+               `node_products`, `and_products`, `deal_*` and `correct_*` read no masked value.
+first          Functions that return a share read masked values, which are the same for all shares,
+               and one share of the masks and of what is dealt. What depends on masked values alone
+               is added to one share only: the one that is computed with `first=True`.
 """
 
 from .backend import num_threads, set_num_threads

@@ -1,8 +1,9 @@
-"""Which implementation runs: compiled for the CPU, Triton for a GPU, the reference otherwise.
+"""Chooses an implementation: compiled code on a CPU, Triton on a GPU, else the reference.
 
-`TACIT_KERNELS` in the environment, read at the first call, forces one: `reference`, or `triton` on
-tensors of any device, which without a GPU needs Triton's interpreter (TRITON_INTERPRET=1). Where
-the extension or Triton is missing the reference is used, and a warning says so once.
+The environment variable `TACIT_KERNELS`, read at the first call, forces one of them: `reference`,
+or `triton` for tensors of any device, which without a GPU needs Triton's interpreter
+(TRITON_INTERPRET=1). If the compiled extension or Triton is missing, the reference runs and one
+warning says so.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ CHOICES = ("auto", "reference", "triton")
 
 @cache
 def choice() -> str:
-    """What the environment asks for."""
+    """Returns the value of `TACIT_KERNELS`: one of `CHOICES`."""
     chosen = os.environ.get(VARIABLE, "auto")
     if chosen not in CHOICES:
-        raise ConfigError(f"{VARIABLE}={chosen!r}: allowed are {', '.join(CHOICES)}")
+        raise ConfigError(f"{VARIABLE}={chosen!r}", limit=f"allowed are {', '.join(CHOICES)}")
     return chosen
 
 
 @cache
 def load_native() -> ModuleType | None:
-    """The compiled kernels, or None if they are missing or not wanted."""
+    """Returns the compiled kernels, or None if they are missing or `reference` is forced."""
     if choice() == "reference":
         return None
     return _load(".native", "compiled kernels are", "Reinstall with a C++20 compiler to get them.")
@@ -40,7 +41,7 @@ def load_native() -> ModuleType | None:
 
 @cache
 def load_gpu() -> ModuleType | None:
-    """The kernels for GPUs, or None if Triton is missing or not wanted."""
+    """Returns the Triton kernels, or None if Triton is missing or `reference` is forced."""
     if choice() == "reference":
         return None
     return _load(".gpu", "GPU kernels are", "Install triton to get them.")
@@ -59,7 +60,7 @@ def _load(name: str, what: str, remedy: str) -> ModuleType | None:
 
 
 def native_for(*tensors: torch.Tensor) -> ModuleType | None:
-    """The compiled kernels if they serve these tensors, else None."""
+    """Returns the compiled kernels if all tensors are on the CPU, else None."""
     for tensor in tensors:
         if not tensor.is_cpu:
             return None
@@ -67,7 +68,7 @@ def native_for(*tensors: torch.Tensor) -> ModuleType | None:
 
 
 def gpu_for(*tensors: torch.Tensor) -> ModuleType | None:
-    """The GPU kernels if they serve these tensors, else None."""
+    """Returns the Triton kernels if all tensors are on a GPU or `triton` is forced, else None."""
     for tensor in tensors:
         if not tensor.is_cuda:
             return load_gpu() if choice() == "triton" else None
@@ -75,20 +76,20 @@ def gpu_for(*tensors: torch.Tensor) -> ModuleType | None:
 
 
 def num_threads() -> int:
-    """How many threads a kernel uses."""
+    """Returns how many threads one kernel call uses."""
     native = load_native()
     return native.num_threads() if native else torch.get_num_threads()
 
 
 def features() -> tuple[str, ...]:
-    """The instructions of the processor that the compiled kernels were built with."""
+    """Returns the processor instructions that the compiled kernels use, such as VNNI and AES."""
     native = load_native()
     return tuple(native.features.split()) if native else ()
 
 
 def set_num_threads(count: int) -> None:
-    """Lets each compiled kernel use `count` threads; the setting is of the whole process."""
+    """Sets how many threads one compiled kernel call uses, for the whole process."""
     if count < 1:
-        raise ConfigError(f"num_threads={count}: at least 1 is needed")
+        raise ConfigError(f"num_threads={count}", limit="at least 1 is needed")
     if native := load_native():
         native.set_num_threads(count)

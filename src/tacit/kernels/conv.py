@@ -1,6 +1,7 @@
-"""Exact convolutions in one, two and three dimensions, and their gradients.
+"""Exact convolutions in one, two and three dimensions, and their gradients, mod 2^32 and 2^64.
 
-Arguments are those of `torch.nn.functional.conv2d` and `torch.nn.grad`, without bias.
+Arguments are those of `torch.nn.functional.conv2d` and `torch.nn.grad`, without bias: images are
+(image, channel, *position), weights (output channel, input channel of a group, *tap).
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from .matmul import METHODS, PLAIN, Plan, Prepared, matmul, method_number
 
 CONV_METHODS = METHODS | {"winograd": 3}
 
-# The unfolded input of a weight gradient is made at most this many elements at a time.
 UNFOLDED = 1 << 22
+"""A weight gradient unfolds its input at most this many elements at a time."""
 
 
 def conv(
@@ -36,11 +37,11 @@ def conv(
     *,
     method: str = "choose",
 ) -> Tensor:
-    """The convolution of ring tensors, exact mod 2^k.
+    """Returns the convolution of ring tensors, exact mod 2^k.
 
-    `method` as in `matmul`; 3x3 kernels with stride 1, many channels and 64 bits go through
-    Winograd's transforms of residues (csrc/winograd.cpp), which "winograd" forces where they fit.
-    A prepared weight brings its method.
+    `method` is that of `matmul`, or "winograd". With 64 bits, 3x3 kernels of stride 1 with many
+    channels use Winograd's transforms of residues (csrc/winograd.cpp), which need four times fewer
+    products; "winograd" forces them where they fit. A prepared weight has its own method.
     """
     window = Window.make(dims, stride, padding, dilation, groups)
     return conv_window(x, weight, window, method=method)
@@ -49,7 +50,7 @@ def conv(
 def conv_window(
     x: Tensor, weight: Tensor | Prepared, window: Window, *, method: str = "choose"
 ) -> Tensor:
-    """`conv` with a window."""
+    """Returns what `conv` returns, with stride, padding, dilation and groups in a `Window`."""
     if isinstance(weight, Prepared):
         return _conv_prepared(x, weight, window)
     ring_of(x, weight)
@@ -71,9 +72,9 @@ def plan_conv(
     *,
     method: str = "choose",
 ) -> Plan:
-    """How a weight of this shape is best prepared for inputs of that one.
+    """Returns how to prepare a weight of this shape for inputs of shape `x_shape`.
 
-    `like` has the dtype and device of the operands.
+    `like` has the dtype and device of the operands. The plan is `PLAIN` if encoding does not pay.
     """
     number, native = method_number(method, CONV_METHODS), native_for(like)
     out, gpu = window.output_shape(x_shape, shape), gpu_for(like)
@@ -88,18 +89,19 @@ def plan_conv(
 
 
 def prepare_conv(weight: Tensor, window: Window, plan: Plan) -> Prepared:
-    """A weight for convolutions with this window."""
+    """Returns a weight, encoded for convolutions with this window, as the plan says."""
     gpu, native, shape = gpu_for(weight), native_for(weight), weight.shape
     if (native is None and gpu is None) or not plan.num_bytes:
         return Prepared(shape, weight.dtype, PLAIN, weight, window)
     if gpu:
         return Prepared(shape, weight.dtype, plan, gpu.prepare_conv(weight, window), window)
     assert native is not None
-    room = torch.empty(plan.num_bytes, dtype=torch.int8)
-    made = Prepared(shape, weight.dtype, plan, room, window)
-    reach = [d * (k - 1) + 1 for d, k in zip(window.dilation, shape[2:], strict=True)]
-    x = weight.new_empty(0, shape[1] * window.groups, *reach)  # of no images: nothing else is done
-    out = weight.new_empty(0, shape[0], *window.output_sizes(reach, shape[2:]))
+    encoded = torch.empty(plan.num_bytes, dtype=torch.int8)
+    made = Prepared(shape, weight.dtype, plan, encoded, window)
+    # A convolution of no images encodes the weight and does nothing else.
+    smallest = [d * (k - 1) + 1 for d, k in zip(window.dilation, shape[2:], strict=True)]
+    x = weight.new_empty(0, shape[1] * window.groups, *smallest)
+    out = weight.new_empty(0, shape[0], *window.output_sizes(smallest, shape[2:]))
     _run(native, x, weight.contiguous(), out, made, filled=False)
     return made
 
@@ -133,7 +135,10 @@ def conv_grad_input(
     *,
     method: str = "choose",
 ) -> Tensor:
-    """The gradient of a convolution by its input (the transposed convolution), exact mod 2^k."""
+    """Returns the gradient of a convolution by its input, exact mod 2^k.
+
+    It is the transposed convolution of the output's gradient.
+    """
     ring_of(grad, weight)
     window = Window.make(dims, stride, padding, dilation, groups)
     _check_grad(window.output_shape(input_shape, weight.shape), grad)
@@ -157,9 +162,10 @@ def conv_grad_weight(
     dilation: Sizes = 1,
     groups: int = 1,
 ) -> Tensor:
-    """The gradient of a convolution by its weight, exact mod 2^k.
+    """Returns the gradient of a convolution by its weight, exact mod 2^k.
 
-    A product of the output's gradient with the unfolded input, some images or lines at a time.
+    It is a product of the output's gradient and the unfolded input, computed for some images or
+    lines at a time to bound memory (`UNFOLDED`).
     """
     ring_of(x, grad)
     window = Window.make(dims, stride, padding, dilation, groups)
@@ -197,7 +203,10 @@ def _fill(
     channels: tuple[int, int],
     method: str,
 ) -> Tensor:
-    """`out`, filled by a compiled sum over taps; `channels` of source and result in a group."""
+    """Fills `out` with a compiled sum over taps.
+
+    `channels` are those of the source and of the result, in one group.
+    """
     number = method_number(method, CONV_METHODS)
     if not (source.numel() and weight.numel() and out.numel()):
         return out
@@ -217,7 +226,7 @@ def _by_gpu(
     window: Window,
     method: str,
 ) -> Tensor:
-    """A convolution of this shape on a GPU, or zeros where nothing is summed."""
+    """Returns a convolution of this shape on a GPU, or zeros where nothing is summed."""
     number = method_number(method, CONV_METHODS)
     if 0 in (*source.shape, *weight.shape, *shape):
         return source.new_zeros(tuple(shape))
@@ -229,18 +238,18 @@ def _run(
     x: Tensor,
     weight: Tensor,
     out: Tensor,
-    kept: Prepared,
+    prepared: Prepared,
     *,
     filled: bool,
 ) -> None:
-    """The compiled convolution, which writes the kept bytes, or reads them and no weight."""
-    assert kept.window is not None
-    shape, groups = kept.shape, kept.window.groups
+    """Calls the compiled convolution, which encodes the weight, or if `filled` reads `prepared`."""
+    assert prepared.window is not None
+    shape, groups = prepared.shape, prepared.window.groups
     channels = (shape[1], shape[0] // groups)
     addresses = (x.data_ptr(), weight.data_ptr(), out.data_ptr())
-    geometry = _geometry(x.shape, out.shape, shape[2:], kept.window, channels)
-    function, place = getattr(native, f"conv{ring_of(x).bits}"), kept.data.data_ptr()
-    function(*addresses, *geometry, kept.plan.method, place, filled)
+    geometry = _geometry(x.shape, out.shape, shape[2:], prepared.window, channels)
+    function = getattr(native, f"conv{ring_of(x).bits}")
+    function(*addresses, *geometry, prepared.plan.method, prepared.data.data_ptr(), filled)
 
 
 @lru_cache(maxsize=1024)
@@ -251,7 +260,7 @@ def _geometry(
     window: Window,
     channels: tuple[int, int],
 ) -> tuple[tuple[int, ...], ...]:
-    """The sizes that a compiled convolution asks for."""
+    """Returns the sizes that a compiled convolution takes."""
     return (
         (source[0], window.groups, *channels),
         _three(source[2:], 1),
@@ -264,12 +273,12 @@ def _geometry(
 
 
 def _three(values: Sequence[int], fill: int) -> tuple[int, ...]:
-    """Spatial values as those of the three dimensions of the compiled kernels."""
+    """Returns spatial values for three dimensions, which is what the compiled kernels have."""
     return (fill,) * (3 - len(values)) + tuple(values)
 
 
 def _unfold(x: Tensor, kernel: Sequence[int], grad: Tensor, window: Window) -> Tensor:
-    """A view of a padded input by (image, group, channel, *tap, *position)."""
+    """Returns a view (image, group, channel, *tap, *position) of a padded input."""
     spatial = x.stride()[3:]
     taps = [a * d for a, d in zip(spatial, window.dilation, strict=True)]
     moves = [a * s for a, s in zip(spatial, window.stride, strict=True)]
@@ -279,8 +288,8 @@ def _unfold(x: Tensor, kernel: Sequence[int], grad: Tensor, window: Window) -> T
 
 def _check_grad(expected: Sequence[int], grad: Tensor) -> None:
     if tuple(grad.shape) != tuple(expected):
-        shapes = f"a gradient of shape {tuple(grad.shape)}: the output has {tuple(expected)}"
-        raise ConfigError(shapes)
+        limit = f"the output has {tuple(expected)}"
+        raise ConfigError(f"a gradient of shape {tuple(grad.shape)}", limit=limit)
 
 
 conv1d = partial(conv, 1)

@@ -1,10 +1,10 @@
-"""Elementwise ring operations, with torch's broadcasting.
+"""Elementwise ring operations, with torch's broadcasting. int32 and int64 wrap, so all are exact.
 
-All but a * b + c are torch's own operations: on one core of the machine where this was measured
-they run at the speed of memory (x >> 13 at 15 GB/s of input, as memcpy; a + b and a * b, with a
-second operand to read, at 6.2). In cache a compiled int64 product takes two thirds of torch's time,
-less than its call costs. a * b + c saves a pass over memory: 1.7 times as fast as torch.addcmul,
-which on a GPU is one pass itself.
+All but `mul_add` are torch's own operations, because those are as fast as memory. Measured on one
+core: x >> 13 reads 15 GB/s, like memcpy; a + b and a * b, which read two operands, 6.2 GB/s each.
+Within the cache a compiled int64 product takes two thirds of torch's time, but the call costs more
+than that saves. a * b + c saves a pass over memory: 1.7 times as fast as torch.addcmul on a CPU. On
+a GPU torch.addcmul is one pass already.
 """
 
 from __future__ import annotations
@@ -18,43 +18,44 @@ from ..ring.reference import elementwise as reference
 from .backend import gpu_for, native_for
 
 WORTH_A_CALL = 1 << 13
-"""Elements from which the compiled loop is faster, its call included."""
+"""From this many elements on, the compiled loop is faster than torch, its call included."""
 
 
 def add(a: Tensor, b: Tensor) -> Tensor:
-    """a + b in the ring."""
+    """Returns a + b in the ring."""
     ring_of(a, b)
     return torch.add(a, b)
 
 
 def sub(a: Tensor, b: Tensor) -> Tensor:
-    """a - b in the ring."""
+    """Returns a - b in the ring."""
     ring_of(a, b)
     return torch.sub(a, b)
 
 
 def neg(x: Tensor) -> Tensor:
-    """-x in the ring."""
+    """Returns -x in the ring."""
     ring_of(x)
     return torch.neg(x)
 
 
 def truncate(x: Tensor, bits: int) -> Tensor:
-    """floor(x / 2^bits) of the signed value, for 0 <= bits < ring bits."""
+    """Returns floor(x / 2^bits) of the signed value, for 0 <= bits < ring bits."""
     ring = ring_of(x)
     if not 0 <= bits < ring.bits:
-        raise ConfigError(f"bits={bits}: a truncation in this ring is by 0..{ring.bits - 1} bits")
+        limit = f"a truncation in this ring is by 0..{ring.bits - 1} bits"
+        raise ConfigError(f"bits={bits}", limit=limit)
     return torch.bitwise_right_shift(x, bits)
 
 
 def mul(a: Tensor, b: Tensor) -> Tensor:
-    """The elementwise a * b in the ring."""
+    """Returns the elementwise a * b in the ring."""
     ring_of(a, b)
     return torch.mul(a, b)
 
 
 def mul_add(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
-    """The elementwise a * b + c in the ring, in one pass."""
+    """Returns the elementwise a * b + c in the ring, in one pass over memory."""
     ring = ring_of(a, b, c)
     if gpu_for(a, b, c) or max(a.numel(), b.numel()) < WORTH_A_CALL:
         return torch.addcmul(c, a, b)
@@ -73,5 +74,5 @@ def mul_add(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
 
 
 def _meets(other: Tensor, a: Tensor) -> bool:
-    """Whether a loop over a's memory finds its partners in `other`."""
+    """Whether element i of a's memory meets element i, or the only element, of `other`."""
     return other.dim() == 0 or (other.shape == a.shape and other.is_contiguous())

@@ -1,19 +1,28 @@
-"""Gates on masked bit planes, without communication: carries and ANDs of high fan-in.
+"""Gates on masked bit planes, without communication: carries of sums, and ANDs of high fan-in.
 
 Planes are int64 tensors of shape (planes, words); bit j of word b belongs to element 64 b + j
-(`planes`). A wire x is masked: x = hat ^ lambda; the evaluators know hat and XOR shares of lambda,
-the dealer knows lambda. The functions of the dealer (`leaf_tables`, `node_products`,
-`and_products`) XOR a pad on what they make: the pad is one evaluator's share, the result the
-other's. Those of the evaluators XOR a mask on their share of a result: the XOR of what all of them
-return is the hat of the new wire. `first` is true at exactly one evaluator.
+(`planes`), and every element is computed on its own. A wire is x = hat ^ lambda; the words are
+explained in `tacit.kernels`. With G = "the digits produce a carry" and P = "they pass one on":
 
-`out` may be given to write to, and may be the pad or mask itself; it is returned.
+leaves  Let x = U + V mod 2^w, cut into digits of s bits. For each digit of V the one-hot table
+        E_a = [2^s - 1 - V == a] is dealt. P = [U + V == 2^s - 1] is E_U, and G = [U + V >= 2^s] is
+        the XOR of E_a over a < U: linear in the table, so shares of the table give shares of both.
+nodes   G = G_1 ^ P_1 G_2 ^ P_1 P_2 G_3 ^ ... and P = P_1 P_2 ... combine neighbouring groups of
+        digits, of which 1 is the most significant.
+gates   A product of wires is prod (hat_i ^ lambda_i) = XOR over subsets S of
+        (product of lambda_i in S) (product of hat_i not in S). The products of lambdas of two or
+        more wires are dealt; then a share of the result is linear in what is shared.
+
+Functions that deal XOR a pad on their result. Functions of shares XOR `mask`, their share of the
+new wire's lambda, on the share of the result: the XOR of what they return for all shares is the hat
+of the new wire. `out` may be given to write to, and may be the pad or mask itself; it is returned.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -26,59 +35,70 @@ from .planes import checked_planes, num_columns, output_like
 MAX_DIGIT = 7
 MAX_FAN_IN = 9
 
-Form = tuple[int, int, int]  # rows that are dealt for nodes, of their inputs, of their outputs
+
+class RowCounts(NamedTuple):
+    """How many rows of planes a list of nodes or gates has."""
+
+    dealt: int
+    inputs: int
+    outputs: int
 
 
 @cache
-def table_form(digits: tuple[int, ...]) -> tuple[int, int]:
-    """How many bits these digits have, and how many rows their tables."""
+def table_size(digits: tuple[int, ...]) -> tuple[int, int]:
+    """Returns how many bits these digits have together, and how many rows their tables."""
     if not digits or min(digits) < 1 or max(digits) > MAX_DIGIT:
-        raise ConfigError(f"digits={digits}: each has 1..{MAX_DIGIT} bits")
+        raise ConfigError(f"digits={digits}", limit=f"each has 1..{MAX_DIGIT} bits")
     return sum(digits), reference.num_table_rows(digits)
 
 
 @cache
-def node_form(sizes: tuple[int, ...]) -> Form:
+def _node_rows(sizes: tuple[int, ...]) -> RowCounts:
+    # G of all groups, then P of all but the least significant: nothing is carried into that one.
     _check_sizes(sizes)
-    return reference.num_products(sizes), 2 * sum(sizes) - 1, 2 * len(sizes) - 1
+    return RowCounts(reference.num_products(sizes), 2 * sum(sizes) - 1, 2 * len(sizes) - 1)
 
 
 @cache
-def and_form(sizes: tuple[int, ...]) -> Form:
+def _and_rows(sizes: tuple[int, ...]) -> RowCounts:
     _check_sizes(sizes)
-    return reference.num_and_products(sizes), sum(sizes), len(sizes)
+    return RowCounts(reference.num_and_products(sizes), sum(sizes), len(sizes))
 
 
 def _check_sizes(sizes: tuple[int, ...]) -> None:
     if not sizes or min(sizes) < 2 or max(sizes) > MAX_FAN_IN:
-        raise ConfigError(f"sizes={sizes}: each is 2..{MAX_FAN_IN}")
+        raise ConfigError(f"sizes={sizes}", limit=f"each is 2..{MAX_FAN_IN}")
 
 
 def num_table_rows(digits: Sequence[int]) -> int:
-    """How many rows `leaf_tables` has for these digits: 2^s - 1 for each."""
-    return table_form(tuple(digits))[1]
+    """Returns how many rows `leaf_tables` makes for these digits: 2^s - 1 for one of s bits."""
+    return table_size(tuple(digits))[1]
 
 
 def num_products(sizes: Sequence[int]) -> int:
-    """How many rows `node_products` has for carry nodes of these sizes."""
-    return node_form(tuple(sizes))[0]
+    """Returns how many rows `node_products` makes for carry nodes of these sizes.
+
+    A node of size d has 2^(d+1) - 3 d rows; the first node, which has no P, 2^(d-1) - 1 fewer.
+    """
+    return _node_rows(tuple(sizes)).dealt
 
 
 def num_and_products(sizes: Sequence[int]) -> int:
-    """How many rows `and_products` has for gates of these sizes: 2^d - 1 - d for each."""
-    return and_form(tuple(sizes))[0]
+    """Returns how many rows `and_products` makes: 2^d - 1 - d for a gate of size d."""
+    return _and_rows(tuple(sizes)).dealt
 
 
 def leaf_tables(
     v: Tensor, digits: Sequence[int], pad: Tensor, *, out: Tensor | None = None
 ) -> Tensor:
-    """The one-hot tables of the digits of V, XOR the pad: (num_table_rows(digits), words).
+    """Returns the one-hot tables of the digits of V, XOR the pad: (num_table_rows(digits), words).
 
-    `v` has the planes of V, cut in digits of 1..7 bits, least significant first. A digit of s bits
-    has the rows [2^s - 1 - V_digit == a] for a = 1..2^s - 1.
+    `v` has the planes of V, cut into digits of 1..7 bits, least significant first. A digit of s
+    bits has the rows E_a = [2^s - 1 - V_digit == a] for a = 1..2^s - 1. E_0 is left out, because
+    exactly one entry is 1: E_0 = 1 ^ E_1 ^ E_2 ^ ...
     """
     digits = tuple(digits)
-    bits, rows = table_form(digits)
+    bits, rows = table_size(digits)
     words = num_columns(v)
     v, pad = checked_planes(words, ("v", v, bits), ("pad", pad, rows))
     out = output_like(out, pad)
@@ -100,10 +120,11 @@ def leaf_carries(
     first: bool,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Shares of the carries of U + V digit by digit, XOR the mask: (2 D - 1, words).
+    """Returns shares of the carries of U + V in each of D digits, XOR the mask: (2 D - 1, words).
 
-    Rows G_0..G_{D-1}, G = [U + V >= 2^s], then P_1..P_{D-1}, P = [U + V == 2^s - 1]; all of a
-    digit. `u` has the planes of U, `tables` is a share of the tables of V without their pad.
+    The rows are G_0..G_{D-1}, G = [U + V >= 2^s], then P_1..P_{D-1}, P = [U + V == 2^s - 1], where
+    U and V are those of one digit. `u` has the planes of U, which is the same for all shares;
+    `tables` is a share of what `leaf_tables` makes for V, without the pad.
     """
     return _leaves(u, tables, digits, mask, first, out, carries=True)
 
@@ -117,38 +138,41 @@ def leaf_matches(
     first: bool,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Shares of P = [U + V == 2^s - 1] of each digit, XOR the mask: (D, words)."""
+    """Returns shares of P = [U + V == 2^s - 1] of each digit, XOR the mask: (D, words).
+
+    Arguments are those of `leaf_carries`.
+    """
     return _leaves(u, tables, digits, mask, first, out, carries=False)
 
 
 def node_products(
     masks: Tensor, sizes: Sequence[int], pad: Tensor, *, out: Tensor | None = None
 ) -> Tensor:
-    """What the dealer deals for carry nodes, XOR the pad: (num_products(sizes), words).
+    """Returns the products of lambdas that carry nodes need, XOR the pad: (num_products, words).
 
-    `masks` are the lambdas of the rows that `node_carries` reads. The order of the rows is that of
-    `tacit.ring.reference.gates.carry_rows`, node by node.
+    `masks` are the lambdas of the rows that `node_carries` reads. The rows come node by node, in
+    the order of `tacit.ring.reference.gates.carry_rows`.
     """
     sizes = tuple(sizes)
-    rows, inputs, outputs = node_form(sizes)
-    if masks.shape[0] == inputs + 2:
+    rows = _node_rows(sizes)
+    if masks.shape[0] == rows.inputs + 2:  # one group more, which no node takes
         if gpu_for(masks, pad):
-            inputs += 2
+            rows = rows._replace(inputs=rows.inputs + 2)
         else:
-            masks = _taken(masks, inputs)
-    return _deal("node_products", masks, sizes, pad, out, (rows, inputs, outputs))
+            masks = _without_top_group(masks, rows.inputs)
+    return _deal("node_products", masks, sizes, pad, out, rows)
 
 
 def and_products(
     masks: Tensor, sizes: Sequence[int], pad: Tensor, *, out: Tensor | None = None
 ) -> Tensor:
-    """What the dealer deals for AND gates, XOR the pad: (num_and_products(sizes), words).
+    """Returns the products of lambdas that AND gates need, XOR the pad: (num_and_products, words).
 
-    Gate by gate all products of two or more of its inputs' masks, in the order of binary numbers
-    whose lowest bit is the first input.
+    The rows of a gate are the products of every two or more of its inputs' lambdas. A row's set of
+    inputs is a binary number whose lowest bit is the first input, and the rows ascend by it.
     """
     sizes = tuple(sizes)
-    return _deal("and_products", masks, sizes, pad, out, and_form(sizes))
+    return _deal("and_products", masks, sizes, pad, out, _and_rows(sizes))
 
 
 def node_carries(
@@ -162,27 +186,30 @@ def node_carries(
     received: Tensor | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Shares of the carries of J nodes, XOR the mask: rows G_0..G_{J-1}, P_1..P_{J-1}.
+    """Returns shares of the carries of J nodes, XOR the mask: rows G_0..G_{J-1}, P_1..P_{J-1}.
 
     `hats` and `shares` (of the lambdas) have the rows G_0..G_{D-1}, P_1..P_{D-1} of D = sum(sizes)
     groups, group 0 least significant. Node j combines sizes[j] (2..9) neighbouring groups, numbered
     1..d from the most significant: G = G_1 ^ P_1 G_2 ^ P_1 P_2 G_3 ^ ..., P = P_1 ... P_d.
-    With `received` the hats are `hats ^ received`. There may be one group more, the most
-    significant, which no node takes.
+    `products` is a share of what `node_products` makes, without the pad. With `received` the hats
+    are `hats ^ received`. The inputs may have one group more, the most significant, which no node
+    takes.
     """
     sizes = tuple(sizes)
-    rows, inputs, outputs = node_form(sizes)
+    rows = _node_rows(sizes)
     more = {}
     if gpu_for(hats, shares, products, mask):
-        inputs += 2 if hats.shape[0] == inputs + 2 else 0
+        if hats.shape[0] == rows.inputs + 2:
+            rows = rows._replace(inputs=rows.inputs + 2)
         if received is not None:
-            [more["received"]] = checked_planes(num_columns(hats), ("received", received, inputs))
+            given = ("received", received, rows.inputs)
+            [more["received"]] = checked_planes(num_columns(hats), given)
     else:
         hats = hats if received is None else hats ^ received
-        if hats.shape[0] == inputs + 2:
-            hats, shares = _taken(hats, inputs), _taken(shares, inputs)
-    form = rows, inputs, outputs
-    return _evaluate("node_carries", hats, shares, products, sizes, mask, first, out, form, **more)
+        if hats.shape[0] == rows.inputs + 2:
+            hats = _without_top_group(hats, rows.inputs)
+            shares = _without_top_group(shares, rows.inputs)
+    return _evaluate("node_carries", hats, shares, products, sizes, mask, first, out, rows, **more)
 
 
 def and_gates(
@@ -195,14 +222,14 @@ def and_gates(
     first: bool,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Shares of the ANDs of J gates, XOR the mask: (J, words).
+    """Returns shares of the ANDs of J gates, XOR the mask: (J, words).
 
     `hats` and `shares` (of the lambdas) have the inputs of the gates, sizes[j] (2..9) rows for
-    gate j; `products` is a share of what `and_products` makes, without its pad.
+    gate j; `products` is a share of what `and_products` makes, without the pad.
     """
     sizes = tuple(sizes)
-    form = and_form(sizes)
-    return _evaluate("and_gates", hats, shares, products, sizes, mask, first, out, form)
+    rows = _and_rows(sizes)
+    return _evaluate("and_gates", hats, shares, products, sizes, mask, first, out, rows)
 
 
 def _leaves(
@@ -216,7 +243,7 @@ def _leaves(
     carries: bool,
 ) -> Tensor:
     digits = tuple(digits)
-    bits, rows = table_form(digits)
+    bits, rows = table_size(digits)
     count, words = len(digits), num_columns(u)
     u, tables, mask = checked_planes(
         words,
@@ -244,10 +271,11 @@ def _deal(
     sizes: tuple[int, ...],
     pad: Tensor,
     out: Tensor | None,
-    form: Form,
+    rows: RowCounts,
 ) -> Tensor:
-    words, (rows, inputs, _) = num_columns(masks), form
-    masks, pad = checked_planes(words, ("masks", masks, inputs), ("pad", pad, rows))
+    """Calls the function of this name, which makes products of lambdas."""
+    words = num_columns(masks)
+    masks, pad = checked_planes(words, ("masks", masks, rows.inputs), ("pad", pad, rows.dealt))
     out = output_like(out, pad)
     if gpu := gpu_for(masks, pad, out):
         return getattr(gpu, name)(masks, sizes, pad, out)
@@ -267,16 +295,17 @@ def _evaluate(
     mask: Tensor,
     first: bool,
     out: Tensor | None,
-    form: Form,
+    rows: RowCounts,
     **more: Tensor,
 ) -> Tensor:
-    words, (rows, inputs, outputs) = num_columns(hats), form
+    """Calls the function of this name, which makes shares of the outputs of nodes or gates."""
+    words = num_columns(hats)
     hats, shares, products, mask = checked_planes(
         words,
-        ("hats", hats, inputs),
-        ("shares", shares, inputs),
-        ("products", products, rows),
-        ("mask", mask, outputs),
+        ("hats", hats, rows.inputs),
+        ("shares", shares, rows.inputs),
+        ("products", products, rows.dealt),
+        ("mask", mask, rows.outputs),
     )
     out = output_like(out, mask)
     if gpu := gpu_for(hats, shares, products, mask, out):
@@ -290,7 +319,7 @@ def _evaluate(
     return out
 
 
-def _taken(state: Tensor, inputs: int) -> Tensor:
-    """The rows (G..., P...) without those of the most significant group."""
+def _without_top_group(planes: Tensor, inputs: int) -> Tensor:
+    """The rows G..., P... but for those of the most significant group."""
     groups = (inputs + 1) // 2
-    return torch.cat([state[:groups], state[groups + 1 : 2 * groups]])
+    return torch.cat([planes[:groups], planes[groups + 1 : 2 * groups]])

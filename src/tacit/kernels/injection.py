@@ -1,13 +1,25 @@
 """Bits into the ring and exact truncation, on additive shares and without communication.
 
-A bit is b ^ y: all evaluators know b, the dealer knows y. A value of the ring is x = opened + mask,
-wrapping: all evaluators know `opened`, the dealer knows `mask`. Bits come packed, one plane of
-ceil(N / 64) words for the N elements of the ring tensors (`pack_bits`). Shares are additive; what
-all evaluators know is added where `first`, which is true at exactly one of them.
+A masked bit is b ^ y and a masked ring value is x = opened + mask, wrapping: b and `opened` are the
+same for all shares, y and `mask` are masks (the words of `tacit.kernels`). Bits come packed, one
+plane of ceil(N / 64) words for the N elements of the ring tensors (`pack_bits`).
 
-The functions of the evaluators add to `out`, in one pass over memory, and return it; the caller
-begins with zeros, with a mask or with another term of the sum. Some take `minus` instead: they
-return a share minus that, in new memory.
+injection   As integers b ^ y = b + (1 - 2 b) y, so that
+                bit * x = (1 - 2 b) (opened y + y mask) + b mask + b opened,
+            linear in y, y mask and mask, of which there are shares; the last term is public.
+truncation  Let w = -mask, c = opened + 2^(k-2), and `top` and `low` the top bit of w and its other
+            bits shifted right by t. With the top bit c_top of c,
+                A = ((c mod 2^(k-1)) >> t) + c_top 2^(k-1-t) - 2^(k-2-t),
+                B = (1 - 2 c_top) 2^(k-1-t),
+            floor(x / 2^t) or one more is A - low + B top, for |x| < 2^(k-2). It never wraps. It is
+            one more where the low t bits of c are smaller than those of w: nothing subtracts them.
+            A - low + B top = A - (low - top 2^(k-1-t)) - c_top top 2^(k-t), so that for the
+            truncation alone only the low t bits of `top` matter; for its product with a bit, B top
+            is needed and t + 1 bits matter.
+
+Functions that return a share add it to `out`, in one pass over memory, and return `out`. The caller
+puts zeros, a mask or another summand there first. With `minus` instead of `out` they return the
+share minus that, in new memory.
 """
 
 from __future__ import annotations
@@ -37,10 +49,10 @@ def inject_share(
     out: Tensor | None = None,
     minus: Tensor | None = None,
 ) -> Tensor:
-    """`out`, or else -minus, to which a share of bit * x is added.
+    """Adds a share of bit * x to `out` and returns it, or returns the share minus `minus`.
 
-    The shares: `flip` of y, `product` of y * mask, `own` of mask. Added is
-    (1 - 2b)(opened flip + product) + b own, and b opened where `first`.
+    `flip` is a share of y, `product` of y * mask, `own` of mask. The share of the result is
+    (1 - 2 b) (opened flip + product) + b own, plus b opened if `first`.
     """
     shares = (opened, flip, product, own)
     ring, like = _checked(bits, _either(out, minus), *shares)
@@ -56,7 +68,10 @@ def inject_share(
 
 
 def flip_share(bits: Tensor, flip: Tensor, *, first: bool, out: Tensor) -> Tensor:
-    """`out`, to which a share of the bit is added: (1 - 2b) flip, and b where `first`."""
+    """Adds a share of the bit to `out` and returns it: (1 - 2 b) flip, plus b if `first`.
+
+    `flip` is a share of y.
+    """
     ring, out = _checked(bits, out, flip)
     if gpu := gpu_for(bits, out, flip):
         return gpu.flip_share(bits, flip, first=first, out=out)
@@ -68,7 +83,7 @@ def flip_share(bits: Tensor, flip: Tensor, *, first: bool, out: Tensor) -> Tenso
 
 
 def deal_flip(bits: Tensor, pad_flip: Tensor) -> Tensor:
-    """`pad_flip`, replaced by the dealer's correction y - pad_flip; `bits` are y."""
+    """Replaces `pad_flip` with y - pad_flip, its partner as a share of y; `bits` are y."""
     ring, pad_flip = _checked(bits, pad_flip)
     if gpu := gpu_for(bits, pad_flip):
         return gpu.deal_flip(bits, pad_flip)
@@ -82,7 +97,7 @@ def deal_flip(bits: Tensor, pad_flip: Tensor) -> Tensor:
 def deal_injection(
     bits: Tensor, mask: Tensor, pad_flip: Tensor, pad_product: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The pads, replaced by the dealer's corrections y - pad_flip and y mask - pad_product."""
+    """Replaces the pads with y - pad_flip and y mask - pad_product; `bits` are y."""
     ring, pad_flip = _checked(bits, pad_flip, mask)
     _, pad_product = _checked(bits, pad_product, mask)
     if gpu := gpu_for(bits, mask, pad_flip, pad_product):
@@ -105,10 +120,10 @@ def exact_share(
     out: Tensor | None = None,
     minus: Tensor | None = None,
 ) -> Tensor:
-    """`out`, or else -minus, plus a share of floor(x / 2^t) or of one more, for |x| < 2^(k-2).
+    """Adds a share of floor(x / 2^t), or of one more, to `out`; |x| < 2^(k-2), 1 <= t <= k - 2.
 
-    `quotient` and `top` are shares of what `deal_exact` returns; of `top` only the low t bits
-    matter. 1 <= t <= k - 2. It is one more where the low t bits, which nobody subtracts, borrow.
+    Returns `out`, or the share minus `minus`. `quotient` and `top` are shares of what `deal_exact`
+    returns, the bits of `top` unpacked; only the low t bits of a share of `top` matter.
     """
     ring, like = _checked(None, _either(out, minus), opened, quotient, top)
     _check_shift(ring, t)
@@ -124,10 +139,9 @@ def exact_share(
 
 
 def deal_exact(mask: Tensor, t: int) -> tuple[Tensor, Tensor]:
-    """What the dealer shares for `exact_share`: the quotient in the ring, the top bits packed.
+    """Returns the quotient low - top 2^(k-1-t) of w = -mask, and the top bits of w, packed.
 
-    With w = -mask: top is the top bit of w, low the others shifted by t, and the quotient is
-    low - top 2^(k-1-t).
+    `exact_share` takes shares of both. The quotient is w >> t with the sign kept.
     """
     ring = ring_of(mask)
     _check_shift(ring, t)
@@ -158,10 +172,12 @@ def inject_exact_share(
     out: Tensor | None = None,
     minus: Tensor | None = None,
 ) -> Tensor:
-    """`out`, or else -minus, plus a share of bit * floor(x / 2^t) or of one more: |x| < 2^(k-2).
+    """Adds a share of bit * floor(x / 2^t), or bit * (one more), to `out`; |x| < 2^(k-2).
 
-    The shares are of what `deal_inject_exact` returns, and `flip` of y; of `top` and `flip_top`
-    only the low t + 1 bits matter: they may come `packed`, as that many planes. 1 <= t <= k - 2.
+    Returns `out`, or the share minus `minus`. 1 <= t <= k - 2. `flip` is a share of y; `flip_low`,
+    `low`, `top` and `flip_top` are shares of what `deal_inject_exact` returns. Only the low t + 1
+    bits of `top` and `flip_top` matter: they may come `packed`, as that many planes. The share of
+    the result is (1 - 2 b) (A flip - flip_low + B flip_top) + b (B top - low), plus b A if `first`.
     """
     shares = (opened, flip, flip_low, low)
     whole = shares if packed else (*shares, top, flip_top)
@@ -186,9 +202,9 @@ def inject_exact_share(
 
 
 def deal_inject_exact(bits: Tensor, mask: Tensor, t: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """What the dealer shares for `inject_exact_share`: low, y low, and packed top, y AND top.
+    """Returns low and y low of w = -mask, then the bits top and y AND top, packed; `bits` are y.
 
-    `bits` are y, w = -mask, top is the top bit of w and low the others shifted by t.
+    `inject_exact_share` takes shares of them.
     """
     mask = mask.contiguous()
     ring, mask = _checked(bits, mask)
@@ -207,7 +223,10 @@ def deal_inject_exact(bits: Tensor, mask: Tensor, t: int) -> tuple[Tensor, Tenso
 def correct_inject_exact(
     bits: Tensor, mask: Tensor, t: int, pads: Sequence[Tensor]
 ) -> list[Tensor]:
-    """The pads, replaced by y, y low, low, top and y AND top (`deal_inject_exact`) minus each."""
+    """Replaces five pads with y, y low, low, top and y AND top, minus the pad each.
+
+    The values are those of `deal_inject_exact`; the results are partners of the pads as shares.
+    """
     mask = mask.contiguous()
     ring, mask = _checked(bits, mask, *pads)
     _check_shift(ring, t)
@@ -220,13 +239,14 @@ def correct_inject_exact(
 
 
 def _either(out: Tensor | None, minus: Tensor | None) -> Tensor:
-    """What a share is added to, but for its sign."""
+    """Returns the one that is given of `out` and `minus`."""
     if (out is None) == (minus is None):
-        raise ConfigError("a share is added to out or to -minus: give one of them")
+        raise ConfigError("a share is added to out or to -minus", remedy="give one of them")
     return out if out is not None else cast(Tensor, minus)
 
 
 def _words(like: Tensor) -> Tensor:
+    """Returns empty packed words for one bit of each element."""
     return torch.empty(num_words(like.numel()), dtype=torch.int64)
 
 
@@ -235,21 +255,24 @@ def _addresses(*tensors: Tensor) -> list[int]:
 
 
 def _checked(bits: Tensor | None, out: Tensor, *others: Tensor) -> tuple[Ring, Tensor]:
-    """The ring, and `out`, after a check of dtypes, shapes and layout."""
+    """Returns the ring and `out`; raises unless dtypes, shapes and layouts fit."""
     ring = ring_of(out, *others)
     for tensor in (out, *others):
         if tensor.shape != out.shape or not tensor.is_contiguous():
             shapes = ", ".join(str(tuple(x.shape)) for x in (out, *others))
-            raise ConfigError(f"shapes {shapes}: contiguous tensors of one shape are needed")
+            limit = "contiguous tensors of one shape are needed"
+            raise ConfigError(f"shapes {shapes}", limit=limit)
     if bits is None:
         return ring, out
     if bits.dtype != torch.int64 or not bits.is_contiguous():
-        raise ConfigError(f"bits: dtype={bits.dtype}: packed words are contiguous int64")
+        raise ConfigError(f"bits: dtype={bits.dtype}", limit="packed words are contiguous int64")
     if bits.numel() != (needed := num_words(out.numel())):
-        raise ConfigError(f"bits: {bits.numel()} words: shape {tuple(out.shape)} needs {needed}")
+        limit = f"shape {tuple(out.shape)} needs {needed}"
+        raise ConfigError(f"bits: {bits.numel()} words", limit=limit)
     return ring, out
 
 
 def _check_shift(ring: Ring, t: int) -> None:
     if not 1 <= t <= ring.bits - 2:
-        raise ConfigError(f"t={t}: an exact truncation in this ring is by 1..{ring.bits - 2} bits")
+        limit = f"an exact truncation in this ring is by 1..{ring.bits - 2} bits"
+        raise ConfigError(f"t={t}", limit=limit)

@@ -1,4 +1,12 @@
-"""Exact matrix products."""
+"""Exact matrix products mod 2^32 and 2^64, and right operands that are encoded once.
+
+Large products multiply bytes with the dot-product instructions of CPU and GPU: each word becomes 18
+residues of coprime moduli (64 bits) or 4 digits (32 bits on a CPU, 10 residues on a GPU), see
+csrc/residues.h and gpu/residue_system.py. Encoding a weight costs more than multiplying one image
+by it. So `plan_matmul` and `plan_conv` tell which method pays for a weight that is used many times
+and how many bytes it keeps, `prepare_matmul` and `prepare_conv` encode the weight, and `matmul` and
+`conv` take a `Prepared` instead of the weight, with the same results bit for bit.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +26,7 @@ METHODS = {"choose": 0, "plain": 1, "encoded": 2}
 
 @dataclass(frozen=True)
 class Plan:
-    """The number of a compiled method, and how many bytes it keeps: none if it is plain."""
+    """The number of a method (`METHODS`), and how many bytes it keeps: 0 for the plain one."""
 
     method: int
     num_bytes: int
@@ -29,7 +37,7 @@ PLAIN = Plan(1, 0)
 
 @dataclass(frozen=True)
 class Prepared:
-    """A right operand of shape `shape` as its method reads it; of a convolution, for a window."""
+    """A right operand of shape `shape`, encoded for its method; a weight also for a window."""
 
     shape: torch.Size
     dtype: torch.dtype
@@ -39,20 +47,21 @@ class Prepared:
 
     @property
     def is_plain(self) -> bool:
+        """Whether `data` is the operand itself."""
         return self.plan.num_bytes == 0
 
     @property
     def num_bytes(self) -> int:
+        """How much memory `data` takes."""
         return self.data.numel() * self.data.element_size()
 
 
 def matmul(a: Tensor, b: Tensor | Prepared, *, method: str = "choose") -> Tensor:
-    """The product of two ring matrices, or batches of them, exact mod 2^k.
+    """Returns the product of two ring matrices, or of batches of them, exact mod 2^k.
 
-    Shapes as in `torch.matmul`: vectors, batches and broadcasting. Any strides are read in place.
-    Large products go through bytes (residues or digits; csrc/residues.h), small ones through plain
-    loops; `method` forces one of them ("plain", "encoded") for tests and measurements. A prepared
-    right operand brings its method.
+    Shapes are those of `torch.matmul`: vectors, batches and broadcasting. Any strides are read in
+    place. Large products multiply encoded operands, small ones run in plain loops; `method` forces
+    "plain" or "encoded", for tests and measurements. A prepared right operand has its own method.
     """
     if isinstance(b, Prepared):
         return _matmul_prepared(a, b)
@@ -67,7 +76,8 @@ def matmul(a: Tensor, b: Tensor | Prepared, *, method: str = "choose") -> Tensor
         return matmul(a.unsqueeze(0), b, method=method).squeeze(-2)
     m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
     if b.shape[-2] != k:
-        raise ConfigError(f"matmul of {tuple(a.shape)} and {tuple(b.shape)}: {k} != {b.shape[-2]}")
+        shapes = f"{tuple(a.shape)} and {tuple(b.shape)}"
+        raise ConfigError(f"matmul of {shapes}: {k} != {b.shape[-2]}")
     if b.dim() == 2 and a.dim() > 2:  # one right operand for all: one tall product
         tall = a.reshape(a.shape[:-1].numel(), k)
         return matmul(tall, b, method=method).reshape(*a.shape[:-1], n)
@@ -98,9 +108,9 @@ def matmul(a: Tensor, b: Tensor | Prepared, *, method: str = "choose") -> Tensor
 
 
 def plan_matmul(rows: int, shape: Sequence[int], like: Tensor, *, method: str = "choose") -> Plan:
-    """How a right operand of this shape is best prepared for left ones of so many rows.
+    """Returns how to prepare a right operand of this shape for left operands of so many rows.
 
-    `like` has the dtype and device of the operands.
+    `like` has the dtype and device of the operands. The plan is `PLAIN` if encoding does not pay.
     """
     number, native = method_number(method), native_for(like)
     (k, n), bits = shape, ring_of(like).bits
@@ -112,13 +122,14 @@ def plan_matmul(rows: int, shape: Sequence[int], like: Tensor, *, method: str = 
 
 
 def prepare_matmul(b: Tensor, plan: Plan) -> Prepared:
-    """A matrix as the right operand of products."""
+    """Returns the matrix b, encoded as the right operand of products, as the plan says."""
     gpu, native = gpu_for(b), native_for(b)
     if (native is None and gpu is None) or not plan.num_bytes:
         return Prepared(b.shape, b.dtype, PLAIN, b)
     if gpu:
         return Prepared(b.shape, b.dtype, plan, gpu.prepare_matmul(b))
     made = Prepared(b.shape, b.dtype, plan, b.new_empty(plan.num_bytes, dtype=torch.int8))
+    # A product of no rows encodes b and does nothing else.
     _run(b.new_empty(0, b.shape[0]), b, b.new_empty(0, b.shape[1]), made, filled=False)
     return made
 
@@ -138,11 +149,11 @@ def _matmul_prepared(a: Tensor, b: Prepared) -> Tensor:
     return out.reshape(*a.shape[:-1], n)
 
 
-def _run(a: Tensor, b: Tensor, out: Tensor, kept: Prepared, *, filled: bool) -> None:
-    """The compiled product, which writes the kept bytes, or reads them and nothing of b."""
-    native, (k, n) = native_for(a, out), kept.shape
+def _run(a: Tensor, b: Tensor, out: Tensor, prepared: Prepared, *, filled: bool) -> None:
+    """Calls the compiled product, which encodes b, or if `filled` reads `prepared`."""
+    native, (k, n) = native_for(a, out), prepared.shape
     strides = (0, 0, 0) if filled else (0, *b.stride())
-    number, place = kept.plan.method, kept.data.data_ptr()
+    number, encoded = prepared.plan.method, prepared.data.data_ptr()
     getattr(native, f"matmul{ring_of(a).bits}")(
         a.data_ptr(),
         (0, *a.stride()),
@@ -152,20 +163,20 @@ def _run(a: Tensor, b: Tensor, out: Tensor, kept: Prepared, *, filled: bool) -> 
         1,
         (out.shape[0], n, k),
         number,
-        place,
+        encoded,
         filled,
     )
 
 
 def method_number(method: str, methods: Mapping[str, int] = METHODS) -> int:
-    """The compiled kernels' number of a method."""
+    """Returns the number that the compiled kernels have for a method."""
     if method not in methods:
-        raise ConfigError(f"method={method!r}: allowed are {', '.join(methods)}")
+        raise ConfigError(f"method={method!r}", limit=f"allowed are {', '.join(methods)}")
     return methods[method]
 
 
 def _batch_shape(a: Tensor, b: Tensor) -> torch.Size:
-    """The common batch shape of two batches of matrices."""
+    """Returns the common batch shape of two batches of matrices."""
     try:
         return torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     except RuntimeError as error:

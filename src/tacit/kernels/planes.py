@@ -1,7 +1,7 @@
 """Bit planes and packed bits: one int64 word holds one bit of 64 consecutive elements.
 
-Plane i, word b, bit j is bit i of element 64 b + j of the flattened tensor. The bits of the last
-word beyond the last element are zero when packing and ignored when unpacking.
+Bit j of word b of plane i is bit i of element 64 b + j of the flattened tensor. In the last word,
+bits beyond the last element are zero after packing and ignored when unpacking.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PACKABLE = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch
 
 
 def bit_planes(x: Tensor, width: int, low: int = 0) -> Tensor:
-    """Bits [low, low + width) of x as planes, of shape (width, ceil(x.numel() / 64))."""
+    """Returns bits [low, low + width) of x as planes, of shape (width, ceil(x.numel() / 64))."""
     check_window(x, width, low)
     if gpu := gpu_for(x):
         return gpu.bit_planes(x, width, low)
@@ -37,14 +37,16 @@ def bit_planes(x: Tensor, width: int, low: int = 0) -> Tensor:
 def from_bit_planes(
     planes: Tensor, shape: Sequence[int], dtype: torch.dtype, *, signed: bool = False
 ) -> Tensor:
-    """The tensor whose low bits are the planes; above are zeros, or the last plane if `signed`."""
+    """Returns the tensor of this shape whose low bits are the planes.
+
+    The bits above them are zeros, or copies of the last plane if `signed`.
+    """
     ring = {r.dtype: r for r in (RING32, RING64)}.get(dtype)
     if ring is None:
-        raise ConfigError(f"dtype={dtype}: ring tensors are int32 or int64")
+        raise ConfigError(f"dtype={dtype}", limit="ring tensors are int32 or int64")
     if planes.ndim != 2 or not 1 <= planes.shape[0] <= ring.bits:
-        raise ConfigError(
-            f"planes of shape {tuple(planes.shape)}: (1..{ring.bits} planes, words) is needed"
-        )
+        limit = f"(1..{ring.bits} planes, words) is needed"
+        raise ConfigError(f"planes of shape {tuple(planes.shape)}", limit=limit)
     _check_words(planes, planes.shape[1], shape)
     if gpu := gpu_for(planes):
         return gpu.from_bit_planes(planes, shape, dtype, signed=signed)
@@ -59,9 +61,9 @@ def from_bit_planes(
 
 
 def pack_bits(bits: Tensor) -> Tensor:
-    """Bit 0 of each element (of a 0/1 or bool tensor), packed in ceil(bits.numel() / 64) words."""
+    """Returns bit 0 of each element, packed in ceil(bits.numel() / 64) words."""
     if bits.dtype not in PACKABLE:
-        raise ConfigError(f"dtype={bits.dtype}: bits are bool or integers")
+        raise ConfigError(f"dtype={bits.dtype}", limit="bits are bool or integers")
     if gpu := gpu_for(bits):
         return gpu.pack_bits(bits)
     native = native_for(bits)
@@ -74,9 +76,9 @@ def pack_bits(bits: Tensor) -> Tensor:
 
 
 def unpack_bits(words: Tensor, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-    """The tensor of zeros and ones whose bits the words hold."""
+    """Returns the tensor of this shape of the zeros and ones that the words hold."""
     if dtype not in PACKABLE:
-        raise ConfigError(f"dtype={dtype}: bits unpack to bool or integers")
+        raise ConfigError(f"dtype={dtype}", limit="bits unpack to bool or integers")
     _check_words(words, words.numel(), shape)
     if gpu := gpu_for(words):
         return gpu.unpack_bits(words, shape, dtype)
@@ -91,12 +93,12 @@ def unpack_bits(words: Tensor, shape: Sequence[int], dtype: torch.dtype) -> Tens
 
 
 def popcount(words: Tensor) -> Tensor:
-    """The number of ones in each int64 word."""
+    """Returns the number of ones in each int64 word, 0..64."""
     return _each_word("popcount", words)
 
 
 def parity(words: Tensor) -> Tensor:
-    """The exclusive or of the 64 bits of each int64 word, 0 or 1."""
+    """Returns the XOR of the 64 bits of each int64 word, 0 or 1."""
     return _each_word("parity", words)
 
 
@@ -115,47 +117,54 @@ def _each_word(name: str, words: Tensor) -> Tensor:
 
 
 def check_window(x: Tensor, width: int, low: int) -> None:
-    """Refuses bits that the elements of x do not have."""
+    """Raises ConfigError unless elements of x have the bits [low, low + width)."""
     bits = ring_of(x).bits
     if width < 1 or low < 0 or low + width > bits:
-        raise ConfigError(f"width={width}, low={low}: the window must lie in bits 0..{bits - 1}")
+        limit = f"the window must lie in bits 0..{bits - 1}"
+        raise ConfigError(f"width={width}, low={low}", limit=limit)
 
 
 def _check_dtype(words: Tensor) -> None:
     if words.dtype != torch.int64:
-        raise ConfigError(f"dtype={words.dtype}: packed words are int64")
+        raise ConfigError(f"dtype={words.dtype}", limit="packed words are int64")
 
 
 def _check_words(words: Tensor, found: int, shape: Sequence[int]) -> None:
     _check_dtype(words)
     needed = reference.num_words(math.prod(shape))
     if found != needed:
-        raise ConfigError(f"{found} words a plane: shape {tuple(shape)} needs {needed}")
+        raise ConfigError(f"{found} words a plane", limit=f"shape {tuple(shape)} needs {needed}")
 
 
 def num_columns(planes: Tensor) -> int:
+    """Returns how many words each plane has."""
     if planes.ndim != 2:
-        raise ConfigError(f"planes of shape {tuple(planes.shape)}: (planes, words) is needed")
+        shape = tuple(planes.shape)
+        raise ConfigError(f"planes of shape {shape}", limit="(planes, words) is needed")
     return planes.shape[1]
 
 
 def checked_planes(words: int, *given: tuple[str, Tensor, int]) -> list[Tensor]:
-    """The planes, contiguous, after a check of dtypes and shapes; each with name and rows."""
+    """Returns the planes, contiguous; raises unless each is int64 and has its number of rows.
+
+    `given` lists the name, the planes and the number of rows of each argument.
+    """
     for name, planes, rows in given:
         if planes.dtype != torch.int64:
-            raise ConfigError(f"{name}: dtype={planes.dtype}: planes are int64")
+            raise ConfigError(f"{name}: dtype={planes.dtype}", limit="planes are int64")
         if planes.shape != (rows, words):
-            found = tuple(planes.shape)
-            raise ConfigError(f"{name} of shape {found}: {rows} planes of {words} words are needed")
+            limit = f"{rows} planes of {words} words are needed"
+            raise ConfigError(f"{name} of shape {tuple(planes.shape)}", limit=limit)
     return [planes.contiguous() for _, planes, _ in given]
 
 
 def output_like(out: Tensor | None, like: Tensor) -> Tensor:
-    """Where to write: what was given, after a check, or new memory."""
+    """Returns `out` if it is given and fits `like`, else new memory like `like`."""
     if out is None:
         return torch.empty_like(like)
     if out is like:
         return out
     if out.dtype != like.dtype or out.shape != like.shape or not out.is_contiguous():
-        raise ConfigError(f"out: a contiguous int64 tensor of shape {tuple(like.shape)} is needed")
+        limit = f"a contiguous int64 tensor of shape {tuple(like.shape)} is needed"
+        raise ConfigError("out", limit=limit)
     return out

@@ -1,9 +1,10 @@
-"""The beginning of a comparison: tables of the digits of a mask, looked up at those of a number.
+"""The first step of a comparison: leaf tables of a mask, looked up at the masked value.
 
-x = opened + mask modulo 2^w: all evaluators know `opened`, the dealer knows `mask`. The low w - 1
-bits are cut in digits (`gates`); the sign of x is the carry out of them XOR the top bits of both.
-The generate bit of the most significant digit enters every carry above it as a summand, so that
-the top bits are added to it here, and the carry of the last node is the sign.
+If |x| < 2^(w-1), the sign of x is bit w - 1 of x = opened + mask mod 2^w: the XOR of the top bits
+of `opened` and `mask`, and of the carry out of the w - 1 bits below them. Those are cut into digits
+(`gates`, leaves), with U = opened and V = mask. The final carry is G_1 ^ P_1 (...), where G_1, that
+of the most significant digit, is a summand of its own. So the top bits are XORed to G_1 here, and
+what the last node returns is the sign.
 """
 
 from __future__ import annotations
@@ -15,25 +16,27 @@ from torch import Tensor
 from ..errors import ConfigError
 from ..ring.reference.bits import num_words
 from .backend import gpu_for
-from .gates import leaf_carries, leaf_tables, table_form
+from .gates import leaf_carries, leaf_tables, table_size
 from .planes import bit_planes, check_window, checked_planes
 
 
 def sign_tables(
     mask: Tensor, digits: Sequence[int], pad: Tensor, *, shift: int = 0, negate: bool = False
 ) -> Tensor:
-    """`pad`, replaced by the tables XOR it: those of `leaf_tables`, then the top bit.
+    """Replaces `pad` with the tables of V, then its top bit, all XOR the pad; returns it.
 
-    They are of V = -(-mask >> shift), a quotient that is rounded up; `shift` is of bits that the
-    evaluators do not look at. With `negate` the top bit is negated, and so is the sign.
+    V = -(-mask >> shift) is mask / 2^shift, rounded up. With opened >> shift, rounded down,
+    they add up to floor(x / 2^shift) or one more. `digits` and the top bit cover w bits of V;
+    the shape is (num_table_rows(digits) + 1, words). With `negate` the top bit is negated, which
+    negates the sign.
     """
     digits = tuple(digits)
-    bits, rows = table_form(digits)
+    bits, rows = table_size(digits)
     check_window(mask, bits + 1, shift)
     words = num_words(mask.numel())
     [plain] = checked_planes(words, ("pad", pad, rows + 1))
     if plain is not pad:
-        raise ConfigError("pad: a contiguous tensor is needed; it is written to")
+        raise ConfigError("pad", limit="a contiguous tensor is needed, because it is written to")
     if gpu := gpu_for(mask, pad):
         return gpu.sign_tables(mask, digits, pad, shift=shift, negate=negate)
     v = bit_planes(-(-mask >> shift) if shift else mask, bits + 1)
@@ -51,12 +54,13 @@ def sign_leaves(
     low: int = 0,
     first: bool,
 ) -> Tensor:
-    """What `leaf_carries` gives for bits [low, low + w) of `opened`, with the top bits in it.
+    """Returns `leaf_carries` of bits [low, low + w) of `opened`, with the top bits in the last G.
 
-    `tables` is a share of what `sign_tables` makes, without its pad.
+    `tables` is a share of what `sign_tables` makes, without the pad. The shape is that of `mask`:
+    (2 D - 1, words) for D digits.
     """
     digits = tuple(digits)
-    bits, rows = table_form(digits)
+    bits, rows = table_size(digits)
     check_window(opened, bits + 1, low)
     words = num_words(opened.numel())
     count = len(digits)

@@ -1,7 +1,8 @@
 """Keyed pseudo-random words: the same bytes for the same (key, operation, offset) on any device.
 
-A key must never be used for two purposes, and an operation number never twice with one key, unless
-the same mask is wanted twice.
+The operation number is the nonce of the cipher, the offset a place in its stream. Never use a key
+for two purposes, nor an operation number twice with one key: two masks would be equal, and the
+difference of two masked values would be that of the values.
 """
 
 from __future__ import annotations
@@ -21,20 +22,22 @@ from .backend import gpu_for, native_for
 
 
 @dataclass(frozen=True)
-class Spec:
+class CipherSpec:
+    """The sizes of a cipher."""
+
     key_bytes: int
     block_bytes: int
     name: str  # in the compiled kernels
 
     @property
     def limit(self) -> int:
-        """How many bytes one operation may draw: the block counter has 64 bits."""
+        """How many bytes one operation number may draw: the block counter has 64 bits."""
         return self.block_bytes << 64
 
 
 CIPHERS = {
-    "aes128-ctr": Spec(16, 16, "aes128_ctr"),
-    "chacha20": Spec(32, 64, "chacha20"),
+    "aes128-ctr": CipherSpec(16, 16, "aes128_ctr"),
+    "chacha20": CipherSpec(32, 64, "chacha20"),
 }
 
 
@@ -47,9 +50,9 @@ IN_PLACE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 @dataclass(frozen=True, eq=False)
 class StreamKey:
-    """A key of ChaCha20 as a device reads it. It is never shown.
+    """A key of ChaCha20 in a device's memory. `repr` does not show it.
 
-    `key` is None where the key was made on the device and is known there only.
+    `key` is None if the key was made on the device and is known only there.
     """
 
     key: bytes | None = field(repr=False)
@@ -57,13 +60,13 @@ class StreamKey:
 
 
 def stream_key(key: bytes, device: torch.device) -> StreamKey:
-    """A key for many streams on one device."""
+    """Returns a key for many streams on one device."""
     words = torch.frombuffer(bytearray(key), dtype=torch.int32)
     return StreamKey(key, words.to(device))
 
 
 def blank_key(device: torch.device) -> StreamKey:
-    """Room on a device for a key that is made there."""
+    """Returns uninitialized memory on a device for a key that is made there."""
     return StreamKey(None, torch.empty(8, dtype=torch.int32, device=device))
 
 
@@ -77,16 +80,16 @@ def stream(
 ) -> Tensor:
     """Fills `out` with bytes [offset, offset + out.nbytes) of the stream of (key, operation).
 
-    The words are little-endian; `out` is contiguous, int32 or int64, and is returned. Block n of
-    AES-128-CTR encrypts operation then n, as big-endian 64-bit numbers; ChaCha20 has its original
-    layout with n as the 64-bit counter and the operation as the 64-bit nonce.
+    Returns `out`, which is contiguous, int32 or int64; words are little-endian. Block n of
+    AES-128-CTR is the encryption of the operation number, then n, both big-endian with 64 bits.
+    ChaCha20 is Bernstein's original: n is its 64-bit counter, the operation its 64-bit nonce.
     """
-    spec = _checked(out, operation, offset, cipher)
+    spec = _check(out, operation, offset, cipher)
     if not out.numel():
         return out
     if (gpu := gpu_for(out)) and cipher == "chacha20":
-        return gpu.chacha20(_beside(key, out), out, operation, offset)
-    key = _plain(key, spec)
+        return gpu.chacha20(_key_words(key, out), out, operation, offset)
+    key = _key_bytes(key, spec)
     if not out.is_cpu:
         host = torch.empty(out.shape, dtype=out.dtype)
         return out.copy_(stream(key, host, operation=operation, offset=offset, cipher=cipher))
@@ -108,65 +111,73 @@ def mask(
     offset: int = 0,
     cipher: str = "aes128-ctr",
 ) -> Tensor:
-    """`values` with the words that `stream` would write added, subtracted or xored, in place.
+    """Adds, subtracts or XORs the words that `stream` would write to `values`, in place.
 
-    The words are not written to memory: they stay in a GPU's registers or a CPU's cache.
+    Returns `values`. `how` is "add", "sub" or "xor". The words are not written to memory: they stay
+    in a GPU's registers or a CPU's cache.
     """
-    spec = _checked(values, operation, offset, cipher)
+    spec = _check(values, operation, offset, cipher)
     if how not in IN_PLACE:
-        raise ConfigError(f"how={how!r}: allowed are {', '.join(IN_PLACE)}")
+        raise ConfigError(f"how={how!r}", limit=f"allowed are {', '.join(IN_PLACE)}")
     if offset % values.itemsize:
-        raise ConfigError(f"offset={offset}: a multiple of {values.itemsize} bytes is needed")
+        limit = f"a multiple of {values.itemsize} bytes is needed"
+        raise ConfigError(f"offset={offset}", limit=limit)
     if not values.numel():
         return values
     if (gpu := gpu_for(values)) and cipher == "chacha20":
-        return gpu.chacha20_mask(_beside(key, values), values, how, operation, offset)
+        return gpu.chacha20_mask(_key_words(key, values), values, how, operation, offset)
     if put := _compiled(f"{how}{values.itemsize}", spec, values):
         block, skip = divmod(offset, spec.block_bytes)
-        put(_plain(key, spec), operation, block, skip, values.data_ptr(), values.nbytes)
+        put(_key_bytes(key, spec), operation, block, skip, values.data_ptr(), values.nbytes)
         return values
     words = torch.empty_like(values)
     stream(key, words, operation=operation, offset=offset, cipher=cipher)
     return IN_PLACE[how](values, words)
 
 
-def _beside(key: bytes | StreamKey, out: Tensor) -> Tensor:
-    """A key of ChaCha20 on the device of `out`."""
+def _key_words(key: bytes | StreamKey, out: Tensor) -> Tensor:
+    """Returns the words of a ChaCha20 key on the device of `out`."""
     if isinstance(key, StreamKey) and key.words.device == out.device:
         return key.words
-    return stream_key(_plain(key, CIPHERS["chacha20"]), out.device).words
+    return stream_key(_key_bytes(key, CIPHERS["chacha20"]), out.device).words
 
 
-def _compiled(what: str, spec: Spec, out: Tensor) -> Callable[..., None] | None:
-    """The compiled kernel that does so with this cipher's stream, if there is one here."""
+def _compiled(what: str, spec: CipherSpec, out: Tensor) -> Callable[..., None] | None:
+    """Returns the compiled kernel of this name for a cipher, or None if there is none here."""
     return getattr(native_for(out), f"{what}_{spec.name}", None)
 
 
-def _plain(key: bytes | StreamKey, spec: Spec) -> bytes:
-    """The key as bytes of the length that the cipher takes."""
+def _key_bytes(key: bytes | StreamKey, spec: CipherSpec) -> bytes:
+    """Returns the key as bytes; raises unless it has the length that the cipher takes."""
     if isinstance(key, StreamKey):
         key = key.key or key.words.cpu().numpy().tobytes()
     if not isinstance(key, bytes) or len(key) != spec.key_bytes:
-        raise ConfigError(f"key: {spec.key_bytes} bytes are needed")
+        raise ConfigError("key", limit=f"{spec.key_bytes} bytes are needed")
     return key
 
 
-def _checked(out: Tensor, operation: int, offset: int, cipher: str) -> Spec:
+def _check(out: Tensor, operation: int, offset: int, cipher: str) -> CipherSpec:
+    """Returns the sizes of the cipher; raises unless the arguments are allowed."""
     spec = CIPHERS.get(cipher)
     if spec is None:
-        raise ConfigError(f"cipher={cipher!r}: allowed are {', '.join(CIPHERS)}")
+        raise ConfigError(f"cipher={cipher!r}", limit=f"allowed are {', '.join(CIPHERS)}")
     if not 0 <= operation < 1 << 64:
-        raise ConfigError(f"operation={operation}: allowed are 0 to 2^64 - 1")
+        raise ConfigError(f"operation={operation}", limit="allowed are 0 to 2^64 - 1")
     ring_of(out)
     if not out.is_contiguous():
-        raise ConfigError("out: a contiguous tensor is needed; the stream is written in place")
+        limit = "a contiguous tensor is needed, because the stream is written in place"
+        raise ConfigError("out", limit=limit)
     if offset < 0 or offset % 4 != 0 or offset + out.nbytes > spec.limit:
-        raise ConfigError(f"offset={offset}: a multiple of 4 within {spec.limit} bytes is needed")
+        limit = f"a multiple of 4 within {spec.limit} bytes is needed"
+        raise ConfigError(f"offset={offset}", limit=limit)
     return spec
 
 
 def _openssl_aes(key: bytes, out: Tensor, operation: int, block: int, skip: int) -> Tensor:
-    """For hosts without AES instructions: OpenSSL's counter mode, without tables that leak."""
+    """Fills `out` with OpenSSL's counter mode, for hosts without AES instructions.
+
+    A loop over S-box tables would leak the key through the cache. OpenSSL has vector code instead.
+    """
     encryptor = Cipher(
         algorithms.AES(key), modes.CTR(struct.pack(">QQ", operation, block))
     ).encryptor()
@@ -175,7 +186,7 @@ def _openssl_aes(key: bytes, out: Tensor, operation: int, block: int, skip: int)
     step, slack = 1 << 20, 16
     zeros = bytes(step)
     done = 0
-    # update_into may ask for room of one block more than it fills: the end goes another way.
+    # update_into may ask for a buffer one block longer than what it fills: update makes the end.
     while done + slack < len(data):
         size = min(step, len(data) - slack - done)
         encryptor.update_into(zeros[:size], data[done:])

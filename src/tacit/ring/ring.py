@@ -11,25 +11,28 @@ from ..errors import ConfigError
 
 @dataclass(frozen=True)
 class Ring:
-    """Integers mod 2^bits; `dtype` is the signed torch type that stores them and wraps."""
+    """Integers mod 2^bits; `dtype` is the signed torch dtype that stores them and wraps."""
 
     bits: int
     dtype: torch.dtype
 
     @property
     def bytes(self) -> int:
+        """The size of an element."""
         return self.bits // 8
 
     @property
     def low(self) -> int:
+        """The smallest signed value, -2^(bits-1)."""
         return -(1 << (self.bits - 1))
 
     @property
     def high(self) -> int:
+        """The largest signed value, 2^(bits-1) - 1."""
         return (1 << (self.bits - 1)) - 1
 
     def wrap(self, value: int) -> int:
-        """The representative of a Python integer in [low, high]."""
+        """Returns the integer in [low, high] that equals `value` mod 2^bits."""
         return (value - self.low) % (1 << self.bits) + self.low
 
 
@@ -38,7 +41,7 @@ RING64 = Ring(64, torch.int64)
 
 
 def ring_of(*tensors: torch.Tensor) -> Ring:
-    """The ring that all the tensors live in."""
+    """Returns the ring of all these tensors; raises unless all are int32 or all int64."""
     dtype = tensors[0].dtype
     ring = RING64 if dtype == torch.int64 else RING32 if dtype == torch.int32 else None
     for tensor in tensors:
@@ -47,4 +50,4 @@ def ring_of(*tensors: torch.Tensor) -> Ring:
     if ring is not None:
         return ring
     names = ", ".join(sorted({str(t.dtype) for t in tensors}))
-    raise ConfigError(f"dtype {names}: ring tensors are all int32 or all int64")
+    raise ConfigError(f"dtype {names}", limit="ring tensors are all int32 or all int64")

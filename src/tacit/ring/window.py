@@ -28,9 +28,9 @@ class Window(NamedTuple):
         dilation: Sizes = 1,
         groups: int = 1,
     ) -> Window:
-        """A window in `dims` dimensions; one integer stands for all of them."""
+        """Returns a window in `dims` dimensions; an integer stands for the same in all of them."""
         if groups < 1:
-            raise ConfigError(f"groups={groups}: at least 1 is needed")
+            raise ConfigError(f"groups={groups}", limit="at least 1 is needed")
         return cls(
             _along("stride", stride, dims, least=1),
             _along("padding", padding, dims, least=0),
@@ -39,7 +39,7 @@ class Window(NamedTuple):
         )
 
     def output_sizes(self, sizes: Sequence[int], kernel: Sequence[int]) -> list[int]:
-        """The spatial sizes of the output for those of the input."""
+        """Returns the spatial sizes of the output for those of the input and the kernel."""
         out = [
             (n + 2 * p - d * (k - 1) - 1) // s + 1
             for n, k, s, p, d in zip(
@@ -47,30 +47,31 @@ class Window(NamedTuple):
             )
         ]
         if min(out) < 1:
-            fit = f"a kernel of {tuple(kernel)} does not fit an input of {tuple(sizes)}"
-            raise ConfigError(f"{fit} with {self}")
+            misfit = f"a kernel of {tuple(kernel)} does not fit an input of {tuple(sizes)}"
+            raise ConfigError(f"{misfit} with {self}")
         return out
 
     def output_shape(self, x: Sequence[int], weight: Sequence[int]) -> tuple[int, ...]:
-        """The shape of the output for the shapes of input and weight, which must fit."""
+        """Returns the shape of the output for those of input and weight; raises unless they fit."""
         return _output_shape(self, tuple(x), tuple(weight))
 
 
 def _along(name: str, value: Sizes, dims: int, *, least: int) -> tuple[int, ...]:
     values = (value,) * dims if isinstance(value, int) else tuple(value)
     if len(values) != dims or min(values) < least:
-        raise ConfigError(f"{name}={value}: {dims} integers of at least {least} are needed")
+        limit = f"{dims} integers of at least {least} are needed"
+        raise ConfigError(f"{name}={value}", limit=limit)
     return values
 
 
 @lru_cache(maxsize=1024)
 def _output_shape(window: Window, x: tuple[int, ...], weight: tuple[int, ...]) -> tuple[int, ...]:
     dims, groups = len(window.stride), window.groups
-    why = ""
+    problem = ""
     if len(x) != dims + 2 or len(weight) != dims + 2:
-        why = f"both need {dims + 2} dimensions"
+        problem = f"both need {dims + 2} dimensions"
     elif x[1] != weight[1] * groups or weight[0] % groups:
-        why = f"channels do not divide into {groups} groups"
-    if why:
-        raise ConfigError(f"conv{dims}d of input {x} and weight {weight}: {why}")
+        problem = f"channels do not divide into {groups} groups"
+    if problem:
+        raise ConfigError(f"conv{dims}d of input {x} and weight {weight}", limit=problem)
     return (x[0], weight[0], *window.output_sizes(x[2:], weight[2:]))

@@ -20,12 +20,12 @@ Part = tuple[Any, ...]  # of slices
 
 
 def matmul(a: Tensor, b: Tensor) -> Tensor:
-    """sum_k a[..., i, k] b[..., k, j], with torch's broadcasting."""
+    """Returns sum_k a[..., i, k] b[..., k, j], with torch's broadcasting."""
     return torch.matmul(a, b)
 
 
 def conv(x: Tensor, weight: Tensor, window: Window) -> Tensor:
-    """out[n, o, p] = sum_{c, t} weight[o, c, t] x[n, c, p stride + t dilation - padding]."""
+    """Returns sum_{c, t} weight[o, c, t] x[n, c, p stride + t dilation - padding] at [n, o, p]."""
     sizes = window.output_sizes(x.shape[2:], weight.shape[2:])
     x = by_group(pad(x, window), window)
     weight = weight.unflatten(0, (window.groups, -1))
@@ -38,7 +38,7 @@ def conv(x: Tensor, weight: Tensor, window: Window) -> Tensor:
 def conv_grad_input(
     input_sizes: Sequence[int], weight: Tensor, grad: Tensor, window: Window
 ) -> Tensor:
-    """The gradient of `conv` by x, which has `input_sizes`: every tap adds where it read."""
+    """Returns the gradient of `conv` by x, of `input_sizes`: every tap adds where it read."""
     sizes = [n + 2 * p for n, p in zip(input_sizes, window.padding, strict=True)]
     weight = weight.unflatten(0, (window.groups, -1))
     grad = by_group(grad, window)
@@ -52,7 +52,7 @@ def conv_grad_input(
 def conv_grad_weight(
     x: Tensor, kernel_sizes: Sequence[int], grad: Tensor, window: Window
 ) -> Tensor:
-    """The gradient of `conv` by the weight: every tap sums what it multiplied."""
+    """Returns the gradient of `conv` by the weight: every tap sums what it multiplied."""
     x = by_group(pad(x, window), window)
     grad = by_group(grad, window)
     out = x.new_zeros(window.groups, grad.shape[2], x.shape[2], *kernel_sizes)
@@ -63,17 +63,18 @@ def conv_grad_weight(
 
 
 def pad(x: Tensor, window: Window) -> Tensor:
-    """Zeros on both sides of each spatial dimension."""
+    """Returns x with zeros on both sides of each spatial dimension."""
     sides = [side for p in reversed(window.padding) for side in (p, p)]
     return torch.nn.functional.pad(x, sides)
 
 
 def by_group(x: Tensor, window: Window) -> Tensor:
+    """Returns x of shape (image, channel, ...) as (image, group, channel of the group, ...)."""
     return x.unflatten(1, (window.groups, x.shape[1] // window.groups))
 
 
 def taps(kernel: Sequence[int], sizes: Sequence[int], window: Window) -> Iterator[tuple[Tap, Part]]:
-    """Every tap of the kernel, with the part of the padded input that it meets."""
+    """Gives every tap of the kernel, with the part of the padded input that it meets."""
     for tap in product(*map(range, kernel)):
         steps = zip(tap, sizes, window.stride, window.dilation, strict=True)
         yield tap, tuple(slice(t * d, t * d + s * (n - 1) + 1, s) for t, n, s, d in steps)

@@ -1,4 +1,4 @@
-"""Bit planes by shifting and masking: plane i, word b, bit j is bit i of element 64 b + j."""
+"""Bit planes by shifting and masking: bit j of word b of plane i is bit i of element 64 b + j."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ WORD = 64
 
 
 def num_words(count: int) -> int:
-    """How many words hold one bit of each of `count` elements."""
+    """Returns how many words hold one bit of each of `count` elements."""
     return -(-count // WORD)
 
 
 def bit_planes(x: Tensor, width: int, low: int = 0) -> Tensor:
-    """Bits [low, low + width) of x, one plane a row."""
+    """Returns bits [low, low + width) of x, one plane a row."""
     return torch.stack([pack_bits(x >> (low + i)) for i in range(width)])
 
 
 def from_bit_planes(
     planes: Tensor, shape: Sequence[int], dtype: torch.dtype, *, signed: bool = False
 ) -> Tensor:
-    """The elements whose bits the planes are; `signed` repeats the last plane upwards."""
+    """Returns the elements whose low bits are the planes; `signed` repeats the last plane above."""
     bits = [unpack_bits(plane, shape, torch.int64) for plane in planes]
     value = torch.zeros(tuple(shape), dtype=torch.int64, device=planes.device)
     for i in range(WORD if signed else len(bits)):
@@ -33,7 +33,7 @@ def from_bit_planes(
 
 
 def pack_bits(bits: Tensor) -> Tensor:
-    """Bit 0 of each element, 64 elements a word."""
+    """Returns bit 0 of each element, 64 elements a word."""
     flat = bits.reshape(-1).to(torch.int64) & 1
     padded = flat.new_zeros(num_words(len(flat)) * WORD)
     padded[: len(flat)] = flat
@@ -41,16 +41,16 @@ def pack_bits(bits: Tensor) -> Tensor:
 
 
 def unpack_bits(words: Tensor, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-    """A tensor of zeros and ones from packed words."""
+    """Returns the zeros and ones of packed words as a tensor of this shape."""
     bits = (words.reshape(-1, 1) >> torch.arange(WORD, device=words.device)) & 1
     return bits.view(-1)[: math.prod(shape)].view(tuple(shape)).to(dtype)
 
 
 def popcount(words: Tensor) -> Tensor:
-    """The number of ones in each word."""
+    """Returns the number of ones in each word."""
     return sum((words >> i & 1 for i in range(WORD)), torch.zeros_like(words))
 
 
 def parity(words: Tensor) -> Tensor:
-    """The exclusive or of the bits of each word."""
+    """Returns the XOR of the bits of each word."""
     return popcount(words) & 1

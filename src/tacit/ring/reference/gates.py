@@ -1,9 +1,9 @@
-"""Gates on masked bit planes by definition: every row a list of ANDs that are XORed.
+"""Gates on masked bit planes by definition: every row is an XOR of ANDs.
 
 Planes have the shape (planes, words); each of the 64 bits of a word is an independent column. A
-wire x is masked: x = hat ^ lambda; the evaluators know hat and XOR shares of lambda, the dealer
-knows lambda and deals shares of products of lambdas. `first` is true at exactly one evaluator: it
-adds what all of them know.
+wire is x = hat ^ lambda. Hats are the same for all shares. Lambdas are random, and there are XOR
+shares of them. Products of lambdas are computed from the lambdas and shared, too ("dealt"), under a
+pad. What depends on hats alone is added to one share only, that with `first`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Row = tuple[Monomial, ...]  # what one dealt row is the XOR of
 
 
 def spans(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Where each of neighbouring groups of these sizes begins, and its size."""
+    """Gives where each of neighbouring groups of these sizes begins, and its size."""
     start = 0
     for size in sizes:
         yield start, size
@@ -29,17 +29,17 @@ def spans(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def all_of(rows: Sequence[Tensor], like: Tensor) -> Tensor:
-    """The AND of the rows; of none of them all ones."""
+    """Returns the AND of the rows; all ones if there are none."""
     return reduce(torch.bitwise_and, rows, torch.full_like(like, ONES))
 
 
 def sum_of(rows: Sequence[Tensor], like: Tensor) -> Tensor:
-    """The XOR of the rows; of none of them all zeros."""
+    """Returns the XOR of the rows; all zeros if there are none."""
     return reduce(torch.bitwise_xor, rows, torch.zeros_like(like))
 
 
 def one(like: Tensor, first: bool) -> Tensor:
-    """A share of the constant 1."""
+    """Returns a share of the constant 1."""
     return torch.full_like(like, ONES if first else 0)
 
 
@@ -47,18 +47,18 @@ def one(like: Tensor, first: bool) -> Tensor:
 
 
 def num_table_rows(digits: Sequence[int]) -> int:
-    """How many rows the tables of these digits have."""
+    """Returns how many rows the tables of these digits have: 2^s - 1 for each."""
     return sum(2**size - 1 for size in digits)
 
 
 def equals(planes: Tensor, value: int) -> Tensor:
-    """Where the number whose bits are the planes is `value`."""
+    """Returns ones where the number whose bits are the planes is `value`."""
     bits = [plane if value >> i & 1 else ~plane for i, plane in enumerate(planes)]
     return all_of(bits, planes[0])
 
 
 def leaf_tables(v: Tensor, digits: Sequence[int], pad: Tensor) -> Tensor:
-    """[2^s - 1 - V == a] for each digit V of s bits and a = 1..2^s - 1, each XORed with its pad."""
+    """Returns E_a = [2^s - 1 - V == a] for each digit V of s bits, a = 1..2^s - 1, XOR the pad."""
     rows = []
     for start, size in spans(digits):
         complement = ~v[start : start + size]
@@ -69,12 +69,15 @@ def leaf_tables(v: Tensor, digits: Sequence[int], pad: Tensor) -> Tensor:
 def leaf_digits(
     u: Tensor, tables: Tensor, digits: Sequence[int], first: bool
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """For each digit a share of [U + V >= 2^s] and one of [U + V == 2^s - 1]."""
+    """Gives shares of G = [U + V >= 2^s] and P = [U + V == 2^s - 1] for each digit.
+
+    P = E_U, and G is the XOR of E_a for a < U.
+    """
     row = 0
     for start, size in spans(digits):
         entries = list(tables[row : row + 2**size - 1])
         row += 2**size - 1
-        entries = [one(u[0], first) ^ sum_of(entries, u[0]), *entries]
+        entries = [one(u[0], first) ^ sum_of(entries, u[0]), *entries]  # E_0: one entry is 1
         cases = [equals(u[start : start + size], a) for a in range(2**size)]
         before = [sum_of(entries[:a], u[0]) for a in range(2**size)]
         generate = sum_of([case & x for case, x in zip(cases, before, strict=True)], u[0])
@@ -85,7 +88,7 @@ def leaf_digits(
 def leaf_carries(
     u: Tensor, tables: Tensor, digits: Sequence[int], mask: Tensor, *, first: bool
 ) -> Tensor:
-    """The G of all digits, then the P of all but digit 0."""
+    """Returns shares of the G of all digits, then the P of all but digit 0, XOR the mask."""
     generate, propagate = zip(*leaf_digits(u, tables, digits, first), strict=True)
     return torch.stack([*generate, *propagate[1:]]) ^ mask
 
@@ -93,7 +96,7 @@ def leaf_carries(
 def leaf_matches(
     u: Tensor, tables: Tensor, digits: Sequence[int], mask: Tensor, *, first: bool
 ) -> Tensor:
-    """The P of all digits."""
+    """Returns shares of the P of all digits, XOR the mask."""
     return torch.stack([p for _, p in leaf_digits(u, tables, digits, first)]) ^ mask
 
 
@@ -101,29 +104,30 @@ def leaf_matches(
 
 
 def subsets(wires: Sequence[Wire]) -> list[Monomial]:
-    """All subsets in the order of binary numbers; the first wire is the lowest bit."""
+    """Returns all subsets in the order of binary numbers; the first wire is the lowest bit."""
     chosen = range(2 ** len(wires))
     return [tuple(w for i, w in enumerate(wires) if n >> i & 1) for n in chosen]
 
 
 def and_rows(size: int) -> list[Row]:
-    """All products of at least two of the inputs p_1..p_size."""
+    """Returns all products of at least two of the inputs p_1..p_size."""
     inputs = [("p", i) for i in range(1, size + 1)]
     return [(product,) for product in subsets(inputs) if len(product) >= 2]
 
 
 def carry_terms(size: int) -> list[Monomial]:
-    """G = g_1 ^ p_1 g_2 ^ p_1 p_2 g_3 ^ ... as a list of products."""
+    """Returns the products of G = g_1 ^ p_1 g_2 ^ p_1 p_2 g_3 ^ ..."""
     return [(*[("p", i) for i in range(1, j)], ("g", j)) for j in range(1, size + 1)]
 
 
 def carry_rows(size: int, with_p: bool) -> list[Row]:
-    """The canonical order of what is dealt for a carry node, inputs 1 (most significant)..size.
+    """Returns what is dealt for a carry node, in order; inputs are 1 (most significant)..size.
 
-    1. products of at least two of p_1..p_{size-1};
-    2. for g_2, g_3, ...: g_{j+1} times each subset of p_1..p_j but none and all of them;
-    3. one row: p_1 g_2 ^ p_1 p_2 g_3 ^ ... ^ p_1...p_{size-1} g_size;
-    4. with a P output: p_size times each subset of p_1..p_{size-1} but none.
+    1. The products of at least two of p_1..p_{size-1}.
+    2. For g_2, g_3, ...: g_{j+1} times each subset of p_1..p_j, but the empty and the full one.
+    3. One row: p_1 g_2 ^ p_1 p_2 g_3 ^ ... ^ p_1...p_{size-1} g_size. These products occur in one
+       output only and with the coefficient 1, so their sum is enough.
+    4. If the node has a P output: p_size times each subset of p_1..p_{size-1} but the empty one.
     Subsets are in the order of `subsets`.
     """
     p = [("p", i) for i in range(1, size + 1)]
@@ -137,22 +141,22 @@ def carry_rows(size: int, with_p: bool) -> list[Row]:
 
 
 def node_rows(sizes: Sequence[int]) -> list[list[Row]]:
-    """What is dealt for each carry node: node 0, the least significant, has no P output."""
+    """Returns what is dealt for each carry node; node 0, the least significant, has no P output."""
     return [carry_rows(size, with_p=node > 0) for node, size in enumerate(sizes)]
 
 
 def num_products(sizes: Sequence[int]) -> int:
-    """How many rows are dealt for carry nodes of these sizes."""
+    """Returns how many rows are dealt for carry nodes of these sizes."""
     return sum(len(rows) for rows in node_rows(sizes))
 
 
 def num_and_products(sizes: Sequence[int]) -> int:
-    """How many rows are dealt for AND gates of these sizes: 2^d - 1 - d for each."""
+    """Returns how many rows are dealt for AND gates of these sizes: 2^d - 1 - d for each."""
     return sum(len(and_rows(size)) for size in sizes)
 
 
 def carry_wires(planes: Tensor, sizes: Sequence[int]) -> list[dict[Wire, Tensor]]:
-    """For each node its wires, out of the rows G_0..G_{D-1}, P_1..P_{D-1} of all groups."""
+    """Returns the wires of each node, out of the rows G_0..G_{D-1}, P_1..P_{D-1} of all groups."""
     groups = sum(sizes)
     nodes = []
     for start, size in spans(sizes):
@@ -167,12 +171,12 @@ def carry_wires(planes: Tensor, sizes: Sequence[int]) -> list[dict[Wire, Tensor]
 
 
 def and_wires(planes: Tensor, sizes: Sequence[int]) -> list[dict[Wire, Tensor]]:
-    """For each gate its inputs, which are neighbouring rows."""
+    """Returns the inputs of each gate, which are neighbouring rows."""
     return [{("p", i + 1): planes[start + i] for i in range(size)} for start, size in spans(sizes)]
 
 
 def products(masks: Sequence[dict[Wire, Tensor]], rows: Sequence[Sequence[Row]]) -> Tensor:
-    """The dealt rows of all nodes without their pads."""
+    """Returns the dealt rows of all nodes without their pads."""
     dealt = []
     for wires, wanted in zip(masks, rows, strict=True):
         like = next(iter(wires.values()))
@@ -183,12 +187,12 @@ def products(masks: Sequence[dict[Wire, Tensor]], rows: Sequence[Sequence[Row]])
 
 
 def node_products(masks: Tensor, sizes: Sequence[int], pad: Tensor) -> Tensor:
-    """What the dealer deals for carry nodes, node by node in the order of `carry_rows`."""
+    """Returns what is dealt for carry nodes, node by node in the order of `carry_rows`."""
     return products(carry_wires(masks, sizes), node_rows(sizes)) ^ pad
 
 
 def and_products(masks: Tensor, sizes: Sequence[int], pad: Tensor) -> Tensor:
-    """What the dealer deals for AND gates, gate by gate in the order of `and_rows`."""
+    """Returns what is dealt for AND gates, gate by gate in the order of `and_rows`."""
     return products(and_wires(masks, sizes), [and_rows(size) for size in sizes]) ^ pad
 
 
@@ -196,7 +200,7 @@ def and_products(masks: Tensor, sizes: Sequence[int], pad: Tensor) -> Tensor:
 
 
 class Gate:
-    """One evaluator's view of one node: hats, and shares of products of lambdas."""
+    """The hats of one node, and one share of each product of lambdas."""
 
     def __init__(
         self,
@@ -213,9 +217,9 @@ class Gate:
         self.lambdas |= {r[0]: share for r, share in zip(rows, dealt, strict=True) if len(r) == 1}
 
     def share(self, product: Monomial, *, complete: bool) -> Tensor:
-        """The share of a product of wires: each factor is its hat or its lambda.
+        """Returns the share of a product of wires: XOR over subsets S of lambda_S hat_{not S}.
 
-        Without `complete` the product of all the lambdas is left out: it is in another row.
+        Without `complete` the product of all lambdas is left out: the merged row has it.
         """
         chosen = subsets(product) if complete else subsets(product)[:-1]
         terms = []
@@ -234,7 +238,7 @@ def node_carries(
     *,
     first: bool,
 ) -> Tensor:
-    """G of all nodes, then P of all but node 0, as this evaluator's share XOR its mask."""
+    """Returns shares of the G of all nodes, then the P of all but node 0, XOR the mask."""
     generate, propagate = [], []
     views = zip(
         carry_wires(hats, sizes), carry_wires(shares, sizes), node_rows(sizes), sizes, strict=True
@@ -263,7 +267,7 @@ def and_gates(
     *,
     first: bool,
 ) -> Tensor:
-    """The AND of each gate's inputs, as this evaluator's share XOR its mask."""
+    """Returns shares of the AND of each gate's inputs, XOR the mask."""
     outputs, row = [], 0
     views = zip(and_wires(hats, sizes), and_wires(shares, sizes), sizes, strict=True)
     for known, own, size in views:
