@@ -98,7 +98,7 @@ def test_a_result_beyond_the_range_is_a_problem():
     model[0].weight.data.fill_(2.0**19)
     problems = validate(model, torch.full((1, 1), 64.0))
     assert problems[0].path == "0"
-    assert "beyond the range, 2^20" in problems[0].reason
+    assert "beyond the range: 2^20" in problems[0].reason
 
 
 def test_secrets_of_a_real_run_still_refuse():

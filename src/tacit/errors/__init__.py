@@ -36,7 +36,7 @@ from typing import Any
 
 from .base import Error, naming_parties
 from .frames import Frame, frames_of
-from .phrases import Operation, Party, Phrase, Text, joined, rendered
+from .phrases import Operation, Operator, Party, Phrase, Text, joined, rendered
 from .rendering import described, sentence
 from .reports import fields_of, lines_of, one_line
 
@@ -53,6 +53,7 @@ __all__ = [
     "FrameRejected",
     "HandshakeMismatch",
     "Operation",
+    "Operator",
     "OutOfMemory",
     "Party",
     "PartyFailed",

@@ -10,6 +10,7 @@ import sys
 import sysconfig
 import traceback
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import NamedTuple
@@ -17,15 +18,19 @@ from typing import NamedTuple
 PACKAGE = Path(__file__).resolve().parents[1]
 STANDARD = tuple({str(Path(sysconfig.get_path(key)).resolve()) for key in ("stdlib", "platstdlib")})
 INSTALLED = ("site-packages", "dist-packages")
-GENERATED = ("<frozen ", "<eval_with_key>", "<attrs generated")
+GENERATED = ("<frozen ", "<eval_with_key>", "<attrs generated ")  # by Python, torch.fx, attrs
 
 
 class Frame(NamedTuple):
-    """One line of a traceback. It holds no values, and can be sent to another process."""
+    """One line of a traceback. It holds no values, and can be sent to another process.
+
+    owner: who wrote it: "user", "library", "torch", "tacit" or "python".
+    """
 
     file: str
     line: int
     function: str
+    owner: str
 
     def __str__(self) -> str:
         return f"{self.short_file}:{self.line} in {self.function}"
@@ -46,11 +51,6 @@ class Frame(NamedTuple):
             return "the cell"
         return Path(self.file).name
 
-    @property
-    def owner(self) -> str:
-        """Who wrote it: "user", "library", "torch", "tacit" or "python"."""
-        return owner_of(self.file)
-
 
 def is_cell(file: str) -> bool:
     """Whether this is the code of a notebook's cell."""
@@ -59,23 +59,29 @@ def is_cell(file: str) -> bool:
     )
 
 
+@lru_cache(maxsize=4096)
 def owner_of(file: str) -> str:
-    """Whose file this is; see `Frame.owner`."""
-    if file.startswith("<"):
-        return "python" if file.startswith(GENERATED) else "user"
+    """Returns whose file this is; see `Frame`."""
     path = Path(file).resolve()
     if path.is_relative_to(PACKAGE):
         return "tacit"
-    if _is_torch(path):
-        return "torch"
-    if any(folder in path.parts for folder in INSTALLED):
-        return "library"
+    folders = [folder for folder in INSTALLED if folder in path.parts]
+    if folders:
+        package = path.parts[path.parts.index(folders[0]) + 1]
+        return "torch" if package == "torch" else "library"
     return "python" if str(path).startswith(STANDARD) else "user"
 
 
-def _is_torch(path: Path) -> bool:
-    file = getattr(sys.modules.get("torch"), "__file__", None)
-    return file is not None and path.is_relative_to(Path(file).resolve().parent)
+def _owner(frame: FrameType) -> str:
+    """Whose frame this is; generated code, as of dataclasses, is its module's."""
+    file = frame.f_code.co_filename
+    if not file.startswith("<"):
+        return owner_of(file)
+    if file.startswith(GENERATED):
+        return "python"
+    module = sys.modules.get(frame.f_globals.get("__name__", ""))
+    origin = getattr(module, "__file__", None)
+    return "user" if origin is None else owner_of(origin)
 
 
 def frames_of(trace: TracebackType | None) -> tuple[Frame, ...]:
@@ -95,7 +101,7 @@ def running_frames() -> tuple[Frame, ...]:
 
 
 def _frame(frame: FrameType, line: int | None) -> Frame:
-    return Frame(frame.f_code.co_filename, line or 0, frame.f_code.co_name)
+    return Frame(frame.f_code.co_filename, line or 0, frame.f_code.co_name, _owner(frame))
 
 
 def user_line(frames: Sequence[Frame]) -> Frame | None:

@@ -8,7 +8,7 @@ a text that a peer sent is one piece of the whole and cannot pose as a rank.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 class Addable:
@@ -33,7 +33,7 @@ class Party(Addable):
     """A party by its rank; `note` stands beside its name, such as an address."""
 
     rank: int
-    note: str = ""
+    note: str = field(default="", compare=False)
 
     def render(self, names: Sequence[str] = ()) -> str:
         """Returns "party 2", "party 2 (carol)" or "party 2 (carol, 10.0.0.3:7000)"."""
@@ -52,6 +52,17 @@ class Operation(Addable):
     def render(self, names: Sequence[str] = ()) -> str:
         """Returns "operation 5"."""
         return f"operation {self.number}"
+
+
+@dataclass(frozen=True)
+class Operator(Addable):
+    """An operator of torch, by its name."""
+
+    name: str
+
+    def render(self, names: Sequence[str] = ()) -> str:
+        """Returns the name, such as "aten.mm.default"."""
+        return self.name
 
 
 @dataclass(frozen=True)
@@ -86,11 +97,6 @@ def rendered(phrase: Phrase, names: Sequence[str] = ()) -> str:
     return phrase if isinstance(phrase, str) else phrase.render(names)
 
 
-def mentions_party(phrase: Phrase, rank: int) -> bool:
-    """Whether the party stands in the phrase."""
-    return any(isinstance(one, Party) and one.rank == rank for one in pieces(phrase))
-
-
-def mentions_operation(phrase: Phrase, number: int) -> bool:
-    """Whether the operation stands in the phrase."""
-    return Operation(number) in pieces(phrase)
+def mentions(phrase: Phrase, mark: Addable) -> bool:
+    """Whether this party, operation or operator stands in the phrase."""
+    return mark in pieces(phrase)

@@ -11,7 +11,7 @@ from itertools import dropwhile, groupby
 from typing import TYPE_CHECKING, Any
 
 from .frames import Frame
-from .phrases import Party, mentions_operation, mentions_party, rendered
+from .phrases import Operation, Operator, Party, mentions, rendered
 
 if TYPE_CHECKING:
     from .base import Error
@@ -30,7 +30,7 @@ def sentence(error: Error, lines: Lines | None = None) -> str:
     """Returns all that an error says, in one sentence; `lines` if it has none of its own."""
     names, reason = error.names, error.reason
     text = opening(error) + rendered(reason, names)
-    if error.operation is not None and not mentions_operation(reason, error.operation):
+    if error.operation is not None and not mentions(reason, Operation(error.operation)):
         text += f" at operation {error.operation}"
     for mark, part in ((": ", error.cause), (": ", error.limit), ("; ", error.remedy)):
         if part:
@@ -40,11 +40,13 @@ def sentence(error: Error, lines: Lines | None = None) -> str:
 
 def opening(error: Error) -> str:
     """Returns what stands before the reason: the party at fault, the subject, the operator."""
-    before = [part for part in (*error.heading(), error.subject, error.op) if part]
+    before = [*error.heading(), *([error.subject] if error.subject else [])]
+    if error.op is not None and not mentions(error.reason, Operator(error.op)):
+        before.append(error.op)
     if error.names and error.party is not None:
-        texts = (error.reason, *before)
-        if not any(mentions_party(text, error.party) for text in texts):
-            before.insert(0, Party(error.party))
+        party = Party(error.party)
+        if not any(mentions(text, party) for text in (error.reason, *before)):
+            before.insert(0, party)
     return "".join(f"{rendered(part, error.names)}: " for part in before)
 
 

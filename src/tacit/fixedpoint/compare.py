@@ -42,8 +42,8 @@ def compared(n: Format, x: Value) -> Arith:
 def _check_window(n: Format, x: Arith) -> None:
     bits = x.width - 1
     if largest_in(x) >> x.pending >= 1 << bits:
-        reach = f"2^{bits - n.fraction_bits} in magnitude with {n.fraction_bits} fraction bits"
-        raise RangeError(f"what is compared is beyond {reach}: {range_remedy(n)}")
+        most = f"2^{bits - n.fraction_bits} in magnitude with {n.fraction_bits} fraction bits"
+        raise RangeError("what is compared is beyond its range", limit=most, remedy=range_remedy(n))
 
 
 def _number(n: Format, x: Operand) -> Operand:

@@ -56,11 +56,11 @@ def check(n: Format, x: Value, what: str) -> None:
     if beyond(n, clear(n, x), real=x.is_real):
         raise out_of_range(n, what, real=x.is_real)
     if not within_limit(share):
-        raise RangeError(f"{what} is larger than promised: promise more, or scale it")
+        raise RangeError(f"{what} is larger than promised", remedy="promise more, or scale it")
 
 
 def out_of_range(n: Format, what: str, *, real: bool = True) -> RangeError:
     """The error for a result, or whatever it is, that the session cannot hold."""
     kind = "" if real else " of integers"
-    bits = end_bits(n, real=real)
-    return RangeError(f"{what} is beyond the range{kind}, 2^{bits} in magnitude: {range_remedy(n)}")
+    most = f"2^{end_bits(n, real=real)} in magnitude"
+    return RangeError(f"{what} is beyond the range{kind}", limit=most, remedy=range_remedy(n))

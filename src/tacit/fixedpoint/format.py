@@ -33,6 +33,7 @@ class Format:
         give wrong results; sums and products stay right up to the end of the ring.
     debug: raises RangeError if a value leaves the range. Needs the cleartext protocol.
     trace: the object that records which tensors a replayed function reads and creates, or None.
+    on_refusal: the function that answers `bool(secret)` and the like in a dry run; None refuses.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Format:
     ) -> None:
         self.protocol, self.debug = protocol, debug
         self.trace: Any = None
+        self.on_refusal: Any = None
         self.fraction_bits = fraction_bits
         self.range_bits = min(20, self.most_range_bits) if range_bits is None else range_bits
 

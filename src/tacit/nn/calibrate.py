@@ -24,7 +24,7 @@ from ..fixedpoint import Numbers, Value
 from ..fixedpoint.debug import within_limit
 from ..protocols import Arith, Comparison
 from ..tensor import SecretTensor
-from ..tensor.module_path import module_path, name_module
+from ..tensor.module_path import module_path, name_place
 from ..transport.consensus import broadcast_from
 from .checkpoint import HasNumbers
 from .dry_run import call, lone_numbers, plain, secret_copy, secret_example
@@ -260,4 +260,4 @@ def _limit(n: Numbers, value: Value, bits: int) -> None:
         share.limit = min(share.limit, 1 << max(n.fraction_bits + bits, 1) + share.pending)
         if n.debug and not within_limit(share):
             broken = f"tighten: a result is not below 2^{bits}, as is promised: {MORE}"
-            raise name_module(RangeError(broken))
+            raise name_place(RangeError(broken))

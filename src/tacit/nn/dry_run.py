@@ -35,25 +35,25 @@ def lone_numbers(
     )
 
 
-def secret_copy(n: Numbers, module: nn.Module, kind: type[SecretTensor] = SecretTensor) -> Any:
+def secret_copy(n: Numbers, module: nn.Module) -> Any:
     """Returns a copy of a module, hooks included, with secret parameters and floating buffers."""
     made: dict[int, Any] = {}
     for entry in module_tensors(module):
         if entry.becomes_secret:
-            made[id(entry.tensor)] = _secret(n, entry, kind)
+            made[id(entry.tensor)] = _secret(n, entry)
     return copy.deepcopy(module, made)
 
 
-def _secret(n: Numbers, entry: ModuleTensor, kind: type[SecretTensor]) -> Tensor:
+def _secret(n: Numbers, entry: ModuleTensor) -> Tensor:
     value = _share(n, entry.tensor.detach(), entry.path)
     if entry.is_parameter:
-        return kind.parameter(value, n, requires_grad=entry.tensor.requires_grad)
-    return kind(value, n)
+        return SecretTensor.parameter(value, n, requires_grad=entry.tensor.requires_grad)
+    return SecretTensor(value, n)
 
 
-def secret(n: Numbers, tensor: Tensor, kind: type[SecretTensor] = SecretTensor) -> SecretTensor:
+def secret(n: Numbers, tensor: Tensor) -> SecretTensor:
     """Returns a plain tensor as a secret of the only party."""
-    return kind(_share(n, tensor, "the tensor"), n)
+    return SecretTensor(_share(n, tensor, "the tensor"), n)
 
 
 def _share(n: Numbers, tensor: Tensor, path: str) -> Value:
@@ -70,9 +70,9 @@ def call(model: nn.Module, example: Any) -> Any:
     return model(example)
 
 
-def secret_example(n: Numbers, example: Any, kind: type[SecretTensor] = SecretTensor) -> Any:
+def secret_example(n: Numbers, example: Any) -> Any:
     """Returns the example with every tensor in it secret."""
-    return tree_map(lambda x: secret(n, x.detach(), kind) if isinstance(x, Tensor) else x, example)
+    return tree_map(lambda x: secret(n, x.detach()) if isinstance(x, Tensor) else x, example)
 
 
 def plain(tensor: SecretTensor) -> Tensor:

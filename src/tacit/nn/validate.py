@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from ..config import Config
-from ..errors import Error, RangeError, RevealForbidden, UnsupportedError
+from ..errors import Error, RangeError, RevealForbidden, UnsupportedError, described, rendered
 from ..fixedpoint import Numbers
 from ..tensor import SecretTensor
 from ..tensor.module_path import module_path
@@ -87,13 +85,13 @@ def survey(
     found: dict[tuple[str, str, str], Problem] = {}
     with torch.set_grad_enabled(backward), Recorder(n, found) as recorder:
         try:
-            copy = secret_copy(n, model, Watched)
-            outputs = call(copy, secret_example(n, example, Watched))
+            copy = secret_copy(n, model)
+            outputs = call(copy, secret_example(n, example))
             if backward:
                 _loss(outputs).backward()
         except Exception as error:
             stopped = "the run ended here: what comes after it was not seen"
-            recorder.note("forward or backward", f"{type(error).__name__}: {error}", stopped)
+            recorder.note("forward or backward", described(error), stopped)
     if not found and not model.training:
         _compare(recorder, outputs, model, example)
     return Survey(dict(recorder.calls), list(found.values()))
@@ -126,6 +124,7 @@ class Recorder(TorchDispatchMode):
     def __init__(self, n: Numbers, found: dict[tuple[str, str, str], Problem]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.numbers, self.found = n, found
+        n.on_refusal = self.answer
         self.calls: Counter[str] = Counter()
 
     def __torch_dispatch__(
@@ -134,14 +133,16 @@ class Recorder(TorchDispatchMode):
         kwargs = kwargs or {}
         if any(isinstance(x, SecretTensor) for x in tree_leaves((args, kwargs))):
             self.calls[str(func)] += 1
-        tree_map(_unwatched, (args, kwargs))
         try:
-            result = func(*args, **kwargs)
+            return func(*args, **kwargs)
         except (UnsupportedError, RangeError, RevealForbidden) as error:
             self.note(str(func), *_reason(error))
-            result = self._plainly(func, args, kwargs)
-        tree_map(_watched, (args, kwargs, result))
-        return result
+            return self._plainly(func, args, kwargs)
+
+    def answer(self, error: Error, tensor: SecretTensor, method: str, args: Any) -> Any:
+        """Notes that the model asks for values, and returns the plain answer."""
+        self.note(method.strip("_") + "()", *_reason(error))
+        return getattr(plain(tensor), method)(*args)
 
     def note(self, op: str, reason: str, instead: str = "") -> None:
         problem = Problem(module_path() or "", op, reason, instead)
@@ -176,56 +177,6 @@ def _changed(func: Any, tensor: Tensor) -> bool:
 
 
 def _reason(error: Error) -> tuple[str, str]:
-    """The reason and the way out in an error's message, without op and module."""
-    message = re.sub(r" \(in [^()]*\)$", "", str(error))
-    message = re.sub(r"^aten\.[\w.]+: ", "", message)
-    reason, _, instead = message.partition("; " if isinstance(error, UnsupportedError) else ": ")
-    return reason, instead
-
-
-# What asks for values ---------------------------------------------------------------------------
-
-
-def _noted(name: str) -> Callable[..., Any]:
-    """A method that notes its refusal, and then gives the plain answer."""
-
-    def method(self: SecretTensor, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return getattr(SecretTensor, name)(self, *args, **kwargs)
-        except RevealForbidden as error:
-            mode = torch.utils._python_dispatch._get_current_dispatch_mode()
-            if not isinstance(mode, Recorder):
-                raise
-            reason, instead = _reason(error)
-            mode.note(name.strip("_") + "()", reason, instead)
-            return getattr(plain(self), name)(*args, **kwargs)
-
-    method.__name__ = name
-    return method
-
-
-class Watched(SecretTensor):
-    """A secret of a rehearsal, which shows its values where the model insists."""
-
-    __bool__ = _noted("__bool__")
-    __int__ = _noted("__int__")
-    __float__ = _noted("__float__")
-    __index__ = _noted("__index__")
-    __contains__ = _noted("__contains__")
-    __array__ = _noted("__array__")
-    item = _noted("item")
-    tolist = _noted("tolist")
-    numpy = _noted("numpy")
-
-
-def _watched(x: Any) -> Any:
-    if type(x) is SecretTensor:
-        x.__class__ = Watched
-    return x
-
-
-def _unwatched(x: Any) -> Any:
-    """For the rules, which know secret tensors by their very class."""
-    if type(x) is Watched:
-        x.__class__ = SecretTensor  # type: ignore[assignment]
-    return x
+    """The reason and the way out, without operator and module, which a Problem has itself."""
+    limit = f": {rendered(error.limit)}" if error.limit else ""
+    return f"{rendered(error.reason)}{limit}", rendered(error.remedy or "")

@@ -187,15 +187,17 @@ def _judge(n: Numbers, func: OpOverload, wanted: Sequence[Any]) -> None:
     if wanted == [OverflowError]:
         raise out_of_range(n, "a result", real=False)
     if wanted == [IndexError]:
-        raise RangeError("an index is outside of its dimension: clamp it")
+        raise RangeError("an index is outside of its dimension", remedy="clamp it")
     numbers, name = [x for x in wanted if _number(x)], _name(func)
     if name in GROWING and not all(_holds(n, x) for x in numbers):
         domain = f"x <= {n.range_bits * log(2) / GROWING[name]:.2f}"
-        raise RangeError(f"an argument is outside of its domain, {domain}: {range_remedy(n)}")
+        raise RangeError(
+            "an argument is outside of its domain", limit=domain, remedy=range_remedy(n)
+        )
     if not all(bool(torch.isfinite(x).all()) for x in numbers):
         domain = DOMAINS.get(name, "where its result is finite")
         way = "clamp it before, or choose with torch.where before"
-        raise RangeError(f"an argument is outside of its domain, {domain}: {way}")
+        raise RangeError("an argument is outside of its domain", limit=domain, remedy=way)
     for x in numbers:
         if beyond(n, x, real=x.is_floating_point()):
             raise out_of_range(n, "a result", real=x.is_floating_point())
@@ -213,6 +215,7 @@ def _compare(n: Numbers, func: OpOverload, found: Sequence[Any], wanted: Sequenc
             if float(off) > allowed * (1 + largest_of(want.double())):
                 raise RangeError(
                     "the result is far from that of floating point: something on the way to it is "
-                    f"beyond the range, 2^{n.range_bits}, or below 2^-{n.fraction_bits}: "
-                    + range_remedy(n)
+                    "beyond the range",
+                    limit=f"2^{n.range_bits} in magnitude, 2^-{n.fraction_bits} at least",
+                    remedy=range_remedy(n),
                 )

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch._ops import OpOverload
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from ..errors import UnsupportedOp
+from ..errors import Operator, UnsupportedOp
 from ..fixedpoint import Numbers, Value
 from . import ops  # noqa: F401  registers the rules
 from .alias import layouts
@@ -223,8 +223,9 @@ def _writing(func: OpOverload) -> Plan:
 
 def _into_public(func: OpOverload) -> UnsupportedOp:
     return UnsupportedOp(
-        f"{func} would write secrets into a public tensor, which stays public: make it with "
-        "secret.new_zeros(...) or torch.zeros_like(secret), share it, or use what returns a new one"
+        Operator(str(func)) + " would write secrets into a public tensor, which stays public",
+        remedy="make it with secret.new_zeros(...) or torch.zeros_like(secret), share it, or use "
+        "what returns a new one",
     )
 
 
@@ -267,7 +268,8 @@ def unsupported(func: OpOverload, args: Any, kwargs: Any) -> UnsupportedOp:
     kinds = ", ".join(_kind(a) for a in (*args, *kwargs.values()))
     near = sorted({str(op) for op in RULES if _base(op) == _base(func)})
     hint = f"there is {', '.join(near)}" if near else "docs/reference/ops.md lists what there is"
-    return UnsupportedOp(f"{func} of ({kinds}) has no rule for secret tensors; {hint}")
+    reason = Operator(str(func)) + f" of ({kinds}) has no rule for secret tensors"
+    return UnsupportedOp(reason, remedy=hint)
 
 
 def _base(func: OpOverload) -> str:

@@ -7,6 +7,7 @@ from types import CodeType
 from typing import Any, TypeVar
 
 from torch import nn
+from torch._ops import OpOverload
 
 from ..errors import Error
 
@@ -34,8 +35,13 @@ def module_path() -> str | None:
     return next(paths[id(part)] for part in running if id(part) in paths)
 
 
-def name_module(error: E) -> E:
-    """Returns the error, with the module and the lines that are running, unless it has them."""
+def name_place(error: E, func: OpOverload | None = None) -> E:
+    """Returns the error, with the operator, the module and the lines that run, unless it has them.
+
+    `func` is the operator that failed.
+    """
+    if error.op is None and func is not None:
+        error.op = str(func)
     running = running_modules()
     if error.path is None and running:
         error.path = module_path()

@@ -16,7 +16,9 @@ from ..errors import OutOfMemory, RangeError, RevealForbidden, UnsupportedError
 from ..fixedpoint import Numbers, Value
 from ..protocols import out_of_memory
 from .alias import Cell, Layout, Take, chained
-from .module_path import name_module
+from .module_path import name_place
+
+REVEAL = "session.reveal(tensor, to=...) opens it to a party or to all"
 
 
 class SecretTensor(Tensor):
@@ -139,34 +141,38 @@ class SecretTensor(Tensor):
         return f"SecretTensor(shape={tuple(self.shape)}, dtype={self.dtype}{grad})"
 
     def __bool__(self) -> bool:
-        _refuse("bool(), if or while", "choose with torch.where(condition, a, b)")
+        remedy = "choose with torch.where(condition, a, b)"
+        return bool(_refuse(self, "__bool__", "bool(), if or while", remedy))
 
     def item(self) -> Any:
-        _refuse("item(), int() or float()")
+        return _refuse(self, "item", "item(), int() or float()")
 
     def tolist(self) -> Any:
-        _refuse("tolist()")
+        return _refuse(self, "tolist", "tolist()")
 
     def numpy(self, *, force: bool = False) -> Any:
-        _refuse("numpy()")
+        return _refuse(self, "numpy", "numpy()")
 
     def __array__(self, *args: Any) -> Any:
-        _refuse("numpy")
+        return _refuse(self, "__array__", "numpy", REVEAL, *args)
 
     def __int__(self) -> int:
-        _refuse("int()")
+        return int(_refuse(self, "__int__", "int()"))
 
     def __float__(self) -> float:
-        _refuse("float()")
+        return float(_refuse(self, "__float__", "float()"))
 
     def __index__(self) -> int:
-        _refuse("an index", "a secret index needs torch.gather or a one-hot product")
+        remedy = "a secret index needs torch.gather or a one-hot product"
+        return int(_refuse(self, "__index__", "an index", remedy))
 
     def __contains__(self, item: Any) -> bool:
-        _refuse("in", "compare with == and take any()")
+        remedy = "compare with == and take any()"
+        return bool(_refuse(self, "__contains__", "in", remedy, item))
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        _refuse("pickling, copying between processes and torch.save", "checkpoints are tacit.nn's")
+        what = "pickling, copying between processes and torch.save"
+        raise _needs_values(what, "checkpoints are tacit.nn's")
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SecretTensor:
         made = SecretTensor(self.value, self.numbers, requires_grad=self.requires_grad)
@@ -184,12 +190,12 @@ class SecretTensor(Tensor):
         try:
             return cls.dispatch(func, args, kwargs or {})
         except (UnsupportedError, RangeError, OutOfMemory) as error:
-            name_module(error)
+            name_place(error, func)
             raise
         except (RuntimeError, MemoryError) as error:
             secret = next(x for x in tree_leaves((args, kwargs)) if isinstance(x, SecretTensor))
             if exhausted := out_of_memory(error, secret.numbers.protocol.context, f"in {func}"):
-                raise name_module(exhausted) from error
+                raise name_place(exhausted, func) from error
             raise
 
 
@@ -205,9 +211,17 @@ def _as_it_is() -> None:
 _as_it_is()
 
 
-def _refuse(what: str, instead: str = "") -> NoReturn:
-    way_out = instead or "session.reveal(tensor, to=...) opens it to a party or to all"
-    raise RevealForbidden(f"{what} would need the values of a secret tensor: {way_out}")
+def _refuse(tensor: SecretTensor, method: str, what: str, remedy: str = REVEAL, *args: Any) -> Any:
+    """Raises RevealForbidden; a run that rehearses a model may answer instead, and goes on."""
+    error = _needs_values(what, remedy)
+    if tensor.numbers.on_refusal is None:
+        raise error
+    return tensor.numbers.on_refusal(error, tensor, method, args)
+
+
+def _needs_values(what: str, remedy: str) -> RevealForbidden:
+    reason = f"{what} would need the values of a secret tensor"
+    return name_place(RevealForbidden(reason, remedy=remedy))
 
 
 def _fitted(tensor: SecretTensor, value: Value) -> Value:
