@@ -301,6 +301,4 @@ def test_a_comparison_beyond_its_window_is_caught():
     """By a public number: the difference has more bits than differences of secrets have."""
     assert not compute(lambda x: x > 1e5, torch.tensor([-TOP]))
     error = raised(lambda x: x > 3e6, torch.tensor([-TOP]))
-    assert str(error).startswith(
-        "aten.gt.Scalar: what is compared is beyond its range: 2^21 in magnitude"
-    )
+    assert str(error).startswith("aten.gt.Scalar: what is compared is beyond its range: 2^21 in ")
