@@ -157,17 +157,17 @@ class Stage:
             if rank not in self.early:
                 link.send(addresses)
 
-    def hear(self, rank: int, seconds: float = 20.0) -> object:
+    def hear(self, rank: int, seconds: float = 120.0) -> object:
         """The next message of a process."""
         assert self.links[rank].poll(seconds), f"no word from party {rank}"
         return self.links[rank].recv()
 
-    def report(self, rank: int, seconds: float = 10.0) -> Report:
+    def report(self, rank: int, seconds: float = 120.0) -> Report:
         """How a party ended, once it has."""
         heard: object = self.early.get(rank)
         while not isinstance(heard, Report):
             heard = self.hear(rank, seconds)
-        self.processes[rank].join(5)
+        self.processes[rank].join(seconds)
         return heard
 
     def end(self) -> None:

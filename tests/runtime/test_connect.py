@@ -56,7 +56,7 @@ def test_three_parties_compute_by_name(tmp_path):
 
 @pytest.mark.parametrize("late", NAMES)
 def test_the_order_of_starts_does_not_matter(tmp_path, late):
-    found = play(double, write_parties(tmp_path), delay={late: 1.5})
+    found = play(double, write_parties(tmp_path), delay={late: 0.3})
     assert torch.equal(found["carol"][2], torch.tensor([3.0, -4.0]))
 
 

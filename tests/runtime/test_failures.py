@@ -23,10 +23,15 @@ from tacit.transport.setup import handshake
 from tacit.transport.wire import frames
 from tacit.transport.wire.tcp import Listener
 
+# Seconds. What is noticed at once is noticed long before LONG, also on a machine that is busy with
+# much else; what a deadline ends has a short one.
+LONG = 240.0
+AT_ONCE = 60.0
 DEADLINE = 3.0
-DETECTION = 2.0  # s until a dead peer is noticed
-SLACK = 1.5  # s for a busy machine, and for the party that is told last
-LIMITS = Limits(deadline=DEADLINE, connect_deadline=DEADLINE)
+BUSY = 60.0  # more than the deadline
+PATIENT = Limits(deadline=LONG, connect_deadline=LONG)
+HASTY = Limits(deadline=DEADLINE, connect_deadline=LONG)
+HASTY_TO_CONNECT = Limits(deadline=LONG, connect_deadline=DEADLINE)
 BAD = PARTIES - 1
 SECRET = "the value is 42"
 
@@ -38,8 +43,8 @@ def start() -> Iterator[Start]:
     """Starts parties of whom one behaves as given, and ends them after the test."""
     stages: list[Stage] = []
 
-    def made(behaviour: Behaviour, **options: object) -> Stage:
-        stages.append(Stage(behaviour, limits=LIMITS, **options))
+    def made(behaviour: Behaviour, limits: Limits = PATIENT, **options: object) -> Stage:
+        stages.append(Stage(behaviour, limits=limits, **options))
         return stages[-1]
 
     yield made
@@ -73,24 +78,24 @@ def check_running(stage: Stage, kinds: set[str], *, since: float, within: float)
 # One that is ended or frozen from outside, in the midst of a conversation.
 
 
-def start_talking(start: Start) -> Stage:
-    stage = start(talk)
+def start_talking(start: Start, limits: Limits) -> Stage:
+    stage = start(talk, limits)
     assert [stage.hear(rank) for rank in range(PARTIES)] == ["talking"] * PARTIES
     return stage
 
 
 def test_a_killed_party(start):
-    stage = start_talking(start)
+    stage = start_talking(start, PATIENT)
     since = time.monotonic()
     stage.processes[BAD].kill()
-    check_running(stage, {"PeerClosed"}, since=since, within=DETECTION)
+    check_running(stage, {"PeerClosed"}, since=since, within=AT_ONCE)
 
 
 def test_a_frozen_party(start):
-    stage = start_talking(start)
+    stage = start_talking(start, HASTY)
     since = time.monotonic()
     os.kill(stage.processes[BAD].pid, signal.SIGSTOP)
-    check_running(stage, {"PeerTimeout", "PeerClosed"}, since=since, within=DEADLINE + SLACK)
+    check_running(stage, {"PeerTimeout", "PeerClosed"}, since=since, within=DEADLINE + BUSY)
     os.kill(stage.processes[BAD].pid, signal.SIGCONT)
     # When it wakes it finds itself cut off, in mid-run: not a failure to connect.
     assert stage.report(BAD).error == "PeerClosed"
@@ -110,11 +115,11 @@ def test_an_interrupted_party(start, behaviour, number):
     assert [stage.hear(rank) for rank in range(PARTIES)] == ["talking"] * PARTIES
     since = time.monotonic()
     os.kill(stage.processes[BAD].pid, number)
-    check_running(stage, {"PeerClosed"}, since=since, within=1.0)
+    check_running(stage, {"PeerClosed"}, since=since, within=AT_ONCE)
     for rank in stage.honest:
         assert "ended the run" in stage.ended[rank].message
         assert "interrupted" in stage.ended[rank].message
-    stage.processes[BAD].join(5)
+    stage.processes[BAD].join(BUSY)
     assert stage.processes[BAD].exitcode
 
 
@@ -124,7 +129,7 @@ def test_an_interrupted_party(start, behaviour, number):
 def compute_for_long(part: Part, listener: Listener) -> None:
     """One call that returns to Python after a while, and computes on all cores until then."""
     with part.connect(listener) as mesh:
-        until = time.monotonic() + 2.5 * DEADLINE
+        until = time.monotonic() + 1.5 * DEADLINE
         while time.monotonic() < until:
             big = torch.ones(1500, 1500)
             big @ big
@@ -134,9 +139,9 @@ def compute_for_long(part: Part, listener: Listener) -> None:
 
 
 def test_a_slow_party_is_waited_for(start):
-    stage = start(compute_for_long)
+    stage = start(compute_for_long, HASTY)
     for rank in stage.honest:
-        assert stage.hear(rank, 4 * DEADLINE + 10) == "talking"
+        assert stage.hear(rank) == "talking"
 
 
 # One that gets through the handshake like any other and then misbehaves.
@@ -187,24 +192,29 @@ def trickle_a_frame(part: Part, listener: Listener) -> None:
     mesh = part.connect(listener)
     for byte in b"\0" * 60:
         write(mesh, bytes([byte]))
-        time.sleep(0.02)
+        time.sleep(0.005)
     part.link.recv()
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "kinds", "within"),
+    ("behaviour", "kinds"),
     [
-        (raise_an_error, {"PeerClosed"}, DETECTION),
-        (send_rubbish, {"FrameRejected", "PeerClosed"}, DETECTION),
-        (send_a_frame_over_the_cap, {"FrameRejected", "PeerClosed"}, DETECTION),
-        (send_half_a_frame_and_end, {"PeerClosed"}, DETECTION),
-        (send_half_a_frame_and_wait, {"PeerTimeout", "PeerClosed"}, DEADLINE + SLACK),
-        (trickle_a_frame, {"FrameRejected", "PeerClosed"}, DEADLINE + SLACK),
+        (raise_an_error, {"PeerClosed"}),
+        (send_rubbish, {"FrameRejected", "PeerClosed"}),
+        (send_a_frame_over_the_cap, {"FrameRejected", "PeerClosed"}),
+        (send_half_a_frame_and_end, {"PeerClosed"}),
+        (trickle_a_frame, {"FrameRejected", "PeerClosed"}),
     ],
 )
-def test_a_party_that_misbehaves_in_the_run(start, behaviour, kinds, within):
-    stage = start(behaviour)
-    check_running(stage, kinds, since=time.monotonic(), within=within)
+def test_a_party_that_misbehaves_in_the_run(start, behaviour, kinds):
+    stage = start(behaviour, PATIENT)
+    check_running(stage, kinds, since=time.monotonic(), within=AT_ONCE)
+
+
+def test_a_party_that_stops_in_the_midst_of_a_frame(start):
+    stage = start(send_half_a_frame_and_wait, HASTY)
+    kinds = {"PeerTimeout", "PeerClosed"}
+    check_running(stage, kinds, since=time.monotonic(), within=DEADLINE + BUSY)
 
 
 # One that does not get through the handshake.
@@ -261,23 +271,23 @@ CONNECTING = {
     ],
 )
 def test_a_party_that_does_not_get_through_the_handshake(start, behaviour):
-    stage = start(behaviour)
-    check(stage, CONNECTING, since=time.monotonic(), within=DEADLINE + SLACK)
+    stage = start(behaviour, HASTY_TO_CONNECT)
+    check(stage, CONNECTING, since=time.monotonic(), within=DEADLINE + BUSY)
 
 
 @pytest.mark.parametrize("bad", [0, 2])
 def test_a_party_with_a_certificate_that_is_not_the_pinned_one(start, bad):
-    stage = start(talk, bad=bad, own=credentials("stranger"))
-    check(stage, CONNECTING, since=time.monotonic(), within=DEADLINE + SLACK)
+    stage = start(talk, HASTY_TO_CONNECT, bad=bad, own=credentials("stranger"))
+    check(stage, CONNECTING, since=time.monotonic(), within=DEADLINE + BUSY)
     assert stage.report(bad).error in CONNECTING
 
 
 def test_a_party_whose_port_is_taken(start):
     with socket.create_server((HOST, 0)) as taken:
         port = taken.getsockname()[1]
-        stage = start(talk, port=port)
+        stage = start(talk, HASTY_TO_CONNECT, port=port)
         since = time.monotonic()
-        check(stage, CONNECTING, since=since, within=DEADLINE + SLACK)
+        check(stage, CONNECTING, since=since, within=DEADLINE + BUSY)
         report = stage.report(BAD)
     assert report.error == "ConnectError"
     assert f"port {port} of {HOST}" in report.message
@@ -293,5 +303,5 @@ def crowd_the_door(part: Part, listener: Listener) -> None:
 
 
 def test_strangers_at_the_door_stop_nobody(start):
-    stage = start(crowd_the_door)
-    assert [stage.hear(rank, DEADLINE + SLACK) for rank in range(PARTIES)] == ["talking"] * PARTIES
+    stage = start(crowd_the_door, PATIENT)
+    assert [stage.hear(rank) for rank in range(PARTIES)] == ["talking"] * PARTIES

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
+from threading import Event
 
 import pytest
 import torch
@@ -104,26 +104,27 @@ def test_a_policy_may_let_nobody_learn_anything():
     tacit.run(open_nothing, reveals=[])
 
 
-def open_too_early(session, errors):
+def open_too_early(session, errors, ended):
     """Party 0 comes to a reveal that it may not make while the others still compute."""
     try:
         all_gather(session.mesh, b"all are here")
         x = session.share(torch.ones(2), owner=0)
         if session.rank == 1:
-            time.sleep(0.5)
+            ended[2].wait()
         if session.rank:
             peer = 3 - session.rank
             session.mesh.exchange_bytes({peer: b"word"}, [peer])
         session.reveal(x)
     except BaseException as error:
         errors[session.rank] = error
+        ended[session.rank].set()
         raise
 
 
 def test_it_is_the_same_error_at_a_party_that_is_not_there_yet():
-    errors = {}
+    errors, ended = {}, [Event() for _ in range(3)]
     with pytest.raises(PartyFailed, match="party 0 failed: RevealForbidden: reveal to all"):
-        tacit.run(open_too_early, errors, reveals=[1])
+        tacit.run(open_too_early, errors, ended, reveals=[1])
     assert {rank: type(error) for rank, error in errors.items()} == dict.fromkeys(
         range(3), RevealForbidden
     )

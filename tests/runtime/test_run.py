@@ -18,8 +18,10 @@ from tests.runtime import programs
 
 import tacit
 from tacit.errors import ConfigError, PartyFailed, PeerClosed
+from tacit.runtime.launch import processes
 
 ROOT = Path(__file__).parents[2]
+LONG = 120.0  # seconds; a busy machine does in this time what is not waited for
 BOTH = pytest.mark.parametrize("transport", ["threads", "processes"])
 
 
@@ -138,28 +140,31 @@ def test_parties_that_wait_for_each_other_end_at_the_deadline():
     start = time.monotonic()
     with pytest.raises(PartyFailed, match="PeerTimeout"):
         tacit.run(programs.wait_for_each_other, deadline=0.5)
-    assert time.monotonic() - start < 3
+    assert time.monotonic() - start < LONG
 
 
 def test_a_thread_that_computes_without_talking_is_waited_for():
     with pytest.raises(PartyFailed, match="party 0 failed: LookupError") as caught:
-        tacit.run(programs.compute_silently, 0, 1.0)
+        tacit.run(programs.compute_silently, 0, 0.5)
     assert len(caught.value.__notes__) == 2
 
 
 def test_a_process_that_computes_without_talking_is_ended():
     start = time.monotonic()
     with pytest.raises(PartyFailed, match="party 0 failed: LookupError") as caught:
-        tacit.run(programs.compute_silently, 0, 60.0, transport="processes")
-    assert time.monotonic() - start < 30
+        tacit.run(programs.compute_silently, 0, 2 * LONG, transport="processes")
+    assert time.monotonic() - start < LONG
     assert "then party 1 failed: no answer in time; it was still running" in caught.value.__notes__
 
 
-def test_a_killed_process_is_reported_with_its_signal_within_two_seconds(tmp_path):
+def test_a_killed_process_is_reported_with_its_signal_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(processes, "PATIENCE_SECONDS", LONG)  # all others end by themselves
     clock = tmp_path / "clock"
     with pytest.raises(PartyFailed, match=r"party 1 failed: .* killed by SIGKILL") as caught:
-        tacit.run(programs.die, 1, signal.SIGKILL, str(clock), transport="processes")
-    assert time.monotonic() - float(clock.read_text()) < 2
+        tacit.run(
+            programs.die, 1, signal.SIGKILL, str(clock), transport="processes", deadline=2 * LONG
+        )
+    assert time.monotonic() - float(clock.read_text()) < LONG
     assert caught.value.party == 1
     echoes = caught.value.__notes__
     assert len(echoes) == 2
@@ -170,7 +175,7 @@ def test_a_frozen_process_is_found_at_the_deadline_and_ended(tmp_path):
     clock = tmp_path / "clock"
     with pytest.raises(PartyFailed, match=r"PeerTimeout: .*party 2") as caught:
         tacit.run(programs.freeze, 2, str(clock), transport="processes", deadline=2.0)
-    assert time.monotonic() - float(clock.read_text()) < 5
+    assert time.monotonic() - float(clock.read_text()) < LONG
     assert "then party 2 failed: no answer in time; it was still running" in caught.value.__notes__
 
 
