@@ -26,7 +26,7 @@ from . import (
 )
 from . import attention as attending
 from .format import Format
-from .functions import exponential, powers, quotient, roots, sigmoids, trigonometric
+from .functions import activations, exponential, powers, quotient, roots, trigonometric
 from .functions import piecewise as lines
 from .functions import softmax as proportion
 
@@ -155,19 +155,19 @@ class Numbers(Format):
     between = lines.between
     sign = lines.sign
     halves = lines.halves
-    sigmoid = sigmoids.sigmoid
-    tanh = sigmoids.tanh
-    erf = sigmoids.erf
-    gelu = sigmoids.gelu
-    gelu_slope = sigmoids.gelu_slope
-    gelu_tanh = sigmoids.gelu_tanh
-    gelu_tanh_slope = sigmoids.gelu_tanh_slope
-    silu = sigmoids.silu
-    silu_slope = sigmoids.silu_slope
-    mish = sigmoids.mish
-    mish_slope = sigmoids.mish_slope
-    softplus = sigmoids.softplus
-    logsigmoid = sigmoids.logsigmoid
+    sigmoid = activations.sigmoid
+    tanh = activations.tanh
+    erf = activations.erf
+    gelu = activations.gelu
+    gelu_slope = activations.gelu_slope
+    gelu_tanh = activations.gelu_tanh
+    gelu_tanh_slope = activations.gelu_tanh_slope
+    silu = activations.silu
+    silu_slope = activations.silu_slope
+    mish = activations.mish
+    mish_slope = activations.mish_slope
+    softplus = activations.softplus
+    logsigmoid = activations.logsigmoid
     softmax = proportion.softmax
     log_softmax = proportion.log_softmax
     logsumexp = proportion.logsumexp

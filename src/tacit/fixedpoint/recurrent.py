@@ -16,7 +16,7 @@ from ..protocols import MATMUL, MUL
 from .arithmetic import add, mul, sub
 from .conversion import combined, operand, public, settled
 from .format import Format
-from .functions.sigmoids import sigmoid, tanh
+from .functions.activations import sigmoid, tanh
 from .linear import bilinears, matmul
 from .reduce import total
 from .value import Operand, Value

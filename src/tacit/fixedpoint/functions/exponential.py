@@ -1,4 +1,4 @@
-"""e^x. What fixed point cannot hold saturates: below to 0, above to 2^range_bits less a unit."""
+"""e^x. Results that fixed point cannot hold saturate, at 0 and at 2^range_bits less a unit."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ..format import Format, cap
 from .mantissa import chebyshev, chebyshev_series
 from .share_functions import exactly, function, product
 
-# e^x below 2^MIDDLE comes from one table, above from another, whose errors are larger.
+# One table gives e^x below 2^MIDDLE, another one, with larger errors, above.
 MIDDLE = 6
-# What the exponent's integer part leaves has this many more fraction bits than x.
+# x log2(e) has this many more fraction bits than x.
 GUARD = 6
 
 
 @function
 def exponential(n: Format, x: Arith) -> Steps[Arith]:
-    """e^x. Relative error 2^-14, and a unit; saturates at 0 and at 2^range_bits.
+    """Returns e^x. Relative error 2^-14, and a unit; saturates at 0 and at 2^range_bits.
 
-    With a dealer 4 rounds, or 2 if x.limit says that x is small.
+    With a dealer 4 rounds, or 2 if the limit of x says that x is small.
     """
     if n.protocol.dealt_tables and n.protocol.exact:
         return (yield from _from_tables(n, x))
@@ -31,7 +31,10 @@ def exponential(n: Format, x: Arith) -> Steps[Arith]:
 
 
 def _from_tables(n: Format, x: Arith) -> Steps[Arith]:
-    """Each table is right in its piece; elsewhere it is multiplied by a zero."""
+    """Returns e^x from two dealt tables, each multiplied by the bit of the interval it serves.
+
+    Below the first interval the result is 0, above the last one it is the largest real.
+    """
     p, f = n.protocol, n.fraction_bits
     pieces = sorted({min(MIDDLE, n.range_bits), n.range_bits})
     limit = quotient_limit(x)
@@ -62,14 +65,17 @@ def _units(n: Format, value: float) -> int:
 
 
 def _table(n: Format, x: Arith, bits: int) -> Steps[Arith]:
-    """e^x for x <= bits ln 2: 2^bits e^(x - bits ln 2), where the second has as many bits more."""
+    """Returns e^x for x <= bits ln 2, as 2^bits e^(x - bits ln 2).
+
+    The exponential has `bits` more fraction bits, so that the product needs no division.
+    """
     p, fine = n.protocol, n.fraction_bits + bits
     shifted = p.add_public(x.scaled(1 << bits), -round(bits * log(2) * 2**fine))
     return (yield from p.exp_negative.steps(shifted, fraction_bits=fine))
 
 
 def _by_exponent(n: Format, x: Arith) -> Steps[Arith]:
-    """2^u for u = x log2(e) = i + r: a table over i, and a polynomial of 0 <= r < 1."""
+    """Returns 2^u for u = x log2(e) = i + r: a table over i times a polynomial of 0 <= r < 1."""
     p, f = n.protocol, n.fraction_bits
     u = yield from _scaled_to_two(n, x)
     one = 1 << (f + GUARD)
@@ -89,7 +95,7 @@ def _by_exponent(n: Format, x: Arith) -> Steps[Arith]:
 
 
 def _scaled_to_two(n: Format, x: Arith) -> Steps[Arith]:
-    """x log2(e), with GUARD more fraction bits."""
+    """Returns x log2(e), with GUARD more fraction bits."""
     x = yield from n.protocol.settled.steps(x)
     bits = min(n.ring.bits - 4 - x.limit.bit_length(), 28)
     return (yield from exactly(n, x.scaled(round(log2(e) * 2**bits)).divided(bits - GUARD)))
@@ -97,14 +103,14 @@ def _scaled_to_two(n: Format, x: Arith) -> Steps[Arith]:
 
 @cache
 def power_series(tolerance: float) -> tuple[float, ...]:
-    """Chebyshev coefficients of 2^((y + 1) / 2), |y| <= 1."""
+    """Returns the Chebyshev coefficients of 2^((y + 1) / 2) for |y| <= 1."""
     return chebyshev_series(lambda y: 2 ** ((y + 1) / 2), tolerance)
 
 
 def decaying(n: Format, x: Arith, extra: int) -> Steps[Arith]:
-    """e^x for x <= 0, however far, with `extra` more fraction bits; r + 1 rounds with a dealer.
+    """Returns e^x for any x <= 0, with `extra` more fraction bits. r + 1 rounds with a dealer.
 
-    What is below the last bit is 0.
+    Results below half of the last bit are 0.
     """
     p, f = n.protocol, n.fraction_bits
     end = ceil((f + extra + 1) * log(2)) << f

@@ -1,7 +1,7 @@
-"""Magnitudes: a secret as a mantissa between a half and one, and tables over its exponent.
+"""Normalisation: a secret as mantissa and exponent, and Chebyshev polynomials of the mantissa.
 
-Chebyshev coefficients are rounded to 2^-26: parties multiply shares by them, so they must be equal
-on every machine, to the last bit.
+Chebyshev coefficients are rounded to 2^-26: parties multiply shares by them, so they must have the
+same bits on every machine.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Normal:
 
 
 def exponents(x: Arith, low: int = 0) -> range:
-    """The e with 2^e <= |x| < 2^(e+1) for some |x| >= 2^low that x may have."""
+    """Returns the exponents e, 2^e <= |x| < 2^(e+1), that x may have if |x| >= 2^low."""
     return range(low, max(quotient_limit(x).bit_length(), low + 1))
 
 
@@ -43,11 +43,12 @@ def normal(
     signed: bool = False,
     under: int | None = None,
 ) -> Steps[Normal]:
-    """The mantissa of x, and for each table its entry at the exponent of x.
+    """Returns the mantissa of x, and for each table its entry at the exponent of x.
 
-    What is below 2^low counts as 2^low; `under` replaces its entries. `signed`: x may be negative,
-    of magnitude 2^low at least; then the first table's entry is. r + 1 rounds, a comparison for
-    each exponent and sign.
+    An x below 2^low counts as 2^low; its entries are `under` if that is given. `signed`: x may also
+    be negative, with |x| >= 2^low; then the entry of the first table has the sign of x. r + 1
+    rounds: one comparison with each power of two (and its negative), all in parallel, then a choice
+    among lines, x 2^(high - 1 - e) for the mantissa and constants for the entries.
     """
     span = exponents(x, low)
     high = span.stop
@@ -59,7 +60,8 @@ def normal(
     functions = [[under, *lines] for under, lines in zip(smallest, columns, strict=True)]
     if signed:
         thresholds = [1 - t for t in reversed(thresholds)] + thresholds
-        odd = [True, True, *(False for _ in columns[2:])]  # the mantissa is |x|'s
+        # The mantissa is that of |x|, so its line flips; so does the first table's entry.
+        odd = [True, True, *(False for _ in columns[2:])]
         functions = [
             [_mirrored(line, flip) for line in reversed(lines)] + function
             for lines, function, flip in zip(columns, functions, odd, strict=True)
@@ -70,14 +72,14 @@ def normal(
 
 
 def _mirrored(line: Line, flip: bool) -> Line:
-    """The line at -x, for the mantissa; a table's entry with the other sign."""
+    """Returns the line for -x of an odd function."""
     return Line(-line.scale, -line.offset) if flip else line
 
 
 def polynomial(
     n: Format, normal: Normal, function: Callable[[float], float], *, fraction_bits: int
 ) -> Steps[Arith]:
-    """function(c) of the mantissa, to 2^-f of the session; see `chebyshev`."""
+    """Returns function(c) of the mantissa c, up to 2^-f; see `chebyshev`."""
     coefficients = mantissa_series(function, 2.0**-n.fraction_bits)
     return (
         yield from chebyshev(
@@ -94,24 +96,29 @@ def chebyshev(
     argument_bits: int,
     fraction_bits: int,
 ) -> Steps[Arith]:
-    """The protocol's, with `fraction_bits`; where divisions are probabilistic, no more than f of
-    them are computed, so that its products stay small."""
+    """Returns a Chebyshev series at y, |y| <= 1, with `fraction_bits`.
+
+    Computes it with at most f fraction bits if divisions are probabilistic: products stay small.
+    """
     p = n.protocol
     bits = fraction_bits if p.exact else min(fraction_bits, n.fraction_bits)
     steps = p.chebyshev.steps(y, coefficients, argument_bits=argument_bits, fraction_bits=bits)
     value, more = (yield from steps), fraction_bits - bits
-    left = min(value.pending, more)  # what is pending would leave no room for a factor
+    left = min(value.pending, more)  # a division left pending would leave no room for a factor
     return value.divided(-left).scaled(1 << (more - left))
 
 
 @cache
 def mantissa_series(function: Callable[[float], float], tolerance: float) -> tuple[float, ...]:
-    """Chebyshev coefficients of function((y + 3) / 4), |y| <= 1."""
+    """Returns the Chebyshev coefficients of function((y + 3) / 4) for |y| <= 1."""
     return chebyshev_series(lambda y: function((y + 3) / 4), tolerance)
 
 
 def chebyshev_series(function: Callable[[float], float], tolerance: float) -> tuple[float, ...]:
-    """As many coefficients of a function of |y| <= 1 as leave out no more than the tolerance."""
+    """Returns the fewest Chebyshev coefficients of a function of |y| <= 1 for this tolerance.
+
+    The magnitudes of the coefficients left out add up to no more than the tolerance.
+    """
     angles = [(i + 0.5) * pi / NODES for i in range(NODES)]
     values = [function(cos(angle)) for angle in angles]
     series = []

@@ -1,4 +1,4 @@
-"""Functions of lines between public thresholds, signs, and ELU, which is half an exponential."""
+"""Piecewise linear functions with public thresholds, signs, and both halves of ELU."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 def pieces(
     n: Format, x: Value, thresholds: Sequence[float], lines: Sequence[tuple[int, float]]
 ) -> Value:
-    """The line (slope, offset) on which x lies, from left to right; slopes are whole.
+    """Returns slope x + offset for the line (slope, offset) on which x lies. r + 1 rounds.
 
-    A threshold belongs to the line at its right. r + 1 rounds.
+    Lines are given from left to right; slopes are integers. A threshold belongs to the line at its
+    right.
     """
     bits = n.bits_of(x.dtype)
     ends = [round(t * 2**bits) for t in thresholds]
@@ -34,7 +35,7 @@ def pieces(
 
 
 def between(n: Format, x: Value, low: float, high: float) -> Value:
-    """[low < x < high]. r rounds."""
+    """Returns [low < x < high]. r rounds."""
     bits = n.bits_of(x.dtype)
     ends = [round(low * 2**bits) + 1, round(high * 2**bits)]
     p = n.protocol
@@ -45,7 +46,7 @@ def between(n: Format, x: Value, low: float, high: float) -> Value:
 
 
 def sign(n: Format, x: Value) -> Value:
-    """-1, 0 or 1. r + 1 rounds."""
+    """Returns -1, 0 or 1. r + 1 rounds."""
     if x.is_bit:
         return x
     p = n.protocol
@@ -55,7 +56,10 @@ def sign(n: Format, x: Value) -> Value:
 
 
 def halves(n: Format, x: Value) -> tuple[Value, Value, Value]:
-    """max(x, 0), e^min(x, 0) less 1, and [x >= 0]. r + 1 rounds with a dealer."""
+    """Returns max(x, 0), e^min(x, 0) - 1, and [x >= 0], which ELU and its gradient need.
+
+    r + 1 rounds with a dealer. Error: a few units.
+    """
     x = real(n, x)
 
     def steps(p: Protocol) -> Steps[tuple[Arith, Arith, Bool]]:
@@ -67,7 +71,7 @@ def halves(n: Format, x: Value) -> tuple[Value, Value, Value]:
 
 
 def _halves(n: Format, x: Arith) -> Steps[tuple[Arith, Arith, Bool]]:
-    """Left of the end the exponential is nothing, right of 0 it is 1."""
+    """Multiplies e^x by the bit [end <= x < 0], below which it is 0, and adds 1 for x >= 0."""
     p, f = n.protocol, n.fraction_bits
     end = -round((f + 2) * log(2) * 2**f)
     signs, power = yield from together(

@@ -1,4 +1,4 @@
-"""Powers: by squaring, roots, or as e^(y ln x)."""
+"""Powers: by repeated squaring, by roots, or as e^(y ln x)."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from .exponential import exponential
 from .quotient import reciprocal
 from .roots import inverse_square_root, logarithm, square_root
 
-# A whole exponent up to this is a chain of squarings, more accurate than a logarithm.
+# Integer exponents up to this are chains of squarings, which are more accurate than a logarithm.
 MOST_SQUARED = 64
 
 
 def power(n: Format, x: Operand, exponent: Operand) -> Value:
-    """x^exponent.
+    """Returns x^exponent.
 
-    Whole and half exponents that are public take any x for which they are defined; others, and
-    secret ones, take x > 0, where what is not positive counts as 2^-f. A public base is positive.
+    Public exponents that are multiples of 1/2 take every x for which the power is defined. Other
+    exponents need x > 0; x <= 0 counts as 2^-f. A public base must be positive. Relative error of
+    e^(y ln x): that of `exponential`, and |y| times the error of the logarithm.
     """
     if not isinstance(x, Value):
         return _of_public(n, torch.as_tensor(x), real(n, exponent))
@@ -47,7 +48,7 @@ def _of_public(n: Format, base: Tensor, exponent: Value) -> Value:
 
 
 def _uniform(n: Format, x: Value, exponent: float) -> Value:
-    """x^exponent for one public exponent."""
+    """Returns x^exponent for one public exponent."""
     twice = 2 * exponent
     if not float(twice).is_integer() or abs(exponent) > MOST_SQUARED:
         return exponential(n, mul(n, logarithm(n, x), exponent))
@@ -61,7 +62,7 @@ def _uniform(n: Format, x: Value, exponent: float) -> Value:
 
 
 def _inverse(n: Format, x: Value, exponent: float) -> Value:
-    """x^-exponent. Powers of the inverse: those of x may be too small or too large to invert."""
+    """Returns x^-exponent as a power of 1/x: a power of x may be too small or too large."""
     whole, half = divmod(int(2 * exponent), 2)
     if half:
         root = inverse_square_root(n, x)
@@ -70,7 +71,7 @@ def _inverse(n: Format, x: Value, exponent: float) -> Value:
 
 
 def _squared(n: Format, x: Value, exponent: int) -> Value:
-    """x^exponent for a whole one: a product for each bit, and for each bit that is one."""
+    """Returns x^exponent for an integer: a square per bit, a product per bit that is 1."""
     if exponent == 0:
         return add(n, mul(n, x, 0), 1)
     result: Value | None = None
@@ -85,7 +86,7 @@ def _squared(n: Format, x: Value, exponent: int) -> Value:
 
 
 def _mixed(n: Format, x: Value, exponent: Tensor) -> Value:
-    """|x|^exponent, with the sign of x where the exponent is odd."""
+    """Returns x^exponent for several public exponents: |x|^exponent, negated if x < 0 and odd."""
     x = settled(n, x)
     size = exponential(n, mul(n, logarithm(n, absolute(n, x)), exponent))
     odd = (exponent.double() % 2 == 1).to(torch.int64)

@@ -1,8 +1,8 @@
-"""Reciprocals and quotients of secrets.
+"""Reciprocals and quotients, by normalisation.
 
-1/b = 2^(f-e-1) / c for b = c 2^(e+1-f) with c in [1/2, 1): the exponent from a table, 1/c by a
-polynomial. A numerator is multiplied by the power of two beside the polynomial, so that a quotient
-takes the rounds of a reciprocal and is as accurate as its magnitude allows.
+For b = c 2^(e+1-f) with c in [1/2, 1), 1/b = 2^(f-e-1) / c: a table gives the power of two, a
+Chebyshev polynomial 1/c. A quotient multiplies its numerator by the power of two in parallel with
+the polynomial, so that it takes the rounds of a reciprocal and keeps the relative precision.
 """
 
 from __future__ import annotations
@@ -19,21 +19,22 @@ from ..value import Operand, Value, result_dtype
 from .mantissa import Normal, exponents, normal, polynomial
 from .share_functions import exactly, function, product, run
 
-# Up to this many elements the sign of a divisor is found beside its magnitude, which compares
-# twice as much; above, before it, which takes r + 1 rounds more.
+# Up to this many elements, the sign of a divisor is found in parallel with its magnitude, with
+# twice the comparisons. For more elements it is found first, in r + 1 rounds more.
 FEW = 1 << 13
-# The inverse of a mantissa has at least this many fraction bits, if they fit, and otherwise as
-# many as let the division of the result be pending.
+# The inverse of a mantissa has at least this many fraction bits, if they fit; more, if the division
+# of the result can still stay pending.
 LEAST_BITS = 18
 
 
 def inverse(c: float) -> float:
+    """Returns 1 / c. Named, so that its Chebyshev series is cached."""
     return 1 / c
 
 
 @function
 def reciprocal(n: Format, x: Arith, *, positive: bool = False) -> Steps[Arith]:
-    """1/x. Relative error 2^-15, and a unit; 1/0 is 2^f, the largest.
+    """Returns 1/x. Relative error 2^-15, and a unit; 1/0 is 2^f, the largest result.
 
     `positive` promises x > 0, which halves the comparisons.
     """
@@ -43,7 +44,7 @@ def reciprocal(n: Format, x: Arith, *, positive: bool = False) -> Steps[Arith]:
 def inverted(
     n: Format, x: Arith, *, positive: bool, low: int = 0, fraction_bits: int | None = None
 ) -> Steps[Arith]:
-    """1/x with `fraction_bits`, for |x| >= 2^low. Its division is pending."""
+    """Returns 1/x with `fraction_bits`, for |x| >= 2^low. Its division is pending."""
     f = n.fraction_bits
     wanted = f if fraction_bits is None else fraction_bits
     scaled = _scale_bits(n, x, low)
@@ -58,14 +59,17 @@ def inverted(
 
 
 def _scale_bits(n: Format, x: Arith, low: int) -> int:
-    """The fraction bits of 2^(f-e-1) that make it whole for every exponent of x."""
+    """Returns the fraction bits that make 2^(f-e-1) an integer for every exponent e of x."""
     return max(exponents(x, low).stop - n.fraction_bits, 0)
 
 
 def _magnitude(
     n: Format, x: Arith, scaled: int, *, positive: bool, low: int = 0
 ) -> Steps[tuple[Normal, Arith | None]]:
-    """The mantissa of x and 2^(f-e-1) with the sign of x, or without and the sign beside it."""
+    """Returns the mantissa of x with the table entry 2^(f-e-1), and the sign of x.
+
+    The sign is None if the entry has it already, or if x is positive.
+    """
     p, f = n.protocol, n.fraction_bits
 
     def power(e: int) -> int:
@@ -89,7 +93,7 @@ def _with_sign(n: Format, x: Arith, sign: Arith | None) -> Steps[Arith]:
 
 
 def divided(n: Format, a: Arith | Tensor, b: Arith, *, positive: bool = False) -> Steps[Arith]:
-    """a / b, where a may be public elements; its division is pending.
+    """Returns a / b, where a may be public ring elements. Its division is pending.
 
     Relative error 2^-15, and two units.
     """
@@ -120,10 +124,10 @@ def divided(n: Format, a: Arith | Tensor, b: Arith, *, positive: bool = False) -
 
 
 def divide(n: Format, a: Operand, b: Operand, *, positive: bool = False) -> Value:
-    """a / b as reals; division by zero saturates, and |a / b| < 2^range_bits is promised.
+    """Returns a / b as a real, for |a / b| < 2^range_bits; division by zero saturates.
 
-    By a public number: a product with its inverse, or for a power of two a division that is
-    pending. By a secret: the rounds of `reciprocal`. `positive` promises b > 0.
+    A public b costs a product with 1/b, or for a power of two a pending division. A secret b costs
+    the rounds of `reciprocal`. `positive` promises b > 0.
     """
     if not isinstance(b, Value):
         return _by_public(n, real(n, a), b)

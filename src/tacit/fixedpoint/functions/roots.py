@@ -1,4 +1,8 @@
-"""Square roots and their inverses, and logarithms: a mantissa's polynomial, and a table."""
+"""Square roots, inverse square roots, vector norms and logarithms, all by normalisation.
+
+With x = c 2^(e+1): sqrt(x) = sqrt(c) 2^((e+1)/2) and ln x = ln c + (e + 1) ln 2. A Chebyshev
+polynomial gives the function of c, a public table the power of two.
+"""
 
 from __future__ import annotations
 
@@ -17,23 +21,23 @@ from ..value import Value
 from .mantissa import Normal, normal, polynomial
 from .share_functions import bounded, function, product, run
 
-# The mantissa's function has this many fraction bits, or what the ring allows.
+# The fraction bits of the function of the mantissa, if the ring allows.
 MANTISSA_BITS = 21
 LOGARITHMS = {"e": log, "2": log2, "10": log10}
 
 
 @function
 def square_root(n: Format, x: Arith) -> Steps[Arith]:
-    """sqrt(x), and 0 for x <= 0. Relative error 2^-15, and a unit."""
+    """Returns sqrt(x), and 0 for x <= 0. Relative error 2^-15, and a unit."""
     root = yield from root_before_division(n, x, _spare(n))
     return bounded(n, root, sqrt(quotient_limit(x) / 2**n.fraction_bits))
 
 
 def root_before_division(n: Format, x: Arith, spare: int) -> Steps[Arith]:
-    """The root, with a table of `spare` fraction bits beside the mantissa's.
+    """Returns sqrt(x), with a table of `spare` fraction bits.
 
-    Of a sum of squares whose division is pending the root is taken first: what is below 2^-f has
-    a root of up to 2^(-f / 2). A comparison more for each bit of the division.
+    Takes the root of a sum of squares before its pending division: a number below 2^-f, which the
+    division would lose, has a root of up to 2^(-f/2). One comparison more for each pending bit.
     """
     early = min(x.pending, n.fraction_bits)
     f = n.fraction_bits + early
@@ -53,15 +57,15 @@ def _inverse_root(c: float) -> float:
 def inverse_square_root(
     n: Format, x: Arith, *, gain: int = 0, excess: Fraction = Fraction(1)
 ) -> Steps[Arith]:
-    """1 / sqrt(x / excess); what is not positive counts as 2^-f. Relative error 2^-15, and a unit.
+    """Returns 1 / sqrt(x); x <= 0 counts as 2^-f. Relative error 2^-15, and a unit.
 
-    `gain` multiplies it by 2^gain before that unit is lost; `excess` is below 2.
+    The result is 2^gain / sqrt(x / excess), for a public factor 1 <= excess < 2.
     """
     return (yield from inverse_root(n, x, gain, excess))
 
 
 def inverse_root(n: Format, x: Arith, gain: int, excess: Fraction) -> Steps[Arith]:
-    """The same, of an x that may be beyond the range: its limit counts."""
+    """Returns `inverse_square_root` of an x that may be beyond the range, up to its limit."""
     f, spare = n.fraction_bits, _spare(n, gain)
 
     def power(e: int) -> int:  # 2^((f - e - 1) / 2) sqrt(excess)
@@ -73,9 +77,9 @@ def inverse_root(n: Format, x: Arith, gain: int, excess: Fraction) -> Steps[Arit
 
 
 def _spare(n: Format, gain: int = 0) -> int:
-    """The fraction bits of a table of roots of powers of two, beside those of the mantissa.
+    """Returns the fraction bits of a table of roots of powers of two.
 
-    Few enough that the product's division may stay pending.
+    As many as fit, but few enough that the division of the product may stay pending.
     """
     largest = (max(n.fraction_bits, n.range_bits) + 1) // 2 + 1
     most = n.fraction_bits + gain + most_pending(n) - mantissa_bits(n)
@@ -83,18 +87,19 @@ def _spare(n: Format, gain: int = 0) -> int:
 
 
 def mantissa_bits(n: Format) -> int:
+    """Returns the fraction bits of the function of the mantissa."""
     return min(MANTISSA_BITS, n.ring.bits // 2 - 6)
 
 
 def _root_of_power(exponent: int, factor: Fraction = Fraction(1)) -> int:
-    """sqrt(2^exponent factor), rounded down."""
+    """Returns sqrt(2^exponent factor), rounded down."""
     return isqrt(int((1 << exponent) * factor)) if exponent >= 0 else 0
 
 
 def _times(
     n: Format, parts: Normal, function: Callable[[float], float], spare: int, gain: int = 0
 ) -> Steps[Arith]:
-    """The polynomial of the mantissa times the entry of the table."""
+    """Returns 2^gain times the function of the mantissa times the entry of the table."""
     bits = mantissa_bits(n)
     value = yield from polynomial(n, parts, function, fraction_bits=bits)
     value = value.promise(2 << (bits + value.pending))
@@ -104,7 +109,7 @@ def _times(
 
 @function
 def logarithm(n: Format, x: Arith, base: str = "e", *, low: int = 0) -> Steps[Arith]:
-    """The logarithm of x to the base "e", "2" or "10"; what is not positive counts as 2^-f.
+    """Returns the logarithm of x to the base "e", "2" or "10"; x <= 0 counts as 2^-f.
 
     Error: two units, or 2^-16. `low` promises x >= 2^low units.
     """
@@ -114,15 +119,15 @@ def logarithm(n: Format, x: Arith, base: str = "e", *, low: int = 0) -> Steps[Ar
     [entry] = parts.entries
     largest = max(f, n.range_bits) * function(2.0)
     if (largest + 1) * 2.0 ** (f + value.pending) >= 2.0 ** (n.ring.bits - 2):
-        value = yield from p.settled.steps(value)  # the sum would leave its division no room
+        value = yield from p.settled.steps(value)  # with it pending, the sum would not fit
     return bounded(n, p.add(value, entry), largest)
 
 
 def vector_norm(n: Format, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
-    """sqrt(sum of x^2) over dimensions. Relative error 2^-15, and two units.
+    """Returns sqrt(sum of x^2) over dimensions. Relative error 2^-15, and two units.
 
-    The length is below 2^(k/2 - 2 - f), which is 2^14 for 64 bits with 16 fraction bits: the sum
-    keeps its size, and only the root is of the range.
+    The norm must be below 2^(k/2 - 2 - f), which is 2^14 for 64 bits and f = 16. The sum of the
+    squares may leave the range; only its root is a value of the session.
     """
     x = real(n, x)
     if not x.shape or not dims_of(x, dims):
@@ -135,7 +140,7 @@ def vector_norm(n: Format, x: Value, dims: Dims = None, *, keepdim: bool = False
 
 
 def _wide_root(n: Format, x: Arith) -> Steps[Arith]:
-    """sqrt(x) with a table for all exponents that fit the ring."""
+    """Returns sqrt(x), with a table for all exponents that fit the ring."""
     f = n.fraction_bits
     largest = (n.ring.bits - 4 - f - f + 1) // 2 + 1
     spare = min(n.ring.bits - 4 - mantissa_bits(n) - largest, 26)

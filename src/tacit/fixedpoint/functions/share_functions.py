@@ -1,4 +1,8 @@
-"""Functions of reals written as steps over shares, and what turns them into methods."""
+"""Turns generators of rounds over shares into functions of values, and the parts they use.
+
+A function of a real is written as a generator over its share: it yields rounds (protocols/steps.py)
+and returns a share. `function` makes it a function of values.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +23,9 @@ P = ParamSpec("P")
 
 
 def run(n: Format, body: Callable[..., Steps[Arith]], *args: Any, **kwargs: Any) -> Arith:
-    """What the steps body(n, ...) return, now or at the end of a parallel block.
+    """Returns the result of the steps body(n, ...), now or at the end of a parallel block.
 
-    A pending division that could make a later sum wrap is made.
+    Divides at once if a later sum could wrap with the division pending.
     """
 
     def steps(p: Protocol, *args: Any, **kwargs: Any) -> Steps[Arith]:
@@ -38,36 +42,39 @@ def run(n: Format, body: Callable[..., Steps[Arith]], *args: Any, **kwargs: Any)
 def function(
     body: Callable[Concatenate[Format, Arith, P], Steps[Arith]],
 ) -> Callable[Concatenate[Format, Value, P], Value]:
-    """A method of `Format`, from the steps that compute it on a share of reals."""
+    """Returns a function of values for steps that compute it on a share of reals."""
 
-    def method(n: Format, x: Value, /, *args: P.args, **kwargs: P.kwargs) -> Value:
+    def of_values(n: Format, x: Value, /, *args: P.args, **kwargs: P.kwargs) -> Value:
         x = real(n, x)
         return Value(run(n, body, cap(n, x.arith), *args, **kwargs), x.dtype)
 
-    method.__name__, method.__doc__ = body.__name__, body.__doc__
-    return method
+    of_values.__name__, of_values.__doc__ = body.__name__, body.__doc__
+    return of_values
 
 
 def bounded(n: Format, x: Arith, bound: float) -> Arith:
-    """x with the promise that |real value| <= bound, up to a few units and 2^-8 of it."""
+    """Returns x with the promise |real value| <= bound (1 + 2^-8) + 2^-8."""
     units = ceil((bound * (1 + 2**-8) + 2**-8) * 2**n.fraction_bits)
     return cap(n, x.promise(units << x.pending))
 
 
 def settle(n: Format, *shares: Arith) -> Steps[tuple[Arith, ...]]:
-    """The shares with nothing pending, in one round."""
+    """Returns the shares with nothing pending, all in the rounds of one division."""
     return (yield from together(*(exactly(n, share) for share in shares)))
 
 
 def exactly(n: Format, x: Arith) -> Steps[Arith]:
-    """x with nothing pending. Integers here fill the ring, so no division is left to chance."""
+    """Returns x with nothing pending, divided exactly.
+
+    The integers of these functions fill the ring: a probabilistic division would often fail.
+    """
     if n.protocol.exact or not x.pending:
         return (yield from n.protocol.settled.steps(x))
     return (yield from n.protocol.truncate.steps(x, exact=True))
 
 
 def product(n: Format, x: Arith, y: Arith, *, shift: int) -> Steps[Arith]:
-    """x y / 2^shift. The division is pending where those of the protocol are exact."""
+    """Returns x y / 2^shift. Its division is pending if the divisions of the protocol are exact."""
     p = n.protocol
     x, y = yield from settle(n, x, y)
     if p.exact:

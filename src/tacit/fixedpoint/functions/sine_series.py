@@ -1,8 +1,9 @@
-"""Smooth functions that are lines far out, as sine series: sigmoid, GELU, softplus and their kind.
+"""Sine series of smooth functions that become lines on both sides: sigmoid, GELU, softplus, ...
 
-Within |x| < L the function is a x + b + an odd part + an even part. The odd part, flat at L, is
-mirrored there; the even part, zero at L, is turned over; so both are series of odd harmonics of
-period 4 L that converge fast. The cosines are sines a quarter of the period later.
+For |x| < L the function is a x + b + an odd part + an even part. The odd part is flat at L and is
+continued by reflection about L; the even part is 0 at L and is continued with the opposite sign.
+Both are then series of the odd harmonics of period 4 L, which converge fast: sum over h = 1, 3, 5,
+... of c_h sin(2 pi h x / 4L), and the same of cosines, which are sines a quarter period later.
 """
 
 from __future__ import annotations
@@ -25,15 +26,16 @@ from .share_functions import bounded, run
 
 NODES = 4096
 MOST_HARMONICS = 48
-# Parties multiply shares by coefficients: they must be equal on every machine.
+# Parties multiply shares by coefficients, which must have the same bits on every machine.
 COEFFICIENT_BITS = 24
-# By how much a function may miss its lines where they begin, by fraction bits.
-COARSE, FINE = 7e-4, 4.5e-5
+# The largest distance from a function to its lines where they begin: up to 16 fraction bits, and
+# for more.
+COARSE_GAP, FINE_GAP = 7e-4, 4.5e-5
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A function of float64 tensors, and the lines (slope, offset) that it is far out."""
+    """A function of float64 tensors, and its lines (slope, offset) on the far left and right."""
 
     function: Callable[[Tensor], Tensor]
     left: tuple[int, float] = (0, 0.0)
@@ -42,7 +44,10 @@ class Curve:
 
 @dataclass(frozen=True)
 class Series:
-    """What a curve is within `reach`: twice_slope x / 2 + offset, sines and cosines."""
+    """A curve for |x| < L = 2^reach_bits: twice_slope x / 2 + offset + sines + cosines.
+
+    odd, even: the coefficients c_h of the sines and of the cosines, for h = 1, 3, 5, ...
+    """
 
     reach_bits: int
     twice_slope: int
@@ -53,8 +58,13 @@ class Series:
 
 @cache
 def series(curve: Curve, fraction_bits: int) -> Series:
-    """The shortest series that serves as many fraction bits."""
-    allowed = COARSE if fraction_bits <= 16 else FINE
+    """Returns the shortest series of a curve for this many fraction bits.
+
+    L is the smallest power of two beyond which the curve is close enough to its lines. The
+    coefficients c_h = 2/L times the integral from 0 to L of the part times its wave come from the
+    midpoint rule.
+    """
+    allowed = COARSE_GAP if fraction_bits <= 16 else FINE_GAP
     reach_bits = next(bits for bits in range(1, 8) if _gap(curve, 2**bits) <= allowed)
     reach = 2.0**reach_bits
     t = (torch.arange(NODES, dtype=torch.float64) + 0.5) * (reach / NODES)
@@ -70,7 +80,7 @@ def series(curve: Curve, fraction_bits: int) -> Series:
 
 
 def _gap(curve: Curve, reach: int) -> float:
-    """How far the curve is from its lines beyond the reach, at most."""
+    """Returns the largest distance of the curve from its lines for |x| from L to 4 L."""
     t = torch.linspace(reach, 4 * reach, 257, dtype=torch.float64)
     (a, b), (c, d) = curve.left, curve.right
     left = curve.function(-t) - (b - a * t)
@@ -81,7 +91,7 @@ def _gap(curve: Curve, reach: int) -> float:
 def _coefficients(
     values: Tensor, angles: Tensor, wave: Callable[[Tensor], Tensor], tolerance: float
 ) -> tuple[float, ...]:
-    """Those of the odd harmonics, as many as leave out no more than the tolerance."""
+    """Returns the coefficients of the odd harmonics, as few as the tolerance allows."""
     waves = torch.stack([wave((2 * i + 1) * angles) for i in range(MOST_HARMONICS)])
     found = (waves * values).mean(1) * 2
     left_out = found.abs().flip(0).cumsum(0).flip(0)
@@ -91,7 +101,7 @@ def _coefficients(
 
 
 def curve_value(n: Format, x: Value, curve: Curve) -> Value:
-    """The curve at x. r + 1 rounds with a dealer, 1 if x.limit says that x is within reach."""
+    """Returns the curve at x. r + 1 rounds with a dealer; 1 if the limit of x is below L."""
     x = real(n, x)
     share = cap(n, x.arith)
     largest = _largest(curve, quotient_limit(share) / 2**n.fraction_bits)
@@ -100,35 +110,36 @@ def curve_value(n: Format, x: Value, curve: Curve) -> Value:
 
 
 def _largest(curve: Curve, reach: float) -> float:
-    """What the curve does not exceed up to here: on its lines, or in its middle."""
+    """Returns a bound of the curve for |x| <= reach: on its lines, or 2 in its middle."""
     lines = [abs(slope) * reach + abs(offset) for slope, offset in (curve.left, curve.right)]
     return max(*lines, 2.0)
 
 
-def _curve(n: Format, x: Arith, form: Series, curve: Curve) -> Steps[Arith]:
+def _curve(n: Format, x: Arith, expansion: Series, curve: Curve) -> Steps[Arith]:
+    """Computes the series and the bits [x < -L], [x < L] in parallel, then chooses."""
     p, one = n.protocol, 1 << n.fraction_bits
-    quarter = one << form.reach_bits
-    if x.pending + n.fraction_bits + form.reach_bits + 3 > n.ring.bits:
+    quarter = one << expansion.reach_bits
+    if x.pending + n.fraction_bits + expansion.reach_bits + 3 > n.ring.bits:
         x = yield from p.settled.steps(x)
     if quotient_limit(x) <= quarter:
-        return (yield from _inner(n, x, form))
+        return (yield from _inner(n, x, expansion))
     tails = [curve.left, curve.right]
-    if not form.even and not form.twice_slope and not curve.right[0]:
+    if not expansion.even and not expansion.twice_slope and not curve.right[0]:
         left, right = (round(offset * one) for _, offset in tails)
         return (
             yield from p.saturated.steps(
                 x,
-                form.odd,
-                period_bits=n.fraction_bits + form.reach_bits + 2,
+                expansion.odd,
+                period_bits=n.fraction_bits + expansion.reach_bits + 2,
                 fraction_bits=n.fraction_bits,
                 tails=(left, right),
-                offset=round(form.offset * one),
+                offset=round(expansion.offset * one),
             )
         )
     near = x.promise(quarter << x.pending)
     below, [middle, whole] = yield from together(
         p.signs.steps(x, [-quarter, quarter]),
-        together(_inner(n, near, form), p.settled.steps(x)),
+        together(_inner(n, near, expansion), p.settled.steps(x)),
     )
     return (yield from _joined(n, whole, one_hot(p, below), middle, curve))
 
@@ -136,7 +147,7 @@ def _curve(n: Format, x: Arith, form: Series, curve: Curve) -> Steps[Arith]:
 def _joined(
     n: Format, x: Arith, pieces: Sequence[Bool], middle: Arith, curve: Curve
 ) -> Steps[Arith]:
-    """right + [x is left] (left - right) + [x is within] (middle - right)."""
+    """Returns right + [x < -L] (left - right) + [|x| < L] (middle - right) of the lines."""
     p, one = n.protocol, 1 << n.fraction_bits
     (a, b), (c, d) = curve.left, curve.right
     row = Row((a - c, -c), (round((b - d) * one), -round(d * one)))
@@ -148,26 +159,27 @@ def _joined(
     return p.add(total, x.scaled(c)) if c else total
 
 
-def _inner(n: Format, x: Arith, form: Series) -> Steps[Arith]:
-    """The series, with one more fraction bit; the division by two is pending."""
+def _inner(n: Format, x: Arith, expansion: Series) -> Steps[Arith]:
+    """Returns the series, with one more fraction bit: a division by two is pending."""
     p, f = n.protocol, n.fraction_bits
-    period = f + form.reach_bits + 2
+    period = f + expansion.reach_bits + 2
     calls = []
-    for coefficients, shift in ((form.odd, 0), (_turned(form.even), 1 << (period - 2))):
+    for coefficients, shift in ((expansion.odd, 0), (_as_sines(expansion.even), 1 << (period - 2))):
         if coefficients:
             calls.append(_wave(n, x, coefficients, shift, period))
-    if form.twice_slope:
+    if expansion.twice_slope:
         calls.append(p.settled.steps(x))
     *waves, last = yield from together(*calls)
-    total = last.scaled(form.twice_slope) if form.twice_slope else last
+    total = last.scaled(expansion.twice_slope) if expansion.twice_slope else last
     for wave in waves:
         total = p.add(total, wave)
-    return p.add_public(total, round(form.offset * 2 ** (f + 1))).divided(1)
+    return p.add_public(total, round(expansion.offset * 2 ** (f + 1))).divided(1)
 
 
 def _wave(
     n: Format, x: Arith, coefficients: Sequence[float], shift: int, period: int
 ) -> Steps[Arith]:
+    """Returns the sum of c_h sin(2 pi h (x + shift) / 2^period), with one more fraction bit."""
     p = n.protocol
     x = p.add_public(x, shift) if shift else x
     value = yield from p.fourier.steps(
@@ -176,6 +188,6 @@ def _wave(
     return (yield from p.settled.steps(value))
 
 
-def _turned(even: Sequence[float]) -> list[float]:
-    """Coefficients of sines for those of cosines: sin(h (x + pi/2)) is cos x, -cos 3 x, ..."""
+def _as_sines(even: Sequence[float]) -> list[float]:
+    """Returns the coefficients of sin(h (x + pi/2)), which is cos x, -cos 3x, cos 5x, ..."""
     return [-c if i % 2 else c for i, c in enumerate(even)]

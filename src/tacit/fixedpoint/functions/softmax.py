@@ -1,4 +1,4 @@
-"""Softmax and its relatives: the largest is subtracted, so that no exponential leaves its range."""
+"""Softmax, log-softmax and logsumexp. They subtract the largest logit, so that e^x <= 1."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from .quotient import inverted
 from .roots import logarithm
 from .share_functions import bounded, exactly, product, run
 
-# Exponentials have so many fraction bits more than other values, so that many of them add up well,
-# and the inverse of their sum as many more again.
+# The extra fraction bits of exponentials, so that the error of a sum of many stays small. The
+# inverse of their sum has twice as many.
 EXTRA = 6
 
 
 def exponentials(n: Format, x: Value, dim: int) -> tuple[Value, Value, Value]:
-    """e^(x - m), its sum over `dim`, which stays, and m, the largest.
+    """Returns e^(x - m), its sum over `dim`, which has size 1 then, and m, the largest.
 
-    A division of the first two is pending.
+    The division of the first two by their extra bits is pending.
     """
     x = real(n, x)
     largest = Value(n.protocol.max(cap(n, x.arith), dim, keepdim=True), x.dtype)
@@ -36,12 +36,12 @@ def _decaying(n: Format, x: Arith) -> Steps[Arith]:
 
 
 def _extra(n: Format) -> int:
-    """A longer table of exponentials makes probabilistic divisions fail more often."""
+    """Returns EXTRA; 0 for probabilistic divisions, which would fail more often with more bits."""
     return EXTRA if n.protocol.exact else 0
 
 
 def softmax(n: Format, x: Value, dim: int) -> Value:
-    """e^x over its sum along `dim`. Error: a few units, whatever the logits are.
+    """Returns e^x over its sum along `dim`, for any logits. Error: a few units.
 
     ceil(log2 size) (r + 1) rounds for the largest, then r + 1 and those of a reciprocal.
     """
@@ -52,12 +52,12 @@ def softmax(n: Format, x: Value, dim: int) -> Value:
 
 
 def proportions(n: Format, powers: Value, total: Value) -> Value:
-    """powers / total, as `exponentials` gives them."""
+    """Returns powers / total for the results of `exponentials`."""
     return Value(run(n, _proportions, powers.arith, total.arith), powers.dtype)
 
 
 def _proportions(n: Format, powers: Arith, total: Arith) -> Steps[Arith]:
-    """Both are read without their pending division: the quotient is the same."""
+    """Divides without the pending divisions, which cancel in the quotient."""
     f, extra = n.fraction_bits, _extra(n)
     fine = min(f + 2 * EXTRA, n.ring.bits - 6 - f)
     powers, total = powers.divided(-powers.pending), total.divided(-total.pending)
@@ -68,9 +68,9 @@ def _proportions(n: Format, powers: Arith, total: Arith) -> Steps[Arith]:
 
 
 def log_softmax(n: Format, x: Value, dim: int) -> Value:
-    """x - ln(sum of e^x along `dim`). The exponentials and their sum are kept for the gradient.
+    """Returns x - ln(sum of e^x along `dim`), with the exponentials and their sum for the gradient.
 
-    The logarithm is computed when somebody reads the result.
+    The logarithm is computed when something reads the result.
     """
     if not x.shape or not x.shape.numel():
         return mul(n, real(n, x), 0)
@@ -85,7 +85,7 @@ def log_softmax(n: Format, x: Value, dim: int) -> Value:
 
 
 def logsumexp(n: Format, x: Value, dim: int) -> Value:
-    """ln(sum of e^x along `dim`), which stays."""
+    """Returns ln(sum of e^x along `dim`), where `dim` has size 1 then."""
     _, total, largest = exponentials(n, x, dim)
     return add(n, _log_of_sum(n, total), largest)
 

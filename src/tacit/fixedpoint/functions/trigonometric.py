@@ -23,30 +23,30 @@ from .quotient import divide
 from .roots import logarithm, square_root
 from .share_functions import bounded, exactly, function, run
 
-# The phase keeps at least this many bits more than x.
+# The phase has at least this many more fraction bits than x.
 LEAST_BITS = 28
 
 
 @function
 def sine(n: Format, x: Arith) -> Steps[Arith]:
-    """sin x. Error: two units, and |x| 2^-28. One round and a division with a dealer."""
+    """Returns sin x. Error: two units, and |x| 2^-28. 1 round and a division with a dealer."""
     return (yield from _wave(n, x, 0))
 
 
 @function
 def cosine(n: Format, x: Arith) -> Steps[Arith]:
-    """cos x, as `sine`."""
+    """Returns cos x. Error and rounds as `sine`."""
     return (yield from _wave(n, x, 1))
 
 
 def tangent(n: Format, x: Value) -> Value:
-    """sin x / cos x; near its poles it saturates."""
+    """Returns sin x / cos x, which saturates near its poles. Rounds of `sine` and a quotient."""
     x = settled(n, x)
     return divide(n, sine(n, x), cosine(n, x))
 
 
 def _wave(n: Format, x: Arith, quarters: int) -> Steps[Arith]:
-    """sin(x + quarters pi / 2), from x as a number of turns."""
+    """Returns sin(x + quarters pi / 2), from x as a number of turns."""
     p = n.protocol
     turns, period = yield from (_wrapping if p.dealt_tables else _reduced)(n, x)
     turns = p.add_public(turns, quarters << (period - 2)) if quarters else turns
@@ -57,7 +57,10 @@ def _wave(n: Format, x: Arith, quarters: int) -> Steps[Arith]:
 
 
 def _wrapping(n: Format, x: Arith) -> Steps[tuple[Arith, int]]:
-    """x / 2 pi with as many fraction bits as the ring has, and their number."""
+    """Returns x / 2 pi with as many fraction bits as the ring has, and their number.
+
+    The integer part is lost in the ring, which is right for a phase.
+    """
     if n.ring.bits - n.fraction_bits - x.pending < LEAST_BITS:
         x = yield from n.protocol.settled.steps(x)
     bits = n.ring.bits - n.fraction_bits - x.pending
@@ -65,9 +68,10 @@ def _wrapping(n: Format, x: Arith) -> Steps[tuple[Arith, int]]:
 
 
 def _reduced(n: Format, x: Arith) -> Steps[tuple[Arith, int]]:
-    """x / 2 pi less whole turns; what is left is a turn at most. Two divisions.
+    """Returns x / 2 pi without its integer part, and its fraction bits. Two divisions.
 
-    x = 2^s high + low: high times the turns of 2^s, less whole ones, and low times those of 1.
+    For protocols without dealt tables, whose shares may not wrap. With x = 2^s high + low, adds
+    high times the fractional part of 2^s / 2 pi and low / 2 pi, then subtracts the integer part.
     """
     p, f = n.protocol, n.fraction_bits
     x = yield from p.settled.steps(x)
@@ -83,10 +87,10 @@ def _reduced(n: Format, x: Arith) -> Steps[tuple[Arith, int]]:
 
 
 def angle(n: Format, y: Operand, x: Operand) -> Value:
-    """The angle of the point (x, y), in (-pi, pi]; 0 for the origin. Error: a few units.
+    """Returns the angle of the point (x, y), in (-pi, pi]; 0 for the origin. Error: a few units.
 
-    The arc tangent of the smaller coordinate over the larger one, by a polynomial, then mirrored
-    by the three signs: a division and five choices.
+    A Chebyshev polynomial gives the arc tangent of the smaller coordinate over the larger one;
+    three comparisons say how to reflect it. A division, a polynomial and five choices.
     """
     dtype = result_dtype(y, x)
     y, x = settled(n, real(n, y)), settled(n, real(n, x))
@@ -100,7 +104,7 @@ def angle(n: Format, y: Operand, x: Operand) -> Value:
 
 
 def _arc(n: Format, t: Arith) -> Steps[Arith]:
-    """atan(t) for 0 <= t <= 1."""
+    """Returns atan(t) for 0 <= t <= 1."""
     p, f = n.protocol, n.fraction_bits
     y = p.add_public(t.promise(2 << f).scaled(2), -(1 << f)).promise(1 << (f + 1))
     return (yield from p.chebyshev.steps(y, _arc_series(2.0**-f), argument_bits=f, fraction_bits=f))
@@ -112,27 +116,28 @@ def _arc_series(tolerance: float) -> tuple[float, ...]:
 
 
 def arc_tangent(n: Format, x: Value) -> Value:
+    """Returns atan x, in (-pi/2, pi/2). Error and rounds as `angle`."""
     return angle(n, x, torch.ones((), dtype=real(n, x).dtype))
 
 
 def arc_sine(n: Format, x: Value) -> Value:
-    """For |x| <= 1. Near the ends the error is 2^-(f/2), as the slope is without bound."""
+    """Returns asin x for |x| <= 1. Error 2^-(f/2) near -1 and 1, where the slope is infinite."""
     return angle(n, x, _other_side(n, x))
 
 
 def arc_cosine(n: Format, x: Value) -> Value:
-    """For |x| <= 1. As `arc_sine`."""
+    """Returns acos x for |x| <= 1. Error as `arc_sine`."""
     return angle(n, _other_side(n, x), x)
 
 
 def _other_side(n: Format, x: Value) -> Value:
-    """sqrt(1 - x^2)."""
+    """Returns sqrt(1 - x^2), as sqrt((1 - x) (1 + x))."""
     x = settled(n, real(n, x))
     return square_root(n, mul(n, sub(n, 1.0, x), add(n, x, 1.0)))
 
 
 def hyperbolic_arc_sine(n: Format, x: Value) -> Value:
-    """ln(|x| + sqrt(x^2 + 1)) with the sign of x; for |x| below the root of the range."""
+    """Returns asinh x = ln(|x| + sqrt(x^2 + 1)) with the sign of x, for x^2 within the range."""
     x = settled(n, real(n, x))
     size = settled(n, absolute(n, x))
     value = logarithm(n, add(n, size, square_root(n, add(n, square(n, size), 1.0))))
@@ -140,7 +145,7 @@ def hyperbolic_arc_sine(n: Format, x: Value) -> Value:
 
 
 def hyperbolic_arc_cosine(n: Format, x: Value) -> Value:
-    """ln(x + sqrt(x - 1) sqrt(x + 1)) for x >= 1."""
+    """Returns acosh x = ln(x + sqrt(x - 1) sqrt(x + 1)) for x >= 1."""
     x = settled(n, real(n, x))
     both = square_root(n, combined(n, [sub(n, x, 1.0), add(n, x, 1.0)], torch.stack))
     product = mul(n, both.map(lambda part: part[0]), both.map(lambda part: part[1]))
