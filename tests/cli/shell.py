@@ -14,6 +14,7 @@ from pathlib import Path
 from threading import Timer
 from typing import Any
 
+from tests.forked import Forked
 from typer.testing import CliRunner
 
 from tacit.cli import app
@@ -53,37 +54,21 @@ def tacit(*arguments: str | Path, cwd: Path | None = None, **variables: str) -> 
 
 def tacit_process(*arguments: str | Path, cwd: Path | None = None, **variables: str) -> Done:
     """A command in a process of its own, without a terminal."""
-    done = subprocess.run(
-        [*COMMAND, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        cwd=cwd,
-        env=environment(**variables),
-        timeout=180,
-    )
-    return Done(done.returncode, done.stdout, done.stderr)
+    return end(start(*arguments, cwd=cwd, **variables))
 
 
-def start(*arguments: str | Path, cwd: Path | None = None, **variables: str) -> subprocess.Popen:
+def start(*arguments: str | Path, cwd: Path | None = None, **variables: str) -> Forked:
     """A command that goes on."""
-    return subprocess.Popen(
-        [*COMMAND, *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        stdin=subprocess.DEVNULL,
-        text=True,
-        cwd=cwd,
-        env=environment(**variables),
-    )
+    return Forked(["-m", "tacit", *arguments], cwd=cwd, env=environment(**variables))
 
 
-def end(child: subprocess.Popen) -> Done:
+def end(child: Forked) -> Done:
     """How it ended; it is killed if it does not."""
     try:
         out, err = child.communicate(timeout=180)
     finally:
         child.kill()
+    assert child.returncode is not None
     return Done(child.returncode, out, err)
 
 

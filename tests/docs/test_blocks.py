@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tests import forked
 from tests.docs.pages import DOCUMENTS, ROOT, Block, blocks, name, program
 
 SECONDS = 180
@@ -31,10 +32,8 @@ def test_the_python_of_a_page_runs(page, tmp_path):
     """As one program, with the page's line numbers."""
     script = tmp_path / f"{page.stem}.py"
     script.write_text(program(page))
-    done = subprocess.run(
-        [sys.executable, script.name], cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS
-    )
-    assert done.returncode == 0, done.stderr
+    code, _, err = forked.run([script.name], cwd=tmp_path, timeout=SECONDS)
+    assert code == 0, err
 
 
 @pytest.mark.parametrize("page", COMMANDS, ids=name)

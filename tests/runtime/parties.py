@@ -1,6 +1,6 @@
 """Parties and rogues as real processes, for the failure tests.
 
-A fork server imports everything once, so that a process starts in milliseconds. Every process
+The processes are forks of one that has imported everything (`tests/forked.py`). Every process
 listens, tells the test its address, gets those of all, behaves, and reports how it ended.
 """
 
@@ -12,18 +12,17 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from time import monotonic
+
+from tests.forked import CONTEXT
 
 from tacit.crypto import Credentials, create_credentials
 from tacit.errors import Error
 from tacit.transport import Hello, Identity, Limits, Mesh, connect, listen
 from tacit.transport.wire.tcp import Listener
 
-CONTEXT = get_context("forkserver")
-CONTEXT.set_forkserver_preload(["tacit", "tests.runtime.parties"])
 HOST = "127.0.0.1"
 PARTIES = 3
 

@@ -1,0 +1,123 @@
+"""Python programs in processes that start in milliseconds, without importing torch again.
+
+A fork server imports torch and Tacit once; each program is a fork of it with its own folder,
+environment, output and exit code. Tests of the start itself use `subprocess`.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import signal
+import sys
+import tempfile
+import warnings
+from collections.abc import Mapping, Sequence
+from multiprocessing import get_context
+from pathlib import Path
+from subprocess import TimeoutExpired
+
+CONTEXT = get_context("forkserver")
+CONTEXT.set_forkserver_preload(["tacit.runtime", "tacit.nn", "tacit.cli", "tests.runtime.parties"])
+
+
+class Forked:
+    """A running program, with the part of subprocess.Popen that tests need.
+
+    `arguments` are a script's path and its arguments, or "-m", a module and its arguments.
+    """
+
+    def __init__(
+        self,
+        arguments: Sequence[str | Path],
+        *,
+        cwd: str | Path | None = None,
+        env: Mapping[str, str] | None = None,
+        warnings_are_errors: bool = False,
+    ) -> None:
+        self.args = [*map(str, arguments)]
+        self._folder = tempfile.TemporaryDirectory()
+        self._files = [Path(self._folder.name) / name for name in ("stdout", "stderr")]
+        for file in self._files:
+            file.touch()
+        self._process = CONTEXT.Process(
+            target=_run_program,
+            args=(
+                self.args,
+                str(Path(cwd or ".").resolve()),
+                dict(os.environ if env is None else env),
+                [*map(str, self._files)],
+                warnings_are_errors,
+            ),
+        )
+        self._process.start()
+
+    @property
+    def pid(self) -> int:
+        assert self._process.pid
+        return self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.exitcode
+
+    def send_signal(self, number: signal.Signals) -> None:
+        os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """What the program wrote to stdout and stderr, once it has ended."""
+        self._process.join(timeout)
+        if self._process.exitcode is None:
+            raise TimeoutExpired(self.args, timeout or 0)
+        out, err = (file.read_text() for file in self._files)
+        self._folder.cleanup()
+        return out, err
+
+
+def run(
+    arguments: Sequence[str | Path],
+    *,
+    cwd: str | Path | None = None,
+    env: Mapping[str, str] | None = None,
+    warnings_are_errors: bool = False,
+    timeout: float = 180,
+) -> tuple[int, str, str]:
+    """The exit code of a program, and what it wrote to stdout and stderr."""
+    program = Forked(arguments, cwd=cwd, env=env, warnings_are_errors=warnings_are_errors)
+    try:
+        out, err = program.communicate(timeout)
+    finally:
+        program.kill()
+    assert program.returncode is not None
+    return program.returncode, out, err
+
+
+def _run_program(
+    arguments: list[str],
+    cwd: str,
+    env: dict[str, str],
+    files: Sequence[str],
+    warnings_are_errors: bool,
+) -> None:
+    """Runs in the new process, as the interpreter would run `arguments`."""
+    os.chdir(cwd)
+    os.environ.clear()
+    os.environ.update(env)
+    for number, file in enumerate(files, 1):
+        opened = os.open(file, os.O_WRONLY | os.O_APPEND)
+        os.dup2(opened, number)
+        os.close(opened)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if warnings_are_errors:
+        warnings.simplefilter("error")
+    if arguments[0] == "-m":
+        sys.argv = arguments[1:]
+        sys.path[0] = cwd
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = arguments
+        sys.path[0] = str(Path(arguments[0]).parent.resolve())
+        runpy.run_path(arguments[0], run_name="__main__")
