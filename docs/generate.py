@@ -25,7 +25,7 @@ from tests.tensor.operators import FAMILIES, REFUSING
 from tacit import errors, kernels
 from tacit.protocols.cost import Cost
 from tacit.registry import PROTOCOLS
-from tacit.tensor.listing import operators
+from tacit.tensor.table import operators
 from tacit.transport import PROFILES
 
 ROOT = Path(__file__).parents[1]

@@ -3,7 +3,7 @@
 import pytest
 from tests.cli.shell import tacit, tacit_process
 
-from tacit.tensor.listing import operators
+from tacit.tensor.table import operators
 
 MODELS = """
 import torch

@@ -5,7 +5,7 @@ import torch
 
 import tacit
 from tacit.errors import PartyFailed
-from tacit.fixedpoint.extended.moments import Fine
+from tacit.fixedpoint.extended.moments import ExtendedValue
 
 MAKERS = {
     "adam": lambda p: torch.optim.Adam(p, lr=0.01),
@@ -41,7 +41,7 @@ def private(make, slopes=SLOPES, **settings):
         zero = session.share(torch.zeros(len(slopes)), owner=0)
         got, optimizer = trained(zero, session.share(slopes, owner=0), make)
         [state] = optimizer.state.values()
-        fine = {name: isinstance(x.value, Fine) for name, x in state.items() if x.dim()}
+        fine = {name: isinstance(x.value, ExtendedValue) for name, x in state.items() if x.dim()}
         return session.reveal(got), fine
 
     return tacit.run(main, **settings)[0]
@@ -120,7 +120,7 @@ def test_squares_stay_fine_until_the_quotient():
         _, optimizer = trained(zero, session.share(SLOPES, owner=0), MAKERS["adam"], steps=1)
         [state] = optimizer.state.values()
         denominator = (state["exp_avg_sq"].sqrt() / 0.03).add_(1e-8)
-        return isinstance(denominator.value, Fine)
+        return isinstance(denominator.value, ExtendedValue)
 
     assert tacit.run(main, protocol="cleartext", parties=1) == [True]
 

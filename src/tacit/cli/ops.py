@@ -50,7 +50,7 @@ def ops(
 
 
 def _all(screen: Screen) -> None:
-    from ..tensor.listing import REFUSED, operators
+    from ..tensor.table import REFUSED, operators
 
     families = operators()
     for family, names in families.items():
@@ -62,7 +62,7 @@ def _all(screen: Screen) -> None:
 
 def _needed(screen: Screen, model: str) -> None:
     from ..nn import survey
-    from ..tensor.listing import short_name
+    from ..tensor.table import short_name
 
     module, example = _made(model)
     seen = survey(module, example)

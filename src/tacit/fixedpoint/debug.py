@@ -11,7 +11,7 @@ from torch import Tensor
 from ..errors import RangeError
 from ..kernels import unpack_bits
 from ..protocols import Arith
-from .extended.moments import Fine
+from .extended.moments import ExtendedValue
 from .format import Format, largest_in, largest_of, range_remedy
 from .value import Value
 
@@ -30,7 +30,9 @@ def clear(n: Format, x: Value) -> Tensor:
 
 def _integers(n: Format, x: Value) -> tuple[Arith, int]:
     """The share of numbers, and how many fraction bits it has when nothing is pending."""
-    return (x.raw, x.places) if isinstance(x, Fine) else (x.arith, n.bits_of(x.dtype))
+    if isinstance(x, ExtendedValue):
+        return x.raw, x.fraction_bits
+    return x.arith, n.bits_of(x.dtype)
 
 
 def within_limit(x: Arith) -> bool:

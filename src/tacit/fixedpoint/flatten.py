@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from ..protocols import Arith, Bool
-from .extended.moments import Fine
+from .extended.moments import ExtendedValue
 from .value import Value
 
 if TYPE_CHECKING:
@@ -31,13 +31,13 @@ class Itself:
 
 def share_of(value: Value) -> Arith | Bool:
     """The share that is all of the value: of one with more fraction bits, with all of them."""
-    return value.raw if isinstance(value, Fine) else value.share
+    return value.raw if isinstance(value, ExtendedValue) else value.share
 
 
 def form(value: Value) -> Hashable:
     """All that is public about a value: of equal forms, one can take the other's place."""
     share = share_of(value)
-    places = value.places if isinstance(value, Fine) else None
+    places = value.fraction_bits if isinstance(value, ExtendedValue) else None
     promised = (share.limit, share.pending, share.dealer) if isinstance(share, Arith) else None
     known = None if value.known is None else Itself(value.known)
     return value.dtype, value.shape, places, promised, tuple(sorted(share.parts)), known
@@ -53,9 +53,9 @@ def rebuilt(n: Numbers, value: Value, made: Sequence[Tensor]) -> Value:
     """A value of the same form, of other parts."""
     share = share_of(value)
     again = share.with_parts(dict(zip(sorted(share.parts), made, strict=True)))
-    if isinstance(value, Fine):
+    if isinstance(value, ExtendedValue):
         assert isinstance(again, Arith)
-        return Fine(n, again, value.places, value.dtype)
+        return ExtendedValue(n, again, value.fraction_bits, value.dtype)
     return Value(again, value.dtype, known=value.known)
 
 
@@ -76,9 +76,9 @@ def _waits(share: Arith) -> bool:
 
 
 def _normal(n: Numbers, value: Value, share: Arith | Bool) -> Value:
-    if isinstance(value, Fine):
+    if isinstance(value, ExtendedValue):
         assert isinstance(share, Arith)
-        return Fine(n, share, value.places, value.dtype)
+        return ExtendedValue(n, share, value.fraction_bits, value.dtype)
     if isinstance(share, Arith) and value.is_real:
         share = share.with_parts(share.parts, limit=1 << (n.fraction_bits + n.range_bits))
     return Value(share, value.dtype)
@@ -91,7 +91,7 @@ def copied(n: Numbers, value: Value) -> Value:
 
 def promise(value: Value) -> int | None:
     """What is promised of a value, as far as `normal` leaves it."""
-    if isinstance(value, Fine) or not (value.is_real or value.is_bit):
+    if isinstance(value, ExtendedValue) or not (value.is_real or value.is_bit):
         share = share_of(value)
         assert isinstance(share, Arith)
         return share.limit

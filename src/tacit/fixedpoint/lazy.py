@@ -1,4 +1,4 @@
-"""Values that are computed when somebody reads them."""
+"""Values that are computed when something reads them."""
 
 from __future__ import annotations
 
@@ -11,60 +11,74 @@ from torch import Tensor
 from .value import Value
 
 
-class Deferred(Value):
-    """A value of known shape and dtype whose shares are made when first asked for.
+class LazyValue(Value):
+    """A value of known shape and dtype whose share is computed at the first read.
 
-    All parties run one program, so all ask at the same place or none does.
+    All parties run the same program, so all of them read it at the same place or none does.
+    Subclasses keep fields beside the share that a later operation can use instead of it, for more
+    precision; each of them is a kind that the table of rules (tacit.tensor.table) can name.
     """
 
     def __init__(
         self,
-        make: Callable[[], Value],
+        compute: Callable[[], Value],
         shape: Sequence[int],
         dtype: torch.dtype,
         kept: dict[str, Value] | None = None,
     ) -> None:
-        for name, value in (
-            ("dtype", dtype),
-            ("kept", kept or {}),
-            ("_make", make),
-            ("_form", torch.Size(shape)),
-            ("_made", None),
-        ):
-            object.__setattr__(self, name, value)
+        self._compute: Callable[[], Value] | None = compute
+        self._computed: Value | None = None
+        self._shape = torch.Size(shape)
+        self._dtype = dtype
+        self._kept = kept or {}
 
     def __repr__(self) -> str:
-        return f"Deferred(shape={tuple(self.shape)}, dtype={self.dtype})"
+        return f"{type(self).__name__}(shape={tuple(self.shape)}, dtype={self.dtype})"
+
+    def computed(self) -> Value:
+        """The ordinary value. The first call computes it."""
+        if self._computed is None:
+            assert self._compute is not None
+            self._computed = self._compute()
+            self._compute = None  # frees the operands
+        return self._computed
+
+    @property
+    def unread(self) -> bool:
+        """Whether operations on this value should wait, too, until something reads the result."""
+        return False
 
     @property
     def share(self) -> Any:
-        return self._now().share
-
-    @property
-    def waits(self) -> bool:
-        """Whether nobody has asked yet."""
-        return self.__dict__["_made"] is None
-
-    def _now(self) -> Value:
-        made: Value | None = self.__dict__["_made"]
-        if made is None:
-            made = self.__dict__["_make"]()
-            object.__setattr__(self, "_made", made)
-            object.__setattr__(self, "_make", None)  # what it was made of may go
-        return made
+        return self.computed().share
 
     @property
     def shape(self) -> torch.Size:
-        form: torch.Size = self.__dict__["_form"]
-        return form
+        return self._shape
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self._dtype
+
+    @property
+    def kept(self) -> dict[str, Value]:
+        return self._kept
 
     @property
     def is_bit(self) -> bool:
         return self.dtype == torch.bool
 
     def keep(self, **others: Value) -> Value:
-        return Deferred(self._now, self.shape, self.dtype, {**self.kept, **others})
+        return Deferred(self.computed, self.shape, self.dtype, {**self.kept, **others})
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Value:
         shape = change(torch.empty(self.shape, device="meta")).shape
-        return Deferred(lambda: self._now().map(change), shape, self.dtype)
+        return Deferred(lambda: self.computed().map(change), shape, self.dtype)
+
+
+class Deferred(LazyValue):
+    """A value that costs nothing if nothing reads it; results of it are deferred as well."""
+
+    @property
+    def unread(self) -> bool:
+        return self._computed is None

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..errors import CheckpointRejected, ConfigError
 from ..fixedpoint import Numbers, Value
-from ..fixedpoint.extended.moments import Fine
+from ..fixedpoint.extended.moments import ExtendedValue
 from ..fixedpoint.flatten import share_of
 from ..protocols import Arith, Bool
 from ..tensor import SecretTensor
@@ -64,8 +64,8 @@ def _entry(tensor: Tensor) -> dict[str, Any]:
     if isinstance(tensor, SecretTensor):
         share = share_of(tensor.value)
         entry["parts"] = sorted(share.parts)
-        if isinstance(tensor.value, Fine):
-            entry["places"] = tensor.value.places
+        if isinstance(tensor.value, ExtendedValue):
+            entry["places"] = tensor.value.fraction_bits
         if isinstance(share, Arith):
             entry["limit"] = str(share.limit)
     return entry
@@ -132,12 +132,16 @@ def _restored(n: Numbers, entry: dict[str, Any], take: Any) -> Value | Tensor:
         return Value(Bool(planes, shape), dtype)
     parts = {i: take(shape, n.ring.dtype).to(device) for i in entry["parts"]}
     share = Arith(parts, n.ring, limit=int(entry["limit"]))
-    return Fine(n, share, entry["places"], dtype) if "places" in entry else Value(share, dtype)
+    return (
+        ExtendedValue(n, share, entry["places"], dtype)
+        if "places" in entry
+        else Value(share, dtype)
+    )
 
 
 def refreshed(n: Numbers, value: Value) -> Value:
     """The same value in fresh parts."""
     share = n.protocol.refresh(share_of(value))
-    if isinstance(value, Fine) and isinstance(share, Arith):
-        return Fine(n, share, value.places, value.dtype)
+    if isinstance(value, ExtendedValue) and isinstance(share, Arith):
+        return ExtendedValue(n, share, value.fraction_bits, value.dtype)
     return Value(share, value.dtype)

@@ -18,9 +18,9 @@ from torch._ops import OpOverload
 from ..errors import RangeError
 from ..fixedpoint import Numbers, Value
 from ..fixedpoint.debug import beyond, check, clear, out_of_range
-from ..fixedpoint.extended.moments import Fine
+from ..fixedpoint.extended.moments import ExtendedValue
 from ..fixedpoint.format import finite, largest_of, range_remedy
-from ..fixedpoint.lazy import Deferred
+from ..fixedpoint.lazy import LazyValue
 from .table import Rule
 
 # By how much a result may be off, of the largest in its tensor or of one: wraps are far beyond.
@@ -100,7 +100,7 @@ def _wanted(n: Numbers, func: OpOverload, args: Sequence[Any], kwargs: dict[str,
     random = RANDOM in func.tags and "attention" not in name
     if random or name.startswith(MADE_OF_NOTHING) or any(map(_waits, every)):
         return []
-    if any(isinstance(x, Fine) for x in every):
+    if any(isinstance(x, ExtendedValue) for x in every):
         return []
     wanted = _plainly(n, func, args, kwargs)
     if any(map(_infinite, every)) and not all(_holds(n, x) for x in wanted):
@@ -149,7 +149,7 @@ def _leaves(nest: Any) -> Iterator[Any]:
 
 def _waits(x: Any) -> bool:
     """Whether this is a value that is not computed, and perhaps never will be."""
-    return isinstance(x, Deferred) and x.waits
+    return isinstance(x, LazyValue) and x.unread
 
 
 def _infinite(x: Any) -> bool:
@@ -206,7 +206,7 @@ def _judge(n: Numbers, func: OpOverload, wanted: Sequence[Any]) -> None:
 def _compare(n: Numbers, func: OpOverload, found: Sequence[Any], wanted: Sequence[Any]) -> None:
     """Raises for results that are far from what they should be."""
     stepped = _name(func) in STEPS or str(func).removeprefix("aten.") in STEPS
-    if stepped or any(isinstance(x, Fine) for x in found):
+    if stepped or any(isinstance(x, ExtendedValue) for x in found):
         return
     for one, want in zip(found, wanted, strict=False):
         if _real(one) and _number(want) and one.shape == want.shape:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import torch
 from torch._decomp import decomposition_table
 from torch._ops import OpOverload
 
+from .table import DECOMPOSED, decomposed
+
 aten = torch.ops.aten
 
 # Checked on secrets against plain runs by tests/tensor/test_operators.py. A decomposition that asks
 # for values, or leaves the range of fixed point, has no place here: it needs a rule of its own.
-DECOMPOSED: set[OpOverload] = set()
 
 # Primitives that are an ATen operation by the same name.
 PRIMS = {
@@ -27,27 +27,14 @@ COPIES = """
 alias_copy diagonal_copy expand_copy narrow_copy permute_copy squeeze_copy squeeze_copy.dim t_copy
 split_with_sizes_copy transpose_copy.int unbind_copy.int unfold_copy unsqueeze_copy view_copy
 """
-SHAPES = """
-block_diag channel_shuffle diag_embed pixel_shuffle pixel_unshuffle select_scatter tril triu
-unbind.int _unsafe_masked_index _unsafe_masked_index_put_accumulate
-"""
-FINITE = "nansum nan_to_num isin.Tensor_Tensor isin.Tensor_Scalar"
-PRODUCTS = "addcdiv addcmul addmv addr baddbmm dot vdot mv trace linalg_cross"
+SHAPES = "_unsafe_masked_index _unsafe_masked_index_put_accumulate"
+FINITE = "nansum nan_to_num isin.Tensor_Scalar"
 FUNCTIONS = """
-celu elu elu_backward glu glu_backward hardsigmoid hardsigmoid_backward hardswish
-hardswish_backward hardtanh_backward leaky_relu_backward std.correction std_mean.correction
-_prelu_kernel _prelu_kernel_backward _softmax_backward_data deg2rad hardtanh leaky_relu mse_loss
-native_dropout_backward rad2deg threshold ldexp.Tensor sinc special_entr renorm multi_margin_loss
-multilabel_margin_loss_forward
+glu glu_backward std.correction std_mean.correction deg2rad hardtanh rad2deg threshold ldexp.Tensor
+sinc renorm multilabel_margin_loss_forward
 """
 
 
-def decomposed(*overloads: OpOverload) -> None:
-    """Allows torch's decomposition of these operations."""
-    DECOMPOSED.update(overloads)
-
-
-@cache
 def decomposition(func: OpOverload) -> Callable[..., Any] | None:
     """How torch makes this operation of others, if that is allowed."""
     if func in DECOMPOSED:
@@ -65,6 +52,4 @@ def _overload(name: str) -> OpOverload:
     return getattr(getattr(aten, packet), overload or "default")
 
 
-decomposed(
-    *(_overload(name) for name in (COPIES + SHAPES + FINITE + " " + PRODUCTS + FUNCTIONS).split())
-)
+decomposed(*map(_overload, f"{COPIES} {SHAPES} {FINITE} {FUNCTIONS}".split()))

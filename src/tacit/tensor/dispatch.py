@@ -1,31 +1,35 @@
-"""From an ATen call to its rule: found, derived from the schema, or decomposed; else refused."""
+"""From an ATen call to its rule, or to other calls; else it is refused.
+
+The order of resolution (`plan`): a rule of the table; a `_foreach_` variant, element by element; an
+in-place or `out=` variant, by the functional one; torch's decomposition; an error.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch._ops import OpOverload
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
 
 from ..errors import Operator, UnsupportedOp
 from ..fixedpoint import Numbers, Value
+from ..fixedpoint.lazy import Deferred, LazyValue
 from . import ops  # noqa: F401  registers the rules
 from .alias import layouts
 from .debug import debugged
 from .decompose import decomposition
-from .lazy import LAZY, lazily
 from .secret import SecretTensor
-from .table import RULES, Rule
+from .table import RULES, Rule, on_change, rule_of
 
 aten = torch.ops.aten
 
 Plan = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 
-# Of values that are all known these are computed in the open: every machine rounds them alike.
+# Of operands that are all known, these are computed in the open: every machine rounds them alike.
 EXACT = {
     getattr(packet, overload)
     for packet in (aten.add, aten.sub, aten.mul, aten.div)
@@ -34,21 +38,16 @@ EXACT = {
 
 
 def dispatch(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The result of an operation with at least one secret among its arguments."""
+    """Returns the result of an operation with at least one secret among its arguments."""
     return plan(func)(args, kwargs)
 
 
 @cache
 def plan(func: OpOverload) -> Plan:
-    """How an operation is done: a function of its arguments."""
-    rule = RULES.get(func)
-    if func is aten.as_strided.default:
-        return _strided
-    if func is aten.as_strided_.default:
-        return lambda args, kwargs: args[0].become(_strided(args, kwargs))
+    """Returns how an operation is done: a function of its arguments."""
+    rule = rule_of(func)
     if rule is not None:
-        found = partial(_view if rule.view else _apply, rule, func)
-        return partial(lazily, found, func) if func in LAZY else found
+        return partial(_view if rule.view else _apply, rule, func)
     if func.name().startswith("aten::_foreach_"):
         return partial(_each, func)
     if written_argument(func) is not None:
@@ -59,13 +58,16 @@ def plan(func: OpOverload) -> Plan:
     return partial(_refuse, func)
 
 
+on_change(plan.cache_clear)
+
+
 def _refuse(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     raise unsupported(func, args, kwargs)
 
 
 def _apply(rule: Rule, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The rule's result as tensors."""
-    numbers, result = _result(rule, func, args, kwargs)
+    numbers, result = _result(rule, func, args, kwargs, lazy=rule.lazy)
     if rule.writes:
         result = _written(rule, func, result, args, kwargs)
     if isinstance(result, Value):
@@ -76,23 +78,78 @@ def _apply(rule: Rule, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str
 
 
 def _result(
-    rule: Rule, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
+    rule: Rule,
+    func: OpOverload,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    lazy: bool = False,
 ) -> tuple[Numbers, Any]:
     """What the rule returns; and the arithmetic of the secrets."""
     secrets: list[SecretTensor] = []
-    plain = [_opened(x, secrets) for x in args]
-    named = {name: _opened(x, secrets) for name, x in kwargs.items()}
+    values: list[Value] = []
+    plain = [_opened(x, secrets, values) for x in args]
+    named = {name: _opened(x, secrets, values) for name, x in kwargs.items()}
     numbers = secrets[0].numbers
-    if any(x.value.known is not None for x in secrets):
-        if all(x.value.known is not None for x in secrets):
-            if func in EXACT:
-                made = func(*_together([_known(x) for x in plain]), **kwargs)
-                return numbers, numbers.public(made)
-        else:
-            plain, named = _known(plain), {name: _known(x) for name, x in named.items()}
+    for value in values:
+        if type(value) is not Value or value.known is not None:
+            if lazy and any(isinstance(x, LazyValue) and x.unread for x in values):
+                return numbers, _deferred(rule, func, numbers, plain, named, values)
+            return numbers, _special(rule, func, numbers, plain, named, values)
     if numbers.debug:
         return numbers, debugged(rule, func, numbers, plain, named)
     return numbers, rule.apply(numbers, *plain, **named)
+
+
+def _special(
+    rule: Rule,
+    func: OpOverload,
+    numbers: Numbers,
+    plain: list[Any],
+    named: dict[str, Any],
+    values: Sequence[Value],
+) -> Any:
+    """The same with values that are known, or of a kind of their own."""
+    hidden = [x for x in values if x.known is None]
+    if not hidden and func in EXACT:
+        made = func(*_together(_known(plain)), **{name: _known(x) for name, x in named.items()})
+        return numbers.public(made)
+    if hidden and len(hidden) < len(values):
+        plain, named = _known(plain), {name: _known(x) for name, x in named.items()}
+    for value in hidden or values:
+        kind = type(value)
+        if kind is not Value and (found := RULES.get((func, kind))) is not None:
+            rule = found
+            break
+    if numbers.debug:
+        return debugged(rule, func, numbers, plain, named)
+    return rule.apply(numbers, *plain, **named)
+
+
+def _deferred(
+    rule: Rule,
+    func: OpOverload,
+    numbers: Numbers,
+    plain: list[Any],
+    named: dict[str, Any],
+    values: Sequence[Value],
+) -> Value:
+    """The result as a value that is computed when something reads it.
+
+    A training step needs the gradient of its loss, not the loss: a cross-entropy that is never
+    revealed costs no logarithm.
+    """
+    like = func(*tree_map(_meta, plain), **tree_map(_meta, named))
+    plain = tree_map_only(Tensor, torch.clone, plain)  # later writes to public tensors do not count
+    return Deferred(
+        lambda: _special(rule, func, numbers, plain, named, values), like.shape, like.dtype
+    )
+
+
+def _meta(x: Any) -> Any:
+    if isinstance(x, Tensor | Value):
+        return torch.empty(x.shape, dtype=x.dtype, device="meta")
+    return x
 
 
 def _written(
@@ -108,21 +165,23 @@ def _written(
     return result[:-count]
 
 
-def _opened(x: Any, secrets: list[SecretTensor]) -> Any:
-    """An argument with values in place of secret tensors, which are noted."""
+def _opened(x: Any, secrets: list[SecretTensor], values: list[Value]) -> Any:
+    """An argument with values in place of secret tensors; both are appended to the lists."""
     kind = type(x)
     if kind is SecretTensor:
+        value = x.value
         secrets.append(x)
-        return x.value
+        values.append(value)
+        return value
     if kind is list or kind is tuple:
-        return [_opened(one, secrets) for one in x]
+        return [_opened(one, secrets, values) for one in x]
     return x
 
 
 def _known(x: Any) -> Any:
     """An argument with public tensors in place of values that are known."""
-    if type(x) is Value and x.known is not None:
-        return x.known
+    if isinstance(x, Value):
+        return x if x.known is None else x.known
     return [_known(one) for one in x] if type(x) is list else x
 
 
@@ -138,6 +197,8 @@ def _wrapped(x: Any, numbers: Numbers) -> Any:
 
 def _view(rule: Rule, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The rule's result as aliases of the first argument."""
+    if rule.of_storage:
+        args, kwargs = _of_storage(*args, **kwargs), {}
     base, rest = args[0], args[1:]
     numbers = base.numbers
 
@@ -151,14 +212,12 @@ def _view(rule: Rule, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str,
     return [base.viewed(value, one, partial(_nth, take, i)) for i, (value, one) in pairs]
 
 
-def _strided(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """as_strided, which is taken of all that the tensor is a view of."""
-    self, size, stride, *rest = args
-    offset = rest[0] if rest else kwargs.get("storage_offset")
-    if offset is None:
-        offset = self.storage_offset()
-    func = aten.as_strided.default
-    return _view(RULES[func], func, (self.whole(), size, stride, offset), {})
+def _of_storage(
+    self: SecretTensor, size: Any, stride: Any, storage_offset: int | None = None
+) -> tuple[Any, ...]:
+    """The arguments of as_strided for the whole tensor that `self` is a view of."""
+    offset = self.storage_offset() if storage_offset is None else storage_offset
+    return self.whole(), size, stride, offset
 
 
 def _nth(take: Callable[[Value], Any], i: int, value: Value) -> Value:
@@ -198,7 +257,7 @@ def _writing(func: OpOverload) -> Plan:
     """In-place and out variants: the result of the functional one, written to its target."""
     pure, target = functional(func), written_argument(func)
     outs = [a.name for a in func._schema.arguments if a.kwarg_only and a.alias_info is not None]
-    rule = None if pure is None else RULES.get(pure)
+    rule = None if pure is None else rule_of(pure)
 
     def write(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         written = [kwargs[name] for name in outs] if outs else [args[target]]  # type: ignore[index]
@@ -266,7 +325,7 @@ def _each(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
 def unsupported(func: OpOverload, args: Any, kwargs: Any) -> UnsupportedOp:
     """The error for an operation without a rule."""
     kinds = ", ".join(_kind(a) for a in (*args, *kwargs.values()))
-    near = sorted({str(op) for op in RULES if _base(op) == _base(func)})
+    near = sorted({str(op) for op, _ in RULES if _base(op) == _base(func)})
     hint = f"there is {', '.join(near)}" if near else "docs/reference/ops.md lists what there is"
     reason = Operator(str(func)) + f" of ({kinds}) has no rule for secret tensors"
     return UnsupportedOp(reason, remedy=hint)

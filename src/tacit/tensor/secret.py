@@ -134,6 +134,13 @@ class SecretTensor(Tensor):
             self._cell.replace(self.numbers, self._take, value)
         return self
 
+    def relabel(self, value: Value) -> None:
+        """Shows the same numbers as a value of another kind; this does not count as a write."""
+        if self._take is None:
+            self._cell.value = value
+        else:
+            self._value, self._seen = value, self._cell.version
+
     # What would show the values ----------------------------------------------------------------
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
@@ -197,18 +204,6 @@ class SecretTensor(Tensor):
             if exhausted := out_of_memory(error, secret.numbers.protocol.context, f"in {func}"):
                 raise name_place(exhausted, func) from error
             raise
-
-
-def _as_it_is() -> None:
-    """Lets torch.compile run operations on secrets as they are: it would compile their rules."""
-    frames = torch._C._dynamo.eval_frame
-    if hasattr(frames, "set_code_exec_strategy"):
-        skip = frames._FrameAction.SKIP
-        code = SecretTensor.__torch_dispatch__.__func__.__code__  # type: ignore[attr-defined]
-        frames.set_code_exec_strategy(code, frames._FrameExecStrategy(skip, skip))
-
-
-_as_it_is()
 
 
 def _refuse(tensor: SecretTensor, method: str, what: str, remedy: str = REVEAL, *args: Any) -> Any:

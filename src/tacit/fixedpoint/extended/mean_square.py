@@ -1,12 +1,14 @@
-"""Means of squares and their inverse roots: what the RMS norms of language models are made of.
+"""Means of squares and their inverse roots: the parts of the RMS norms of language models.
 
-torch has no operation for them: they come as x^2, mean, + eps, 1 / sqrt, times x. Each step keeps
-what the next one needs to be precise, for small numbers as for large ones; for all others it is a
-value like any. A mean has 10 fraction bits more, and is too large by a public factor (norm.py, NOTE
-[sums of squares]); an inverse is fine (NOTE [fine] there).
+An RMS norm has no operator of its own in torch: it arrives as x^2, mean, + eps, 1 / sqrt, times x.
+Each result keeps what the next operation needs to be precise, for small numbers as for large ones;
+for every other operation it is an ordinary value. A mean has 10 extra fraction bits and is too
+large by a public factor (norm.py, NOTE [sums of squares]); an inverse root is fine (NOTE [fine]
+there).
 
-NOTE [cubes]: the gradient of 1 / sqrt(v) has r^3, which leaves the range for small numbers and
-vanishes for large ones. It waits for the x that follows: r (grad r) (x r) does neither.
+NOTE [cubes]: the gradient of 1 / sqrt(v) contains r^3 for r = 1 / sqrt(v), which leaves the range
+for small numbers and vanishes for large ones. So the product with r^3 is delayed until the factor x
+arrives: r (grad r) (x r) stays in the range.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from ..format import cap
 from ..functions.mantissa import normal
 from ..functions.roots import _inverse_root, _root_of_power, _spare, _times
 from ..functions.share_functions import run
-from ..lazy import Deferred
+from ..lazy import LazyValue
 from ..norm import coarse, fine_bits, times_fine
 from ..reduce import Dims, dims_of
 from ..value import Value
@@ -38,100 +40,74 @@ if TYPE_CHECKING:
 EXTRA_BITS = 10  # fraction bits of a mean of squares beyond those of other values; even
 
 
-class Kept(Deferred):
-    """A deferred value that nothing waits for: what is made of it is made at once."""
-
-    @property
-    def waits(self) -> bool:
-        return False
-
-    def also(self, **fields: object) -> None:
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
-
-
-class Squares(Kept):
+class Square(LazyValue):
     """base^2."""
-
-    base: Value
 
     def __init__(self, n: Numbers, base: Value) -> None:
         super().__init__(lambda: square(n, base), base.shape, base.dtype)
-        self.also(base=base)
+        self.base = base
 
 
-class MeanSquare(Kept):
+class MeanSquare(LazyValue):
     """raw / excess, where raw has the extra bits. The sum of the squares is below 2^(k-2-2f)."""
 
-    raw: Arith
-    excess: Fraction
-
     def __init__(self, n: Numbers, raw: Arith, excess: Fraction, dtype: torch.dtype) -> None:
-        def make() -> Value:
+        def rounded() -> Value:
             share = raw.divided(EXTRA_BITS)
             if excess == 1:
                 return Value(cap(n, share), dtype)
             return mul(n, Value(cap(n, n.protocol.settled(share)), dtype), float(1 / excess))
 
-        super().__init__(make, raw.shape, dtype)
-        self.also(raw=raw, excess=excess)
+        super().__init__(rounded, raw.shape, dtype)
+        self.raw, self.excess = raw, excess
 
 
-class Inverse(Kept):
-    """A positive number, which is also there as a fine value."""
-
-    fine: Value
+class InverseRoot(LazyValue):
+    """1 / sqrt(x) > 0, which also exists as a fine value."""
 
     def __init__(self, n: Numbers, fine: Value) -> None:
         super().__init__(lambda: coarse(n, fine), fine.shape, fine.dtype)
-        self.also(fine=fine)
+        self.fine = fine
 
 
-class Cube(Kept):
-    """The cube of an inverse."""
+class CubedInverseRoot(LazyValue):
+    """The cube of an inverse root."""
 
-    fine: Value
-
-    def __init__(self, n: Numbers, inverse: Inverse) -> None:
+    def __init__(self, n: Numbers, inverse: InverseRoot) -> None:
         fine = inverse.fine
-        super().__init__(lambda: _thrice(n, coarse(n, fine), fine, 2), fine.shape, fine.dtype)
-        self.also(fine=fine)
+        super().__init__(lambda: _times_power(n, coarse(n, fine), fine, 2), fine.shape, fine.dtype)
+        self.fine = fine
 
 
-class ByCube(Kept):
+class GradientTimesCube(LazyValue):
     """factor grad inverse^3; see NOTE [cubes]."""
 
-    n: Numbers
-    grad: Value
-    fine: Value
-    factor: float
-
     def __init__(self, n: Numbers, grad: Value, fine: Value, factor: float = 1.0) -> None:
-        def make() -> Value:
-            return mul(n, _thrice(n, grad, fine, 3), factor)
+        def product() -> Value:
+            return mul(n, _times_power(n, grad, fine, 3), factor)
 
-        super().__init__(make, grad.shape, grad.dtype)
-        self.also(n=n, grad=grad, fine=fine, factor=factor)
+        super().__init__(product, grad.shape, grad.dtype)
+        self.n, self.grad, self.fine, self.factor = n, grad, fine, factor
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Value:
-        return ByCube(self.n, self.grad.map(change), self.fine.map(change), self.factor)
+        return GradientTimesCube(self.n, self.grad.map(change), self.fine.map(change), self.factor)
 
     def times(self, x: Value) -> Value:
-        """The product with x, each of whose factors is of the size of what goes in."""
+        """The product with x, computed so that no factor is larger than what goes in."""
         n = self.n
         left = mul(n, times_fine(n, self.grad, self.fine), self.factor)
         return times_fine(n, mul(n, left, times_fine(n, x, self.fine)), self.fine)
 
 
-def _thrice(n: Numbers, x: Value, fine: Value, times: int) -> Value:
-    for _ in range(times):
+def _times_power(n: Numbers, x: Value, fine: Value, power: int) -> Value:
+    for _ in range(power):
         x = settled(n, times_fine(n, x, fine))
     return x
 
 
-def squares(n: Numbers, x: Value) -> Value | None:
-    """x^2, if the ring has room for more."""
-    return Squares(n, x) if x.is_real and n.ring.bits == 64 and n.fraction_bits >= 10 else None
+def lazy_square(n: Numbers, x: Value) -> Value | None:
+    """x^2 as a lazy value, or None if the ring has no room for more fraction bits."""
+    return Square(n, x) if x.is_real and n.ring.bits == 64 and n.fraction_bits >= 10 else None
 
 
 def mean_square(
@@ -163,7 +139,7 @@ def _ranged(n: Numbers, x: Arith) -> Arith:
 def variance(
     n: Numbers, x: Value, dims: Dims, *, keepdim: bool, correction: int
 ) -> MeanSquare | None:
-    if squares(n, x) is None or not x.shape.numel():
+    if lazy_square(n, x) is None or not x.shape.numel():
         return None
     centred = n.sub(x, n.mean(x, dims_of(x, dims), keepdim=True))
     return mean_square(n, centred, dims, keepdim=keepdim, correction=correction)
@@ -184,10 +160,10 @@ def _root(n: Numbers, x: Arith, excess: Fraction) -> Steps[Arith]:
     return (yield from _times(n, parts, sqrt, spare))
 
 
-def inverse_root(n: Numbers, x: MeanSquare) -> Inverse:
+def inverse_root(n: Numbers, x: MeanSquare) -> InverseRoot:
     """1 / sqrt(x). Relative error 2^-12 from 2^-12 on, and 2^-(f + 8)."""
     made = run(n, _inverse, n.protocol.settled(x.raw), x.excess)
-    return Inverse(n, settled(n, Value(made, x.dtype)))
+    return InverseRoot(n, settled(n, Value(made, x.dtype)))
 
 
 def _inverse(n: Numbers, x: Arith, excess: Fraction) -> Steps[Arith]:

@@ -1,17 +1,26 @@
-"""Averages of gradients and of their squares, with more fraction bits than other values.
+"""Optimizers' averages of gradients and of their squares, with extra fraction bits.
 
 Adam, RMSprop and Adagrad divide a gradient by the root of an average of its squares. The square of
 2^-9 is less than 2^-16: with 16 fraction bits it would be zero, and the quotient enormous. So the
-squares keep 40 fraction bits, their roots and the averages 26, as long as an optimizer has them;
-for all others they are values like any. NOTE [gradients]: what these optimizers see is clipped to
-2^5; and as a gradient has no more than f fraction bits, a root counts as 2^-f at least: steps for
-gradients of a few units are smaller than in plain, not random.
+squares have 40 fraction bits, their roots and the averages of gradients 26, while an optimizer
+computes with them; for every other reader they are ordinary values.
+
+NOTE [gradients]: gradients are clipped to 2^5 before they are squared or divided by a root. A root
+counts as 2^-f at least, because a gradient has no more than f fraction bits: for gradients of a few
+units the steps are smaller than those of plain torch, not random.
+
+NOTE [steps]: what may be clipped is known from the operands. While `Optimizer.step` runs, the
+gradients of its parameters are of the kind `Gradient` (see tacit.tensor.optimizer_hooks); what is
+computed of them carries the same `OptimizerStep`. When the step has ended, all of them behave like
+ordinary values again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from math import frexp, isqrt, sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -20,130 +29,231 @@ from ...protocols import Arith
 from ...protocols.steps import Steps
 from ..format import cap, encode
 from ..functions.mantissa import normal, polynomial
-from ..functions.quotient import divided
+from ..functions.quotient import divide, divided
 from ..functions.share_functions import product, run
-from ..lazy import Deferred
+from ..lazy import LazyValue
 from ..value import Operand, Value
 
 if TYPE_CHECKING:
     from ..numbers import Numbers
 
 SQUARE_BITS = 40  # fraction bits of squares
-ROOT_BITS = 26  # and of their roots
+ROOT_BITS = 26  # of roots of squares, and of averages of gradients
 MANTISSA_BITS = 24
 GRADIENT_BITS = 5  # gradients are clipped to less than 2^5
 FACTOR_BITS = 11  # of a public factor: |factor| 2^b < 2^11
 RING_BITS = 64
 
 
-class Fine(Deferred):
-    """A value that is also there with `places` fraction bits, as `raw`."""
+@dataclass(eq=False)
+class OptimizerStep:
+    """A running call of `Optimizer.step`.
 
-    raw: Arith
-    places: int
+    optimizer: the optimizer's class. clips: averages of gradients are made of clipped ones, which
+    is cheaper; only torch's own optimizers are known to divide them by a root afterwards.
+    """
 
-    def __init__(self, n: Numbers, raw: Arith, places: int, dtype: torch.dtype) -> None:
-        def coarse() -> Value:
-            share = n.protocol.settled(raw.divided(places - n.fraction_bits))
+    optimizer: type
+    clips: bool
+    active: bool = True
+
+
+@dataclass(frozen=True)
+class Gradient(Value):
+    """The gradient of a parameter while an optimizer steps; see NOTE [steps]."""
+
+    step: OptimizerStep | None = field(default=None, repr=False, compare=False)
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> Value:
+        return gradient(super().map(change), self.step)
+
+    def ordinary(self) -> Value:
+        """The same value without the mark."""
+        return Value(self.share, self.dtype, self.kept, self.known)
+
+
+def gradient(x: Value, step: OptimizerStep | None) -> Gradient:
+    """The same value as a gradient of this step."""
+    return Gradient(x.share, x.dtype, x.kept, x.known, step)
+
+
+class ExtendedValue(LazyValue):
+    """A value that also exists with more fraction bits, as `raw`.
+
+    step: the optimizer's step that computed it, if one did.
+    """
+
+    def __init__(
+        self,
+        n: Numbers,
+        raw: Arith,
+        fraction_bits: int,
+        dtype: torch.dtype,
+        step: OptimizerStep | None = None,
+    ) -> None:
+        def rounded() -> Value:
+            share = n.protocol.settled(raw.divided(fraction_bits - n.fraction_bits))
             return Value(cap(n, share), dtype)
 
-        super().__init__(coarse, raw.shape, dtype)
-        object.__setattr__(self, "raw", raw)
-        object.__setattr__(self, "places", places)
-
-    @property
-    def waits(self) -> bool:
-        """No: what an optimizer makes of it is made at once, of `raw`."""
-        return False
+        super().__init__(rounded, raw.shape, dtype)
+        self.raw, self.fraction_bits, self.step = raw, fraction_bits, step
 
 
-def is_fine(n: Numbers) -> bool:
+class Ratio(LazyValue):
+    """factor above / below, where `above` None stands for one.
+
+    Adadelta's sqrt(d) / sqrt(v) and RAdam's 1 / sqrt(v) are far below a unit for large gradients,
+    or beyond the range for small ones; times a gradient they are steps of an ordinary size.
+    """
+
+    def __init__(
+        self, n: Numbers, above: ExtendedValue | None, below: ExtendedValue, factor: float = 1.0
+    ) -> None:
+        def quotient() -> Value:
+            found = divide(n, 1.0 if above is None else above, below, positive=True)
+            return found if factor == 1 else n.mul(found, factor)
+
+        super().__init__(quotient, below.shape, below.dtype)
+        self.above, self.below, self.factor = above, below, factor
+
+
+class SignedProduct(LazyValue):
+    """left right, whose sign is the product of the factors' signs however small it is."""
+
+    def __init__(self, n: Numbers, left: Value, right: Value) -> None:
+        super().__init__(lambda: n.mul(left, right), left.shape, left.dtype)
+        self.left, self.right = left, right
+
+
+def has_room(n: Numbers) -> bool:
     """Whether the ring has room for squares of gradients."""
     return n.ring.bits == RING_BITS and 10 <= n.fraction_bits <= SQUARE_BITS // 2
 
 
-def add_square(n: Numbers, total: Operand, gradient: Value, factor: float) -> Fine:
-    """total + factor gradient^2, which is promised to be below 2^10."""
-    p, added = n.protocol, _times(n, _square(n, gradient), factor)
+def active_step(*operands: Any) -> OptimizerStep | None:
+    """The running step that one of the operands belongs to, if one does."""
+    steps = (getattr(x, "step", None) for x in operands)
+    return next((step for step in steps if step is not None and step.active), None)
+
+
+def _extended(n: Numbers, raw: Arith, fraction_bits: int, *operands: Operand) -> ExtendedValue:
+    """A result of these operands, the last of which gives the dtype."""
+    dtype = operands[-1].dtype  # type: ignore[union-attr]
+    return ExtendedValue(n, raw, fraction_bits, dtype, active_step(*operands))
+
+
+def add_square(n: Numbers, total: Operand, x: Value, factor: float) -> ExtendedValue:
+    """total + factor x^2 for a gradient or an average of gradients; promised below 2^10."""
+    p, added = n.protocol, _times(n, _square(n, x), factor)
     if isinstance(total, Tensor):
         raw = p.add_public(added, encode(n, total, SQUARE_BITS))
     else:
         raw = p.add(_raw(n, total, SQUARE_BITS), added)
     raw = raw.promise(1 << (SQUARE_BITS + 2 * GRADIENT_BITS))
-    return Fine(n, raw, SQUARE_BITS, gradient.dtype)
+    return _extended(n, raw, SQUARE_BITS, total, x)
 
 
 def _square(n: Numbers, x: Value) -> Arith:
     """x^2 with 40 fraction bits."""
     p = n.protocol
-    if isinstance(x, Fine) and x.places == ROOT_BITS:
-        return p.settled(p.square(p.settled(x.raw.divided(ROOT_BITS - SQUARE_BITS // 2))))
+    if is_root(x):
+        return p.settled(p.square(p.settled(_bounded(n, x).divided(ROOT_BITS - SQUARE_BITS // 2))))
     square = p.settled(p.square(clipped(n, x)))
     return square.scaled(1 << (SQUARE_BITS - 2 * n.fraction_bits))
 
 
-def clipped(n: Numbers, gradient: Value) -> Arith:
-    """The gradient within 2^5. It is kept: an optimizer asks for it twice."""
-    found = gradient.kept.get("clipped")
+def is_root(x: Any) -> bool:
+    """Whether x has the 26 fraction bits of roots and of averages of gradients."""
+    return isinstance(x, ExtendedValue) and x.fraction_bits == ROOT_BITS
+
+
+def is_square(x: Any) -> bool:
+    """Whether x has the 40 fraction bits of averages of squares."""
+    return isinstance(x, ExtendedValue) and x.fraction_bits == SQUARE_BITS
+
+
+def clipped(n: Numbers, x: Value) -> Arith:
+    """The gradient clipped to 2^5. Kept beside it, because an optimizer needs it twice."""
+    found = x.kept.get("clipped")
     if found is None:
         end = (1 << (n.fraction_bits + GRADIENT_BITS)) - 1
-        share = n.protocol.clip(cap(n, gradient.arith), -end, end).promise(end)
-        found = gradient.kept["clipped"] = Value(share, gradient.dtype)
+        share = n.protocol.clip(cap(n, x.arith), -end, end).promise(end)
+        found = x.kept["clipped"] = Value(share, x.dtype)
     return found.arith
 
 
-def _raw(n: Numbers, x: Operand, places: int) -> Arith:
-    """x with this many fraction bits."""
-    if isinstance(x, Fine) and x.places == places:
+def _bounded(n: Numbers, x: Value) -> Arith:
+    """An average of gradients with its 26 fraction bits, clipped to 2^5 if it may be larger."""
+    assert isinstance(x, ExtendedValue)
+    end = 1 << (ROOT_BITS + GRADIENT_BITS)
+    if x.raw.limit <= end << x.raw.pending:
         return x.raw
-    return n.protocol.settled(n.operand(x).arith).scaled(1 << (places - n.fraction_bits))
+    return n.protocol.clip(n.protocol.settled(x.raw), -end, end).promise(end)
+
+
+def _raw(n: Numbers, x: Operand, fraction_bits: int) -> Arith:
+    """x with this many fraction bits."""
+    if isinstance(x, ExtendedValue) and x.fraction_bits == fraction_bits:
+        return x.raw
+    return n.protocol.settled(n.operand(x).arith).scaled(1 << (fraction_bits - n.fraction_bits))
 
 
 def _times(n: Numbers, x: Arith, factor: float) -> Arith:
-    """factor x, with 11 bits of the factor. 1 round, none for whole factors that are small."""
+    """factor x, with 11 bits of the factor. 1 round; none for small integers."""
     if factor in (1.0, -1.0):
         return x.scaled(int(factor))
     bits = FACTOR_BITS - frexp(factor)[1]
-    whole = x.scaled(round(factor * 2.0**bits))
-    return n.protocol.settled(whole.divided(bits)) if bits > 0 else whole.scaled(1 << -bits)
+    product = x.scaled(round(factor * 2.0**bits))
+    return n.protocol.settled(product.divided(bits)) if bits > 0 else product.scaled(1 << -bits)
 
 
-def scaled(n: Numbers, x: Fine, factor: float) -> Fine:
-    """factor x. A factor near one is one minus a small one, which is precise."""
+def scaled(n: Numbers, x: ExtendedValue, factor: float) -> ExtendedValue:
+    """factor x. A factor just below one is computed as one minus a small number: more precise."""
     if 0.5 < factor < 1:
         raw = n.protocol.sub(x.raw, _times(n, x.raw, 1 - factor)).promise(x.raw.limit)
     else:
         raw = _times(n, x.raw, factor)
-    return Fine(n, raw, x.places, x.dtype)
+    return _extended(n, raw, x.fraction_bits, x)
 
 
-def corrected(n: Numbers, x: Fine, factor: float) -> Fine:
-    """factor x, for an average of squares that began with 0: it is an average without it."""
+def bias_corrected(n: Numbers, x: ExtendedValue, factor: float) -> ExtendedValue:
+    """factor x, for an average of squares that started at 0 and lacks this factor."""
     end = 1 << (SQUARE_BITS + 2 * GRADIENT_BITS)
     small = x.raw.promise(max(int(end / factor), 1))
-    return Fine(n, _times(n, small, factor).promise(end), x.places, x.dtype)
+    return _extended(n, _times(n, small, factor).promise(end), x.fraction_bits, x)
 
 
-def average(n: Numbers, mean: Operand, gradient: Value, weight: float) -> Fine:
-    """mean + weight (gradient - mean), with 26 fraction bits: small means would stick otherwise."""
-    p = n.protocol
-    wide = clipped(n, gradient).scaled(1 << (ROOT_BITS - n.fraction_bits))
+def average(n: Numbers, mean: Operand, x: Gradient, weight: float) -> ExtendedValue:
+    """mean + weight (x - mean), with 26 fraction bits: with fewer, small means would not move."""
+    p, bits = n.protocol, n.range_bits
+    if x.step is not None and x.step.clips:
+        bits, wide = GRADIENT_BITS, clipped(n, x).scaled(1 << (ROOT_BITS - n.fraction_bits))
+    else:
+        wide = cap(n, p.settled(x.arith)).scaled(1 << (ROOT_BITS - n.fraction_bits))
     if isinstance(mean, Tensor):
         raw = p.add_public(_times(n, wide, weight), encode(n, mean * (1 - weight), ROOT_BITS))
     else:
         old = _raw(n, mean, ROOT_BITS)
         raw = p.add(old, _times(n, p.sub(wide, old), weight))
-    return Fine(n, raw.promise(1 << (ROOT_BITS + GRADIENT_BITS)), ROOT_BITS, gradient.dtype)
+    return _extended(n, raw.promise(1 << (ROOT_BITS + bits)), ROOT_BITS, mean, x)
 
 
-def larger(n: Numbers, a: Fine, b: Fine) -> Fine:
+def larger(n: Numbers, a: ExtendedValue, b: ExtendedValue) -> ExtendedValue:
     """The larger of two, element by element."""
-    return Fine(n, n.protocol.maximum(a.raw, b.raw), a.places, a.dtype)
+    return _extended(n, n.protocol.maximum(a.raw, b.raw), a.fraction_bits, a, b)
 
 
-def root(n: Numbers, x: Fine) -> Fine:
-    """The square root, with 26 fraction bits."""
-    return Fine(n, n.protocol.settled(run(n, _root, x.raw)), ROOT_BITS, x.dtype)
+def largest_size(n: Numbers, old: Operand, size: Value) -> ExtendedValue:
+    """The larger of a running maximum, the size of a gradient and a quarter of a unit."""
+    p, least = n.protocol, 1 << (ROOT_BITS - n.fraction_bits - 2)
+    wide = clipped(n, size).scaled(1 << (ROOT_BITS - n.fraction_bits))
+    raw = p.maximum(_raw(n, old, ROOT_BITS), p.add_public(wide, least))
+    return _extended(n, raw.promise(1 << (ROOT_BITS + GRADIENT_BITS)), ROOT_BITS, old, size)
+
+
+def root(n: Numbers, x: ExtendedValue) -> ExtendedValue:
+    """The square root of an average of squares, with 26 fraction bits."""
+    return _extended(n, n.protocol.settled(run(n, _root, x.raw)), ROOT_BITS, x)
 
 
 def _root(n: Numbers, x: Arith) -> Steps[Arith]:
@@ -159,18 +269,64 @@ def _root(n: Numbers, x: Arith) -> Steps[Arith]:
     return result.promise(1 << (ROOT_BITS + GRADIENT_BITS + 1 + result.pending))
 
 
-def plus(n: Numbers, x: Fine, summand: float) -> Fine:
+def add_to_root(n: Numbers, x: ExtendedValue, summand: float) -> ExtendedValue:
     """max(x, 2^-f) + summand."""
-    p, least = n.protocol, 1 << (x.places - n.fraction_bits)
+    p, least = n.protocol, 1 << (x.fraction_bits - n.fraction_bits)
     above = p.relu(p.add_public(x.raw, -least))
-    raw = p.add_public(above, least + round(summand * 2.0**x.places)).promise(x.raw.limit + least)
-    return Fine(n, raw, x.places, x.dtype)
+    units = least + round(summand * 2.0**x.fraction_bits)
+    raw = p.add_public(above, units).promise(x.raw.limit + least)
+    return _extended(n, raw, x.fraction_bits, x)
 
 
-def quotient(n: Numbers, a: Value, b: Fine) -> Value:
-    """a / b for a gradient, or an average of gradients, and b > 0."""
-    if isinstance(a, Fine) and a.places == b.places:
-        above = a.raw
+def add_to_square(n: Numbers, x: ExtendedValue, summand: float) -> ExtendedValue:
+    """x + summand for an average of squares; the summand counts as 2^-40 at least."""
+    least = max(round(summand * 2.0**SQUARE_BITS), 1)
+    raw = n.protocol.add_public(x.raw, least)
+    return _extended(n, raw.promise(1 << (SQUARE_BITS + 2 * GRADIENT_BITS)), SQUARE_BITS, x)
+
+
+def public_value(n: Numbers, x: Tensor) -> ExtendedValue:
+    """Public numbers with 26 fraction bits."""
+    return ExtendedValue(n, n.protocol.public(encode(n, x, ROOT_BITS)), ROOT_BITS, x.dtype)
+
+
+def quotient(n: Numbers, a: Value, b: ExtendedValue) -> Value:
+    """a / b for b > 0 with 26 fraction bits.
+
+    While an optimizer steps, `a` is a gradient or an average of gradients and is clipped to 2^5, as
+    the gradients in b are.
+    """
+    steps = active_step(a, b) is not None
+    if is_root(a):
+        above = _bounded(n, a) if steps else a.raw  # type: ignore[attr-defined]
     else:
-        above = clipped(n, a).scaled(1 << (b.places - n.fraction_bits))
+        above = clipped(n, a) if steps else cap(n, n.protocol.settled(a.arith))
+        above = above.scaled(1 << (ROOT_BITS - n.fraction_bits))
     return Value(run(n, divided, above, b.raw, positive=True), a.dtype)
+
+
+def ratio_times(n: Numbers, ratio: Ratio, x: Value) -> Value:
+    """The ratio times a gradient or an average of gradients."""
+    if ratio.above is None:
+        found = quotient(n, x, ratio.below)
+    else:
+        found = _wide_quotient(n, ratio.above, ratio.below, x)
+    return found if ratio.factor == 1 else n.mul(found, ratio.factor)
+
+
+def _wide_quotient(
+    n: Numbers, above: ExtendedValue, below: ExtendedValue, x: Value
+) -> ExtendedValue:
+    """x above / below, which is promised to be below 2^5, with 26 fraction bits."""
+    raw = run(n, _wide_divided, above.raw, clipped(n, x), below.raw)
+    raw = n.protocol.settled(raw).promise(1 << (ROOT_BITS + GRADIENT_BITS))
+    return _extended(n, raw, ROOT_BITS, below, x)
+
+
+def _wide_divided(n: Numbers, above: Arith, x: Arith, below: Arith) -> Steps[Arith]:
+    """The fraction bits that a quotient lacks are given to its numerator."""
+    shift = n.fraction_bits - (ROOT_BITS - n.fraction_bits)
+    numerator = yield from product(n, above, x, shift=max(shift, 0))
+    numerator = yield from n.protocol.settled.steps(numerator)
+    wide = numerator.scaled(1 << max(-shift, 0))
+    return (yield from divided(n, wide, below, positive=True))

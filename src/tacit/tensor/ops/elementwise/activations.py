@@ -10,6 +10,22 @@ from ...table import implements
 aten = torch.ops.aten
 
 
+@implements(aten.relu.default)
+def relu(n: Numbers, self: Value) -> Value:
+    """max(self, 0), by a comparison, whose bit is kept for the gradient."""
+    value, bit = n.relu(self)
+    return value.keep(positive=bit)
+
+
+@implements(aten.threshold_backward.default)
+def threshold_backward(n: Numbers, grad_output: Operand, self: Operand, threshold: float) -> Value:
+    """grad where self > threshold, else 0; the bit of a relu is not computed again."""
+    bit = self.kept.get("positive") if isinstance(self, Value) and threshold == 0 else None
+    if bit is None:
+        bit = n.less(threshold, self)
+    return n.mul(bit, grad_output)
+
+
 @implements(aten.gelu.default)
 def gelu(n: Numbers, self: Value, *, approximate: str = "none") -> Value:
     return n.gelu_tanh(self) if approximate == "tanh" else n.gelu(self)

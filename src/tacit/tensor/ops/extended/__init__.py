@@ -1,5 +1,5 @@
-"""Operations on values with extended precision: optimizers' moments, mean squares."""
+"""Rules for the kinds of value that carry extra fraction bits."""
 
-from . import mean_square, moments, optimizers
+from . import mean_square, moments
 
-__all__ = ["mean_square", "moments", "optimizers"]
+__all__ = ["mean_square", "moments"]

@@ -1,6 +1,7 @@
 """The steps of an RMS norm and of its gradient: see fixedpoint/extended/mean_square.py.
 
-Where a step is no part of one, the rule of the same operation does it.
+The ordinary rules of mul, pow and var start the chain. What these rules do not handle they pass to
+the ordinary rule.
 """
 
 from __future__ import annotations
@@ -10,98 +11,102 @@ from collections.abc import Sequence
 import torch
 
 from ....fixedpoint import Numbers, Operand, Value
-from ....fixedpoint.extended import mean_square as kept
-from ..reductions import reduce  # noqa: F401  its rules come before this
-from .moments import number, special
+from ....fixedpoint.extended import mean_square as squares
+from ....fixedpoint.extended.mean_square import (
+    CubedInverseRoot,
+    GradientTimesCube,
+    InverseRoot,
+    MeanSquare,
+    Square,
+)
+from ...operand import number
+from ...table import implements
+from ..elementwise import arithmetic, functions
+from ..reductions import reduce
 
 aten = torch.ops.aten
 
 LARGEST_EPS = 1024.0
 
 
-@special(aten.pow.Tensor_Scalar)
-def pow(n: Numbers, self: Operand, exponent: float) -> Value | None:
-    if not isinstance(self, Value):
-        return None
-    if exponent == 3 and isinstance(self, kept.Inverse):
-        return kept.Cube(n, self)
-    if exponent == -0.5 and isinstance(self, kept.MeanSquare):
-        return kept.inverse_root(n, self)
-    return kept.squares(n, self) if exponent == 2 else None
-
-
-@special(aten.mean.default, aten.mean.dim)
+@implements(aten.mean.default, aten.mean.dim, kind=Square)
 def mean(
     n: Numbers,
-    self: Value,
+    self: Square,
     dim: Sequence[int] | None = None,
     keepdim: bool = False,
     *,
     dtype: torch.dtype | None = None,
-) -> Value | None:
-    if not isinstance(self, kept.Squares) or dtype not in (None, self.dtype):
-        return None
-    return kept.mean_square(n, self.base, dim, keepdim=keepdim)
+) -> Value:
+    """The mean of squares, with 10 extra fraction bits."""
+    if dtype in (None, self.dtype):
+        found = squares.mean_square(n, self.base, dim, keepdim=keepdim)
+        if found is not None:
+            return found
+    return reduce.mean(n, self, dim, keepdim, dtype=dtype)
 
 
-@special(aten.var.correction)
-def var(
-    n: Numbers,
-    self: Value,
-    dim: Sequence[int] | None = None,
-    *,
-    correction: float | None = None,
-    keepdim: bool = False,
-) -> Value | None:
-    by = 1 if correction is None else correction
-    if not float(by).is_integer() or not self.is_real:
-        return None
-    return kept.variance(n, self, dim, keepdim=keepdim, correction=int(by))
+@implements(aten.add.Tensor, aten.add.Scalar, kind=MeanSquare)
+def add(n: Numbers, self: Operand, other: Operand, *, alpha: float = 1) -> Value:
+    """A mean of squares and the eps of a norm."""
+    summand = number(other)
+    if isinstance(self, MeanSquare) and summand is not None and 0 <= alpha * summand < LARGEST_EPS:
+        return squares.plus(n, self, alpha * summand)
+    return arithmetic.add(n, self, other, alpha=alpha)
 
 
-@special(aten.add.Tensor, aten.add.Scalar)
-def add(n: Numbers, self: Operand, other: Operand, *, alpha: float = 1) -> Value | None:
-    if isinstance(self, kept.MeanSquare):
-        summand = number(other)
-        if summand is not None and 0 <= alpha * summand < LARGEST_EPS:
-            return kept.plus(n, self, alpha * summand)
-    return None
+@implements(aten.rsqrt.default, kind=MeanSquare)
+def rsqrt(n: Numbers, self: MeanSquare) -> Value:
+    """1 / sqrt(self) as a fine value."""
+    return squares.inverse_root(n, self)
 
 
-@special(aten.rsqrt.default)
-def rsqrt(n: Numbers, self: Value) -> Value | None:
-    return kept.inverse_root(n, self) if isinstance(self, kept.MeanSquare) else None
+@implements(aten.sqrt.default, kind=MeanSquare)
+def sqrt(n: Numbers, self: MeanSquare) -> Value:
+    """The root of a mean of squares; relative error 2^-13."""
+    return squares.root(n, self)
 
 
-@special(aten.sqrt.default)
-def sqrt(n: Numbers, self: Value) -> Value | None:
-    return kept.root(n, self) if isinstance(self, kept.MeanSquare) else None
+@implements(aten.pow.Tensor_Scalar, kind=(MeanSquare, InverseRoot))
+def pow(n: Numbers, self: Value, exponent: float) -> Value:
+    """v^(-1/2) of a mean of squares; r^3 of an inverse root, for the gradient."""
+    if exponent == -0.5 and isinstance(self, MeanSquare):
+        return squares.inverse_root(n, self)
+    if exponent == 3 and isinstance(self, InverseRoot):
+        return CubedInverseRoot(n, self)
+    return functions.pow(n, self, exponent)
 
 
-@special(aten.mul.Tensor, aten.mul.Scalar)
-def mul(n: Numbers, self: Operand, other: Operand) -> Value | None:
-    if self is other and isinstance(self, Value):
-        return kept.squares(n, self)
-    return _product(n, self, other) or _product(n, other, self)
+@implements(
+    aten.mul.Tensor, aten.mul.Scalar, kind=(InverseRoot, CubedInverseRoot, GradientTimesCube)
+)
+def mul(n: Numbers, self: Operand, other: Operand) -> Value:
+    """Products with an inverse root or with its cube; see NOTE [cubes]."""
+    if self is not other:
+        for x, y in ((self, other), (other, self)):
+            found = _product(n, x, y)
+            if found is not None:
+                return found
+    return arithmetic.mul(n, self, other)
 
 
 def _product(n: Numbers, x: Operand, other: Operand) -> Value | None:
-    if isinstance(other, kept.ByCube):
+    if isinstance(other, GradientTimesCube):
         factor = number(x)
         if factor is not None:
-            return kept.ByCube(n, other.grad, other.fine, other.factor * factor)
+            return GradientTimesCube(n, other.grad, other.fine, other.factor * factor)
         return other.times(x) if isinstance(x, Value) and x.is_real else None
     if not isinstance(x, Value) or not x.is_real:
         return None
-    if isinstance(other, kept.Cube) and x.shape == other.shape:
-        return kept.ByCube(n, n.settled(x), other.fine)
-    return n.times_fine(x, other.fine) if isinstance(other, kept.Inverse) else None
+    if isinstance(other, CubedInverseRoot) and x.shape == other.shape:
+        return GradientTimesCube(n, n.settled(x), other.fine)
+    return n.times_fine(x, other.fine) if isinstance(other, InverseRoot) else None
 
 
-@special(aten.div.Tensor, aten.div.Scalar)
-def div(n: Numbers, self: Operand, other: Operand) -> Value | None:
-    if isinstance(self, kept.ByCube):
-        divisor = number(other)
-        if divisor:
-            return kept.ByCube(n, self.grad, self.fine, self.factor / divisor)
-    return None
+@implements(aten.div.Tensor, aten.div.Scalar, kind=GradientTimesCube)
+def div(n: Numbers, self: Operand, other: Operand) -> Value:
+    """A gradient's product divided by a public number, such as the size of a mean."""
+    divisor = number(other)
+    if isinstance(self, GradientTimesCube) and divisor:
+        return GradientTimesCube(n, self.grad, self.fine, self.factor / divisor)
+    return arithmetic.div(n, self, other)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ....errors import UnsupportedOp
 from ....fixedpoint import Numbers, Operand, Value
-from ....fixedpoint.lazy import Deferred
+from ....fixedpoint.lazy import Deferred, LazyValue
 from ....ring import deterministic
 from ...table import implements
 from .loss import MEAN, SUM
@@ -41,7 +41,7 @@ def nll_loss_forward(
             return n.operand(_over(n, n.total(losses), total, positive=positive))
         return n.total(losses) if reduction == SUM else losses
 
-    if isinstance(self, Deferred) and self.waits and isinstance(marks, Tensor):
+    if isinstance(self, LazyValue) and self.unread and isinstance(marks, Tensor):
         shape = () if reduction in (MEAN, SUM) else target.shape
         return Deferred(loss, shape, self.dtype), total
     return loss(), total

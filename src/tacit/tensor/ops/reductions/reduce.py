@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from ....fixedpoint import Numbers, Value
+from ....fixedpoint.extended import mean_square
 from ...table import implements
 
 aten = torch.ops.aten
@@ -18,7 +19,7 @@ def _typed(n: Numbers, x: Value, dtype: torch.dtype | None) -> Value:
     return x if dtype is None else n.convert(x, dtype)
 
 
-@implements(aten.sum.default, aten.sum.dim_IntList)
+@implements(aten.sum.default, aten.sum.dim_IntList, lazy=True)
 def sum_(
     n: Numbers,
     self: Value,
@@ -30,7 +31,8 @@ def sum_(
     return n.total(_typed(n, self, dtype), dim, keepdim=keepdim)
 
 
-@implements(aten.mean.default, aten.mean.dim)
+@implements(aten.mean.default, lazy=True)
+@implements(aten.mean.dim)
 def mean(
     n: Numbers,
     self: Value,
@@ -74,7 +76,13 @@ def var(
     correction: float | None = 1,
     keepdim: bool = False,
 ) -> Value:
-    return var_mean(n, self, dim, correction=correction, keepdim=keepdim)[0]
+    """The variance; of real numbers it keeps more fraction bits for the root that may follow."""
+    by = 1 if correction is None else correction
+    if float(by).is_integer() and self.is_real:
+        found = mean_square.variance(n, self, dim, keepdim=keepdim, correction=int(by))
+        if found is not None:
+            return found
+    return n.variance(self, dim, correction=by, keepdim=keepdim)[0]
 
 
 @implements(aten.var_mean.correction)

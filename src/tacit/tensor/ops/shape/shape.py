@@ -105,7 +105,7 @@ def reshape_alias(n: Numbers, self: Value, size: Sequence[int], stride: Sequence
     return view(n, self, size)
 
 
-@implements(aten.as_strided.default, view=True)
+@implements(aten.as_strided.default, view=True, of_storage=True)
 def as_strided(
     n: Numbers, self: Value, size: Sequence[int], stride: Sequence[int], storage_offset: int
 ) -> Value:

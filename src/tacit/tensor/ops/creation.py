@@ -1,4 +1,4 @@
-"""New tensors in the likeness of a secret one. What they hold is public at first."""
+"""New tensors like a secret one, whose contents are public at first; copies and conversions."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from ....errors import UnsupportedOp
-from ....fixedpoint import Numbers, Operand, Value
-from ....ring.deterministic import logarithm
-from ...table import implements
+from ...errors import UnsupportedOp
+from ...fixedpoint import Numbers, Operand, Value
+from ...ring.deterministic import logarithm
+from ..table import implements
 
 aten = torch.ops.aten
 
@@ -132,3 +132,40 @@ def bernoulli_tensor(n: Numbers, self: Value, p: Operand, *, generator: Any = No
     if isinstance(p, Value):
         return n.convert(n.less(drawn, p), self.dtype)
     return n.public((drawn < torch.as_tensor(p)).to(self.dtype))
+
+
+# Copies and conversions ---------------------------------------------------------------------------
+
+
+@implements(aten.clone.default)
+def clone(n: Numbers, self: Value, *, memory_format: Any = None) -> Value:
+    """The same value: values never change, writing gives a tensor a new one."""
+    return self
+
+
+@implements(aten.lift_fresh.default, aten.lift_fresh_copy.default)
+def lift_fresh(n: Numbers, self: Value) -> Value:
+    return self
+
+
+@implements(aten._to_copy.default)
+def to_copy(n: Numbers, self: Value, *, dtype: torch.dtype | None = None, **options: Any) -> Value:
+    return self if dtype is None else n.convert(self, dtype)
+
+
+@implements(aten.copy.default)
+def copy(n: Numbers, self: Operand, src: Operand, non_blocking: bool = False) -> Value:
+    """What is written over `self`: src, in its dtype and shape."""
+    assert isinstance(self, Value | torch.Tensor)
+    value, shape = n.convert(n.operand(src), self.dtype), self.shape
+    return value if value.shape == shape else value.map(lambda part: part.expand(shape))
+
+
+@implements(aten.fill.Scalar, aten.fill.Tensor)
+def fill(n: Numbers, self: Operand, value: Operand) -> Value:
+    return copy(n, self, value)
+
+
+@implements(aten.zero.default)
+def zero(n: Numbers, self: Value) -> Value:
+    return fill(n, self, 0)

@@ -1,0 +1,130 @@
+"""Marks the gradients of secret parameters while an optimizer steps.
+
+torch calls the global hooks below around every `Optimizer.step`. Between them the gradients of the
+optimizer's secret parameters are of the kind `Gradient`, and the rules for that kind compute with
+more fraction bits (see fixedpoint/extended/moments.py, NOTE [steps]). The caller's frame decides
+nothing: an average of weights or a user's own update rule is ordinary arithmetic.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from torch import optim
+from torch.optim.optimizer import (
+    Optimizer,
+    _global_optimizer_pre_hooks,
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+
+from ..fixedpoint.extended.moments import Gradient, OptimizerStep, gradient
+from .secret import SecretTensor
+
+# They divide averages of gradients by roots of averages of their squares.
+ADAPTIVE = (
+    *(optim.Adam, optim.AdamW, optim.NAdam, optim.RAdam, optim.Adamax),
+    *(optim.RMSprop, optim.Adagrad, optim.Adadelta, optim.Rprop),
+)
+
+
+class StepArguments(dict[str, Any]):
+    """The keyword arguments of a step.
+
+    torch keeps them until `step` returns or its exception is dropped. It calls no post-hook after
+    an exception, so their end ends the step.
+    """
+
+
+def begin_step(
+    optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """The pre-hook: marks the gradients, also those that a closure computes."""
+    if not any(type(x) is SecretTensor for x in _parameters(optimizer)):
+        return None
+    _hook_bases(type(optimizer))
+    step = OptimizerStep(type(optimizer), clips=_is_torchs(optimizer))
+    _mark(optimizer, step)
+    if len(args) > 1 and callable(args[1]):
+        args = (args[0], _outside(args[1], optimizer, step), *args[2:])
+    elif callable(kwargs.get("closure")):
+        kwargs = kwargs | {"closure": _outside(kwargs["closure"], optimizer, step)}
+    kwargs = StepArguments(kwargs)
+    if len(_global_optimizer_pre_hooks) == 1 and not optimizer._optimizer_step_pre_hooks:
+        weakref.finalize(kwargs, _end, step).atexit = False  # another hook could replace them
+    return args, kwargs
+
+
+def end_step(optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """The post-hook: ends all steps that the gradients are marked with."""
+    for tensor, value in _marked(optimizer):
+        if value.step is not None:
+            _end(value.step)
+        tensor.relabel(value.ordinary())
+
+
+def _end(step: OptimizerStep) -> None:
+    step.active = False
+
+
+def _is_torchs(optimizer: Optimizer) -> bool:
+    """Whether torch's own code steps: the class's, or that of a base which a user's step calls."""
+    own = type(optimizer).step.__module__.startswith("torch.optim.")
+    nested = any(value.step and value.step.active for _, value in _marked(optimizer))
+    return isinstance(optimizer, ADAPTIVE) and (own or nested)
+
+
+def _hook_bases(kind: type) -> None:
+    """Has torch call the hooks also for `super().step()`, as if each base had an instance."""
+    for base in kind.__mro__[1:]:
+        step = base.__dict__.get("step")
+        if step is not None and base is not Optimizer and not getattr(step, "hooked", None):
+            base.step = Optimizer.profile_hook_step(step)  # type: ignore[attr-defined]
+            base.step.hooked = True  # type: ignore[attr-defined]
+
+
+def _outside(
+    closure: Callable[[], Any], optimizer: Optimizer, step: OptimizerStep
+) -> Callable[[], Any]:
+    """The closure, during which the step does not count: a forward and a backward pass."""
+
+    def call() -> Any:
+        step.active = False
+        loss = closure()
+        step.active = True
+        _mark(optimizer, step)
+        return loss
+
+    return call
+
+
+def _mark(optimizer: Optimizer, step: OptimizerStep) -> None:
+    for tensor in _gradients(optimizer):
+        if tensor.value.is_real:
+            tensor.relabel(gradient(tensor.value, step))
+
+
+def _marked(optimizer: Optimizer) -> Iterator[tuple[SecretTensor, Gradient]]:
+    for tensor in _gradients(optimizer):
+        value = tensor.value
+        if isinstance(value, Gradient):
+            yield tensor, value
+
+
+def _gradients(optimizer: Optimizer) -> Iterator[SecretTensor]:
+    for parameter in _parameters(optimizer):
+        if type(parameter.grad) is SecretTensor:
+            yield parameter.grad
+
+
+def _parameters(optimizer: Optimizer) -> Iterator[Any]:
+    for group in optimizer.param_groups:
+        yield from group["params"]
+
+
+def register() -> None:
+    """Registers the hooks; called once, where this package is imported."""
+    register_optimizer_step_pre_hook(begin_step)
+    register_optimizer_step_post_hook(end_step)
