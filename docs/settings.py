@@ -9,7 +9,7 @@ from typing import Any
 
 from tacit import config, run
 from tacit.config import Config
-from tacit.registry import PROTOCOLS
+from tacit.registry import PROTOCOLS, TRANSPORTS
 from tacit.runtime.deploy.party_file import FIELDS, PARTY_FIELDS
 from tacit.transport import Limits
 
@@ -54,6 +54,8 @@ def configuration_page() -> str:
     lines += [f"| `{name}` | {PARTY[name]} |" for name in PARTY_FIELDS]
     lines += ["", "## tacit.run", "", *prose(run), "", "| argument | default |", "|---|---|"]
     lines += [f"| `{name}` | `{value!r}` |" for name, value in defaults(run)]
+    lines += ["", "## Transports", "", "| `transport=` | |", "|---|---|"]
+    lines += [f"| `{name}` | {info.summary} |" for name, info in TRANSPORTS.items()]
     lines += ["", "## Environment", "", "| variable | meaning |", "|---|---|"]
     lines += [f"| `{name}` | {meaning} |" for name, meaning in VARIABLES.items()]
     return "\n".join(lines) + "\n"

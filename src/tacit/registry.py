@@ -1,12 +1,13 @@
-"""The table of protocols, which settings, command line, documents and tests all read.
+"""The tables of protocols and transports, which settings, command line, documents and tests read.
 
-It needs neither torch nor the protocols: a protocol's class is imported when a session makes it.
-`register_protocol` is the only way to add an entry; the entries of this package follow it.
+They need neither torch nor the code that they name: an implementation is imported on first use.
+`register_protocol` and `register_transport` are the only ways to add an entry; the entries of this
+package are at the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from types import MappingProxyType
@@ -69,14 +70,41 @@ class ProtocolInfo:
 
     def load(self) -> Any:
         """Returns the protocol's class, and imports its module if need be."""
-        if not isinstance(self.implementation, str):
-            return self.implementation
-        module, _, name = self.implementation.partition(":")
-        return getattr(import_module(module), name)
+        return _load(self.implementation)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransportInfo:
+    """What is publicly known about a transport: how `tacit.run` starts the parties of a program.
+
+    name: the value of `transport=`. summary: one sentence. launcher: a function
+    `(program, *, places, config, limits, network)` that runs all parties and returns what each of
+    them returns, by rank; or "module:function" to import it on demand.
+    one_process: whether all parties are threads of the calling process.
+    """
+
+    name: str
+    summary: str
+    launcher: str | Callable[..., list[Any]]
+    one_process: bool
+
+    def load(self) -> Callable[..., list[Any]]:
+        """Returns the launcher, and imports its module if need be."""
+        launcher: Callable[..., list[Any]] = _load(self.launcher)
+        return launcher
+
+
+def _load(implementation: Any) -> Any:
+    if not isinstance(implementation, str):
+        return implementation
+    module, _, name = implementation.partition(":")
+    return getattr(import_module(module), name)
 
 
 _protocols: dict[str, ProtocolInfo] = {}
 PROTOCOLS: Mapping[str, ProtocolInfo] = MappingProxyType(_protocols)
+_transports: dict[str, TransportInfo] = {}
+TRANSPORTS: Mapping[str, TransportInfo] = MappingProxyType(_transports)
 
 
 def register_protocol(
@@ -100,6 +128,17 @@ def register_protocol(
         network=network,
     )
     _protocols[name] = info
+    return info
+
+
+def register_transport(
+    name: str, launcher: str | Callable[..., list[Any]], *, summary: str, one_process: bool
+) -> TransportInfo:
+    """Adds a transport, so that `transport=name` selects it. Raises ConfigError for a used name."""
+    if name in _transports:
+        raise ConfigError(f"transport {name!r} is registered already: choose another name")
+    info = TransportInfo(name=name, summary=summary, launcher=launcher, one_process=one_process)
+    _transports[name] = info
     return info
 
 
@@ -131,4 +170,17 @@ register_protocol(
     summary="Channels and keys only: no operations on secrets.",
     parties=range(1, MOST_PARTIES + 1),
     guarantees=NO_GUARANTEES,
+)
+
+register_transport(
+    "threads",
+    "tacit.runtime.launch.threads:run_threads",
+    summary="Threads of this process, which hand tensors over in memory.",
+    one_process=True,
+)
+register_transport(
+    "processes",
+    "tacit.runtime.launch.processes:run_processes",
+    summary="One process for each party, with TLS over TCP between them; results are copied.",
+    one_process=False,
 )

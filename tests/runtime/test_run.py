@@ -18,11 +18,12 @@ from tests.runtime import programs
 
 import tacit
 from tacit.errors import ConfigError, PartyFailed, PeerClosed
+from tacit.registry import TRANSPORTS
 from tacit.runtime.launch import processes
 
 ROOT = Path(__file__).parents[2]
 LONG = 120.0  # seconds; a busy machine does in this time what is not waited for
-BOTH = pytest.mark.parametrize("transport", ["threads", "processes"])
+BOTH = pytest.mark.parametrize("transport", TRANSPORTS)
 
 
 def open_files() -> set[str]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ..registry import PROTOCOLS
+from ..registry import PROTOCOLS, TRANSPORTS
 from .errors import reported
 from .options import Arguments, Debug, Job, Json
 from .report import play, print_report, print_reveals
@@ -16,13 +15,7 @@ from .screen import Screen
 
 *_NAMES, _LAST = PROTOCOLS
 PROTOCOL_HELP = f"{', '.join(_NAMES)} or {_LAST}."
-
-
-class Transport(StrEnum):
-    """Where the parties run."""
-
-    threads = "threads"
-    processes = "processes"
+TRANSPORT_HELP = " ".join(f"{info.name}: {info.summary}" for info in TRANSPORTS.values())
 
 
 def local(
@@ -32,9 +25,7 @@ def local(
     names: Annotated[
         str | None, typer.Option(help="What they are called, as in alice,bob,carol.")
     ] = None,
-    transport: Annotated[
-        Transport, typer.Option(help="Threads of one process, or processes with TLS between them.")
-    ] = Transport.threads,
+    transport: Annotated[str, typer.Option(help=TRANSPORT_HELP)] = "threads",
     protocol: Annotated[str, typer.Option(help=PROTOCOL_HELP)] = "trio",
     device: Annotated[str | None, typer.Option(help="cpu or cuda, for all parties.")] = None,
     reveals: Annotated[
@@ -78,7 +69,7 @@ def local(
                 loaded,
                 parties=len(called),
                 protocol=protocol,
-                transport=transport.value,
+                transport=transport,
                 device=device,
                 names=called,
                 reveals=None if reveals is None else [name for name in reveals.split(",") if name],

@@ -9,14 +9,11 @@ from typing import Any
 from ...config import Config
 from ...errors import ConfigError
 from ...protocols import check_parties, party_names
+from ...registry import TRANSPORTS
 from ...transport import Limits, NetworkSetting
 from ...transport import network as build_network
 from ..placement import Devices, cipher_for, places
-from .processes import run_processes
 from .program import Program
-from .threads import run_threads
-
-TRANSPORTS = {"threads": run_threads, "processes": run_processes}
 
 
 def run(
@@ -78,8 +75,8 @@ def run(
         cipher=cipher_for([place.shares for place in where], placement),
         reveals=None if reveals is None else _ranks(reveals, called),
     )
-    check_parties(config, parties, local=transport == "threads")
-    return TRANSPORTS[transport](
+    check_parties(config, parties, local=TRANSPORTS[transport].one_process)
+    return TRANSPORTS[transport].load()(
         Program(main, args, kwargs, called, None if folder is None else Path(folder), resume),
         places=where,
         config=config,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -16,6 +16,7 @@ from .outcome import Outcome, attempt, collect
 from .program import Program
 
 JOIN_SECONDS = 1.0
+Connect = Callable[..., list[Mesh]]  # (parties, *, limits, network) -> a mesh for each rank
 
 
 def run_threads(
@@ -25,16 +26,20 @@ def run_threads(
     config: Config,
     limits: Limits,
     network: Network,
+    connect: Connect | None = None,
 ) -> list[Any]:
-    """Each party's return value. The parties share the arguments' objects and the interpreter.
+    """Returns each party's return value. The parties share the arguments and the interpreter.
 
+    `connect` makes their meshes, by default channels in memory: a transport of another kind is
+    `functools.partial(run_threads, connect=...)`, see docs/guides/add_a_transport.md.
     A thread cannot be ended from outside: if a party fails, one that computes without ever talking
     is left behind after the deadline, and the error says so.
     """
     parties = len(places)
     session_id = secrets.token_bytes(16)
-    turn = _turn(places)
-    meshes = memory_meshes(parties, limits=limits, network=network, turn=turn)
+    turn = _turn(places) if connect is None else NO_TURN
+    connect = connect or partial(memory_meshes, turn=turn)
+    meshes = connect(parties, limits=limits, network=network)
     if _is_one_gpu(places) and network == Network():
         meeting = Meeting(parties, seconds=limits.deadline, turn=turn)
         for mesh in meshes:
