@@ -105,7 +105,8 @@ def _check_range(n: Format, largest: float, fraction_bits: int) -> None:
     if not largest < 2.0 ** (n.ring.bits - 2):
         raise RangeError(
             f"a public value is beyond the range of {n.ring.bits} bits with {fraction_bits} "
-            "fraction bits: scale it, or use fewer fraction bits"
+            "fraction bits",
+            remedy="scale it, or use fewer fraction bits",
         )
 
 
@@ -166,7 +167,7 @@ def public_bits(n: Format, x: Arith, value: Tensor | float, grown: int = 0) -> i
     if whole and largest < 2.0**20:
         return 0
     if not math.isfinite(largest):
-        raise RangeError("a public factor is not finite: choose with torch.where")
+        raise RangeError("a public factor is not finite", remedy="choose with torch.where")
     mantissa, exponent = math.frexp(largest)
     magnitude = exponent - (mantissa == 0.5)
     enough = max(most_pending(n) - x.pending, SIGNIFICANT - magnitude)

@@ -66,7 +66,7 @@ class AxisWindows:
     def repeated(self) -> Tensor:
         """The index, with places in the padding replaced as NOTE [padding] says."""
         if not self.valid.any(1).all():
-            raise UnsupportedOp("a pooling window lies in the padding as a whole: pad less")
+            raise UnsupportedOp("a pooling window covers only padding", remedy="pad less")
         first = self.index.where(self.valid, self.size).amin(1, keepdim=True)
         last = self.index.where(self.valid, -1).amax(1, keepdim=True)
         return torch.minimum(torch.maximum(self.index, first), last)

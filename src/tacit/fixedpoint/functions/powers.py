@@ -43,7 +43,9 @@ def power(n: Format, x: Operand, exponent: Operand) -> Value:
 
 def _of_public(n: Format, base: Tensor, exponent: Value) -> Value:
     if not bool((base > 0).all()):
-        raise RangeError("pow: a public base of a secret exponent has to be positive")
+        raise RangeError(
+            "pow: the public base of a secret exponent is not positive", limit="bases above 0"
+        )
     return exponential(n, mul(n, exponent, logarithm_of_public(base.double())))
 
 
