@@ -1,4 +1,7 @@
-"""Sums and elementwise products of values, with each other and with public numbers."""
+"""Sums and products of values, with each other and with public numbers.
+
+Products are elementwise, or bilinear operations: matrix products, convolutions, contractions.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,17 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..protocols import MUL, Arith, Bool
+from ..protocols import (
+    MATMUL,
+    MUL,
+    Arith,
+    Bilinear,
+    Bool,
+    Conv,
+    ConvGradInput,
+    ConvGradWeight,
+)
+from ..ring import Window
 from .conversion import as_number, convert
 from .format import Format, cap, encode, finite, most_pending, public_bits, room
 from .logic import logical_and, logical_or, truth
@@ -114,6 +127,95 @@ def cumsum(n: Format, x: Value, dim: int) -> Value:
     """Returns the sums of the first 1, 2, 3, ... elements along `dim`. Local for numbers."""
     x = as_number(n, x)
     return Value(x.arith.cumsum(dim), x.dtype)
+
+
+def bilinear(n: Format, op: Bilinear, a: Operand, b: Operand) -> Value:
+    """Returns op(a, b). 1 round for two secrets, local with a public operand.
+
+    The division of a product of reals is pending.
+    """
+    dtype = result_dtype(a, b)
+    if isinstance(a, Value) and isinstance(b, Value):
+        a, b = as_number(n, a), as_number(n, b)
+        shift = n.fraction_bits if a.is_real and b.is_real else 0
+        return Value(cap(n, n.protocol.bilinear(op, a.arith, b.arith, shift=shift)), dtype)
+    left = isinstance(a, Value)
+    secret, public = (a, b) if left else (b, a)
+    assert isinstance(secret, Value)
+    factor = torch.as_tensor(public)
+    x = as_number(n, secret).arith
+    shapes = (x.shape, factor.shape) if left else (factor.shape, x.shape)
+    grown = op.terms(*shapes).bit_length()
+    if room(n, x) < n.fraction_bits + grown:
+        x = cap(n, n.protocol.settled(x))
+    bits = public_bits(n, x, factor, grown)
+    product = n.protocol.bilinear_public(op, x, encode(n, factor, bits), left=left)
+    if not secret.is_real and dtype.is_floating_point:
+        product = product.scaled(1 << n.fraction_bits)
+    return Value(cap(n, product.divided(bits)), dtype)
+
+
+def bilinears(n: Format, calls: Sequence[tuple[Bilinear, Operand, Operand]]) -> list[Value]:
+    """Returns op(a, b) for each call, all in one round if all operands are secret."""
+    if not all(isinstance(x, Value) for _, a, b in calls for x in (a, b)):
+        return [bilinear(n, op, a, b) for op, a, b in calls]
+    ready = [(op, as_number(n, a), as_number(n, b)) for op, a, b in calls]  # type: ignore[arg-type]
+    with n.protocol.parallel():
+        shares = [
+            n.protocol.bilinear(
+                op, a.arith, b.arith, shift=n.fraction_bits if a.is_real and b.is_real else 0
+            )
+            for op, a, b in ready
+        ]
+    return [
+        Value(cap(n, share), result_dtype(a, b))
+        for share, (_, a, b) in zip(shares, ready, strict=True)
+    ]
+
+
+def matmul(n: Format, a: Operand, b: Operand) -> Value:
+    """Returns the matrix product, like `torch.matmul`."""
+    return bilinear(n, MATMUL, a, b)
+
+
+def conv(n: Format, x: Operand, weight: Operand, window: Window) -> Value:
+    """Returns the convolution. 1 round, local with a public operand; its division is pending."""
+    return bilinear(n, Conv(window), x, weight)
+
+
+def conv_transpose(
+    n: Format, x: Operand, weight: Operand, window: Window, shape: Sequence[int]
+) -> Value:
+    """Returns the transposed convolution, which has this shape. Rounds as `conv`.
+
+    It is the gradient of a convolution by its input.
+    """
+    return bilinear(n, ConvGradInput(window, tuple(shape)), weight, x)
+
+
+def conv_grads(
+    n: Format,
+    grad: Operand,
+    x: Operand,
+    weight: Operand,
+    window: Window,
+    *,
+    transposed: bool = False,
+    wanted: Sequence[bool] = (True, True),
+) -> list[Value | None]:
+    """Returns the gradients by input and weight, None for those not wanted, in one round."""
+    shape = tuple(weight.shape)  # type: ignore[union-attr]
+    by_input: tuple[Bilinear, Operand, Operand]
+    if transposed:
+        by_input = (Conv(window), grad, weight)
+        by_weight = (ConvGradWeight(window, shape), grad, x)
+    else:
+        sizes = tuple(x.shape)  # type: ignore[union-attr]
+        by_input = (ConvGradInput(window, sizes), weight, grad)
+        by_weight = (ConvGradWeight(window, shape), x, grad)
+    calls = [call for call, want in zip((by_input, by_weight), wanted, strict=True) if want]
+    made = iter(bilinears(n, calls))
+    return [next(made) if want else None for want in wanted]
 
 
 def _broadcast(x: Arith, y: Arith) -> tuple[Arith, Arith]:

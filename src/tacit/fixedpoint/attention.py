@@ -8,11 +8,10 @@ import torch
 from torch import Tensor
 
 from ..protocols import MATMUL, Einsum
-from .arithmetic import add, mul, sub
+from .arithmetic import add, bilinears, matmul, mul, sub
 from .conversion import settled
 from .format import Format
 from .functions.softmax import softmax
-from .linear import bilinears, matmul
 from .reduce import total
 from .value import Value
 

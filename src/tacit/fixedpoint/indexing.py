@@ -13,11 +13,10 @@ from torch import Tensor
 
 from ..kernels import pack_bits, unpack_bits
 from ..protocols import Arith, Bool
-from .arithmetic import add, cumsum, mul, sum_
+from .arithmetic import add, cumsum, matmul, mul, sum_
 from .compare import equal, where
 from .conversion import convert, operand, same_layout
 from .format import Format
-from .linear import matmul
 from .logic import logical_and, logical_not, logical_xor
 from .value import Operand, Value
 

@@ -12,7 +12,6 @@ from . import (
     compare,
     conversion,
     indexing,
-    linear,
     logic,
     norm,
     order,
@@ -56,12 +55,12 @@ class Numbers(Format):
     square = arithmetic.square
     sum = arithmetic.sum_
     cumsum = arithmetic.cumsum
-    matmul = linear.matmul
-    bilinear = linear.bilinear
-    bilinears = linear.bilinears
-    conv = linear.conv
-    conv_transpose = linear.conv_transpose
-    conv_grads = linear.conv_grads
+    matmul = arithmetic.matmul
+    bilinear = arithmetic.bilinear
+    bilinears = arithmetic.bilinears
+    conv = arithmetic.conv
+    conv_transpose = arithmetic.conv_transpose
+    conv_grads = arithmetic.conv_grads
     max_pool = pool.max_pool
     max_pool_backward = pool.max_pool_backward
     sum_pool = pool.sum_pool

@@ -13,11 +13,10 @@ import torch
 from torch import Tensor
 
 from ..protocols import MATMUL, MUL
-from .arithmetic import add, mul, sub
+from .arithmetic import add, bilinears, matmul, mul, sub
 from .conversion import combined, operand, public, settled
 from .format import Format
 from .functions.activations import sigmoid, tanh
-from .linear import bilinears, matmul
 from .reduce import total
 from .value import Operand, Value
 

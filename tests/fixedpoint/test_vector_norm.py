@@ -1,4 +1,4 @@
-"""Norms over the whole range."""
+"""Vector norms over the whole range."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ import tacit
 
 
 @pytest.mark.parametrize("fraction_bits", [16, 20])
-def test_lengths_of_all_sizes(fraction_bits):
+def test_norms_of_all_sizes(fraction_bits):
     largest = 2.0 ** (30 - fraction_bits)
     sizes = torch.tensor([0.0, 2.0**-12, 2.0**-9, 2.0**-6, 0.1, 1.0, 30.0, 900.0, largest * 0.98])
     directions = torch.tensor([[0.6, 0.8, 0.0], [1 / 3, -2 / 3, 2 / 3]], dtype=torch.float64)
@@ -24,7 +24,7 @@ def test_lengths_of_all_sizes(fraction_bits):
 
 @pytest.mark.parametrize("protocol", ["trio", "replicated"])
 def test_roots_of_small_sums_of_squares(protocol):
-    """A spectrum's magnitudes: the squares are below 2^-16, their root is not."""
+    """Magnitudes of a spectrum: the squares are below 2^-16, their root is not."""
     sides = torch.tensor(
         [[3e-4, 4e-4], [3e-3, -4e-3], [0.0, 1e-3], [6.0, 8.0]], dtype=torch.float64
     )
@@ -38,7 +38,7 @@ def test_roots_of_small_sums_of_squares(protocol):
     assert ((got - want).abs() <= 3 * 2.0**-16 + 1e-4 * want).all()
 
 
-def test_the_gradient_of_a_length():
+def test_the_gradient_of_a_norm():
     vectors = torch.tensor([[3.0, 4.0], [0.0, -2.0]])
 
     def main(session):

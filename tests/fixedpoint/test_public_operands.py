@@ -1,4 +1,4 @@
-"""Public infinities, of which masks are made."""
+"""Public operands: infinities, of which masks are made, and the bits of factors."""
 
 import math
 
@@ -47,3 +47,16 @@ def test_a_product_with_infinity_is_refused():
 
     with pytest.raises(PartyFailed, match="not finite"):
         run(main)
+
+
+def test_a_single_public_factor_in_a_product_of_matrices():
+    secret = torch.tensor([[1.5, -3.0]])
+
+    def main(session):
+        x = session.share(secret, owner=0)
+        half, slope = torch.tensor([[0.5]]), torch.tensor([[0.3]])
+        return session.reveal(half @ x), session.reveal(x.T @ slope)
+
+    half, slope = tacit.run(main)[0]
+    assert torch.equal(half, secret / 2)
+    assert torch.allclose(slope, secret.T * 0.3, atol=1e-4)
