@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.protocols.tapes import seeded_words
+from tests.protocols.chosen_randomness import seeded_words
 from tests.protocols.views import Message, Recorder, turned, unpadded
 from torch import Tensor
 

@@ -8,9 +8,9 @@ from torch import nn
 
 import tacit
 from tacit.errors import ConfigError
-from tacit.protocols import chunked
 from tacit.protocols.products.bilinear import MUL, Conv, ConvGradInput, ConvGradWeight, MatMul
 from tacit.protocols.products.executor import ProductExecutor
+from tacit.protocols.steps import Interactive
 from tacit.ring import Window
 
 LIMIT = 1 << 20
@@ -23,7 +23,7 @@ def net() -> nn.Module:
 
 
 @pytest.mark.parametrize("protocol", ["trio", "replicated"])
-def test_a_network_in_pieces_gives_what_the_whole_gives(protocol):
+def test_a_network_in_chunks_gives_what_the_whole_gives(protocol):
     model, x = net().eval(), torch.randn(5, 3, 32, 32)
 
     def main(session):
@@ -57,7 +57,7 @@ def test_the_operations_of_a_limit_are_cut_at_words():
 
     def main(session):
         x = session.protocol.share(torch.arange(1000), 0, (1000,))
-        steps = chunked.in_pieces(LIMIT // 200)(body)(session.protocol, x)
+        steps = Interactive(body, chunk_bytes=LIMIT // 200).__get__(session.protocol).steps(x)
         with pytest.raises(StopIteration) as end:
             next(steps)
         return session.protocol.reveal(end.value.value)

@@ -13,11 +13,11 @@ import tacit
 from tacit import Session
 from tacit.errors import ConfigError, PartyFailed
 from tacit.kernels import bit_planes
-from tacit.protocols import Row
+from tacit.protocols import BitSum
 from tacit.ring import RING32, RING64, Ring
 
 RINGS = pytest.mark.parametrize("ring", [RING32, RING64], ids=["32", "64"])
-ROW = Row((2, -1), (7, 1 << 33))
+ROW = BitSum((2, -1), (7, 1 << 33))
 
 
 def run(main: Any, *args: Any, ring: Ring = RING64, **settings: Any) -> list[Any]:
@@ -164,7 +164,7 @@ BAD = {
     "are integers": lambda p: p.share(torch.ones(2), 0),
     "parties are 0 to 2": lambda p: p.share(torch.arange(2), 3),
     "has to give": lambda p: p.share_bits(None, 0, (2,)),
-    "over no bits": lambda p: p.inject_sums([], None, [Row((), ())]),
+    "over no bits": lambda p: p.inject_sums([], None, [BitSum((), ())]),
     r"2\^63: .* 2\^62 at most": lambda p: p.truncate(p.public(torch.arange(2)).divided(63)),
     r"2\^64: .* 2\^62 at most": lambda p: p.mul(*[p.public(torch.arange(2))] * 2, shift=64),
 }

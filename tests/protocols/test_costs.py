@@ -15,7 +15,7 @@ import torch
 
 import tacit
 from tacit import Session
-from tacit.protocols import Row
+from tacit.protocols import BitSum
 from tacit.protocols.cost import Cost
 from tacit.protocols.masked.carry_plan import carry_plan
 from tacit.protocols.masked.costs import MaskedCosts
@@ -81,8 +81,8 @@ def cases(p: Any, n: int) -> Iterator[Case]:
         quotient = p.mul(x, y, shift=SHIFT)
         cost = costs.signs(n, 13).then(costs.inject(n, SHIFT))
         yield Case("pending relu", lambda: p.relu_with_bit(quotient), cost)
-    with_x = [Row((1, 2, 3), (0, 1, 2)), Row((4, 0, 1), (0, 0, 0))]
-    without = [Row((0, 0, 0), (1, 2, 3))]
+    with_x = [BitSum((1, 2, 3), (0, 1, 2)), BitSum((4, 0, 1), (0, 0, 0))]
+    without = [BitSum((0, 0, 0), (1, 2, 3))]
     cost = costs.inject_sums(n, 3, True, 2)
     yield Case("inject_sums", lambda: p.inject_sums(flags[:3], x, with_x), cost)
     cost = costs.inject_sums(n, 3, False, 1)

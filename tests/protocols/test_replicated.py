@@ -17,7 +17,7 @@ import tacit
 from tacit import Session
 from tacit.errors import ConfigError, PartyFailed
 from tacit.kernels import bit_planes
-from tacit.protocols import MATMUL, MUL, Replicated, Row, Trio
+from tacit.protocols import MATMUL, MUL, BitSum, Replicated, Trio
 from tacit.protocols.cost import Cost
 from tacit.protocols.replicated.costs import ReplicatedCosts
 from tacit.ring import RING32, RING64, Ring
@@ -323,7 +323,7 @@ def many_thresholds(session: Session, value: Tensor, thresholds: list[int]) -> l
     return [[p.reveal(bit) for bit in bits], *map(p.reveal, used[:2]), p.reveal(used[2][0])]
 
 
-SUM = Row((0, 0), (1, 1))
+SUM = BitSum((0, 0), (1, 1))
 
 
 @RINGS
@@ -368,7 +368,11 @@ def test_low_bits_leave_something_over():
 
 # Injection --------------------------------------------------------------------------------------
 
-ROWS = [Row((1, 0, -3), (0, 7, 1 << 40)), Row((0, 0, 0), (-1, 0, 2)), Row((2, 5, 0), (0, 0, 0))]
+ROWS = [
+    BitSum((1, 0, -3), (0, 7, 1 << 40)),
+    BitSum((0, 0, 0), (-1, 0, 2)),
+    BitSum((2, 5, 0), (0, 0, 0)),
+]
 
 
 def inject_all(session: Session, value: Tensor, flags: Tensor) -> list[Any]:
@@ -393,7 +397,7 @@ def test_injection_of_any_values(ring, shape):
     flags = ring_tensor(ring, (3, *shape), 13) & 1
     numbers, bits = value.flatten().tolist(), flags.reshape(3, -1).T.tolist()
 
-    def expected(row: Row) -> Tensor:
+    def expected(row: BitSum) -> Tensor:
         sums = [
             sum((o + s * n) * b for o, s, b in zip(row.offsets, row.scales, bs, strict=True))
             for n, bs in zip(numbers, bits, strict=True)
@@ -413,7 +417,7 @@ def inject_pending(session: Session, value: Tensor) -> list[Any]:
     y = p.sub(z, p.public(torch.full_like(value, 50)))
     relu = p.inject(p.bit_not(p.sign(y)), y)
     assert relu.limit <= y.limit + 1
-    return [p.reveal(relu), p.reveal(p.inject_sums([p.sign(y)], y, [Row((3,), (1,))])[0])]
+    return [p.reveal(relu), p.reveal(p.inject_sums([p.sign(y)], y, [BitSum((3,), (1,))])[0])]
 
 
 @pytest.mark.parametrize("truncation", ["exact", "probabilistic"])

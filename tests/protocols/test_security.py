@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 import torch
 from tests.protocols import views
-from tests.protocols.tapes import seeded_words
+from tests.protocols.chosen_randomness import seeded_words
 from tests.protocols.views import OPERATIONS, SHIFT, Message, Recorder, joint_pads, unpadded
 from torch import Tensor
 
 import tacit
 from tacit import Session
-from tacit.protocols import Row
+from tacit.protocols import BitSum
 from tacit.registry import PROTOCOLS
 
 SECRET = [name for name, info in PROTOCOLS.items() if info.guarantees.private]
@@ -162,10 +162,10 @@ def share_and_reveal(session: Session) -> list[Message]:
 def reused(session: Session) -> list[Message]:
     """A protocol with a hole: the same words mask two messages."""
     recorder, p = Recorder(session), session.protocol
-    tape = p.context.new_tape()
+    tape = p.context.new_randomness()
     for _ in range(2):
-        p.context.new_tape = lambda: tape
-        tape._places.clear()
+        p.context.new_randomness = lambda: tape
+        tape._offsets.clear()
         p.share(torch.arange(64), 1)
     return recorder.take()
 
@@ -189,7 +189,7 @@ def long_program(session: Session) -> dict[tuple[tuple[int, ...], int], list[tup
     def watch(holders: frozenset[int], operation: int, start: int, end: int) -> None:
         ranges[tuple(sorted(holders)), operation].append((start, end))
 
-    session.protocol.context.watch = watch
+    session.protocol.context.draw_observer = watch
     for turn in range(3):
         p = views.turned(session, turn)
         v = torch.arange(-100, 92, dtype=p.ring.dtype)
@@ -200,7 +200,7 @@ def long_program(session: Session) -> dict[tuple[tuple[int, ...], int], list[tup
             results = [p.mul(x, y), p.square(x), p.sign(x), p.inject(bit, x), p.random((3,))]
         with p.parallel():
             twice = p.mul(results[0], y, shift=SHIFT), p.mul(results[0], y, shift=SHIFT)
-        p.inject_sums([bit, results[2]], p.add(*twice), [Row((1, 1), (1, 1))])
+        p.inject_sums([bit, results[2]], p.add(*twice), [BitSum((1, 1), (1, 1))])
         p.reveal(p.add(*twice))
     return dict(ranges)
 

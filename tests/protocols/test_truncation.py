@@ -10,7 +10,7 @@ from math import sqrt
 
 import pytest
 import torch
-from tests.protocols.tapes import Draw, changed_draws, fixed, seeded_words
+from tests.protocols.chosen_randomness import Draw, changed_draws, fixed, seeded_words
 from torch import Tensor
 
 import tacit

@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from tests.protocols.tapes import Draw, changed_draws, fixed
+from tests.protocols.chosen_randomness import Draw, changed_draws, fixed
 from torch import Tensor
 
 import tacit
 from tacit import Session
 from tacit.kernels import bit_planes, from_bit_planes
-from tacit.protocols import Row
+from tacit.protocols import BitSum
 
 SHIFT = 6
 Message = tuple[int, Tensor]  # sender and tensor, in the order in which a party received them
@@ -72,7 +72,9 @@ OPERATIONS: dict[str, Operation] = {
     "inject": lambda p, v: p.inject(flags(p, v, 0), shared(p, v)),
     "inject of a quotient": lambda p, v: p.inject(flags(p, v, 2), product(p, v, SHIFT)),
     "inject_sums": lambda p, v: p.inject_sums(
-        [flags(p, v, 0), flags(p, v, 1)], shared(p, v), [Row((1, -2), (3, 0)), Row((0, 0), (1, 1))]
+        [flags(p, v, 0), flags(p, v, 1)],
+        shared(p, v),
+        [BitSum((1, -2), (3, 0)), BitSum((0, 0), (1, 1))],
     ),
     "relu": lambda p, v: p.relu(shared(p, v)),
     "relu of a quotient": lambda p, v: p.relu(product(p, v, SHIFT)),

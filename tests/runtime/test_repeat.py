@@ -13,7 +13,7 @@ import tacit
 from tacit.crypto import KeyRing
 from tacit.errors import PeerTimeout, ProtocolError
 from tacit.fixedpoint.flatten import form, normal, rebuilt, tensors
-from tacit.protocols.randomness import Source, Tape
+from tacit.protocols.randomness import CallRandomness, KeyStreams
 from tacit.runtime.replay.buffers import CallSignature, SecretTree, TensorBuffers, ValueBuffers
 from tacit.tensor.trace import Trace
 from tacit.transport import Meeting
@@ -177,15 +177,15 @@ def test_arguments_are_alike_in_form_and_in_what_is_public() -> None:
 # Fresh keys --------------------------------------------------------------------------------------
 
 
-def sources() -> list[Source]:
+def sources() -> list[KeyStreams]:
     def main(session: tacit.Session) -> KeyRing:
         return session.keys
 
-    return [Source(keys, "chacha20") for keys in tacit.run(main)]
+    return [KeyStreams(keys, "chacha20") for keys in tacit.run(main)]
 
 
-def drawn(source: Source, number: int) -> Tensor:
-    return Tape(source, number).draw([0, 1], [64], torch.int64)
+def drawn(source: KeyStreams, number: int) -> Tensor:
+    return CallRandomness(source, number).draw([0, 1], [64], torch.int64)
 
 
 def test_renewed_keys_are_fresh_and_those_of_all_holders() -> None:
@@ -198,7 +198,7 @@ def test_renewed_keys_are_fresh_and_those_of_all_holders() -> None:
         found = []
         for source, own in zip((first, second), keys, strict=True):
             source.renew(own, number)
-            with source.under(own):
+            with source.using(own):
                 found.append(drawn(source, 7))
         assert torch.equal(*found)
         seen.append(found[0])
@@ -209,7 +209,7 @@ def test_renewed_keys_are_fresh_and_those_of_all_holders() -> None:
 
 def test_under_renewed_keys_nothing_is_drawn_from_the_others() -> None:
     first, *_ = sources()
-    with first.under({}), pytest.raises(ProtocolError, match="no key is ready"):
+    with first.using({}), pytest.raises(ProtocolError, match="no key is ready"):
         drawn(first, 1)
 
 

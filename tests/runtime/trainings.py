@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from tests.protocols.tapes import changed_draws
+from tests.protocols.chosen_randomness import changed_draws
 from torch import nn
 
 from tacit import Session

@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from ..kernels import pack_bits, unpack_bits
-from ..protocols import Arith, Bool
-from ..protocols.coefficients import Row
+from ..protocols import Arith, BitSum, Bool
 from .format import Format, cap, encode, finite
 from .value import Operand, Value, result_dtype
 
@@ -77,8 +76,8 @@ def same_layout(n: Format, shares: Sequence[Arith]) -> list[Arith]:
     """Returns the shares with one pending division and with the same parts at this party."""
     common = shares[0]
     for share in shares[1:]:
-        common, _ = n.protocol.alike(common, share)
-    return [n.protocol.alike(share, common)[0] for share in shares]
+        common, _ = n.protocol.aligned(common, share)
+    return [n.protocol.aligned(share, common)[0] for share in shares]
 
 
 def combined(
@@ -146,6 +145,6 @@ def nearest_integer(n: Format, x: Arith, bits: int) -> Arith:
     one = 1 << bits
     quotient, remainder = _divided(n, p.add_public(p.settled(x), one >> 1), bits + 1)
     below = p.signs(remainder, (-one + 1, 0, one + 1))
-    row = Row((0, 0, 0), (-1, -1, -1))
+    row = BitSum((0, 0, 0), (-1, -1, -1))
     [less] = p.inject_sums(below, None, [row])
     return p.add_public(p.add(quotient.scaled(2), less), 1)

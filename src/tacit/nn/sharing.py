@@ -162,7 +162,7 @@ def reveal(n: Numbers, secret: Any, to: int | None = None) -> Any:
     """
     if to is not None:
         _check_party(n, "to", to)
-    n.protocol.context.openings.require(to)  # before a value is made that only this would need
+    n.protocol.context.reveal_policy.require(to)  # before a value is made that only this would need
     if isinstance(secret, nn.Module):
         return _reveal_module(n, secret, to)
     leaves, form = tree_flatten_with_path(secret)

@@ -2,14 +2,14 @@
 
 from .base import Protocol
 from .cleartext import Cleartext
-from .coefficients import Row
 from .context import Context
+from .core import BitSum
 from .factory import check_parties, make_protocol
 from .observed import ALONE, Comparison, cleartext_alone
-from .out_of_memory import explained, out_of_memory
+from .out_of_memory import explain_out_of_memory, out_of_memory
 from .products.bilinear import MATMUL, MUL, Bilinear, Conv, ConvGradInput, ConvGradWeight, Einsum
 from .replicated.protocol import Replicated
-from .reveals import Openings, Revealed, party_names
+from .reveals import Revealed, RevealPolicy, party_names
 from .share import Arith, Bool
 from .trio import Trio
 
@@ -19,6 +19,7 @@ __all__ = [
     "MUL",
     "Arith",
     "Bilinear",
+    "BitSum",
     "Bool",
     "Cleartext",
     "Comparison",
@@ -27,15 +28,14 @@ __all__ = [
     "ConvGradInput",
     "ConvGradWeight",
     "Einsum",
-    "Openings",
     "Protocol",
     "Replicated",
+    "RevealPolicy",
     "Revealed",
-    "Row",
     "Trio",
     "check_parties",
     "cleartext_alone",
-    "explained",
+    "explain_out_of_memory",
     "make_protocol",
     "out_of_memory",
     "party_names",

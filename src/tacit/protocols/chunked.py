@@ -1,68 +1,48 @@
-"""Operations on large secrets a piece at a time, within a budget of memory.
+"""Elementwise operations on large secrets in chunks, within a limit of memory.
 
-The pieces of one operation are done one after the other, each in rounds of its own. All parties
-have the same budget (it is among the settings whose digest the handshake compares), so they cut
-alike.
+The chunks of one operation run one after the other, each in rounds of its own. The limit is one of
+the settings that all parties compare, so all parties cut in the same way. Products are cut locally
+instead, at no extra round (`products/chunks.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import wraps
 from math import prod
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import torch
 from torch import Tensor
 
 from .share import Arith, Bool, Share
-from .steps import Steps
 
 if TYPE_CHECKING:
-    from .base import Protocol
+    from .steps import Steps
 
-P = ParamSpec("P")
 R = TypeVar("R")
-Body = Callable[Concatenate[Any, P], Steps[R]]
+ChunkBytes = int | Callable[..., int]
 
-WORD = 64  # elements: pieces of packed bits begin at a word
-
-
-def in_pieces(bytes_per_element: Callable[..., int] | int) -> Callable[[Body[P, R]], Body[P, R]]:
-    """An elementwise operation that keeps to the memory limit of its protocol.
-
-    `bytes_per_element` is what it takes at a party beyond operands and results, or a function of
-    its arguments that says so.
-    """
-
-    def cut(body: Body[P, R]) -> Body[P, R]:
-        @wraps(body)
-        def steps(p: Any, *args: P.args, **kwargs: P.kwargs) -> Steps[R]:
-            limit = p.context.memory_limit
-            if limit is None:
-                return body(p, *args, **kwargs)
-            cost = bytes_per_element
-            each = cost if isinstance(cost, int) else cost(*args, **kwargs)
-            size = max(limit // each // WORD, 1) * WORD
-            return _one_by_one(p, body, size, args, kwargs)
-
-        return steps  # type: ignore[return-value]
-
-    return cut
+WORD = 64  # elements: chunks of packed bits begin at a word
 
 
-def _one_by_one(
-    p: Protocol, body: Callable[..., Steps[R]], size: int, args: Sequence[Any], kwargs: Any
+def in_chunks(
+    p: Any, body: Callable[..., Steps[R]], chunk_bytes: ChunkBytes, args: Sequence[Any], kwargs: Any
 ) -> Steps[R]:
-    """The operation on `size` elements after another."""
-    whole = [x for x in _flat(args) if isinstance(x, Share)]
-    if not whole or prod(whole[0].shape) <= size:
+    """Runs an elementwise operation of a protocol on chunks, one after the other.
+
+    `chunk_bytes` is what an element takes at a party beyond operands and results, or a function of
+    the arguments that returns that.
+    """
+    each = chunk_bytes if isinstance(chunk_bytes, int) else chunk_bytes(*args, **kwargs)
+    size = max(p.context.memory_limit // each // WORD, 1) * WORD
+    shares = [x for x in _flat(args) if isinstance(x, Share)]
+    if not shares or prod(shares[0].shape) <= size:
         return (yield from body(p, *args, **kwargs))
-    shape, results = whole[0].shape, []
-    lined_up = [_lined_up(x) for x in args]
+    shape, results = shares[0].shape, []
+    flat = [_flattened(x) for x in args]
     for start in range(0, prod(shape), size):
-        some = [_piece(x, start, size) for x in lined_up]
-        results.append((yield from body(p, *some, **kwargs)))
+        chunk = [_chunk(x, start, size) for x in flat]
+        results.append((yield from body(p, *chunk, **kwargs)))
     return cast(R, _joined(results, shape))
 
 
@@ -74,17 +54,17 @@ def _flat(values: Sequence[Any]) -> Iterator[Any]:
             yield value
 
 
-def _lined_up(x: Any) -> Any:
-    """Elements of what is secret in one row: copied once, if at all, and not for every piece."""
+def _flattened(x: Any) -> Any:
+    """Arithmetic shares flattened: copied at most once, not for every chunk; the rest as it is."""
     if isinstance(x, list | tuple):
-        return type(x)(map(_lined_up, x))
+        return type(x)(map(_flattened, x))
     return x.map(lambda part: part.reshape(-1)) if isinstance(x, Arith) else x
 
 
-def _piece(x: Any, start: int, size: int) -> Any:
-    """Elements [start, start + size) of what is secret; the rest as it is."""
+def _chunk(x: Any, start: int, size: int) -> Any:
+    """Elements [start, start + size) of shares; the rest as it is."""
     if isinstance(x, list | tuple):
-        return type(x)(_piece(one, start, size) for one in x)
+        return type(x)(_chunk(one, start, size) for one in x)
     if not isinstance(x, Share):
         return x
     count = min(size, prod(x.shape) - start)
@@ -96,7 +76,7 @@ def _piece(x: Any, start: int, size: int) -> Any:
 
 
 def _joined(results: Sequence[Any], shape: Sequence[int]) -> Any:
-    """The results for the whole of it, from those of the pieces."""
+    """The result for all elements, from those of the chunks."""
     first = results[0]
     if isinstance(first, list | tuple):
         return type(first)(_joined(column, shape) for column in zip(*results, strict=True))

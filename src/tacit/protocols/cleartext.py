@@ -18,8 +18,7 @@ from ..kernels import from_bit_planes, unpack_bits
 from ..ring.reference.bits import num_words
 from ..transport import Spec
 from .base import Protocol
-from .checks import check_bits, check_shift
-from .coefficients import Row
+from .core import BitSum, check_bits
 from .products.bilinear import Bilinear
 from .share import Arith, Bool
 from .steps import Interactive, Round, Steps
@@ -97,7 +96,7 @@ def reveal(
     """The ring elements, or bits, at every party, or at party `to` and None elsewhere."""
     if to is not None:
         _check_party(p, "to", to)
-    p.context.admit(x, to, dtype)
+    p.context.admit_reveal(x, to, dtype)
     if to not in (None, p.rank):
         return None
     if isinstance(x, Arith):
@@ -159,7 +158,7 @@ def bilinear(p: Cleartext, op: Bilinear, x: Arith, y: Arith, *, shift: int = 0) 
 
 
 def _settled(x: Arith) -> Arith:
-    check_shift(x.ring, x.pending)
+    x.check_pending()
     limit = (x.limit >> x.pending) + bool(x.pending)
     return Arith({ALL: _nearest(x)}, x.ring, limit=limit)
 
@@ -211,7 +210,7 @@ def inject(p: Cleartext, bit: Bool, x: Arith) -> Arith:
 
 @_alone
 def inject_sums(
-    p: Cleartext, bits: Sequence[Bool], x: Arith | None, rows: Sequence[Row]
+    p: Cleartext, bits: Sequence[Bool], x: Arith | None, rows: Sequence[BitSum]
 ) -> list[Arith]:
     """For each row, the sum over j of (offsets_j + scales_j x) b_j."""
     check_bits(bits)
@@ -225,7 +224,7 @@ def inject_sums(
     return [Arith({ALL: s}, p.ring, limit=n) for s, n in zip(sums, limits, strict=True)]
 
 
-def _row_sum(p: Cleartext, bits: Sequence[Bool], value: Tensor, row: Row) -> Tensor:
+def _row_sum(p: Cleartext, bits: Sequence[Bool], value: Tensor, row: BitSum) -> Tensor:
     total = torch.zeros_like(value)
     for bit, scale, offset in zip(bits, row.scales, row.offsets, strict=True):
         term = p.ring.wrap(offset) + p.ring.wrap(scale) * value

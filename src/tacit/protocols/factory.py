@@ -12,7 +12,7 @@ from ..ring import RING32, RING64
 from ..transport import Mesh
 from .base import Protocol
 from .context import Context
-from .reveals import Openings
+from .reveals import RevealPolicy
 
 
 def check_parties(config: Config, parties: int, *, local: bool) -> None:
@@ -42,12 +42,12 @@ def make_protocol(
     keys: KeyRing,
     *,
     product_device: torch.device | None = None,
-    openings: Openings | None = None,
+    reveal_policy: RevealPolicy | None = None,
 ) -> Protocol | None:
     """Returns the protocol of a session at this party, or None for `protocol="none"`.
 
     Products are computed on `product_device`, if given; everything else on the mesh's device.
-    `openings` admits, and records, what is revealed.
+    `reveal_policy` admits, and records, what is revealed.
     """
     make = PROTOCOLS[config.protocol].load()
     if make is None:
@@ -59,7 +59,7 @@ def make_protocol(
         cipher=config.cipher,
         product_device=product_device,
         memory_limit=config.memory_limit,
-        openings=openings,
+        reveal_policy=reveal_policy,
     )
     protocol: Protocol = make(context, exact=config.truncation == "exact")
     return protocol

@@ -1,4 +1,4 @@
-"""Memory that does not suffice, told in terms of what a user can change."""
+"""Explains an allocation that failed in terms of what a user can change."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ..transport import CPU
 if TYPE_CHECKING:
     from .context import Context
 
-ON_CPU = "DefaultCPUAllocator"  # in what torch says of a CPU
-ON_GPU = "CUDA error: out of memory"  # in what CUDA says, if not through torch's allocator
+ON_CPU = "DefaultCPUAllocator"  # part of torch's message if an allocation on the CPU fails
+ON_GPU = "CUDA error: out of memory"  # part of CUDA's message, outside of torch's allocator
 
 
 @contextmanager
-def explained(context: Context, where: str) -> Iterator[None]:
-    """OutOfMemory instead of what torch says of it."""
+def explain_out_of_memory(context: Context, where: str) -> Iterator[None]:
+    """Within the block, raises OutOfMemory for what torch raises when an allocation fails."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:
@@ -30,7 +30,10 @@ def explained(context: Context, where: str) -> Iterator[None]:
 
 
 def out_of_memory(error: Exception, context: Context, where: str) -> OutOfMemory | None:
-    """What to raise if that is what the error means, and is not told yet; `where`: doing what."""
+    """Returns the OutOfMemory to raise for this error, or None if it means something else.
+
+    `where` says what the party was doing.
+    """
     on_gpu = isinstance(error, torch.OutOfMemoryError) or ON_GPU in str(error)
     on_cpu = isinstance(error, MemoryError) or ON_CPU in str(error)
     if isinstance(error, OutOfMemory) or not (on_gpu or on_cpu):

@@ -1,4 +1,8 @@
-"""The random words of one call: every (key, operation, byte range) is drawn once."""
+"""The random words of one call, from keys that parties share: no word is drawn twice.
+
+The holders of a key draw the same words in the same order without a message. A word is identified
+by (key, number of the call, byte in the call's stream); numbers and bytes only grow.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +20,19 @@ from ..errors import ProtocolError
 from ..kernels import StreamKey, blank_key, mask, stream, stream_key
 from ..transport import CPU
 
-BLOCK = 64  # bytes: draws start at a block of either cipher
-# Bytes up to which all draws of a call share a buffer, which lives as long as any of them does.
-TOGETHER = {"cpu": 1 << 20, "cuda": 1 << 22}
+BLOCK_BYTES = 64  # every draw starts at a block of either cipher
+# Up to so many bytes all draws of a call share a buffer, which lives as long as any of them does.
+SHARED_BUFFER_BYTES = {"cpu": 1 << 20, "cuda": 1 << 22}
 
-Form = tuple[tuple[int, ...], torch.dtype]
+Layout = tuple[tuple[int, ...], torch.dtype]  # shape and dtype of a draw
 Keys = dict[frozenset[int], bytes | StreamKey]
 
-# (parties that hold the key, operation, first byte, end): what a test may want to watch.
-Watch = Callable[[frozenset[int], int, int, int], None]
+# Called with (parties that hold the key, operation, first byte, end) of each draw, for tests.
+DrawObserver = Callable[[frozenset[int], int, int, int], None]
 
 
-class Source:
-    """The keys of a party, for masks of one cipher that are made on one device."""
+class KeyStreams:
+    """The keys of a party as streams of words, for one cipher and one device."""
 
     def __init__(
         self, keys: KeyRing, cipher: str = "aes128-ctr", device: torch.device = CPU
@@ -36,7 +40,7 @@ class Source:
         self.cipher, self.device = cipher, device
         self._keys = keys
         self._ready: Keys = {}
-        self._is_complete = False  # no group joins those that are ready
+        self._is_complete = False  # no other group may be drawn from than those that are ready
 
     def fill(self, group: frozenset[int], words: Tensor, operation: int, offset: int) -> None:
         """Writes bytes of the stream of this group and operation to `words`."""
@@ -46,23 +50,23 @@ class Source:
     def mask(
         self, group: frozenset[int], values: Tensor, how: str, operation: int, offset: int
     ) -> None:
-        """Combines `values` with what `fill` would write."""
+        """Adds to, subtracts from, or xors into `values` what `fill` would write."""
         key = self._ready.get(group) or self._key(group)
         mask(key, values, how, operation=operation, offset=offset, cipher=self.cipher)
 
     def blank_keys(self) -> Keys:
-        """Room on the device for another key of each group that was drawn from so far."""
+        """Returns memory on the device for another key of each group that was drawn from so far."""
         return {group: blank_key(self.device) for group in self._ready}
 
     def renew(self, keys: Keys, operation: int) -> None:
-        """Fills the room with keys that come of the groups' streams: all holders make the same."""
+        """Writes keys from the groups' streams to that memory; all holders write the same."""
         for group, key in keys.items():
             assert isinstance(key, StreamKey)
             self.fill(group, key.words, operation, 0)
 
     @contextmanager
-    def under(self, keys: Keys) -> Iterator[None]:
-        """Within, masks are drawn from these keys only."""
+    def using(self, keys: Keys) -> Iterator[None]:
+        """Within the block, words are drawn from these keys only."""
         before, self._ready, self._is_complete = self._ready, keys, True
         try:
             yield
@@ -78,64 +82,66 @@ class Source:
         return ready
 
 
-class Tape:
-    """Masks that the holders of a key draw in the same order, without a message.
+class CallRandomness:
+    """The random words of one call.
 
-    The number of the call is the operation of the stream, and the place within it only grows:
-    nothing is ever drawn twice in a session.
+    The number of the call is the operation of the stream, and the offset in it only grows: no word
+    is drawn twice in a session.
     """
 
-    def __init__(self, source: Source, number: int, watch: Watch | None = None) -> None:
+    def __init__(
+        self, streams: KeyStreams, number: int, observer: DrawObserver | None = None
+    ) -> None:
         self.number = number
-        self._source, self._watch = source, watch
-        self._places: dict[frozenset[int], int] = {}
+        self._streams, self._observer = streams, observer
+        self._offsets: dict[frozenset[int], int] = {}
 
     def draw(self, holders: Collection[int], shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-        """Uniform words that exactly the parties in `holders` know; called by each of them."""
+        """Returns uniform words that exactly the parties in `holders` know; each of them calls."""
         [words] = self.draws(holders, [(tuple(shape), dtype)])
         return words
 
-    def draws(self, holders: Collection[int], forms: Sequence[Form]) -> list[Tensor]:
-        """Several draws, each from the next block on; small ones are made in one call."""
+    def draws(self, holders: Collection[int], layouts: Sequence[Layout]) -> list[Tensor]:
+        """Returns several draws, each from the next block on; small ones share a buffer."""
         group, number = frozenset(holders), self.number
-        cuts, size, kinds = _cuts(tuple(forms))
-        start = self._take(group, cuts, size)
-        fill, device = self._source.fill, self._source.device
-        if len(cuts) > 1 and size <= TOGETHER[device.type]:
+        segments, size, dtypes = _segments(tuple(layouts))
+        start = self._take(group, segments, size)
+        fill, device = self._streams.fill, self._streams.device
+        if len(segments) > 1 and size <= SHARED_BUFFER_BYTES[device.type]:
             words = torch.empty(size // 8, dtype=torch.int64, device=device)
             fill(group, words, number, start)
             views = {torch.int64: words}
-            for dtype in kinds:
+            for dtype in dtypes:
                 views[dtype] = words.view(dtype)
-            return [views[c.dtype].as_strided(c.shape, c.stride, c.offset) for c in cuts]
-        made = [torch.empty(cut.shape, dtype=cut.dtype, device=device) for cut in cuts]
-        for cut, words in zip(cuts, made, strict=True):
-            fill(group, words, number, start + cut.start)
-        return made
+            return [views[s.dtype].as_strided(s.shape, s.stride, s.offset) for s in segments]
+        drawn = [torch.empty(s.shape, dtype=s.dtype, device=device) for s in segments]
+        for segment, words in zip(segments, drawn, strict=True):
+            fill(group, words, number, start + segment.start)
+        return drawn
 
     def mask(self, holders: Collection[int], values: Tensor, how: str) -> Tensor:
-        """`values` plus, minus or xor what `draw` would give for them ("add", "sub", "xor").
+        """Returns `values` plus, minus or xor what `draw` would return ("add", "sub", "xor").
 
         For masks that are needed once: they are never in memory. `values` is overwritten.
         """
         group, values = frozenset(holders), values.contiguous()
-        cuts, size, _ = _cuts(((tuple(values.shape), values.dtype),))
-        start = self._take(group, cuts, size)
-        self._source.mask(group, values, how, self.number, start)
+        segments, size, _ = _segments(((tuple(values.shape), values.dtype),))
+        start = self._take(group, segments, size)
+        self._streams.mask(group, values, how, self.number, start)
         return values
 
-    def _take(self, group: frozenset[int], cuts: Sequence[Cut], size: int) -> int:
-        """Where the next bytes of a group's stream begin, which nobody takes after this."""
-        start = self._places.get(group, 0)
-        self._places[group] = start + size
-        if self._watch:
-            for cut in cuts:
-                self._watch(group, self.number, start + cut.start, start + cut.end)
+    def _take(self, group: frozenset[int], segments: Sequence[Segment], size: int) -> int:
+        """Reserves the next bytes of a group's stream; returns where they start."""
+        start = self._offsets.get(group, 0)
+        self._offsets[group] = start + size
+        if self._observer:
+            for segment in segments:
+                self._observer(group, self.number, start + segment.start, start + segment.end)
         return start
 
 
-class Cut(NamedTuple):
-    """Where a draw lies among those of one call: its bytes, and how they are read."""
+class Segment(NamedTuple):
+    """The bytes of one draw among several, and how they are read."""
 
     start: int
     end: int
@@ -146,13 +152,14 @@ class Cut(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _cuts(forms: tuple[Form, ...]) -> tuple[tuple[Cut, ...], int, tuple[torch.dtype, ...]]:
-    """The places of draws of these forms one after the other, the bytes they take in all, and the
-    types other than int64 that they have."""
-    cuts, place = [], 0
-    for shape, dtype in forms:
+def _segments(
+    layouts: tuple[Layout, ...],
+) -> tuple[tuple[Segment, ...], int, tuple[torch.dtype, ...]]:
+    """The segments of consecutive draws, the bytes of all, and their dtypes other than int64."""
+    segments, place = [], 0
+    for shape, dtype in layouts:
         end = place + prod(shape) * dtype.itemsize
         stride = torch.empty(shape, device="meta").stride()
-        cuts.append(Cut(place, end, tuple(shape), dtype, stride, place // dtype.itemsize))
-        place = -(-end // BLOCK) * BLOCK
-    return tuple(cuts), place, tuple({cut.dtype for cut in cuts} - {torch.int64})
+        segments.append(Segment(place, end, tuple(shape), dtype, stride, place // dtype.itemsize))
+        place = -(-end // BLOCK_BYTES) * BLOCK_BYTES
+    return tuple(segments), place, tuple({s.dtype for s in segments} - {torch.int64})

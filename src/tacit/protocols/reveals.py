@@ -1,4 +1,4 @@
-"""Who may learn what was secret, and the record of all that was opened."""
+"""Who may learn secrets, and the record of everything that was revealed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLIENT = "a client"
 
 @dataclass(frozen=True)
 class Revealed:
-    """One opening: the number of its operation, and the line of the program that asked for it."""
+    """One reveal: what was opened, to whom, and the line of the program that asked for it."""
 
     number: int
     operation: int
@@ -27,11 +27,11 @@ class Revealed:
     where: str
 
 
-class Openings:
-    """Every way out of the shares passes here, before anything is sent.
+class RevealPolicy:
+    """Admits and records every reveal before anything is sent.
 
-    allowed: the ranks that may learn anything, by default all. file: where the record is written
-    too, a line of JSON for each opening.
+    allowed: the ranks of the parties that may learn anything, by default all. file: where the
+    record is written too, a line of JSON for each reveal.
     """
 
     def __init__(
@@ -45,23 +45,23 @@ class Openings:
         self.record: list[Revealed] = []
 
     def admit(self, operation: int, shape: Sequence[int], dtype: str, to: int | None) -> None:
-        """Records an opening to a party, or to all; RevealForbidden if the policy is against it."""
+        """Records a reveal to a party, or to all, or raises RevealForbidden."""
         self.require(to)
         names = self._names if to is None else (self._names[to],)
-        self._note(operation, shape, dtype, names)
+        self._add(operation, shape, dtype, names)
 
     def require(self, to: int | None) -> None:
-        """RevealForbidden if a party, or all, may not learn anything."""
+        """Raises RevealForbidden if a party, or one of all, may not learn anything."""
         ranks = range(len(self._names)) if to is None else (to,)
         if self._allowed is not None and not set(ranks) <= set(self._allowed):
             whom = "all parties" if to is None else f"party {to} ({self._names[to]})"
             raise self._forbidden(whom)
 
     def admit_client(self, operation: int, shape: Sequence[int], dtype: str) -> None:
-        """The same for somebody outside, whom a policy cannot list."""
+        """Records a reveal to a client outside; forbidden if `allowed` lists ranks."""
         if self._allowed is not None:
             raise self._forbidden(CLIENT)
-        self._note(operation, shape, dtype, (CLIENT,))
+        self._add(operation, shape, dtype, (CLIENT,))
 
     def _forbidden(self, whom: str) -> RevealForbidden:
         allowed = [f"party {rank} ({self._names[rank]})" for rank in self._allowed or ()]
@@ -71,7 +71,7 @@ class Openings:
             "opened. Reveal to those, or have all parties change reveals="
         )
 
-    def _note(self, operation: int, shape: Sequence[int], dtype: str, to: tuple[str, ...]) -> None:
+    def _add(self, operation: int, shape: Sequence[int], dtype: str, to: tuple[str, ...]) -> None:
         number = len(self.record) + 1
         entry = Revealed(number, operation, tuple(shape), dtype, to, call_site())
         if self._file is not None:
@@ -91,12 +91,12 @@ class Openings:
 
 
 def party_names(parties: int) -> tuple[str, ...]:
-    """What the parties are called where nobody gave them names."""
+    """Returns the default names of the parties."""
     return tuple(f"party{rank}" for rank in range(parties))
 
 
 def call_site() -> str:
-    """The line outside this package that is being run, as "file:line in function"."""
+    """Returns the innermost line outside this package, as "file:line in function"."""
     frame = sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
         frame = frame.f_back

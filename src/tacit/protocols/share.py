@@ -14,12 +14,12 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from ..errors import ProtocolError
+from ..errors import ConfigError, ProtocolError
 from ..kernels import pack_bits, unpack_bits
 from ..ring import Ring
 
 # The number of a mask's part that stands for all of the mask, at the party that knows it whole.
-WHOLE = -1
+WHOLE_MASK = -1
 
 NOT_YET = "this share is computed at the end of the parallel block: use it after the block"
 
@@ -92,6 +92,14 @@ class Arith(Share):
         """How many bits hold x / 2^pending with its sign, as far as `limit` tells."""
         limit = (self.limit >> self.pending) + bool(self.pending)
         return min(limit.bit_length() + 1, self.ring.bits - self.pending)
+
+    def check_pending(self) -> None:
+        """Raises ConfigError for a pending division that leaves no bit of the ring."""
+        if self.pending > self.ring.bits - 2:
+            raise ConfigError(
+                f"a pending division by 2^{self.pending}: in a ring of {self.ring.bits} bits it is "
+                f"by 2^{self.ring.bits - 2} at most"
+            )
 
     def with_parts(self, parts: Parts, *, limit: int | None = None) -> Arith:
         """The same bookkeeping over other parts."""

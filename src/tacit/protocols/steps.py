@@ -1,9 +1,9 @@
-"""Interactive operations as generators: each yields its rounds, and a driver exchanges them.
+"""Interactive operations as generators (`Steps`) that yield their rounds; `drive` exchanges them.
 
 An operation is written once for all parties. At every party it yields the same rounds in the same
-order, if only empty ones, so that independent operations can be driven side by side and share
-rounds without agreeing on anything. NOTE [ahead]: a round that depends on no online message of its
-call can be sent ahead; the party that only sends such rounds (the dealer) never waits.
+order, some of them empty, so that independent operations can run side by side and share rounds
+without agreeing on anything. NOTE [ahead]: a round that depends on no online message of its call is
+sent ahead; a party that only sends such rounds (the dealer) never waits.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from torch import Tensor
 
 from ..errors import ProtocolError
 from ..transport import Spec
+from .chunked import ChunkBytes, in_chunks
 from .out_of_memory import out_of_memory
 from .share import Share
 
 if TYPE_CHECKING:
-    from .base import Protocol
     from .context import Context
 
 P = ParamSpec("P")
@@ -31,7 +31,7 @@ Received = dict[int, list[Tensor]]
 
 
 class Round:
-    """What this party sends and receives in one round of one operation; nobody changes it."""
+    """What this party sends and receives in one round of one operation. Never modified."""
 
     __slots__ = ("ahead", "receive", "send")
 
@@ -54,10 +54,10 @@ def together(one: Steps[A], two: Steps[B], /) -> Steps[tuple[A, B]]: ...
 @overload
 def together(*calls: Steps[R]) -> Steps[tuple[R, ...]]: ...
 def together(*calls: Steps[Any]) -> Steps[tuple[Any, ...]]:
-    """The results of all calls, in as many rounds as the longest of them.
+    """Runs calls side by side: returns all results, in as many rounds as the longest call takes.
 
-    Rounds sent ahead are exchanged first, until every call waits for an online round or is done.
-    The calls must not depend on each other; a share that several of them settle is settled once.
+    Rounds that are sent ahead go first, until every call waits for an online round or is done. The
+    calls must not depend on each other; a share that several of them settle is settled once.
     """
     results: list[Any] = [None] * len(calls)
     waiting: dict[int, Round] = {}
@@ -96,14 +96,14 @@ def _merged(rounds: Iterable[Round]) -> Round:
 
 
 def drive(context: Context, steps: Steps[R]) -> R:
-    """What the steps return, after all their rounds. They draw from a tape of their own.
+    """Exchanges all rounds of a call and returns its result. The call gets randomness of its own.
 
-    A message is tagged with the number of the call and that of the round in it.
+    Each message carries the number of the call and that of the round in it.
     """
-    context.tape = tape = context.new_tape()
+    context.randomness = randomness = context.new_randomness()
     received: Any = None
     try:
-        for index in count(tape.number << 16):
+        for index in count(randomness.number << 16):
             try:
                 one = steps.send(received)
             except StopIteration as stop:
@@ -115,14 +115,14 @@ def drive(context: Context, steps: Steps[R]) -> R:
                     one.send, one.receive, operation=index, ahead=one.ahead
                 )
     except (RuntimeError, MemoryError) as error:
-        if exhausted := out_of_memory(error, context, f"at operation {tape.number << 16}"):
+        if exhausted := out_of_memory(error, context, f"at operation {randomness.number << 16}"):
             raise exhausted from error
         raise
     raise AssertionError
 
 
 class Group:
-    """The calls of a parallel block, run when it ends."""
+    """The calls of a parallel block, which run when the block ends."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -130,10 +130,12 @@ class Group:
         self._results: list[tuple[Share, ...]] = []
 
     def add(self, steps: Steps[Any], results: tuple[Share, ...]) -> None:
+        """Adds a call, and the empty shares that become its results."""
         self._calls.append(steps)
         self._results.append(results)
 
     def run(self) -> None:
+        """Runs all calls and fills their results."""
         found = drive(self._context, together(*self._calls))
         for shares, made in zip(self._results, found, strict=True):
             for share, value in zip(
@@ -143,19 +145,25 @@ class Group:
 
 
 class Interactive(Generic[P, R]):
-    """A method of a protocol, made of a function that yields rounds.
+    """A method of a protocol, from a function that yields rounds.
 
     `protocol.name(...)` runs it; `protocol.name.steps(...)` is the generator, for operations that
-    are made of others. `kinds` are the kinds of share it returns, known before it has run; without
-    them it cannot be called in a parallel block.
+    are made of others. `kinds`: the types of the shares that it returns; without them it cannot be
+    called in a parallel block. `chunk_bytes`: for an elementwise operation that keeps to the
+    session's memory limit, the bytes that an element takes beyond operands and results.
     """
 
-    def __init__(self, body: Callable[Concatenate[Any, P], Steps[R]], *kinds: type[Share]) -> None:
-        self.body, self.kinds = body, kinds
+    def __init__(
+        self,
+        body: Callable[Concatenate[Any, P], Steps[R]],
+        *kinds: type[Share],
+        chunk_bytes: ChunkBytes | None = None,
+    ) -> None:
+        self.body, self.kinds, self.chunk_bytes = body, kinds, chunk_bytes
         self.__doc__ = body.__doc__
         self.__name__ = body.__name__
 
-    def __get__(self, protocol: Protocol | None, owner: object = None) -> Bound[P, R]:
+    def __get__(self, protocol: Any, owner: object = None) -> Bound[P, R]:
         return Bound(self, protocol)
 
 
@@ -164,7 +172,7 @@ class Bound(Generic[P, R]):
 
     __slots__ = ("_operation", "_protocol")
 
-    def __init__(self, operation: Interactive[P, R], protocol: Protocol | None) -> None:
+    def __init__(self, operation: Interactive[P, R], protocol: Any) -> None:
         self._operation, self._protocol = operation, protocol
 
     @property
@@ -172,10 +180,13 @@ class Bound(Generic[P, R]):
         return self._operation.__doc__
 
     def steps(self, *args: P.args, **kwargs: P.kwargs) -> Steps[R]:
-        return self._operation.body(self._protocol, *args, **kwargs)
+        """Returns the generator of the rounds, for `yield from` in another operation."""
+        p, operation = self._protocol, self._operation
+        if operation.chunk_bytes is None or p.context.memory_limit is None:
+            return operation.body(p, *args, **kwargs)
+        return in_chunks(p, operation.body, operation.chunk_bytes, args, kwargs)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        assert self._protocol is not None
         context, steps = self._protocol.context, self.steps(*args, **kwargs)
         if context.group is None:
             return drive(context, steps)

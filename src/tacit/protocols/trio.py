@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from ..errors import ConfigError
 from .context import Context
+from .masked.base import Roles
 from .masked.costs import MaskedCosts
 from .masked.protocol import Masked
-from .masked.roles import Roles
-from .share import Arith
-from .three_party.protocol import Three
+from .three_party.protocol import ThreeParty
 
 
 def trio_roles(dealer: int, first: int, second: int) -> Roles:
@@ -16,7 +15,7 @@ def trio_roles(dealer: int, first: int, second: int) -> Roles:
     return Roles(dealer, (first, second), opened=dealer, masks=(second, first))
 
 
-class Trio(Masked, Three):
+class Trio(Masked, ThreeParty):
     """Semi-honest, one corrupted party of three. `roles`: the dealer and the two evaluators."""
 
     name = "trio"
@@ -33,22 +32,21 @@ class Trio(Masked, Three):
         return MaskedCosts(ring_bits, trio_roles(0, 1, 2))
 
     def rotated(self, by: int = 1) -> Trio:
-        """The same protocol on the same shares, with every role `by` parties further."""
+        """Returns the same protocol on the same shares, with every role `by` parties further."""
         dealer, (first, second) = self.roles.dealer, self.roles.evaluators
-        turned = ((dealer + by) % 3, (first + by) % 3, (second + by) % 3)
-        return Trio(self.context, roles=turned, exact=self.exact)
+        rotated = ((dealer + by) % 3, (first + by) % 3, (second + by) % 3)
+        return Trio(self.context, roles=rotated, exact=self.exact)
 
-    def in_roles_of(self, x: Arith) -> Trio:
-        by = 0 if x.dealer is None else x.dealer - self.roles.dealer
-        return self.rotated(by) if by else self
+    def with_dealer(self, dealer: int) -> Trio:
+        return self.rotated(dealer - self.roles.dealer)
 
-    def helpers(self, owner: int) -> tuple[int, int]:
+    def input_roles(self, owner: int) -> tuple[int, int]:
         dealer, (first, second) = self.roles.dealer, self.roles.evaluators
         return {dealer: (first, second), first: (dealer, second), second: (dealer, first)}[owner]
 
-    def informant(self, party: int) -> int:
+    def reveal_sender(self, receiver: int) -> int:
         dealer = self.roles.dealer
-        return self.roles.leader if party == dealer else dealer
+        return self.roles.leader if receiver == dealer else dealer
 
     def sends_ahead(self, owner: int) -> bool:
         return owner == self.roles.dealer

@@ -20,7 +20,7 @@ from ..errors import ConfigError, Error
 from ..fixedpoint import Numbers
 from ..nn import reveal, share
 from ..nn.encrypted_file import Key
-from ..protocols import Protocol, Revealed, explained
+from ..protocols import Protocol, Revealed, explain_out_of_memory
 from ..transport import Mesh, Stats
 from .files import LIMIT, Dtypes, Shapes, expectation, load, reading_options
 from .replay.repeated import Repeated
@@ -96,7 +96,7 @@ class Session:
         floating buffers become secret, in place.
         """
         rank = self.rank_of(owner, "owner")
-        with explained(self.protocol.context, "in share"):
+        with explain_out_of_memory(self.protocol.context, "in share"):
             return share(self.numbers, value, rank, shape)
 
     def load(
@@ -132,7 +132,7 @@ class Session:
         RevealForbidden, at every party and before anything is sent, if the policy is against it.
         """
         rank = None if to is None else self.rank_of(to, "to")
-        with explained(self.protocol.context, "in reveal"):
+        with explain_out_of_memory(self.protocol.context, "in reveal"):
             return reveal(self.numbers, secret, rank)
 
     def training(
@@ -186,7 +186,7 @@ class Session:
     @property
     def reveals(self) -> list[Revealed]:
         """Everything that was opened so far, and to whom."""
-        return [] if self.operations is None else self.operations.context.openings.record
+        return [] if self.operations is None else self.operations.context.reveal_policy.record
 
     @property
     def device(self) -> torch.device:

@@ -7,7 +7,7 @@ from functools import reduce
 import torch
 from torch import Tensor
 
-from ..protocols import Bool, Protocol, Row
+from ..protocols import BitSum, Bool, Protocol
 from ..runtime import Session
 from .division import factor_bits
 from .expect import expect, expect_quotient
@@ -88,17 +88,17 @@ def check_inject_sums(session: Session) -> None:
     plain = [bit_values((2, 35), f"sums {i}") for i in range(3)]
     bits = [secret_bits(p, b, i) for i, b in enumerate(plain)]
     rows = [
-        Row((1, 0, -3), (0, 5, 2)),
-        Row((0, 0, 0), (1, 2, 4)),
-        Row((0, 7, 0), (-1, 0, 0)),
-        Row((0, 0, 0), (0, 0, 0)),
+        BitSum((1, 0, -3), (0, 5, 2)),
+        BitSum((0, 0, 0), (1, 2, 4)),
+        BitSum((0, 7, 0), (-1, 0, 0)),
+        BitSum((0, 0, 0), (0, 0, 0)),
     ]
     for found, row in zip(p.inject_sums(bits, x, rows), rows, strict=True):
         terms = zip(plain, row.scales, row.offsets, strict=True)
         wanted = sum(((o + s * value) * b[0] for b, s, o in terms), torch.zeros_like(value))
         expect(p, found, wanted.to(p.ring.dtype), f"inject_sums of {row}")
         expect(p, p.sign(found), wanted < 0, f"the sign of inject_sums of {row}")
-    [count] = p.inject_sums(bits, None, [Row((0, 0, 0), (1, 1, 1))])
+    [count] = p.inject_sums(bits, None, [BitSum((0, 0, 0), (1, 1, 1))])
     expect(p, count, torch.stack([b[0] for b in plain]).sum(0).to(p.ring.dtype), "a count of bits")
 
 
@@ -109,7 +109,7 @@ def check_inject_sums_of_quotients(session: Session) -> None:
     a, x = small(p, (65,), "a", bits)
     flags = bit_values((65,), "flags")
     f = secret_bits(p, flags, 1)
-    [found] = p.inject_sums([f], p.square(x, shift=t), [Row((2,), (7,))])
+    [found] = p.inject_sums([f], p.square(x, shift=t), [BitSum((2,), (7,))])
     dividend = (2 * integers(a) ** 2 + (7 << t)) * integers(flags[0])
     expect_quotient(p, found, dividend, t, "inject_sums of a quotient", units=2)
 

@@ -6,7 +6,7 @@ import torch
 
 from ..errors import ConfigError
 from ..kernels import pack_bits
-from ..protocols import Row
+from ..protocols import BitSum
 from ..runtime import Session
 from .expect import expect, expect_error, expect_plain, expect_true, plain_of
 from .values import SIZES, bit_values, ring_values, secret, secret_bits
@@ -96,7 +96,7 @@ def check_wrong_inputs(session: Session) -> None:
         "planes of another shape": lambda: p.share_bits(value.view(1, 4), mine, (64,)),
         "no planes": lambda: p.share_bits(None, mine, (64,)),
         "bits of an owner that does not exist": lambda: p.share_bits(None, parties, (64,)),
-        "a sum over no bits": lambda: p.inject_sums([], None, [Row((), ())]),
+        "a sum over no bits": lambda: p.inject_sums([], None, [BitSum((), ())]),
     }
     for what, action in wrong.items():
         expect_error(ConfigError, action, what)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from math import ceil, e, log, log2
 
-from ...protocols import Arith, Row
+from ...protocols import Arith, BitSum
 from ...protocols.derived.piecewise import Line, one_hot, quotient_limit
 from ...protocols.steps import Steps, together
 from ..format import Format, cap
@@ -47,7 +47,7 @@ def _from_tables(n: Format, x: Arith) -> Steps[Arith]:
     top = (1 << (f + n.range_bits)) - 1
     values, [beyond] = yield from together(
         together(*(p.inject.steps(bit, t) for bit, t in zip(inside, tables, strict=True))),
-        p.inject_sums.steps([below[-1]], None, [Row((0,), (-top,))]),
+        p.inject_sums.steps([below[-1]], None, [BitSum((0,), (-top,))]),
     )
     total = p.add_public(beyond, top)
     for value in values:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ...protocols import Arith, Bool, Row
+from ...protocols import Arith, BitSum, Bool
 from ...protocols.derived.piecewise import Line
 from ...protocols.steps import Interactive, Steps, together
 from ..conversion import convert, real
@@ -51,7 +51,7 @@ def sign(n: Format, x: Value) -> Value:
         return x
     p = n.protocol
     below = p.signs(cap(n, x.arith), [0, 1])
-    [total] = p.inject_sums(below, None, [Row((0, 0), (-1, -1))])
+    [total] = p.inject_sums(below, None, [BitSum((0, 0), (-1, -1))])
     return convert(n, Value(p.add_public(total, 1), torch.int64), x.dtype)
 
 
@@ -81,6 +81,6 @@ def _halves(n: Format, x: Arith) -> Steps[tuple[Arith, Arith, Bool]]:
     bit, one = p.bit_not(negative), 1 << f
     [positive, inner], [whole] = yield from together(
         together(p.inject.steps(bit, x), p.inject.steps(p.bit_xor(far, negative), power)),
-        p.inject_sums.steps([bit], None, [Row((0,), (one,))]),
+        p.inject_sums.steps([bit], None, [BitSum((0,), (one,))]),
     )
     return positive, p.add_public(p.add(inner, whole), -one).promise(2 * one), bit

@@ -16,7 +16,7 @@ from math import pi
 import torch
 from torch import Tensor
 
-from ...protocols import Arith, Bool, Row
+from ...protocols import Arith, BitSum, Bool
 from ...protocols.derived.piecewise import one_hot, quotient_limit
 from ...protocols.steps import Steps, together
 from ..conversion import real
@@ -150,7 +150,7 @@ def _joined(
     """Returns right + [x < -L] (left - right) + [|x| < L] (middle - right) of the lines."""
     p, one = n.protocol, 1 << n.fraction_bits
     (a, b), (c, d) = curve.left, curve.right
-    row = Row((a - c, -c), (round((b - d) * one), -round(d * one)))
+    row = BitSum((a - c, -c), (round((b - d) * one), -round(d * one)))
     uses = x if any(row.scales) else None
     inner, [lines] = yield from together(
         p.inject.steps(pieces[1], middle), p.inject_sums.steps(pieces, uses, [row])

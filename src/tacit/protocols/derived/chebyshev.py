@@ -8,20 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import ceil, log2
-from typing import TYPE_CHECKING
 
 import torch
 
+from ..core import ProtocolCore
 from ..products.bilinear import MUL
 from ..share import Arith, join
 from ..steps import Steps
 
-if TYPE_CHECKING:
-    from ..base import Protocol
-
 
 def chebyshev(
-    p: Protocol,
+    p: ProtocolCore,
     y: Arith,
     coefficients: Sequence[float],
     *,
@@ -61,7 +58,7 @@ def _rescaled(y: Arith, argument_bits: int, bits: int) -> Arith:
 
 
 def _basis(
-    p: Protocol, y: Arith, coefficients: Sequence[float], bits: int, settle_last: bool
+    p: ProtocolCore, y: Arith, coefficients: Sequence[float], bits: int, settle_last: bool
 ) -> Steps[dict[int, Arith]]:
     """T_j(y) by j for all that have a coefficient, and what they are made of."""
     basis, levels = {1: y}, _levels(j for j in range(2, len(coefficients)) if coefficients[j])
@@ -95,5 +92,5 @@ def _levels(wanted: Iterable[int]) -> list[list[int]]:
     return levels
 
 
-def _one(p: Protocol, like: Arith, bits: int) -> Arith:
+def _one(p: ProtocolCore, like: Arith, bits: int) -> Arith:
     return p.add_public(like.scaled(0), 1 << bits)

@@ -8,18 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from math import cos, log2, pi, sin
-from typing import TYPE_CHECKING
 
 from ...errors import ConfigError
-from ..coefficients import Row
+from ..core import BitSum, ProtocolCore
 from ..products.bilinear import MUL
 from ..share import Arith
 from ..steps import Steps, together
 from .chebyshev import chebyshev
 from .piecewise import Line, one_hot, piecewise, quotient_limit
-
-if TYPE_CHECKING:
-    from ..base import Protocol
 
 # Chebyshev terms that change nothing by more than this are left out.
 TOLERANCE = 2.0**-14
@@ -30,7 +26,7 @@ SQUARINGS = 4
 
 
 def normalise(
-    p: Protocol, x: Arith, low: int, high: int, tables: Sequence[Sequence[int]] = ()
+    p: ProtocolCore, x: Arith, low: int, high: int, tables: Sequence[Sequence[int]] = ()
 ) -> Steps[tuple[Arith, list[Arith]]]:
     """x times the power of two that brings it to [2^(high-1), 2^high), and an entry of each table.
 
@@ -53,7 +49,12 @@ def normalise(
 
 
 def fourier(
-    p: Protocol, x: Arith, coefficients: Sequence[float], *, period_bits: int, fraction_bits: int
+    p: ProtocolCore,
+    x: Arith,
+    coefficients: Sequence[float],
+    *,
+    period_bits: int,
+    fraction_bits: int,
 ) -> Steps[Arith]:
     """sum over i of coefficients[i] sin(2 pi (2 i + 1) x / 2^period_bits), for |x| <= x.limit.
 
@@ -67,7 +68,7 @@ def fourier(
 
 
 def saturated(
-    p: Protocol,
+    p: ProtocolCore,
     x: Arith,
     coefficients: Sequence[float],
     *,
@@ -97,12 +98,12 @@ def saturated(
     if quotient_limit(x) <= quarter:
         return (yield from inner())
     bits, value = yield from together(p.signs.steps(x, [-quarter, quarter]), settled_inner())
-    row = Row((0, 1), (left - right, -right))
+    row = BitSum((0, 1), (left - right, -right))
     [sums] = yield from p.inject_sums.steps(one_hot(p, bits), value, [row])
     return p.add_public(sums, right)
 
 
-def exp_negative(p: Protocol, x: Arith, *, fraction_bits: int) -> Steps[Arith]:
+def exp_negative(p: ProtocolCore, x: Arith, *, fraction_bits: int) -> Steps[Arith]:
     """e^x for -50 <= x <= 0, as p(x / 16)^16 with p of degree 4.
 
     Without a dealer. 6 products one after the other; error at most 1e-4 and 2^(4 - b), where b is
@@ -122,7 +123,7 @@ def exp_negative(p: Protocol, x: Arith, *, fraction_bits: int) -> Steps[Arith]:
     return power.promise(2 << (fraction_bits + power.pending))
 
 
-def _quartic(p: Protocol, y: Arith, square: Arith, bits: int, spare: int) -> Steps[Arith]:
+def _quartic(p: ProtocolCore, y: Arith, square: Arith, bits: int, spare: int) -> Steps[Arith]:
     """p(y). Coefficients take the spare bits of the product, or are divided away before it.
 
     A probabilistic division costs no round and fails less often the smaller the product.
@@ -140,7 +141,7 @@ def _quartic(p: Protocol, y: Arith, square: Arith, bits: int, spare: int) -> Ste
     return value.promise(2 << (bits + value.pending))
 
 
-def _folded(p: Protocol, x: Arith, quarter_bits: int) -> Steps[Arith]:
+def _folded(p: ProtocolCore, x: Arith, quarter_bits: int) -> Steps[Arith]:
     """The z with |z| <= 2^quarter_bits that has the same odd sines as x, period 4 quarters.
 
     z = (-1)^n (x - 2 n quarters) where x is nearest to 2 n quarters.

@@ -13,18 +13,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations
-from typing import TYPE_CHECKING
+from math import prod
 
 import torch
+from torch import Tensor
 
 from ...errors import ConfigError
-from ..share import Arith, Bool, join, stack_planes
+from ...kernels import pack_bits, unpack_bits
+from ..core import ProtocolCore
+from ..share import Arith, Bool, join, join_bits, stack_planes
 from ..steps import Steps, together
-from .bits import interleaved, ones, rows_of, take
 from .piecewise import quotient_limit
-
-if TYPE_CHECKING:
-    from ..base import Protocol
 
 # The most bits that are joined in one AND while winners are followed down a tree.
 FAN_IN = 4
@@ -42,12 +41,12 @@ class Level:
     radix: int
     winners: list[Bool]
 
-    def wins(self, p: Protocol) -> Bool:
+    def wins(self, p: ProtocolCore) -> Bool:
         """For each element whether it won its group."""
         last = p.bit_not(reduce(p.bit_xor, self.winners))
         groups = last.shape[0]
-        tail = ones(p, (1, *last.shape[1:])) if self.size > groups * self.radix else None
-        return interleaved([*self.winners, last], tail)[: self.size]
+        tail = _ones(p, (1, *last.shape[1:])) if self.size > groups * self.radix else None
+        return _interleaved([*self.winners, last], tail)[: self.size]
 
 
 @dataclass
@@ -63,7 +62,7 @@ class Field:
 
 
 def max_(
-    p: Protocol, x: Arith, dim: int = -1, *, keepdim: bool = False, radix: int = 2
+    p: ProtocolCore, x: Arith, dim: int = -1, *, keepdim: bool = False, radix: int = 2
 ) -> Steps[Arith]:
     """The largest element along `dim`. ceil(log2 n) (r + 1) rounds, or ceil(log4 n) (r + 2)."""
     field = yield from _tournament(p, [_front(x, dim)], radix)
@@ -71,14 +70,14 @@ def max_(
 
 
 def min_(
-    p: Protocol, x: Arith, dim: int = -1, *, keepdim: bool = False, radix: int = 2
+    p: ProtocolCore, x: Arith, dim: int = -1, *, keepdim: bool = False, radix: int = 2
 ) -> Steps[Arith]:
     """The smallest element along `dim`. Costs what `max` costs."""
     return p.neg((yield from max_(p, p.neg(x), dim, keepdim=keepdim, radix=radix)))
 
 
 def max_with_index(
-    p: Protocol, x: Arith, dim: int = -1, *, keepdim: bool = False, radix: int = 2
+    p: ProtocolCore, x: Arith, dim: int = -1, *, keepdim: bool = False, radix: int = 2
 ) -> Steps[tuple[Arith, Arith]]:
     """The largest element along `dim` and its index, the first of equals. Rounds as `max`."""
     values = _front(x, dim)
@@ -88,7 +87,7 @@ def max_with_index(
 
 
 def argmax(
-    p: Protocol, x: Arith, dim: int = -1, *, keepdim: bool = False, radix: int = 2
+    p: ProtocolCore, x: Arith, dim: int = -1, *, keepdim: bool = False, radix: int = 2
 ) -> Steps[Arith]:
     """The index of the largest element along `dim`, the first of equals. Rounds as `max`."""
     _, index = yield from max_with_index(p, x, dim, keepdim=keepdim, radix=radix)
@@ -96,7 +95,7 @@ def argmax(
 
 
 def max_with_one_hot(
-    p: Protocol, x: Arith, dim: int = -1, *, keepdim: bool = False, radix: int = 2
+    p: ProtocolCore, x: Arith, dim: int = -1, *, keepdim: bool = False, radix: int = 2
 ) -> Steps[tuple[Arith, Bool]]:
     """The largest element along `dim`, and bits of the shape of x that are 1 where it stands.
 
@@ -108,14 +107,14 @@ def max_with_one_hot(
 
 
 def contest(
-    p: Protocol, x: Arith, dim: int = -1, *, keepdim: bool = False, radix: int = 2
+    p: ProtocolCore, x: Arith, dim: int = -1, *, keepdim: bool = False, radix: int = 2
 ) -> Steps[tuple[Arith, Field]]:
     """The largest element along `dim`, and what `winners` needs. Rounds as `max`."""
     field = yield from _tournament(p, [_front(x, dim)], radix)
     return _finish(field.columns[0], x, dim, keepdim), field
 
 
-def winners(p: Protocol, field: Field, dim: int = -1) -> Steps[Bool]:
+def winners(p: ProtocolCore, field: Field, dim: int = -1) -> Steps[Bool]:
     """The bits of `max_with_one_hot`, after the contest: one round for every three levels or so."""
     marks = yield from _marks(p, field)
     back = list(range(1, len(marks.shape)))
@@ -123,13 +122,13 @@ def winners(p: Protocol, field: Field, dim: int = -1) -> Steps[Bool]:
     return marks.permute(*back)
 
 
-def one_hot_argmax(p: Protocol, x: Arith, dim: int = -1, *, radix: int = 2) -> Steps[Bool]:
+def one_hot_argmax(p: ProtocolCore, x: Arith, dim: int = -1, *, radix: int = 2) -> Steps[Bool]:
     """Bits of the shape of x: 1 at the first largest element along `dim`, 0 elsewhere."""
     _, marks = yield from max_with_one_hot(p, x, dim, radix=radix)
     return marks
 
 
-def places(p: Protocol, values: Arith) -> Arith:
+def places(p: ProtocolCore, values: Arith) -> Arith:
     """0, 1, 2, ... along the first dimension, as a share of the shape of `values`."""
     index = torch.arange(values.shape[0], dtype=p.ring.dtype)
     index = index.view(-1, *[1] * (len(values.shape) - 1))
@@ -148,7 +147,7 @@ def _finish(winner: Arith, x: Arith, dim: int, keepdim: bool) -> Arith:
     return winner[0].unsqueeze(dim % len(x.shape)) if keepdim else winner[0]
 
 
-def _tournament(p: Protocol, columns: Sequence[Arith], radix: int) -> Steps[Field]:
+def _tournament(p: ProtocolCore, columns: Sequence[Arith], radix: int) -> Steps[Field]:
     """The field with one element left."""
     if radix not in (2, 4):
         raise ConfigError(f"radix={radix}: allowed are 2 and 4")
@@ -162,7 +161,7 @@ def _tournament(p: Protocol, columns: Sequence[Arith], radix: int) -> Steps[Fiel
     return field
 
 
-def _two(p: Protocol, field: Field) -> Steps[None]:
+def _two(p: ProtocolCore, field: Field) -> Steps[None]:
     """Pairs: b + [a >= b] (a - b). The last of an odd number meets nobody. r + 1 rounds."""
     size = field.size
     even = size // 2 * 2
@@ -180,7 +179,7 @@ def _two(p: Protocol, field: Field) -> Steps[None]:
     field.levels.append(Level(size, 2, [won]))
 
 
-def _four(p: Protocol, field: Field) -> Steps[None]:
+def _four(p: ProtocolCore, field: Field) -> Steps[None]:
     """Groups of four: a winner is not less than the later and greater than the earlier. r + 2.
 
     A last group of fewer repeats the last element, which cannot win against itself.
@@ -192,7 +191,7 @@ def _four(p: Protocol, field: Field) -> Steps[None]:
     bits, field.columns[0] = yield from together(
         p.sign.steps(differences), p.settled.steps(field.columns[0])
     )
-    less = dict(zip(PAIRS, rows_of(bits), strict=True))
+    less = dict(zip(PAIRS, _rows_of(bits), strict=True))
     beats = [
         [p.bit_not(less[i, j]) if i < j else less[j, i] for j in range(4) if j != i]
         for i in range(3)
@@ -212,7 +211,7 @@ def _four(p: Protocol, field: Field) -> Steps[None]:
     field.levels.append(Level(size, 4, won))
 
 
-def _marks(p: Protocol, field: Field) -> Steps[Bool]:
+def _marks(p: ProtocolCore, field: Field) -> Steps[Bool]:
     """For each of the first level's elements, whether it won every time: bits joined from the top.
 
     One round for up to FAN_IN levels at first and FAN_IN - 1 after that.
@@ -223,8 +222,46 @@ def _marks(p: Protocol, field: Field) -> Steps[Bool]:
         count = FAN_IN - len(marks)
         for level in levels[:count]:
             parents = torch.arange(level.size) // level.radix
-            marks = [*(take(mark, parents) for mark in marks), level.wins(p)]
+            marks = [*(_take(mark, parents) for mark in marks), level.wins(p)]
         levels = levels[count:]
         if len(marks) > 1:
             marks = [(yield from p.bit_and.steps(*marks))]
-    return marks[0] if marks else ones(p, field.columns[0].shape)
+    return marks[0] if marks else _ones(p, field.columns[0].shape)
+
+
+# Bits along the first dimension: local -----------------------------------------------------------
+
+
+def _ones(p: ProtocolCore, shape: Sequence[int]) -> Bool:
+    """Public ones as a share."""
+    return p.pack(torch.ones(tuple(shape), dtype=torch.bool))
+
+
+def _rows_of(bits: Bool) -> list[Bool]:
+    """bits[0], bits[1], ... of bits one wide."""
+    rows = {k: _split_rows(part[0], bits.shape) for k, part in bits.parts.items()}
+    shape = bits.shape[1:]
+    return [Bool({k: rows[k][i] for k in rows}, shape) for i in range(bits.shape[0])]
+
+
+def _split_rows(words: Tensor, shape: Sequence[int]) -> list[Tensor]:
+    """The planes of each row; where rows end with a word, a view."""
+    count, size = shape[0], prod(shape[1:])
+    if size % 64 == 0:
+        return list(words.view(count, 1, size // 64))
+    return [pack_bits(row).unsqueeze(0) for row in unpack_bits(words, shape, torch.uint8)]
+
+
+def _take(bits: Bool, index: Tensor) -> Bool:
+    """bits[index], for a public vector of indices."""
+    return bits.map(lambda values: values.index_select(1, index.to(values.device)))
+
+
+def _interleaved(columns: Sequence[Bool], tail: Bool | None = None) -> Bool:
+    """Element i of each of the columns in turn, then of the next i; at the end `tail`."""
+
+    def change(values: list[Tensor]) -> Tensor:
+        mixed = torch.stack(values[: len(columns)], 2).flatten(1, 2)
+        return torch.cat([mixed, *values[len(columns) :]], 1)
+
+    return join_bits(change, [*columns, tail] if tail is not None else columns)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ...errors import ConfigError
-from ..coefficients import Row
+from ..core import BitSum, ProtocolCore
 from ..share import Arith, Bool
 from ..steps import Steps, together
-
-if TYPE_CHECKING:
-    from ..base import Protocol
 
 
 class Line(NamedTuple):
@@ -25,7 +22,7 @@ class Line(NamedTuple):
 
 
 def piecewise(
-    p: Protocol, x: Arith, thresholds: Sequence[int], functions: Sequence[Sequence[Line]]
+    p: ProtocolCore, x: Arith, thresholds: Sequence[int], functions: Sequence[Sequence[Line]]
 ) -> Steps[list[Arith]]:
     """For each function, given as its lines from left to right, its value at x.
 
@@ -49,19 +46,19 @@ def piecewise(
     ]
 
 
-def one_hot(p: Protocol, below: Sequence[Bool]) -> list[Bool]:
+def one_hot(p: ProtocolCore, below: Sequence[Bool]) -> list[Bool]:
     """[x is left of all thresholds], [between the first two], ...; not the last. Local."""
     first, *others = below
     return [first, *(p.bit_xor(a, b) for a, b in zip(below, others, strict=False))]
 
 
-def _row(lines: Sequence[Line]) -> Row:
+def _row(lines: Sequence[Line]) -> BitSum:
     *others, last = lines
     scales = tuple(line.scale - last.scale for line in others)
-    return Row(scales, tuple(line.offset - last.offset for line in others))
+    return BitSum(scales, tuple(line.offset - last.offset for line in others))
 
 
-def _plus(p: Protocol, total: Arith, line: Line, x: Arith) -> Arith:
+def _plus(p: ProtocolCore, total: Arith, line: Line, x: Arith) -> Arith:
     if line.scale:
         total = p.add(total, x.scaled(line.scale))
     return p.add_public(total, line.offset) if line.offset else total

@@ -8,31 +8,28 @@ such operands may fall on either where they are less than a unit apart: two unit
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from ...errors import ConfigError
-from ..coefficients import Row
+from ..core import BitSum, ProtocolCore
 from ..share import Arith, Bool
 from ..steps import Steps, together
 from .piecewise import Line, piecewise, quotient_limit
 
-if TYPE_CHECKING:
-    from ..base import Protocol
-
 S = TypeVar("S", Arith, Bool)
-BIT = Row((0,), (1,))
+BIT = BitSum((0,), (1,))
 
 
-def to_arith(p: Protocol, bit: Bool) -> Steps[Arith]:
+def to_arith(p: ProtocolCore, bit: Bool) -> Steps[Arith]:
     """The bit as a ring element, 0 or 1. 1 round."""
     [value] = yield from p.inject_sums.steps([bit], None, [BIT])
     return value
 
 
-def select(p: Protocol, bit: Bool, x: Arith, y: Arith) -> Steps[Arith]:
+def select(p: ProtocolCore, bit: Bool, x: Arith, y: Arith) -> Steps[Arith]:
     """x where the bit is 1, y elsewhere, with broadcasting. 1 round, one injection.
 
     If divisions of both are pending, two injections, so that each is rounded by itself.
@@ -52,7 +49,7 @@ def select(p: Protocol, bit: Bool, x: Arith, y: Arith) -> Steps[Arith]:
     return p.add(one, other).promise(limit)
 
 
-def relu(p: Protocol, x: Arith, *, low: int = 0) -> Steps[Arith]:
+def relu(p: ProtocolCore, x: Arith, *, low: int = 0) -> Steps[Arith]:
     """x where x >= 0, else 0. r + 1 rounds; a pending division costs none.
 
     `low` > 0 ignores as many low bits in the comparison: x in [-2^low, 0) may pass unchanged.
@@ -61,7 +58,7 @@ def relu(p: Protocol, x: Arith, *, low: int = 0) -> Steps[Arith]:
     return positive
 
 
-def relu_with_bit(p: Protocol, x: Arith, *, low: int = 0) -> Steps[tuple[Arith, Bool]]:
+def relu_with_bit(p: ProtocolCore, x: Arith, *, low: int = 0) -> Steps[tuple[Arith, Bool]]:
     """relu(x), and the bits [x >= 0] that its gradient needs. r + 1 rounds."""
     limit = quotient_limit(x)
     bit = p.bit_not((yield from p.sign.steps(x, low=low)))
@@ -69,12 +66,12 @@ def relu_with_bit(p: Protocol, x: Arith, *, low: int = 0) -> Steps[tuple[Arith, 
     return positive.promise(limit), bit
 
 
-def relu_backward(p: Protocol, bit: Bool, grad: Arith) -> Steps[Arith]:
+def relu_backward(p: ProtocolCore, bit: Bool, grad: Arith) -> Steps[Arith]:
     """The gradient by the input of relu, from the bits that `relu_with_bit` kept. 1 round."""
     return (yield from p.inject.steps(spread(bit, grad.shape), grad))
 
 
-def absolute(p: Protocol, x: Arith) -> Steps[Arith]:
+def absolute(p: ProtocolCore, x: Arith) -> Steps[Arith]:
     """|x|. r + 1 rounds."""
     limit = quotient_limit(x)
     negative, x = yield from together(p.sign.steps(x), p.settled.steps(x))
@@ -82,7 +79,7 @@ def absolute(p: Protocol, x: Arith) -> Steps[Arith]:
     return p.sub(x, flipped).promise(limit)
 
 
-def clip(p: Protocol, x: Arith, low: int, high: int) -> Steps[Arith]:
+def clip(p: ProtocolCore, x: Arith, low: int, high: int) -> Steps[Arith]:
     """x, but at least `low` and at most `high`: public integers. r + 1 rounds, 3 elements dealt."""
     if low > high:
         raise ConfigError(f"low={low}, high={high}: low is at most high")
@@ -91,28 +88,28 @@ def clip(p: Protocol, x: Arith, low: int, high: int) -> Steps[Arith]:
     return clipped.promise(max(abs(low), abs(high)))
 
 
-def less(p: Protocol, x: Arith, y: Arith) -> Steps[Bool]:
+def less(p: ProtocolCore, x: Arith, y: Arith) -> Steps[Bool]:
     """[x < y], with broadcasting. r rounds; the window has a bit more than the larger operand."""
     return (yield from p.sign.steps(p.sub(x, y)))
 
 
-def less_public(p: Protocol, x: Arith, value: Tensor | int) -> Steps[Bool]:
+def less_public(p: ProtocolCore, x: Arith, value: Tensor | int) -> Steps[Bool]:
     """[x < value] for public integers of the scale of x. r rounds."""
     return (yield from p.sign.steps(p.add_public(x, -value)))
 
 
-def equal(p: Protocol, x: Arith, y: Arith) -> Steps[Bool]:
+def equal(p: ProtocolCore, x: Arith, y: Arith) -> Steps[Bool]:
     """[x = y], with broadcasting. The rounds of `is_zero`; pending divisions cost theirs first."""
     return (yield from p.is_zero.steps(p.sub(x, y)))
 
 
-def maximum(p: Protocol, x: Arith, y: Arith) -> Steps[Arith]:
+def maximum(p: ProtocolCore, x: Arith, y: Arith) -> Steps[Arith]:
     """The larger of x and y, with broadcasting. r + 1 rounds."""
     smaller = yield from less(p, x, y)
     return (yield from select(p, p.bit_not(smaller), x, y))
 
 
-def minimum(p: Protocol, x: Arith, y: Arith) -> Steps[Arith]:
+def minimum(p: ProtocolCore, x: Arith, y: Arith) -> Steps[Arith]:
     """The smaller of x and y, with broadcasting. r + 1 rounds."""
     smaller = yield from less(p, x, y)
     return (yield from select(p, smaller, x, y))

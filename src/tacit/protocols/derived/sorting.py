@@ -9,37 +9,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from ...errors import ConfigError
+from ..core import ProtocolCore
 from ..share import Arith, join
 from ..steps import Steps, together
 from .order import places
 
-if TYPE_CHECKING:
-    from ..base import Protocol
-
 Layer = tuple[tuple[int, int], ...]
 
 
-def sort(p: Protocol, x: Arith, dim: int = -1, *, descending: bool = False) -> Steps[Arith]:
+def sort(p: ProtocolCore, x: Arith, dim: int = -1, *, descending: bool = False) -> Steps[Arith]:
     """x in order along `dim`. t (t + 1) / 2 layers of r + 1 rounds; |x| < 2^(k-2)."""
     columns = yield from _sorted(p, [_front(x, dim)], descending, x.shape[dim])
     return _back(columns[0], dim)
 
 
 def sort_with_index(
-    p: Protocol, x: Arith, dim: int = -1, *, descending: bool = False
+    p: ProtocolCore, x: Arith, dim: int = -1, *, descending: bool = False
 ) -> Steps[tuple[Arith, Arith]]:
     """x in order along `dim`, and where each element stood; equals in any order. As `sort`."""
     return (yield from _indexed(p, x, dim, descending, x.shape[dim]))
 
 
 def topk(
-    p: Protocol, x: Arith, k: int, dim: int = -1, *, largest: bool = True
+    p: ProtocolCore, x: Arith, k: int, dim: int = -1, *, largest: bool = True
 ) -> Steps[tuple[Arith, Arith]]:
     """The k largest (or smallest) elements along `dim` in order, and where they stood.
 
@@ -52,7 +49,7 @@ def topk(
 
 
 def sort_by(
-    p: Protocol, key: Arith, x: Arith, dim: int = -1, *, k: int, descending: bool = False
+    p: ProtocolCore, key: Arith, x: Arith, dim: int = -1, *, k: int, descending: bool = False
 ) -> Steps[tuple[Arith, Arith]]:
     """The first k keys in order along `dim`, and what of x stood beside each. As `topk`."""
     columns = [_front(key, dim), _front(x, dim)]
@@ -94,7 +91,7 @@ def _needed(layers: Sequence[Layer], k: int) -> tuple[Layer, ...]:
 
 
 def _indexed(
-    p: Protocol, x: Arith, dim: int, descending: bool, k: int
+    p: ProtocolCore, x: Arith, dim: int, descending: bool, k: int
 ) -> Steps[tuple[Arith, Arith]]:
     values = _front(x, dim)
     columns = [values, places(p, values)]
@@ -102,7 +99,7 @@ def _indexed(
     return _back(ordered, dim), _back(index, dim)
 
 
-def _sorted(p: Protocol, columns: list[Arith], descending: bool, k: int) -> Steps[list[Arith]]:
+def _sorted(p: ProtocolCore, columns: list[Arith], descending: bool, k: int) -> Steps[list[Arith]]:
     """The first k rows of the columns in the order of the first column."""
     columns = [(yield from p.settled.steps(columns[0])), *columns[1:]]
     for layer in network(columns[0].shape[0], k):
@@ -112,7 +109,7 @@ def _sorted(p: Protocol, columns: list[Arith], descending: bool, k: int) -> Step
 
 
 def _exchange(
-    p: Protocol, columns: Sequence[Arith], first: Tensor, second: Tensor, descending: bool
+    p: ProtocolCore, columns: Sequence[Arith], first: Tensor, second: Tensor, descending: bool
 ) -> Steps[list[Arith]]:
     """The columns after rows first[i] and second[i] are put in order. r + 1 rounds.
 

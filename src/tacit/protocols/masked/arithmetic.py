@@ -1,134 +1,87 @@
-"""The parts of ring elements by role, and products of secrets."""
+"""Products of secrets, and the resharing that every opening of ring elements ends with."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from ..products.bilinear import MUL, Bilinear, sum_parts
-from ..share import WHOLE, Arith
+from ..products.bilinear import MUL, Bilinear
+from ..share import WHOLE_MASK, Arith
 from ..steps import Steps, together
-from .deal import Slot, deal_parts, draw_masks, open_, ring_slot
-
-if TYPE_CHECKING:
-    from .protocol import Masked
-
-Add = Callable[[Tensor], object]
+from .base import MaskedBase
+from .deal import ValueSpec, deal_sharing, draw_masks, open_value, ring_spec
 
 
-def opened(p: Masked, x: Arith) -> Tensor:
-    """m, at an evaluator."""
-    return x.parts[p.roles.opened]
+def reshare(
+    p: MaskedBase, shape: Sequence[int], limit: int, add_share: Callable[[Tensor], object]
+) -> Steps[Arith]:
+    """Returns the secret y = sum of s_i as a share (M2). 1 round, one element each way.
 
-
-def own_mask(p: Masked, x: Arith) -> Tensor:
-    """a_i, at evaluator i."""
-    return x.parts[p.roles.mask_of[p.rank]]
-
-
-def whole_mask(p: Masked, x: Arith) -> Tensor:
-    """a = a_1 + ... + a_n, at the dealer."""
-    return sum_parts(mask_parts(p, x))
-
-
-def mask_parts(p: Masked, x: Arith) -> list[Tensor]:
-    """What adds up to a, at the dealer."""
-    if WHOLE in x.parts:
-        return [x.parts[WHOLE]]
-    return [x.parts[i] for i in p.roles.masks]
-
-
-def make(p: Masked, m: Tensor | None, masks: list[Tensor], limit: int) -> Arith:
-    """The share whose parts are m and a_i at an evaluator, all a_i (and no m) at the dealer."""
-    if m is None:
-        return Arith(dict(zip(p.roles.masks, masks, strict=True)), p.ring, limit=limit)
-    [mask] = masks
-    return Arith({p.roles.opened: m, p.roles.mask_of[p.rank]: mask}, p.ring, limit=limit)
-
-
-def unsplit(p: Masked, x: Arith) -> Arith:
-    """The same secret with its mask known to the dealer alone, as `product` leaves it. Local."""
-    if x.dealer is not None:
-        return x
-    if p.is_dealer:
-        share = x.with_parts({WHOLE: whole_mask(p, x)})
-    else:
-        share = x.with_parts({p.roles.opened: opened(p, x)})
-    share.dealer = p.roles.dealer
-    return share
-
-
-def reshare(p: Masked, shape: Sequence[int], limit: int, add: Add) -> Steps[Arith]:
-    """The secret that the evaluators' shares add up to (M2). 1 round, one element each way.
-
-    `add` adds this evaluator's share s_i to the tensor it is given. Evaluator i opens s_i - z_i,
-    and a_i = z_i.
+    `add_share` adds this evaluator's s_i to the tensor that it is given. Evaluator i opens
+    s_i - z_i; then m = y - z and a_i = z_i.
     """
-    slot = ring_slot(p, shape)
-    [masks] = draw_masks(p, [slot])
+    spec = ring_spec(p, shape)
+    [masks] = draw_masks(p, [spec])
     message = None
     if not p.is_dealer:
         message = -masks[0]
-        add(message)
-    return (yield from opened_share(p, message, slot, masks, limit))
+        add_share(message)
+    return (yield from open_share(p, message, spec, masks, limit))
 
 
-def opened_share(
-    p: Masked, message: Tensor | None, slot: Slot, masks: list[Tensor], limit: int
+def open_share(
+    p: MaskedBase, message: Tensor | None, spec: ValueSpec, masks: list[Tensor], limit: int
 ) -> Steps[Arith]:
-    """The secret of which the evaluators open their shares, minus their masks. 1 round."""
-    m = yield from open_(p, message, slot)
-    return make(p, m, masks, limit)
+    """Returns the secret of which evaluator i sends s_i - z_i, with masks a_i = z_i. 1 round."""
+    m = yield from open_value(p, message, spec)
+    return p.make(m, masks, limit)
 
 
-def product(p: Masked, op: Bilinear, x: Arith, y: Arith) -> Steps[Arith]:
-    """The product, with its mask known to the dealer alone (M3, M4). 1 round, 1 element each way.
+def product(p: MaskedBase, op: Bilinear, x: Arith, y: Arith) -> Steps[Arith]:
+    """Returns op(x, y), whose mask only the dealer knows (M3, M4). 1 round, 1 element each way.
 
-    (m + a)(n + b) = sum over i of (m b_i + a_i n) + m n + a b. Evaluator i computes its summand,
-    the leader's with m n in it; the dealer adds a b to the mask.
+    (m + a)(n + b) = sum over i of (m b_i + a_i n) + m n + a b.
     """
     limit = x.limit * y.limit * op.terms(x.shape, y.shape)
     if p.is_dealer:
-        mask = p.context.products.sum(op, [(whole_mask(p, x), mask_parts(p, y))])
-        slot = ring_slot(p, mask.shape)
+        # The evaluators open xy - a b - z, so the mask is a b + z with z = sum of z_i.
+        mask = p.context.products.sum(op, [(p.whole_mask(x), p.mask_parts(y))])
+        spec = ring_spec(p, mask.shape)
         for evaluator in p.roles.evaluators:
-            mask = p.context.tape.mask((p.rank, evaluator), mask, "add")
-        yield from open_(p, None, slot)
-        return Arith({WHOLE: mask}, p.ring, limit=limit, dealer=p.roles.dealer)
-    square = x is y and op == MUL  # a matrix and its mask do not commute
-    if square and not p.is_leader:
-        share = op(opened(p, x), own_mask(p, x) * 2)
-    elif square:
-        share = op(opened(p, x), own_mask(p, x) * 2 + opened(p, x))
-    else:
-        n, b = opened(p, y), own_mask(p, y)
-        terms = [(opened(p, x), [b, n] if p.is_leader else [b]), (own_mask(p, x), [n])]
-        share = p.context.products.sum(op, terms)
-    slot = ring_slot(p, share.shape)
-    m = yield from open_(p, p.context.tape.mask((p.roles.dealer, p.rank), share, "sub"), slot)
-    assert m is not None
-    return Arith({p.roles.opened: m}, p.ring, limit=limit, dealer=p.roles.dealer)
+            mask = p.context.randomness.mask((p.rank, evaluator), mask, "add")
+        yield from open_value(p, None, spec)
+        return Arith({WHOLE_MASK: mask}, p.ring, limit=limit, dealer=p.roles.dealer)
+    m, a = p.opened(x), p.own_mask(x)
+    if x is y and op == MUL:  # m^2 + 2 m a_i in one product; matrices do not commute
+        share = op(m, a * 2 + m if p.is_leader else a * 2)
+    else:  # m (b_i + n) + a_i n at the leader, m b_i + a_i n at the other evaluators
+        n, b = p.opened(y), p.own_mask(y)
+        share = p.context.products.sum(op, [(m, [b, n] if p.is_leader else [b]), (a, [n])])
+    spec = ring_spec(p, share.shape)
+    message = p.context.randomness.mask((p.roles.dealer, p.rank), share, "sub")  # s_i - z_i
+    opened = yield from open_value(p, message, spec)
+    assert opened is not None
+    return Arith({p.roles.opened: opened}, p.ring, limit=limit, dealer=p.roles.dealer)
 
 
 def _is_settled(x: Arith) -> bool:
     return not x.pending and x.dealer is None
 
 
-def split(p: Masked, x: Arith) -> Steps[Arith]:
-    """The same secret, of whose mask every evaluator has a part: one element dealt, no round."""
+def split(p: MaskedBase, x: Arith) -> Steps[Arith]:
+    """Returns x with its mask shared out to the evaluators (M1). 0 rounds, 1 element dealt."""
     if x.dealer is None:
         return x
-    mask = whole_mask(p, x) if p.is_dealer else None
-    masks = yield from deal_parts(p, mask, x.shape)
-    return make(p, None if p.is_dealer else opened(p, x), masks, x.limit)
+    mask = p.whole_mask(x) if p.is_dealer else None
+    masks = yield from deal_sharing(p, mask, x.shape)
+    return p.make(None if p.is_dealer else p.opened(x), masks, x.limit)
 
 
-def bilinear(p: Masked, op: Bilinear, x: Arith, y: Arith, *, shift: int = 0) -> Steps[Arith]:
-    """op(x, y) / 2^shift; the division is pending where truncation is exact. 1 round.
+def bilinear(p: MaskedBase, op: Bilinear, x: Arith, y: Arith, *, shift: int = 0) -> Steps[Arith]:
+    """Returns op(x, y) / 2^shift; an exact division stays pending. 1 round, 1 element each way.
 
-    Without division or with the probabilistic one: one element dealt and one each way.
+    One element more is dealt if nothing is divided, or if the division is probabilistic.
     """
     if y is x:
         x = y = yield from p.settled.steps(x)

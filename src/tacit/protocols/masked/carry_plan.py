@@ -1,7 +1,7 @@
-"""How a carry is computed for a window of w bits: sizes of leaf digits and of carry nodes (M8).
+"""The plan of a carry over a window of w bits: sizes of leaf digits and of carry nodes (M8).
 
-The cheapest plan in bits among those with few enough rounds. One round opens the leaves and each
-level of nodes takes one.
+One round opens the leaves and each level of nodes takes one. Of all plans with few enough rounds,
+the plan with the fewest bits is taken.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ RADICES = range(2, 10)
 
 
 @dataclass(frozen=True)
-class Plan:
-    """digits: bits of each leaf, least significant first; levels: the node sizes of each level.
+class CarryPlan:
+    """digits: bits of each leaf, least significant first; levels: the radices of their nodes.
 
-    A group that no node takes (at most one a level, the most significant) goes up as it is.
+    If the groups of a level do not fill its nodes, at most one is left out, the most significant:
+    it goes to the next level as it is.
     """
 
     digits: tuple[int, ...]
@@ -30,32 +31,34 @@ class Plan:
 
     @property
     def rounds(self) -> int:
+        """Online rounds: one for the leaves, and one for each level."""
         return 1 + len(self.levels)
 
     @property
     def table_rows(self) -> int:
+        """Bits of all leaf tables: 2^s - 1 for a digit of s bits (M6)."""
         return sum((1 << digit) - 1 for digit in self.digits)
 
     @property
     def dealt(self) -> int:
-        """Bits dealt for an element: tables, products, and the mask's top bit."""
+        """Bits dealt for an element: tables (M6), products (M7), and the mask's top bit (M8)."""
         return self.table_rows + sum(map(num_products, self.levels)) + 1
 
     @property
     def opened(self) -> int:
-        """Bits that an evaluator opens for an element."""
+        """Bits that an evaluator opens for an element: G and P of each group but the lowest P."""
         rows = [2 * len(nodes) - 1 for nodes in (self.digits, *self.levels)]
         return sum(rows)
 
 
 def groups_after(groups: int, nodes: tuple[int, ...]) -> int:
-    """How many groups a level leaves: its nodes, and the group it leaves out."""
+    """Returns how many groups a level leaves: its nodes, and the group that it leaves out."""
     return len(nodes) + (groups > sum(nodes))
 
 
 @cache
-def carry_plan(width: int, rounds: int | None = None) -> Plan:
-    """The plan for the sign of `width` bits; by default 2 rounds up to 16 bits and 3 above."""
+def carry_plan(width: int, rounds: int | None = None) -> CarryPlan:
+    """Returns the plan for the sign of `width` bits; by default 2 rounds up to 16 bits, 3 above."""
     most = rounds or (2 if width <= 16 else 3)
     plans = list(_plans(width - 1, depth=most - 1))
     if not plans:
@@ -63,14 +66,14 @@ def carry_plan(width: int, rounds: int | None = None) -> Plan:
     return min(plans, key=lambda plan: (plan.dealt + 2 * plan.opened, plan.rounds))
 
 
-def _plans(bits: int, depth: int) -> Iterator[Plan]:
+def _plans(bits: int, depth: int) -> Iterator[CarryPlan]:
     for size in DIGIT_BITS:
         digits = (size,) * (bits // size) + ((bits % size,) if bits % size else ())
         for count in range(depth + 1):
             for radices in product(RADICES, repeat=count):
                 levels = _levels(len(digits), radices)
                 if levels is not None:
-                    yield Plan(digits, levels)
+                    yield CarryPlan(digits, levels)
 
 
 def _levels(groups: int, radices: tuple[int, ...]) -> tuple[tuple[int, ...], ...] | None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..cost import Cost, Link, planes
+from .base import Roles
 from .carry_plan import carry_plan
-from .roles import Roles
 
 LEAF_BITS = 4  # of a table, and inputs of a gate, in a test for zero
 
@@ -90,10 +90,10 @@ class MaskedCosts:
         dealt = 3 * elements + 2 * planes(pending + 1, n) if pending else 2 * elements
         return self._gate(dealt, elements)
 
-    def inject_sums(self, n: int, bits: int, uses_x: bool, rows: int) -> Cost:
-        """For each bit one element dealt, two if it multiplies x; one element each way a row."""
+    def inject_sums(self, n: int, bits: int, uses_x: bool, sums: int) -> Cost:
+        """Dealt: an element a bit, two if it multiplies x (M10). Opened: an element a sum."""
         dealt = n * bits * self.ring_bits * (2 if uses_x else 1)
-        return self._gate(dealt, n * rows * self.ring_bits)
+        return self._gate(dealt, n * sums * self.ring_bits)
 
     def fourier(self, n: int, coefficients: int) -> Cost:
         """A sine and a cosine of the mask dealt for each coefficient (M12). The sum opened."""

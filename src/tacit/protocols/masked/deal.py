@@ -1,9 +1,9 @@
-"""The two ways in which masked evaluation talks: the dealer deals, the evaluators open.
+"""The only two ways in which masked evaluation sends anything: the dealer deals, evaluators open.
 
-Deal (M1): the dealer knows v. All evaluators but the last draw their share of v from the key they
-have with the dealer; the last receives v minus those, ahead of time. Sent: |v|, 0 rounds.
-Open (M2, M3): evaluator i holds s_i and draws z_i from its key with the dealer; all send s_i - z_i
-to each other and know m = sum of s_i - z_i. The dealer knows z = sum of z_i. Sent: |s| each way,
+Deal (M1): the dealer knows v. All evaluators but the last draw their share of v from the key that
+they have with the dealer; the last receives v minus those, ahead of time. Sent: |v|, 0 rounds.
+Open (M2, M3): evaluator i holds s_i and draws z_i from its key with the dealer. All send s_i - z_i
+to each other and know m = sum of s_i - z_i; the dealer knows z = sum of z_i. Sent: |s| each way,
 1 round. A receiver never has the key of the mask on what it receives.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache, reduce
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,18 +20,16 @@ from torch import Tensor
 from ...kernels import bit_planes
 from ...ring.reference.bits import num_words
 from ...transport import Spec
-from ..randomness import Form
+from ..randomness import Layout
 from ..steps import PASS, PASS_AHEAD, Round, Steps
-
-if TYPE_CHECKING:
-    from .protocol import Masked
+from .base import MaskedBase
 
 
-class Slot(NamedTuple):
-    """The form of a dealt or opened value: ring elements, or planes of bits.
+class ValueSpec(NamedTuple):
+    """Shape and dtype of a value that is dealt or opened: ring elements, or planes of bits.
 
-    width: if not 0, only the low bits of the ring elements matter, and only they are sent, as
-    planes, which the receiver gets as they are.
+    width: if not 0, only that many low bits of the ring elements matter. Only they are sent, as
+    planes, and the receiver gets the planes.
     """
 
     shape: tuple[int, ...]
@@ -39,120 +37,136 @@ class Slot(NamedTuple):
     bits: bool = False
     width: int = 0
 
-    def pack(self, value: Tensor) -> Tensor:
+    def packed(self, value: Tensor) -> Tensor:
+        """Returns the value as it is sent."""
         return bit_planes(value, self.width) if self.width else value
 
 
-Slots = tuple[Slot, ...]
-Known = list[list[Tensor]]  # for each slot, what this party knows: one evaluator's, or all of them
+ValueSpecs = tuple[ValueSpec, ...]
+# For each value, the shares that this party knows: an evaluator its own, the dealer all of them.
+KnownShares = list[list[Tensor]]
+# At the dealer: value minus pad for each value (value ^ pad for bits), from the masks of what is
+# opened later and the pads. It may overwrite the pads.
+Corrections = Callable[[KnownShares, list[Tensor]], list[Tensor]]
 
 
-def ring_slot(p: Masked, shape: Sequence[int], width: int = 0) -> Slot:
-    return Slot(tuple(shape), p.ring.dtype, False, width)
+def ring_spec(p: MaskedBase, shape: Sequence[int], width: int = 0) -> ValueSpec:
+    """Returns the spec of ring elements, or of their `width` low bits."""
+    return ValueSpec(tuple(shape), p.ring.dtype, False, width)
 
 
-def plane_slot(rows: int, words: int) -> Slot:
-    return Slot((rows, words), torch.int64, True)
+def plane_spec(rows: int, words: int) -> ValueSpec:
+    """Returns the spec of planes of bits."""
+    return ValueSpec((rows, words), torch.int64, True)
 
 
 @lru_cache(maxsize=1024)
-def _forms(slots: Slots) -> tuple[Form, ...]:
-    return tuple((slot.shape, slot.dtype) for slot in slots)
+def _layouts(specs: ValueSpecs) -> tuple[Layout, ...]:
+    return tuple((spec.shape, spec.dtype) for spec in specs)
 
 
 @lru_cache(maxsize=1024)
-def _specs(slots: Slots) -> list[Spec]:
-    """What the receiver of these slots expects."""
-    packed = [(slot.width, num_words(prod(slot.shape))) for slot in slots]
+def _messages(specs: ValueSpecs) -> list[Spec]:
+    """What the receiver of these values expects on the wire."""
+    packed = [(spec.width, num_words(prod(spec.shape))) for spec in specs]
     return [
-        Spec(shape, torch.int64) if slot.width else Spec(slot.shape, slot.dtype)
-        for slot, shape in zip(slots, packed, strict=True)
+        Spec(shape, torch.int64) if spec.width else Spec(spec.shape, spec.dtype)
+        for spec, shape in zip(specs, packed, strict=True)
     ]
 
 
-Correct = Callable[[list[Tensor]], list[Tensor]]
-CorrectWith = Callable[[Known, list[Tensor]], list[Tensor]]
+def deal(
+    p: MaskedBase, specs: Sequence[ValueSpec], corrections: Callable[[list[Tensor]], list[Tensor]]
+) -> Steps[KnownShares]:
+    """Deals values that the dealer knows (M1). 0 rounds; sends them from dealer to leader, ahead.
 
-
-def deal(p: Masked, slots: Sequence[Slot], correct: Correct) -> Steps[Known]:
-    """For each slot, the shares of the dealt value that this party knows; the dealer knows all.
-
-    `correct`, called at the dealer only, gives value minus pad for each slot (value ^ pad for
-    bits). It may overwrite the pads; then the dealer's shares of that slot mean nothing.
+    `corrections`, called at the dealer only, returns value minus pad for each pad. If it overwrites
+    a pad, the dealer's shares of that value are meaningless.
     """
-    _, dealt = yield from deal_with_masks(p, (), tuple(slots), lambda _, pads: correct(pads))
+    _, dealt = yield from deal_with_masks(p, (), tuple(specs), lambda _, pads: corrections(pads))
     return dealt
 
 
 def deal_with_masks(
-    p: Masked, opened: Slots, slots: Slots, correct: CorrectWith
-) -> Steps[tuple[Known, Known]]:
-    """Masks for what is opened later (`draw_masks`), and what is dealt: one draw from each key."""
+    p: MaskedBase, opened: ValueSpecs, dealt: ValueSpecs, corrections: Corrections
+) -> Steps[tuple[KnownShares, KnownShares]]:
+    """Draws the masks z of what is opened later, and deals (M1), with one draw from each key.
+
+    Returns the masks and the dealt shares that this party knows. 0 rounds; sends `dealt` from the
+    dealer to the leader, ahead.
+    """
     roles, count = p.roles, len(opened)
-    if p.is_leader:
+    if p.is_leader:  # draws its masks, receives value minus pads
         own = _draw(p, p.rank, opened)
-        received = yield Round(receive={roles.dealer: _specs(slots)}, ahead=True)
+        received = yield Round(receive={roles.dealer: _messages(dealt)}, ahead=True)
         return [[z] for z in own], [[value] for value in received[roles.dealer]]
-    if not p.is_dealer:
-        drawn = [[words] for words in _draw(p, p.rank, opened + slots)]
+    if not p.is_dealer:  # the other evaluators draw masks and pads
+        drawn = [[words] for words in _draw(p, p.rank, opened + dealt)]
         yield PASS_AHEAD
         return drawn[:count], drawn[count:]
     *drawing, last = roles.evaluators
-    columns = list(zip(*[_draw(p, e, opened + slots) for e in drawing], strict=True))
-    ends = zip(columns, _draw(p, last, opened), strict=False)
-    masks, pads = [[*column, z] for column, z in ends], columns[count:]
-    totals = [_total(slot, column) for slot, column in zip(slots, pads, strict=True)]
-    values = correct(masks, totals)
-    sent = [slot.pack(value) for slot, value in zip(slots, values, strict=True)]
+    columns = list(zip(*[_draw(p, e, opened + dealt) for e in drawing], strict=True))
+    with_leader = zip(columns, _draw(p, last, opened), strict=False)
+    masks, pads = [[*column, z] for column, z in with_leader], columns[count:]
+    totals = [_total(spec, column) for spec, column in zip(dealt, pads, strict=True)]
+    values = corrections(masks, totals)
+    sent = [spec.packed(value) for spec, value in zip(dealt, values, strict=True)]
     yield Round(send={last: sent}, ahead=True)
     return masks, [[*column, value] for column, value in zip(pads, values, strict=True)]
 
 
-def deal_parts(p: Masked, value: Tensor | None, shape: Sequence[int]) -> Steps[list[Tensor]]:
-    """A new sharing of ring elements that the dealer knows: the shares that this party knows."""
+def deal_sharing(p: MaskedBase, value: Tensor | None, shape: Sequence[int]) -> Steps[list[Tensor]]:
+    """Returns the shares that this party knows of a fresh sharing of ring elements (M1)."""
 
-    def correct(pads: list[Tensor]) -> list[Tensor]:
+    def corrections(pads: list[Tensor]) -> list[Tensor]:
         assert value is not None
         return [value - pads[0]]
 
-    [shares] = yield from deal(p, [ring_slot(p, shape)], correct)
+    [shares] = yield from deal(p, [ring_spec(p, shape)], corrections)
     return shares
 
 
-def _draw(p: Masked, evaluator: int, slots: Slots) -> list[Tensor]:
-    if not slots:
+def _draw(p: MaskedBase, evaluator: int, specs: ValueSpecs) -> list[Tensor]:
+    """Words of the key that the dealer has with one evaluator."""
+    if not specs:
         return []
-    return p.context.tape.draws((p.roles.dealer, evaluator), _forms(slots))
+    return p.context.randomness.draws((p.roles.dealer, evaluator), _layouts(specs))
 
 
-def _total(slot: Slot, values: Sequence[Tensor]) -> Tensor:
+def _total(spec: ValueSpec, values: Sequence[Tensor]) -> Tensor:
     if len(values) == 1:
         return values[0]
-    return reduce(torch.bitwise_xor if slot.bits else torch.add, values)
+    return reduce(torch.bitwise_xor if spec.bits else torch.add, values)
 
 
-def draw_masks(p: Masked, slots: Sequence[Slot]) -> Known:
-    """This evaluator's z_i for each of what is opened later; at the dealer, all of them."""
-    slots = tuple(slots)
+def draw_masks(p: MaskedBase, specs: Sequence[ValueSpec]) -> KnownShares:
+    """Returns this evaluator's mask z_i of each value that is opened later; at the dealer, all."""
+    specs = tuple(specs)
     if not p.is_dealer:
-        return [[z] for z in _draw(p, p.rank, slots)]
-    drawn = [_draw(p, e, slots) for e in p.roles.evaluators]
+        return [[z] for z in _draw(p, p.rank, specs)]
+    drawn = [_draw(p, e, specs) for e in p.roles.evaluators]
     return [list(masks) for masks in zip(*drawn, strict=True)]
 
 
-def open_(p: Masked, message: Tensor | None, slot: Slot) -> Steps[Tensor | None]:
-    """What the evaluators' masked shares add up to; the dealer passes and gets None."""
+def open_value(p: MaskedBase, message: Tensor | None, spec: ValueSpec) -> Steps[Tensor | None]:
+    """Returns m, the sum of the evaluators' masked shares; None at the dealer. 1 round.
+
+    `message`: s_i - z_i at evaluator i, sent to all other evaluators; None at the dealer.
+    """
     if message is None:
         yield PASS
         return None
-    own, theirs = yield from halves(p, message, slot)
-    return own ^ theirs if slot.bits else own + theirs
+    own, theirs = yield from exchange(p, message, spec)
+    return own ^ theirs if spec.bits else own + theirs
 
 
-def halves(p: Masked, message: Tensor, slot: Slot) -> Steps[tuple[Tensor, Tensor]]:
-    """At an evaluator: its message, and what the others' add up to. Their sum is what is opened."""
-    send, receive, specs = {}, {}, _specs((slot,))
+def exchange(p: MaskedBase, message: Tensor, spec: ValueSpec) -> Steps[tuple[Tensor, Tensor]]:
+    """Returns, at an evaluator, its own message and the sum of the others'. 1 round.
+
+    The sum of both is the opened value; kernels that take it in two halves save an addition.
+    """
+    send, receive, specs = {}, {}, _messages((spec,))
     for other in p.others:
         send[other], receive[other] = [message], specs
     received = yield Round(send, receive)
-    return message, _total(slot, [received[other][0] for other in p.others])
+    return message, _total(spec, [received[other][0] for other in p.others])

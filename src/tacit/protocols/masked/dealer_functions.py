@@ -1,37 +1,38 @@
-"""Functions of secrets for which a dealer knows half the answer (M12, M13).
+"""Functions that split into a factor of m and a factor of the mask a: sines, powers (M12, M13).
 
-x = m + a: the evaluators compute the function's factor of m, the dealer that of its mask a, and
-one product of a public with a dealt value and one opening give the result. Floating point meets
-only m and a, each uniformly random, and is rounded to ring elements at once.
+x = m + a: the evaluators compute the factor of m, the dealer computes and deals the factor of a,
+and one product of a public with a dealt value and one opening give the result. Floating point
+touches only m and a, each of which is uniformly random, and is rounded to ring elements at once.
+Integers stand for x / 2^fraction_bits, with a public number of fraction bits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil, e, log2
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from ...errors import ConfigError
 from ...ring.deterministic import odd_harmonics, power_of_half, to_ring
-from ..chunked import in_pieces
 from ..share import Arith
 from ..steps import Steps
-from .arithmetic import opened, reshare, whole_mask
-from .deal import deal, ring_slot
-
-if TYPE_CHECKING:
-    from .protocol import Masked
+from .arithmetic import reshare
+from .base import MaskedBase
+from .deal import deal, ring_spec
 
 # log2 of the entries of a dealt table of powers: exponents from -1 to 62.
 TABLE_BITS = 6
 
 
-@in_pieces(lambda x, coefficients, **_: 64 + 40 * len(coefficients))
+def fourier_bytes(x: Arith, coefficients: Sequence[float], **_: int) -> int:
+    """Returns the bytes that `fourier` takes for an element."""
+    return 64 + 40 * len(coefficients)
+
+
 def fourier(
-    p: Masked, x: Arith, coefficients: Sequence[float], *, period_bits: int, fraction_bits: int
+    p: MaskedBase, x: Arith, coefficients: Sequence[float], *, period_bits: int, fraction_bits: int
 ) -> Steps[Arith]:
     """sum over i of coefficients[i] sin(2 pi (2 i + 1) x / 2^period_bits), for any x.
 
@@ -41,37 +42,36 @@ def fourier(
     division of x only makes the period longer. With b bits for either factor, 30 in a ring of 64
     and 14 in one of 32, the sum is off by 2^-b for each coefficient at most, and by one unit.
     """
-    p, x = p.in_roles_of(x), x.with_parts(x.parts)  # another call may settle it meanwhile
+    p, x = p.in_roles_of(x), x.with_parts(x.parts)  # a copy: another call may settle x meanwhile
     period = period_bits + x.pending
     if not 1 <= period <= p.ring.bits:
         raise ConfigError(f"period_bits={period_bits}: {period} bits are not in the ring")
     count, size = len(coefficients), sum(map(abs, coefficients))
     dealt_bits, public_bits = _factor_bits(p, size, fraction_bits)
 
-    def correct(pads: list[Tensor]) -> list[Tensor]:
-        mask, [pad] = whole_mask(p, x), pads
+    def corrections(pads: list[Tensor]) -> list[Tensor]:
+        mask, [pad] = p.whole_mask(x), pads
         for i, (sine, cosine) in enumerate(odd_harmonics(mask, period, count)):
             pad[i, 0] = to_ring(cosine, dealt_bits, mask) - pad[i, 0]
             pad[i, 1] = to_ring(sine, dealt_bits, mask) - pad[i, 1]
         return [pad]
 
-    [[dealt, *_]] = yield from deal(p, [ring_slot(p, (count, 2, *x.shape))], correct)
+    [[dealt, *_]] = yield from deal(p, [ring_spec(p, (count, 2, *x.shape))], corrections)
 
-    def add(out: Tensor) -> None:
-        m = opened(p, x)
+    def add_share(out: Tensor) -> None:
+        m = p.opened(x)
         factors = odd_harmonics(m, period, count)
         for coefficient, (sine, cosine), [a, b] in zip(coefficients, factors, dealt, strict=True):
             out += to_ring(sine * coefficient, public_bits, m) * a
             out += to_ring(cosine * coefficient, public_bits, m) * b
 
     limit = int((size + count * 2.0 ** (1 - min(dealt_bits, public_bits))) * 2**dealt_bits)
-    total = yield from reshare(p, x.shape, limit << public_bits, add)
+    total = yield from reshare(p, x.shape, limit << public_bits, add_share)
     total = total.divided(dealt_bits + public_bits - fraction_bits)
     return total if p.exact else (yield from p.truncate.steps(total))
 
 
-@in_pieces(1200)
-def exp_table(p: Masked, x: Arith, *, fraction_bits: int) -> Steps[Arith]:
+def exp_table(p: MaskedBase, x: Arith, *, fraction_bits: int) -> Steps[Arith]:
     """e^x for -42.9 < x < 0.69, with `fraction_bits` like x; outside, garbage.
 
     1 round, 64 elements dealt and one each way; the division of the result is pending. Error: one
@@ -83,24 +83,24 @@ def exp_table(p: Masked, x: Arith, *, fraction_bits: int) -> Steps[Arith]:
     spare = p.ring.bits - TABLE_BITS - fraction_bits
     if spare - x.pending < min(fraction_bits, 16):
         x = yield from p.settled.steps(x)
-    p, x = p.in_roles_of(x), x.with_parts(x.parts)  # another call may settle it meanwhile
+    p, x = p.in_roles_of(x), x.with_parts(x.parts)  # a copy: another call may settle x meanwhile
     extra = min(spare - x.pending, 28)
     bits, scale = fraction_bits + x.pending + extra, -round(log2(e) * 2**extra)
     dealt_bits, public_bits = _factor_bits(p, 4.0, fraction_bits)
     shape, entries = tuple(x.shape), 1 << TABLE_BITS
 
-    def correct(pads: list[Tensor]) -> list[Tensor]:
-        table = _turned_table(-(whole_mask(p, x) * scale), bits, dealt_bits)
+    def corrections(pads: list[Tensor]) -> list[Tensor]:
+        table = _turned_table(-(p.whole_mask(x) * scale), bits, dealt_bits)
         return [table.sub_(pads[0])]
 
-    [[table, *_]] = yield from deal(p, [ring_slot(p, (entries, *shape))], correct)
+    [[table, *_]] = yield from deal(p, [ring_spec(p, (entries, *shape))], corrections)
 
-    def add(out: Tensor) -> None:
-        whole, fraction = _split(opened(p, x) * scale, bits)
+    def add_share(out: Tensor) -> None:
+        whole, fraction = _split(p.opened(x) * scale, bits)
         chosen = table.gather(0, whole.unsqueeze(0)).squeeze(0)
         out += to_ring(power_of_half(fraction, bits), public_bits, out) * chosen
 
-    total = yield from reshare(p, shape, 4 << (dealt_bits + public_bits), add)
+    total = yield from reshare(p, shape, 4 << (dealt_bits + public_bits), add_share)
     total = total.divided(dealt_bits + public_bits - fraction_bits)
     total = total.promise(2 << (dealt_bits + public_bits))
     return total if p.exact else (yield from p.truncate.steps(total))
@@ -123,7 +123,7 @@ def _turned_table(mask: Tensor, bits: int, table_bits: int) -> Tensor:
     return table
 
 
-def _factor_bits(p: Masked, size: float, fraction_bits: int) -> tuple[int, int]:
+def _factor_bits(p: MaskedBase, size: float, fraction_bits: int) -> tuple[int, int]:
     """How many bits the dealt and the public factor of a product of at most `size` may have.
 
     The product stays below 2^(k-2), so that its division is exact; where that is probabilistic,

@@ -6,8 +6,6 @@ from. Of the nine products of parts it computes those of its own two that nobody
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from torch import Tensor
 
 from ...transport import Spec
@@ -15,13 +13,11 @@ from ..products.bilinear import MUL, Bilinear
 from ..share import Arith, Parts
 from ..steps import Round, Steps, together
 from ..three_party.io import holders
-from .truncation import fused
-
-if TYPE_CHECKING:
-    from .protocol import Replicated
+from .base import ReplicatedBase
+from .truncation import replicate_truncated
 
 
-def summand(p: Replicated, op: Bilinear, x: Parts, y: Parts) -> Tensor:
+def product_share(p: ReplicatedBase, op: Bilinear, x: Parts, y: Parts) -> Tensor:
     """This party's z_i, where z_0 + z_1 + z_2 = op(x, y); uniform to each other party.
 
     z_i = x_{i+1} (y_{i+1} + y_{i+2}) + x_{i+2} y_{i+1} + F(K_{i+1}) - F(K_{i+2}), and the masks of
@@ -33,22 +29,24 @@ def summand(p: Replicated, op: Bilinear, x: Parts, y: Parts) -> Tensor:
         z = op(x[i], x[i] + 2 * x[j])
     else:
         z = p.context.products.sum(op, [(x[i], [y[i], y[j]]), (x[j], [y[i]])])
-    z = p.context.tape.mask(holders(i), z, "add")
-    return p.context.tape.mask(holders(j), z, "sub")
+    z = p.context.randomness.mask(holders(i), z, "add")
+    return p.context.randomness.mask(holders(j), z, "sub")
 
 
-def replicated(p: Replicated, z: Tensor, *, ahead: bool = False) -> Steps[Parts]:
+def replicate(p: ReplicatedBase, z: Tensor, *, ahead: bool = False) -> Steps[Parts]:
     """The parts that this party holds of the sum of all z_i: its own, and its neighbour's.
 
     z_i becomes part i+1 and goes to party i-1, who holds that too. 1 round, 1 element a party.
     """
     i, j = p.held
     spec = Spec(tuple(z.shape), z.dtype)
-    received = yield Round(send={p.reader: [z]}, receive={p.writer: [spec]}, ahead=ahead)
-    return {i: z, j: received[p.writer][0]}
+    received = yield Round(send={p.previous: [z]}, receive={p.next: [spec]}, ahead=ahead)
+    return {i: z, j: received[p.next][0]}
 
 
-def bilinear(p: Replicated, op: Bilinear, x: Arith, y: Arith, *, shift: int = 0) -> Steps[Arith]:
+def bilinear(
+    p: ReplicatedBase, op: Bilinear, x: Arith, y: Arith, *, shift: int = 0
+) -> Steps[Arith]:
     """op(x, y) / 2^shift; the division is pending where truncation is exact. 1 round, 1 el each.
 
     With the probabilistic division 2 rounds, still 3 elements in all.
@@ -58,8 +56,8 @@ def bilinear(p: Replicated, op: Bilinear, x: Arith, y: Arith, *, shift: int = 0)
     else:
         x, y = yield from together(p.settled.steps(x), p.settled.steps(y))
     limit = x.limit * y.limit * op.terms(x.shape, y.shape)
-    z = summand(p, op, x.parts, y.parts)
+    z = product_share(p, op, x.parts, y.parts)
     if shift and not p.exact:
-        return (yield from fused(p, z, shift, limit))
-    parts = yield from replicated(p, z)
+        return (yield from replicate_truncated(p, z, shift, limit))
+    parts = yield from replicate(p, z)
     return Arith(parts, p.ring, limit=limit).divided(shift)

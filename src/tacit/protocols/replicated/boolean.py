@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -12,29 +11,27 @@ from ...errors import ConfigError
 from ..share import Bool, Parts
 from ..steps import Steps
 from ..three_party.io import holders
-from .arithmetic import replicated
-
-if TYPE_CHECKING:
-    from .protocol import Replicated
+from .arithmetic import replicate
+from .base import ReplicatedBase
 
 MOST_INPUTS = 9
 
 
-def each(change: Callable[..., Tensor], *secrets: Parts) -> Parts:
+def map_parts(change: Callable[..., Tensor], *secrets: Parts) -> Parts:
     """A local function of several secrets, applied to each part that this party holds."""
     return {i: change(*(parts[i] for parts in secrets)) for i in secrets[0]}
 
 
-def and_parts(p: Replicated, x: Parts, y: Parts) -> Steps[Parts]:
-    """x & y, bit by bit: `arithmetic.summand` with exclusive or. 1 round, 1 bit each."""
+def and_parts(p: ReplicatedBase, x: Parts, y: Parts) -> Steps[Parts]:
+    """x & y, bit by bit: `arithmetic.product_share` with exclusive or. 1 round, 1 bit each."""
     i, j = p.held
     z = (x[i] & (y[i] ^ y[j])) ^ (x[j] & y[i])
     for part in p.held:
-        z = p.context.tape.mask(holders(part), z, "xor")
-    return (yield from replicated(p, z))
+        z = p.context.randomness.mask(holders(part), z, "xor")
+    return (yield from replicate(p, z))
 
 
-def all_of(p: Replicated, groups: list[Parts]) -> Steps[Parts]:
+def and_tree(p: ReplicatedBase, groups: list[Parts]) -> Steps[Parts]:
     """The AND of several secrets, as a tree of gates. ceil(log2) rounds, 1 bit less than inputs."""
     while len(groups) > 1:
         pairs = len(groups) // 2
@@ -47,11 +44,11 @@ def all_of(p: Replicated, groups: list[Parts]) -> Steps[Parts]:
 
 
 def _stacked(groups: list[Parts]) -> Parts:
-    return each(lambda *planes: torch.cat(planes), *groups)
+    return map_parts(lambda *planes: torch.cat(planes), *groups)
 
 
-def bit_and(p: Replicated, *bits: Bool) -> Steps[Bool]:
+def bit_and(p: ReplicatedBase, *bits: Bool) -> Steps[Bool]:
     """The AND of 2 to 9 secrets, bit by bit. ceil(log2 d) rounds, d - 1 bits each."""
     if not 2 <= len(bits) <= MOST_INPUTS:
         raise ConfigError(f"bit_and of {len(bits)} secrets: 2 to {MOST_INPUTS} are allowed")
-    return bits[0].with_parts((yield from all_of(p, [b.parts for b in bits])))
+    return bits[0].with_parts((yield from and_tree(p, [b.parts for b in bits])))

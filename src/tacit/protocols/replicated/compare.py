@@ -8,7 +8,6 @@ that holds x: a carry tree of ANDs of two inputs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -17,24 +16,27 @@ from ...errors import ConfigError
 from ...kernels import bit_planes
 from ...ring.reference.bits import num_words
 from ...transport import Spec
-from ..chunked import in_pieces
 from ..share import Arith, Bool, Parts
 from ..steps import Steps
 from ..three_party.io import share_parts
-from .boolean import all_of, and_parts, each
-
-if TYPE_CHECKING:
-    from .protocol import Replicated
+from .base import ReplicatedBase
+from .boolean import and_parts, and_tree, map_parts
 
 
-def sign(p: Replicated, x: Arith, *, low: int = 0) -> Steps[Bool]:
+def sign(p: ReplicatedBase, x: Arith, *, low: int = 0) -> Steps[Bool]:
     """[x < 0]. `low` > 0 ignores as many low bits: x in [-2^low, 0) may be taken for positive."""
-    [bit] = yield from signs(p, x, [0], low=low)
+    [bit] = yield from p.signs.steps(x, [0], low=low)
     return bit
 
 
-@in_pieces(lambda x, thresholds, low=0: 96 * len(thresholds))
-def signs(p: Replicated, x: Arith, thresholds: Sequence[int], *, low: int = 0) -> Steps[list[Bool]]:
+def signs_bytes(x: Arith, thresholds: Sequence[int], low: int = 0) -> int:
+    """Returns the bytes that `signs` takes for an element."""
+    return 96 * len(thresholds)
+
+
+def signs(
+    p: ReplicatedBase, x: Arith, thresholds: Sequence[int], *, low: int = 0
+) -> Steps[list[Bool]]:
     """[x < t] for each public t, in the rounds of one: 2 + ceil(log2(w - 1)) for w bits.
 
     The bits of u are shared once; thresholds are taken off v, which costs nothing.
@@ -55,18 +57,18 @@ def signs(p: Replicated, x: Arith, thresholds: Sequence[int], *, low: int = 0) -
         raise ConfigError(f"low={low}: nothing is left of the {x.width} bits of x")
     count, words = len(thresholds), num_words(x.numel)
     once = yield from _sum_bits(p, x, width, shift)
-    u = each(lambda planes: planes.repeat(1, count), once)
+    u = map_parts(lambda planes: planes.repeat(1, count), once)
     v = _part_bits(p, x, [t << x.pending for t in thresholds], width, shift)
-    tops = each(lambda a, b: a[-1:] ^ b[-1:], u, v)
-    generate = yield from and_parts(p, each(_but_top, u), each(_but_top, v))
-    propagate = each(lambda a, b: a[1:-1] ^ b[1:-1], u, v)
+    tops = map_parts(lambda a, b: a[-1:] ^ b[-1:], u, v)
+    generate = yield from and_parts(p, map_parts(_but_top, u), map_parts(_but_top, v))
+    propagate = map_parts(lambda a, b: a[1:-1] ^ b[1:-1], u, v)
     carry = yield from _carry(p, generate, propagate)
-    bits = each(torch.bitwise_xor, tops, carry)
+    bits = map_parts(torch.bitwise_xor, tops, carry)
     cuts = [slice(n * words, (n + 1) * words) for n in range(count)]
-    return [Bool(each(lambda planes, c=cut: planes[:, c], bits), x.shape) for cut in cuts]
+    return [Bool(map_parts(lambda planes, c=cut: planes[:, c], bits), x.shape) for cut in cuts]
 
 
-def _sum_bits(p: Replicated, x: Arith, width: int, low: int) -> Steps[Parts]:
+def _sum_bits(p: ReplicatedBase, x: Arith, width: int, low: int) -> Steps[Parts]:
     """Bits [low, low + width) of u, which the adder knows. 1 round, w bits from the adder.
 
     Low bits are dropped upwards in u and downwards in v: the sum is the quotient or one more, and
@@ -81,7 +83,7 @@ def _sum_bits(p: Replicated, x: Arith, width: int, low: int) -> Steps[Parts]:
 
 
 def _part_bits(
-    p: Replicated, x: Arith, thresholds: Sequence[int], width: int, low: int = 0
+    p: ReplicatedBase, x: Arith, thresholds: Sequence[int], width: int, low: int = 0
 ) -> Parts:
     """Bits of v - t for each t, side by side: part a of a sharing whose other parts are zero."""
     if p.rank == p.adder:
@@ -98,18 +100,18 @@ def _but_top(planes: Tensor) -> Tensor:
     return planes[:-1]
 
 
-def _carry(p: Replicated, generate: Parts, propagate: Parts) -> Steps[Parts]:
+def _carry(p: ReplicatedBase, generate: Parts, propagate: Parts) -> Steps[Parts]:
     """The carry out of all digits, joined by twos: ceil(log2 m) rounds for m digits.
 
     Rows are digits, the lowest first; what that one propagates is never asked for. Two neighbours
     G, P and G', P' generate G' ^ P' G and propagate P' P: 2 floor(m / 2) - 1 ANDs in a level.
     """
     while len(next(iter(generate.values()))) > 1:
-        upper, lower = each(_upper, propagate), each(_lower, generate, propagate)
+        upper, lower = map_parts(_upper, propagate), map_parts(_lower, generate, propagate)
         joined = yield from and_parts(p, upper, lower)
         generate, propagate = (
-            each(_generated, generate, joined),
-            each(_propagated, propagate, joined),
+            map_parts(_generated, generate, joined),
+            map_parts(_propagated, propagate, joined),
         )
     return generate
 
@@ -138,12 +140,12 @@ def _propagated(propagate: Tensor, joined: Tensor) -> Tensor:
     return torch.cat([joined[pairs:], propagate[2 * pairs - 1 :]])
 
 
-def is_zero(p: Replicated, x: Arith) -> Steps[Bool]:
+def is_zero(p: ReplicatedBase, x: Arith) -> Steps[Bool]:
     """[x = 0], that is, u = -v: the AND of w bits. 1 + ceil(log2 w) rounds."""
     x = yield from p.settled.steps(x)
     width = max(x.width, 2)
     u = yield from _sum_bits(p, x, width, 0)
     v = _part_bits(p, x.map(torch.neg), [0], width)
-    same = p.bit_not(Bool(each(torch.bitwise_xor, u, v), x.shape))
-    rows = [each(lambda planes, n=n: planes[n : n + 1], same.parts) for n in range(width)]
-    return same.with_parts((yield from all_of(p, rows)))
+    same = p.bit_not(Bool(map_parts(torch.bitwise_xor, u, v), x.shape))
+    rows = [map_parts(lambda planes, n=n: planes[n : n + 1], same.parts) for n in range(width)]
+    return same.with_parts((yield from and_tree(p, rows)))

@@ -10,20 +10,16 @@ parts divided one by one would be wrong in a quarter of the cases.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from torch import Tensor
 
 from ...transport import Spec
 from ..share import Arith, Parts
 from ..steps import Round, Steps
 from ..three_party.io import share_parts
-
-if TYPE_CHECKING:
-    from .protocol import Replicated
+from .base import ReplicatedBase
 
 
-def settled(p: Replicated, x: Arith) -> Steps[Arith]:
+def settled(p: ReplicatedBase, x: Arith) -> Steps[Arith]:
     """The same secret with nothing pending; x itself becomes it, so that it is paid for once."""
     if x.dealer is not None:
         return (yield from p.as_trio(x.dealer).settled.steps(x))
@@ -32,7 +28,7 @@ def settled(p: Replicated, x: Arith) -> Steps[Arith]:
     return x
 
 
-def truncate(p: Replicated, x: Arith, *, exact: bool | None = None) -> Steps[Arith]:
+def truncate(p: ReplicatedBase, x: Arith, *, exact: bool | None = None) -> Steps[Arith]:
     """x / 2^pending, rounded down or up; |x| < 2^(k-2).
 
     Exact: 1 round, k + t bits from the adder ahead, one element each way between the two others.
@@ -49,23 +45,23 @@ def truncate(p: Replicated, x: Arith, *, exact: bool | None = None) -> Steps[Ari
     return Arith(parts, p.ring, limit=_quotient_limit(p, x.limit, x.pending))
 
 
-def fused(p: Replicated, z: Tensor, t: int, limit: int) -> Steps[Arith]:
+def replicate_truncated(p: ReplicatedBase, z: Tensor, t: int, limit: int) -> Steps[Arith]:
     """The sum of all z_i, divided by 2^t probabilistically. 2 rounds, 3 elements in all.
 
     The adder keeps its own z: what is made of its two parts replaces it.
     """
     (own, received_part), spec = p.held, Spec(tuple(z.shape), z.dtype)
-    send = {} if p.rank == p.adder else {p.reader: [z]}
-    receive = {} if p.writer == p.adder else {p.writer: [spec]}
+    send = {} if p.rank == p.adder else {p.previous: [z]}
+    receive = {} if p.next == p.adder else {p.next: [spec]}
     received = yield Round(send=send, receive=receive)
     parts = {own: z}
-    if p.writer != p.adder:
-        parts[received_part] = received[p.writer][0]
+    if p.next != p.adder:
+        parts[received_part] = received[p.next][0]
     quotient = yield from _divided(p, parts, spec, t)
     return Arith(quotient, p.ring, limit=_quotient_limit(p, limit, t))
 
 
-def _divided(p: Replicated, parts: Parts, spec: Spec, t: int) -> Steps[Parts]:
+def _divided(p: ReplicatedBase, parts: Parts, spec: Spec, t: int) -> Steps[Parts]:
     """NOTE [probabilistic]: the adder's quotient is its input; the others add theirs to part a."""
     a, (i, j) = p.adder, p.held
     above = -(-(parts[i] + parts[j]) >> t) if p.rank == a else None
@@ -75,5 +71,5 @@ def _divided(p: Replicated, parts: Parts, spec: Spec, t: int) -> Steps[Parts]:
     return quotient
 
 
-def _quotient_limit(p: Replicated, limit: int, t: int) -> int:
+def _quotient_limit(p: ReplicatedBase, limit: int, t: int) -> int:
     return (min(limit, 1 << (p.ring.bits - 2)) >> t) + 1

@@ -25,7 +25,7 @@ from ..steps import Steps
 from .io import PARTIES, holders
 
 if TYPE_CHECKING:
-    from .protocol import Three
+    from .protocol import ThreeParty
 
 SEED_BYTES = 32
 MASKED = 0  # the part that a client sends as ring elements
@@ -64,7 +64,7 @@ def _expand(seed: bytes, shape: Sequence[int], ring: Ring) -> Tensor:
     return stream(seed, out, operation=0, cipher="chacha20")
 
 
-def from_client(p: Three, message: ClientInput, *, limit: int | None = None) -> Steps[Arith]:
+def from_client(p: ThreeParty, message: ClientInput, *, limit: int | None = None) -> Steps[Arith]:
     """The secret that a client has split, from the message for this party. No round."""
     if message.bits != p.ring.bits:
         raise ConfigError(
@@ -86,12 +86,12 @@ def _wrong_seed(message: ClientInput) -> bool:
     return any(len(seed) != SEED_BYTES for seed in message.seeds.values())
 
 
-def for_client(p: Three, x: Arith) -> Steps[Tensor | None]:
+def for_client(p: ThreeParty, x: Arith) -> Steps[Tensor | None]:
     """What this party sends to a client that shall learn x: elements, or None. No round.
 
     Nobody but the client can put them together.
     """
-    p.context.admit_client(x)
+    p.context.admit_client_reveal(x)
     x = yield from p.settled.steps(x)
     if p.rank == 1:
         return x.parts[0].contiguous()

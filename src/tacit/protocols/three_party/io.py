@@ -20,7 +20,7 @@ from ..share import Arith, Bool, Parts
 from ..steps import Round, Steps
 
 if TYPE_CHECKING:
-    from .protocol import Three
+    from .protocol import ThreeParty
 
 PARTIES = (0, 1, 2)
 
@@ -31,7 +31,7 @@ def holders(part: int) -> tuple[int, ...]:
 
 
 def share(
-    p: Three,
+    p: ThreeParty,
     value: Tensor | None,
     owner: int,
     shape: Sequence[int] | None = None,
@@ -45,7 +45,7 @@ def share(
 
 
 def share_bits(
-    p: Three, planes: Tensor | None, owner: int, shape: Sequence[int], width: int = 1
+    p: ThreeParty, planes: Tensor | None, owner: int, shape: Sequence[int], width: int = 1
 ) -> Steps[Bool]:
     """Secret bits that `owner` gives as planes of shape (width, words)."""
     _check_party("owner", owner)
@@ -58,7 +58,7 @@ def share_bits(
 
 
 def share_parts(
-    p: Three,
+    p: ThreeParty,
     value: Tensor | None,
     owner: int,
     spec: Spec,
@@ -70,13 +70,13 @@ def share_parts(
 
     Both are masked by a key that the receiver does not have; the part the owner lacks is zero.
     """
-    helper, receiver = p.helpers(owner)
+    helper, receiver = p.input_roles(owner)
     sent_ahead = p.sends_ahead(owner) if ahead is None else ahead
     zero = torch.zeros(spec.shape, dtype=spec.dtype, device=p.device)
     if p.rank == receiver:
         received = yield Round(receive={owner: [spec]}, ahead=sent_ahead)
         return {helper: received[owner][0], owner: zero}
-    drawn = p.context.tape.draw((owner, helper), spec.shape, spec.dtype)
+    drawn = p.context.randomness.draw((owner, helper), spec.shape, spec.dtype)
     if p.rank == helper:
         yield Round(ahead=sent_ahead)
         return {receiver: drawn, owner: zero}
@@ -87,7 +87,7 @@ def share_parts(
 
 
 def _checked(
-    p: Three, value: Tensor | None, owner: int, shape: Sequence[int] | None
+    p: ThreeParty, value: Tensor | None, owner: int, shape: Sequence[int] | None
 ) -> tuple[Tensor | None, tuple[int, ...]]:
     _check_party("owner", owner)
     if p.rank != owner:
@@ -109,7 +109,7 @@ def _check_party(name: str, party: int) -> None:
 
 
 def reveal(
-    p: Three, x: Arith | Bool, to: int | None = None, *, dtype: torch.dtype | None = None
+    p: ThreeParty, x: Arith | Bool, to: int | None = None, *, dtype: torch.dtype | None = None
 ) -> Steps[Tensor | None]:
     """The ring elements, or bits, at every party, or at party `to` and None elsewhere; on the CPU.
 
@@ -118,19 +118,19 @@ def reveal(
     """
     if to is not None:
         _check_party("to", to)
-    p.context.admit(x, to, dtype)
+    p.context.admit_reveal(x, to, dtype)
     if isinstance(x, Arith):
         x = yield from p.settled.steps(x)
     receivers = PARTIES if to is None else (to,)
-    send = {j: [x.parts[j].contiguous()] for j in receivers if p.informant(j) == p.rank}
+    send = {j: [x.parts[j].contiguous()] for j in receivers if p.reveal_sender(j) == p.rank}
     receive = {}
     if p.rank in receivers:
         held = next(iter(x.parts.values()))
-        receive = {p.informant(p.rank): [Spec(tuple(held.shape), held.dtype)]}
+        receive = {p.reveal_sender(p.rank): [Spec(tuple(held.shape), held.dtype)]}
     received = yield Round(send=send, receive=receive)
     if p.rank not in receivers:
         return None
-    [missing] = received[p.informant(p.rank)]
+    [missing] = received[p.reveal_sender(p.rank)]
     first, second = x.parts.values()
     if isinstance(x, Arith):
         return (first + second + missing).cpu()
@@ -143,14 +143,14 @@ def _plain_bits(planes: Tensor, shape: Sequence[int]) -> Tensor:
     return from_bit_planes(planes, shape, torch.int64)
 
 
-def random(p: Three, shape: Sequence[int]) -> Steps[Arith]:
+def random(p: ThreeParty, shape: Sequence[int]) -> Steps[Arith]:
     """Uniform ring elements that nobody knows. No message."""
     parts = {part: p.context.draw(holders(part), shape) for part in holders(p.rank)}
     return Arith(parts, p.ring)
     yield  # a generator that needs no round
 
 
-def random_bits(p: Three, shape: Sequence[int], width: int = 1) -> Steps[Bool]:
+def random_bits(p: ThreeParty, shape: Sequence[int], width: int = 1) -> Steps[Bool]:
     """Uniform bits that nobody knows. No message."""
     form = (width, num_words(torch.Size(shape).numel()))
     parts = {part: p.context.draw_planes(holders(part), form) for part in holders(p.rank)}
@@ -158,7 +158,7 @@ def random_bits(p: Three, shape: Sequence[int], width: int = 1) -> Steps[Bool]:
     yield  # a generator that needs no round
 
 
-def refresh(p: Three, x: Arith | Bool) -> Steps[Arith | Bool]:
+def refresh(p: ThreeParty, x: Arith | Bool) -> Steps[Arith | Bool]:
     """The same secret in parts that tell nothing together with the old ones. No message.
 
     Each part is changed by one of three random values whose sum is zero, which all parties draw: it
@@ -167,7 +167,7 @@ def refresh(p: Three, x: Arith | Bool) -> Steps[Arith | Bool]:
     if isinstance(x, Arith):
         x = yield from p.settled.steps(x)
     held = next(iter(x.parts.values()))
-    first, second = (p.context.tape.draw(PARTIES, held.shape, held.dtype) for _ in range(2))
+    first, second = (p.context.randomness.draw(PARTIES, held.shape, held.dtype) for _ in range(2))
     if isinstance(x, Arith):
         changes = (first, second, -(first + second))
         return x.with_parts({i: part + changes[i] for i, part in x.parts.items()})

@@ -10,7 +10,7 @@ from ..steps import Interactive
 from . import client, io
 
 
-class Three(Protocol):
+class ThreeParty(Protocol):
     """Three parties, each of which lacks one part of every secret."""
 
     form = "three parts"
@@ -25,11 +25,11 @@ class Three(Protocol):
     for_client = Interactive(client.for_client)
 
     @abstractmethod
-    def helpers(self, owner: int) -> tuple[int, int]:
+    def input_roles(self, owner: int) -> tuple[int, int]:
         """Who draws a part of an input with its owner, and who receives the other."""
 
     @abstractmethod
-    def informant(self, party: int) -> int:
+    def reveal_sender(self, receiver: int) -> int:
         """Who sends a party the part that it lacks, in a reveal."""
 
     def sends_ahead(self, owner: int) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from ...config import Config
 from ...crypto import agree_keys
 from ...errors import HandshakeMismatch
-from ...protocols import Openings, make_protocol, party_names
+from ...protocols import RevealPolicy, make_protocol, party_names
 from ...transport import Mesh
 from ...transport.consensus import agree
 from ..placement import ON_CPU, Place
@@ -76,12 +76,14 @@ def open_session(
     """A session over connected channels, with fresh keys. One round."""
     names = party_names(mesh.parties) if names is None else tuple(names)
     record = None if folder is None else folder / REVEALS_FILE
-    openings = Openings(names, allowed=config.reveals, file=record)
+    reveal_policy = RevealPolicy(names, allowed=config.reveals, file=record)
     exchange, rank, parties = mesh.exchange_bytes, mesh.rank, mesh.parties
     with mesh.stats.scope("keys"):
         keys = agree_keys(exchange, rank=rank, parties=parties, session=session_id)
     mesh.place(place.shares)
-    operations = make_protocol(config, mesh, keys, product_device=place.products, openings=openings)
+    operations = make_protocol(
+        config, mesh, keys, product_device=place.products, reveal_policy=reveal_policy
+    )
     return Session(
         mesh=mesh,
         keys=keys,

@@ -80,7 +80,7 @@ class Recording:
         self._input_buffers = ValueBuffers(session, given.values)
         self._state = seen.written()  # what the function writes to
         self._state_buffers = ValueBuffers(session, self._current_state())
-        self._source = session.protocol.context.source
+        self._source = session.protocol.context.streams
         self._keys = self._source.blank_keys()
         self._graph: torch.cuda.CUDAGraph | None = None
         self._trace = Capture(session.device)
@@ -141,7 +141,7 @@ class Recording:
         session, cache = self._session, self._session.protocol.context.products.cache
         cache.pins = self._kept_weights
         try:
-            with self._source.under(self._keys), self._trace.on(session.numbers):
+            with self._source.using(self._keys), self._trace.on(session.numbers):
                 args, kwargs = given.with_secrets(session, self._input_buffers.aliases())
                 made = SecretTree.of(function(*args, **kwargs))
                 compute(made.values)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tacit.kernels import stream
 from tacit.kernels.stream import IN_PLACE
-from tacit.protocols.randomness import Form, Tape
+from tacit.protocols.randomness import CallRandomness, Layout
 
 Draw = tuple[frozenset[int], int, int]  # holders of the key, number of the call, first byte
 Change = Callable[[Draw, Tensor], Tensor]
@@ -21,20 +21,22 @@ Change = Callable[[Draw, Tensor], Tensor]
 @contextmanager
 def changed_draws(change: Change) -> Iterator[None]:
     """Within, `change(draw, words)` takes the place of the words of each draw."""
-    original = Tape.draws
+    original = CallRandomness.draws
 
-    def draws(self: Tape, holders: Collection[int], forms: Sequence[Form]) -> list[Tensor]:
+    def draws(
+        self: CallRandomness, holders: Collection[int], layouts: Sequence[Layout]
+    ) -> list[Tensor]:
         group, words = frozenset(holders), []
-        for form in forms:
-            start = self._places.get(group, 0)
-            words.append(change((group, self.number, start), original(self, holders, [form])[0]))
+        for layout in layouts:
+            start = self._offsets.get(group, 0)
+            words.append(change((group, self.number, start), original(self, holders, [layout])[0]))
         return words
 
-    def mask(self: Tape, holders: Collection[int], values: Tensor, how: str) -> Tensor:
+    def mask(self: CallRandomness, holders: Collection[int], values: Tensor, how: str) -> Tensor:
         [words] = draws(self, holders, [(tuple(values.shape), values.dtype)])
         return IN_PLACE[how](values.contiguous(), words)
 
-    with patch.object(Tape, "draws", draws), patch.object(Tape, "mask", mask):
+    with patch.object(CallRandomness, "draws", draws), patch.object(CallRandomness, "mask", mask):
         yield
 
 

@@ -8,7 +8,6 @@ where r x is multiplied in the round in which c is opened.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -16,29 +15,29 @@ from torch import Tensor
 from ...kernels import unpack_bits
 from ...ring.reference.bits import num_words
 from ...transport import Spec
-from ..checks import check_bits
-from ..chunked import in_pieces
-from ..coefficients import Row
+from ..core import BitSum, check_bits
 from ..products.bilinear import MUL
 from ..share import Arith, Bool, Parts, stack_planes
 from ..steps import Round, Steps
 from ..three_party.io import holders, share_parts
-from .arithmetic import replicated, summand
-from .boolean import each
-
-if TYPE_CHECKING:
-    from .protocol import Replicated
+from .arithmetic import product_share, replicate
+from .base import ReplicatedBase
+from .boolean import map_parts
 
 
-def inject(p: Replicated, bit: Bool, x: Arith) -> Steps[Arith]:
+def inject(p: ReplicatedBase, bit: Bool, x: Arith) -> Steps[Arith]:
     """x where the bit is 1, 0 elsewhere. 1 round, 1 element and 1 bit each; 4 elements ahead."""
-    [product] = yield from inject_sums(p, [bit], x, [Row((1,), (0,))])
+    [product] = yield from p.inject_sums.steps([bit], x, [BitSum((1,), (0,))])
     return product
 
 
-@in_pieces(lambda bits, x, rows: 64 * (len(bits) + len(rows)))
+def inject_sums_bytes(bits: Sequence[Bool], x: Arith | None, sums: Sequence[BitSum]) -> int:
+    """Returns the bytes that `inject_sums` takes for an element."""
+    return 64 * (len(bits) + len(sums))
+
+
 def inject_sums(
-    p: Replicated, bits: Sequence[Bool], x: Arith | None, rows: Sequence[Row]
+    p: ReplicatedBase, bits: Sequence[Bool], x: Arith | None, rows: Sequence[BitSum]
 ) -> Steps[list[Arith]]:
     """For each row, the sum over j of (offsets_j + scales_j x) b_j, all in 1 round.
 
@@ -47,23 +46,25 @@ def inject_sums(
     """
     check_bits(bits)
     shape = bits[0].shape
-    masks, elements = yield from double_bits(p, len(bits), shape)
+    masks, elements = yield from dabits(p, len(bits), shape)
     used = [j for j in range(len(bits)) if x is not None and any(row.scales[j] for row in rows)]
     x = None if x is None else (yield from p.settled.steps(x))
-    hidden = each(torch.bitwise_xor, stack_planes(bits).parts, masks)
+    hidden = map_parts(torch.bitwise_xor, stack_planes(bits).parts, masks)
     z = None
     if used and x is not None:
-        chosen = each(lambda r: r[used], elements)
-        z = summand(p, MUL, chosen, each(lambda part: part.expand(len(used), *shape), x.parts))
+        chosen = map_parts(lambda r: r[used], elements)
+        z = product_share(
+            p, MUL, chosen, map_parts(lambda part: part.expand(len(used), *shape), x.parts)
+        )
     opened, products = yield from _open_and_replicate(p, hidden, z)
     flipped = [unpack_bits(plane, shape, torch.bool) for plane in opened]
     ones = p.public(torch.ones((), dtype=p.ring.dtype)).parts
     as_elements = [
-        each(lambda one, r, j=j: _flip(flipped[j], one, r[j]), ones, elements)
+        map_parts(lambda one, r, j=j: _flip(flipped[j], one, r[j]), ones, elements)
         for j in range(len(bits))
     ]
     times_x = {
-        j: each(lambda part, rx, j=j, n=n: _flip(flipped[j], part, rx[n]), x.parts, products)
+        j: map_parts(lambda part, rx, j=j, n=n: _flip(flipped[j], part, rx[n]), x.parts, products)
         for n, j in enumerate(used)
         if x is not None
     }
@@ -79,7 +80,11 @@ def _flip(c: Tensor, whole: Tensor, masked: Tensor) -> Tensor:
 
 
 def _row_sum(
-    p: Replicated, row: Row, bits: list[Parts], times_x: dict[int, Parts], shape: Sequence[int]
+    p: ReplicatedBase,
+    row: BitSum,
+    bits: list[Parts],
+    times_x: dict[int, Parts],
+    shape: Sequence[int],
 ) -> Parts:
     total = {i: torch.zeros(tuple(shape), dtype=p.ring.dtype, device=p.device) for i in p.held}
     for j, (scale, offset) in enumerate(zip(row.scales, row.offsets, strict=True)):
@@ -92,7 +97,7 @@ def _row_sum(
 
 
 def _open_and_replicate(
-    p: Replicated, planes: Parts, z: Tensor | None
+    p: ReplicatedBase, planes: Parts, z: Tensor | None
 ) -> Steps[tuple[Tensor, Parts]]:
     """The bits that the planes are parts of, at every party, and the parts of the sum of the z_i.
 
@@ -100,17 +105,17 @@ def _open_and_replicate(
     """
     i, j = p.held
     specs = [Spec(tuple(planes[i].shape), torch.int64)]
-    message = [planes[p.reader]]
+    message = [planes[p.previous]]
     if z is not None:
         specs.append(Spec(tuple(z.shape), z.dtype))
         message.append(z)
-    received = yield Round(send={p.reader: message}, receive={p.writer: specs})
-    missing, *products = received[p.writer]
+    received = yield Round(send={p.previous: message}, receive={p.next: specs})
+    missing, *products = received[p.next]
     opened = planes[i] ^ planes[j] ^ missing
     return opened, {} if z is None else {i: z, j: products[0]}
 
 
-def double_bits(p: Replicated, count: int, shape: Sequence[int]) -> Steps[tuple[Parts, Parts]]:
+def dabits(p: ReplicatedBase, count: int, shape: Sequence[int]) -> Steps[tuple[Parts, Parts]]:
     """`count` random bits for each element that nobody knows: as planes, and as ring elements.
 
     The adder a knows c = r_{a+1} ^ r_{a+2} and shares it as a ring element; r_a is known to the two
@@ -124,10 +129,10 @@ def double_bits(p: Replicated, count: int, shape: Sequence[int]) -> Steps[tuple[
     c = yield from share_parts(p, known if p.rank == a else None, a, spec, ahead=True)
     zero = torch.zeros_like(known)
     other = {part: known if part == a else zero for part in p.held}
-    product = yield from replicated(p, summand(p, MUL, c, other), ahead=True)
-    return planes, each(lambda x, y, xy: x + y - 2 * xy, c, other, product)
+    product = yield from replicate(p, product_share(p, MUL, c, other), ahead=True)
+    return planes, map_parts(lambda x, y, xy: x + y - 2 * xy, c, other, product)
 
 
-def _elements(p: Replicated, planes: Tensor, shape: Sequence[int]) -> Tensor:
+def _elements(p: ReplicatedBase, planes: Tensor, shape: Sequence[int]) -> Tensor:
     """Zeros and ones of shape (rows, *shape)."""
     return torch.stack([unpack_bits(plane, shape, p.ring.dtype) for plane in planes])

@@ -1,0 +1,203 @@
+"""The interactive core that a protocol defines, and the local operations that follow from it.
+
+A protocol object is one party's view. Operations take whole tensors of shares, and all parties call
+them in the same order. Secrets are integers mod 2^k, or bits. `base.py` adds everything that is
+derived from the core.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from ..errors import ConfigError, ProtocolError
+from ..kernels import pack_bits
+from .context import Context
+from .products.bilinear import MUL, Bilinear
+from .share import Arith, Bool
+from .steps import Group, Interactive
+
+
+@dataclass(frozen=True)
+class BitSum:
+    """The public coefficients of a sum over j of (offsets[j] + scales[j] x) b_j, for bits b_j.
+
+    This is `inject_sum` of (M10): one result of `Protocol.inject_sums`.
+    """
+
+    scales: tuple[int, ...]
+    offsets: tuple[int, ...]
+
+    def limit(self, x: Arith | None) -> int:
+        """Returns a bound on the absolute value of the sum that holds for all bits."""
+        each = 0 if x is None else x.limit
+        return sum(map(abs, self.offsets)) + each * sum(map(abs, self.scales))
+
+
+class ProtocolCore(ABC):
+    """One party's side of a protocol: what the functions in `derived/` build on.
+
+    exact: whether a pending division never fails (the default), or is probabilistic.
+    form: which parts a secret has; protocols of one form understand each other's shares.
+    dealt_tables: whether `fourier` and `exp_negative` come from a dealer, in one round each.
+    """
+
+    name: ClassVar[str]
+    dealt_tables: ClassVar[bool] = False
+    form: ClassVar[str]
+    context: Context
+    exact: bool
+
+    # Input and output --------------------------------------------------------------------------
+    share: Interactive[..., Arith]
+    share_bits: Interactive[..., Bool]
+    reveal: Interactive[..., Tensor | None]
+    random: Interactive[..., Arith]
+    random_bits: Interactive[..., Bool]
+    refresh: Interactive[..., Arith | Bool]
+
+    # What every protocol defines ---------------------------------------------------------------
+    bilinear: Interactive[..., Arith]
+    truncate: Interactive[..., Arith]
+    settled: Interactive[[Arith], Arith]
+    bit_and: Interactive[..., Bool]
+    sign: Interactive[..., Bool]
+    signs: Interactive[..., list[Bool]]
+    is_zero: Interactive[[Arith], Bool]
+    inject: Interactive[[Bool, Arith], Arith]
+    inject_sums: Interactive[[Sequence[Bool], Arith | None, Sequence[BitSum]], list[Arith]]
+
+    # What `base.py` derives, and a protocol with a dealer replaces by something faster -----------
+    relu_with_bit: Interactive[..., tuple[Arith, Bool]]
+    fourier: Interactive[..., Arith]
+    exp_negative: Interactive[..., Arith]
+
+    def __init__(self, context: Context, *, exact: bool = True) -> None:
+        self.context, self.exact = context, exact
+        self.rank, self.ring, self.device = context.rank, context.ring, context.device
+
+    @contextmanager
+    def parallel(self) -> Iterator[None]:
+        """Within the block, calls are collected; they run when it ends and share their rounds.
+
+        The shares that they return are empty until then. The calls must not depend on each other.
+        """
+        if self.context.group is not None:
+            raise ProtocolError("a parallel block cannot stand in another: join them")
+        self.context.group = group = Group(self.context)
+        try:
+            yield
+        finally:
+            self.context.group = None
+        group.run()
+
+    # Linear operations: local ------------------------------------------------------------------
+
+    @abstractmethod
+    def constant_parts(self, x: Arith | Bool) -> Sequence[int]:
+        """The parts of x at this party to which a public constant is added: one or none."""
+
+    @abstractmethod
+    def public(self, value: Tensor) -> Arith:
+        """Public ring elements as a share."""
+
+    @abstractmethod
+    def public_bits(self, planes: Tensor, shape: Sequence[int]) -> Bool:
+        """Public planes of bits as a share."""
+
+    def aligned(self, x: Arith, y: Arith) -> tuple[Arith, Arith]:
+        """Returns x and y with the same pending division and the same parts at this party."""
+        if x.pending != y.pending:
+            most = max(x.pending, y.pending)
+            x = x.scaled(1 << (most - x.pending)).divided(most - x.pending)
+            y = y.scaled(1 << (most - y.pending)).divided(most - y.pending)
+        return x, y
+
+    def add(self, x: Arith, y: Arith) -> Arith:
+        x, y = self.aligned(x, y)
+        parts = {i: x.parts[i] + y.parts[i] for i in x.parts}
+        return x.with_parts(parts, limit=x.limit + y.limit)
+
+    def sub(self, x: Arith, y: Arith) -> Arith:
+        x, y = self.aligned(x, y)
+        parts = {i: x.parts[i] - y.parts[i] for i in x.parts}
+        return x.with_parts(parts, limit=x.limit + y.limit)
+
+    def neg(self, x: Arith) -> Arith:
+        return x.map(torch.neg)
+
+    def add_public(self, x: Arith, value: Tensor | int) -> Arith:
+        """x + value; where a division is pending, value is of the same scale as the quotient."""
+        if isinstance(value, int):
+            c: Tensor | int = self.ring.wrap(value << x.pending)
+            parts, largest = dict(x.parts), abs(value) << x.pending
+        else:
+            c = value.to(self.ring.dtype)
+            c = c << x.pending if x.pending else c
+            parts, largest = spread_parts(x, c.shape), _largest(c)
+            c = c.to(self.device)
+        for i in self.constant_parts(x):
+            parts[i] = parts[i] + c
+        return x.with_parts(parts, limit=x.limit + largest)
+
+    def mul_public(self, x: Arith, value: Tensor | int) -> Arith:
+        """x times public ring elements, with broadcasting; nothing is divided."""
+        if isinstance(value, int):
+            return x.scaled(value)
+        return self.bilinear_public(MUL, x, value.to(self.ring.dtype))
+
+    def bilinear_public(self, op: Bilinear, x: Arith, value: Tensor, *, left: bool = True) -> Arith:
+        """op(x, value), or op(value, x) if not `left`, with a public operand."""
+        shapes = (x.shape, value.shape) if left else (value.shape, x.shape)
+        limit = x.limit * _largest(value) * op.terms(*shapes)
+        value = value.to(self.device)
+        return x.map(lambda part: op(part, value) if left else op(value, part), limit=limit)
+
+    def bit_xor(self, x: Bool, y: Bool) -> Bool:
+        return x.with_parts({i: x.parts[i] ^ y.parts[i] for i in x.parts})
+
+    def bit_xor_public(self, x: Bool, planes: Tensor) -> Bool:
+        """x ^ planes, for public planes of the shape of x's."""
+        constant, planes = self.constant_parts(x), planes.to(self.device)
+        parts = {i: part ^ planes if i in constant else part for i, part in x.parts.items()}
+        return x.with_parts(parts)
+
+    def bit_and_public(self, x: Bool, planes: Tensor) -> Bool:
+        planes = planes.to(self.device)
+        return x.with_parts({i: part & planes for i, part in x.parts.items()})
+
+    def bit_not(self, x: Bool) -> Bool:
+        constant = self.constant_parts(x)
+        return x.with_parts({i: ~part if i in constant else part for i, part in x.parts.items()})
+
+    def pack(self, bits: Tensor) -> Bool:
+        """Public zeros and ones as a share."""
+        return self.public_bits(pack_bits(bits).unsqueeze(0), bits.shape)
+
+
+def spread_parts(x: Arith, shape: Sequence[int]) -> dict[int, Tensor]:
+    """The parts of x, for each element of a shape that is broadcast with its own."""
+    if x.shape == shape:
+        return dict(x.parts)
+    wide = torch._C._infer_size(x.shape, torch.Size(shape))
+    return {i: part.expand(wide) for i, part in x.parts.items()}
+
+
+def _largest(value: Tensor) -> int:
+    """The largest absolute value, or what stands for it in an empty tensor."""
+    if not value.numel():
+        return 0
+    low, high = torch.aminmax(value)
+    return max(-int(low), int(high))
+
+
+def check_bits(bits: Sequence[Bool]) -> None:
+    """Raises ConfigError for a sum over no bits, which would have no shape."""
+    if not bits:
+        raise ConfigError("inject_sums: a sum over no bits has no shape: give at least one")
