@@ -1,10 +1,17 @@
-"""Operands of rules: a secret `Value`, or something public."""
+"""Operands of rules: a secret `Value`, or something public. What many rules do with either."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
+
+from ..fixedpoint import Numbers, Operand, Value
+
+Array = Value | Tensor  # an operand with a shape
+Dims = Sequence[int] | int | None  # of a reduction; None for all
 
 
 def number(x: Any) -> float | None:
@@ -12,3 +19,13 @@ def number(x: Any) -> float | None:
     if isinstance(x, bool | int | float):
         return float(x)
     return float(x) if isinstance(x, Tensor) and x.dim() == 0 else None
+
+
+def mapped(x: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """Returns a secret or public tensor after a change of shape. Local."""
+    return x.map(change) if isinstance(x, Value) else change(torch.as_tensor(x))
+
+
+def times(n: Numbers, a: Operand, b: Operand) -> Any:
+    """Returns the product of two operands, of which both may be public."""
+    return n.mul(a, b) if isinstance(a, Value) or isinstance(b, Value) else a * b

@@ -44,36 +44,3 @@ _refuses(
     aten.unique_consecutive.default,
     aten.bincount.default,
 )
-
-
-@implements(aten.isnan.default, aten.isinf.default, aten.isposinf.default, aten.isneginf.default)
-def isnan(n: Numbers, self: Any) -> Any:
-    """False: fixed-point numbers are finite."""
-    return n.public(torch.zeros(self.shape, dtype=torch.bool))
-
-
-@implements(aten.masked_select.default)
-def masked_select(n: Numbers, self: Any, mask: Any) -> Any:
-    """What a public mask selects; how many a secret one does must not be seen."""
-    if not isinstance(mask, torch.Tensor):
-        raise UnsupportedOp(
-            "masked_select by a secret mask: the shape of the result would reveal values; "
-            "keep the shape, with torch.where(mask, x, 0)"
-        )
-    shape = torch.broadcast_shapes(self.shape, mask.shape)
-    chosen = mask.expand(shape)
-    return self.map(lambda part: part.expand(shape)[chosen])
-
-
-@implements(aten.masked_scatter.default)
-def masked_scatter(n: Numbers, self: Any, mask: Any, source: Any) -> Any:
-    """The places that a public mask selects overwritten, in order."""
-    if not isinstance(mask, torch.Tensor):
-        raise UnsupportedOp(
-            "masked_scatter by a secret mask: which element goes where would depend on values; "
-            "choose with torch.where(mask, a, b)"
-        )
-    made = n.joined(
-        [self, source], lambda parts: parts[0].masked_scatter(mask.to(n.device), parts[1])
-    )
-    return n.convert(made, self.dtype)

@@ -1,10 +1,11 @@
-"""Activation functions, with their gradients."""
+"""Activation functions and dropout, with their gradients."""
 
 from __future__ import annotations
 
 import torch
 
 from ....fixedpoint import Numbers, Operand, Value
+from ...operand import times
 from ...table import implements
 
 aten = torch.ops.aten
@@ -105,11 +106,7 @@ def leaky_relu_backward(
     n: Numbers, grad_output: Operand, self: Value, negative_slope: float, self_is_result: bool
 ) -> Value:
     chosen = n.mul(_positive(n, self), grad_output)
-    return n.add(n.mul(chosen, 1 - negative_slope), _times(n, grad_output, negative_slope))
-
-
-def _times(n: Numbers, x: Operand, factor: float) -> Operand:
-    return n.mul(x, factor) if isinstance(x, Value) else x * factor
+    return n.add(n.mul(chosen, 1 - negative_slope), times(n, grad_output, negative_slope))
 
 
 @implements(aten._prelu_kernel.default)
@@ -231,3 +228,26 @@ def elu_backward(
     # At x >= 0 the power is 1, and the slope alpha scale input_scale.
     rest = n.mul(n.convert(bit, torch.int64), scale - alpha * scale * input_scale)
     return n.mul(grad_output, n.add(slope, n.convert(rest, slope.dtype)))
+
+
+# Dropout, whose mask is public: all parties draw the same ----------------------------------------
+
+
+@implements(aten.native_dropout.default)
+def native_dropout(
+    n: Numbers, input: Value, p: float, train: bool | None
+) -> tuple[Value, torch.Tensor]:
+    """Local."""
+    if train is False or p == 0:
+        return input, torch.ones(input.shape, dtype=torch.bool)
+    if p == 1:
+        return n.mul(input, 0), torch.zeros(input.shape, dtype=torch.bool)
+    mask = n.uniform(input.shape) >= p
+    return n.mul(input, mask.to(torch.float64) / (1 - p)), mask
+
+
+@implements(aten.native_dropout_backward.default)
+def native_dropout_backward(
+    n: Numbers, grad_output: Operand, mask: torch.Tensor, scale: float
+) -> Value:
+    return n.mul(grad_output, mask.to(torch.float64) * scale)

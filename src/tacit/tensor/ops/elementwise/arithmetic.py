@@ -9,6 +9,7 @@ import torch
 from ....errors import UnsupportedOp
 from ....fixedpoint import Numbers, Operand, Value
 from ....fixedpoint.extended.mean_square import lazy_square
+from ...operand import times
 from ...table import implements
 
 aten = torch.ops.aten
@@ -18,19 +19,19 @@ aten = torch.ops.aten
 @implements(aten.add.Scalar)
 def add(n: Numbers, self: Operand, other: Operand, *, alpha: float = 1) -> Value:
     """self + alpha other. Local."""
-    return n.add(self, other if alpha == 1 else _times(n, other, alpha))
+    return n.add(self, other if alpha == 1 else times(n, other, alpha))
 
 
 @implements(aten.sub.Tensor, aten.sub.Scalar)
 def sub(n: Numbers, self: Operand, other: Operand, *, alpha: float = 1) -> Value:
     """self - alpha other. Local."""
-    return n.sub(self, other if alpha == 1 else _times(n, other, alpha))
+    return n.sub(self, other if alpha == 1 else times(n, other, alpha))
 
 
 @implements(aten.rsub.Tensor, aten.rsub.Scalar)
 def rsub(n: Numbers, self: Operand, other: Operand, alpha: float = 1) -> Value:
     """other - alpha self. Local."""
-    return n.sub(other, self if alpha == 1 else _times(n, self, alpha))
+    return n.sub(other, self if alpha == 1 else times(n, self, alpha))
 
 
 @implements(aten.mul.Tensor, aten.mul.Scalar, lazy=True)
@@ -40,11 +41,7 @@ def mul(n: Numbers, self: Operand, other: Operand) -> Any:
         found = lazy_square(n, self)
         if found is not None:
             return found
-    return _times(n, self, other)
-
-
-def _times(n: Numbers, a: Operand, b: Operand) -> Any:
-    return n.mul(a, b) if isinstance(a, Value) or isinstance(b, Value) else a * b
+    return times(n, self, other)
 
 
 @implements(aten.neg.default, lazy=True)
@@ -96,7 +93,7 @@ def addcmul(
         product: Operand = n.mul(tensor1, tensor2)
     else:
         product = torch.as_tensor(tensor1) * torch.as_tensor(tensor2)
-    return n.add(self, product if value == 1 else _times(n, product, value))
+    return n.add(self, product if value == 1 else times(n, product, value))
 
 
 @implements(aten.addcdiv.default)
@@ -108,7 +105,7 @@ def addcdiv(
         quotient: Operand = n.div(tensor1, tensor2)
     else:
         quotient = torch.as_tensor(tensor1) / torch.as_tensor(tensor2)
-    return n.add(self, quotient if value == 1 else _times(n, quotient, value))
+    return n.add(self, quotient if value == 1 else times(n, quotient, value))
 
 
 @implements(aten.lerp.Scalar, aten.lerp.Tensor)

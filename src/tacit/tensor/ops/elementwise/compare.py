@@ -166,3 +166,9 @@ def isin(
     column = n.operand(elements).map(lambda part: part.unsqueeze(-1))
     found = n.any(n.equal(column, row), -1)
     return n.logical_not(found) if invert else found
+
+
+@implements(aten.isnan.default, aten.isinf.default, aten.isposinf.default, aten.isneginf.default)
+def isnan(n: Numbers, self: Value) -> Value:
+    """False: fixed-point numbers are finite."""
+    return n.public(torch.zeros(self.shape, dtype=torch.bool))

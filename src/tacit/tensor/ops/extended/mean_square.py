@@ -22,7 +22,7 @@ from ....fixedpoint.extended.mean_square import (
 from ...operand import number
 from ...table import implements
 from ..elementwise import arithmetic, functions
-from ..reductions import reduce
+from ..reductions import sums
 
 aten = torch.ops.aten
 
@@ -43,7 +43,7 @@ def mean(
         found = squares.mean_square(n, self.base, dim, keepdim=keepdim)
         if found is not None:
             return found
-    return reduce.mean(n, self, dim, keepdim, dtype=dtype)
+    return sums.mean(n, self, dim, keepdim, dtype=dtype)
 
 
 @implements(aten.add.Tensor, aten.add.Scalar, kind=MeanSquare)

@@ -1,5 +1,5 @@
 """Products, norms and distances of matrices and vectors."""
 
-from . import distance, matmul, vector_norm
+from . import matmul, norms
 
-__all__ = ["distance", "matmul", "vector_norm"]
+__all__ = ["matmul", "norms"]

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from ....fixedpoint import Numbers, Operand, Value
+from ....fixedpoint import Numbers, Operand
 from ....protocols import Einsum
+from ...operand import Array, mapped, times
 from ...table import implements
 
 aten = torch.ops.aten
 
-Known = Value | Tensor
-
 
 @implements(aten.mm.default, aten.bmm.default, aten.mv.default, aten.dot.default, aten.vdot.default)
-def matmul(n: Numbers, self: Known, other: Known) -> Known:
+def matmul(n: Numbers, self: Array, other: Array) -> Array:
     """The product of matrices or vectors; the division of the result is pending.
 
     That of public ones is made in the ring too: BLAS differs between machines.
@@ -34,38 +33,38 @@ def matmul(n: Numbers, self: Known, other: Known) -> Known:
 
 @implements(aten.addmm.default)
 def addmm(
-    n: Numbers, self: Known, mat1: Known, mat2: Known, *, beta: float = 1, alpha: float = 1
+    n: Numbers, self: Array, mat1: Array, mat2: Array, *, beta: float = 1, alpha: float = 1
 ) -> Operand:
     return _plus(n, self, matmul(n, mat1, mat2), beta, alpha)
 
 
 @implements(aten.addmv.default)
 def addmv(
-    n: Numbers, self: Known, mat: Known, vec: Known, *, beta: float = 1, alpha: float = 1
+    n: Numbers, self: Array, mat: Array, vec: Array, *, beta: float = 1, alpha: float = 1
 ) -> Operand:
     return _plus(n, self, matmul(n, mat, vec), beta, alpha)
 
 
 @implements(aten.baddbmm.default)
 def baddbmm(
-    n: Numbers, self: Known, batch1: Known, batch2: Known, *, beta: float = 1, alpha: float = 1
+    n: Numbers, self: Array, batch1: Array, batch2: Array, *, beta: float = 1, alpha: float = 1
 ) -> Operand:
     return _plus(n, self, matmul(n, batch1, batch2), beta, alpha)
 
 
 @implements(aten.addbmm.default)
 def addbmm(
-    n: Numbers, self: Known, batch1: Known, batch2: Known, *, beta: float = 1, alpha: float = 1
+    n: Numbers, self: Array, batch1: Array, batch2: Array, *, beta: float = 1, alpha: float = 1
 ) -> Operand:
     """The sum of the batch's products is one product of matrices side by side."""
-    left = _mapped(batch1, lambda x: x.permute(1, 0, 2).flatten(1))
-    right = _mapped(batch2, lambda x: x.flatten(0, 1))
+    left = mapped(batch1, lambda x: x.permute(1, 0, 2).flatten(1))
+    right = mapped(batch2, lambda x: x.flatten(0, 1))
     return _plus(n, self, matmul(n, left, right), beta, alpha)
 
 
 @implements(aten.addr.default)
 def addr(
-    n: Numbers, self: Known, vec1: Known, vec2: Known, *, beta: float = 1, alpha: float = 1
+    n: Numbers, self: Array, vec1: Array, vec2: Array, *, beta: float = 1, alpha: float = 1
 ) -> Operand:
     return _plus(n, self, matmul(n, _column(vec1), _row(vec2)), beta, alpha)
 
@@ -73,9 +72,9 @@ def addr(
 @implements(aten._trilinear.default)
 def trilinear(
     n: Numbers,
-    i1: Known,
-    i2: Known,
-    i3: Known,
+    i1: Array,
+    i2: Array,
+    i3: Array,
     expand1: Sequence[int],
     expand2: Sequence[int],
     expand3: Sequence[int],
@@ -95,31 +94,23 @@ def trilinear(
     return _contracted(n, f"{both},{names[2]}->{out}", product, i3)
 
 
-def _contracted(n: Numbers, equation: str, a: Known, b: Known) -> Known:
+def _contracted(n: Numbers, equation: str, a: Array, b: Array) -> Array:
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         a = n.operand(a)
     return n.bilinear(Einsum(equation), a, b)
 
 
-def _plus(n: Numbers, self: Known, product: Known, beta: float, alpha: float) -> Operand:
+def _plus(n: Numbers, self: Array, product: Array, beta: float, alpha: float) -> Operand:
     """beta self + alpha product, while the division of the product is pending."""
-    product = product if alpha == 1 else _times(n, product, alpha)
+    product = product if alpha == 1 else times(n, product, alpha)
     if beta == 0:
         return product
-    return n.add(self if beta == 1 else _times(n, self, beta), product)
+    return n.add(self if beta == 1 else times(n, self, beta), product)
 
 
-def _times(n: Numbers, x: Known, factor: float) -> Known:
-    return n.mul(x, factor) if isinstance(x, Value) else x * factor
+def _row(x: Array) -> Array:
+    return mapped(x, lambda part: part.unsqueeze(-2))
 
 
-def _mapped(x: Known, change: Callable[[Tensor], Tensor]) -> Known:
-    return x.map(change) if isinstance(x, Value) else change(x)
-
-
-def _row(x: Known) -> Known:
-    return _mapped(x, lambda part: part.unsqueeze(-2))
-
-
-def _column(x: Known) -> Known:
-    return _mapped(x, lambda part: part.unsqueeze(-1))
+def _column(x: Array) -> Array:
+    return mapped(x, lambda part: part.unsqueeze(-1))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import sqrt
 from typing import Any
 
@@ -12,23 +11,22 @@ from torch import Tensor
 from ....errors import UnsupportedOp
 from ....fixedpoint import Numbers, Operand, Value
 from ....fixedpoint.lazy import Deferred
+from ...operand import Array, mapped
 from ...table import implements
 
 aten = torch.ops.aten
-
-Known = Value | Tensor
 
 
 @implements(aten._scaled_dot_product_flash_attention_for_cpu.default)
 def scaled_dot_product(
     n: Numbers,
-    query: Known,
-    key: Known,
-    value: Known,
+    query: Array,
+    key: Array,
+    value: Array,
     dropout_p: float = 0.0,
     is_causal: bool = False,
     *,
-    attn_mask: Known | None = None,
+    attn_mask: Array | None = None,
     scale: float | None = None,
 ) -> tuple[Value, Value]:
     """The result, and the logarithms that nobody reads with the weights kept beside them."""
@@ -49,16 +47,16 @@ def scaled_dot_product(
 @implements(aten._scaled_dot_product_flash_attention_for_cpu_backward.default)
 def scaled_dot_product_backward(
     n: Numbers,
-    grad_out: Known,
-    query: Known,
-    key: Known,
-    value: Known,
+    grad_out: Array,
+    query: Array,
+    key: Array,
+    value: Array,
     out: Value,
     logsumexp: Value,
     dropout_p: float,
     is_causal: bool,
     *,
-    attn_mask: Known | None = None,
+    attn_mask: Array | None = None,
     scale: float | None = None,
 ) -> tuple[Value, Value, Value]:
     grad, q = n.operand(grad_out), n.operand(query)
@@ -76,10 +74,10 @@ def native_multi_head_attention(
     value: Value,
     embed_dim: int,
     num_head: int,
-    qkv_weight: Known,
-    qkv_bias: Known,
-    proj_weight: Known,
-    proj_bias: Known,
+    qkv_weight: Array,
+    qkv_bias: Array,
+    proj_weight: Array,
+    proj_bias: Array,
     mask: Tensor | None = None,
     need_weights: bool = True,
     average_attn_weights: bool = True,
@@ -107,21 +105,21 @@ def transformer_encoder_layer_fwd(
     src: Value,
     embed_dim: int,
     num_heads: int,
-    qkv_weight: Known,
-    qkv_bias: Known,
-    proj_weight: Known,
-    proj_bias: Known,
+    qkv_weight: Array,
+    qkv_bias: Array,
+    proj_weight: Array,
+    proj_bias: Array,
     use_gelu: bool,
     norm_first: bool,
     eps: float,
-    norm_weight_1: Known,
-    norm_bias_1: Known,
-    norm_weight_2: Known,
-    norm_bias_2: Known,
-    ffn_weight_1: Known,
-    ffn_bias_1: Known,
-    ffn_weight_2: Known,
-    ffn_bias_2: Known,
+    norm_weight_1: Array,
+    norm_bias_1: Array,
+    norm_weight_2: Array,
+    norm_bias_2: Array,
+    ffn_weight_1: Array,
+    ffn_bias_1: Array,
+    ffn_weight_2: Array,
+    ffn_bias_2: Array,
     mask: Tensor | None = None,
     mask_type: int | None = None,
 ) -> Value:
@@ -138,7 +136,7 @@ def transformer_encoder_layer_fwd(
         active = n.gelu(inner) if use_gelu else n.relu(inner)[0]
         return _linear(n, active, ffn_weight_2, ffn_bias_2)
 
-    def normalised(x: Value, weight: Known, bias: Known) -> Value:
+    def normalised(x: Value, weight: Array, bias: Array) -> Value:
         normal = n.normalise(x, [len(x.shape) - 1], eps)
         return n.add(n.mul(normal.value, weight), bias)
 
@@ -182,18 +180,14 @@ def _hiding(hidden: Tensor) -> Tensor:
     return torch.zeros(hidden.shape).masked_fill(hidden, float("-inf"))
 
 
-def _linear(n: Numbers, x: Value, weight: Known, bias: Known | None) -> Value:
-    product = n.matmul(x, _mapped(weight, lambda part: part.transpose(-1, -2)))
+def _linear(n: Numbers, x: Value, weight: Array, bias: Array | None) -> Value:
+    product = n.matmul(x, mapped(weight, lambda part: part.transpose(-1, -2)))
     return product if bias is None else n.add(product, bias)
 
 
-def _thirds(x: Known, dim: int) -> list[Any]:
+def _thirds(x: Array, dim: int) -> list[Any]:
     size = x.shape[dim] // 3
     return [
-        _mapped(x, lambda part, i=i: part.narrow(dim, i * size, size))  # type: ignore[misc]
+        mapped(x, lambda part, i=i: part.narrow(dim, i * size, size))  # type: ignore[misc]
         for i in range(3)
     ]
-
-
-def _mapped(x: Known, change: Callable[[Tensor], Tensor]) -> Known:
-    return x.map(change) if isinstance(x, Value) else change(x)

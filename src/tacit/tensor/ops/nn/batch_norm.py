@@ -10,12 +10,12 @@ from torch import Tensor
 
 from ....errors import UnsupportedOp
 from ....fixedpoint import Numbers, Value
+from ...operand import Array
 from ...table import implements
 
 aten = torch.ops.aten
 
-Known = Value | Tensor
-Maybe = Known | None
+Maybe = Array | None
 Grads = tuple[Maybe, Maybe, Maybe]
 RUNNING = ("running_mean", "running_var")
 
@@ -23,7 +23,7 @@ RUNNING = ("running_mean", "running_var")
 @implements(aten.native_batch_norm.default, aten._native_batch_norm_legit.default, writes=RUNNING)
 def native_batch_norm(
     n: Numbers,
-    input: Known,
+    input: Array,
     weight: Maybe,
     bias: Maybe,
     running_mean: Maybe,
@@ -58,7 +58,7 @@ def native_batch_norm(
 @implements(aten._native_batch_norm_legit.no_stats)
 def batch_norm_no_stats(
     n: Numbers,
-    input: Known,
+    input: Array,
     weight: Maybe,
     bias: Maybe,
     training: bool,
@@ -71,11 +71,11 @@ def batch_norm_no_stats(
 @implements(aten._native_batch_norm_legit_no_training.default)
 def batch_norm_no_training(
     n: Numbers,
-    input: Known,
+    input: Array,
     weight: Maybe,
     bias: Maybe,
-    running_mean: Known,
-    running_var: Known,
+    running_mean: Array,
+    running_var: Array,
     momentum: float,
     eps: float,
 ) -> tuple[Any, ...]:
@@ -86,11 +86,11 @@ def batch_norm_no_training(
 @implements(aten._batch_norm_with_update.default, writes=RUNNING)
 def batch_norm_with_update(
     n: Numbers,
-    input: Known,
+    input: Array,
     weight: Maybe,
     bias: Maybe,
-    running_mean: Known,
-    running_var: Known,
+    running_mean: Array,
+    running_var: Array,
     momentum: float,
     eps: float,
 ) -> tuple[Any, ...]:
@@ -102,7 +102,7 @@ def batch_norm_with_update(
 @implements(aten._batch_norm_no_update.default)
 def batch_norm_no_update(
     n: Numbers,
-    input: Known,
+    input: Array,
     weight: Maybe,
     bias: Maybe,
     running_mean: Maybe,
@@ -118,9 +118,9 @@ def batch_norm_no_update(
 @implements(aten.batch_norm_backward.default)
 def batch_norm_backward(
     n: Numbers,
-    grad_out: Known,
-    input: Known,
-    weight: Known,
+    grad_out: Array,
+    input: Array,
+    weight: Array,
     running_mean: Maybe,
     running_var: Maybe,
     save_mean: Maybe,
@@ -137,8 +137,8 @@ def batch_norm_backward(
 @implements(aten.native_batch_norm_backward.default)
 def native_batch_norm_backward(
     n: Numbers,
-    grad_out: Known,
-    input: Known,
+    grad_out: Array,
+    input: Array,
     weight: Maybe,
     running_mean: Maybe,
     running_var: Maybe,
@@ -190,11 +190,11 @@ def _moved(n: Numbers, old: Maybe, new: Value, momentum: float, factor: float = 
     return n.add(n.mul(old, 1.0 - momentum), n.mul(new, momentum * factor))
 
 
-def others(x: Known, keep: int) -> list[int]:
+def others(x: Array, keep: int) -> list[int]:
     return [dim for dim in range(len(x.shape)) if dim != keep]
 
 
-def spatial(x: Any, like: Known) -> Any:
+def spatial(x: Any, like: Array) -> Any:
     """Numbers by channel in the shape in which they meet a batch of images."""
     shape = (-1, *[1] * (len(like.shape) - 2))
     if isinstance(x, Value):

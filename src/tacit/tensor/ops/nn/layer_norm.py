@@ -1,4 +1,4 @@
-"""Layer and group normalisation, forward and backward."""
+"""Layer, group and weight normalisation, forward and backward."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import torch
 
 from ....fixedpoint import Numbers, Operand, Value
+from ...operand import Array
 from ...table import implements
-from .batch_norm import Grads, Known, Maybe, affine, kept, others, spatial
+from .batch_norm import Grads, Maybe, affine, kept, others, spatial
 
 aten = torch.ops.aten
 
@@ -16,7 +17,7 @@ aten = torch.ops.aten
 @implements(aten.native_layer_norm.default)
 def native_layer_norm(
     n: Numbers,
-    input: Known,
+    input: Array,
     normalized_shape: Sequence[int],
     weight: Maybe,
     bias: Maybe,
@@ -31,8 +32,8 @@ def native_layer_norm(
 @implements(aten.native_layer_norm_backward.default)
 def native_layer_norm_backward(
     n: Numbers,
-    grad_out: Known,
-    input: Known,
+    grad_out: Array,
+    input: Array,
     normalized_shape: Sequence[int],
     mean: Value,
     rstd: Value,
@@ -55,7 +56,7 @@ def native_layer_norm_backward(
 @implements(aten.native_group_norm.default)
 def native_group_norm(
     n: Numbers,
-    input: Known,
+    input: Array,
     weight: Maybe,
     bias: Maybe,
     N: int,
@@ -77,8 +78,8 @@ def native_group_norm(
 @implements(aten.native_group_norm_backward.default)
 def native_group_norm_backward(
     n: Numbers,
-    grad_out: Known,
-    input: Known,
+    grad_out: Array,
+    input: Array,
     mean: Value,
     rstd: Value,
     weight: Maybe,
@@ -107,9 +108,32 @@ def _grouped(x: Value, count: int, group: int) -> Value:
     return x.map(lambda part: part.reshape(count, group, size))
 
 
-def _last(x: Known, count: int) -> list[int]:
+def _last(x: Array, count: int) -> list[int]:
     return list(range(len(x.shape) - count, len(x.shape)))
 
 
 def _summed(n: Numbers, x: Value, dims: Sequence[int]) -> Value:
     return n.total(x, dims) if dims else x
+
+
+# Weight normalisation: a direction and a length for each row --------------------------------------
+
+
+@implements(aten._weight_norm_interface.default)
+def weight_norm_interface(n: Numbers, v: Operand, g: Operand, dim: int = 0) -> tuple[Value, Value]:
+    """v g / |v|, and |v|, over all dimensions but `dim`."""
+    v = n.settled(n.operand(v))
+    norms = n.settled(n.vector_norm(v, others(v, dim % len(v.shape)), keepdim=True))
+    return n.mul(v, n.settled(n.div(g, norms, positive=True))), norms
+
+
+@implements(aten._weight_norm_interface_backward.default)
+def weight_norm_interface_backward(
+    n: Numbers, grad_w: Operand, saved_v: Operand, saved_g: Operand, saved_norms: Value, dim: int
+) -> tuple[Value, Value]:
+    """The gradients by v, which leaves out what is along v, and by g."""
+    grad, v, norms = (n.settled(n.operand(x)) for x in (grad_w, saved_v, saved_norms))
+    along = n.total(n.mul(grad, v), others(v, dim % len(v.shape)), keepdim=True)
+    by_g = n.settled(n.div(along, norms, positive=True))
+    across = n.sub(grad, n.mul(v, n.settled(n.div(by_g, norms, positive=True))))
+    return n.mul(across, n.settled(n.div(saved_g, norms, positive=True))), by_g

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
@@ -11,20 +9,19 @@ from ....errors import UnsupportedOp
 from ....fixedpoint import Numbers, Operand, Value
 from ....fixedpoint.lazy import Deferred, LazyValue
 from ....ring import deterministic
+from ...operand import Array, mapped
 from ...table import implements
 from .loss import MEAN, SUM
 
 aten = torch.ops.aten
 
-Known = Value | Tensor
-
 
 @implements(aten.nll_loss_forward.default, aten.nll_loss2d_forward.default)
 def nll_loss_forward(
     n: Numbers,
-    self: Known,
-    target: Known,
-    weight: Known | None,
+    self: Array,
+    target: Array,
+    weight: Array | None,
     reduction: int,
     ignore_index: int,
 ) -> tuple[Operand, Operand]:
@@ -50,64 +47,64 @@ def nll_loss_forward(
 @implements(aten.nll_loss_backward.default, aten.nll_loss2d_backward.default)
 def nll_loss_backward(
     n: Numbers,
-    grad_output: Known,
-    self: Known,
-    target: Known,
-    weight: Known | None,
+    grad_output: Array,
+    self: Array,
+    target: Array,
+    weight: Array | None,
     reduction: int,
     ignore_index: int,
-    total_weight: Known,
+    total_weight: Array,
 ) -> Operand:
     marks = _marks(n, self, target, weight, ignore_index)
     grad: Operand = grad_output
     if reduction == MEAN:
         grad = _over(n, grad_output, total_weight, positive=weight is None)
     elif reduction != SUM and len(self.shape) > 1:
-        grad = _mapped(grad_output, lambda part: part.unsqueeze(1))
+        grad = mapped(grad_output, lambda part: part.unsqueeze(1))
     if isinstance(marks, Tensor):
         return n.mul(grad, -marks) if isinstance(grad, Value) else -marks * grad
     return n.neg(n.mul(marks, grad))
 
 
-def _class_dim(x: Known) -> int:
+def _class_dim(x: Array) -> int:
     return 1 if len(x.shape) > 1 else 0
 
 
 def _marks(
-    n: Numbers, scores: Known, target: Known, weight: Known | None, ignore_index: int
-) -> Known:
+    n: Numbers, scores: Array, target: Array, weight: Array | None, ignore_index: int
+) -> Array:
     """What each score weighs in the loss: the weight of its class where it is the label's, or 0."""
     dim = _class_dim(scores)
     classes = torch.arange(scores.shape[dim])
     shape = [-1 if d == dim else 1 for d in range(len(scores.shape))]
-    wanted = _mapped(target, lambda part: part.unsqueeze(dim))
+    wanted = mapped(target, lambda part: part.unsqueeze(dim))
     counts = (classes != ignore_index).view(shape)
     if isinstance(wanted, Tensor):
         _check(target, len(classes), ignore_index)
-        marks: Known = (wanted == classes.view(shape)) & counts
+        marks: Array = (wanted == classes.view(shape)) & counts
     else:
         marks = n.equal(wanted, classes.view(shape))
         marks = marks if counts.all() else n.logical_and(marks, counts)
     if weight is None:
         return marks if isinstance(marks, Value) else marks.to(scores.dtype)
-    by_class = _mapped(weight, lambda part: part.view(shape))
+    by_class = mapped(weight, lambda part: part.view(shape))
     if isinstance(marks, Tensor) and isinstance(by_class, Tensor):
         return marks * by_class
     return n.mul(marks, by_class)
 
 
-def _check(target: Known, classes: int, ignore_index: int) -> None:
+def _check(target: Array, classes: int, ignore_index: int) -> None:
     assert isinstance(target, Tensor)
     wrong = (target != ignore_index) & ((target < 0) | (target >= classes))
     if wrong.any():
         raise IndexError(f"nll_loss: a label is not among the {classes} classes")
 
 
-def _sum(n: Numbers, marks: Known) -> Operand:
+def _sum(n: Numbers, marks: Array) -> Operand:
     return n.total(marks) if isinstance(marks, Value) else deterministic.total(marks)
 
 
-def _over(n: Numbers, x: Known, total: Operand, *, positive: bool) -> Known:
+def _over(n: Numbers, x: Array, total: Operand, *, positive: bool) -> Array:
     """x divided by the weight of all labels."""
     if isinstance(total, Value):
         return n.div(x, total, positive=positive)
@@ -119,7 +116,3 @@ def _check_any(reduction: int, total: Operand) -> None:
     """Without any label torch's mean is not a number."""
     if reduction == MEAN and not isinstance(total, Value) and not float(total):
         raise UnsupportedOp("nll_loss: the mean over no labels at all is not a number")
-
-
-def _mapped(x: Known, change: Callable[[Tensor], Tensor]) -> Known:
-    return x.map(change) if isinstance(x, Value) else change(x)

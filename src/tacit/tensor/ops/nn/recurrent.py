@@ -10,24 +10,24 @@ from torch import Tensor
 
 from ....errors import UnsupportedOp
 from ....fixedpoint import LstmTrace, LstmWeights, Numbers, Value
+from ...operand import Array
 from ...table import implements
 
 aten = torch.ops.aten
 
-Known = Value | Tensor
 LSTM = 2  # torch's number for the kind of layer
 
 
 @implements(aten.mkldnn_rnn_layer.default)
 def mkldnn_rnn_layer(
     n: Numbers,
-    input: Known,
-    weight0: Known,
-    weight1: Known,
-    weight2: Known,
-    weight3: Known,
-    hx_: Known,
-    cx_: Known,
+    input: Array,
+    weight0: Array,
+    weight1: Array,
+    weight2: Array,
+    weight3: Array,
+    hx_: Array,
+    cx_: Array,
     reverse: bool,
     batch_sizes: Sequence[int],
     mode: int,
@@ -55,19 +55,19 @@ def mkldnn_rnn_layer(
 @implements(aten.mkldnn_rnn_layer_backward.default)
 def mkldnn_rnn_layer_backward(
     n: Numbers,
-    input: Known,
-    weight1: Known,
-    weight2: Known,
-    weight3: Known,
-    weight4: Known,
-    hx_: Known,
-    cx_tmp: Known,
-    output: Known,
-    hy_: Known,
-    cy_: Known,
-    grad_output: Known | None,
-    grad_hy: Known | None,
-    grad_cy: Known | None,
+    input: Array,
+    weight1: Array,
+    weight2: Array,
+    weight3: Array,
+    weight4: Array,
+    hx_: Array,
+    cx_tmp: Array,
+    output: Array,
+    hy_: Array,
+    cy_: Array,
+    grad_output: Array | None,
+    grad_hy: Array | None,
+    grad_cy: Array | None,
     reverse: bool,
     mode: int,
     hidden_size: int,
@@ -98,12 +98,12 @@ def _in_order(x: Value, reverse: bool) -> Value:
     return x.map(lambda part: part.flip(0)) if reverse else x
 
 
-def _flat(n: Numbers, x: Known) -> Value:
+def _flat(n: Numbers, x: Array) -> Value:
     size = x.shape[-1]
     return n.operand(x).map(lambda part: part.reshape(-1, size))
 
 
-def _bias(n: Numbers, first: Known, second: Known, has_biases: bool) -> Any:
+def _bias(n: Numbers, first: Array, second: Array, has_biases: bool) -> Any:
     if not has_biases:
         return None
     if isinstance(first, Tensor) and isinstance(second, Tensor):

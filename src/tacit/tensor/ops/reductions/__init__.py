@@ -1,5 +1,5 @@
 """Operations over dimensions: sums, extremes, order, running values."""
 
-from . import order, reduce, scan
+from . import order, scan, sums
 
-__all__ = ["order", "reduce", "scan"]
+__all__ = ["order", "scan", "sums"]

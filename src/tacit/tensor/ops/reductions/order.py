@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from ....fixedpoint import Numbers, Value
+from ...operand import Dims
 from ...table import implements
-from .reduce import Dims
 
 aten = torch.ops.aten
 

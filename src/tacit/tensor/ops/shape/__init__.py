@@ -1,5 +1,5 @@
-"""Changes of shape, indexing, gathering and scattering."""
+"""Changes of shape, and elements picked and placed."""
 
-from . import index, scatter_reduce, shape
+from . import indexing, scatter_reduce, views
 
-__all__ = ["index", "scatter_reduce", "shape"]
+__all__ = ["indexing", "scatter_reduce", "views"]

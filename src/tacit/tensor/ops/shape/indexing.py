@@ -10,23 +10,18 @@ from torch import Tensor
 
 from ....errors import UnsupportedOp
 from ....fixedpoint import Numbers, Operand, Value
+from ...operand import Array, mapped
 from ...table import implements
 from .scatter_reduce import scatter_groups
 
 aten = torch.ops.aten
 
-Index = Value | Tensor
-
-
-def _moved(x: Operand, change: Callable[[Tensor], Tensor]) -> Operand:
-    return x.map(change) if isinstance(x, Value) else change(torch.as_tensor(x))
-
 
 @implements(aten.index.Tensor, aten._unsafe_index.Tensor)
-def index(n: Numbers, self: Operand, indices: Sequence[Index | None]) -> Operand:
+def index(n: Numbers, self: Operand, indices: Sequence[Array | None]) -> Operand:
     secret = [i for i, one in enumerate(indices) if isinstance(one, Value)]
     if not secret:
-        return _moved(self, lambda part: aten.index(part, indices))
+        return mapped(self, lambda part: aten.index(part, indices))
     place = indices[secret[0]]
     assert isinstance(place, Value)
     if place.is_bit:
@@ -39,7 +34,7 @@ def index(n: Numbers, self: Operand, indices: Sequence[Index | None]) -> Operand
             "x[i, j] with a secret index among several: index one dimension after the other"
         )
     dim, count = secret[0], len(place.shape)
-    found = n.rows(_moved(self, lambda part: part.movedim(dim, 0)), place, wraps=True)
+    found = n.rows(mapped(self, lambda part: part.movedim(dim, 0)), place, wraps=True)
     where = list(range(dim, dim + count))
     return found.map(lambda part: part.movedim(list(range(count)), where))
 
@@ -48,7 +43,7 @@ def index(n: Numbers, self: Operand, indices: Sequence[Index | None]) -> Operand
 def index_put(
     n: Numbers,
     self: Operand,
-    indices: Sequence[Index | None],
+    indices: Sequence[Array | None],
     values: Operand,
     accumulate: bool = False,
 ) -> Value:
@@ -85,7 +80,7 @@ def _added(n: Numbers, self: Operand, dim: int, index: Value, values: Operand) -
     shape, count = list(self.shape), len(index.shape)  # type: ignore[union-attr]
     size = [*shape[:dim], *index.shape, *shape[dim + 1 :]]
     where = list(range(dim, dim + count))
-    moved = _moved(values, lambda part: part.expand(size).movedim(where, list(range(count))))
+    moved = mapped(values, lambda part: part.expand(size).movedim(where, list(range(count))))
     total = n.rows_back(moved, index, shape[dim], wraps=True)
     return n.add(self, total.map(lambda part: part.movedim(0, dim)))
 
@@ -99,31 +94,31 @@ def _like(n: Numbers, made: Value, self: Operand) -> Value:
 
 
 @implements(aten.index_select.default)
-def index_select(n: Numbers, self: Operand, dim: int, index: Index) -> Operand:
+def index_select(n: Numbers, self: Operand, dim: int, index: Array) -> Operand:
     if not isinstance(index, Value):
-        return _moved(self, lambda part: part.index_select(dim, index.to(part.device)))
+        return mapped(self, lambda part: part.index_select(dim, index.to(part.device)))
     count = max(len(self.shape), 1)  # type: ignore[union-attr]
-    front = _moved(self, lambda part: torch.atleast_1d(part).movedim(dim % count, 0))
+    front = mapped(self, lambda part: torch.atleast_1d(part).movedim(dim % count, 0))
     found = n.rows(front, index)
     return found.map(lambda part: part.movedim(0, dim % count))
 
 
 @implements(aten.take.default)
-def take(n: Numbers, self: Operand, index: Index) -> Operand:
+def take(n: Numbers, self: Operand, index: Array) -> Operand:
     if not isinstance(index, Value):
-        return _moved(self, lambda part: part.take(index.to(part.device)))
-    return n.rows(_moved(self, torch.flatten), index, wraps=True)
+        return mapped(self, lambda part: part.take(index.to(part.device)))
+    return n.rows(mapped(self, torch.flatten), index, wraps=True)
 
 
 @implements(aten.gather.default)
-def gather(n: Numbers, self: Operand, dim: int, index: Index, *, sparse_grad: bool = False) -> Any:
+def gather(n: Numbers, self: Operand, dim: int, index: Array, *, sparse_grad: bool = False) -> Any:
     if not isinstance(index, Value):
-        return _moved(self, lambda part: part.gather(dim, index.to(part.device)))
+        return mapped(self, lambda part: part.gather(dim, index.to(part.device)))
     return n.gather(self, dim, index)
 
 
 @implements(aten.scatter.src)
-def scatter(n: Numbers, self: Operand, dim: int, index: Index, src: Operand) -> Value:
+def scatter(n: Numbers, self: Operand, dim: int, index: Array, src: Operand) -> Value:
     if isinstance(index, Value):
         return _like(n, n.scatter(self, dim, index, src), self)
     place = index.to(n.device)
@@ -138,7 +133,7 @@ def scatter(n: Numbers, self: Operand, dim: int, index: Index, src: Operand) -> 
 
 
 @implements(aten.scatter.value)
-def scatter_value(n: Numbers, self: Operand, dim: int, index: Index, value: float) -> Value:
+def scatter_value(n: Numbers, self: Operand, dim: int, index: Array, value: float) -> Value:
     if isinstance(index, Value):
         return _like(n, n.scatter(self, dim, index, value), self)
     place = index.to(n.device)
@@ -147,7 +142,7 @@ def scatter_value(n: Numbers, self: Operand, dim: int, index: Index, value: floa
 
 
 @implements(aten.scatter_add.default)
-def scatter_add(n: Numbers, self: Operand, dim: int, index: Index, src: Operand) -> Value:
+def scatter_add(n: Numbers, self: Operand, dim: int, index: Array, src: Operand) -> Value:
     if isinstance(index, Value):
         return _like(n, n.scatter_add(self, dim, index, src), self)
     return _placed(n, self, src, lambda a, b: a.scatter_add(dim, index.to(a.device), b), adds=True)
@@ -158,7 +153,7 @@ def scatter_reduce(
     n: Numbers,
     self: Operand,
     dim: int,
-    index: Index,
+    index: Array,
     src: Operand,
     reduce: str,
     *,
@@ -225,7 +220,7 @@ def _placed(
     return _like(n, made, self)
 
 
-def _public(name: str, index: Index) -> Tensor:
+def _public(name: str, index: Array) -> Tensor:
     if isinstance(index, Value):
         raise UnsupportedOp(f"{name} with a secret index: torch.scatter and scatter_add take one")
     return index
@@ -233,7 +228,7 @@ def _public(name: str, index: Index) -> Tensor:
 
 @implements(aten.index_add.default)
 def index_add(
-    n: Numbers, self: Operand, dim: int, index: Index, source: Operand, *, alpha: float = 1
+    n: Numbers, self: Operand, dim: int, index: Array, source: Operand, *, alpha: float = 1
 ) -> Value:
     scaled = source if alpha == 1 else n.mul(n.operand(source), alpha)
     if isinstance(index, Value):
@@ -245,7 +240,7 @@ def index_add(
 
 
 @implements(aten.index_copy.default)
-def index_copy(n: Numbers, self: Operand, dim: int, index: Index, source: Operand) -> Value:
+def index_copy(n: Numbers, self: Operand, dim: int, index: Array, source: Operand) -> Value:
     places = _public("index_copy", index)
     where = places.to(n.device)
     return _replaced(
@@ -258,7 +253,7 @@ def index_copy(n: Numbers, self: Operand, dim: int, index: Index, source: Operan
 
 
 @implements(aten.index_fill.int_Scalar, aten.index_fill.int_Tensor)
-def index_fill(n: Numbers, self: Operand, dim: int, index: Index, value: Operand) -> Value:
+def index_fill(n: Numbers, self: Operand, dim: int, index: Array, value: Operand) -> Value:
     places = _public("index_fill", index)
     mask = torch.zeros(self.shape, dtype=torch.bool).index_fill(dim, places, 1)  # type: ignore[union-attr]
     return _like(n, n.where(mask, value, self), self)
@@ -266,7 +261,7 @@ def index_fill(n: Numbers, self: Operand, dim: int, index: Index, value: Operand
 
 @implements(aten.put.default)
 def put(
-    n: Numbers, self: Operand, index: Index, source: Operand, accumulate: bool = False
+    n: Numbers, self: Operand, index: Array, source: Operand, accumulate: bool = False
 ) -> Value:
     places = _public("put", index)
     if not accumulate:
@@ -279,9 +274,36 @@ def put(
 
 @implements(aten.masked_scatter_backward.default)
 def masked_scatter_backward(
-    n: Numbers, grad_output: Operand, mask: Index, sizes: Sequence[int]
+    n: Numbers, grad_output: Operand, mask: Array, sizes: Sequence[int]
 ) -> Operand:
     chosen = _public("masked_scatter", mask)
-    return _moved(
+    return mapped(
         grad_output, lambda part: aten.masked_scatter_backward(part, chosen.to(part.device), sizes)
     )
+
+
+@implements(aten.masked_select.default)
+def masked_select(n: Numbers, self: Any, mask: Any) -> Any:
+    """What a public mask selects; how many a secret one does must not be seen."""
+    if not isinstance(mask, Tensor):
+        raise UnsupportedOp(
+            "masked_select by a secret mask: the shape of the result would reveal values; "
+            "keep the shape, with torch.where(mask, x, 0)"
+        )
+    shape = torch.broadcast_shapes(self.shape, mask.shape)
+    chosen = mask.expand(shape)
+    return self.map(lambda part: part.expand(shape)[chosen])
+
+
+@implements(aten.masked_scatter.default)
+def masked_scatter(n: Numbers, self: Any, mask: Any, source: Any) -> Any:
+    """The places that a public mask selects overwritten, in order."""
+    if not isinstance(mask, Tensor):
+        raise UnsupportedOp(
+            "masked_scatter by a secret mask: which element goes where would depend on values; "
+            "choose with torch.where(mask, a, b)"
+        )
+    made = n.joined(
+        [self, source], lambda parts: parts[0].masked_scatter(mask.to(n.device), parts[1])
+    )
+    return n.convert(made, self.dtype)

@@ -1,4 +1,4 @@
-"""Distances between all pairs of rows, and products of vectors in space."""
+"""Norms of vectors, distances between rows, and the vector product."""
 
 from __future__ import annotations
 
@@ -10,22 +10,93 @@ from torch import Tensor
 from ....errors import UnsupportedOp
 from ....fixedpoint import Numbers, Operand, Value
 from ....protocols import Einsum
+from ...operand import Array, Dims
 from ...table import implements
 
 aten = torch.ops.aten
 
-Known = Value | Tensor
+
+@implements(aten.linalg_vector_norm.default)
+def linalg_vector_norm(
+    n: Numbers,
+    self: Value,
+    ord: float = 2,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+) -> Value:
+    """Norms of order 0, from 1 to 3, and of the infinities; gradients of others are too coarse."""
+    x = self if self.is_real else n.convert(self, torch.get_default_dtype())
+    return n.convert(_norm(n, x, float(ord), dim, keepdim), dtype or x.dtype)
+
+
+def _norm(n: Numbers, x: Value, order: float, dim: Dims, keepdim: bool) -> Value:
+    if order == 2:
+        return n.vector_norm(x, dim, keepdim=keepdim)
+    if order == 0:
+        return n.convert(n.count_nonzero(x, dim, keepdim=keepdim), x.dtype)
+    if order == 1:
+        return n.total(n.absolute(x), dim, keepdim=keepdim)
+    if order == inf:
+        return n.amax(n.absolute(x), dim, keepdim=keepdim)
+    if order == -inf:
+        return n.amin(n.absolute(x), dim, keepdim=keepdim)
+    if not 1 <= order <= 3:
+        orders = "there are 0, those from 1 to 3, inf and -inf"
+        raise UnsupportedOp(f"a norm of order {order} of secrets: {orders}")
+    return _of_powers(n, x, order, dim, keepdim)
+
+
+def _of_powers(n: Numbers, x: Value, order: float, dim: Dims, keepdim: bool) -> Value:
+    """The largest times a root of powers of what is at most 1: others would leave the range."""
+    sizes = n.settled(n.absolute(x))
+    largest = n.settled(n.amax(sizes, dim, keepdim=True))
+    powers = n.pow(n.div(sizes, largest, positive=True), order)
+    root = n.mul(n.pow(n.total(powers, dim, keepdim=True), 1 / order), largest)
+    shape = n.reduced_shape(x, dim, keepdim=keepdim)
+    return root.map(lambda part: part.reshape(shape))
+
+
+@implements(aten.norm.Scalar)
+def norm(n: Numbers, self: Value, p: float = 2) -> Value:
+    return linalg_vector_norm(n, self, p)
+
+
+@implements(aten.norm.ScalarOpt_dim)
+def norm_dim(n: Numbers, self: Value, p: float | None, dim: Dims, keepdim: bool = False) -> Value:
+    return linalg_vector_norm(n, self, 2 if p is None else p, dim or None, keepdim)
+
+
+@implements(aten.norm.ScalarOpt_dtype)
+def norm_dtype(n: Numbers, self: Value, p: float | None, *, dtype: torch.dtype) -> Value:
+    return linalg_vector_norm(n, self, 2 if p is None else p, dtype=dtype)
+
+
+@implements(aten.norm.ScalarOpt_dim_dtype)
+def norm_dim_dtype(
+    n: Numbers, self: Value, p: float | None, dim: Dims, keepdim: bool, *, dtype: torch.dtype
+) -> Value:
+    return linalg_vector_norm(n, self, 2 if p is None else p, dim or None, keepdim, dtype=dtype)
+
+
+@implements(aten.dist.default)
+def dist(n: Numbers, self: Operand, other: Operand, p: float = 2) -> Value:
+    return linalg_vector_norm(n, n.sub(self, other), p)
+
+
+# Distances between all pairs of rows --------------------------------------------------------------
 
 
 @implements(aten._cdist_forward.default)
-def cdist_forward(n: Numbers, x1: Known, x2: Known, p: float, compute_mode: int | None) -> Operand:
+def cdist_forward(n: Numbers, x1: Array, x2: Array, p: float, compute_mode: int | None) -> Operand:
     """Distances of order p; those of Euclid are below the root of the range."""
     return _lengths(n, _differences(n, x1, x2), p)
 
 
 @implements(aten._cdist_backward.default)
 def cdist_backward(
-    n: Numbers, grad: Known, x1: Known, x2: Known, p: float, cdist: Value
+    n: Numbers, grad: Array, x1: Array, x2: Array, p: float, cdist: Value
 ) -> Operand:
     """The gradient by the first; 0 for pairs without a distance."""
     difference = _differences(n, x1, x2)
@@ -44,7 +115,7 @@ def pdist_forward(n: Numbers, self: Value, p: float = 2.0) -> Operand:
 
 
 @implements(aten._pdist_backward.default)
-def pdist_backward(n: Numbers, grad: Known, self: Value, p: float, pdist: Value) -> Operand:
+def pdist_backward(n: Numbers, grad: Array, self: Value, p: float, pdist: Value) -> Operand:
     first, second = torch.triu_indices(self.shape[0], self.shape[0], 1).to(n.device)
     slopes = _slopes(n, grad, _pairs(n, self), pdist, p)
 
@@ -58,7 +129,7 @@ def pdist_backward(n: Numbers, grad: Known, self: Value, p: float, pdist: Value)
 
 
 @implements(aten.linalg_cross.default)
-def linalg_cross(n: Numbers, self: Known, other: Known, *, dim: int = -1) -> Value:
+def linalg_cross(n: Numbers, self: Array, other: Array, *, dim: int = -1) -> Value:
     """The vector product: two products of the components, moved by one and by two."""
     a, b = n.operand(self), n.operand(other)
 
@@ -68,7 +139,7 @@ def linalg_cross(n: Numbers, self: Known, other: Known, *, dim: int = -1) -> Val
     return n.sub(n.mul(moved(a, 1), moved(b, 2)), n.mul(moved(a, 2), moved(b, 1)))
 
 
-def _differences(n: Numbers, x1: Known, x2: Known) -> Value:
+def _differences(n: Numbers, x1: Array, x2: Array) -> Value:
     """Every row of x1 less every row of x2."""
     first = n.operand(x1).map(lambda part: part.unsqueeze(-2))
     second = n.operand(x2).map(lambda part: part.unsqueeze(-3))
@@ -100,7 +171,7 @@ def _lengths(n: Numbers, x: Value, p: float) -> Value:
     return n.mul(root, largest.map(lambda part: part.squeeze(-1)))
 
 
-def _slopes(n: Numbers, grad: Known, x: Value, length: Value, p: float) -> Value:
+def _slopes(n: Numbers, grad: Array, x: Value, length: Value, p: float) -> Value:
     """What a gradient by lengths is by each component: sign(x) (|x| / length)^(p - 1) times it."""
     spread, size = (y.map(lambda part: part.unsqueeze(-1)) for y in (n.operand(grad), length))
     if p == 0:

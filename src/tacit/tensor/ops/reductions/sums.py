@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 
 from ....fixedpoint import Numbers, Value
 from ....fixedpoint.extended import mean_square
+from ...operand import Dims
 from ...table import implements
 
 aten = torch.ops.aten
-
-Dims = Sequence[int] | int | None
 
 
 def _typed(n: Numbers, x: Value, dtype: torch.dtype | None) -> Value:
