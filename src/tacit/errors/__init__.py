@@ -138,7 +138,7 @@ class FrameRejected(TransportError):
 class HandshakeMismatch(TransportError):
     """Two parties disagree before they start; `field` names what differs."""
 
-    def __init__(self, reason: Phrase, *, field: str, **fields: Any) -> None:
+    def __init__(self, reason: Phrase, *, field: str = "", **fields: Any) -> None:
         super().__init__(reason, **fields)
         self.field = field
 

@@ -113,8 +113,7 @@ class Error(Exception):
 
 def _rebuilt(kind: type[Error], reason: Phrase, state: dict[str, Any]) -> Error:
     """An error that was sent from another process."""
-    error = kind.__new__(kind, reason)
-    error.args = (reason,)
+    error = kind(reason)
     error.__dict__.update(state)
     return error
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
-from ...errors import ConnectError, PartyFailed, PeerClosed, RevealForbidden
+from ...errors import ConnectError, Party, PartyFailed, PeerClosed, RevealForbidden
 
 ECHOES = (PeerClosed, ConnectError, RevealForbidden)  # may come of what another party did
 
@@ -97,6 +97,13 @@ def party_failed(failures: Sequence[Failure]) -> PartyFailed:
     root = root_cause(failures)
     for failure in failures:
         if failure is not root:
-            root.error.add_note(f"then {failure.error.headline}")
+            root.error.add_note(_note(failure.error, root.error))
     root.error.__cause__ = root.raised
     return root.error
+
+
+def _note(error: PartyFailed, root: PartyFailed) -> str:
+    """What is said of a party that failed after the first."""
+    if (error.kind, str(error.reason)) == (root.kind, str(root.reason)) and error.kind:
+        return f"then {Party(error.party or 0).render(error.names)} failed in the same way"
+    return f"then {error.headline}"
