@@ -1,11 +1,13 @@
 """Normalisation: values with mean 0 and variance 1 along some dimensions, and its gradient.
 
-NOTE [fine]: the inverse of a deviation is small where values are large. It, and what values are
-multiplied by in its place, have more fraction bits than other values: those of a *fine* value.
+NOTE [extended]: the inverse of a standard deviation is small if the values are large. So it is an
+*extended* value: it has `extended_bits` more fraction bits than its dtype says. So are the factors
+that take its place.
 
-NOTE [sums of squares]: of many values, or of a large one among them, the sum of the squares is
-beyond the range while their mean is not. The sum is divided by a power of two, on the way to fewer
-fraction bits; what is left of the division by the count is in the table of the inverse root.
+NOTE [sums of squares]: the sum of the squares of many values, or of one large value, may leave the
+range although their mean does not. The sum is divided by a power of two close to the count, in the
+same division that drops fraction bits. The rest of the division by the count, a public factor
+below 2 (`excess`), goes into the table of the inverse root.
 """
 
 from __future__ import annotations
@@ -31,60 +33,60 @@ Dims = Sequence[int]
 Known = Value | Tensor
 
 
-def extra_bits(n: Format) -> int:
-    """By how many fraction bits a variance has more than other values; its range is as smaller."""
+def variance_bits(n: Format) -> int:
+    """Returns the extra fraction bits of a variance, which shrink its range accordingly."""
     return 6 if n.ring.bits == 64 else 2
 
 
-def fine_bits(n: Format) -> int:
-    """By how many fraction bits a fine value has more."""
+def extended_bits(n: Format) -> int:
+    """Returns the extra fraction bits of an extended value."""
     return 8 if n.ring.bits == 64 else 0
 
 
-class Normal(NamedTuple):
-    """What a normalisation computes; all but `value` have size 1 along its dimensions."""
+class Normalization(NamedTuple):
+    """The results of a normalisation; all but `value` have size 1 along its dimensions."""
 
     value: Value
     mean: Value
     variance: Value
-    inverse: Value  # of the standard deviation; fine
+    inverse: Value  # 1 / sqrt(variance + eps), extended
 
 
-def normalise(n: Format, x: Value, dims: Dims, eps: float) -> Normal:
-    """(x - mean) / sqrt(variance + eps) over these dimensions.
+def normalise(n: Format, x: Value, dims: Dims, eps: float) -> Normalization:
+    """Returns (x - mean) / sqrt(variance + eps) over these dimensions, and the statistics.
 
-    The variance, eps included, is off by 2^-(f + 6) at most and below 2^(range_bits - 7), and
-    the sum of the squares is below 2^(k - 2 - 2f): 2^30 for 64 bits with 16 fraction bits.
-    Rounds: three divisions, two products and an inverse square root.
+    The variance, eps included, has an error of 2^-(f + 6) and must be below 2^(range_bits - 7); the
+    sum of the squares must be below 2^(k - 2 - 2f), which is 2^30 for 64 bits and f = 16. Rounds:
+    three divisions, two products and an inverse square root.
     """
     if not x.shape.numel():
         nothing = total(n, x, dims, keepdim=True)
-        return Normal(x, nothing, nothing, nothing)
+        return Normalization(x, nothing, nothing, nothing)
     average = settled(n, mean(n, x, dims, keepdim=True))
     centred = settled(n, sub(n, x, average))
-    larger, excess = _spread(n, centred, dims)
+    larger, excess = _larger_variance(n, centred, dims)
     inverse = settled(n, _inverse(n, larger, eps, excess))
-    coarser = Value(larger.arith.divided(extra_bits(n)), x.dtype)
-    variance = mul(n, coarser, float(1 / excess))
-    return Normal(times_fine(n, centred, inverse), average, variance, inverse)
+    rounded = Value(larger.arith.divided(variance_bits(n)), x.dtype)
+    variance = mul(n, rounded, float(1 / excess))
+    return Normalization(mul_extended(n, centred, inverse), average, variance, inverse)
 
 
-def _spread(n: Format, centred: Value, dims: Dims) -> tuple[Value, Fraction]:
-    """The variance with its extra bits, too large by a public factor below 2, and that factor.
+def _larger_variance(n: Format, centred: Value, dims: Dims) -> tuple[Value, Fraction]:
+    """Returns excess times the variance, with its extra bits, and the excess.
 
     See NOTE [sums of squares]. A product and a division.
     """
     count = prod(centred.shape[dim] for dim in dims)
     power = count.bit_length() - 1
     elements = centred.arith.promise(1 << (n.ring.bits // 2 - 1))
-    squares = n.protocol.square(elements, shift=n.fraction_bits - extra_bits(n))
+    squares = n.protocol.square(elements, shift=n.fraction_bits - variance_bits(n))
     total = squares.sum(*dims, keepdim=True).promise(1 << (n.ring.bits - 2)).divided(power)
     return settled(n, Value(total, centred.dtype)), Fraction(count, 1 << power)
 
 
-def inverse_deviation(n: Format, variance: Value, eps: float) -> Value:
-    """1 / sqrt(variance + eps); fine."""
-    bits = extra_bits(n)
+def _inverse_deviation(n: Format, variance: Value, eps: float) -> Value:
+    """Returns 1 / sqrt(variance + eps), extended."""
+    bits = variance_bits(n)
     if variance.arith.pending >= bits:
         larger = Value(variance.arith.divided(-bits), variance.dtype)
     else:
@@ -93,101 +95,110 @@ def inverse_deviation(n: Format, variance: Value, eps: float) -> Value:
 
 
 def _inverse(n: Format, larger: Value, eps: float, excess: Fraction = Fraction(1)) -> Value:
-    """The same, of a variance with its extra bits that is too large by a factor.
+    """Returns 1 / sqrt(variance + eps), extended, from the result of `_larger_variance`.
 
-    With them it may be beyond the range, though not beyond the ring.
+    With its extra bits the variance may leave the range, but not the ring.
     """
-    bits = extra_bits(n)
+    bits = variance_bits(n)
     shifted = add(n, larger, eps * 2.0**bits * float(excess)).arith
     most = min(n.fraction_bits + n.range_bits + bits, n.ring.bits - 5)
     shifted = shifted.promise(1 << (most + shifted.pending))
-    root = run(n, inverse_root, shifted, gain=bits // 2 + fine_bits(n), excess=excess)
+    root = run(n, inverse_root, shifted, gain=bits // 2 + extended_bits(n), excess=excess)
     return Value(root, larger.dtype)
 
 
-def times_fine(n: Format, x: Operand, fine: Operand) -> Value:
-    """x times a fine value, or times a public one as it is. 1 round."""
-    if not isinstance(fine, Value):
-        return mul(n, x, fine)
-    a, b = operand(n, x).arith, fine.arith
+def mul_extended(n: Format, x: Operand, factor: Operand) -> Value:
+    """Returns x times an extended value, or times public numbers. An ordinary value; 1 round."""
+    if not isinstance(factor, Value):
+        return mul(n, x, factor)
+    a, b = operand(n, x).arith, factor.arith
     shape = torch.broadcast_shapes(a.shape, b.shape)
     a, b = (y if y.shape == shape else y.expand(*shape) for y in (a, b))
-    shift = n.fraction_bits + fine_bits(n)
-    return Value(cap(n, n.protocol.bilinear(MUL, a, b, shift=shift)), fine.dtype)
+    shift = n.fraction_bits + extended_bits(n)
+    return Value(cap(n, n.protocol.bilinear(MUL, a, b, shift=shift)), factor.dtype)
 
 
-def coarse(n: Format, fine: Value) -> Value:
-    """A fine value as an ordinary one."""
-    return Value(fine.arith.divided(fine_bits(n)), fine.dtype)
+def round_extended(n: Format, x: Value) -> Value:
+    """Returns an extended value as an ordinary one. Its division is pending."""
+    return Value(x.arith.divided(extended_bits(n)), x.dtype)
 
 
 def normalise_backward(n: Format, grad: Value, value: Value, inverse: Value, dims: Dims) -> Value:
-    """The gradient by the input of `normalise`, from that by its value. Three products."""
+    """Returns the gradient by the input of `normalise`, from that by its value. Three products.
+
+    With y the value, it is (grad - mean(grad) - y mean(grad y)) inverse.
+    """
     if not grad.shape.numel():
         return grad
     grad = settled(n, grad)
     along = settled(n, mean(n, mul(n, grad, value), dims, keepdim=True))
     centred = sub(n, grad, mean(n, grad, dims, keepdim=True))
-    return times_fine(n, sub(n, centred, mul(n, value, along)), inverse)
+    return mul_extended(n, sub(n, centred, mul(n, value, along)), inverse)
 
 
-class Line(NamedTuple):
-    """A normalisation with fixed statistics: x scale + shift. The first two are fine."""
+class FixedNorm(NamedTuple):
+    """A normalisation with given statistics, as x scale + shift."""
 
-    inverse: Operand  # of the standard deviation
-    scale: Operand
+    inverse: Operand  # 1 / sqrt(variance + eps); extended if it is secret
+    scale: Operand  # extended if it is secret
     shift: Operand
 
 
-def fixed_line(
+def fixed_norm(
     n: Format,
     weight: Known | None,
     bias: Known | None,
     average: Known,
     variance: Known,
     eps: float,
-) -> Line:
-    """The normalisation by this mean and variance, then times weight, plus bias.
+) -> FixedNorm:
+    """Returns the normalisation by this mean and variance, times weight, plus bias.
 
-    An inverse square root and two products of vectors, once for the same secrets: what is made of
-    a variance is kept beside it.
+    An inverse square root and two products of vectors, once for the same secrets: the results are
+    kept beside the variance.
     """
     if isinstance(variance, Tensor):
-        return _made_line(n, 1 / (variance.to(torch.float64) + eps).sqrt(), weight, bias, average)
+        public_inverse = 1 / (variance.to(torch.float64) + eps).sqrt()
+        return _new_fixed_norm(n, public_inverse, weight, bias, average)
     name = f"inverse deviation, {eps}"
     if name not in variance.kept:
-        variance.kept[name] = inverse_deviation(n, variance, eps)
+        variance.kept[name] = _inverse_deviation(n, variance, eps)
     inverse = variance.kept[name]
     kept, sources = inverse.kept, {"weight": weight, "bias": bias, "mean": average}
     if "scale" not in kept or any(kept.get(name) is not x for name, x in sources.items()):
-        line = _made_line(n, inverse, weight, bias, average)
-        made = {"scale": line.scale, "shift": line.shift, **sources}
+        norm = _new_fixed_norm(n, inverse, weight, bias, average)
+        values = {"scale": norm.scale, "shift": norm.shift, **sources}
         kept.clear()
-        kept.update({name: x for name, x in made.items() if isinstance(x, Value)})
-        return line
-    return Line(inverse, kept["scale"], kept["shift"])
+        kept.update({name: x for name, x in values.items() if isinstance(x, Value)})
+        return norm
+    return FixedNorm(inverse, kept["scale"], kept["shift"])
 
 
-def _made_line(
+def _new_fixed_norm(
     n: Format, inverse: Known, weight: Known | None, bias: Known | None, average: Known
-) -> Line:
-    scale = inverse if weight is None else _scaled(n, inverse, weight)
-    shift = _plain_or(torch.mul, lambda a, b: times_fine(n, a, b), average, scale)
+) -> FixedNorm:
+    scale = inverse if weight is None else _scale(n, inverse, weight)
+    shift = _either(torch.mul, mul_extended, n, average, scale)
     shift = neg(n, shift) if isinstance(shift, Value) else -shift
     if bias is not None:
-        shift = _plain_or(torch.add, lambda a, b: add(n, a, b), shift, bias)
-    made = [settled(n, x) if isinstance(x, Value) else x for x in (scale, shift)]
-    return Line(inverse, *made)
+        shift = _either(torch.add, add, n, shift, bias)
+    scale, shift = (settled(n, x) if isinstance(x, Value) else x for x in (scale, shift))
+    return FixedNorm(inverse, scale, shift)
 
 
-def _scaled(n: Format, inverse: Known, weight: Known) -> Known:
-    """A fine value times an ordinary one is fine; so is a public one times a secret, made so."""
+def _scale(n: Format, inverse: Known, weight: Known) -> Known:
+    """Returns inverse weight: extended if one of them is secret."""
     if isinstance(inverse, Tensor) and isinstance(weight, Value):
-        return mul(n, mul(n, weight, inverse), 1 << fine_bits(n))
-    return _plain_or(torch.mul, lambda a, b: mul(n, a, b), inverse, weight)
+        return mul(n, mul(n, weight, inverse), 1 << extended_bits(n))
+    return _either(torch.mul, mul, n, inverse, weight)
 
 
-def _plain_or(
-    plain: Callable[[Tensor, Tensor], Tensor], secret: Callable[..., Value], a: Known, b: Known
+def _either(
+    public: Callable[[Tensor, Tensor], Tensor],
+    secret: Callable[[Format, Operand, Operand], Value],
+    n: Format,
+    a: Known,
+    b: Known,
 ) -> Known:
-    return plain(a, b) if isinstance(a, Tensor) and isinstance(b, Tensor) else secret(a, b)
+    """Returns public(a, b) for two public operands, else secret(n, a, b)."""
+    return public(a, b) if isinstance(a, Tensor) and isinstance(b, Tensor) else secret(n, a, b)

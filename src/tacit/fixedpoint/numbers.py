@@ -67,9 +67,9 @@ class Numbers(Format):
     sum_pool_backward = pool.sum_pool_backward
     normalise = norm.normalise
     normalise_backward = norm.normalise_backward
-    fixed_line = norm.fixed_line
-    times_fine = norm.times_fine
-    coarse = norm.coarse
+    fixed_line = norm.fixed_norm
+    times_fine = norm.mul_extended
+    coarse = norm.round_extended
     attention = attending.attention
     attention_backward = attending.attention_backward
     split_heads = staticmethod(attending.split_heads)

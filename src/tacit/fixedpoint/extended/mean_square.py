@@ -3,8 +3,8 @@
 An RMS norm has no operator of its own in torch: it arrives as x^2, mean, + eps, 1 / sqrt, times x.
 Each result keeps what the next operation needs to be precise, for small numbers as for large ones;
 for every other operation it is an ordinary value. A mean has 10 extra fraction bits and is too
-large by a public factor (norm.py, NOTE [sums of squares]); an inverse root is fine (NOTE [fine]
-there).
+large by a public factor (norm.py, NOTE [sums of squares]); an inverse root is extended (NOTE
+[extended] there).
 
 NOTE [cubes]: the gradient of 1 / sqrt(v) contains r^3 for r = 1 / sqrt(v), which leaves the range
 for small numbers and vanishes for large ones. So the product with r^3 is delayed until the factor x
@@ -16,26 +16,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from math import prod, sqrt
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from ...protocols import Arith
 from ...protocols.steps import Steps
-from ..arithmetic import mul, square
+from ..arithmetic import mul, square, sub
 from ..conversion import settled
-from ..format import cap
-from ..functions.mantissa import normal
-from ..functions.roots import _inverse_root, _root_of_power, _spare, _times
+from ..format import Format, cap
+from ..functions.mantissa import mantissa_of
+from ..functions.roots import function_times_entry, reciprocal_root, root_of_power, table_bits
 from ..functions.share_functions import run
 from ..lazy import LazyValue
-from ..norm import coarse, fine_bits, times_fine
-from ..reduce import Dims, dims_of
+from ..norm import extended_bits, mul_extended, round_extended
+from ..reduce import Dims, dims_of, mean
 from ..value import Value
-
-if TYPE_CHECKING:
-    from ..numbers import Numbers
 
 EXTRA_BITS = 10  # fraction bits of a mean of squares beyond those of other values; even
 
@@ -43,7 +39,7 @@ EXTRA_BITS = 10  # fraction bits of a mean of squares beyond those of other valu
 class Square(LazyValue):
     """base^2."""
 
-    def __init__(self, n: Numbers, base: Value) -> None:
+    def __init__(self, n: Format, base: Value) -> None:
         super().__init__(lambda: square(n, base), base.shape, base.dtype)
         self.base = base
 
@@ -51,7 +47,7 @@ class Square(LazyValue):
 class MeanSquare(LazyValue):
     """raw / excess, where raw has the extra bits. The sum of the squares is below 2^(k-2-2f)."""
 
-    def __init__(self, n: Numbers, raw: Arith, excess: Fraction, dtype: torch.dtype) -> None:
+    def __init__(self, n: Format, raw: Arith, excess: Fraction, dtype: torch.dtype) -> None:
         def rounded() -> Value:
             share = raw.divided(EXTRA_BITS)
             if excess == 1:
@@ -65,24 +61,26 @@ class MeanSquare(LazyValue):
 class InverseRoot(LazyValue):
     """1 / sqrt(x) > 0, which also exists as a fine value."""
 
-    def __init__(self, n: Numbers, fine: Value) -> None:
-        super().__init__(lambda: coarse(n, fine), fine.shape, fine.dtype)
+    def __init__(self, n: Format, fine: Value) -> None:
+        super().__init__(lambda: round_extended(n, fine), fine.shape, fine.dtype)
         self.fine = fine
 
 
 class CubedInverseRoot(LazyValue):
     """The cube of an inverse root."""
 
-    def __init__(self, n: Numbers, inverse: InverseRoot) -> None:
+    def __init__(self, n: Format, inverse: InverseRoot) -> None:
         fine = inverse.fine
-        super().__init__(lambda: _times_power(n, coarse(n, fine), fine, 2), fine.shape, fine.dtype)
+        super().__init__(
+            lambda: _times_power(n, round_extended(n, fine), fine, 2), fine.shape, fine.dtype
+        )
         self.fine = fine
 
 
 class GradientTimesCube(LazyValue):
     """factor grad inverse^3; see NOTE [cubes]."""
 
-    def __init__(self, n: Numbers, grad: Value, fine: Value, factor: float = 1.0) -> None:
+    def __init__(self, n: Format, grad: Value, fine: Value, factor: float = 1.0) -> None:
         def product() -> Value:
             return mul(n, _times_power(n, grad, fine, 3), factor)
 
@@ -95,23 +93,23 @@ class GradientTimesCube(LazyValue):
     def times(self, x: Value) -> Value:
         """The product with x, computed so that no factor is larger than what goes in."""
         n = self.n
-        left = mul(n, times_fine(n, self.grad, self.fine), self.factor)
-        return times_fine(n, mul(n, left, times_fine(n, x, self.fine)), self.fine)
+        left = mul(n, mul_extended(n, self.grad, self.fine), self.factor)
+        return mul_extended(n, mul(n, left, mul_extended(n, x, self.fine)), self.fine)
 
 
-def _times_power(n: Numbers, x: Value, fine: Value, power: int) -> Value:
+def _times_power(n: Format, x: Value, fine: Value, power: int) -> Value:
     for _ in range(power):
-        x = settled(n, times_fine(n, x, fine))
+        x = settled(n, mul_extended(n, x, fine))
     return x
 
 
-def lazy_square(n: Numbers, x: Value) -> Value | None:
+def lazy_square(n: Format, x: Value) -> Value | None:
     """x^2 as a lazy value, or None if the ring has no room for more fraction bits."""
     return Square(n, x) if x.is_real and n.ring.bits == 64 and n.fraction_bits >= 10 else None
 
 
 def mean_square(
-    n: Numbers, base: Value, dims: Dims, *, keepdim: bool, correction: int = 0
+    n: Format, base: Value, dims: Dims, *, keepdim: bool, correction: int = 0
 ) -> MeanSquare | None:
     """The mean of base^2 over dimensions; None if there is nothing to add up. A product."""
     chosen = dims_of(base, dims)
@@ -125,54 +123,54 @@ def mean_square(
     return MeanSquare(n, _ranged(n, total), Fraction(count, 1 << power), base.dtype)
 
 
-def plus(n: Numbers, x: MeanSquare, summand: float) -> MeanSquare:
+def plus(n: Format, x: MeanSquare, summand: float) -> MeanSquare:
     """x + summand, which is positive and below 2^10."""
     units = round(summand * float(x.excess) * 2.0 ** (n.fraction_bits + EXTRA_BITS))
     return MeanSquare(n, _ranged(n, n.protocol.add_public(x.raw, units)), x.excess, x.dtype)
 
 
-def _ranged(n: Numbers, x: Arith) -> Arith:
+def _ranged(n: Format, x: Arith) -> Arith:
     """A mean of squares, times less than 2, is below twice the range."""
     return x.promise(1 << (n.fraction_bits + EXTRA_BITS + n.range_bits + 1 + x.pending))
 
 
 def variance(
-    n: Numbers, x: Value, dims: Dims, *, keepdim: bool, correction: int
+    n: Format, x: Value, dims: Dims, *, keepdim: bool, correction: int
 ) -> MeanSquare | None:
     if lazy_square(n, x) is None or not x.shape.numel():
         return None
-    centred = n.sub(x, n.mean(x, dims_of(x, dims), keepdim=True))
+    centred = sub(n, x, mean(n, x, dims_of(x, dims), keepdim=True))
     return mean_square(n, centred, dims, keepdim=keepdim, correction=correction)
 
 
-def root(n: Numbers, x: MeanSquare) -> Value:
+def root(n: Format, x: MeanSquare) -> Value:
     """sqrt(x). Relative error 2^-14, and 2^-13 near zero."""
     return Value(run(n, _root, n.protocol.settled(x.raw), x.excess), x.dtype)
 
 
-def _root(n: Numbers, x: Arith, excess: Fraction) -> Steps[Arith]:
-    spare = _spare(n)
+def _root(n: Format, x: Arith, excess: Fraction) -> Steps[Arith]:
+    spare = table_bits(n)
 
     def power(e: int) -> int:  # sqrt(2^(e + 1 - f - 10) / excess)
-        return _root_of_power(e + 1 - n.fraction_bits - EXTRA_BITS + 2 * spare, 1 / excess)
+        return root_of_power(e + 1 - n.fraction_bits - EXTRA_BITS + 2 * spare, 1 / excess)
 
-    parts = yield from normal(n, x, [power], under=0)
-    return (yield from _times(n, parts, sqrt, spare))
+    parts = yield from mantissa_of(n, x, [power], under=0)
+    return (yield from function_times_entry(n, parts, sqrt, spare))
 
 
-def inverse_root(n: Numbers, x: MeanSquare) -> InverseRoot:
+def inverse_root(n: Format, x: MeanSquare) -> InverseRoot:
     """1 / sqrt(x). Relative error 2^-12 from 2^-12 on, and 2^-(f + 8)."""
     made = run(n, _inverse, n.protocol.settled(x.raw), x.excess)
     return InverseRoot(n, settled(n, Value(made, x.dtype)))
 
 
-def _inverse(n: Numbers, x: Arith, excess: Fraction) -> Steps[Arith]:
+def _inverse(n: Format, x: Arith, excess: Fraction) -> Steps[Arith]:
     """As the inverse root of other values, without their range."""
-    gain = EXTRA_BITS // 2 + fine_bits(n)
-    f, spare = n.fraction_bits, _spare(n, gain)
+    gain = EXTRA_BITS // 2 + extended_bits(n)
+    f, spare = n.fraction_bits, table_bits(n, gain)
 
     def power(e: int) -> int:  # 2^((f - e - 1) / 2) sqrt(excess)
-        return _root_of_power(f - e - 1 + 2 * spare, excess)
+        return root_of_power(f - e - 1 + 2 * spare, excess)
 
-    parts = yield from normal(n, x, [power])
-    return (yield from _times(n, parts, _inverse_root, spare, gain))
+    parts = yield from mantissa_of(n, x, [power])
+    return (yield from function_times_entry(n, parts, reciprocal_root, spare, gain))

@@ -20,22 +20,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import frexp, isqrt, sqrt
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ...protocols import Arith
 from ...protocols.steps import Steps
-from ..format import cap, encode
-from ..functions.mantissa import normal, polynomial
+from ..arithmetic import mul
+from ..conversion import operand
+from ..format import Format, cap, encode
+from ..functions.mantissa import mantissa_of, polynomial
 from ..functions.quotient import divide, divided
 from ..functions.share_functions import product, run
 from ..lazy import LazyValue
 from ..value import Operand, Value
-
-if TYPE_CHECKING:
-    from ..numbers import Numbers
 
 SQUARE_BITS = 40  # fraction bits of squares
 ROOT_BITS = 26  # of roots of squares, and of averages of gradients
@@ -85,7 +84,7 @@ class ExtendedValue(LazyValue):
 
     def __init__(
         self,
-        n: Numbers,
+        n: Format,
         raw: Arith,
         fraction_bits: int,
         dtype: torch.dtype,
@@ -107,11 +106,11 @@ class Ratio(LazyValue):
     """
 
     def __init__(
-        self, n: Numbers, above: ExtendedValue | None, below: ExtendedValue, factor: float = 1.0
+        self, n: Format, above: ExtendedValue | None, below: ExtendedValue, factor: float = 1.0
     ) -> None:
         def quotient() -> Value:
             found = divide(n, 1.0 if above is None else above, below, positive=True)
-            return found if factor == 1 else n.mul(found, factor)
+            return found if factor == 1 else mul(n, found, factor)
 
         super().__init__(quotient, below.shape, below.dtype)
         self.above, self.below, self.factor = above, below, factor
@@ -120,12 +119,12 @@ class Ratio(LazyValue):
 class SignedProduct(LazyValue):
     """left right, whose sign is the product of the factors' signs however small it is."""
 
-    def __init__(self, n: Numbers, left: Value, right: Value) -> None:
-        super().__init__(lambda: n.mul(left, right), left.shape, left.dtype)
+    def __init__(self, n: Format, left: Value, right: Value) -> None:
+        super().__init__(lambda: mul(n, left, right), left.shape, left.dtype)
         self.left, self.right = left, right
 
 
-def has_room(n: Numbers) -> bool:
+def has_room(n: Format) -> bool:
     """Whether the ring has room for squares of gradients."""
     return n.ring.bits == RING_BITS and 10 <= n.fraction_bits <= SQUARE_BITS // 2
 
@@ -136,13 +135,13 @@ def active_step(*operands: Any) -> OptimizerStep | None:
     return next((step for step in steps if step is not None and step.active), None)
 
 
-def _extended(n: Numbers, raw: Arith, fraction_bits: int, *operands: Operand) -> ExtendedValue:
+def _extended(n: Format, raw: Arith, fraction_bits: int, *operands: Operand) -> ExtendedValue:
     """A result of these operands, the last of which gives the dtype."""
     dtype = operands[-1].dtype  # type: ignore[union-attr]
     return ExtendedValue(n, raw, fraction_bits, dtype, active_step(*operands))
 
 
-def add_square(n: Numbers, total: Operand, x: Value, factor: float) -> ExtendedValue:
+def add_square(n: Format, total: Operand, x: Value, factor: float) -> ExtendedValue:
     """total + factor x^2 for a gradient or an average of gradients; promised below 2^10."""
     p, added = n.protocol, _times(n, _square(n, x), factor)
     if isinstance(total, Tensor):
@@ -153,7 +152,7 @@ def add_square(n: Numbers, total: Operand, x: Value, factor: float) -> ExtendedV
     return _extended(n, raw, SQUARE_BITS, total, x)
 
 
-def _square(n: Numbers, x: Value) -> Arith:
+def _square(n: Format, x: Value) -> Arith:
     """x^2 with 40 fraction bits."""
     p = n.protocol
     if is_root(x):
@@ -172,7 +171,7 @@ def is_square(x: Any) -> bool:
     return isinstance(x, ExtendedValue) and x.fraction_bits == SQUARE_BITS
 
 
-def clipped(n: Numbers, x: Value) -> Arith:
+def clipped(n: Format, x: Value) -> Arith:
     """The gradient clipped to 2^5. Kept beside it, because an optimizer needs it twice."""
     found = x.kept.get("clipped")
     if found is None:
@@ -182,7 +181,7 @@ def clipped(n: Numbers, x: Value) -> Arith:
     return found.arith
 
 
-def _bounded(n: Numbers, x: Value) -> Arith:
+def _bounded(n: Format, x: Value) -> Arith:
     """An average of gradients with its 26 fraction bits, clipped to 2^5 if it may be larger."""
     assert isinstance(x, ExtendedValue)
     end = 1 << (ROOT_BITS + GRADIENT_BITS)
@@ -191,14 +190,14 @@ def _bounded(n: Numbers, x: Value) -> Arith:
     return n.protocol.clip(n.protocol.settled(x.raw), -end, end).promise(end)
 
 
-def _raw(n: Numbers, x: Operand, fraction_bits: int) -> Arith:
+def _raw(n: Format, x: Operand, fraction_bits: int) -> Arith:
     """x with this many fraction bits."""
     if isinstance(x, ExtendedValue) and x.fraction_bits == fraction_bits:
         return x.raw
-    return n.protocol.settled(n.operand(x).arith).scaled(1 << (fraction_bits - n.fraction_bits))
+    return n.protocol.settled(operand(n, x).arith).scaled(1 << (fraction_bits - n.fraction_bits))
 
 
-def _times(n: Numbers, x: Arith, factor: float) -> Arith:
+def _times(n: Format, x: Arith, factor: float) -> Arith:
     """factor x, with 11 bits of the factor. 1 round; none for small integers."""
     if factor in (1.0, -1.0):
         return x.scaled(int(factor))
@@ -207,7 +206,7 @@ def _times(n: Numbers, x: Arith, factor: float) -> Arith:
     return n.protocol.settled(product.divided(bits)) if bits > 0 else product.scaled(1 << -bits)
 
 
-def scaled(n: Numbers, x: ExtendedValue, factor: float) -> ExtendedValue:
+def scaled(n: Format, x: ExtendedValue, factor: float) -> ExtendedValue:
     """factor x. A factor just below one is computed as one minus a small number: more precise."""
     if 0.5 < factor < 1:
         raw = n.protocol.sub(x.raw, _times(n, x.raw, 1 - factor)).promise(x.raw.limit)
@@ -216,14 +215,14 @@ def scaled(n: Numbers, x: ExtendedValue, factor: float) -> ExtendedValue:
     return _extended(n, raw, x.fraction_bits, x)
 
 
-def bias_corrected(n: Numbers, x: ExtendedValue, factor: float) -> ExtendedValue:
+def bias_corrected(n: Format, x: ExtendedValue, factor: float) -> ExtendedValue:
     """factor x, for an average of squares that started at 0 and lacks this factor."""
     end = 1 << (SQUARE_BITS + 2 * GRADIENT_BITS)
     small = x.raw.promise(max(int(end / factor), 1))
     return _extended(n, _times(n, small, factor).promise(end), x.fraction_bits, x)
 
 
-def average(n: Numbers, mean: Operand, x: Gradient, weight: float) -> ExtendedValue:
+def average(n: Format, mean: Operand, x: Gradient, weight: float) -> ExtendedValue:
     """mean + weight (x - mean), with 26 fraction bits: with fewer, small means would not move."""
     p, bits = n.protocol, n.range_bits
     if x.step is not None and x.step.clips:
@@ -238,12 +237,12 @@ def average(n: Numbers, mean: Operand, x: Gradient, weight: float) -> ExtendedVa
     return _extended(n, raw.promise(1 << (ROOT_BITS + bits)), ROOT_BITS, mean, x)
 
 
-def larger(n: Numbers, a: ExtendedValue, b: ExtendedValue) -> ExtendedValue:
+def larger(n: Format, a: ExtendedValue, b: ExtendedValue) -> ExtendedValue:
     """The larger of two, element by element."""
     return _extended(n, n.protocol.maximum(a.raw, b.raw), a.fraction_bits, a, b)
 
 
-def largest_size(n: Numbers, old: Operand, size: Value) -> ExtendedValue:
+def largest_size(n: Format, old: Operand, size: Value) -> ExtendedValue:
     """The larger of a running maximum, the size of a gradient and a quarter of a unit."""
     p, least = n.protocol, 1 << (ROOT_BITS - n.fraction_bits - 2)
     wide = clipped(n, size).scaled(1 << (ROOT_BITS - n.fraction_bits))
@@ -251,25 +250,25 @@ def largest_size(n: Numbers, old: Operand, size: Value) -> ExtendedValue:
     return _extended(n, raw.promise(1 << (ROOT_BITS + GRADIENT_BITS)), ROOT_BITS, old, size)
 
 
-def root(n: Numbers, x: ExtendedValue) -> ExtendedValue:
+def root(n: Format, x: ExtendedValue) -> ExtendedValue:
     """The square root of an average of squares, with 26 fraction bits."""
     return _extended(n, n.protocol.settled(run(n, _root, x.raw)), ROOT_BITS, x)
 
 
-def _root(n: Numbers, x: Arith) -> Steps[Arith]:
+def _root(n: Format, x: Arith) -> Steps[Arith]:
     """x = c 2^(e+1-40) has the root sqrt(c) 2^((e+1)/2 - 20)."""
 
     def power(e: int) -> int:
         return isqrt(1 << (e + 1 + 2 * ROOT_BITS - SQUARE_BITS))
 
-    parts = yield from normal(n, x, [power], under=0)
+    parts = yield from mantissa_of(n, x, [power], under=0)
     value = yield from polynomial(n, parts, sqrt, fraction_bits=MANTISSA_BITS)
     value = value.promise(2 << (MANTISSA_BITS + value.pending))
     result = yield from product(n, value, parts.entries[0], shift=MANTISSA_BITS)
     return result.promise(1 << (ROOT_BITS + GRADIENT_BITS + 1 + result.pending))
 
 
-def add_to_root(n: Numbers, x: ExtendedValue, summand: float) -> ExtendedValue:
+def add_to_root(n: Format, x: ExtendedValue, summand: float) -> ExtendedValue:
     """max(x, 2^-f) + summand."""
     p, least = n.protocol, 1 << (x.fraction_bits - n.fraction_bits)
     above = p.relu(p.add_public(x.raw, -least))
@@ -278,19 +277,19 @@ def add_to_root(n: Numbers, x: ExtendedValue, summand: float) -> ExtendedValue:
     return _extended(n, raw, x.fraction_bits, x)
 
 
-def add_to_square(n: Numbers, x: ExtendedValue, summand: float) -> ExtendedValue:
+def add_to_square(n: Format, x: ExtendedValue, summand: float) -> ExtendedValue:
     """x + summand for an average of squares; the summand counts as 2^-40 at least."""
     least = max(round(summand * 2.0**SQUARE_BITS), 1)
     raw = n.protocol.add_public(x.raw, least)
     return _extended(n, raw.promise(1 << (SQUARE_BITS + 2 * GRADIENT_BITS)), SQUARE_BITS, x)
 
 
-def public_value(n: Numbers, x: Tensor) -> ExtendedValue:
+def public_value(n: Format, x: Tensor) -> ExtendedValue:
     """Public numbers with 26 fraction bits."""
     return ExtendedValue(n, n.protocol.public(encode(n, x, ROOT_BITS)), ROOT_BITS, x.dtype)
 
 
-def quotient(n: Numbers, a: Value, b: ExtendedValue) -> Value:
+def quotient(n: Format, a: Value, b: ExtendedValue) -> Value:
     """a / b for b > 0 with 26 fraction bits.
 
     While an optimizer steps, `a` is a gradient or an average of gradients and is clipped to 2^5, as
@@ -305,17 +304,17 @@ def quotient(n: Numbers, a: Value, b: ExtendedValue) -> Value:
     return Value(run(n, divided, above, b.raw, positive=True), a.dtype)
 
 
-def ratio_times(n: Numbers, ratio: Ratio, x: Value) -> Value:
+def ratio_times(n: Format, ratio: Ratio, x: Value) -> Value:
     """The ratio times a gradient or an average of gradients."""
     if ratio.above is None:
         found = quotient(n, x, ratio.below)
     else:
         found = _wide_quotient(n, ratio.above, ratio.below, x)
-    return found if ratio.factor == 1 else n.mul(found, ratio.factor)
+    return found if ratio.factor == 1 else mul(n, found, ratio.factor)
 
 
 def _wide_quotient(
-    n: Numbers, above: ExtendedValue, below: ExtendedValue, x: Value
+    n: Format, above: ExtendedValue, below: ExtendedValue, x: Value
 ) -> ExtendedValue:
     """x above / below, which is promised to be below 2^5, with 26 fraction bits."""
     raw = run(n, _wide_divided, above.raw, clipped(n, x), below.raw)
@@ -323,7 +322,7 @@ def _wide_quotient(
     return _extended(n, raw, ROOT_BITS, below, x)
 
 
-def _wide_divided(n: Numbers, above: Arith, x: Arith, below: Arith) -> Steps[Arith]:
+def _wide_divided(n: Format, above: Arith, x: Arith, below: Arith) -> Steps[Arith]:
     """The fraction bits that a quotient lacks are given to its numerator."""
     shift = n.fraction_bits - (ROOT_BITS - n.fraction_bits)
     numerator = yield from product(n, above, x, shift=max(shift, 0))

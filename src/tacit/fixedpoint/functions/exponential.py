@@ -11,7 +11,7 @@ from ...protocols.derived.piecewise import Line, one_hot, quotient_limit
 from ...protocols.steps import Steps, together
 from ..format import Format, cap
 from .mantissa import chebyshev, chebyshev_series
-from .share_functions import exactly, function, product
+from .share_functions import function, product, settle_exactly
 
 # One table gives e^x below 2^MIDDLE, another one, with larger errors, above.
 MIDDLE = 6
@@ -98,7 +98,7 @@ def _scaled_to_two(n: Format, x: Arith) -> Steps[Arith]:
     """Returns x log2(e), with GUARD more fraction bits."""
     x = yield from n.protocol.settled.steps(x)
     bits = min(n.ring.bits - 4 - x.limit.bit_length(), 28)
-    return (yield from exactly(n, x.scaled(round(log2(e) * 2**bits)).divided(bits - GUARD)))
+    return (yield from settle_exactly(n, x.scaled(round(log2(e) * 2**bits)).divided(bits - GUARD)))
 
 
 @cache

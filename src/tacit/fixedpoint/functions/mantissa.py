@@ -21,7 +21,7 @@ NODES = 64
 
 
 @dataclass(frozen=True)
-class Normal:
+class Mantissa:
     """x = c 2^(e+1) with c in [1/2, 1): y = 4 c - 3 with `bits` fraction bits, tables at e."""
 
     y: Arith
@@ -34,7 +34,7 @@ def exponents(x: Arith, low: int = 0) -> range:
     return range(low, max(quotient_limit(x).bit_length(), low + 1))
 
 
-def normal(
+def mantissa_of(
     n: Format,
     x: Arith,
     tables: Sequence[Callable[[int], int]],
@@ -42,7 +42,7 @@ def normal(
     low: int = 0,
     signed: bool = False,
     under: int | None = None,
-) -> Steps[Normal]:
+) -> Steps[Mantissa]:
     """Returns the mantissa of x, and for each table its entry at the exponent of x.
 
     An x below 2^low counts as 2^low; its entries are `under` if that is given. `signed`: x may also
@@ -68,7 +68,7 @@ def normal(
         ]
     value, *entries = yield from n.protocol.piecewise.steps(x, thresholds, functions)
     y = n.protocol.add_public(value.promise(1 << high).scaled(4), -(3 << high))
-    return Normal(y.promise(1 << high), high, entries)
+    return Mantissa(y.promise(1 << high), high, entries)
 
 
 def _mirrored(line: Line, flip: bool) -> Line:
@@ -77,13 +77,13 @@ def _mirrored(line: Line, flip: bool) -> Line:
 
 
 def polynomial(
-    n: Format, normal: Normal, function: Callable[[float], float], *, fraction_bits: int
+    n: Format, mantissa: Mantissa, function: Callable[[float], float], *, fraction_bits: int
 ) -> Steps[Arith]:
     """Returns function(c) of the mantissa c, up to 2^-f; see `chebyshev`."""
     coefficients = mantissa_series(function, 2.0**-n.fraction_bits)
     return (
         yield from chebyshev(
-            n, normal.y, coefficients, argument_bits=normal.bits, fraction_bits=fraction_bits
+            n, mantissa.y, coefficients, argument_bits=mantissa.bits, fraction_bits=fraction_bits
         )
     )
 

@@ -16,8 +16,8 @@ from ..arithmetic import mul
 from ..conversion import convert, real
 from ..format import Format, cap, encode, most_pending
 from ..value import Operand, Value, result_dtype
-from .mantissa import Normal, exponents, normal, polynomial
-from .share_functions import exactly, function, product, run
+from .mantissa import Mantissa, exponents, mantissa_of, polynomial
+from .share_functions import function, product, run, settle_exactly
 
 # Up to this many elements, the sign of a divisor is found in parallel with its magnitude, with
 # twice the comparisons. For more elements it is found first, in r + 1 rounds more.
@@ -65,7 +65,7 @@ def _scale_bits(n: Format, x: Arith, low: int) -> int:
 
 def _magnitude(
     n: Format, x: Arith, scaled: int, *, positive: bool, low: int = 0
-) -> Steps[tuple[Normal, Arith | None]]:
+) -> Steps[tuple[Mantissa, Arith | None]]:
     """Returns the mantissa of x with the table entry 2^(f-e-1), and the sign of x.
 
     The sign is None if the entry has it already, or if x is positive.
@@ -76,14 +76,14 @@ def _magnitude(
         return 1 << (f - e - 1 + scaled)
 
     if positive or x.numel <= FEW:
-        return (yield from normal(n, x, [power], low=low, signed=not positive)), None
+        return (yield from mantissa_of(n, x, [power], low=low, signed=not positive)), None
     negative, x = yield from together(p.sign.steps(x), p.settled.steps(x))
     flip, flipped = yield from together(
         p.to_arith.steps(negative), p.inject.steps(negative, x.scaled(2))
     )
     magnitude = p.sub(x, flipped).promise(x.limit)
     sign = p.add_public(flip.scaled(-2), 1).promise(1)
-    return (yield from normal(n, magnitude, [power], low=low)), sign
+    return (yield from mantissa_of(n, magnitude, [power], low=low)), sign
 
 
 def _with_sign(n: Format, x: Arith, sign: Arith | None) -> Steps[Arith]:
@@ -113,11 +113,11 @@ def divided(n: Format, a: Arith | Tensor, b: Arith, *, positive: bool = False) -
         else:
             quotient = yield from product(n, a, power, shift=scaled - extra)
         quotient = quotient.promise(1 << (f + n.range_bits + extra + quotient.pending))
-        return (yield from exactly(n, quotient))
+        return (yield from settle_exactly(n, quotient))
 
     def inverse_mantissa() -> Steps[Arith]:
         value = yield from polynomial(n, parts, inverse, fraction_bits=bits)
-        return (yield from exactly(n, value)).promise(9 << (bits - 2))
+        return (yield from settle_exactly(n, value)).promise(9 << (bits - 2))
 
     numerator, value = yield from together(shifted(), inverse_mantissa())
     return cap(n, (yield from product(n, numerator, value, shift=bits + extra)))

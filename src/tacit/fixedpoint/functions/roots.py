@@ -18,7 +18,7 @@ from ..conversion import real, settled
 from ..format import Format, cap, most_pending
 from ..reduce import Dims, dims_of
 from ..value import Value
-from .mantissa import Normal, normal, polynomial
+from .mantissa import Mantissa, mantissa_of, polynomial
 from .share_functions import bounded, function, product, run
 
 # The fraction bits of the function of the mantissa, if the ring allows.
@@ -29,7 +29,7 @@ LOGARITHMS = {"e": log, "2": log2, "10": log10}
 @function
 def square_root(n: Format, x: Arith) -> Steps[Arith]:
     """Returns sqrt(x), and 0 for x <= 0. Relative error 2^-15, and a unit."""
-    root = yield from root_before_division(n, x, _spare(n))
+    root = yield from root_before_division(n, x, table_bits(n))
     return bounded(n, root, sqrt(quotient_limit(x) / 2**n.fraction_bits))
 
 
@@ -43,13 +43,13 @@ def root_before_division(n: Format, x: Arith, spare: int) -> Steps[Arith]:
     f = n.fraction_bits + early
 
     def power(e: int) -> int:  # 2^((e + 1 - f) / 2)
-        return _root_of_power(e + 1 - f + 2 * spare)
+        return root_of_power(e + 1 - f + 2 * spare)
 
-    parts = yield from normal(n, x.divided(-early), [power], under=0)
-    return (yield from _times(n, parts, sqrt, spare))
+    parts = yield from mantissa_of(n, x.divided(-early), [power], under=0)
+    return (yield from function_times_entry(n, parts, sqrt, spare))
 
 
-def _inverse_root(c: float) -> float:
+def reciprocal_root(c: float) -> float:
     return 1 / sqrt(c)
 
 
@@ -66,17 +66,17 @@ def inverse_square_root(
 
 def inverse_root(n: Format, x: Arith, gain: int, excess: Fraction) -> Steps[Arith]:
     """Returns `inverse_square_root` of an x that may be beyond the range, up to its limit."""
-    f, spare = n.fraction_bits, _spare(n, gain)
+    f, spare = n.fraction_bits, table_bits(n, gain)
 
     def power(e: int) -> int:  # 2^((f - e - 1) / 2) sqrt(excess)
-        return _root_of_power(f - e - 1 + 2 * spare, excess)
+        return root_of_power(f - e - 1 + 2 * spare, excess)
 
-    parts = yield from normal(n, x, [power])
-    root = yield from _times(n, parts, _inverse_root, spare, gain)
+    parts = yield from mantissa_of(n, x, [power])
+    root = yield from function_times_entry(n, parts, reciprocal_root, spare, gain)
     return bounded(n, root, 2 ** (f / 2 + gain) * sqrt(excess))
 
 
-def _spare(n: Format, gain: int = 0) -> int:
+def table_bits(n: Format, gain: int = 0) -> int:
     """Returns the fraction bits of a table of roots of powers of two.
 
     As many as fit, but few enough that the division of the product may stay pending.
@@ -91,13 +91,13 @@ def mantissa_bits(n: Format) -> int:
     return min(MANTISSA_BITS, n.ring.bits // 2 - 6)
 
 
-def _root_of_power(exponent: int, factor: Fraction = Fraction(1)) -> int:
+def root_of_power(exponent: int, factor: Fraction = Fraction(1)) -> int:
     """Returns sqrt(2^exponent factor), rounded down."""
     return isqrt(int((1 << exponent) * factor)) if exponent >= 0 else 0
 
 
-def _times(
-    n: Format, parts: Normal, function: Callable[[float], float], spare: int, gain: int = 0
+def function_times_entry(
+    n: Format, parts: Mantissa, function: Callable[[float], float], spare: int, gain: int = 0
 ) -> Steps[Arith]:
     """Returns 2^gain times the function of the mantissa times the entry of the table."""
     bits = mantissa_bits(n)
@@ -114,7 +114,9 @@ def logarithm(n: Format, x: Arith, base: str = "e", *, low: int = 0) -> Steps[Ar
     Error: two units, or 2^-16. `low` promises x >= 2^low units.
     """
     p, f, function = n.protocol, n.fraction_bits, LOGARITHMS[base]
-    parts = yield from normal(n, x, [lambda e: round((e + 1 - f) * function(2.0) * 2**f)], low=low)
+    parts = yield from mantissa_of(
+        n, x, [lambda e: round((e + 1 - f) * function(2.0) * 2**f)], low=low
+    )
     value = yield from polynomial(n, parts, function, fraction_bits=f)
     [entry] = parts.entries
     largest = max(f, n.range_bits) * function(2.0)

@@ -60,10 +60,10 @@ def bounded(n: Format, x: Arith, bound: float) -> Arith:
 
 def settle(n: Format, *shares: Arith) -> Steps[tuple[Arith, ...]]:
     """Returns the shares with nothing pending, all in the rounds of one division."""
-    return (yield from together(*(exactly(n, share) for share in shares)))
+    return (yield from together(*(settle_exactly(n, share) for share in shares)))
 
 
-def exactly(n: Format, x: Arith) -> Steps[Arith]:
+def settle_exactly(n: Format, x: Arith) -> Steps[Arith]:
     """Returns x with nothing pending, divided exactly.
 
     The integers of these functions fill the ring: a probabilistic division would often fail.
@@ -79,4 +79,4 @@ def product(n: Format, x: Arith, y: Arith, *, shift: int) -> Steps[Arith]:
     x, y = yield from settle(n, x, y)
     if p.exact:
         return (yield from p.bilinear.steps(MUL, x, y, shift=shift))
-    return (yield from exactly(n, (yield from p.bilinear.steps(MUL, x, y)).divided(shift)))
+    return (yield from settle_exactly(n, (yield from p.bilinear.steps(MUL, x, y)).divided(shift)))

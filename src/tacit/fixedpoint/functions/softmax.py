@@ -12,7 +12,7 @@ from ..value import Value
 from .exponential import decaying
 from .quotient import inverted
 from .roots import logarithm
-from .share_functions import bounded, exactly, product, run
+from .share_functions import bounded, product, run, settle_exactly
 
 # The extra fraction bits of exponentials, so that the error of a sum of many stays small. The
 # inverse of their sum has twice as many.
@@ -63,7 +63,7 @@ def _proportions(n: Format, powers: Arith, total: Arith) -> Steps[Arith]:
     powers, total = powers.divided(-powers.pending), total.divided(-total.pending)
     low = f + extra - 1
     inverse = yield from inverted(n, total, positive=True, low=low, fraction_bits=fine)
-    inverse = (yield from exactly(n, inverse)).promise(4 << (fine - extra))
+    inverse = (yield from settle_exactly(n, inverse)).promise(4 << (fine - extra))
     return bounded(n, (yield from product(n, powers, inverse, shift=fine)), 1.0)
 
 

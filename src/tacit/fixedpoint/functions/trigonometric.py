@@ -21,7 +21,7 @@ from ..value import Operand, Value, result_dtype
 from .mantissa import chebyshev_series
 from .quotient import divide
 from .roots import logarithm, square_root
-from .share_functions import bounded, exactly, function, run
+from .share_functions import bounded, function, run, settle_exactly
 
 # The phase has at least this many more fraction bits than x.
 LEAST_BITS = 28
@@ -78,11 +78,11 @@ def _reduced(n: Format, x: Arith) -> Steps[tuple[Arith, int]]:
     size = x.limit.bit_length()
     cut = size // 2
     period = n.ring.bits - 5 - (size - cut)
-    high = yield from exactly(n, p.add_public(x, 0).divided(cut))
+    high = yield from settle_exactly(n, p.add_public(x, 0).divided(cut))
     low = p.sub(x, high.scaled(1 << cut)).promise(2 << cut)
     part = round((2.0 ** (cut - f) / (2 * pi)) % 1.0 * 2**period)
     turns = p.add(high.scaled(part), low.scaled(round(2.0 ** (period - f) / (2 * pi))))
-    whole = yield from exactly(n, p.add_public(turns, 0).divided(period))
+    whole = yield from settle_exactly(n, p.add_public(turns, 0).divided(period))
     return p.sub(turns, whole.scaled(1 << period)).promise(1 << period), period
 
 
