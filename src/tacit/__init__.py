@@ -10,8 +10,8 @@ from . import errors
 
 if typing.TYPE_CHECKING:
     from .nn.calibrate import calibrate
-    from .runtime.deploy.connect import connect
-    from .runtime.launch.run import run
+    from .runtime.deploy.network_session import connect
+    from .runtime.launch.local_run import run
     from .runtime.session import Session
     from .tensor import SecretTensor
 

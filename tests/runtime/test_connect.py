@@ -178,7 +178,7 @@ def test_programs_and_arguments_that_differ_are_told_everywhere(tmp_path):
 def test_versions_that_differ_are_told(tmp_path, monkeypatch):
     path = write_parties(tmp_path)
     versions = iter(["0.1.0", "0.1.0", "9.9.9"])
-    module = sys.modules["tacit.runtime.deploy.connect"]
+    module = sys.modules["tacit.runtime.deploy.network_session"]
     items = module.agreed_items
 
     def drawn(*args, **kwargs):

@@ -83,12 +83,14 @@ class Order:
     def own_key(self) -> Path:
         return self.key or self.parties.parent / f"{self.party}.key"
 
-    def connect(self, job: LoadedJob, folder: Path, passphrase: str | None) -> Session:
+    def connect(
+        self, file: ReadFile, job: LoadedJob, folder: Path, passphrase: str | None
+    ) -> Session:
         """The session, once all parties are here and agree."""
         from .. import connect
 
         return connect(
-            self.parties,
+            file,
             party=self.party,
             key=self.own_key,
             passphrase=passphrase,
@@ -115,7 +117,7 @@ def _run(screen: Screen, known: Known, order: Order) -> dict[str, Any]:
         waiting = f"waiting for the others, up to {file.limits.connect_deadline:g} s"
         screen.line(waiting)
         with screen.live(waiting, lambda: ""):
-            session = order.connect(job, folder, passphrase)
+            session = order.connect(file, job, folder, passphrase)
         screen.line("all parties are here and agree")
         with session, screen.live("running", lambda: state(session)):
             report = play(session, job)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import ipaddress
 import json
 import re
 import tomllib
@@ -22,7 +23,6 @@ from ...errors import ConfigError
 from ...protocols import check_parties
 from ...transport import Limits
 from ..placement import PLACEMENTS, cipher_for
-from .address import parse_address, write_address
 
 MOST_BYTES = 1 << 18
 MOST_DOTS = 64  # of a line: the time to read a name grows with the square of its parts
@@ -35,6 +35,9 @@ FIELDS = (*SETTINGS, "placement", "reveals", *WAITS, "party")
 PARTY_FIELDS = ("name", "address", "certificate", "device")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
 _DEVICE = re.compile(r"cpu|cuda(:[0-9]{1,3})?")
+_LABEL = "[A-Za-z0-9_-]{1,63}"
+_ADDRESS = re.compile(rf"(?:\[([0-9A-Za-z:.%]+)\]|({_LABEL}(?:\.{_LABEL})*)):([0-9]{{1,5}})")
+MOST_ADDRESS = 250  # characters
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +57,12 @@ class PartyEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class PartyFile:
-    """What a party file says: the parties in the order of their ranks, and their settings."""
+    """What a party file says: the parties in the order of their ranks, and their settings.
 
+    `path` is where it was read from; by default the parties' keys are beside it.
+    """
+
+    path: Path = field(compare=False)
     parties: tuple[PartyEntry, ...]
     config: Config
     limits: Limits
@@ -106,7 +113,7 @@ def read_party_file(path: str | Path) -> PartyFile:
                 f"party: {len(parties)} blocks [[party]]; 2 parties at least are needed"
             )
         _check_distinct(parties)
-        return _party_file(table, parties)
+        return _party_file(Path(path), table, parties)
 
 
 def check_name(name: Any) -> str:
@@ -146,7 +153,7 @@ def _table(path: Path) -> dict[str, Any]:
         raise ConfigError(f"it is not TOML: {str(error)[:200]}") from error
 
 
-def _party_file(table: dict[str, Any], parties: tuple[PartyEntry, ...]) -> PartyFile:
+def _party_file(path: Path, table: dict[str, Any], parties: tuple[PartyEntry, ...]) -> PartyFile:
     placement = table.get("placement", PLACEMENTS[0])
     if placement not in PLACEMENTS:
         raise ConfigError(f"placement={placement!r}: allowed are {_listed(PLACEMENTS)}")
@@ -158,7 +165,7 @@ def _party_file(table: dict[str, Any], parties: tuple[PartyEntry, ...]) -> Party
     check_parties(config, len(parties), local=False)
     waits = {name: _seconds(name, table[name]) for name in WAITS if name in table}
     limits = Limits(**{"connect_deadline": CONNECT_DEADLINE, **waits})  # type: ignore[arg-type]
-    return PartyFile(parties=parties, config=config, limits=limits, placement=placement)
+    return PartyFile(path=path, parties=parties, config=config, limits=limits, placement=placement)
 
 
 def _entry(rank: int, block: dict[str, Any]) -> PartyEntry:
@@ -240,3 +247,32 @@ def _told(where: str) -> Iterator[None]:
         yield
     except ConfigError as error:
         raise ConfigError(f"{where}: {str(error)[:MOST_TOLD]}") from error.__cause__
+
+
+# Addresses --------------------------------------------------------------------------------------
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Host and port of "10.0.0.1:7000", "host.example:7000" or "[::1]:7000"."""
+    short = isinstance(text, str) and len(text) <= MOST_ADDRESS
+    found = _ADDRESS.fullmatch(text) if short else None
+    port = int(found[3]) if found else 0
+    if found is None or not 0 < port < 1 << 16 or not _is_ipv6(found[1]):
+        raise ConfigError(
+            f"address={text!r}: allowed are a host and a port from 1 to 65535, as in "
+            "'10.0.0.1:7000', 'alice.example:7000' or '[::1]:7000'"
+        )
+    return found[1] or found[2], port
+
+
+def write_address(host: str, port: int) -> str:
+    """The text of a host and a port."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _is_ipv6(host: str | None) -> bool:
+    """Whether what stands in brackets, if anything does, may stand there."""
+    try:
+        return host is None or bool(ipaddress.IPv6Address(host))
+    except ValueError:
+        return False

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ...config import Config
 from ...crypto import create_credentials
 from ...transport import Hello, Identity, Limits, Mesh, Network, connect, listen, memory_meshes
-from ..placement import Place
+from ..placement import PartyDevices
 from .outcome import Failure, attempt
 from .pickled import pack, unpack
 from .program import Program, compare_settings
@@ -23,12 +23,12 @@ LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
+class PartyTask:
     """What the caller asks of one party."""
 
     rank: int
     parties: int
-    place: Place
+    devices: PartyDevices
     session_id: bytes
     config: Config
     limits: Limits
@@ -36,18 +36,18 @@ class Order:
     program: bytes
 
 
-class Card(NamedTuple):
+class Endpoint(NamedTuple):
     """Where a party listens and how the others recognise it."""
 
     address: tuple[str, int]
     certificate: bytes
 
 
-def serve_party(link: Connection, order: Order) -> None:
+def serve_party(link: Connection, task: PartyTask) -> None:
     """Runs one party and reports its outcome over `link`; the exit code is 1 after a failure."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the caller gets it too, and ends this process
     Thread(target=_end_with_parent, daemon=True).start()
-    outcome = attempt(order.rank, lambda: pack(_play(link, order), "the return value of main"))
+    outcome = attempt(task.rank, lambda: pack(_run(link, task), "the return value of main"))
     if isinstance(outcome, Failure):
         outcome = replace(outcome, raised=None)
     sys.stdout.flush()  # the caller may end this process as soon as it has the outcome
@@ -55,30 +55,30 @@ def serve_party(link: Connection, order: Order) -> None:
     sys.exit(isinstance(outcome, Failure))
 
 
-def _play(link: Connection, order: Order) -> Any:
-    program: Program = unpack(order.program, "main or one of its arguments")
-    mesh = _meet(link, order)
-    return program.play(mesh, config=order.config, session_id=order.session_id, place=order.place)
+def _run(link: Connection, task: PartyTask) -> Any:
+    program: Program = unpack(task.program, "main or one of its arguments")
+    mesh = _connect(link, task)
+    return program.run(mesh, config=task.config, session_id=task.session_id, devices=task.devices)
 
 
-def _meet(link: Connection, order: Order) -> Mesh:
+def _connect(link: Connection, task: PartyTask) -> Mesh:
     """The mesh with all parties, after the caller has told each where the others are."""
-    credentials = create_credentials(f"party {order.rank}")
+    credentials = create_credentials(f"party {task.rank}")
     with listen(LOOPBACK, 0) as listener:
-        link.send_bytes(pack(Card(listener.address, credentials.certificate), "a card"))
-        cards: list[Card] = unpack(link.recv_bytes(), "the cards")
-        if order.parties == 1:
-            return memory_meshes(1, limits=order.limits)[0]
-        certificates = tuple(card.certificate for card in cards)
+        link.send_bytes(pack(Endpoint(listener.address, credentials.certificate), "an endpoint"))
+        endpoints: list[Endpoint] = unpack(link.recv_bytes(), "the endpoints")
+        if task.parties == 1:
+            return memory_meshes(1, limits=task.limits)[0]
+        certificates = tuple(endpoint.certificate for endpoint in endpoints)
         mesh = connect(
-            Hello(session=order.session_id, rank=order.rank, parties=order.parties),
+            Hello(session=task.session_id, rank=task.rank, parties=task.parties),
             listener,
-            [card.address for card in cards],
+            [endpoint.address for endpoint in endpoints],
             identity=Identity(credentials.certificate, credentials.private_key, certificates),
-            limits=order.limits,
-            network=order.network,
+            limits=task.limits,
+            network=task.network,
         )
-    compare_settings(mesh, {name: repr(value) for name, value in asdict(order.config).items()})
+    compare_settings(mesh, {name: repr(value) for name, value in asdict(task.config).items()})
     return mesh
 
 

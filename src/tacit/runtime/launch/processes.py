@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from ...config import Config
 from ...errors import PartyFailed
 from ...transport import Limits, Network
-from ..placement import Place
-from .child import Card, Order, serve_party
+from ..placement import PartyDevices
+from .child import Endpoint, PartyTask, serve_party
 from .outcome import Failure, Outcome, Success, collect
 from .pickled import GUARD, pack, unpack
 from .program import Program
@@ -34,11 +34,11 @@ class Child(NamedTuple):
     link: Connection
 
     @classmethod
-    def start(cls, order: Order) -> Child:
+    def start(cls, task: PartyTask) -> Child:
         context = get_context("spawn")
         link, far_end = context.Pipe()
-        name = f"tacit-party-{order.rank}"
-        process = context.Process(target=serve_party, args=(far_end, order), name=name)
+        name = f"tacit-party-{task.rank}"
+        process = context.Process(target=serve_party, args=(far_end, task), name=name)
         try:
             process.start()
         except BaseException:
@@ -46,15 +46,15 @@ class Child(NamedTuple):
             raise
         finally:
             far_end.close()  # so that the end of the process is the end of the link
-        return cls(order.rank, process, link)
+        return cls(task.rank, process, link)
 
     def take(self) -> Outcome:
-        """What the party sent: its card, or how it ended; or how its process ended."""
+        """What the party sent: its endpoint, or how it ended; or how its process ended."""
         try:
             message = unpack(self.link.recv_bytes(), "an outcome")
         except (EOFError, OSError):
             return Failure(PartyFailed(self._death(), party=self.rank), monotonic())
-        return Success(self.rank, message) if isinstance(message, Card) else message
+        return Success(self.rank, message) if isinstance(message, Endpoint) else message
 
     def end(self) -> None:
         if self.process.is_alive():
@@ -75,17 +75,17 @@ class Child(NamedTuple):
 def run_processes(
     program: Program,
     *,
-    places: Sequence[Place],
+    devices: Sequence[PartyDevices],
     config: Config,
     limits: Limits,
     network: Network,
 ) -> list[Any]:
     """Each party's return value. Every party makes its own identity; its key never leaves it."""
-    parties = len(places)
-    order = Order(
+    parties = len(devices)
+    task = PartyTask(
         rank=0,
         parties=parties,
-        place=places[0],
+        devices=devices[0],
         session_id=secrets.token_bytes(16),
         config=config,
         limits=limits,
@@ -95,7 +95,7 @@ def run_processes(
     children: list[Child] = []
     try:
         for rank in range(parties):
-            children.append(Child.start(replace(order, rank=rank, place=places[rank])))
+            children.append(Child.start(replace(task, rank=rank, devices=devices[rank])))
         _introduce(children)
         results = collect(_receiver(children), parties, patience=PATIENCE_SECONDS)
         for child in children:
@@ -108,13 +108,13 @@ def run_processes(
 
 def _introduce(children: list[Child]) -> None:
     """Tells every party where the others listen and which certificates they have."""
-    cards = collect(
+    endpoints = collect(
         _receiver(children), len(children), patience=PATIENCE_SECONDS, deadline=START_SECONDS
     )
-    roll = pack(cards, "the cards")
+    packed = pack(endpoints, "the endpoints")
     for child in children:
         with suppress(OSError):  # a party that has ended meanwhile says so in the next collect
-            child.link.send_bytes(roll)
+            child.link.send_bytes(packed)
 
 
 def _receiver(children: list[Child]) -> Callable[[float | None], Outcome | None]:

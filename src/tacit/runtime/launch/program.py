@@ -13,7 +13,7 @@ from ...errors import HandshakeMismatch
 from ...protocols import RevealPolicy, make_protocol, party_names
 from ...transport import Mesh
 from ...transport.consensus import agree
-from ..placement import ON_CPU, Place
+from ..placement import ON_CPU, PartyDevices
 from ..session import Session
 
 REVEALS_FILE = "reveals.jsonl"  # in a session's folder
@@ -33,14 +33,16 @@ class Program:
     folder: Path | None = None
     resume: bool = False
 
-    def play(self, mesh: Mesh, *, config: Config, session_id: bytes, place: Place = ON_CPU) -> Any:
+    def run(
+        self, mesh: Mesh, *, config: Config, session_id: bytes, devices: PartyDevices = ON_CPU
+    ) -> Any:
         """What `main` returns at this party; the mesh is closed, or aborted if `main` raises."""
-        with place.entered(), mesh:
+        with devices.selected(), mesh:
             session = open_session(
                 mesh,
                 config=config,
                 session_id=session_id,
-                place=place,
+                devices=devices,
                 names=self.names,
                 folder=None if self.folder is None else self.folder / self.names[mesh.rank],
                 resume=self.resume,
@@ -68,7 +70,7 @@ def open_session(
     *,
     config: Config,
     session_id: bytes,
-    place: Place = ON_CPU,
+    devices: PartyDevices = ON_CPU,
     names: Sequence[str] | None = None,
     folder: Path | None = None,
     resume: bool = False,
@@ -80,9 +82,9 @@ def open_session(
     exchange, rank, parties = mesh.exchange_bytes, mesh.rank, mesh.parties
     with mesh.stats.scope("keys"):
         keys = agree_keys(exchange, rank=rank, parties=parties, session=session_id)
-    mesh.place(place.shares)
+    mesh.place(devices.shares)
     operations = make_protocol(
-        config, mesh, keys, product_device=place.products, reveal_policy=reveal_policy
+        config, mesh, keys, product_device=devices.products, reveal_policy=reveal_policy
     )
     return Session(
         mesh=mesh,

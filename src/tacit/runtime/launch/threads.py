@@ -11,7 +11,7 @@ from typing import Any
 
 from ...config import Config
 from ...transport import NO_TURN, Limits, Meeting, Mesh, Network, Turn, memory_meshes
-from ..placement import Place
+from ..placement import PartyDevices
 from .outcome import Outcome, attempt, collect
 from .program import Program
 
@@ -22,7 +22,7 @@ Connect = Callable[..., list[Mesh]]  # (parties, *, limits, network) -> a mesh f
 def run_threads(
     program: Program,
     *,
-    places: Sequence[Place],
+    devices: Sequence[PartyDevices],
     config: Config,
     limits: Limits,
     network: Network,
@@ -35,23 +35,23 @@ def run_threads(
     A thread cannot be ended from outside: if a party fails, one that computes without ever talking
     is left behind after the deadline, and the error says so.
     """
-    parties = len(places)
+    parties = len(devices)
     session_id = secrets.token_bytes(16)
-    turn = _turn(places) if connect is None else NO_TURN
+    turn = _turn(devices) if connect is None else NO_TURN
     connect = connect or partial(memory_meshes, turn=turn)
     meshes = connect(parties, limits=limits, network=network)
-    if _is_one_gpu(places) and network == Network():
+    if _is_one_gpu(devices) and network == Network():
         meeting = Meeting(parties, seconds=limits.deadline, turn=turn)
         for mesh in meshes:
             mesh.meeting = meeting
     outcomes: SimpleQueue[Outcome] = SimpleQueue()
 
     def party(mesh: Mesh) -> None:
-        place = places[mesh.rank]
-        play = partial(program.play, mesh, config=config, session_id=session_id, place=place)
+        own = devices[mesh.rank]
+        run = partial(program.run, mesh, config=config, session_id=session_id, devices=own)
         turn.take()
         try:
-            outcomes.put(attempt(mesh.rank, play))
+            outcomes.put(attempt(mesh.rank, run))
         finally:
             turn.give()
 
@@ -70,14 +70,14 @@ def run_threads(
             thread.join(JOIN_SECONDS)
 
 
-def _turn(places: Sequence[Place]) -> Turn:
+def _turn(devices: Sequence[PartyDevices]) -> Turn:
     """Parties whose work all waits on GPUs take turns; kernels of CPUs run side by side."""
-    return Turn() if all(place.shares.type == "cuda" for place in places) else NO_TURN
+    return Turn() if all(one.shares.type == "cuda" for one in devices) else NO_TURN
 
 
-def _is_one_gpu(places: Sequence[Place]) -> bool:
+def _is_one_gpu(devices: Sequence[PartyDevices]) -> bool:
     """Whether all that the parties do is done on one GPU."""
-    return places[0].shares.type == "cuda" and len(set(places)) == 1
+    return devices[0].shares.type == "cuda" and len(set(devices)) == 1
 
 
 def _next(outcomes: SimpleQueue[Outcome], timeout: float | None) -> Outcome | None:

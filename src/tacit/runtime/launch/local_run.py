@@ -12,7 +12,7 @@ from ...protocols import check_parties, party_names
 from ...registry import TRANSPORTS
 from ...transport import Limits, NetworkSetting
 from ...transport import network as build_network
-from ..placement import Devices, cipher_for, places
+from ..placement import DeviceSetting, cipher_for, party_devices
 from .program import Program
 
 
@@ -27,7 +27,7 @@ def run(
     truncation: str = "exact",
     range_bits: int | None = None,
     debug: bool = False,
-    device: Devices | None = None,
+    device: DeviceSetting | None = None,
     placement: str = "gpu",
     memory_limit: int | None = None,
     network: NetworkSetting = None,
@@ -62,7 +62,7 @@ def run(
         raise ConfigError(f"parties={parties!r}: at least one party is needed")
     if not callable(main):
         raise ConfigError(f"main={main!r}: a function main(session, *args, **kwargs) is needed")
-    where = places(device, placement, parties)
+    devices = party_devices(device, placement, parties)
     called = _names(names, parties)
     config = Config(
         ring=ring,
@@ -72,13 +72,13 @@ def run(
         range_bits=range_bits,
         debug=debug,
         memory_limit=memory_limit,
-        cipher=cipher_for([place.shares for place in where], placement),
+        cipher=cipher_for([one.shares for one in devices], placement),
         reveals=None if reveals is None else _ranks(reveals, called),
     )
     check_parties(config, parties, local=TRANSPORTS[transport].one_process)
     return TRANSPORTS[transport].load()(
         Program(main, args, kwargs, called, None if folder is None else Path(folder), resume),
-        places=where,
+        devices=devices,
         config=config,
         limits=Limits(deadline=deadline),
         network=build_network(network),

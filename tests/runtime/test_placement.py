@@ -8,7 +8,7 @@ import torch
 
 import tacit
 from tacit.errors import ConfigError
-from tacit.runtime.placement import ON_CPU, VARIABLE, cipher_for, places
+from tacit.runtime.placement import ON_CPU, VARIABLE, cipher_for, party_devices
 from tacit.transport import NO_TURN, Turn
 
 
@@ -17,7 +17,7 @@ def nothing(session):
 
 
 def test_everything_is_on_the_cpu_by_default():
-    assert places(None, "gpu", 3) == [ON_CPU] * 3
+    assert party_devices(None, "gpu", 3) == [ON_CPU] * 3
     assert tacit.run(nothing) == ["cpu"] * 3
 
 

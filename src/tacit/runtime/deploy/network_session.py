@@ -1,0 +1,145 @@
+"""`tacit.connect`: the session of one party on its own machine, from a party file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import torch
+
+from ... import __version__
+from ...crypto import public_key_fingerprint, read_key_file
+from ...errors import ConnectError, HandshakeMismatch, naming_parties
+from ...transport import Hello, Identity, Listener, Mesh
+from ...transport import connect as connect_mesh
+from ...transport import listen as open_port
+from ...transport.setup.handshake import SESSION_BYTES
+from ..launch.program import compare_settings, open_session
+from ..placement import PartyDevices, party_devices
+from ..session import Session
+from .job import Job
+from .party_file import PartyFile, parse_address, read_party_file, write_address
+
+
+def connect(
+    parties: PartyFile | str | Path,
+    *,
+    party: str,
+    key: str | Path | None = None,
+    passphrase: str | None = None,
+    listen: str | None = None,
+    job: Job | None = None,
+    folder: str | Path | None = None,
+    resume: bool = False,
+) -> Session:
+    """Returns the session of `party` with all parties of a party file, once all agree.
+
+    `parties` is the path of the party file, or what `read_party_file` returned. `key` is the file
+    of the party's private key, by default `<party>.key` beside the party file. A party listens on
+    the port of its address; `listen` gives another host and port, for one behind a gateway. It
+    waits for the others as long as the file's connect_deadline says. Then all compare the party
+    file, `job`, `resume` and the versions of tacit and torch; a difference is HandshakeMismatch at
+    every party. `folder` is where this party writes what it records.
+    """
+    file = parties if isinstance(parties, PartyFile) else read_party_file(parties)
+    rank = file.rank_of(party)
+    identity = _identity(file, rank, key, passphrase)
+    [devices] = party_devices(file.parties[rank].device, file.placement, 1)
+    with naming_parties(file.names):
+        mesh = _connect(file, rank, identity, listen)
+        compare_settings(mesh, agreed_items(file, job=job, resume=resume))
+        return _open(mesh, file, devices, folder=folder, resume=resume)
+
+
+def _identity(
+    file: PartyFile, rank: int, key: str | Path | None, passphrase: str | None
+) -> Identity:
+    """Returns this party's certificate and private key, and the certificates of all."""
+    name, certificate = file.names[rank], file.parties[rank].certificate
+    key_file = file.path.parent / f"{name}.key" if key is None else Path(key)
+    private = read_key_file(key_file, certificate, passphrase)
+    return Identity(certificate, private, tuple(entry.certificate for entry in file.parties))
+
+
+def _connect(file: PartyFile, rank: int, identity: Identity, listen: str | None) -> Mesh:
+    """Returns the mesh with all parties of the file."""
+    listener = _listener(file.parties[rank].address if listen is None else listen)
+    hello = Hello(session=group_id(file), rank=rank, parties=len(file.parties))
+    addresses = [(entry.host, entry.port) for entry in file.parties]
+    try:
+        return connect_mesh(hello, listener, addresses, identity=identity, limits=file.limits)
+    except HandshakeMismatch as error:
+        error.remedy = (
+            "the parties and their certificates must be the same, in the same order, in the party "
+            "files of all"
+        )
+        raise
+
+
+def _listener(address: str) -> Listener:
+    host, port = parse_address(address)
+    try:
+        return open_port(host, port)
+    except ConnectError as error:
+        error.remedy = (
+            "choose another port, or, where the address in the party file is not this machine's "
+            f"own, one that is, as in listen={write_address('0.0.0.0', port)!r}"
+        )
+        raise
+
+
+def _open(
+    mesh: Mesh,
+    file: PartyFile,
+    devices: PartyDevices,
+    *,
+    folder: str | Path | None,
+    resume: bool,
+) -> Session:
+    """Returns the session over a mesh; its end releases the party's device."""
+    try:
+        with ExitStack() as stack:
+            stack.enter_context(devices.selected())
+            session = open_session(
+                mesh,
+                config=file.config,
+                session_id=group_id(file),
+                devices=devices,
+                names=file.names,
+                folder=None if folder is None else Path(folder),
+                resume=resume,
+            )
+            session.ending.push(stack.pop_all())
+            return session
+    except BaseException as error:
+        mesh.abort(error)
+        raise
+
+
+def agreed_items(file: PartyFile, *, job: Job | None, resume: bool) -> dict[str, str]:
+    """Returns what must be the same at all parties before anything is shared, by name."""
+    about = {f"{name} of the party file": value for name, value in file.items().items()}
+    about["the reveal policy"] = about.pop("reveals of the party file")
+    return {
+        "the version of tacit": __version__,
+        "the version of torch": torch.__version__.partition("+")[0],
+        **about,
+        "the program": "none" if job is None else job.program.hex(),
+        "the arguments": "none" if job is None else _digest(job.arguments),
+        "resume": json.dumps(resume),
+    }
+
+
+def _digest(arguments: Sequence[str]) -> str:
+    """Returns a digest: a party's arguments are compared, but not shown to the others."""
+    return hashlib.sha256(json.dumps(arguments).encode()).hexdigest()
+
+
+def group_id(file: PartyFile) -> bytes:
+    """Returns the identity of this group of parties, from their names and keys by rank."""
+    keys = [(entry.name, public_key_fingerprint(entry.certificate)) for entry in file.parties]
+    text = b"tacit parties v1\n" + json.dumps(keys).encode()
+    return hashlib.sha256(text).digest()[:SESSION_BYTES]
