@@ -36,8 +36,8 @@ def _without_secrets(clone_inputs: Callable[[Any], Any]) -> Callable[[Any], Any]
     def checked(args: Any) -> Any:
         if any(type(x) is SecretTensor for x in tree_leaves(args)):
             raise UnsupportedOp(
-                "torch.jit.trace compares results of secrets, which would open them: call the "
-                "module itself, or trace with check_trace=False"
+                "torch.jit.trace compares results of secrets, which would open them",
+                remedy="call the module itself, or trace with check_trace=False",
             )
         return clone_inputs(args)
 

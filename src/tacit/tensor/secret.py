@@ -179,7 +179,7 @@ class SecretTensor(Tensor):
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         what = "pickling, copying between processes and torch.save"
-        raise _needs_values(what, "checkpoints are tacit.nn's")
+        raise _needs_values(what, "tacit.nn saves checkpoints")
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SecretTensor:
         made = SecretTensor(self.value, self.numbers, requires_grad=self.requires_grad)

@@ -58,8 +58,9 @@ def new_empty(
 def _no_generator(generator: Any) -> None:
     if generator is not None:
         raise UnsupportedOp(
-            "a generator of one party: random numbers on secrets are drawn by all parties alike; "
-            "leave generator= out"
+            "a generator of one party",
+            limit="all parties draw the same random numbers on secrets",
+            remedy="leave generator= out",
         )
 
 

@@ -117,7 +117,7 @@ def lerp(n: Numbers, self: Operand, end: Operand, weight: Operand) -> Value:
         difference = torch.as_tensor(end) - torch.as_tensor(self)
     if isinstance(difference, Value) or isinstance(weight, Value):
         return n.add(self, n.mul(difference, weight))
-    raise UnsupportedOp("lerp of (public, public, public): nothing is secret in it")
+    raise UnsupportedOp("lerp of public tensors only")
 
 
 # Quotients and remainders ------------------------------------------------------------------------

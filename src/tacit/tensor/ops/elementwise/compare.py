@@ -64,7 +64,9 @@ def logical_xor(n: Numbers, self: Operand, other: Operand) -> Value:
 def _only_bits(name: str, *operands: Operand) -> None:
     for x in operands:
         if x is not True and x is not False and getattr(x, "dtype", None) != torch.bool:
-            raise UnsupportedOp(f"{name} of secret integers: there is {name} of bool tensors only")
+            raise UnsupportedOp(
+                f"{name} of secret integers", limit=f"there is {name} of bool tensors only"
+            )
 
 
 @implements(aten.bitwise_not.default)

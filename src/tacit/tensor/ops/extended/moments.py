@@ -180,8 +180,9 @@ def _is_gradient_squared(n: Numbers, total: Operand, a: Value, b: Operand) -> bo
         return False
     if not moments.has_room(n):
         raise UnsupportedError(
-            "an optimizer that divides by roots of squares of gradients needs ring=64 and 10 to 20 "
-            "fraction bits, or their squares vanish: torch.optim.SGD takes any"
+            "an optimizer that divides by roots of squares of gradients",
+            limit="it needs ring=64 and 10 to 20 fraction bits, or the squares vanish",
+            remedy="use these, or torch.optim.SGD, which takes any",
         )
     return True
 

@@ -44,7 +44,7 @@ def _norm(n: Numbers, x: Value, order: float, dim: Dims, keepdim: bool) -> Value
         return n.amin(n.absolute(x), dim, keepdim=keepdim)
     if not 1 <= order <= 3:
         orders = "there are 0, those from 1 to 3, inf and -inf"
-        raise UnsupportedOp(f"a norm of order {order} of secrets: {orders}")
+        raise UnsupportedOp(f"a norm of order {order} of secrets", limit=orders)
     return _of_powers(n, x, order, dim, keepdim)
 
 
@@ -184,7 +184,9 @@ def _slopes(n: Numbers, grad: Array, x: Value, length: Value, p: float) -> Value
     if p == inf:
         return n.mul(n.equal(n.absolute(x), size), directed)
     if p < 1:
-        raise UnsupportedOp(f"the gradient of distances of order {p}: it has no bound near 0")
+        raise UnsupportedOp(
+            f"the gradient of distances of order {p}", limit="it has no bound near 0"
+        )
     return n.mul(n.pow(n.div(n.absolute(x), size, positive=True), p - 1), directed)
 
 

@@ -31,14 +31,16 @@ def scaled_dot_product(
 ) -> tuple[Value, Value]:
     """The result, and the logarithms that nobody reads with the weights kept beside them."""
     if dropout_p:
-        raise UnsupportedOp("attention with dropout in one operation: use the math backend")
+        raise UnsupportedOp(
+            "attention with dropout in one operation", remedy="use the math backend"
+        )
     q = n.operand(query)
     k, v = (n.repeat_heads(n.operand(x), q) for x in (key, value))
     mask = _causal(q, k) if is_causal else attn_mask
     result, weights = n.attention(q, k, v, mask, _scale(q, scale))
 
     def logsumexp() -> Value:
-        raise UnsupportedOp("the logarithms of attention's sums: they are not computed")
+        raise UnsupportedOp("the logarithms of attention's sums are not computed")
 
     none = Deferred(logsumexp, q.shape[:-1], q.dtype, {"weights": weights})
     return result, none

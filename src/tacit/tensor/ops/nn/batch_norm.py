@@ -42,8 +42,8 @@ def native_batch_norm(
         return n.add(product, spatial(line.shift, input)), nothing, nothing, None, None
     if isinstance(running_mean, Tensor) or isinstance(running_var, Tensor):
         raise UnsupportedOp(
-            "batch norm in training would put secret statistics into public buffers: "
-            "share the module, or set track_running_stats=False"
+            "batch norm in training would put secret statistics into public buffers",
+            remedy="share the module, or set track_running_stats=False",
         )
     x = n.operand(input)
     normal = n.normalise(x, others(x, 1), eps)

@@ -63,8 +63,9 @@ def embedding_renorm(
     """The table with the rows of public numbers shortened to max_norm where they are longer."""
     if isinstance(indices, Value):
         raise UnsupportedOp(
-            "an embedding of secret indices with max_norm: which rows it shortens is secret; "
-            "leave max_norm out, or renormalise the whole table"
+            "an embedding of secret indices with max_norm",
+            limit="which rows it shortens is secret",
+            remedy="leave max_norm out, or renormalise the whole table",
         )
     rows = indices.unique()
     chosen = n.settled(self.map(lambda part: part[rows]))
@@ -110,7 +111,8 @@ def embedding_bag(
     """The results; the bag of each index and the sizes of the bags, for the gradient."""
     if isinstance(indices, Value) or mode == MAX:
         raise UnsupportedOp(
-            "an embedding bag of secret indices, or of maxima: take nn.Embedding, then sum or amax"
+            "an embedding bag of secret indices, or of maxima",
+            remedy="use nn.Embedding, then sum or amax",
         )
     starts = offsets[:-1] if include_last_offset else offsets
     sizes = torch.diff(starts, append=torch.tensor([len(indices)]))

@@ -222,7 +222,7 @@ def multi_margin_loss_backward(
 def _excess(n: Numbers, x: Value, target: Tensor, margin: float) -> tuple[Value, Value]:
     """max(margin - score of the label + score, 0) of the other classes, and where it is not 0."""
     if not isinstance(target, Tensor):
-        raise UnsupportedOp("multi_margin_loss of secret labels: give public ones")
+        raise UnsupportedOp("multi_margin_loss of secret labels", remedy="give public ones")
     rows = x.map(lambda part: part.reshape(-1, part.shape[-1] if part.dim() else 1))
     others = 1 - _labels(x, target)
     right = n.total(n.mul(rows, 1 - others), [-1], keepdim=True)

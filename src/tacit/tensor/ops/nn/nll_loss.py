@@ -115,4 +115,4 @@ def _over(n: Numbers, x: Array, total: Operand, *, positive: bool) -> Array:
 def _check_any(reduction: int, total: Operand) -> None:
     """Without any label torch's mean is not a number."""
     if reduction == MEAN and not isinstance(total, Value) and not float(total):
-        raise UnsupportedOp("nll_loss: the mean over no labels at all is not a number")
+        raise UnsupportedOp("nll_loss: the mean over no labels is not a number")

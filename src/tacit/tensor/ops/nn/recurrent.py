@@ -40,7 +40,9 @@ def mkldnn_rnn_layer(
 ) -> tuple[Value, ...]:
     """The states, the last state and cell, and a workspace: the cell, with the trace beside it."""
     if mode != LSTM or batch_sizes:
-        raise UnsupportedOp("a fused recurrent layer on secrets: LSTM of sequences of one length")
+        raise UnsupportedOp(
+            "a fused recurrent layer on secrets", limit="only LSTM of sequences of one length"
+        )
     x = _in_order(n.operand(input), reverse)
     weights = LstmWeights(weight0, weight1, _bias(n, weight2, weight3, has_biases))
     states, h, c, trace = n.lstm(x, weights, _flat(n, hx_), _flat(n, cx_))

@@ -99,7 +99,9 @@ def searchsorted(
     sequence, x = n.operand(sorted_sequence), n.operand(self)
     if sorter is not None:
         if not isinstance(sorter, Tensor):
-            raise UnsupportedOp("searchsorted with a secret sorter: sort the sequence first")
+            raise UnsupportedOp(
+                "searchsorted with a secret sorter", remedy="sort the sequence first"
+            )
         sequence = sequence.map(lambda part: part.gather(-1, sorter.to(part.device)))
     if len(sequence.shape) > 1 and len(x.shape) == len(sequence.shape):
         sequence = sequence.map(lambda part: part.unsqueeze(-2))

@@ -26,12 +26,14 @@ def index(n: Numbers, self: Operand, indices: Sequence[Array | None]) -> Operand
     assert isinstance(place, Value)
     if place.is_bit:
         raise UnsupportedOp(
-            "x[mask] with a secret mask: how many elements it picks would be revealed; "
-            "torch.where(mask, x, 0) and sums of it keep the shape"
+            "x[mask] with a secret mask",
+            limit="how many elements it picks would be revealed",
+            remedy="torch.where(mask, x, 0) and sums of it keep the shape",
         )
     if sum(one is not None for one in indices) > 1:
         raise UnsupportedOp(
-            "x[i, j] with a secret index among several: index one dimension after the other"
+            "x[i, j] with a secret index among several",
+            remedy="index one dimension after the other",
         )
     dim, count = secret[0], len(place.shape)
     found = n.rows(mapped(self, lambda part: part.movedim(dim, 0)), place, wraps=True)
@@ -57,8 +59,9 @@ def index_put(
         return _added(n, self, secret[0], indices[secret[0]], values)  # type: ignore[arg-type]
     if secret:
         raise UnsupportedOp(
-            "x[i] = y with a secret index: torch.scatter takes secret places along one dimension, "
-            "torch.where(mask, y, x) a secret mask"
+            "x[i] = y with a secret index",
+            remedy="torch.scatter takes secret places along one dimension, torch.where(mask, y, x) "
+            "a secret mask",
         )
 
     if not accumulate:
@@ -222,7 +225,9 @@ def _placed(
 
 def _public(name: str, index: Array) -> Tensor:
     if isinstance(index, Value):
-        raise UnsupportedOp(f"{name} with a secret index: torch.scatter and scatter_add take one")
+        raise UnsupportedOp(
+            f"{name} with a secret index", remedy="torch.scatter and scatter_add take one"
+        )
     return index
 
 
@@ -287,8 +292,9 @@ def masked_select(n: Numbers, self: Any, mask: Any) -> Any:
     """What a public mask selects; how many a secret one does must not be seen."""
     if not isinstance(mask, Tensor):
         raise UnsupportedOp(
-            "masked_select by a secret mask: the shape of the result would reveal values; "
-            "keep the shape, with torch.where(mask, x, 0)"
+            "masked_select by a secret mask",
+            limit="the shape of the result would reveal values",
+            remedy="keep the shape, with torch.where(mask, x, 0)",
         )
     shape = torch.broadcast_shapes(self.shape, mask.shape)
     chosen = mask.expand(shape)
@@ -300,8 +306,9 @@ def masked_scatter(n: Numbers, self: Any, mask: Any, source: Any) -> Any:
     """The places that a public mask selects overwritten, in order."""
     if not isinstance(mask, Tensor):
         raise UnsupportedOp(
-            "masked_scatter by a secret mask: which element goes where would depend on values; "
-            "choose with torch.where(mask, a, b)"
+            "masked_scatter by a secret mask",
+            limit="which element goes where would depend on values",
+            remedy="choose with torch.where(mask, a, b)",
         )
     made = n.joined(
         [self, source], lambda parts: parts[0].masked_scatter(mask.to(n.device), parts[1])

@@ -45,7 +45,9 @@ def index_reduce(
 ) -> Value:
     """`reduce` is mean, prod, amin or amax."""
     if not isinstance(index, Tensor):
-        raise UnsupportedOp("index_reduce with a secret index: torch.scatter_add takes one")
+        raise UnsupportedOp(
+            "index_reduce with a secret index", remedy="use torch.scatter_add, which takes one"
+        )
     whole, given = n.operand(self), n.operand(source)
     cells = torch.arange(whole.shape.numel()).view(whole.shape or (1,))
     target = cells.index_select(dim, index.flatten())
