@@ -58,7 +58,7 @@ CASES: dict[str, tuple[Function, Function, Tensor]] = {
     "mish": (Numbers.mish, F.mish, REALS),
     "softplus": (Numbers.softplus, F.softplus, REALS),
     "logsigmoid": (Numbers.logsigmoid, F.logsigmoid, REALS),
-    "elu": (lambda n, x: n.add(*n.halves(x)[:2]), F.elu, REALS),
+    "elu": (lambda n, x: n.add(*n.elu_parts(x)[:2]), F.elu, REALS),
     "sin": (Numbers.sin, torch.sin, REALS),
     "cos": (Numbers.cos, torch.cos, REALS),
     "tan": (Numbers.tan, torch.tan, torch.linspace(-1.5, 1.5, 99, dtype=DOUBLE)),

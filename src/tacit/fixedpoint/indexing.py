@@ -41,7 +41,7 @@ def _marks(n: Format, index: Value, size: int, *, wraps: bool = False) -> Value:
     return convert(n, one_hot(n, index, size, wraps=wraps), torch.int64)
 
 
-def rows(n: Format, table: Operand, index: Value, *, wraps: bool = False) -> Value:
+def take_rows(n: Format, table: Operand, index: Value, *, wraps: bool = False) -> Value:
     """Returns table[index], by a product with one-hot rows."""
     table = _array(table)
     count, rest = table.shape[0], table.shape[1:]
@@ -50,8 +50,10 @@ def rows(n: Format, table: Operand, index: Value, *, wraps: bool = False) -> Val
     return found.map(lambda part: part.reshape(*index.shape, *rest))
 
 
-def rows_back(n: Format, grad: Operand, index: Value, count: int, *, wraps: bool = False) -> Value:
-    """Returns the gradient of `rows` by its table, which has `count` rows."""
+def take_rows_backward(
+    n: Format, grad: Operand, index: Value, count: int, *, wraps: bool = False
+) -> Value:
+    """Returns the gradient of `take_rows` by its table, which has `count` rows."""
     grad = _array(grad)
     rest, number = grad.shape[len(index.shape) :], index.share.numel
     marks = _marks(n, index, count, wraps=wraps).map(lambda part: part.reshape(-1, count).t())
@@ -77,7 +79,7 @@ def gather(n: Format, x: Operand, dim: int, index: Value) -> Value:
     """Returns `torch.gather` with secret places along `dim`, by a product with one-hot rows."""
     x = _array(x)
     if not index.shape:
-        return rows(n, _changed(x, torch.atleast_1d), index)
+        return take_rows(n, _changed(x, torch.atleast_1d), index)
     dim %= len(index.shape)
     source = _last(x, dim, index)
     marks = _marks(n, _places(index, dim), source.shape[-1])
@@ -141,14 +143,14 @@ def _grown(x: Value, shape: torch.Size, dim: int) -> Value:
     return x.map(lambda part: torch.nn.functional.pad(part, missing)) if any(missing) else x
 
 
-def replaced(n: Format, whole: Value, take: Callable[[Value], Value], value: Value) -> Value:
+def replace(n: Format, whole: Value, take: Callable[[Value], Value], value: Value) -> Value:
     """Returns `whole` with the elements that `take` selects replaced by `value`. Local.
 
     `take` returns a view; the new elements are written through the view of a copy. `value` has the
     dtype of `whole`.
     """
     if isinstance(whole.share, Bool):
-        return _replaced_bits(n, whole.share, take, value.bits)
+        return _replace_bits(n, whole.share, take, value.bits)
     share, new = same_layout(n, [whole.arith, value.arith])
     parts = {
         i: part.clone(memory_format=torch.contiguous_format) for i, part in share.parts.items()
@@ -159,7 +161,7 @@ def replaced(n: Format, whole: Value, take: Callable[[Value], Value], value: Val
     return copy
 
 
-def _replaced_bits(n: Format, whole: Bool, take: Callable[[Value], Value], value: Bool) -> Value:
+def _replace_bits(n: Format, whole: Bool, take: Callable[[Value], Value], value: Bool) -> Value:
     """Returns the same for bits, which are unpacked so that a view of them can be written."""
     parts = {i: unpack_bits(part[0], whole.shape, torch.uint8) for i, part in whole.parts.items()}
     view = take(Value(Arith(parts, n.ring), torch.int64)).arith

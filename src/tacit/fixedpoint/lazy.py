@@ -24,13 +24,13 @@ class LazyValue(Value):
         compute: Callable[[], Value],
         shape: Sequence[int],
         dtype: torch.dtype,
-        kept: dict[str, Value] | None = None,
+        saved: dict[str, Value] | None = None,
     ) -> None:
         self._compute: Callable[[], Value] | None = compute
         self._computed: Value | None = None
         self._shape = torch.Size(shape)
         self._dtype = dtype
-        self._kept = kept or {}
+        self._saved = saved or {}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(shape={tuple(self.shape)}, dtype={self.dtype})"
@@ -61,15 +61,15 @@ class LazyValue(Value):
         return self._dtype
 
     @property
-    def kept(self) -> dict[str, Value]:
-        return self._kept
+    def saved(self) -> dict[str, Value]:
+        return self._saved
 
     @property
     def is_bit(self) -> bool:
         return self.dtype == torch.bool
 
-    def keep(self, **others: Value) -> Value:
-        return Deferred(self.computed, self.shape, self.dtype, {**self.kept, **others})
+    def with_saved(self, **others: Value) -> Value:
+        return Deferred(self.computed, self.shape, self.dtype, {**self.saved, **others})
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Value:
         shape = change(torch.empty(self.shape, device="meta")).shape

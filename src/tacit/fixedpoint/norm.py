@@ -155,23 +155,23 @@ def fixed_norm(
     """Returns the normalisation by this mean and variance, times weight, plus bias.
 
     An inverse square root and two products of vectors, once for the same secrets: the results are
-    kept beside the variance.
+    saved beside the variance.
     """
     if isinstance(variance, Tensor):
         public_inverse = 1 / (variance.to(torch.float64) + eps).sqrt()
         return _new_fixed_norm(n, public_inverse, weight, bias, average)
     name = f"inverse deviation, {eps}"
-    if name not in variance.kept:
-        variance.kept[name] = _inverse_deviation(n, variance, eps)
-    inverse = variance.kept[name]
-    kept, sources = inverse.kept, {"weight": weight, "bias": bias, "mean": average}
-    if "scale" not in kept or any(kept.get(name) is not x for name, x in sources.items()):
+    if name not in variance.saved:
+        variance.saved[name] = _inverse_deviation(n, variance, eps)
+    inverse = variance.saved[name]
+    saved, sources = inverse.saved, {"weight": weight, "bias": bias, "mean": average}
+    if "scale" not in saved or any(saved.get(name) is not x for name, x in sources.items()):
         norm = _new_fixed_norm(n, inverse, weight, bias, average)
         values = {"scale": norm.scale, "shift": norm.shift, **sources}
-        kept.clear()
-        kept.update({name: x for name, x in values.items() if isinstance(x, Value)})
+        saved.clear()
+        saved.update({name: x for name, x in values.items() if isinstance(x, Value)})
         return norm
-    return FixedNorm(inverse, kept["scale"], kept["shift"])
+    return FixedNorm(inverse, saved["scale"], saved["shift"])
 
 
 def _new_fixed_norm(

@@ -44,7 +44,7 @@ class Numbers(Format):
     operand = conversion.operand
     convert = conversion.convert
     settled = conversion.settled
-    joined = conversion.combined
+    combined = conversion.combined
     result_dtype = staticmethod(value.result_dtype)
 
     # Arithmetic --------------------------------------------------------------------------------
@@ -67,9 +67,9 @@ class Numbers(Format):
     sum_pool_backward = pool.sum_pool_backward
     normalise = norm.normalise
     normalise_backward = norm.normalise_backward
-    fixed_line = norm.fixed_norm
-    times_fine = norm.mul_extended
-    coarse = norm.round_extended
+    fixed_norm = norm.fixed_norm
+    mul_extended = norm.mul_extended
+    round_extended = norm.round_extended
     attention = attending.attention
     attention_backward = attending.attention_backward
     split_heads = staticmethod(attending.split_heads)
@@ -84,7 +84,7 @@ class Numbers(Format):
     normal = public_random.normal
 
     # Elements moved, and many into one ---------------------------------------------------------
-    replaced = indexing.replaced
+    replace = indexing.replace
     reduced_shape = staticmethod(reduce.reduced_shape)
     total = reduce.total
     mean = reduce.mean
@@ -101,8 +101,8 @@ class Numbers(Format):
     sort = order.sort
     kth_smallest = order.kth_smallest
     one_hot = indexing.one_hot
-    rows = indexing.rows
-    rows_back = indexing.rows_back
+    take_rows = indexing.take_rows
+    take_rows_backward = indexing.take_rows_backward
     gather = indexing.gather
     scatter = indexing.scatter
     scatter_add = indexing.scatter_add
@@ -150,10 +150,10 @@ class Numbers(Format):
     asinh = trigonometric.hyperbolic_arc_sine
     acosh = trigonometric.hyperbolic_arc_cosine
     vector_norm = roots.vector_norm
-    pieces = lines.pieces
+    piecewise = lines.piecewise
     between = lines.between
     sign = lines.sign
-    halves = lines.halves
+    elu_parts = lines.elu_parts
     sigmoid = activations.sigmoid
     tanh = activations.tanh
     erf = activations.erf
@@ -170,4 +170,4 @@ class Numbers(Format):
     softmax = proportion.softmax
     log_softmax = proportion.log_softmax
     logsumexp = proportion.logsumexp
-    proportions = proportion.proportions
+    softmax_of_powers = proportion.softmax_of_powers

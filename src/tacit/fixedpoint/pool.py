@@ -173,7 +173,7 @@ def max_pool(n: Format, x: Value, grid: Grid) -> tuple[Value, Value]:
     largest, levels = n.protocol.contest(windows, -1)
     bits = Deferred(lambda: Value(n.protocol.winners(levels, -1), BOOL), windows.shape, BOOL)
     place = Deferred(lambda: _places(n, bits, grid), largest.shape, torch.int64)
-    return Value(largest, x.dtype), place.keep(winners=bits)
+    return Value(largest, x.dtype), place.with_saved(winners=bits)
 
 
 def max_pool_backward(n: Format, grad: Operand, winners: Value, grid: Grid) -> Value:

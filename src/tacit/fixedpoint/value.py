@@ -20,18 +20,18 @@ class Value:
     share: an `Arith` for numbers. With a floating dtype its integers are fixed-point numbers of the
         session's fraction bits; with an integer dtype they are the integers themselves. A `Bool`
         for truth values.
-    kept: other values that a later operation, such as a gradient, needs.
+    saved: other values that a later operation, such as a gradient, needs.
     known: the numbers themselves, if they are public (zeros, ones, a dropout mask).
     """
 
     share: Arith | Bool
     dtype: torch.dtype
-    kept: dict[str, Value] = field(default_factory=dict, repr=False, compare=False)
+    saved: dict[str, Value] = field(default_factory=dict, repr=False, compare=False)
     known: Tensor | None = field(default=None, repr=False, compare=False)
 
-    def keep(self, **others: Value) -> Value:
+    def with_saved(self, **others: Value) -> Value:
         """Returns the same value with other values beside it, by name."""
-        return Value(self.share, self.dtype, {**self.kept, **others}, self.known)
+        return Value(self.share, self.dtype, {**self.saved, **others}, self.known)
 
     @property
     def shape(self) -> torch.Size:

@@ -40,7 +40,7 @@ class Cell:
 
     def replace(self, numbers: Numbers, take: Take, value: Value) -> None:
         """Replaces the part of the value that `take` takes."""
-        self.set(numbers.replaced(self.value, take, value))
+        self.set(numbers.replace(self.value, take, value))
 
 
 def layouts(

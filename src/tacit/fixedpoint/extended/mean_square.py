@@ -59,47 +59,51 @@ class MeanSquare(LazyValue):
 
 
 class InverseRoot(LazyValue):
-    """1 / sqrt(x) > 0, which also exists as a fine value."""
+    """1 / sqrt(x) > 0, which also exists as a extended value."""
 
-    def __init__(self, n: Format, fine: Value) -> None:
-        super().__init__(lambda: round_extended(n, fine), fine.shape, fine.dtype)
-        self.fine = fine
+    def __init__(self, n: Format, extended: Value) -> None:
+        super().__init__(lambda: round_extended(n, extended), extended.shape, extended.dtype)
+        self.extended = extended
 
 
 class CubedInverseRoot(LazyValue):
     """The cube of an inverse root."""
 
     def __init__(self, n: Format, inverse: InverseRoot) -> None:
-        fine = inverse.fine
-        super().__init__(
-            lambda: _times_power(n, round_extended(n, fine), fine, 2), fine.shape, fine.dtype
-        )
-        self.fine = fine
+        extended = inverse.extended
+
+        def cube() -> Value:
+            return _times_power(n, round_extended(n, extended), extended, 2)
+
+        super().__init__(cube, extended.shape, extended.dtype)
+        self.extended = extended
 
 
 class GradientTimesCube(LazyValue):
     """factor grad inverse^3; see NOTE [cubes]."""
 
-    def __init__(self, n: Format, grad: Value, fine: Value, factor: float = 1.0) -> None:
+    def __init__(self, n: Format, grad: Value, extended: Value, factor: float = 1.0) -> None:
         def product() -> Value:
-            return mul(n, _times_power(n, grad, fine, 3), factor)
+            return mul(n, _times_power(n, grad, extended, 3), factor)
 
         super().__init__(product, grad.shape, grad.dtype)
-        self.n, self.grad, self.fine, self.factor = n, grad, fine, factor
+        self.n, self.grad, self.extended, self.factor = n, grad, extended, factor
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Value:
-        return GradientTimesCube(self.n, self.grad.map(change), self.fine.map(change), self.factor)
+        return GradientTimesCube(
+            self.n, self.grad.map(change), self.extended.map(change), self.factor
+        )
 
     def times(self, x: Value) -> Value:
         """The product with x, computed so that no factor is larger than what goes in."""
         n = self.n
-        left = mul(n, mul_extended(n, self.grad, self.fine), self.factor)
-        return mul_extended(n, mul(n, left, mul_extended(n, x, self.fine)), self.fine)
+        left = mul(n, mul_extended(n, self.grad, self.extended), self.factor)
+        return mul_extended(n, mul(n, left, mul_extended(n, x, self.extended)), self.extended)
 
 
-def _times_power(n: Format, x: Value, fine: Value, power: int) -> Value:
+def _times_power(n: Format, x: Value, extended: Value, power: int) -> Value:
     for _ in range(power):
-        x = settled(n, mul_extended(n, x, fine))
+        x = settled(n, mul_extended(n, x, extended))
     return x
 
 

@@ -68,12 +68,12 @@ class Gradient(Value):
 
     def ordinary(self) -> Value:
         """The same value without the mark."""
-        return Value(self.share, self.dtype, self.kept, self.known)
+        return Value(self.share, self.dtype, self.saved, self.known)
 
 
 def gradient(x: Value, step: OptimizerStep | None) -> Gradient:
     """The same value as a gradient of this step."""
-    return Gradient(x.share, x.dtype, x.kept, x.known, step)
+    return Gradient(x.share, x.dtype, x.saved, x.known, step)
 
 
 class ExtendedValue(LazyValue):
@@ -173,11 +173,11 @@ def is_square(x: Any) -> bool:
 
 def clipped(n: Format, x: Value) -> Arith:
     """The gradient clipped to 2^5. Kept beside it, because an optimizer needs it twice."""
-    found = x.kept.get("clipped")
+    found = x.saved.get("clipped")
     if found is None:
         end = (1 << (n.fraction_bits + GRADIENT_BITS)) - 1
         share = n.protocol.clip(cap(n, x.arith), -end, end).promise(end)
-        found = x.kept["clipped"] = Value(share, x.dtype)
+        found = x.saved["clipped"] = Value(share, x.dtype)
     return found.arith
 
 

@@ -69,9 +69,9 @@ def _table(n: Format, x: Arith, bits: int) -> Steps[Arith]:
 
     The exponential has `bits` more fraction bits, so that the product needs no division.
     """
-    p, fine = n.protocol, n.fraction_bits + bits
-    shifted = p.add_public(x.scaled(1 << bits), -round(bits * log(2) * 2**fine))
-    return (yield from p.exp_negative.steps(shifted, fraction_bits=fine))
+    p, fraction_bits = n.protocol, n.fraction_bits + bits
+    shifted = p.add_public(x.scaled(1 << bits), -round(bits * log(2) * 2**fraction_bits))
+    return (yield from p.exp_negative.steps(shifted, fraction_bits=fraction_bits))
 
 
 def _by_exponent(n: Format, x: Arith) -> Steps[Arith]:

@@ -1,4 +1,4 @@
-"""Piecewise linear functions with public thresholds, signs, and both halves of ELU."""
+"""Piecewise linear functions with public thresholds, signs, and both elu_parts of ELU."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...protocols import Protocol
 
 
-def pieces(
+def piecewise(
     n: Format, x: Value, thresholds: Sequence[float], lines: Sequence[tuple[int, float]]
 ) -> Value:
     """Returns slope x + offset for the line (slope, offset) on which x lies. r + 1 rounds.
@@ -55,7 +55,7 @@ def sign(n: Format, x: Value) -> Value:
     return convert(n, Value(p.add_public(total, 1), torch.int64), x.dtype)
 
 
-def halves(n: Format, x: Value) -> tuple[Value, Value, Value]:
+def elu_parts(n: Format, x: Value) -> tuple[Value, Value, Value]:
     """Returns max(x, 0), e^min(x, 0) - 1, and [x >= 0], which ELU and its gradient need.
 
     r + 1 rounds with a dealer. Error: a few units.
@@ -63,14 +63,14 @@ def halves(n: Format, x: Value) -> tuple[Value, Value, Value]:
     x = real(n, x)
 
     def steps(p: Protocol) -> Steps[tuple[Arith, Arith, Bool]]:
-        return (yield from _halves(n, cap(n, x.arith)))
+        return (yield from _elu_parts(n, cap(n, x.arith)))
 
     made: Any = Interactive(steps, Arith, Arith, Bool).__get__(n.protocol)()
     positive, power, bit = made
     return Value(positive, x.dtype), Value(cap(n, power), x.dtype), Value(bit, torch.bool)
 
 
-def _halves(n: Format, x: Arith) -> Steps[tuple[Arith, Arith, Bool]]:
+def _elu_parts(n: Format, x: Arith) -> Steps[tuple[Arith, Arith, Bool]]:
     """Multiplies e^x by the bit [end <= x < 0], below which it is 0, and adds 1 for x >= 0."""
     p, f = n.protocol, n.fraction_bits
     end = -round((f + 2) * log(2) * 2**f)

@@ -48,23 +48,23 @@ def softmax(n: Format, x: Value, dim: int) -> Value:
     if not x.shape or not x.shape.numel():
         return add(n, mul(n, real(n, x), 0), 1.0)
     powers, total, _ = exponentials(n, x, dim)
-    return proportions(n, powers, total)
+    return softmax_of_powers(n, powers, total)
 
 
-def proportions(n: Format, powers: Value, total: Value) -> Value:
+def softmax_of_powers(n: Format, powers: Value, total: Value) -> Value:
     """Returns powers / total for the results of `exponentials`."""
-    return Value(run(n, _proportions, powers.arith, total.arith), powers.dtype)
+    return Value(run(n, _softmax_of_powers, powers.arith, total.arith), powers.dtype)
 
 
-def _proportions(n: Format, powers: Arith, total: Arith) -> Steps[Arith]:
+def _softmax_of_powers(n: Format, powers: Arith, total: Arith) -> Steps[Arith]:
     """Divides without the pending divisions, which cancel in the quotient."""
     f, extra = n.fraction_bits, _extra(n)
-    fine = min(f + 2 * EXTRA, n.ring.bits - 6 - f)
+    inverse_bits = min(f + 2 * EXTRA, n.ring.bits - 6 - f)
     powers, total = powers.divided(-powers.pending), total.divided(-total.pending)
     low = f + extra - 1
-    inverse = yield from inverted(n, total, positive=True, low=low, fraction_bits=fine)
-    inverse = (yield from settle_exactly(n, inverse)).promise(4 << (fine - extra))
-    return bounded(n, (yield from product(n, powers, inverse, shift=fine)), 1.0)
+    inverse = yield from inverted(n, total, positive=True, low=low, fraction_bits=inverse_bits)
+    inverse = (yield from settle_exactly(n, inverse)).promise(4 << (inverse_bits - extra))
+    return bounded(n, (yield from product(n, powers, inverse, shift=inverse_bits)), 1.0)
 
 
 def log_softmax(n: Format, x: Value, dim: int) -> Value:

@@ -15,13 +15,13 @@ aten = torch.ops.aten
 def relu(n: Numbers, self: Value) -> Value:
     """max(self, 0), by a comparison, whose bit is kept for the gradient."""
     value, bit = n.relu(self)
-    return value.keep(positive=bit)
+    return value.with_saved(positive=bit)
 
 
 @implements(aten.threshold_backward.default)
 def threshold_backward(n: Numbers, grad_output: Operand, self: Operand, threshold: float) -> Value:
     """grad where self > threshold, else 0; the bit of a relu is not computed again."""
-    bit = self.kept.get("positive") if isinstance(self, Value) and threshold == 0 else None
+    bit = self.saved.get("positive") if isinstance(self, Value) and threshold == 0 else None
     if bit is None:
         bit = n.less(threshold, self)
     return n.mul(bit, grad_output)
@@ -89,15 +89,15 @@ def log_sigmoid_backward(n: Numbers, grad_output: Operand, self: Value, buffer: 
 
 def _positive(n: Numbers, x: Value) -> Value:
     """[x >= 0], kept beside x for its gradient."""
-    if "nonnegative" not in x.kept:
-        x.kept["nonnegative"] = n.logical_not(n.less(x, 0))
-    return x.kept["nonnegative"]
+    if "nonnegative" not in x.saved:
+        x.saved["nonnegative"] = n.logical_not(n.less(x, 0))
+    return x.saved["nonnegative"]
 
 
 @implements(aten.leaky_relu.default)
 def leaky_relu(n: Numbers, self: Value, negative_slope: float = 0.01) -> Value:
     """slope x + (1 - slope) max(x, 0)."""
-    value, self.kept["nonnegative"] = n.relu(self)
+    value, self.saved["nonnegative"] = n.relu(self)
     return n.add(n.mul(value, 1 - negative_slope), n.mul(self, negative_slope))
 
 
@@ -113,9 +113,9 @@ def leaky_relu_backward(
 def prelu(n: Numbers, self: Operand, weight: Operand) -> Value:
     """max(x, 0) + weight min(x, 0)."""
     x = n.settled(n.operand(self))
-    value, x.kept["nonnegative"] = n.relu(x)
+    value, x.saved["nonnegative"] = n.relu(x)
     if isinstance(self, Value):
-        self.kept["nonnegative"] = x.kept["nonnegative"]
+        self.saved["nonnegative"] = x.saved["nonnegative"]
     return n.add(value, n.mul(n.sub(x, value), weight))
 
 
@@ -157,19 +157,19 @@ def hardswish(n: Numbers, self: Value) -> Value:
 @implements(aten.hardswish_backward.default)
 def hardswish_backward(n: Numbers, grad_output: Operand, self: Value) -> Value:
     """The slope is 0, x / 3 + 1 / 2, or 1."""
-    six_slopes = n.pieces(self, [-3.0, 3.0], [(0, 0.0), (2, 3.0), (0, 6.0)])
+    six_slopes = n.piecewise(self, [-3.0, 3.0], [(0, 0.0), (2, 3.0), (0, 6.0)])
     return n.mul(n.mul(grad_output, six_slopes), 1 / 6)
 
 
 @implements(aten.softshrink.default)
 def softshrink(n: Numbers, self: Value, lambd: float = 0.5) -> Value:
-    return n.pieces(self, [-lambd, lambd], [(1, lambd), (0, 0.0), (1, -lambd)])
+    return n.piecewise(self, [-lambd, lambd], [(1, lambd), (0, 0.0), (1, -lambd)])
 
 
 @implements(aten.hardshrink.default)
 def hardshrink(n: Numbers, self: Value, lambd: float = 0.5) -> Value:
     unit = 2.0**-n.fraction_bits  # -lambd and lambd themselves are cut
-    return n.pieces(self, [-lambd, lambd + unit], [(1, 0.0), (0, 0.0), (1, 0.0)])
+    return n.piecewise(self, [-lambd, lambd + unit], [(1, 0.0), (0, 0.0), (1, 0.0)])
 
 
 @implements(aten.softshrink_backward.default)
@@ -193,8 +193,8 @@ def elu(
 ) -> Value:
     """scale max(x, 0) + alpha scale (e^(input_scale min(x, 0)) - 1)."""
     x = self if input_scale == 1 else n.mul(self, input_scale)
-    positive, power, self.kept["nonnegative"] = n.halves(x)
-    self.kept[f"power of {input_scale}"] = power
+    positive, power, self.saved["nonnegative"] = n.elu_parts(x)
+    self.saved[f"power of {input_scale}"] = power
     above = n.mul(positive, scale / input_scale)
     return n.add(above, n.mul(power, alpha * scale))
 
@@ -221,9 +221,9 @@ def elu_backward(
         power = n.add(n.sub(x, n.mul(bit, x)), alpha * scale)
     else:
         key = f"power of {input_scale}"
-        if key not in x.kept:
-            x.kept[key] = n.halves(x if input_scale == 1 else n.mul(x, input_scale))[1]
-        power = n.mul(n.add(x.kept[key], 1.0), alpha * scale)
+        if key not in x.saved:
+            x.saved[key] = n.elu_parts(x if input_scale == 1 else n.mul(x, input_scale))[1]
+        power = n.mul(n.add(x.saved[key], 1.0), alpha * scale)
     slope = n.mul(power, input_scale)
     # At x >= 0 the power is 1, and the slope alpha scale input_scale.
     rest = n.mul(n.convert(bit, torch.int64), scale - alpha * scale * input_scale)

@@ -134,7 +134,7 @@ def erfc(n: Numbers, self: Value) -> Value:
 def logit(n: Numbers, self: Value, eps: float | None = None) -> Value:
     """ln x - ln(1 - x), in the rounds of one logarithm."""
     x = n.clamp(self, eps, 1 - eps) if eps is not None else n.settled(self)
-    both = n.log(n.joined([x, n.sub(1.0, x)], torch.stack))
+    both = n.log(n.combined([x, n.sub(1.0, x)], torch.stack))
     return n.sub(both.map(lambda part: part[0]), both.map(lambda part: part[1]))
 
 

@@ -90,5 +90,5 @@ def acosh(n: Numbers, self: Value) -> Value:
 def _at_both_signs(n: Numbers, function: Callable[[Value], Value], x: Value) -> tuple[Value, Value]:
     """The function at x and at -x, in the rounds of one."""
     x = n.settled(n.convert(x, torch.get_default_dtype()) if not x.is_real else x)
-    made = function(n.joined([x, n.neg(x)], torch.stack))
+    made = function(n.combined([x, n.neg(x)], torch.stack))
     return made.map(lambda part: part[0]), made.map(lambda part: part[1])

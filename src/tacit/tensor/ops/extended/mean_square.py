@@ -57,7 +57,7 @@ def add(n: Numbers, self: Operand, other: Operand, *, alpha: float = 1) -> Value
 
 @implements(aten.rsqrt.default, kind=MeanSquare)
 def rsqrt(n: Numbers, self: MeanSquare) -> Value:
-    """1 / sqrt(self) as a fine value."""
+    """1 / sqrt(self) as an extended value."""
     return squares.inverse_root(n, self)
 
 
@@ -94,13 +94,13 @@ def _product(n: Numbers, x: Operand, other: Operand) -> Value | None:
     if isinstance(other, GradientTimesCube):
         factor = number(x)
         if factor is not None:
-            return GradientTimesCube(n, other.grad, other.fine, other.factor * factor)
+            return GradientTimesCube(n, other.grad, other.extended, other.factor * factor)
         return other.times(x) if isinstance(x, Value) and x.is_real else None
     if not isinstance(x, Value) or not x.is_real:
         return None
     if isinstance(other, CubedInverseRoot) and x.shape == other.shape:
-        return GradientTimesCube(n, n.settled(x), other.fine)
-    return n.times_fine(x, other.fine) if isinstance(other, InverseRoot) else None
+        return GradientTimesCube(n, n.settled(x), other.extended)
+    return n.mul_extended(x, other.extended) if isinstance(other, InverseRoot) else None
 
 
 @implements(aten.div.Tensor, aten.div.Scalar, kind=GradientTimesCube)
@@ -108,5 +108,5 @@ def div(n: Numbers, self: Operand, other: Operand) -> Value:
     """A gradient's product divided by a public number, such as the size of a mean."""
     divisor = number(other)
     if isinstance(self, GradientTimesCube) and divisor:
-        return GradientTimesCube(n, self.grad, self.fine, self.factor / divisor)
+        return GradientTimesCube(n, self.grad, self.extended, self.factor / divisor)
     return arithmetic.div(n, self, other)

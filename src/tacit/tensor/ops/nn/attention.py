@@ -63,7 +63,7 @@ def scaled_dot_product_backward(
 ) -> tuple[Value, Value, Value]:
     grad, q = n.operand(grad_out), n.operand(query)
     k, v = (n.repeat_heads(n.operand(x), q) for x in (key, value))
-    weights = logsumexp.kept["weights"]
+    weights = logsumexp.saved["weights"]
     by_q, by_k, by_v = n.attention_backward(grad, q, k, v, weights, out, _scale(q, scale))
     return by_q, n.sum_repeated_heads(by_k, key.shape), n.sum_repeated_heads(by_v, value.shape)
 

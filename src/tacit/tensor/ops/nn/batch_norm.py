@@ -36,8 +36,8 @@ def native_batch_norm(
     if not training:
         assert running_mean is not None
         assert running_var is not None
-        line = n.fixed_line(weight, bias, running_mean, running_var, eps)
-        product = n.times_fine(input, spatial(line.scale, input))
+        line = n.fixed_norm(weight, bias, running_mean, running_var, eps)
+        product = n.mul_extended(input, spatial(line.scale, input))
         nothing = torch.empty(0, dtype=input.dtype)
         return n.add(product, spatial(line.shift, input)), nothing, nothing, None, None
     if isinstance(running_mean, Tensor) or isinstance(running_var, Tensor):
@@ -52,7 +52,13 @@ def native_batch_norm(
     new_mean = _moved(n, running_mean, average, momentum)
     new_var = _moved(n, running_var, variance, momentum, count / max(count - 1, 1))
     result = affine(n, normal.value, spatial(weight, x), spatial(bias, x))
-    return result, average, _flat(n.coarse(normal.inverse)).keep(**kept(normal)), new_mean, new_var
+    return (
+        result,
+        average,
+        _flat(n.round_extended(normal.inverse)).with_saved(**kept(normal)),
+        new_mean,
+        new_var,
+    )
 
 
 @implements(aten._native_batch_norm_legit.no_stats)
@@ -152,13 +158,13 @@ def native_batch_norm_backward(
     dims = others(grad, 1)
     if train:
         assert isinstance(save_invstd, Value)
-        value, inverse = save_invstd.kept["value"], save_invstd.kept["inverse"]
+        value, inverse = save_invstd.saved["value"], save_invstd.saved["inverse"]
     else:
         assert running_mean is not None
         assert running_var is not None
-        line = n.fixed_line(weight, None, running_mean, running_var, eps)
+        line = n.fixed_norm(weight, None, running_mean, running_var, eps)
         inverse = spatial(line.inverse, grad)
-        value = n.times_fine(n.sub(input, spatial(running_mean, grad)), inverse)
+        value = n.mul_extended(n.sub(input, spatial(running_mean, grad)), inverse)
     by_weight = n.total(n.mul(grad, value), dims) if output_mask[1] else None
     by_bias = n.total(grad, dims) if output_mask[2] else None
     if not output_mask[0]:
@@ -166,7 +172,7 @@ def native_batch_norm_backward(
     scaled = grad if weight is None else n.mul(grad, spatial(weight, grad))
     if train:
         return n.normalise_backward(scaled, value, inverse, dims), by_weight, by_bias
-    return n.times_fine(scaled, inverse), by_weight, by_bias
+    return n.mul_extended(scaled, inverse), by_weight, by_bias
 
 
 # What they share --------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ def embedding(
 ) -> Value:
     """Secret indices: a one-hot product with the whole table. Public ones: local."""
     if isinstance(indices, Value):
-        return n.rows(weight, indices)
+        return n.take_rows(weight, indices)
     assert isinstance(weight, Value)
     return weight.map(lambda part: part[indices])
 
@@ -45,7 +45,7 @@ def embedding_dense_backward(
     if isinstance(indices, Value):
         if scale_grad_by_freq:
             raise UnsupportedOp("an embedding of secret indices with scale_grad_by_freq=True")
-        made = n.rows_back(grad_output, indices, num_weights)
+        made = n.take_rows_backward(grad_output, indices, num_weights)
     else:
         assert isinstance(grad_output, Value)
         grad = _by_frequency(n, grad_output, indices) if scale_grad_by_freq else grad_output
@@ -72,7 +72,7 @@ def embedding_renorm(
     norms = n.settled(linalg_vector_norm(n, chosen, norm_type, [1], keepdim=True))
     factor = n.div(max_norm, n.add(norms, 1e-7), positive=True)
     shortened = n.mul(chosen, n.where(n.less(max_norm, norms), factor, 1.0))
-    return n.joined(
+    return n.combined(
         [self, shortened], lambda parts: parts[0].index_copy(0, rows.to(n.device), parts[1])
     )
 
@@ -80,7 +80,7 @@ def embedding_renorm(
 def _added(n: Numbers, grad: Value, indices: Tensor, num_weights: int) -> Value:
     zeros = torch.zeros(num_weights, grad.shape[-1], dtype=grad.dtype)
     places, width = indices.flatten().to(n.device), grad.shape[-1]
-    return n.joined(
+    return n.combined(
         [zeros, grad],
         lambda parts: parts[0].index_add(0, places, parts[1].reshape(-1, width)),
         adds=True,
@@ -184,7 +184,7 @@ def _mean_weights(counts: Tensor) -> Tensor:
 def _summed_rows(n: Numbers, rows: Value, places: Tensor, seen: Tensor, count: int) -> Value:
     """The sums of the rows that are seen, by place."""
     zeros, chosen = torch.zeros(count, rows.shape[-1], dtype=rows.dtype), places[seen]
-    return n.joined(
+    return n.combined(
         [zeros, rows.map(lambda part: part[seen])],
         lambda parts: parts[0].index_add(0, chosen.to(n.device), parts[1]),
         adds=True,

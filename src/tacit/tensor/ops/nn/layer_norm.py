@@ -25,7 +25,7 @@ def native_layer_norm(
 ) -> tuple[Operand, Value, Value]:
     x = n.operand(input)
     normal = n.normalise(x, _last(x, len(normalized_shape)), eps)
-    inverse = n.coarse(normal.inverse).keep(**kept(normal))
+    inverse = n.round_extended(normal.inverse).with_saved(**kept(normal))
     return affine(n, normal.value, weight, bias), normal.mean, inverse
 
 
@@ -44,7 +44,7 @@ def native_layer_norm_backward(
     grad = n.settled(n.operand(grad_out))
     last = _last(grad, len(normalized_shape))
     first = [dim for dim in range(len(grad.shape)) if dim not in last]
-    value, inverse = rstd.kept["value"], rstd.kept["inverse"]
+    value, inverse = rstd.saved["value"], rstd.saved["inverse"]
     by_input = None
     if output_mask[0]:
         scaled = grad if weight is None else n.mul(grad, weight)
@@ -69,10 +69,9 @@ def native_group_norm(
     normal = n.normalise(_grouped(x, N, group), [2], eps)
     value = normal.value.map(lambda part: part.reshape(x.shape))
     result = affine(n, value, spatial(weight, x), spatial(bias, x))
-    mean, inverse = (
-        y.map(lambda part: part.reshape(N, group)) for y in (normal.mean, n.coarse(normal.inverse))
-    )
-    return result, mean, inverse.keep(**kept(normal))
+    statistics = (normal.mean, n.round_extended(normal.inverse))
+    mean, inverse = (y.map(lambda part: part.reshape(N, group)) for y in statistics)
+    return result, mean, inverse.with_saved(**kept(normal))
 
 
 @implements(aten.native_group_norm_backward.default)
@@ -91,7 +90,7 @@ def native_group_norm_backward(
 ) -> Grads:
     grad = n.settled(n.operand(grad_out))
     dims = others(grad, 1)
-    value, inverse = rstd.kept["value"], rstd.kept["inverse"]
+    value, inverse = rstd.saved["value"], rstd.saved["inverse"]
     by_weight = by_input = None
     if output_mask[1]:
         whole = value.map(lambda part: part.reshape(grad.shape))

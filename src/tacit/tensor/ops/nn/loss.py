@@ -112,7 +112,7 @@ def binary_cross_entropy_backward(
 def _with_complement(n: Numbers, p: Operand) -> Value:
     """p and 1 - p, one above the other."""
     value = n.operand(p)
-    return n.joined([value, n.sub(1.0, value)], torch.stack)
+    return n.combined([value, n.sub(1.0, value)], torch.stack)
 
 
 def _halves(x: Value) -> tuple[Value, Value]:

@@ -188,7 +188,7 @@ def _shared(n: Numbers, x: Value, shares: Tensor | float) -> Value:
 
 
 def _winners(name: str, indices: Operand) -> Value:
-    winners = indices.kept.get("winners") if isinstance(indices, Value) else None
+    winners = indices.saved.get("winners") if isinstance(indices, Value) else None
     if winners is None:
         raise UnsupportedOp(
             f"{name}_backward needs the indices that {name} of the secret gave, as they were"

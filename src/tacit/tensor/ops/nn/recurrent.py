@@ -48,7 +48,7 @@ def mkldnn_rnn_layer(
     states, h, c, trace = n.lstm(x, weights, _flat(n, hx_), _flat(n, cx_))
     gates = {f"gate {i}": gate for i, gate in enumerate(trace.gates)}
     kept = {"cells": trace.cells, "states": trace.states, "tanh_cells": trace.tanh_cells, **gates}
-    workspace = c.keep(**kept)
+    workspace = c.with_saved(**kept)
     shape = tuple(hx_.shape)
     last = (part.map(lambda p: p.reshape(shape)) for part in (h, c))
     return _in_order(states, reverse), *last, workspace
@@ -81,7 +81,7 @@ def mkldnn_rnn_layer_backward(
     batch_first: bool,
     workspace: Value,
 ) -> tuple[Value, ...]:
-    kept = workspace.kept
+    kept = workspace.saved
     gates = [kept[f"gate {i}"] for i in range(4)]
     trace = LstmTrace(gates, kept["cells"], kept["states"], kept["tanh_cells"])
     x = _in_order(n.operand(input), reverse)

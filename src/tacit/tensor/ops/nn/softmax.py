@@ -47,9 +47,9 @@ def log_softmax_backward(
     n: Numbers, grad_output: Operand, output: Value, dim: int, input_dtype: torch.dtype
 ) -> Value:
     """g - softmax times the sum of g."""
-    kept = output.kept
+    kept = output.saved
     if "powers" in kept:
-        probability = n.proportions(kept["powers"], kept["total"])
+        probability = n.softmax_of_powers(kept["powers"], kept["total"])
     else:
         probability = n.exp(output)
     dims = _dims(output, dim)

@@ -59,7 +59,7 @@ def _part(columns: Column, dim: int, start: int, size: int) -> Column:
 
 
 def _behind(n: Numbers, head: Value, tail: Value, dim: int) -> Value:
-    return n.settled(n.joined([head, tail], lambda parts: torch.cat(parts, dim)))
+    return n.settled(n.combined([head, tail], lambda parts: torch.cat(parts, dim)))
 
 
 @implements(aten.logcumsumexp.default)

@@ -36,7 +36,7 @@ def index(n: Numbers, self: Operand, indices: Sequence[Array | None]) -> Operand
             remedy="index one dimension after the other",
         )
     dim, count = secret[0], len(place.shape)
-    found = n.rows(mapped(self, lambda part: part.movedim(dim, 0)), place, wraps=True)
+    found = n.take_rows(mapped(self, lambda part: part.movedim(dim, 0)), place, wraps=True)
     where = list(range(dim, dim + count))
     return found.map(lambda part: part.movedim(list(range(count)), where))
 
@@ -84,7 +84,7 @@ def _added(n: Numbers, self: Operand, dim: int, index: Value, values: Operand) -
     size = [*shape[:dim], *index.shape, *shape[dim + 1 :]]
     where = list(range(dim, dim + count))
     moved = mapped(values, lambda part: part.expand(size).movedim(where, list(range(count))))
-    total = n.rows_back(moved, index, shape[dim], wraps=True)
+    total = n.take_rows_backward(moved, index, shape[dim], wraps=True)
     return n.add(self, total.map(lambda part: part.movedim(0, dim)))
 
 
@@ -102,7 +102,7 @@ def index_select(n: Numbers, self: Operand, dim: int, index: Array) -> Operand:
         return mapped(self, lambda part: part.index_select(dim, index.to(part.device)))
     count = max(len(self.shape), 1)  # type: ignore[union-attr]
     front = mapped(self, lambda part: torch.atleast_1d(part).movedim(dim % count, 0))
-    found = n.rows(front, index)
+    found = n.take_rows(front, index)
     return found.map(lambda part: part.movedim(0, dim % count))
 
 
@@ -110,7 +110,7 @@ def index_select(n: Numbers, self: Operand, dim: int, index: Array) -> Operand:
 def take(n: Numbers, self: Operand, index: Array) -> Operand:
     if not isinstance(index, Value):
         return mapped(self, lambda part: part.take(index.to(part.device)))
-    return n.rows(mapped(self, torch.flatten), index, wraps=True)
+    return n.take_rows(mapped(self, torch.flatten), index, wraps=True)
 
 
 @implements(aten.gather.default)
@@ -219,7 +219,7 @@ def _placed(
     *,
     adds: bool = False,
 ) -> Value:
-    made = n.joined([self, source], lambda parts: change(*parts), adds=adds)
+    made = n.combined([self, source], lambda parts: change(*parts), adds=adds)
     return _like(n, made, self)
 
 
@@ -310,7 +310,7 @@ def masked_scatter(n: Numbers, self: Any, mask: Any, source: Any) -> Any:
             limit="which element goes where would depend on values",
             remedy="choose with torch.where(mask, a, b)",
         )
-    made = n.joined(
+    made = n.combined(
         [self, source], lambda parts: parts[0].masked_scatter(mask.to(n.device), parts[1])
     )
     return n.convert(made, self.dtype)

@@ -63,7 +63,7 @@ def _reduced(
     shape, neutral = whole.shape, 1 if reduce in ("prod", "multiply") else 0
     filler = torch.full((1,), neutral, dtype=whole.dtype)
     flat = [x.map(lambda part: part.reshape(-1)) for x in (whole, given)]
-    values = n.settled(n.joined([*flat, filler], torch.cat))
+    values = n.settled(n.combined([*flat, filler], torch.cat))
     touched, members = _members(target, whole.shape.numel(), own)
     none = len(target) + whole.shape.numel()
     if reduce in ("amax", "amin"):  # a member twice changes nothing
@@ -74,7 +74,7 @@ def _reduced(
     made = REDUCTIONS[reduce](n, table)
     if reduce == "mean":
         made = n.mul(made, 1.0 / (members >= 0).sum(1))
-    result = n.joined([flat[0], made], lambda parts: parts[0].index_put((touched,), parts[1]))
+    result = n.combined([flat[0], made], lambda parts: parts[0].index_put((touched,), parts[1]))
     return result.map(lambda part: part.reshape(shape))
 
 

@@ -121,24 +121,24 @@ def as_strided(
 @implements(aten.cat.default)
 def cat(n: Numbers, tensors: Sequence[Operand], dim: int = 0) -> Value:
     full = [x for x in tensors if tuple(x.shape) != (0,)]  # type: ignore[union-attr]
-    return n.joined(full or tensors, lambda parts: torch.cat(parts, dim))
+    return n.combined(full or tensors, lambda parts: torch.cat(parts, dim))
 
 
 @implements(aten.stack.default)
 def stack(n: Numbers, tensors: Sequence[Operand], dim: int = 0) -> Value:
-    return n.joined(tensors, lambda parts: torch.stack(parts, dim))
+    return n.combined(tensors, lambda parts: torch.stack(parts, dim))
 
 
 @implements(aten.block_diag.default)
 def block_diag(n: Numbers, tensors: Sequence[Operand]) -> Value:
-    return n.joined(tensors, lambda parts: torch.block_diag(*parts))
+    return n.combined(tensors, lambda parts: torch.block_diag(*parts))
 
 
 def _scattered(overload: Any) -> None:
     """Registers an operation that puts one tensor into a copy of another, at public places."""
 
     def scatter(n: Numbers, self: Operand, src: Operand, *args: Any, **kwargs: Any) -> Value:
-        made = n.joined([self, src], lambda parts: overload(*parts, *args, **kwargs))
+        made = n.combined([self, src], lambda parts: overload(*parts, *args, **kwargs))
         return n.convert(made, self.dtype)  # type: ignore[union-attr]
 
     scatter.__name__ = overload._schema.name.removeprefix("aten::")
