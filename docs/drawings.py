@@ -28,12 +28,20 @@ JOURNEY: tuple[tuple[str, str, str], ...] = (
     ("protocols", "protocols/products/executor.py", "chunks, kept weights, one kernel call"),
     ("kernels", "kernels/matmul.py", "exact mod 2^64: residues, byte products, CRT"),
     ("transport", "transport/mesh.py", "one round: one packed message to each receiver"),
-    ("protocols", "protocols/masked/relu.py", "the sign of the pending product, and its injection"),
-    ("protocols", "protocols/masked/sign.py", "leaf tables and carry nodes on bit planes (M6-M9)"),
+    (
+        "protocols",
+        "protocols/masked/injection.py",
+        "sign of the pending product, injection",
+    ),
+    (
+        "protocols",
+        "protocols/masked/compare.py",
+        "leaf tables, carry nodes on planes (M6-M9)",
+    ),
     ("kernels", "kernels/gates.py", "the gates without messages, 64 elements a word"),
     ("transport", "transport/wire/socket_channel.py", "frames over TLS, heartbeats, deadlines"),
 )
-TALKS = {"protocols/masked/relu.py", "transport/mesh.py", "transport/wire/socket_channel.py"}
+TALKS = {"protocols/masked/injection.py", "transport/mesh.py", "transport/wire/socket_channel.py"}
 
 
 def layer_rows() -> list[list[str]]:

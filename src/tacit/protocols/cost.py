@@ -1,8 +1,8 @@
-"""What an operation is declared to cost: rounds, and bits from party to party.
+"""The declared cost of an operation: rounds, and bits from party to party.
 
-The declarations are written from the protocols' definitions, not from their code; the tests compare
-them with what the transport counted, exactly. Bits travel in words of 64, one bit of an element
-each: `planes` rounds up to whole words.
+Declarations are written from the protocols' definitions, not from their code, and the tests compare
+them exactly with what the transport counts. Bits travel in words of 64, one bit for each of 64
+elements: `planes` rounds up to whole words.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ Link = tuple[int, int, bool]
 
 @dataclass(frozen=True)
 class Cost:
-    """rounds: messages on the critical path; bits: what is sent over each link, ahead or online."""
+    """rounds: messages on the critical path. bits: what is sent on each link, ahead or online."""
 
     rounds: int = 0
     bits: Mapping[Link, int] = field(default_factory=dict)
 
     def then(self, other: Cost) -> Cost:
-        """Both, one after the other."""
+        """Returns the cost of both, one after the other."""
         return Cost(self.rounds + other.rounds, _added(self.bits, other.bits))
 
 
 def planes(rows: int, count: int) -> int:
-    """Bits on the wire of `rows` bits for each of `count` elements."""
+    """Returns the bits on the wire of `rows` bits for each of `count` elements."""
     return rows * -(-count // 64) * 64
 
 
 def in_turn(costs: Iterable[Cost]) -> Cost:
-    """All of them, one after the other."""
+    """Returns the cost of all, one after the other."""
     total = Cost()
     for cost in costs:
         total = total.then(cost)

@@ -42,13 +42,13 @@ Observer = Callable[[Arith, Comparison], None]
 
 
 def sign(p: Observed, x: Arith, *, low: int = 0) -> Steps[Bool]:
-    """[x < 0], reported."""
+    """Returns [x < 0], and reports it."""
     p.report(x, [0], low)
     return (yield from cleartext.sign(p, x, low=low))
 
 
 def signs(p: Observed, x: Arith, thresholds: Sequence[int], *, low: int = 0) -> Steps[list[Bool]]:
-    """[x < t] for each t, reported."""
+    """Returns [x < t] for each t, and reports them."""
     p.report(x, thresholds, low)
     return (yield from cleartext.signs(p, x, thresholds, low=low))
 

@@ -11,7 +11,7 @@ from .three_party.protocol import ThreeParty
 
 
 def trio_roles(dealer: int, first: int, second: int) -> Roles:
-    """The dealer lacks the opened part; each evaluator lacks the other's mask."""
+    """Returns the table of roles: the dealer lacks m, each evaluator lacks the other's mask."""
     return Roles(dealer, (first, second), opened=dealer, masks=(second, first))
 
 

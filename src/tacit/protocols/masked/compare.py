@@ -45,8 +45,9 @@ def sign(p: MaskedBase, x: Arith, *, low: int = 0) -> Steps[Bool]:
 
     `low` > 0 ignores as many low bits: x in [-2^low, 0) may be taken for positive.
     """
-    comparison = SignComparison(p.in_roles_of(x), x.with_parts(x.parts), (0,), low)
-    [bit] = yield from _compare(comparison)
+    c = SignComparison(p.in_roles_of(x), x.with_parts(x.parts), (0,), low)
+    masks, dealt = yield from deal_with_masks(c.p, c.opened, c.dealt, c.corrections)
+    [bit] = yield from c.online(masks, dealt)
     return bit
 
 
@@ -59,11 +60,7 @@ def signs(p: MaskedBase, x: Arith, thresholds: Sequence[int], *, low: int = 0) -
     """Returns [x < t] for each public t. All use the same tables (M9), in the rounds of one."""
     if not thresholds:
         return []
-    comparison = SignComparison(p.in_roles_of(x), x.with_parts(x.parts), thresholds, low)
-    return (yield from _compare(comparison))
-
-
-def _compare(c: SignComparison) -> Steps[list[Bool]]:
+    c = SignComparison(p.in_roles_of(x), x.with_parts(x.parts), thresholds, low)
     masks, dealt = yield from deal_with_masks(c.p, c.opened, c.dealt, c.corrections)
     return (yield from c.online(masks, dealt))
 

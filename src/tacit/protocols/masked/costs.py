@@ -1,7 +1,7 @@
-"""What masked evaluation costs, from its definition (M1 to M10): the tests count the same bits.
+"""The costs of masked evaluation, from its definition (M1 to M13); the tests count the same bits.
 
 Dealt bits go from the dealer to the last evaluator, ahead of time; opened bits from each evaluator
-to every other, in one round. Nothing else is ever sent but inputs and outputs. Ring elements have
+to every other, in one round. Nothing else is sent but inputs and outputs. Ring elements have
 `ring_bits` bits; single bits are counted in whole words of 64 elements (`cost.planes`).
 """
 
@@ -32,9 +32,9 @@ class MaskedCosts:
         return self._input(planes(width, n), owner)
 
     def reveal(self, n: int, to: int | None = None) -> Cost:
-        """One element to each receiver: the dealer has what evaluators lack, and they what it does.
+        """One element to each receiver, in 1 round, for a secret with nothing pending.
 
-        1 round. `n` elements without a pending division.
+        The dealer sends an evaluator the mask that it lacks; the leader sends the dealer m.
         """
         return self._output(n * self.ring_bits, to)
 
@@ -46,7 +46,7 @@ class MaskedCosts:
     def bilinear(self, n_out: int, shift: int = 0, exact: bool = True) -> Cost:
         """One element each way; one dealt for the mask, unless an exact division stays pending.
 
-        Operands have nothing pending. The size of the output counts, never that of the operands.
+        Operands have nothing pending. Only the size of the output counts.
         """
         pending = shift > 0 and exact
         return self._gate(0 if pending else n_out * self.ring_bits, n_out * self.ring_bits)
@@ -71,7 +71,7 @@ class MaskedCosts:
         return self._gate(dealt, thresholds * planes(opened, n), rounds=1 + len(plan.levels))
 
     def is_zero(self, n: int, width: int) -> Cost:
-        """A table for each digit of four bits, then gates of four inputs (2.4, equality)."""
+        """A table for each digit of four bits (P of M6), then gates of four inputs (M5)."""
         groups = _fours(width)
         dealt, opened, rounds = sum(2**digit - 1 for digit in groups), len(groups), 1
         while len(groups) > 1:
@@ -84,7 +84,7 @@ class MaskedCosts:
     def inject(self, n: int, pending: int = 0) -> Cost:
         """The bit and its product with the mask dealt (M10).
 
-        An exact division on the way: the mask's quotient more, and 2 (t + 1) bits (2.7).
+        With an exact division on the way, the mask's quotient and 2 (t + 1) bits more.
         """
         elements = n * self.ring_bits
         dealt = 3 * elements + 2 * planes(pending + 1, n) if pending else 2 * elements

@@ -1,7 +1,8 @@
-"""Replicated sharing: three equal parties, each of whom lacks one part of every secret.
+"""Replicated sharing: three equal parties, each of which lacks one part of every secret.
 
-x = x_0 + x_1 + x_2 and party i lacks x_i (ABY3, CryptGPU). Nothing is dealt and no party is spared:
-each multiplies what it holds and passes its summand on. The shares are those of `trio`; the two
-protocols can work on the same secrets in turn. Read `arithmetic.py`, `truncation.py`, `boolean.py`,
-`compare.py`, `convert.py`; `protocol.py` is the table of contents.
+x = x_0 + x_1 + x_2 and party i lacks x_i (ABY3, ePrint 2018/403; CryptGPU). There is no dealer:
+each party multiplies what it holds and sends its share of the product to the previous party. The
+shares are those of `trio`, so both protocols can work on the same secrets in turn. Read `base.py`
+(parts and neighbours), `arithmetic.py`, `truncation.py`, `boolean.py`, `compare.py`,
+`injection.py`; `protocol.py` lists all operations.
 """

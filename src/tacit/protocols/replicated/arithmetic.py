@@ -1,7 +1,7 @@
 """Products of secrets.
 
-Party i holds parts i+1 and i+2 (mod 3) of every secret, and the keys that these parts are drawn
-from. Of the nine products of parts it computes those of its own two that nobody else is to compute.
+Party i holds parts i+1 and i+2 (mod 3) of every secret. Of the nine products x_a y_b it computes
+three: those of its parts that the other parties do not compute.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from .truncation import replicate_truncated
 
 
 def product_share(p: ReplicatedBase, op: Bilinear, x: Parts, y: Parts) -> Tensor:
-    """This party's z_i, where z_0 + z_1 + z_2 = op(x, y); uniform to each other party.
+    """Returns this party's z_i, where z_0 + z_1 + z_2 = op(x, y). Local.
 
-    z_i = x_{i+1} (y_{i+1} + y_{i+2}) + x_{i+2} y_{i+1} + F(K_{i+1}) - F(K_{i+2}), and the masks of
-    the three cancel. NOTE [mask]: the others each lack one of the two keys, so whoever receives z_i
-    learns nothing from it; without the masks it could solve for the part that it lacks.
+    z_i = x_{i+1} (y_{i+1} + y_{i+2}) + x_{i+2} y_{i+1} + F(K_{i+1}) - F(K_{i+2}); the six masks add
+    up to zero. NOTE [mask]: each other party lacks one of the two keys, so z_i is uniform to it;
+    without the masks the receiver could solve for the part that it lacks.
     """
-    i, j = p.held
-    if x is y and op == MUL:
+    i, j = p.held  # i+1 and i+2 of the formula
+    if x is y and op == MUL:  # x_{i+1} (x_{i+1} + 2 x_{i+2}) in one product
         z = op(x[i], x[i] + 2 * x[j])
     else:
         z = p.context.products.sum(op, [(x[i], [y[i], y[j]]), (x[j], [y[i]])])
@@ -34,9 +34,9 @@ def product_share(p: ReplicatedBase, op: Bilinear, x: Parts, y: Parts) -> Tensor
 
 
 def replicate(p: ReplicatedBase, z: Tensor, *, ahead: bool = False) -> Steps[Parts]:
-    """The parts that this party holds of the sum of all z_i: its own, and its neighbour's.
+    """Returns the parts that this party holds of the sum of all z_i. 1 round, 1 element a party.
 
-    z_i becomes part i+1 and goes to party i-1, who holds that too. 1 round, 1 element a party.
+    z_i becomes part i+1, and party i sends it to party i-1, which holds that part too.
     """
     i, j = p.held
     spec = Spec(tuple(z.shape), z.dtype)
@@ -47,9 +47,9 @@ def replicate(p: ReplicatedBase, z: Tensor, *, ahead: bool = False) -> Steps[Par
 def bilinear(
     p: ReplicatedBase, op: Bilinear, x: Arith, y: Arith, *, shift: int = 0
 ) -> Steps[Arith]:
-    """op(x, y) / 2^shift; the division is pending where truncation is exact. 1 round, 1 el each.
+    """Returns op(x, y) / 2^shift; an exact division stays pending. 1 round, 1 element a party.
 
-    With the probabilistic division 2 rounds, still 3 elements in all.
+    With a probabilistic division 2 rounds, and still 3 elements in all.
     """
     if y is x:
         x = y = yield from p.settled.steps(x)

@@ -1,4 +1,4 @@
-"""Secret bits: AND gates on planes, one bit a party each."""
+"""AND gates on planes of secret bits: each party sends one bit a gate."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ MOST_INPUTS = 9
 
 
 def map_parts(change: Callable[..., Tensor], *secrets: Parts) -> Parts:
-    """A local function of several secrets, applied to each part that this party holds."""
+    """Applies a local function to each part that this party holds of several secrets."""
     return {i: change(*(parts[i] for parts in secrets)) for i in secrets[0]}
 
 
 def and_parts(p: ReplicatedBase, x: Parts, y: Parts) -> Steps[Parts]:
-    """x & y, bit by bit: `arithmetic.product_share` with exclusive or. 1 round, 1 bit each."""
+    """Returns x & y: `product_share` and `replicate` over Z_2. 1 round, 1 bit a party."""
     i, j = p.held
     z = (x[i] & (y[i] ^ y[j])) ^ (x[j] & y[i])
     for part in p.held:
@@ -32,7 +32,7 @@ def and_parts(p: ReplicatedBase, x: Parts, y: Parts) -> Steps[Parts]:
 
 
 def and_tree(p: ReplicatedBase, groups: list[Parts]) -> Steps[Parts]:
-    """The AND of several secrets, as a tree of gates. ceil(log2) rounds, 1 bit less than inputs."""
+    """Returns the AND of d secrets, as a tree. ceil(log2 d) rounds, d - 1 bits a party."""
     while len(groups) > 1:
         pairs = len(groups) // 2
         left, right = _stacked(groups[0 : 2 * pairs : 2]), _stacked(groups[1 : 2 * pairs : 2])
@@ -48,7 +48,7 @@ def _stacked(groups: list[Parts]) -> Parts:
 
 
 def bit_and(p: ReplicatedBase, *bits: Bool) -> Steps[Bool]:
-    """The AND of 2 to 9 secrets, bit by bit. ceil(log2 d) rounds, d - 1 bits each."""
+    """Returns the AND of d = 2 to 9 secrets. ceil(log2 d) rounds, d - 1 bits a party."""
     if not 2 <= len(bits) <= MOST_INPUTS:
         raise ConfigError(f"bit_and of {len(bits)} secrets: 2 to {MOST_INPUTS} are allowed")
     return bits[0].with_parts((yield from and_tree(p, [b.parts for b in bits])))

@@ -1,8 +1,8 @@
 """Signs and equality of secrets.
 
 The adder a knows u = x_{a+1} + x_{a+2} and shares its bits as an input; v = x_a is known to the two
-others, so that its bits are a sharing for free. The sign of x is the top bit of u + v in a window
-that holds x: a carry tree of ANDs of two inputs.
+others, so that its bits are part a of a sharing without a message. The sign of x is the top bit of
+u + v in a window of w bits that holds x with its sign; the carry comes from a tree of ANDs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ from .boolean import and_parts, and_tree, map_parts
 
 
 def sign(p: ReplicatedBase, x: Arith, *, low: int = 0) -> Steps[Bool]:
-    """[x < 0]. `low` > 0 ignores as many low bits: x in [-2^low, 0) may be taken for positive."""
+    """Returns [x < 0], in 2 + ceil(log2(w - 1)) rounds.
+
+    `low` > 0 ignores as many low bits: x in [-2^low, 0) may be taken for positive.
+    """
     [bit] = yield from p.signs.steps(x, [0], low=low)
     return bit
 
@@ -37,18 +40,18 @@ def signs_bytes(x: Arith, thresholds: Sequence[int], low: int = 0) -> int:
 def signs(
     p: ReplicatedBase, x: Arith, thresholds: Sequence[int], *, low: int = 0
 ) -> Steps[list[Bool]]:
-    """[x < t] for each public t, in the rounds of one: 2 + ceil(log2(w - 1)) for w bits.
+    """Returns [x < t] for each public t, in the rounds of one: 2 + ceil(log2(w - 1)) for w bits.
 
-    The bits of u are shared once; thresholds are taken off v, which costs nothing.
-    NOTE [sign of a quotient]: a pending division by 2^t is made on u and v alone. Where that wraps
-    it is wrong by a multiple of 2^(k-t), which a window of w <= k-t bits does not see: the sign is
+    The bits of u are shared once; thresholds are subtracted from v, which costs nothing.
+    NOTE [sign of a quotient]: a pending division by 2^t is made on u and v alone. If that wraps, it
+    is wrong by a multiple of 2^(k-t), which a window of w <= k-t bits does not see: the sign is
     that of the exact quotient.
     """
     if not thresholds:
         return []
     if x.dealer is not None:
         x = yield from p.settled.steps(x)
-    x = x.with_parts(x.parts)  # another call may settle it meanwhile
+    x = x.with_parts(x.parts)  # a copy: another call may settle x meanwhile
     shift = x.pending + low
     reach = (x.limit >> x.pending) + bool(x.pending) + max(map(abs, thresholds))
     reach = (reach >> low) + bool(low)  # low bits are dropped by rounding up or down
@@ -69,10 +72,10 @@ def signs(
 
 
 def _sum_bits(p: ReplicatedBase, x: Arith, width: int, low: int) -> Steps[Parts]:
-    """Bits [low, low + width) of u, which the adder knows. 1 round, w bits from the adder.
+    """Shares bits [low, low + width) of u, which the adder knows. 1 round, w bits from the adder.
 
-    Low bits are dropped upwards in u and downwards in v: the sum is the quotient or one more, and
-    the one that `truncate` makes.
+    Low bits are rounded up in u and down in v: the sum is the quotient or one more, as in
+    `truncate`.
     """
     i, j = p.held
     planes = None
@@ -85,7 +88,7 @@ def _sum_bits(p: ReplicatedBase, x: Arith, width: int, low: int) -> Steps[Parts]
 def _part_bits(
     p: ReplicatedBase, x: Arith, thresholds: Sequence[int], width: int, low: int = 0
 ) -> Parts:
-    """Bits of v - t for each t, side by side: part a of a sharing whose other parts are zero."""
+    """Bits of v - t for each t, side by side, as part a of a sharing. No message."""
     if p.rank == p.adder:
         columns = num_words(x.numel) * len(thresholds)
         zero = torch.zeros(width, columns, dtype=torch.int64, device=p.device)
@@ -101,10 +104,10 @@ def _but_top(planes: Tensor) -> Tensor:
 
 
 def _carry(p: ReplicatedBase, generate: Parts, propagate: Parts) -> Steps[Parts]:
-    """The carry out of all digits, joined by twos: ceil(log2 m) rounds for m digits.
+    """Returns the carry out of m digits, joined in pairs: ceil(log2 m) rounds.
 
-    Rows are digits, the lowest first; what that one propagates is never asked for. Two neighbours
-    G, P and G', P' generate G' ^ P' G and propagate P' P: 2 floor(m / 2) - 1 ANDs in a level.
+    Rows are digits, the lowest first, and P of the lowest is not needed. Two neighbours G, P and
+    G', P' (the upper one) generate G' ^ P' G and propagate P' P: 2 floor(m / 2) - 1 ANDs a level.
     """
     while len(next(iter(generate.values()))) > 1:
         upper, lower = map_parts(_upper, propagate), map_parts(_lower, generate, propagate)
@@ -141,7 +144,7 @@ def _propagated(propagate: Tensor, joined: Tensor) -> Tensor:
 
 
 def is_zero(p: ReplicatedBase, x: Arith) -> Steps[Bool]:
-    """[x = 0], that is, u = -v: the AND of w bits. 1 + ceil(log2 w) rounds."""
+    """Returns [x = 0], that is, [u = -v]: the AND of w bits. 1 + ceil(log2 w) rounds."""
     x = yield from p.settled.steps(x)
     width = max(x.width, 2)
     u = yield from _sum_bits(p, x, width, 0)

@@ -1,8 +1,8 @@
-"""What replicated sharing costs, from its definition: the tests count the same bits.
+"""The costs of replicated sharing, from its definition; the tests count the same bits.
 
-In a gate party i sends its summand to party i-1. The adder a also sends inputs of its own, to party
-a+1. Ring elements have `ring_bits` bits; single bits are counted in whole words of 64 elements
-(`cost.planes`).
+In a gate party i sends its share of the product to party i-1. The adder a also sends inputs of its
+own, to party a+1. Ring elements have `ring_bits` bits; single bits are counted in whole words of
+64 elements (`cost.planes`).
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ class ReplicatedCosts:
         return Cost(1, {(a, c, True): dealt, (b, c, False): elements, (c, b, False): elements})
 
     def bit_and(self, n: int, rows: int, fan_in: int) -> Cost:
-        """A gate of two inputs less than there are inputs, in as few levels as can be."""
+        """fan_in - 1 gates of two inputs, in ceil(log2 fan_in) levels."""
         return _gate((fan_in - 1) * planes(rows, n), rounds=_levels(fan_in))
 
     def signs(self, n: int, width: int, thresholds: int = 1) -> Cost:
         """w bits from the adder; for each threshold, w - 1 ANDs and a carry tree over w - 1 digits.
 
-        The tree makes w - 2 generating pairs, and as many propagating, but for one a level.
+        The tree computes w - 2 generate bits, and as many propagate bits less one a level.
         """
         levels = _levels(width - 1)
         ands = (width - 1) + 2 * (width - 2) - levels
@@ -81,17 +81,17 @@ class ReplicatedCosts:
         return self.share_bits(n, self.adder, width).then(self.bit_and(n, 1, width))
 
     def inject(self, n: int, pending: int = 0, exact: bool = True) -> Cost:
-        """One bit and one element a party, and a random bit ahead; what is pending comes first."""
+        """One bit and one element a party, and a daBit ahead; a pending division comes first."""
         before = self.truncate(n, pending, exact) if pending else Cost()
         return before.then(self.inject_sums(n, 1, True, 1))
 
-    def inject_sums(self, n: int, bits: int, uses_x: bool, rows: int) -> Cost:
-        """For each bit, one bit a party, and one element if it multiplies x; for no row more."""
+    def inject_sums(self, n: int, bits: int, uses_x: bool, sums: int) -> Cost:
+        """A bit: one bit a party, and one element if it multiplies x; sums cost nothing."""
         online = planes(bits, n) + (bits * n * self.ring_bits if uses_x else 0)
-        return in_turn([self._random_bits(n * bits), _gate(online)])
+        return in_turn([self._dabits(n * bits), _gate(online)])
 
-    def _random_bits(self, n: int) -> Cost:
-        """Bits as ring elements, ahead: an input of the adder, and a product."""
+    def _dabits(self, n: int) -> Cost:
+        """Random bits as ring elements, ahead: an input of the adder, and a product."""
         elements = n * self.ring_bits
         return _input(elements, self.adder, ahead=True).then(_gate(elements, rounds=0, ahead=True))
 

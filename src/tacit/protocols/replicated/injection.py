@@ -1,6 +1,7 @@
 """Bits into ring elements, and products of bits with ring elements, in one online round.
 
-With a random bit r that is shared both as a bit and as a ring element, c = b ^ r can be opened, and
+With a daBit r, a random bit that is shared both as a bit and as a ring element, c = b ^ r can be
+opened, and
     b = c + (1 - 2 c) r,    b x = c x + (1 - 2 c) (r x),
 where r x is multiplied in the round in which c is opened.
 """
@@ -26,7 +27,10 @@ from .boolean import map_parts
 
 
 def inject(p: ReplicatedBase, bit: Bool, x: Arith) -> Steps[Arith]:
-    """x where the bit is 1, 0 elsewhere. 1 round, 1 element and 1 bit each; 4 elements ahead."""
+    """Returns x where the bit is 1, 0 elsewhere. 1 round.
+
+    Each party sends 1 element and 1 bit; a daBit costs 4 elements ahead.
+    """
     [product] = yield from p.inject_sums.steps([bit], x, [BitSum((1,), (0,))])
     return product
 
@@ -37,19 +41,19 @@ def inject_sums_bytes(bits: Sequence[Bool], x: Arith | None, sums: Sequence[BitS
 
 
 def inject_sums(
-    p: ReplicatedBase, bits: Sequence[Bool], x: Arith | None, rows: Sequence[BitSum]
+    p: ReplicatedBase, bits: Sequence[Bool], x: Arith | None, sums: Sequence[BitSum]
 ) -> Steps[list[Arith]]:
-    """For each row, the sum over j of (offsets_j + scales_j x) b_j, all in 1 round.
+    """Returns, for each sum, the sum over j of (offsets_j + scales_j x) b_j, all in 1 round.
 
-    For each bit 4 elements ahead and 1 bit each, and 1 element each if it multiplies x; any number
-    of rows. A pending x is settled first, after what is sent ahead.
+    For each bit 4 elements ahead, 1 bit a party, and 1 element a party if it multiplies x; the
+    number of sums does not matter. A pending x is settled first, after what is sent ahead.
     """
     check_bits(bits)
     shape = bits[0].shape
-    masks, elements = yield from dabits(p, len(bits), shape)
-    used = [j for j in range(len(bits)) if x is not None and any(row.scales[j] for row in rows)]
+    random_bits, elements = yield from dabits(p, len(bits), shape)
+    used = [j for j in range(len(bits)) if x is not None and any(one.scales[j] for one in sums)]
     x = None if x is None else (yield from p.settled.steps(x))
-    hidden = map_parts(torch.bitwise_xor, stack_planes(bits).parts, masks)
+    hidden = map_parts(torch.bitwise_xor, stack_planes(bits).parts, random_bits)
     z = None
     if used and x is not None:
         chosen = map_parts(lambda r: r[used], elements)
@@ -69,25 +73,25 @@ def inject_sums(
         if x is not None
     }
     return [
-        Arith(_row_sum(p, row, as_elements, times_x, shape), p.ring, limit=row.limit(x))
-        for row in rows
+        Arith(_bit_sum(p, one, as_elements, times_x, shape), p.ring, limit=one.limit(x))
+        for one in sums
     ]
 
 
-def _flip(c: Tensor, whole: Tensor, masked: Tensor) -> Tensor:
-    """A part of c whole + (1 - 2 c) masked."""
-    return torch.where(c, whole - masked, masked)
+def _flip(c: Tensor, plain: Tensor, times_r: Tensor) -> Tensor:
+    """A part of c x + (1 - 2 c) (r x), from a part of x and one of r x."""
+    return torch.where(c, plain - times_r, times_r)
 
 
-def _row_sum(
+def _bit_sum(
     p: ReplicatedBase,
-    row: BitSum,
+    one: BitSum,
     bits: list[Parts],
     times_x: dict[int, Parts],
     shape: Sequence[int],
 ) -> Parts:
     total = {i: torch.zeros(tuple(shape), dtype=p.ring.dtype, device=p.device) for i in p.held}
-    for j, (scale, offset) in enumerate(zip(row.scales, row.offsets, strict=True)):
+    for j, (scale, offset) in enumerate(zip(one.scales, one.offsets, strict=True)):
         for i, part in total.items():
             if offset:
                 part.add_(bits[j][i] * p.ring.wrap(offset))
@@ -99,9 +103,9 @@ def _row_sum(
 def _open_and_replicate(
     p: ReplicatedBase, planes: Parts, z: Tensor | None
 ) -> Steps[tuple[Tensor, Parts]]:
-    """The bits that the planes are parts of, at every party, and the parts of the sum of the z_i.
+    """Opens the bits to every party, and replicates the sum of the z_i. 1 round.
 
-    Party i sends both to party i-1. It needs part i-1 of the bits, and that is where i+1's z goes.
+    Party i sends both to party i-1: part i-1 of the bits, which that party lacks, and z_i.
     """
     i, j = p.held
     specs = [Spec(tuple(planes[i].shape), torch.int64)]
@@ -116,15 +120,16 @@ def _open_and_replicate(
 
 
 def dabits(p: ReplicatedBase, count: int, shape: Sequence[int]) -> Steps[tuple[Parts, Parts]]:
-    """`count` random bits for each element that nobody knows: as planes, and as ring elements.
+    """Returns `count` random bits r for each element that nobody knows: as planes and as elements.
 
     The adder a knows c = r_{a+1} ^ r_{a+2} and shares it as a ring element; r_a is known to the two
-    others, and r = c + r_a - 2 c r_a. 2 rounds ahead, 1 element from the adder and 1 from each.
+    others, so it is a sharing without a message; r = c + r_a - 2 c r_a takes one product. 2 rounds
+    ahead, 1 element from the adder and 1 from each party.
     """
     a, (i, j) = p.adder, p.held
     form = (count, num_words(torch.Size(shape).numel()))
     planes = {part: p.context.draw_planes(holders(part), form) for part in p.held}
-    known = _elements(p, planes[i] ^ planes[j] if p.rank == a else planes[a], shape)
+    known = _as_elements(p, planes[i] ^ planes[j] if p.rank == a else planes[a], shape)
     spec = Spec(tuple(known.shape), p.ring.dtype)
     c = yield from share_parts(p, known if p.rank == a else None, a, spec, ahead=True)
     zero = torch.zeros_like(known)
@@ -133,6 +138,6 @@ def dabits(p: ReplicatedBase, count: int, shape: Sequence[int]) -> Steps[tuple[P
     return planes, map_parts(lambda x, y, xy: x + y - 2 * xy, c, other, product)
 
 
-def _elements(p: ReplicatedBase, planes: Tensor, shape: Sequence[int]) -> Tensor:
+def _as_elements(p: ReplicatedBase, planes: Tensor, shape: Sequence[int]) -> Tensor:
     """Zeros and ones of shape (rows, *shape)."""
     return torch.stack([unpack_bits(plane, shape, p.ring.dtype) for plane in planes])

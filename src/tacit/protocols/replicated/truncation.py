@@ -1,11 +1,11 @@
 """Division of secrets by 2^t.
 
-Exact: as `trio` does it on the same shares, with the adder as the dealer.
+The exact division is that of `trio` on the same shares, with the adder as the dealer.
 
 NOTE [probabilistic]: the adder a knows s = x_{a+1} + x_{a+2}, the two others x_a, and
 floor(x_a / 2^t) + ceil(s / 2^t) is floor(x / 2^t) or that plus one, unless x_a + s wraps: with
-probability |x| / 2^k for each element, and then it is off by 2^(k-t) (ABY3, section 5.1). Three
-parts divided one by one would be wrong in a quarter of the cases.
+probability |x| / 2^k for each element, and then it is off by 2^(k-t) (ABY3, section 5.1). To divide
+the three parts one by one would be wrong in a quarter of the cases.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .base import ReplicatedBase
 
 
 def settled(p: ReplicatedBase, x: Arith) -> Steps[Arith]:
-    """The same secret with nothing pending; x itself becomes it, so that it is paid for once."""
+    """Returns x with nothing pending. x itself becomes that share, so it is paid for once."""
     if x.dealer is not None:
         return (yield from p.as_trio(x.dealer).settled.steps(x))
     if x.pending:
@@ -29,7 +29,7 @@ def settled(p: ReplicatedBase, x: Arith) -> Steps[Arith]:
 
 
 def truncate(p: ReplicatedBase, x: Arith, *, exact: bool | None = None) -> Steps[Arith]:
-    """x / 2^pending, rounded down or up; |x| < 2^(k-2).
+    """Returns x / 2^pending, rounded down or up; |x| < 2^(k-2).
 
     Exact: 1 round, k + t bits from the adder ahead, one element each way between the two others.
     Probabilistic: 1 round, one element from the adder; see NOTE [probabilistic].
@@ -46,9 +46,10 @@ def truncate(p: ReplicatedBase, x: Arith, *, exact: bool | None = None) -> Steps
 
 
 def replicate_truncated(p: ReplicatedBase, z: Tensor, t: int, limit: int) -> Steps[Arith]:
-    """The sum of all z_i, divided by 2^t probabilistically. 2 rounds, 3 elements in all.
+    """Returns the sum of all z_i, divided by 2^t probabilistically. 2 rounds, 3 elements in all.
 
-    The adder keeps its own z: what is made of its two parts replaces it.
+    Round 1: the two other parties send z_i to the previous party, so that the adder has two parts
+    and the others have part a. The adder sends nothing: the share of its quotient replaces its z.
     """
     (own, received_part), spec = p.held, Spec(tuple(z.shape), z.dtype)
     send = {} if p.rank == p.adder else {p.previous: [z]}
@@ -62,7 +63,7 @@ def replicate_truncated(p: ReplicatedBase, z: Tensor, t: int, limit: int) -> Ste
 
 
 def _divided(p: ReplicatedBase, parts: Parts, spec: Spec, t: int) -> Steps[Parts]:
-    """NOTE [probabilistic]: the adder's quotient is its input; the others add theirs to part a."""
+    """NOTE [probabilistic]: the adder shares ceil(s / 2^t); the others set part a. 1 round."""
     a, (i, j) = p.adder, p.held
     above = -(-(parts[i] + parts[j]) >> t) if p.rank == a else None
     quotient = yield from share_parts(p, above, a, spec)

@@ -1,9 +1,9 @@
-"""Clients outside the three parties: they give secrets, and get results, without staying online.
+"""Clients outside the three parties: they give secrets and get results without staying online.
 
-A client splits x into three parts. Two come from fresh seeds, each sent to the two parties that
-hold the part; the third, x minus those, goes to the parties that hold it: two elements and four
-seeds. A result goes back as one part from party 1 and the sum of the two others from party 0.
-Channels to clients are the caller's; a message is for one party and must reach nobody else.
+A client splits x into three parts. Two come from fresh seeds, each of which it sends to the two
+parties that hold the part; the third, x minus those, goes to the parties that hold it: two elements
+and four seeds. A result goes back as one part from party 1 and the sum of the two others from party
+0. The caller provides the channels to clients; each message must reach only its party.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MASKED = 0  # the part that a client sends as ring elements
 
 @dataclass(frozen=True)
 class ClientInput:
-    """What a client sends to one party: the seeds and the elements of the parts that it holds."""
+    """What a client sends to one party: seeds and elements of the parts that this party holds."""
 
     shape: tuple[int, ...]
     bits: int
@@ -42,7 +42,7 @@ class ClientInput:
 
 
 def split_input(value: Tensor) -> list[ClientInput]:
-    """The messages for parties 0, 1 and 2 that together are a sharing of ring elements."""
+    """Returns the messages for parties 0, 1 and 2 that together share ring elements."""
     ring = ring_of(value)
     seeds = {part: secrets.token_bytes(SEED_BYTES) for part in PARTIES if part != MASKED}
     drawn = [_expand(seed, value.shape, ring) for seed in seeds.values()]
@@ -59,13 +59,13 @@ def split_input(value: Tensor) -> list[ClientInput]:
 
 
 def _expand(seed: bytes, shape: Sequence[int], ring: Ring) -> Tensor:
-    """The part that a seed stands for. A seed is used for one tensor."""
+    """The part that a seed stands for. Each seed is used for one tensor."""
     out = torch.empty(tuple(shape), dtype=ring.dtype)
     return stream(seed, out, operation=0, cipher="chacha20")
 
 
 def from_client(p: ThreeParty, message: ClientInput, *, limit: int | None = None) -> Steps[Arith]:
-    """The secret that a client has split, from the message for this party. No round."""
+    """Returns the secret that a client split, from the message for this party. No round."""
     if message.bits != p.ring.bits:
         raise ConfigError(
             f"from_client: a message of {message.bits} bits in a ring of {p.ring.bits}"
@@ -87,9 +87,9 @@ def _wrong_seed(message: ClientInput) -> bool:
 
 
 def for_client(p: ThreeParty, x: Arith) -> Steps[Tensor | None]:
-    """What this party sends to a client that shall learn x: elements, or None. No round.
+    """Returns what this party sends to a client that may learn x: elements, or None. No round.
 
-    Nobody but the client can put them together.
+    Party 1 sends part 0, and party 0 sends the sum of parts 1 and 2; only the client has both.
     """
     p.context.admit_client_reveal(x)
     x = yield from p.settled.steps(x)
@@ -99,7 +99,7 @@ def for_client(p: ThreeParty, x: Arith) -> Steps[Tensor | None]:
 
 
 def join_output(messages: Sequence[Tensor | None]) -> Tensor:
-    """The result, at the client, from what the parties sent."""
+    """Returns the result, at the client, from the messages of the parties."""
     arrived = [message for message in messages if message is not None]
     if len(arrived) != 2 or arrived[0].shape != arrived[1].shape:
         raise ConfigError("join_output: a message of party 0 and one of party 1 are needed")

@@ -1,4 +1,4 @@
-"""Secrets into three parts and back.
+"""Input and output: secrets into three parts and back.
 
 x = x_0 + x_1 + x_2; party j holds all parts but x_j (for bits, with exclusive or). `trio` and
 `replicated` use these shares, in any assignment of roles.
@@ -26,7 +26,7 @@ PARTIES = (0, 1, 2)
 
 
 def holders(part: int) -> tuple[int, ...]:
-    """The two parties that hold a part, and the key it is drawn from."""
+    """Returns the two parties that hold a part, and the key that it is drawn from."""
     return tuple(party for party in PARTIES if party != part)
 
 
@@ -38,7 +38,10 @@ def share(
     *,
     limit: int | None = None,
 ) -> Steps[Arith]:
-    """A secret that `owner` gives as ring elements; the others give its shape. 1 element sent."""
+    """Returns a secret that `owner` gives as ring elements; the others give its shape.
+
+    Sends 1 element, in 1 round, or ahead if the owner deals.
+    """
     value, form = _checked(p, value, owner, shape)
     parts = yield from share_parts(p, value, owner, Spec(form, p.ring.dtype))
     return Arith(parts, p.ring, limit=limit)
@@ -47,7 +50,7 @@ def share(
 def share_bits(
     p: ThreeParty, planes: Tensor | None, owner: int, shape: Sequence[int], width: int = 1
 ) -> Steps[Bool]:
-    """Secret bits that `owner` gives as planes of shape (width, words)."""
+    """Returns secret bits that `owner` gives as planes of shape (width, words). As `share`."""
     _check_party("owner", owner)
     spec = Spec((width, num_words(torch.Size(shape).numel())), torch.int64)
     if p.rank == owner and (planes is None or tuple(planes.shape) != spec.shape):
@@ -66,9 +69,10 @@ def share_parts(
     bits: bool = False,
     ahead: bool | None = None,
 ) -> Steps[Parts]:
-    """The owner draws one part with a helper and sends the other, value minus that, to the third.
+    """Returns this party's parts of a value. 1 round; sends 1 element from the owner.
 
-    Both are masked by a key that the receiver does not have; the part the owner lacks is zero.
+    The owner draws one part with the helper and sends the other, value minus that, to the receiver.
+    It is masked by a key that the receiver does not have. The part that the owner lacks is zero.
     """
     helper, receiver = p.input_roles(owner)
     sent_ahead = p.sends_ahead(owner) if ahead is None else ahead
@@ -111,10 +115,10 @@ def _check_party(name: str, party: int) -> None:
 def reveal(
     p: ThreeParty, x: Arith | Bool, to: int | None = None, *, dtype: torch.dtype | None = None
 ) -> Steps[Tensor | None]:
-    """The ring elements, or bits, at every party, or at party `to` and None elsewhere; on the CPU.
+    """Returns the ring elements, or bits, on the CPU; None at other parties than `to`, if given.
 
     1 round; each receiver gets the part that it lacks. This is the only way to open a secret to a
-    party. `dtype` is what the record of openings calls them.
+    party. `dtype` is the name of their type in the record of reveals.
     """
     if to is not None:
         _check_party("to", to)
@@ -144,14 +148,14 @@ def _plain_bits(planes: Tensor, shape: Sequence[int]) -> Tensor:
 
 
 def random(p: ThreeParty, shape: Sequence[int]) -> Steps[Arith]:
-    """Uniform ring elements that nobody knows. No message."""
+    """Returns uniform ring elements that nobody knows. No message."""
     parts = {part: p.context.draw(holders(part), shape) for part in holders(p.rank)}
     return Arith(parts, p.ring)
     yield  # a generator that needs no round
 
 
 def random_bits(p: ThreeParty, shape: Sequence[int], width: int = 1) -> Steps[Bool]:
-    """Uniform bits that nobody knows. No message."""
+    """Returns uniform bits that nobody knows. No message."""
     form = (width, num_words(torch.Size(shape).numel()))
     parts = {part: p.context.draw_planes(holders(part), form) for part in holders(p.rank)}
     return Bool(parts, shape)
@@ -159,10 +163,11 @@ def random_bits(p: ThreeParty, shape: Sequence[int], width: int = 1) -> Steps[Bo
 
 
 def refresh(p: ThreeParty, x: Arith | Bool) -> Steps[Arith | Bool]:
-    """The same secret in parts that tell nothing together with the old ones. No message.
+    """Returns the same secret in fresh parts. No message.
 
-    Each part is changed by one of three random values whose sum is zero, which all parties draw: it
-    is whoever took the old parts from one party, and the new from another, who lacks them.
+    All parties draw three random values whose sum is zero and add one to each part. An attacker who
+    stole the old parts of one party and the new parts of another lacks these values, so that the
+    parts do not fit together.
     """
     if isinstance(x, Arith):
         x = yield from p.settled.steps(x)

@@ -1,4 +1,4 @@
-"""What the protocols of three parties share: input, output, and clients."""
+"""What the protocols of three parties have in common: input, output, and clients."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ class ThreeParty(Protocol):
 
     @abstractmethod
     def input_roles(self, owner: int) -> tuple[int, int]:
-        """Who draws a part of an input with its owner, and who receives the other."""
+        """Returns the party that draws one part of an input with its owner, and the one that
+        receives the other part."""
 
     @abstractmethod
     def reveal_sender(self, receiver: int) -> int:
-        """Who sends a party the part that it lacks, in a reveal."""
+        """Returns the party that sends the part that a receiver lacks, in a reveal."""
 
     def sends_ahead(self, owner: int) -> bool:
-        """Whether this owner's inputs wait for nobody."""
+        """Whether this owner's inputs are sent ahead: it never waits for an online message."""
         return False
