@@ -44,6 +44,16 @@ def errors_page() -> str:
             visit(kind, depth + 1)
 
     visit(errors.Error, 0)
+    lines += [
+        "",
+        "## Fields",
+        "",
+        "What is not known is None.",
+        "",
+        "| field | meaning |",
+        "|---|---|",
+    ]
+    lines += [f"| `{name}` | {meaning} |" for name, meaning in errors.FIELDS.items()]
     return "\n".join(lines) + "\n"
 
 

@@ -19,7 +19,7 @@ from torch.testing._internal.opinfo.core import BinaryUfuncInfo, UnaryUfuncInfo
 from torch.utils._pytree import tree_flatten, tree_map
 
 import tacit
-from tacit.errors import RevealForbidden, UnsupportedOp
+from tacit.errors import RevealForbidden, UnsupportedOp, statement
 from tacit.tensor import SecretTensor
 
 Check = Callable[[Any, str, Any, int | None], "Outcome"]
@@ -146,7 +146,7 @@ def judge(outcome: Outcome, call: Call, run: Callable[[], Any], want: Any) -> No
         with torch_warnings_ignored():
             got = run()
     except (UnsupportedOp, RevealForbidden) as error:
-        outcome.reason = outcome.reason or str(error).split(";")[0]
+        outcome.reason = outcome.reason or statement(error)
         outcome.note(REFUSED, f"{call}: {error}")
     except Exception as error:
         outcome.note(CRASHED, f"{call}: {type(error).__name__}: {error}")

@@ -37,10 +37,11 @@ from typing import Any
 from .base import Error, naming_parties
 from .frames import Frame, frames_of
 from .phrases import Operation, Operator, Party, Phrase, Text, joined, rendered
-from .rendering import described, sentence
+from .rendering import FIELDS, described, sentence, statement
 from .reports import fields_of, lines_of, one_line
 
 __all__ = [
+    "FIELDS",
     "CertificateRejected",
     "CheatingDetected",
     "CheckpointRejected",
@@ -76,6 +77,7 @@ __all__ = [
     "naming_parties",
     "one_line",
     "rendered",
+    "statement",
 ]
 
 

@@ -13,15 +13,11 @@ from .rendering import notebook_lines, sentence
 
 
 class Error(Exception):
-    """The root of all errors of Tacit; what is not known of it is None.
+    """The root of all errors of Tacit. What is not known of one is None; see `FIELDS`.
 
-    reason: what happened, without limit and remedy. It may be a phrase such as
-    `Party(2) + " went away"`, whose ranks get the names of the parties once they are known.
-    subject: what it is about, such as a file or a function; stands before the reason.
-    party: the rank of the party at fault. operation: the number of the protocol's operation.
-    op: the operator of torch. path, module, model: where in the model, and the classes there.
-    limit: what is allowed. remedy: what to do. cause: an error of a party or library behind it.
-    names: those of the parties by rank, set by the layer that knows them.
+    The reason may be a phrase such as `Party(2) + " went away"`, whose ranks get the names of the
+    parties once they are known. A layer that knows more sets it later: the names of the parties by
+    rank, the operator, the classes of the module and of the whole model, the lines that ran.
     """
 
     subject: Phrase | None = None

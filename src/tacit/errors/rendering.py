@@ -17,12 +17,19 @@ if TYPE_CHECKING:
     from .base import Error
 
 SHORTENED = "Your lines (all lines: %xmode Verbose, then %tb):"
-FIELDS = (
-    *("reason", "subject", "party", "operation", "op", "path", "line", "library_line"),
-    *("limit", "remedy", "cause"),
-)
-
-
+FIELDS = {
+    "reason": "what happened",
+    "subject": "what it is about, such as a file or a function",
+    "party": "the party at fault, or the one that failed, by its rank",
+    "operation": "the number of the protocol's operation",
+    "op": "the operator of torch, such as aten.mm.default",
+    "path": "the path of the module in the model",
+    "line": "the innermost line of the user's program",
+    "library_line": "the line of a library between the user's line and Tacit",
+    "limit": "what is allowed",
+    "remedy": "what to do",
+    "cause": "the error of another party or of a library behind it",
+}
 Lines = tuple[Frame | None, Frame | None]
 
 
@@ -36,6 +43,12 @@ def sentence(error: Error, lines: Lines | None = None) -> str:
         if part:
             text += mark + rendered(part, names)
     return text + "".join(f" ({place})" for place in places(error, error.known_lines or lines))
+
+
+def statement(error: Error) -> str:
+    """Returns what happened and the limit, without place, cause and remedy."""
+    limit = f": {rendered(error.limit, error.names)}" if error.limit else ""
+    return f"{rendered(error.reason, error.names)}{limit}"
 
 
 def opening(error: Error) -> str:

@@ -12,7 +12,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from ..config import Config
-from ..errors import Error, RangeError, RevealForbidden, UnsupportedError, described, rendered
+from ..errors import (
+    Error,
+    RangeError,
+    RevealForbidden,
+    UnsupportedError,
+    described,
+    rendered,
+    statement,
+)
 from ..fixedpoint import Numbers
 from ..tensor import SecretTensor
 from ..tensor.module_path import module_path
@@ -136,17 +144,21 @@ class Recorder(TorchDispatchMode):
         try:
             return func(*args, **kwargs)
         except (UnsupportedError, RangeError, RevealForbidden) as error:
-            self.note(str(func), *_reason(error))
+            self.note_error(str(func), error)
             return self._plainly(func, args, kwargs)
 
     def answer(self, error: Error, tensor: SecretTensor, method: str, args: Any) -> Any:
         """Notes that the model asks for values, and returns the plain answer."""
-        self.note(method.strip("_") + "()", *_reason(error))
+        self.note_error(method.strip("_") + "()", error)
         return getattr(plain(tensor), method)(*args)
 
     def note(self, op: str, reason: str, instead: str = "") -> None:
         problem = Problem(module_path() or "", op, reason, instead)
         self.found.setdefault((problem.path, op, reason), problem)
+
+    def note_error(self, op: str, error: Error) -> None:
+        """Notes what an error says; a Problem has the operator and the module itself."""
+        self.note(op, statement(error), rendered(error.remedy or ""))
 
     def _plainly(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The plain result as a secret; what the operation writes to is written to."""
@@ -174,9 +186,3 @@ class Recorder(TorchDispatchMode):
 def _changed(func: Any, tensor: Tensor) -> bool:
     """Whether the operation, one that writes, has written to this tensor."""
     return func._schema.is_mutable and tensor._version > 0
-
-
-def _reason(error: Error) -> tuple[str, str]:
-    """The reason and the way out, without operator and module, which a Problem has itself."""
-    limit = f": {rendered(error.limit)}" if error.limit else ""
-    return f"{rendered(error.reason)}{limit}", rendered(error.remedy or "")
