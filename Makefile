@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := $(VENV)/.installed
 JOBS ?= 2
-PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+# Tests start many interpreters: bytecode is kept, whatever the caller's environment says.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 .PHONY: setup demo test test-all check bench docs clean
 

@@ -61,6 +61,7 @@ def test_sigkill(site: Site, record: partial[None]) -> None:
     record("SIGKILL at bob", ended, RESUME)
 
 
+@pytest.mark.full("tests/runtime/test_failures.py freezes a party")
 def test_sigstop(site: Site, record: partial[None]) -> None:
     with training(site) as run:
         saved = site.newest()
@@ -75,6 +76,7 @@ def test_sigstop(site: Site, record: partial[None]) -> None:
     record("SIGSTOP at carol, and SIGCONT when the others have ended", ended | woken, RESUME)
 
 
+@pytest.mark.full("tests/cli/test_run.py raises an error in a job")
 def test_an_exception_in_one_party(site: Site, record: partial[None]) -> None:
     with training(site) as run:
         saved = site.newest()
@@ -90,6 +92,7 @@ def test_an_exception_in_one_party(site: Site, record: partial[None]) -> None:
     record("An exception in alice's program", ended, RESUME)
 
 
+@pytest.mark.full("tests/cli/test_run.py interrupts a party")
 def test_ctrl_c_at_one_party(site: Site, record: partial[None]) -> None:
     with training(site) as run:
         saved = site.newest()
@@ -101,6 +104,7 @@ def test_ctrl_c_at_one_party(site: Site, record: partial[None]) -> None:
     record("Ctrl-C at carol", ended, RESUME)
 
 
+@pytest.mark.full("tests/cli/test_run.py changes a program")
 def test_a_changed_program_at_one_party(site: Site, record: partial[None]) -> None:
     """Nothing is loaded or opened, and the checkpoints stay as they are."""
     begun(site)
@@ -116,6 +120,7 @@ def test_a_changed_program_at_one_party(site: Site, record: partial[None]) -> No
     record("Another program at bob \\*", ended, "with the same program at all, `--resume` goes on")
 
 
+@pytest.mark.full("tests/runtime/test_training.py fills a disk")
 def test_a_full_disk_at_a_checkpoint(site: Site, record: partial[None], tmp_path: Path) -> None:
     """The next checkpoint is too large for bob's disk; on another disk the training goes on."""
     if reason := why_not():
@@ -141,6 +146,7 @@ def test_a_full_disk_at_a_checkpoint(site: Site, record: partial[None], tmp_path
     )
 
 
+@pytest.mark.full("tests/runtime/test_training.py damages them all")
 def test_all_checkpoints_of_one_party_are_corrupt(site: Site, record: partial[None]) -> None:
     begun(site)
     saved = contents(site)
@@ -158,6 +164,7 @@ def test_all_checkpoints_of_one_party_are_corrupt(site: Site, record: partial[No
     )
 
 
+@pytest.mark.full("tests/runtime/test_training.py damages one")
 def test_the_newest_checkpoint_of_one_party_is_corrupt(site: Site, record: partial[None]) -> None:
     """All go on from the one before, to the end; the model is what it is without any failure."""
     begun(site)

@@ -26,6 +26,10 @@ from tests.deployment.site import (
     training,
 )
 
+pytestmark = pytest.mark.full(
+    "test_three_hosts.py uses the network, test_switch.py harms it, "
+    "and tests/transport/test_heartbeats.py covers silent links"
+)
 SEED = 6
 LOSS = 0.05
 LATENCY = 0.2  # seconds, each way

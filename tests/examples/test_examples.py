@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+from tests import forked
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -41,12 +43,20 @@ def output(*command: str | Path, **environment: str) -> str:
 
 @pytest.mark.parametrize("name", SAYS)
 def test_an_example_runs(name):
-    said = output(sys.executable, "-W", "error", EXAMPLES / name)
+    code, said, err = forked.run([EXAMPLES / name], cwd=ROOT, warnings_are_errors=True)
+    assert code == 0, said + err
     assert re.search(SAYS[name], said), said
 
 
+@pytest.mark.full("test_an_example_runs; `make demo` starts an interpreter as well")
+def test_the_demo_starts_as_a_user_starts_it():
+    said = output(sys.executable, "-W", "error", EXAMPLES / "demo.py")
+    assert re.search(SAYS["demo.py"], said), said
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_what_happens_without_a_gpu_is_said():
-    said = output(sys.executable, EXAMPLES / "05_gpu.py", CUDA_VISIBLE_DEVICES="")
+    said = forked.run([EXAMPLES / "05_gpu.py"], cwd=ROOT)[1]
     assert said.startswith("torch finds no GPU here: this runs on the CPU.")
 
 
