@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from tacit.transport import Limits, Mesh
 from tacit.transport.shaping import Wire, network
-from tacit.transport.wire.socket_channel import SocketBell, SocketChannel
+from tacit.transport.wire.socket_channel import SocketChannel, SocketPoller
 from tacit.transport.wire.tcp import TcpStream
 
 SESSION = b"session of fuzz!"
@@ -40,7 +40,7 @@ def victim() -> Iterator[tuple[Mesh, socket.socket, socket.socket]]:
         limits=LIMITS,
         wire=Wire(network(None).between(0, 1)),
     )
-    mesh = Mesh(0, [channel], SocketBell([channel]), LIMITS)
+    mesh = Mesh(0, [channel], SocketPoller([channel]), LIMITS)
     try:
         yield mesh, given, taken
     finally:

@@ -20,7 +20,7 @@ from tacit.protocols import randomness
 from tacit.runtime.replay import buffers, recording
 from tacit.tensor import SecretTensor
 from tacit.tensor.trace import Trace
-from tacit.transport import Meeting
+from tacit.transport import Barrier
 
 PARTIES = 3
 
@@ -152,10 +152,10 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
     monkeypatch.setattr(Trace, "_note", noted)
 
     def run(main: Callable[..., Any], *args: Any, **settings: Any) -> list[Any]:
-        meeting = Meeting(PARTIES, seconds=30.0)
+        barrier = Barrier(PARTIES, seconds=30.0)
 
         def party(session: tacit.Session) -> Any:
-            session.mesh.meeting = meeting
+            session.mesh.barrier = barrier
             return main(session, *args)
 
         return tacit.run(party, parties=PARTIES, **settings)

@@ -9,7 +9,7 @@ import torch
 import tacit
 from tacit.errors import ConfigError
 from tacit.runtime.placement import ON_CPU, VARIABLE, cipher_for, party_devices
-from tacit.transport import NO_TURN, Turn
+from tacit.transport import NO_LOCK, InterpreterLock
 
 
 def nothing(session):
@@ -48,16 +48,16 @@ def test_no_gpu(monkeypatch):
 
 
 def test_a_turn_is_one_threads_at_a_time():
-    turn, inside, most = Turn(), [0], [0]
+    interpreter, inside, most = InterpreterLock(), [0], [0]
 
     def work() -> None:
         for _ in range(20):
-            turn.take()
+            interpreter.acquire()
             inside[0] += 1
             most[0] = max(most[0], inside[0])
             time.sleep(0.0005)
             inside[0] -= 1
-            turn.give()
+            interpreter.release()
 
     threads = [threading.Thread(target=work) for _ in range(3)]
     for thread in threads:
@@ -68,17 +68,17 @@ def test_a_turn_is_one_threads_at_a_time():
 
 
 def test_nobody_waits_for_ever_for_a_turn():
-    turn = Turn()
-    turn.take()
+    interpreter = InterpreterLock()
+    interpreter.acquire()
     went_on = threading.Event()
-    thread = threading.Thread(target=lambda: (turn.take(), turn.give(), went_on.set()))
+    thread = threading.Thread(target=lambda: (interpreter.acquire(), went_on.set()))
     thread.start()
     assert went_on.wait(5.0)  # although this thread never gives its turn
     thread.join()
-    turn.give()
-    turn.give()  # what one does not have, one does not give
-    NO_TURN.take()
-    NO_TURN.give()
+    interpreter.release()
+    interpreter.release()  # what one does not have, one does not give
+    NO_LOCK.acquire()
+    NO_LOCK.release()
 
 
 @pytest.mark.parametrize(

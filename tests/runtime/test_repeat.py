@@ -16,7 +16,7 @@ from tacit.fixedpoint.flatten import form, normal, rebuilt, tensors
 from tacit.protocols.randomness import CallRandomness, KeyStreams
 from tacit.runtime.replay.buffers import CallSignature, SecretTree, TensorBuffers, ValueBuffers
 from tacit.tensor.trace import Trace
-from tacit.transport import Meeting
+from tacit.transport import Barrier
 
 LINEAR = nn.Linear(3, 2)
 
@@ -217,12 +217,12 @@ def test_under_renewed_keys_nothing_is_drawn_from_the_others() -> None:
 
 
 def test_parties_see_what_each_has_laid_down() -> None:
-    meeting = Meeting(3, seconds=10.0)
+    barrier = Barrier(3, seconds=10.0)
     found: list[list[list[int]]] = [[], [], []]
 
     def party(rank: int) -> None:
         for i in range(100):
-            found[rank].append(meeting.swap(rank, 10 * i + rank, lambda: None))
+            found[rank].append(barrier.all_gather(rank, 10 * i + rank, lambda: None))
 
     threads = [threading.Thread(target=party, args=(rank,)) for rank in range(3)]
     for thread in threads:
@@ -234,9 +234,9 @@ def test_parties_see_what_each_has_laid_down() -> None:
 
 
 def test_a_party_that_does_not_come_is_named() -> None:
-    meeting = Meeting(2, seconds=0.3)
+    barrier = Barrier(2, seconds=0.3)
     with pytest.raises(PeerTimeout, match="party 1 has not come") as caught:
-        meeting.swap(0, None, lambda: None)
+        barrier.all_gather(0, None, lambda: None)
     assert caught.value.party == 1
 
 
@@ -245,4 +245,4 @@ def test_whoever_waits_hears_that_the_run_has_ended() -> None:
         raise PeerTimeout("ended", party=1)
 
     with pytest.raises(PeerTimeout, match="ended"):
-        Meeting(2, seconds=10.0).swap(0, None, ended)
+        Barrier(2, seconds=10.0).all_gather(0, None, ended)

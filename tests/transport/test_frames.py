@@ -26,7 +26,7 @@ from tacit.transport.wire.frames import (
     parse_header,
     parse_table,
 )
-from tacit.transport.wire.receiver import Inbox
+from tacit.transport.wire.receiver import Receiver
 from tacit.transport.wire.tcp import TcpStream
 
 SESSION = bytes(range(16))
@@ -47,7 +47,7 @@ class Script(TcpStream):
 
 
 def receive(data: bytes, expected: Expected, step: int = 1 << 20) -> list[torch.Tensor] | None:
-    inbox = Inbox(Script(data, step), 0, 1, SESSION, Limits(max_message_bytes=1 << 20))
+    inbox = Receiver(Script(data, step), 0, 1, SESSION, Limits(max_message_bytes=1 << 20))
     inbox.expect(expected)
     message = inbox.take(patient=False)
     return message.tensors if message else None

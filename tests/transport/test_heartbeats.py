@@ -16,7 +16,7 @@ from tacit.errors import FrameRejected, PeerClosed, PeerTimeout, ProtocolDesync
 from tacit.transport import Limits, Mesh, Spec
 from tacit.transport.channel import Goodbye
 from tacit.transport.wire.control import beat
-from tacit.transport.wire.heartbeat import Pulse
+from tacit.transport.wire.heartbeat import Heartbeat
 from tacit.transport.wire.socket_channel import SocketChannel
 
 pytestmark = pytest.mark.parametrize("kind", SOCKETS)
@@ -41,7 +41,7 @@ def fall_silent(mesh: Mesh) -> None:
     """As if the process were frozen: its connections are open and nothing comes."""
     for peer in range(mesh.parties):
         if peer != mesh.rank:
-            channel(mesh, peer)._pulse.stop()
+            channel(mesh, peer)._heartbeat.stop()
 
 
 def test_a_party_that_computes_for_long_is_waited_for(kind: str) -> None:
@@ -218,8 +218,8 @@ def test_heartbeats_that_nobody_reads_leave_room_for_the_last_word(kind: str) ->
     def program(mesh: Mesh) -> None:
         here = channel(mesh, 1 - mesh.rank)
         if mesh.rank == 1:
-            here._pulse.stop()
-            quick = Pulse(here.incoming, hello(1).session, peer=0, seconds=1e-5, stuck=bool)
+            here._heartbeat.stop()
+            quick = Heartbeat(here.incoming, hello(1).session, peer=0, seconds=1e-5, stuck=bool)
             time.sleep(1.0)
             quick.say(Goodbye())
             quick.stop()

@@ -180,8 +180,8 @@ class Session:
 
     def meet(self, thing: Any) -> list[Any]:
         """Everybody's thing, by rank, where all parties are threads that share a GPU."""
-        assert self.mesh.meeting is not None
-        return self.mesh.meeting.swap(self.rank, thing, self.mesh.require_running)
+        assert self.mesh.barrier is not None
+        return self.mesh.barrier.all_gather(self.rank, thing, self.mesh.require_running)
 
     @property
     def reveals(self) -> list[Revealed]:

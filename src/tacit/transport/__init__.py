@@ -1,10 +1,10 @@
 """Channels between parties: authenticated, encrypted, in order, and never waiting for ever."""
 
 from .channel import Channel
-from .devices import CPU, fetched
+from .devices import CPU, to_host
 from .limits import Limits
-from .local.barrier import Meeting
-from .local.interpreter_lock import NO_TURN, Turn
+from .local.barrier import Barrier
+from .local.interpreter_lock import NO_LOCK, InterpreterLock
 from .local.memory import memory_meshes
 from .mesh import Mesh
 from .setup.connect import connect
@@ -17,26 +17,26 @@ from .wire.tls import Identity
 
 __all__ = [
     "CPU",
-    "NO_TURN",
+    "NO_LOCK",
     "PROFILES",
+    "Barrier",
     "Channel",
     "Cost",
     "Hello",
     "Identity",
+    "InterpreterLock",
     "Limits",
     "Link",
     "Listener",
-    "Meeting",
     "Mesh",
     "Network",
     "NetworkSetting",
     "Spec",
     "Stats",
     "Tally",
-    "Turn",
     "connect",
-    "fetched",
     "listen",
     "memory_meshes",
     "network",
+    "to_host",
 ]

@@ -1,7 +1,7 @@
 """The contract of a channel: one peer, messages in order, an end that both sides learn of.
 
 A mesh drives its channels from one thread. It sends without waiting, receives by asking again until
-a message is complete, and sleeps on the `Bell` of the channels in between. Every implementation:
+a message is complete, and sleeps on the `Poller` of the channels in between. Every implementation:
 
 - keeps the order of messages to one peer, and checks each against what the receiver expects;
 - bounds what waits to be sent, and every wait, by the `Limits`;
@@ -162,7 +162,7 @@ class Peers(dict[int, Channel]):
         raise ConfigError(f"there is no peer {peer} to talk to: peers are {sorted(self)}")
 
 
-class Bell(ABC):
+class Poller(ABC):
     """What the thread of a mesh sleeps on."""
 
     @abstractmethod

@@ -1,8 +1,8 @@
 """Messages from and to the memory of GPUs.
 
-Work on a GPU is queued in streams. A tensor that is handed to another thread comes with an event,
-and the stream of the receiver waits for it: no host waits. To the network tensors go through pinned
-memory, so that copying, sending and computing overlap.
+Work on a GPU is queued in streams. A tensor that one thread hands to another comes with an event,
+and the receiver's stream waits for the event: the host does not wait. Tensors go to the network
+through pinned memory, so that copies, transfers and kernels overlap.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from torch import Tensor
 
 CPU = torch.device("cpu")
 
-_known = threading.local()  # the stream that this thread had last
+_last = threading.local()  # the stream that this thread used last
 
 
 def _stream(device: torch.device) -> torch.cuda.Stream:
-    """torch.cuda.current_stream, which takes its time, as long as it is the one of last time."""
-    last: torch.cuda.Stream | None = getattr(_known, "stream", None)
+    """Returns torch.cuda.current_stream(device), which is slow, from a cache of one stream."""
+    last: torch.cuda.Stream | None = getattr(_last, "stream", None)
     number = torch._C._cuda_getCurrentRawStream(device.index)
     if last is None or last.cuda_stream != number or last.device != device:
-        last = _known.stream = torch.cuda.current_stream(device)
+        last = _last.stream = torch.cuda.current_stream(device)
     return last
 
 
-class Ready:
-    """The moment when tensors that were queued on this thread's stream are complete."""
+class ReadyEvent:
+    """The moment when the tensors queued so far on this thread's stream are complete."""
 
     __slots__ = ("_event",)
 
@@ -36,63 +36,65 @@ class Ready:
         self._event = torch.cuda.Event()
         self._event.record(_stream(device))
 
-    def await_on(self, stream: torch.cuda.Stream) -> None:
+    def wait_on(self, stream: torch.cuda.Stream) -> None:
+        """Lets a stream wait; the host goes on."""
         self._event.wait(stream)
 
     def wait(self) -> None:
+        """Lets the host wait."""
         self._event.synchronize()
 
 
-def ready(tensors: Sequence[Tensor]) -> Ready | None:
-    """When the tensors are complete; None if they are."""
+def ready_event(tensors: Sequence[Tensor]) -> ReadyEvent | None:
+    """Returns the event after which the tensors are complete; None if all are on the CPU."""
     for tensor in tensors:
         if tensor.is_cuda:
-            return Ready(tensor.device)
+            return ReadyEvent(tensor.device)
     return None
 
 
-def handed_over(
-    tensors: Sequence[Tensor], when: Ready | None, device: torch.device
+def from_thread(
+    tensors: Sequence[Tensor], ready: ReadyEvent | None, device: torch.device
 ) -> list[Tensor]:
-    """The tensors of another thread of this process, on `device`, for use by this thread."""
-    if when is None and device.type == "cpu":
+    """Returns another thread's tensors on `device`, for use by this thread."""
+    if ready is None and device.type == "cpu":
         return list(tensors)
-    if when is not None and device.type == "cpu":
-        when.wait()
+    if ready is not None and device.type == "cpu":
+        ready.wait()
         return [tensor.cpu() for tensor in tensors]
     stream = _stream(device)
-    if when is not None:
-        when.await_on(stream)
+    if ready is not None:
+        ready.wait_on(stream)
     taken = []
     for tensor in tensors:
         if tensor.is_cuda:
-            tensor.record_stream(stream)  # its memory is not given away before this stream is done
-        taken.append(tensor.to(device))  # from the host it waits: nobody keeps that memory
+            tensor.record_stream(stream)  # its memory is not reused before this stream is done
+        taken.append(tensor.to(device))  # blocking from the host, whose memory may be freed next
     return taken
 
 
-def on_host(tensor: Tensor) -> Tensor:
-    """A contiguous copy in pinned memory, complete when `ready` says so of the tensor."""
+def to_pinned(tensor: Tensor) -> Tensor:
+    """Returns a contiguous copy in pinned memory, complete at the `ready_event` of the tensor."""
     host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
     return host.copy_(tensor.detach(), non_blocking=True)
 
 
-def fetched(tensor: Tensor) -> Tensor:
-    """The tensor in the host's memory, complete: pinned, which a GPU writes to itself."""
+def to_host(tensor: Tensor) -> Tensor:
+    """Returns the tensor in host memory, complete; from a GPU through pinned memory."""
     if not tensor.is_cuda:
         return tensor
-    host = on_host(tensor)
-    Ready(tensor.device).wait()
+    host = to_pinned(tensor)
+    ReadyEvent(tensor.device).wait()
     return host
 
 
-def room(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Memory to receive in, for a tensor that goes to `device`."""
+def empty_for(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Returns host memory to receive a tensor that goes to `device`."""
     return torch.empty(tuple(shape), dtype=dtype, pin_memory=device.type == "cuda")
 
 
-def arrived(tensors: Sequence[Tensor], device: torch.device) -> list[Tensor]:
-    """Received tensors on `device`."""
+def to_device(tensors: Sequence[Tensor], device: torch.device) -> list[Tensor]:
+    """Returns received tensors on `device`."""
     if device.type == "cpu":
         return list(tensors)
     return [tensor.to(device, non_blocking=True) for tensor in tensors]

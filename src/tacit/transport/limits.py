@@ -1,10 +1,46 @@
-"""How long a party waits and how much it accepts."""
+"""How long a party waits, how much it accepts, and the clock by which it waits.
+
+All deadlines of the transport are read from a `Clock`. `connect` and `memory_meshes` take one, so a
+test can drive the time itself (`tests/transport/clock.py`):
+
+    clock = ManualClock()
+    meshes = memory_meshes(2, limits=Limits(deadline=30.0), clock=clock)
+    ...                 # a party waits for a message
+    clock.advance(31.0) # and now raises PeerTimeout, on a machine of any speed
+
+Short pauses between two looks at the clock are real time.
+"""
 
 from __future__ import annotations
 
+import threading
+import time
 from dataclasses import dataclass, fields
+from typing import Protocol
 
 from ..errors import ConfigError
+
+
+class Clock(Protocol):
+    """A monotonic clock in seconds, which threads can wait on."""
+
+    def now(self) -> float:
+        """Returns the time since some fixed moment."""
+
+    def wait(self, event: threading.Event, seconds: float) -> bool:
+        """Waits for the event for so many seconds; returns whether it is set."""
+
+
+class SystemClock:
+    """The time of this machine."""
+
+    now = staticmethod(time.perf_counter)
+
+    def wait(self, event: threading.Event, seconds: float) -> bool:
+        return event.wait(seconds)
+
+
+SYSTEM_CLOCK = SystemClock()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,4 +58,4 @@ class Limits:
         for field in fields(self):
             value = getattr(self, field.name)
             if not value > 0:
-                raise ConfigError(f"{field.name} is {value}: it must be greater than zero")
+                raise ConfigError(f"{field.name} is {value}", limit="it must be greater than zero")

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from ..errors import PeerClosed, TransportError
-from .channel import Abort, Bell, Channel, Expected, Goodbye, LastWord, Message, Peers
+from .channel import Abort, Channel, Expected, Goodbye, LastWord, Message, Peers, Poller
 from .devices import CPU
-from .limits import Limits
-from .local.barrier import Meeting
-from .root_cause import Told, blame, follow, reason_of_end
+from .limits import SYSTEM_CLOCK, Clock, Limits
+from .local.barrier import Barrier
+from .root_cause import PeerAborted, blame, follow, reason_of_end
 from .stats import Stats
 from .timeouts import judge, silence
 from .wire.frames import Kind, Spec, layout
@@ -31,7 +31,14 @@ class Mesh:
     As a context manager it closes at the end, and aborts the run if the block raises.
     """
 
-    def __init__(self, rank: int, channels: Collection[Channel], bell: Bell, limits: Limits):
+    def __init__(
+        self,
+        rank: int,
+        channels: Collection[Channel],
+        poller: Poller,
+        limits: Limits,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
         self.rank = rank
         self.parties = len(channels) + 1
         self.stats = Stats([channel.peer for channel in channels])
@@ -39,9 +46,10 @@ class Mesh:
         for channel in channels:
             channel.look_around, channel.is_stuck = self.look_around, self._is_stuck
         self.device = CPU
-        self.meeting: Meeting | None = None  # of parties that are threads and share a GPU
-        self._bell = bell
+        self.barrier: Barrier | None = None  # of parties that are threads and share a GPU
+        self._poller = poller
         self._limits = limits
+        self._now = clock.now
         self._operation = 0
         self._next_operation = 0
         self._waiting: dict[int, Channel] = {}
@@ -170,13 +178,13 @@ class Mesh:
 
     def _receive(self, peers: Collection[int], ahead: bool) -> dict[int, Message]:
         arrived: dict[int, Message] = {}
-        self._waiting_since = started = time.perf_counter()
+        self._waiting_since = started = self._now()
         self._waiting = waiting = {}
         for peer in peers:
             waiting[peer] = self._channels[peer]
         seconds = 0.0
         while True:
-            now = time.perf_counter()
+            now = self._now()
             for peer, channel in tuple(waiting.items()):
                 message = channel.recv(patient=len(waiting) == 1)
                 if message is not None:
@@ -184,7 +192,7 @@ class Mesh:
                         self._hold(channel.wire.arrival(message.sent_at, message.size))
                     arrived[peer] = message
                     del waiting[peer]
-                    seconds = time.perf_counter() - started
+                    seconds = self._now() - started
                     self.stats.count_received(peer, message.size, seconds, ahead)
             if not waiting:
                 self.stats.count_round(seconds, ahead)
@@ -196,7 +204,7 @@ class Mesh:
         """Wait until a shaped link would have delivered a message."""
         while (remaining := (not_before - time.monotonic_ns()) / 1e9) > _SPIN:
             self._listen((), min(remaining - _SPIN, _SLICE))
-            self._waiting_since = time.perf_counter()  # this party is not stuck
+            self._waiting_since = self._now()  # this party is not stuck
         time.sleep(max(remaining, 0.0))
 
     def look_around(self) -> None:
@@ -213,10 +221,10 @@ class Mesh:
 
     def _listen(self, peers: Collection[int], seconds: float) -> None:
         """Sleep until there is news; an abort is raised, a goodbye is not an error by itself."""
-        for peer in self._bell.wait(peers, seconds):
+        for peer in self._poller.wait(peers, seconds):
             word = self._channels[peer].last_word()
             if isinstance(word, Abort):
-                raise Told(word, peer)
+                raise PeerAborted(word, peer)
             if word is None:
                 raise PeerClosed(f"party {peer} is gone without a word", party=peer)
         for channel in self._channels.values():
@@ -228,12 +236,15 @@ class Mesh:
         See NOTE [one root cause].
         """
         word = blame(error, self.rank, self._operation)
-        told = error if isinstance(error, Told) else None
+        told = error if isinstance(error, PeerAborted) else None
         try:
             told = told or reason_of_end(error, self._channels)
             if told is not None and told.accuses(self.rank) and self._is_stuck():
                 peer = next(iter(self._waiting))
-                error, told = silence(peer, self._waiting_since, self._operation), None
+                error, told = (
+                    silence(peer, self._now() - self._waiting_since, self._operation),
+                    None,
+                )
             word = told.word if told else blame(error, self.rank, self._operation)
             self._say(word)
             told = follow(word, self._channels) or told
@@ -249,7 +260,7 @@ class Mesh:
         """Whether this party waits, and nothing has come for long; asked by other threads too."""
         waiting = tuple(self._waiting.values())
         last = max([self._waiting_since, *(channel.progress for channel in waiting)])
-        return bool(waiting) and time.perf_counter() - last > self._limits.deadline / 2
+        return bool(waiting) and self._now() - last > self._limits.deadline / 2
 
     def _say(self, word: LastWord) -> None:
         for channel in self._channels.values():

@@ -22,7 +22,7 @@ _ANSWER_SECONDS = 0.75  # of one that is accused of silence
 _LAST_WORD_SECONDS = 1.5  # of one whose connection is lost: it may be lost on its way, once
 
 
-class Told(Exception):
+class PeerAborted(Exception):
     """A peer says why the run ends. Never leaves the transport."""
 
     def __init__(self, word: Abort, teller: int) -> None:
@@ -54,13 +54,13 @@ def kind_of(error: BaseException) -> str:
     return type(error).__name__
 
 
-def reason_of_end(error: BaseException, channels: Mapping[int, Channel]) -> Told | None:
+def reason_of_end(error: BaseException, channels: Mapping[int, Channel]) -> PeerAborted | None:
     """What a peer whose connection is lost had to say about it, if anything."""
     peer = error.party if isinstance(error, PeerClosed) else None
     if peer is None or peer not in channels:
         return None
     word = _answer(channels[peer], _LAST_WORD_SECONDS)
-    return Told(word, peer) if isinstance(word, Abort) else None
+    return PeerAborted(word, peer) if isinstance(word, Abort) else None
 
 
 def _answer(channel: Channel, seconds: float) -> LastWord | None:
@@ -71,9 +71,9 @@ def _answer(channel: Channel, seconds: float) -> LastWord | None:
         return None
 
 
-def follow(word: Abort, channels: Mapping[int, Channel]) -> Told | None:
+def follow(word: Abort, channels: Mapping[int, Channel]) -> PeerAborted | None:
     """The end of a chain of silence, as told by the last party that answered."""
-    told: Told | None = None
+    told: PeerAborted | None = None
     heard: set[int] = set()
     while word.reason == PeerTimeout.__name__ and word.origin in channels.keys() - heard:
         accused = word.origin
@@ -81,5 +81,5 @@ def follow(word: Abort, channels: Mapping[int, Channel]) -> Told | None:
         answer = _answer(channels[accused], _ANSWER_SECONDS)
         if not isinstance(answer, Abort) or answer.origin == accused:
             break
-        told, word = Told(answer, accused), answer
+        told, word = PeerAborted(answer, accused), answer
     return told

@@ -12,7 +12,6 @@ can be cut off, there are no heartbeats, and the deadline is all.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from time import perf_counter
 
 from ..errors import Operation, Party, PeerTimeout, ProtocolDesync
 from .channel import PROGRESS_BYTES, Channel
@@ -71,18 +70,19 @@ def _overdue(
     return PeerTimeout(why, party=channel.peer, operation=operation, alive=alive)
 
 
-def silence(peer: int, since: float, operation: int) -> PeerTimeout:
+def silence(peer: int, seconds: float, operation: int) -> PeerTimeout:
     """What one that is accused of silence says of the peer that it waits for itself."""
     return PeerTimeout(
-        Party(peer) + f" sent nothing for {perf_counter() - since:.1f} s",
+        Party(peer) + f" sent nothing for {seconds:.1f} s",
         party=peer,
         operation=operation,
     )
 
 
-def stalled(peer: int, since: float, heard: float, limits: Limits) -> PeerTimeout | None:
+def stalled(
+    peer: int, since: float, heard: float, now: float, limits: Limits
+) -> PeerTimeout | None:
     """Why a peer that takes nothing since then is waited for no longer; None while it is."""
-    now = perf_counter()
     alive = now - max(since, heard) <= limits.deadline
     if alive and now - since <= max(limits.patience, limits.deadline):
         return None

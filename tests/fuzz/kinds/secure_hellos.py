@@ -15,7 +15,7 @@ from random import Random
 from tacit.crypto import Credentials as Papers
 from tacit.crypto import create_credentials
 from tacit.transport import Identity
-from tacit.transport.setup.admission import Doorway
+from tacit.transport.setup.admission import Admission
 from tacit.transport.setup.handshake import greet, introduce
 from tacit.transport.wire.tls import Credentials
 
@@ -36,8 +36,8 @@ def identity(rank: int) -> Identity:
 
 
 @cache
-def doorway() -> Doorway:
-    return Doorway(Credentials(identity(0)))
+def admission() -> Admission:
+    return Admission(Credentials(identity(0)))
 
 
 @cache
@@ -67,13 +67,13 @@ def meet(data: bytes, context: ssl.SSLContext, *, dialled: bool) -> None:
     thread.start()
     try:
         until = time.monotonic() + SECONDS
-        stream = doorway().enter(near, server=not dialled)
-        with doorway().shaking_hands(stream, until=until):
+        stream = admission().enter(near, server=not dialled)
+        with admission().handshake(stream, seconds=SECONDS):
             if dialled:
-                doorway().require(stream, 1)
+                admission().require(stream, 1)
                 introduce(stream, OURS, 1, outgoing=True, until=until)
             else:
-                greet(stream, OURS, judge, proved=doorway().proved(stream), until=until)
+                greet(stream, OURS, judge, proved=admission().rank_of(stream), until=until)
         stream.close()
     finally:
         near.close()
@@ -86,8 +86,8 @@ def say_in_clear(data: bytes, *, dialled: bool) -> None:
     far.sendall(data)
     far.shutdown(socket.SHUT_WR)
     try:
-        stream = doorway().enter(near, server=not dialled)
-        with doorway().shaking_hands(stream, until=time.monotonic() + SECONDS):
+        stream = admission().enter(near, server=not dialled)
+        with admission().handshake(stream, seconds=SECONDS):
             pass
     finally:
         near.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ssl
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -17,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from tacit.transport import Identity
-from tacit.transport.setup.admission import Doorway
+from tacit.transport.setup.admission import Admission
 from tacit.transport.wire.tls import Credentials
 
 from ..attempts import Case
@@ -68,14 +67,14 @@ def context(certificate: bytes, key: Any, path: Path, *, server: bool) -> ssl.SS
     return made
 
 
-def meet(doorway: Doorway, shown: ssl.SSLContext, *, dialled: bool) -> None:
+def meet(admission: Admission, shown: ssl.SSLContext, *, dialled: bool) -> None:
     near, far = pair()
     thread = Thread(target=speak, args=(far, shown, dialled, b"hello"))
     thread.start()
     try:
-        stream = doorway.enter(near, server=not dialled)
-        with doorway.shaking_hands(stream, until=time.monotonic() + SECONDS):
-            doorway.require(stream, 1)
+        stream = admission.enter(near, server=not dialled)
+        with admission.handshake(stream, seconds=SECONDS):
+            admission.require(stream, 1)
         stream.close()
     finally:
         near.close()
@@ -86,14 +85,14 @@ def cases(random: Random, count: int, folder: Path) -> Iterator[Case]:
     pinned = built(SIGNER, ca=True).public_bytes(Encoding.PEM)
     own = papers(0)
     peers = (own.certificate, pinned)
-    doorway = Doorway(Credentials(Identity(own.certificate, own.private_key, peers)))
+    admission = Admission(Credentials(Identity(own.certificate, own.private_key, peers)))
     path = folder / "shown.pem"
 
     def case(what: str, certificate: bytes, key: Any, *, hostile: bool = True) -> Iterator[Case]:
         for dialled in (False, True):
             shown = context(certificate, key, path, server=dialled)
             if shown is not None:
-                act = lambda s=shown, d=dialled: meet(doorway, s, dialled=d)  # noqa: E731
+                act = lambda s=shown, d=dialled: meet(admission, s, dialled=d)  # noqa: E731
                 yield Case(f"{what}, {'dialled' if dialled else 'dials'}", act, hostile=hostile)
 
     yield from list(case("valid", b"", SIGNER, hostile=False))[:1]

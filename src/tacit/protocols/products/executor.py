@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ...kernels import Prepared
-from ...transport import CPU, fetched
+from ...transport import CPU, to_host
 from .bilinear import MUL, Bilinear, Term
 from .cache import OperandCache, default_budget
 from .chunks import column_blocks, join_columns, join_rows, row_blocks
@@ -57,7 +57,7 @@ class ProductExecutor:
         if self.offload is None or op == MUL:  # elementwise products are not worth the transfer
             return self._product(op, left, right)
         moved = [a.to(self.offload, non_blocking=True) for a in left]
-        return fetched(self._product(op, moved, right))
+        return to_host(self._product(op, moved, right))
 
     def _product(
         self, op: Bilinear, left: Sequence[Tensor], right: Sequence[Sequence[Tensor]]

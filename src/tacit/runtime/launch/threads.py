@@ -10,7 +10,7 @@ from threading import Thread
 from typing import Any
 
 from ...config import Config
-from ...transport import NO_TURN, Limits, Meeting, Mesh, Network, Turn, memory_meshes
+from ...transport import NO_LOCK, Barrier, InterpreterLock, Limits, Mesh, Network, memory_meshes
 from ..placement import PartyDevices
 from .outcome import Outcome, attempt, collect
 from .program import Program
@@ -37,23 +37,23 @@ def run_threads(
     """
     parties = len(devices)
     session_id = secrets.token_bytes(16)
-    turn = _turn(devices) if connect is None else NO_TURN
-    connect = connect or partial(memory_meshes, turn=turn)
+    interpreter = _interpreter_lock(devices) if connect is None else NO_LOCK
+    connect = connect or partial(memory_meshes, interpreter=interpreter)
     meshes = connect(parties, limits=limits, network=network)
     if _is_one_gpu(devices) and network == Network():
-        meeting = Meeting(parties, seconds=limits.deadline, turn=turn)
+        barrier = Barrier(parties, seconds=limits.deadline, interpreter=interpreter)
         for mesh in meshes:
-            mesh.meeting = meeting
+            mesh.barrier = barrier
     outcomes: SimpleQueue[Outcome] = SimpleQueue()
 
     def party(mesh: Mesh) -> None:
         own = devices[mesh.rank]
         run = partial(program.run, mesh, config=config, session_id=session_id, devices=own)
-        turn.take()
+        interpreter.acquire()
         try:
             outcomes.put(attempt(mesh.rank, run))
         finally:
-            turn.give()
+            interpreter.release()
 
     threads = [
         Thread(target=party, args=(mesh,), name=f"tacit-party-{mesh.rank}", daemon=True)
@@ -70,9 +70,9 @@ def run_threads(
             thread.join(JOIN_SECONDS)
 
 
-def _turn(devices: Sequence[PartyDevices]) -> Turn:
+def _interpreter_lock(devices: Sequence[PartyDevices]) -> InterpreterLock:
     """Parties whose work all waits on GPUs take turns; kernels of CPUs run side by side."""
-    return Turn() if all(one.shares.type == "cuda" for one in devices) else NO_TURN
+    return InterpreterLock() if all(one.shares.type == "cuda" for one in devices) else NO_LOCK
 
 
 def _is_one_gpu(devices: Sequence[PartyDevices]) -> bool:

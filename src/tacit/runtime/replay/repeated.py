@@ -37,7 +37,7 @@ class Repeated:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         session = self._session
-        if self._obstacle is not None or session.mesh.meeting is None:
+        if self._obstacle is not None or session.mesh.barrier is None:
             return self._function(*args, **kwargs)
         if session.numbers.trace is not None:  # within another repeated function
             return self._function(*args, **kwargs)

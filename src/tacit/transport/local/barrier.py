@@ -1,54 +1,62 @@
-"""Where parties that are threads of one process meet, without a message: nothing is counted."""
+"""A barrier for parties that are threads of one process; it sends no message and counts no cost."""
 
 from __future__ import annotations
 
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from ...errors import PeerTimeout
-from .interpreter_lock import NO_TURN, Turn
+from ...errors import Party, PeerTimeout
+from ..limits import SYSTEM_CLOCK, Clock
+from .interpreter_lock import NO_LOCK, InterpreterLock
 
-_SLICE = 0.25  # s between looks at whether the others are still there
+_SLICE_SECONDS = 0.25  # between two checks whether the run has ended
 
 
-class Meeting:
-    """The n-th thing that each party lays down here is shown to all once all have laid theirs."""
+class Barrier:
+    """Gives every party the n-th object of all parties, once all of them have come with theirs."""
 
-    def __init__(self, parties: int, *, seconds: float, turn: Turn = NO_TURN) -> None:
-        self._parties, self._seconds, self._turn = parties, seconds, turn
+    def __init__(
+        self,
+        parties: int,
+        *,
+        seconds: float,
+        interpreter: InterpreterLock = NO_LOCK,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._parties, self._seconds = parties, seconds
+        self._interpreter, self._clock = interpreter, clock
         self._changed = threading.Condition()
         self._number = [0] * parties
-        self._laid: defaultdict[int, dict[int, Any]] = defaultdict(dict)
+        self._objects: defaultdict[int, dict[int, Any]] = defaultdict(dict)
 
-    def swap(self, rank: int, thing: Any, look_around: Callable[[], None]) -> list[Any]:
-        """Everybody's thing, by rank. `look_around` raises if the run has ended."""
-        until = time.monotonic() + self._seconds
+    def all_gather(self, rank: int, value: Any, look_around: Callable[[], None]) -> list[Any]:
+        """Returns every party's object, by rank. `look_around` raises if the run has ended."""
+        until = self._clock.now() + self._seconds
         with self._changed:
             number = self._number[rank] = self._number[rank] + 1
-            laid = self._laid[number]
-            laid[rank] = thing
+            objects = self._objects[number]
+            objects[rank] = value
             self._changed.notify_all()
-        while not self._all_here(laid):
+        while not self._all_here(objects):
             look_around()
-            if time.monotonic() > until:
-                missing = next(r for r in range(self._parties) if r not in laid)
+            if self._clock.now() > until:
+                missing = next(r for r in range(self._parties) if r not in objects)
                 raise PeerTimeout(
-                    f"party {missing} has not come to the same call for {self._seconds} s: all "
-                    "parties must run the same program",
+                    Party(missing) + f" has not come to the same call for {self._seconds} s",
+                    remedy="all parties must run the same program",
                     party=missing,
                 )
-        self._laid.pop(number - 1, None)  # whoever is here has seen it
-        return [laid[r] for r in range(self._parties)]
+        self._objects.pop(number - 1, None)  # all parties have read it: they are one call further
+        return [objects[r] for r in range(self._parties)]
 
-    def _all_here(self, laid: dict[int, Any]) -> bool:
-        if len(laid) == self._parties:
+    def _all_here(self, objects: dict[int, Any]) -> bool:
+        if len(objects) == self._parties:
             return True
-        self._turn.give()
+        self._interpreter.release()
         try:
             with self._changed:
-                return self._changed.wait_for(lambda: len(laid) == self._parties, _SLICE)
+                return self._changed.wait_for(lambda: len(objects) == self._parties, _SLICE_SECONDS)
         finally:
-            self._turn.take()
+            self._interpreter.acquire()

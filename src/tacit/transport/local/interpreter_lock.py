@@ -1,41 +1,41 @@
-"""Parties of one process that take turns at the interpreter.
+"""A cooperative lock for parties that are threads of one process.
 
-Python lets one thread run at a time, and torch gives way to another at every call. Three parties
-that queue small work on a GPU so hand the interpreter around more often than they use it. With a
-turn a party runs until it waits for a message. It is good manners and no lock: whoever does not get
-its turn in time goes on without, so a party that computes for long holds up nobody for long.
+Python runs one thread at a time, and torch switches threads at every call. Three parties that queue
+small kernels on a GPU then switch more often than they compute. With this lock a party runs until
+it waits for a message. The lock is advisory: a party that does not get it in time continues without
+it, so a party that computes for long delays the others only briefly.
 """
 
 from __future__ import annotations
 
 from threading import Lock, local
 
-_PATIENCE = 0.25  # s
+_MAX_WAIT_SECONDS = 0.25
 
 
-class Turn:
-    """One turn for all threads that share this object."""
+class InterpreterLock:
+    """One advisory lock for all threads that share this object."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._mine = local()
+        self._thread = local()
 
-    def take(self) -> None:
-        """Waits for the turn, for a while."""
-        self._mine.held = self._lock.acquire(timeout=_PATIENCE)
+    def acquire(self) -> None:
+        """Waits for the lock, at most `_MAX_WAIT_SECONDS`."""
+        self._thread.holds = self._lock.acquire(timeout=_MAX_WAIT_SECONDS)
 
-    def give(self) -> None:
-        """Lets the others have it."""
-        if getattr(self._mine, "held", False):
-            self._mine.held = False
+    def release(self) -> None:
+        """Releases the lock if this thread holds it."""
+        if getattr(self._thread, "holds", False):
+            self._thread.holds = False
             self._lock.release()
 
 
-class _NoTurn(Turn):
-    """Everybody runs whenever the interpreter lets it."""
+class _NoLock(InterpreterLock):
+    """Does not lock: threads switch whenever the interpreter lets them."""
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         pass
 
 
-NO_TURN = _NoTurn()
+NO_LOCK = _NoLock()

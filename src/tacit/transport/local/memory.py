@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
@@ -13,115 +12,127 @@ from torch import Tensor
 from ...errors import Party, PeerClosed, PeerTimeout
 from ..channel import (
     LOOK_AROUND_SECONDS,
-    Bell,
     Channel,
     Expected,
     LastWord,
     Message,
+    Poller,
     check_size,
     desync,
 )
-from ..devices import CPU, Ready, handed_over, ready
-from ..limits import Limits
+from ..devices import CPU, ReadyEvent, from_thread, ready_event
+from ..limits import SYSTEM_CLOCK, Clock, Limits
 from ..mesh import Mesh
 from ..shaping import Network, NetworkSetting, Wire
 from ..shaping import network as build_network
 from ..wire.frames import Kind, Layout, layout
-from .interpreter_lock import NO_TURN, Turn
+from .interpreter_lock import NO_LOCK, InterpreterLock
 
 
-class _Letter(NamedTuple):
+class _Envelope(NamedTuple):
     kind: Kind
     operation: int
     layout: Layout
     message: Message
-    ready: Ready | None
+    ready: ReadyEvent | None
 
 
-class Desk(Bell):
-    """What one party has been sent and not yet taken, by sender; one lock and one bell for all."""
+class Mailbox(Poller):
+    """The messages that one party was sent and has not taken, by sender, under one lock."""
 
-    def __init__(self, peers: Collection[int], turn: Turn = NO_TURN) -> None:
+    def __init__(self, peers: Collection[int], interpreter: InterpreterLock = NO_LOCK) -> None:
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
-        self.sleepers = 0  # who wait for a change
-        self.turn = turn
-        self.letters: dict[int, deque[_Letter]] = {peer: deque() for peer in peers}
-        self.queued = dict.fromkeys(peers, 0)
+        self.waiting = 0  # threads that wait for a change
+        self.interpreter = interpreter
+        self.envelopes: dict[int, deque[_Envelope]] = {peer: deque() for peer in peers}
+        self.queued = dict.fromkeys(peers, 0)  # bytes
         self.last_words: dict[int, LastWord] = {}
         self.closed = False
-        self._told: set[int] = set()
+        self._reported: set[int] = set()  # peers whose end `wait` has returned
 
     def wait(self, peers: Collection[int], seconds: float) -> Collection[int]:
         with self.lock:
-            if not self._news(peers):
-                self.await_change(self.turn, lambda: self._news(peers), seconds)
+            if not self._has_news(peers):
+                self.await_change(self.interpreter, lambda: self._has_news(peers), seconds)
             if not self.last_words:
                 return ()
-            ended = self.last_words.keys() - self._told
-            self._told |= ended
+            ended = self.last_words.keys() - self._reported
+            self._reported |= ended
             return ended
 
-    def await_change(self, turn: Turn, what: Callable[[], bool], seconds: float) -> None:
-        """Waits for something to be so; whoever waits gives up its turn. The lock is held."""
-        turn.give()
-        self.sleepers += 1
-        self.changed.wait_for(what, seconds)
-        self.sleepers -= 1
-        self.changed.release()  # a turn is not waited for with the desk locked
+    def await_change(
+        self, interpreter: InterpreterLock, condition: Callable[[], bool], seconds: float
+    ) -> None:
+        """Waits for a condition, without the interpreter lock. The caller holds `self.lock`."""
+        interpreter.release()
+        self.waiting += 1
+        self.changed.wait_for(condition, seconds)
+        self.waiting -= 1
+        self.changed.release()  # nobody waits for the interpreter lock while holding the mailbox
         try:
-            turn.take()
+            interpreter.acquire()
         finally:
             self.changed.acquire()
 
-    def _news(self, peers: Collection[int]) -> bool:
+    def _has_news(self, peers: Collection[int]) -> bool:
         ended = self.last_words
         for peer in peers:
-            if self.letters[peer] or peer in ended:
+            if self.envelopes[peer] or peer in ended:
                 return True
-        return bool(ended) and bool(ended.keys() - self._told)
+        return bool(ended) and bool(ended.keys() - self._reported)
 
-    def put(self, party: int, letter: _Letter) -> None:
-        """Lays down a letter from a party, and wakes whoever waits for one."""
+    def put(self, party: int, envelope: _Envelope) -> None:
+        """Adds a message from a party, and wakes the threads that wait for one."""
         with self.lock:
-            self.letters[party].append(letter)
-            self.queued[party] += letter.message.size
-            if self.sleepers:
+            self.envelopes[party].append(envelope)
+            self.queued[party] += envelope.message.size
+            if self.waiting:
                 self.changed.notify_all()
 
-    def take(self, peer: int) -> _Letter | None:
-        """The next letter from a peer, if there is one."""
+    def take(self, peer: int) -> _Envelope | None:
+        """Removes and returns the next message from a peer; None if there is none."""
         with self.lock:
-            if not self.letters[peer]:
+            if not self.envelopes[peer]:
                 return None
-            letter = self.letters[peer].popleft()
-            self.queued[peer] -= letter.message.size
-            if self.sleepers:
+            envelope = self.envelopes[peer].popleft()
+            self.queued[peer] -= envelope.message.size
+            if self.waiting:
                 self.changed.notify_all()
-            return letter
+            return envelope
 
 
 class MemoryChannel(Channel):
-    """This party's end of a pair of desks. Received tensors are the sender's: do not write them."""
+    """One end of a pair of mailboxes. Received tensors share memory with the sender's."""
 
-    def __init__(self, own: Desk, other: Desk, party: int, peer: int, limits: Limits, wire: Wire):
+    def __init__(
+        self,
+        own: Mailbox,
+        other: Mailbox,
+        *,
+        party: int,
+        peer: int,
+        limits: Limits,
+        wire: Wire,
+        clock: Clock,
+    ) -> None:
         self.peer = peer
         self._own, self._other, self._party = own, other, party
-        self._limits, self.wire = limits, wire
+        self._limits, self.wire, self._clock = limits, wire, clock
 
     def send(self, kind: Kind, operation: int, tensors: Sequence[Tensor]) -> int:
         how = layout(tuple([(tensor.shape, tensor.dtype) for tensor in tensors]))
         message = Message(list(tensors), how.size, self.wire.stamp())
-        letter = _Letter(kind, operation, how, message, ready(tensors))
-        if self._other.closed or not self._has_room(how.size):
-            self._await_room(how.size, operation)
-        self._other.put(self._party, letter)
+        envelope = _Envelope(kind, operation, how, message, ready_event(tensors))
+        if self._other.closed or not self._has_space(how.size):
+            self._await_space(how.size, operation)
+        self._other.put(self._party, envelope)
         return how.size
 
-    def _await_room(self, size: int, operation: int) -> None:
-        until = time.monotonic() + self._limits.deadline
-        while not self._has_room(size):
-            if time.monotonic() > until:
+    def _await_space(self, size: int, operation: int) -> None:
+        until = self._clock.now() + self._limits.deadline
+        while not self._has_space(size):
+            if self._clock.now() > until:
                 raise PeerTimeout(
                     Party(self.peer)
                     + f" took nothing of what is sent to it for {self._limits.deadline} s",
@@ -129,13 +140,14 @@ class MemoryChannel(Channel):
                     operation=operation,
                 )
             with self._other.changed:
-                turn = self._own.turn
-                self._other.await_change(turn, lambda: self._has_room(size), LOOK_AROUND_SECONDS)
+                self._other.await_change(
+                    self._own.interpreter, lambda: self._has_space(size), LOOK_AROUND_SECONDS
+                )
             self.look_around()
         if self._other.closed:
             raise self._ended(operation)
 
-    def _has_room(self, size: int) -> bool:
+    def _has_space(self, size: int) -> bool:
         queued = self._other.queued[self._party]
         fits = not queued or queued + size <= self._limits.max_queued_bytes
         return fits or self._other.closed
@@ -146,41 +158,41 @@ class MemoryChannel(Channel):
     def recv(self, *, patient: bool = False) -> Message | None:
         expected = self._expected
         has_ended = self.peer in self._own.last_words  # then it sends nothing more
-        letter = self._own.take(self.peer)
-        if letter is None:
+        envelope = self._own.take(self.peer)
+        if envelope is None:
             if has_ended:
                 raise self._ended(expected.operation)
             return None
-        self._check(letter, expected)
-        message = letter.message
-        if letter.ready is None and self.device == CPU:
+        self._check(envelope, expected)
+        message = envelope.message
+        if envelope.ready is None and self.device == CPU:
             return message
-        return message._replace(tensors=handed_over(message.tensors, letter.ready, self.device))
+        return message._replace(tensors=from_thread(message.tensors, envelope.ready, self.device))
 
     def _ended(self, operation: int) -> PeerClosed:
         return PeerClosed(Party(self.peer) + " has ended", party=self.peer, operation=operation)
 
-    def _check(self, letter: _Letter, expected: Expected) -> None:
-        same = (letter.kind, letter.operation) == (expected.kind, expected.operation)
-        if not same or (expected.layout and letter.layout.table != expected.layout.table):
+    def _check(self, envelope: _Envelope, expected: Expected) -> None:
+        same = (envelope.kind, envelope.operation) == (expected.kind, expected.operation)
+        if not same or (expected.layout and envelope.layout.table != expected.layout.table):
             raise desync(
                 expected,
                 party=self._party,
                 peer=self.peer,
-                kind=letter.kind,
-                operation=letter.operation,
-                specs=letter.layout.specs,
+                kind=envelope.kind,
+                operation=envelope.operation,
+                specs=envelope.layout.specs,
             )
-        check_size(letter.message.size, kind=letter.kind, peer=self.peer, limits=self._limits)
+        check_size(envelope.message.size, kind=envelope.kind, peer=self.peer, limits=self._limits)
 
     def flush(self) -> None:
-        """What is sent lies on the peer's desk already."""
+        """Returns at once: a message that was sent is in the peer's mailbox."""
 
     def settle(self) -> None:
-        """It has arrived too."""
+        """Returns at once: a message that was sent has arrived."""
 
     def check(self) -> None:
-        """Nothing happens in the background."""
+        """Returns at once: there is no background thread that could fail."""
 
     def last_word(self, seconds: float = 0.0) -> LastWord | None:
         with self._own.changed:
@@ -203,22 +215,33 @@ def memory_meshes(
     *,
     limits: Limits | None = None,
     network: NetworkSetting = None,
-    turn: Turn = NO_TURN,
+    interpreter: InterpreterLock = NO_LOCK,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> list[Mesh]:
-    """One mesh for each party of this process, by rank; each is used by its own thread.
+    """Returns a mesh for each party of this process, by rank; each is used by its own thread.
 
-    With a `turn`, whoever waits for a message gives it up meanwhile.
+    A party that waits for a message releases the `interpreter` lock meanwhile.
     """
     ranks = range(parties)
-    desks = [Desk([peer for peer in ranks if peer != rank], turn) for rank in ranks]
+    mailboxes = [Mailbox([peer for peer in ranks if peer != rank], interpreter) for rank in ranks]
     net, limits = build_network(network), limits or Limits()
-    return [_mesh(rank, desks, limits, net) for rank in ranks]
+    return [_mesh(rank, mailboxes, limits, net, clock) for rank in ranks]
 
 
-def _mesh(rank: int, desks: Sequence[Desk], limits: Limits, net: Network) -> Mesh:
+def _mesh(
+    rank: int, mailboxes: Sequence[Mailbox], limits: Limits, net: Network, clock: Clock
+) -> Mesh:
     channels = [
-        MemoryChannel(desks[rank], desk, rank, peer, limits, Wire(net.between(rank, peer)))
-        for peer, desk in enumerate(desks)
+        MemoryChannel(
+            mailboxes[rank],
+            mailbox,
+            party=rank,
+            peer=peer,
+            limits=limits,
+            wire=Wire(net.between(rank, peer)),
+            clock=clock,
+        )
+        for peer, mailbox in enumerate(mailboxes)
         if peer != rank
     ]
-    return Mesh(rank, channels, desks[rank], limits)
+    return Mesh(rank, channels, mailboxes[rank], limits, clock)

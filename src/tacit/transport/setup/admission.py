@@ -1,48 +1,56 @@
-"""Connections on the threshold: sockets that are being secured, some of them by strangers."""
+"""Connections whose handshake is not finished, and those that were refused.
+
+Anybody can connect to a party's port. A connection stays here until TLS has shown whose key the
+other side holds; strangers are bounded in number and refused by name.
+"""
 
 from __future__ import annotations
 
+import logging
 import socket
 import threading
-import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ...errors import CertificateRejected
+from ...errors import CertificateRejected, Party, TransportError
 from ..wire.tcp import TcpStream
 from ..wire.tls import Credentials
 
-_MAX_GREETINGS = 32  # strangers that may stand in the door at one time
+_MAX_UNFINISHED = 32  # accepted connections with an unfinished handshake
+_MAX_REPORTED = 5  # refused connections in an error
+_MAX_LOGGED = 100  # different refusals; a flood of strangers must not flood the log
+_log = logging.getLogger("tacit")
 
 
-class Doorway:
-    """What is neither outside nor inside yet; it can be cleared at any time."""
+class Admission:
+    """The connections with an unfinished handshake; all of them can be closed at any time."""
 
     def __init__(self, credentials: Credentials | None) -> None:
         self._credentials = credentials
         self._lock = threading.Lock()
-        self._shaking: dict[TcpStream, bool] = {}  # whether it was accepted, oldest first
+        self._unfinished: dict[TcpStream, bool] = {}  # whether it was accepted, oldest first
         self._closed = False
 
     def enter(self, sock: socket.socket, *, server: bool) -> TcpStream:
-        """A stream before its handshake. Of too many strangers in the door the first has to go."""
+        """Returns a stream before its handshake; of too many accepted ones it closes the oldest."""
         secure = self._credentials.stream if self._credentials else TcpStream
         stream = secure(sock, server=server)
         with self._lock:
-            strangers = [s for s, accepted in self._shaking.items() if accepted]
-            if server and len(strangers) >= _MAX_GREETINGS:
+            strangers = [s for s, accepted in self._unfinished.items() if accepted]
+            if server and len(strangers) >= _MAX_UNFINISHED:
                 strangers[0].cut()
-                del self._shaking[strangers[0]]
-            self._shaking[stream] = server
+                del self._unfinished[strangers[0]]
+            self._unfinished[stream] = server
             if self._closed:
                 stream.cut()
         return stream
 
     @contextmanager
-    def shaking_hands(self, stream: TcpStream, *, until: float) -> Iterator[None]:
-        """Secure a stream; it is closed if the rest of the handshake fails or takes too long."""
+    def handshake(self, stream: TcpStream, *, seconds: float) -> Iterator[None]:
+        """Secures a stream within so many seconds; closes it if the rest of the handshake fails."""
         try:
-            stream.shake(until - time.monotonic())
+            stream.shake(seconds)
             yield
         except BaseException:
             stream.close()
@@ -51,21 +59,21 @@ class Doorway:
             self.leave(stream)
 
     def leave(self, stream: TcpStream) -> None:
-        """From here on nobody cuts this stream."""
+        """From here on `close` does not cut this stream."""
         with self._lock:
-            self._shaking.pop(stream, None)
+            self._unfinished.pop(stream, None)
 
-    def clear(self) -> None:
-        """Send everybody away, for good."""
+    def close(self) -> None:
+        """Cuts all connections that are here, and all that come later."""
         with self._lock:
             self._closed = True
-            for stream in self._shaking:
+            for stream in self._unfinished:
                 stream.cut()
 
-    def proved(self, stream: TcpStream) -> int | None:
-        """The rank whose key the other side holds, where there are keys.
+    def rank_of(self, stream: TcpStream) -> int | None:
+        """Returns the rank whose key the other side holds; None without TLS.
 
-        TLS also believes a certificate that a pinned party has signed: this does not.
+        TLS also accepts a certificate that a pinned party signed for another key: this does not.
         """
         if self._credentials is None:
             return None
@@ -74,6 +82,27 @@ class Doorway:
         return self._credentials.pins.index(stream.pin)
 
     def require(self, stream: TcpStream, peer: int) -> None:
-        """Refuse whoever does not hold the key of a party, where there are keys."""
+        """Raises CertificateRejected unless the other side holds the key of a party."""
         if self._credentials and stream.pin != self._credentials.pins[peer]:
-            raise CertificateRejected(f"the certificate there is not that of party {peer}")
+            raise CertificateRejected("the certificate there is not that of " + Party(peer))
+
+
+class Refusals:
+    """The connections that a party refused: in the log at once, and in the error of a timeout."""
+
+    def __init__(self, rank: int) -> None:
+        self._rank = rank
+        self._last: deque[str] = deque(maxlen=_MAX_REPORTED)
+        self._logged: set[str] = set()
+
+    def add(self, origin: str, error: TransportError) -> None:
+        """Notes that a connection from an address was refused, and why."""
+        text = f"{origin} ({error})"
+        self._last.append(text)
+        if text not in self._logged and len(self._logged) < _MAX_LOGGED:
+            self._logged.add(text)
+            _log.warning("party %d refused a connection from %s: %s", self._rank, origin, error)
+
+    def __str__(self) -> str:
+        shown = ", ".join(dict.fromkeys(self._last))
+        return f"; refused meanwhile: {shown}" if shown else ""

@@ -11,15 +11,15 @@ import warnings
 from collections.abc import Sequence
 
 from ...errors import ConfigError, UnsupportedError
-from ..limits import Limits
+from ..limits import SYSTEM_CLOCK, Clock, Limits
 from ..mesh import Mesh
 from ..shaping import NetworkSetting
 from ..shaping import network as build_network
-from ..wire.socket_channel import SocketBell
+from ..wire.socket_channel import SocketPoller
 from ..wire.tcp import Listener
 from ..wire.tls import Credentials, Identity
 from .handshake import Hello
-from .rendezvous import Gathering
+from .rendezvous import Rendezvous
 
 
 def connect(
@@ -31,6 +31,7 @@ def connect(
     insecure_plain_tcp: bool = False,
     limits: Limits | None = None,
     network: NetworkSetting = None,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> Mesh:
     """Connect to all parties, whose addresses are given by rank; closes the listener in the end.
 
@@ -40,9 +41,10 @@ def connect(
     limits = limits or Limits()
     with listener:
         credentials = _credentials(hello, addresses, identity, insecure_plain_tcp)
-        gathering = Gathering(hello, addresses, credentials, limits, build_network(network))
-        channels = gathering.gather(listener)
-    return Mesh(hello.rank, channels, SocketBell(channels), limits)
+        net = build_network(network)
+        rendezvous = Rendezvous(hello, addresses, credentials, limits, net, clock)
+        channels = rendezvous.connect(listener)
+    return Mesh(hello.rank, channels, SocketPoller(channels), limits, clock)
 
 
 def _credentials(

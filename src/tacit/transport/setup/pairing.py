@@ -1,4 +1,4 @@
-"""The connections to each peer: one process has a seat at a time, and two make a channel."""
+"""The two connections to each peer, which together make a channel."""
 
 from __future__ import annotations
 
@@ -9,57 +9,59 @@ from contextlib import contextmanager
 from ..wire.socket_channel import SocketChannel
 from ..wire.tcp import TcpStream
 
-Pair = Callable[[int, TcpStream, TcpStream], SocketChannel]
+MakeChannel = Callable[[int, TcpStream, TcpStream], SocketChannel]
 
 
-class Seats:
-    """A seat for each peer and direction: claimed before its holder is told that it is welcome,
-    taken when the handshake is over. Streams of taken seats belong to this object.
+class ConnectionPairs:
+    """One connection for each peer and direction, so that one process at a time has a rank.
+
+    A connection is claimed before the other side is told that it is welcome, and added when the
+    handshake is over. Streams that were added belong to this object.
     """
 
-    def __init__(self, pair: Pair) -> None:
+    def __init__(self, make_channel: MakeChannel) -> None:
         self.channels: dict[int, SocketChannel] = {}
-        self._pair = pair
+        self._make_channel = make_channel
         self._lock = threading.Lock()
-        self._claims: dict[tuple[int, bool], TcpStream] = {}  # by peer and "outgoing"
-        self._taken: dict[tuple[int, bool], TcpStream] = {}
+        self._claimed: dict[tuple[int, bool], TcpStream] = {}  # by peer and "outgoing"
+        self._added: dict[tuple[int, bool], TcpStream] = {}
 
     def claim(self, peer: int, outgoing: bool, stream: TcpStream) -> bool:
-        """Whether the seat is free, or its holder gone, and now this stream's."""
-        seat = peer, outgoing
+        """Claims a connection for a stream; returns False if another living stream has it."""
+        key = peer, outgoing
         with self._lock:
-            known = self._claims.get(seat) or self._taken.get(seat)
-            if peer in self.channels or (known and not known.ended()):
+            holder = self._claimed.get(key) or self._added.get(key)
+            if peer in self.channels or (holder and not holder.ended()):
                 return False
-            if (gone := self._taken.pop(seat, None)) is not None:
-                gone.close()
-            self._claims[seat] = stream
+            if (ended := self._added.pop(key, None)) is not None:
+                ended.close()
+            self._claimed[key] = stream
             return True
 
     @contextmanager
-    def claims_of(self, stream: TcpStream) -> Iterator[None]:
-        """In the end a stream has taken the seat that it claimed, or claims it no longer."""
+    def releasing_claims(self, stream: TcpStream) -> Iterator[None]:
+        """At the end the stream has been added, or its claim is free again."""
         try:
             yield
         finally:
             with self._lock:
-                kept = {seat: own for seat, own in self._claims.items() if own is not stream}
-                self._claims = kept
+                others = {key: own for key, own in self._claimed.items() if own is not stream}
+                self._claimed = others
 
-    def take(self, peer: int, outgoing: bool, stream: TcpStream) -> None:
-        """Keep a stream whose handshake is over; with its counterpart it is a channel."""
+    def add(self, peer: int, outgoing: bool, stream: TcpStream) -> None:
+        """Adds a stream whose handshake is over; the second one of a peer makes the channel."""
         stream.peer = peer
         with self._lock:
-            self._taken[peer, outgoing] = stream
-            other = self._taken.get((peer, not outgoing))
+            self._added[peer, outgoing] = stream
+            other = self._added.get((peer, not outgoing))
             if other is not None:
                 pair = (stream, other) if outgoing else (other, stream)
-                self.channels[peer] = self._pair(peer, *pair)
+                self.channels[peer] = self._make_channel(peer, *pair)
 
-    def clear(self) -> None:
-        """Close everything."""
+    def close(self) -> None:
+        """Closes all channels and streams."""
         with self._lock:
             for channel in self.channels.values():
                 channel.release()
-            for stream in self._taken.values():
+            for stream in self._added.values():
                 stream.close()

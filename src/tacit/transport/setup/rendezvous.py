@@ -1,4 +1,4 @@
-"""Connections while they come together: dialled by this party, or accepted and judged."""
+"""How a party gets a channel to every other party: it dials lower ranks and accepts higher ones."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from ...errors import (
     ConnectTimeout,
     Error,
     HandshakeMismatch,
+    Party,
     PeerClosed,
     TransportError,
 )
 from ..channel import Abort
-from ..limits import Limits
+from ..limits import Clock, Limits
 from ..root_cause import blame
 from ..shaping import Network, Wire
 from ..wire.socket_channel import SocketChannel
 from ..wire.tcp import Listener, TcpStream, dial
 from ..wire.tls import Credentials
-from .admission import Doorway
+from .admission import Admission, Refusals
 from .handshake import Hello, Verdict, greet, introduce
-from .pairing import Seats
-from .refusals import Refusals
+from .pairing import ConnectionPairs
 
-_ATTEMPT_SECONDS = 3.0  # until a host that does not answer is asked anew
+_ATTEMPT_SECONDS = 3.0  # until a host that does not answer is dialled again
 _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 1.0
-_GREETING_SECONDS = 10.0  # a handshake is four round trips, some of them lost
+_HANDSHAKE_SECONDS = 10.0  # a handshake is four round trips, some of them lost
 _SLICE = 0.1
 _END_SECONDS = 1.0
 
 
-class Gathering:
-    """The connections of one party while they come together."""
+class Rendezvous:
+    """The connections of one party until all channels are complete."""
 
     def __init__(
         self,
@@ -47,21 +47,22 @@ class Gathering:
         credentials: Credentials | None,
         limits: Limits,
         network: Network,
+        clock: Clock,
     ) -> None:
         self._hello, self._addresses = hello, addresses
-        self._limits, self._network = limits, network
-        self._until = time.monotonic() + limits.connect_deadline
+        self._limits, self._network, self._clock = limits, network, clock
+        self._until = clock.now() + limits.connect_deadline
         self._changed = threading.Condition()
         self._done = threading.Event()
         self._failure: Error | None = None
-        self._seats = Seats(self._channel)
-        self._causes: dict[int, str] = {}  # why a peer was not reached, at the last attempt
+        self._pairs = ConnectionPairs(self._channel)
+        self._causes: dict[int, str] = {}  # why the last attempt to dial a peer failed
         self._refused = Refusals(hello.rank)
-        self._doorway = Doorway(credentials)
+        self._admission = Admission(credentials)
         self._threads: list[threading.Thread] = []
 
-    def gather(self, listener: Listener) -> list[SocketChannel]:
-        """A channel to every peer, or the error that says which one is missing and why."""
+    def connect(self, listener: Listener) -> list[SocketChannel]:
+        """Returns a channel to every peer, by rank; an error names a missing peer and the cause."""
         self._start(self._accept, listener)
         for peer in range(self._hello.rank):
             self._start(self._dial, peer)
@@ -69,39 +70,39 @@ class Gathering:
             self._await_all()
         except BaseException as error:
             word = blame(error, self._hello.rank, 0)
-            for channel in tuple(self._seats.channels.values()):
+            for channel in tuple(self._pairs.channels.values()):
                 channel.say(word)
             self._end_threads(listener)
-            self._seats.clear()
+            self._pairs.close()
             raise
         self._end_threads(listener)
-        return [channel for _, channel in sorted(self._seats.channels.items())]
+        return [channel for _, channel in sorted(self._pairs.channels.items())]
 
     def _await_all(self) -> None:
-        while not self._all_here():
+        while not self._is_complete():
             with self._changed:
-                self._changed.wait_for(lambda: self._failure or self._all_here(), _SLICE)
+                self._changed.wait_for(lambda: self._failure or self._is_complete(), _SLICE)
             if self._failure is not None:
                 raise self._failure
-            if time.monotonic() > self._until:
+            if self._clock.now() > self._until:
                 raise self._timeout()
-            self._listen_to_those_here()
+            self._check_connected_peers()
 
-    def _listen_to_those_here(self) -> None:
-        """A party that fails while others still connect ends the gathering of all."""
-        for peer, channel in tuple(self._seats.channels.items()):
+    def _check_connected_peers(self) -> None:
+        """A party that fails while others still connect ends the rendezvous of all."""
+        for peer, channel in tuple(self._pairs.channels.items()):
             ended = channel.outgoing.ended()
             word = channel.last_word()
             if isinstance(word, Abort):
                 raise word.error(peer)
             if ended and word is None:
-                raise PeerClosed(f"party {peer} went away while others connect", party=peer)
+                raise PeerClosed(Party(peer) + " went away while others connect", party=peer)
 
     def _end_threads(self, listener: Listener) -> None:
         self._done.set()
         listener.cut()
-        self._doorway.clear()
-        until = time.monotonic() + _END_SECONDS  # one that asks a dead name server stays behind
+        self._admission.close()
+        until = time.monotonic() + _END_SECONDS  # a thread may hang in a dead name server
         while alive := [thread for thread in self._threads if thread.is_alive()]:
             for thread in alive:
                 thread.join(max(until - time.monotonic(), 0.0))
@@ -109,21 +110,27 @@ class Gathering:
                 break
 
     def _timeout(self) -> ConnectTimeout:
-        missing = [p for p in range(self._hello.parties) if not self._is_here(p)]
+        missing = [p for p in range(self._hello.parties) if not self._is_connected(p)]
         peer = missing[0]
-        host, port = self._addresses[peer]
         cause = self._causes.get(peer, "it did not come")
         return ConnectTimeout(
-            f"party {peer} ({host}:{port}) is not connected to party {self._hello.rank} after "
-            f"{self._limits.connect_deadline} s: {cause}{self._refused}",
+            self._at_address(peer)
+            + " is not connected to "
+            + Party(self._hello.rank)
+            + f" after {self._limits.connect_deadline} s",
+            cause=f"{cause}{self._refused}",
             party=peer,
         )
 
-    def _all_here(self) -> bool:
-        return len(self._seats.channels) == self._hello.parties - 1
+    def _at_address(self, peer: int) -> Party:
+        host, port = self._addresses[peer]
+        return Party(peer, note=f"{host}:{port}")
 
-    def _is_here(self, peer: int) -> bool:
-        return peer == self._hello.rank or peer in self._seats.channels
+    def _is_complete(self) -> bool:
+        return len(self._pairs.channels) == self._hello.parties - 1
+
+    def _is_connected(self, peer: int) -> bool:
+        return peer == self._hello.rank or peer in self._pairs.channels
 
     def _start(self, target: Callable[..., None], *args: object) -> None:
         name = f"tacit-connect-{self._hello.rank}"
@@ -133,30 +140,30 @@ class Gathering:
             thread.start()
 
     def _dial(self, peer: int) -> None:
-        """Make both connections to a party of lower rank."""
+        """Makes both connections to a party of lower rank."""
         for outgoing in (True, False):
             pause = _FIRST_PAUSE
-            while not self._over() and not self._dial_once(peer, outgoing):
+            while not self._is_over() and not self._dial_once(peer, outgoing):
                 jitter = secrets.randbelow(1000) / 1000
                 self._done.wait(pause * (0.5 + jitter))
                 pause = min(2 * pause, _LONGEST_PAUSE)
 
-    def _over(self) -> bool:
+    def _is_over(self) -> bool:
         return self._done.is_set() or self._failure is not None
 
     def _dial_once(self, peer: int, outgoing: bool) -> bool:
-        """Whether this attempt settles the matter, for good or for bad."""
+        """Makes one attempt; returns whether no other one is needed."""
         try:
             sock = dial(self._addresses[peer], min(_ATTEMPT_SECONDS, self._remaining()))
-            stream = self._doorway.enter(sock, server=False)
-            until = min(self._until, time.monotonic() + _GREETING_SECONDS)
-            with self._doorway.shaking_hands(stream, until=until):
-                self._doorway.require(stream, peer)
+            stream = self._admission.enter(sock, server=False)
+            seconds = min(self._remaining(), _HANDSHAKE_SECONDS)
+            until = time.monotonic() + seconds
+            with self._admission.handshake(stream, seconds=seconds):
+                self._admission.require(stream, peer)
                 introduce(stream, self._hello, peer, outgoing=outgoing, until=until)
                 self._add(peer, outgoing, stream)
         except CertificateRejected as error:
-            host, port = self._addresses[peer]
-            self._fail(CertificateRejected(f"party {peer} ({host}:{port}): {error}"), peer)
+            self._fail(error.about(self._at_address(peer)), peer)
         except (ConfigError, HandshakeMismatch) as error:
             self._fail(error, peer)
         except TransportError as error:
@@ -171,34 +178,38 @@ class Gathering:
                 continue
             sock, origin = arrival
             try:
-                self._start(self._greet, self._doorway.enter(sock, server=True), origin)
+                self._start(self._greet, self._admission.enter(sock, server=True), origin)
             except TransportError as error:
                 self._refused.add(origin, error)
 
     def _greet(self, stream: TcpStream, origin: str) -> None:
-        until = min(self._until, time.monotonic() + _GREETING_SECONDS)
+        seconds = min(self._remaining(), _HANDSHAKE_SECONDS)
+        until = time.monotonic() + seconds
         try:
-            with self._doorway.shaking_hands(stream, until=until), self._seats.claims_of(stream):
-                proved = self._doorway.proved(stream)
+            with (
+                self._admission.handshake(stream, seconds=seconds),
+                self._pairs.releasing_claims(stream),
+            ):
+                proved = self._admission.rank_of(stream)
                 judge = partial(self._judge, stream)
                 peer, outgoing = greet(stream, self._hello, judge, proved=proved, until=until)
                 self._add(peer, outgoing, stream)
         except HandshakeMismatch as error:
             self._fail(error, error.party)
         except TransportError as error:
-            if not self._done.is_set():  # then it was this party that left
+            if not self._done.is_set():  # otherwise this party has closed it
                 self._refused.add(origin, error)
 
     def _judge(self, stream: TcpStream, theirs: Hello, outgoing: bool) -> Verdict:
         if theirs.rank <= self._hello.rank:
             return Verdict.RANK
-        is_free = self._seats.claim(theirs.rank, outgoing, stream)
+        is_free = self._pairs.claim(theirs.rank, outgoing, stream)
         return Verdict.WELCOME if is_free else Verdict.TAKEN
 
     def _add(self, peer: int, outgoing: bool, stream: TcpStream) -> None:
-        self._doorway.leave(stream)
+        self._admission.leave(stream)
         with self._changed:
-            self._seats.take(peer, outgoing, stream)
+            self._pairs.add(peer, outgoing, stream)
             self._changed.notify_all()
 
     def _channel(self, peer: int, outgoing: TcpStream, incoming: TcpStream) -> SocketChannel:
@@ -211,6 +222,7 @@ class Gathering:
             session=self._hello.session,
             limits=self._limits,
             wire=Wire(self._network.between(rank, peer)),
+            clock=self._clock,
         )
 
     def _fail(self, error: Error, peer: int | None) -> None:
@@ -220,4 +232,4 @@ class Gathering:
             self._changed.notify_all()
 
     def _remaining(self) -> float:
-        return max(self._until - time.monotonic(), 1e-3)
+        return max(self._until - self._clock.now(), 1e-3)

@@ -1,4 +1,4 @@
-"""What goes against the flow of a connection: heartbeats, and in the end one last word."""
+"""What receivers send against the flow of a connection: heartbeats, and in the end a last word."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from contextlib import suppress
 
 from ...errors import TransportError
 from ..channel import LastWord
+from ..limits import SYSTEM_CLOCK, Clock
 from .control import beat, encode
 from .tcp import TcpStream
 
-BEATS = 5  # within a deadline
+BEATS_PER_DEADLINE = 5
 _STOP_SECONDS = 1.0
 
 
-class Pulse:
-    """Tells the sender at the other end that this party is alive, whatever its mesh is busy with.
+class Heartbeat:
+    """A thread that tells the peer every `seconds` that this party is alive, also if it computes.
 
-    A heartbeat waits until the one before has arrived: so many of them never fill a connection
-    whose other end reads nothing, and there is always room for a last word.
+    A heartbeat is sent only when the one before has arrived. So heartbeats never fill a connection
+    whose other end reads nothing, and there is always space for a last word.
     """
 
     def __init__(
@@ -30,32 +31,35 @@ class Pulse:
         peer: int,
         seconds: float,
         stuck: Callable[[], bool],
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self._stream, self._session = stream, session
+        self._stream, self._session, self._clock = stream, session, clock
         self._seconds, self._stuck = seconds, stuck
-        self._unsaid = b""
-        self._speaking = threading.Lock()
+        self._unsent = b""
+        self._writing = threading.Lock()
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"tacit-pulse-{peer}", daemon=True)
+        name = f"tacit-heartbeat-{peer}"
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def say(self, word: LastWord) -> None:
-        """Best effort, at once; no heartbeat follows."""
-        with self._speaking, suppress(TransportError):
+        """Sends a last word at once, best effort; no heartbeat follows it."""
+        with self._writing, suppress(TransportError):
             self._over.set()
             self._write(encode(word, self._session))
 
     def stop(self) -> None:
+        """Ends the thread."""
         self._over.set()
         self._thread.join(_STOP_SECONDS)
 
     def _run(self) -> None:
         with suppress(TransportError):  # the thread of the mesh finds out by itself
-            while not self._over.wait(self._seconds):
-                with self._speaking:
+            while not self._clock.wait(self._over, self._seconds):
+                with self._writing:
                     if not self._over.is_set() and not self._stream.unacknowledged():
                         self._write(beat(self._session, self._stuck()))
 
     def _write(self, data: bytes) -> None:
-        self._unsaid += data
-        self._unsaid = self._unsaid[self._stream.write((self._unsaid,)) :]
+        self._unsent += data
+        self._unsent = self._unsent[self._stream.write((self._unsent,)) :]

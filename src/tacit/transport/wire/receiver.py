@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from ctypes import addressof, c_char, memmove
 
 import torch
@@ -10,8 +9,8 @@ from torch import Tensor
 
 from ...errors import FrameRejected
 from ..channel import LOOK_AROUND_SECONDS, PROGRESS_BYTES, Expected, Message, check_size, desync
-from ..devices import CPU, room
-from ..limits import Limits
+from ..devices import CPU, empty_for
+from ..limits import SYSTEM_CLOCK, Clock, Limits
 from .frames import (
     HEADER,
     MAX_TABLE_BYTES,
@@ -30,14 +29,20 @@ from .tcp import TcpStream
 _BUFFER_BYTES = HEADER.size + MAX_TABLE_BYTES + (1 << 16)
 
 
-class Inbox:
+class Receiver:
     """Messages of one peer, read without blocking, straight into the memory of new tensors.
 
     Headers and short messages go through a small buffer, so that one system call fetches them.
     """
 
     def __init__(
-        self, stream: TcpStream, party: int, peer: int, session: bytes, limits: Limits
+        self,
+        stream: TcpStream,
+        party: int,
+        peer: int,
+        session: bytes,
+        limits: Limits,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.device = CPU  # where the tensors go from here
         self.progress = 0.0  # when a head came, or the last PROGRESS_BYTES of a tensor were here
@@ -45,6 +50,7 @@ class Inbox:
         self._since_progress = 0
         self._stream, self._party, self._peer = stream, party, peer
         self._session, self._limits = session, limits
+        self._now = clock.now
         memory = bytearray(_BUFFER_BYTES)
         self._buffer = memoryview(memory)
         self._address = addressof(c_char.from_buffer(memory))
@@ -64,7 +70,7 @@ class Inbox:
             self._make_room(how)
 
     def _make_room(self, how: Layout) -> None:
-        self._tensors = [room(shape, dtype, self.device) for shape, dtype in how.specs]
+        self._tensors = [empty_for(shape, dtype, self.device) for shape, dtype in how.specs]
 
     def take(self, patient: bool) -> Message | None:
         """The expected message, if all of it is here."""
@@ -75,9 +81,9 @@ class Inbox:
             if message.size <= self._end - self._start:
                 self._unpack()
                 return message
-            self._message, self.progress = message, time.perf_counter()
+            self._message, self.progress = message, self._now()
             self._missing = [bytes_of(t) for t in reversed(self._tensors) if t.nbytes]
-        started = time.perf_counter()
+        started = self._now()
         while self._missing:
             if not self._fill(patient) or self._last_read - started > LOOK_AROUND_SECONDS:
                 return None
@@ -180,7 +186,7 @@ class Inbox:
 
     def _note(self, count: int) -> None:
         """Bytes have come; a trickle of them is no progress."""
-        self._last_read = time.perf_counter()
+        self._last_read = self._now()
         self._since_progress += count
         if self._since_progress >= PROGRESS_BYTES:
             self.progress, self._since_progress = self._last_read, 0

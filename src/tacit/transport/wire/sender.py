@@ -14,8 +14,8 @@ from torch import Tensor
 
 from ...errors import TransportError
 from ..channel import LOOK_AROUND_SECONDS, PROGRESS_BYTES
-from ..devices import Ready
-from ..limits import Limits
+from ..devices import ReadyEvent
+from ..limits import SYSTEM_CLOCK, Clock, Limits
 from ..timeouts import stalled
 from .frames import bytes_of
 from .tcp import Part, TcpStream
@@ -26,27 +26,32 @@ _SHORTEST_PAUSE = 1e-4
 _LONGEST_PAUSE = 0.05
 
 
-class _Parcel(NamedTuple):
+class _Outgoing(NamedTuple):
     parts: list[Part]
     size: int
     owners: Sequence[Tensor]  # keep the memory of the parts alive
-    ready: Ready | None = None  # when the parts may be read
+    ready: ReadyEvent | None = None  # when the parts may be read
 
 
 class Sender:
     """Messages to one peer, in order.
 
-    Only the thread of the mesh adds parcels, and one stays in the queue until it is sent: so an
+    Only the thread of the mesh adds messages, and one stays in the queue until it is sent: so an
     empty queue tells that thread that it may write to the stream itself.
     """
 
     def __init__(
-        self, stream: TcpStream, peer: int, limits: Limits, look_around: Callable[[], None]
+        self,
+        stream: TcpStream,
+        peer: int,
+        limits: Limits,
+        look_around: Callable[[], None],
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.failure: TransportError | None = None
-        self._look_around = look_around
+        self._look_around, self._now = look_around, clock.now
         self._stream, self._peer, self._limits = stream, peer, limits
-        self._queue: deque[_Parcel] = deque()
+        self._queue: deque[_Outgoing] = deque()
         self._queued = 0
         self._progress = math.inf  # when the peer last took something, while it should
         self._stopping = False
@@ -54,28 +59,28 @@ class Sender:
         self._thread: threading.Thread | None = None
 
     def send(
-        self, head: bytes, tensors: Sequence[Tensor], size: int, ready: Ready | None = None
+        self, head: bytes, tensors: Sequence[Tensor], size: int, ready: ReadyEvent | None = None
     ) -> None:
         """Send `head` and the memory of plain tensors, `size` bytes in all, when it is ready."""
         if self.failure is not None:
             raise self.failure
         if size > _SHORT_BYTES:
             views = [bytes_of(tensor) for tensor in tensors if tensor.nbytes]
-            self._enqueue(_Parcel([head, *views], size, tensors, ready))
+            self._enqueue(_Outgoing([head, *views], size, tensors, ready))
             return
         if ready is not None:
             ready.wait()
         data = head + b"".join([string_at(t.data_ptr(), t.nbytes) for t in tensors])
         sent = 0 if self._queue else self._stream.write((data,))
         if sent < size:
-            self._enqueue(_Parcel([memoryview(data)[sent:]], size - sent, ()))
+            self._enqueue(_Outgoing([memoryview(data)[sent:]], size - sent, ()))
 
-    def _enqueue(self, parcel: _Parcel) -> None:
+    def _enqueue(self, message: _Outgoing) -> None:
         limit = self._limits.max_queued_bytes
-        self._await(lambda: not self._queue or self._queued + parcel.size <= limit)
+        self._await(lambda: not self._queue or self._queued + message.size <= limit)
         with self._changed:
-            self._queue.append(parcel)
-            self._queued += parcel.size
+            self._queue.append(message)
+            self._queued += message.size
             self._changed.notify_all()
         if self._thread is None:
             self._thread = threading.Thread(
@@ -103,7 +108,7 @@ class Sender:
         left, pause = math.inf, _SHORTEST_PAUSE
         while (now_left := self._stream.unacknowledged()) and not self._stream.ended():
             if now_left < left:
-                left, self._progress = now_left, time.perf_counter()
+                left, self._progress = now_left, self._now()
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
             self._look_around()
@@ -113,8 +118,8 @@ class Sender:
         """Raise what went wrong, or that the peer, heard last at that time, takes nothing."""
         if self.failure is None:
             since = self._progress
-            if time.perf_counter() - since > self._limits.deadline:
-                self.failure = stalled(self._peer, since, heard, self._limits)
+            if self._now() - since > self._limits.deadline:
+                self.failure = stalled(self._peer, since, heard, self._now(), self._limits)
         if self.failure is not None:
             raise self.failure
 
@@ -145,13 +150,13 @@ class Sender:
             return not self._stopping and self.failure is None
 
     def _write(self, parts: list[Part]) -> None:
-        self._progress, passed = time.perf_counter(), 0
+        self._progress, passed = self._now(), 0
         while parts and not self._stopping:
             sent = self._stream.write(parts, patient=True)
             parts = _after(parts, sent)
             passed += sent
             if passed >= PROGRESS_BYTES:
-                self._progress, passed = time.perf_counter(), 0
+                self._progress, passed = self._now(), 0
         self._progress = math.inf
 
 

@@ -16,14 +16,14 @@ from collections.abc import Collection, Sequence
 from torch import Tensor
 
 from ...errors import FrameRejected, PeerClosed
-from ..channel import Bell, Channel, Expected, LastWord, Message
-from ..devices import CPU, arrived, on_host, ready
-from ..limits import Limits
+from ..channel import Channel, Expected, LastWord, Message, Poller
+from ..devices import CPU, ready_event, to_device, to_pinned
+from ..limits import SYSTEM_CLOCK, Clock, Limits
 from ..shaping import Wire
 from .control import MAX_WORD_BYTES, beat, decode
 from .frames import HEADER, Kind, layout, pack, plain
-from .heartbeat import BEATS, Pulse
-from .receiver import Inbox
+from .heartbeat import BEATS_PER_DEADLINE, Heartbeat
+from .receiver import Receiver
 from .sender import Sender
 from .tcp import TcpStream
 
@@ -43,50 +43,53 @@ class SocketChannel(Channel):
         session: bytes,
         limits: Limits,
         wire: Wire,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.peer = peer
         self.outgoing, self.incoming = outgoing, incoming
         self._session, self.wire = session, wire
-        self._inbox = Inbox(incoming, party, peer, session, limits)
-        self._sender = Sender(outgoing, peer, limits, lambda: self.look_around())
+        self._receiver = Receiver(incoming, party, peer, session, limits, clock)
+        self._sender = Sender(outgoing, peer, limits, lambda: self.look_around(), clock)
         self.certificate_expires = outgoing.expires
-        self.heard: float = time.perf_counter()
+        self._now = clock.now
+        self.heard: float = self._now()
         self._beats = {beat(session, stuck): stuck for stuck in (False, True)}
         self._unread = b""  # of what came against the flow
         self._last_word: LastWord | None = None
         self.is_stuck = lambda: False
-        self._pulse = Pulse(
+        self._heartbeat = Heartbeat(
             incoming,
             session,
             peer=peer,
-            seconds=limits.deadline / BEATS,
+            seconds=limits.deadline / BEATS_PER_DEADLINE,
             stuck=lambda: self.is_stuck(),
+            clock=clock,
         )
 
     def send(self, kind: Kind, operation: int, tensors: Sequence[Tensor]) -> int:
-        on_way = [on_host(tensor) if tensor.is_cuda else plain(tensor) for tensor in tensors]
+        on_way = [to_pinned(tensor) if tensor.is_cuda else plain(tensor) for tensor in tensors]
         how = layout(tuple([(tensor.shape, tensor.dtype) for tensor in on_way]))
         head = pack(kind, self._session, operation, how, how.size, self.wire.stamp())
-        self._sender.send(head, on_way, len(head) + how.size, ready(tensors))
+        self._sender.send(head, on_way, len(head) + how.size, ready_event(tensors))
         return how.size
 
     def expect(self, expected: Expected) -> None:
-        self._inbox.device = self.device
-        self._inbox.expect(expected)
+        self._receiver.device = self.device
+        self._receiver.expect(expected)
 
     def recv(self, *, patient: bool = False) -> Message | None:
         try:
-            message = self._inbox.take(patient)
+            message = self._receiver.take(patient)
         except FrameRejected as error:
             raise self._rejected(error) from error
         if message is None:
-            self.progress = self._inbox.progress
+            self.progress = self._receiver.progress
         elif self.device is not CPU:
-            return message._replace(tensors=arrived(message.tensors, self.device))
+            return message._replace(tensors=to_device(message.tensors, self.device))
         return message
 
     def in_message(self) -> bool:
-        return self._inbox.in_message()
+        return self._receiver.in_message()
 
     def flush(self) -> None:
         self._sender.flush()
@@ -127,7 +130,7 @@ class SocketChannel(Channel):
         self._unread += bytes(view[:count])
         while (stuck := self._beats.get(self._unread[: HEADER.size])) is not None:
             self._unread = self._unread[HEADER.size :]
-            self.heard, self.stuck = time.perf_counter(), stuck
+            self.heard, self.stuck = self._now(), stuck
         try:
             self._last_word = decode(self._unread, self._session)
         except FrameRejected as error:
@@ -138,16 +141,16 @@ class SocketChannel(Channel):
         return FrameRejected(f"party {self.peer} sent no message: {error}", party=self.peer)
 
     def say(self, word: LastWord) -> None:
-        self._pulse.say(word)
+        self._heartbeat.say(word)
 
     def release(self) -> None:
-        self._pulse.stop()
+        self._heartbeat.stop()
         self._sender.stop()
         self.outgoing.close()
         self.incoming.close()
 
 
-class SocketBell(Bell):
+class SocketPoller(Poller):
     """Sleeps on the sockets of all channels: data from some peers, the end of any."""
 
     def __init__(self, channels: Collection[SocketChannel]) -> None:
