@@ -1,8 +1,16 @@
 // The circuits of csrc/gates.cpp on a buffer of rows, one vector of columns at a time: leaves of a
 // carry tree, its nodes, and AND gates of high fan-in.
 //
-// Products of a node's masks are numbered by the set S of their p: bit i-1 of S for p_i. The dealt
-// rows are in the order of tacit.ring.reference.gates.carry_rows.
+// A wire is P = hat ^ lambda, written here as P_i (wire), p_hat (hat) and p_i (lambda), and the
+// same for G. Hats are the same for all shares; of lambdas and of their products there are XOR
+// shares. A product of wires is evaluated as in ABY2.0 (ePrint 2020/1225) and Ohata-Nuida
+// (1907.03415):
+//   P_1 ... P_D = XOR over subsets S of {1..D} of p_S (the product of p_hat_i for i not in S),
+// where p_S is the product of p_i for i in S. So the share of the result is linear in shares of the
+// p_S, which are dealt.
+//
+// Products of a node's lambdas are numbered by the set S of their p: bit i-1 of S for p_i. The
+// dealt rows are in the order of tacit.ring.reference.gates.carry_rows.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +26,8 @@ using Word = std::uint64_t;
 
 inline constexpr std::size_t kLanes = kVectorBytes / sizeof(Word);
 
-// Calls body(0), body(1), ... as a loop, or written out where N is small and registers can hold
-// what the body indexes.
+// Calls body(0), body(1), ..., unrolled if N is so small that registers can hold the array that the
+// body indexes, else in a loop.
 template <int N, class Body>
 TACIT_INLINE void repeat(const Body& body) {
   if constexpr (N <= 16)
@@ -28,10 +36,11 @@ TACIT_INLINE void repeat(const Body& body) {
     for (int i = 0; i < N; ++i) body(i);
 }
 
+// The constant 0 or 1 in every column. all(first) is a share of the constant 1.
 TACIT_INLINE Words64 all(bool one) { return Words64{} - static_cast<Word>(one); }
 
-// Rows of a segment of Length columns in the buffer, at a constant distance that spreads a column
-// over the sets of the first-level cache.
+// Rows of a segment of Length columns in the buffer. The spare cache line in `pitch` puts the rows
+// of one column into different sets of the first-level cache.
 template <int Length>
 struct Rows {
   static constexpr int pitch = Length + 64 / sizeof(Word);
@@ -53,7 +62,8 @@ TACIT_INLINE void for_columns(std::size_t count, const Body& body) {
 
 // Leaves -----------------------------------------------------------------------------------------
 
-// Row a - 1 of `tables`: where the complement of the digit is a.
+// Row a - 1 of `tables`: E_a = [2^S - 1 - V == a], the one-hot table of the complement of digit V.
+// After step I, equal[a] is [the low I + 1 bits of ~V are a]; each step doubles the table.
 template <int S, int L>
 void leaf_table(const Rows<L>& v, const Rows<L>& tables, std::size_t columns) {
   for_columns(columns, [&](std::size_t c) __attribute__((always_inline)) {
@@ -71,13 +81,16 @@ void leaf_table(const Rows<L>& v, const Rows<L>& tables, std::size_t columns) {
   });
 }
 
-// Sums over the entries E_a of a block of the table, U being the bits that count its places: E_U,
-// the E_a before U, and all of them.
+// XORs of entries E_a of a block of the table, where U counts places in the block: match is E_U,
+// before the XOR of E_a over a < U, sum that of all.
 struct Leaf {
   Words64 match, before, sum;
 };
 
-// The block of 2^S entries from A. Entry 0, which is not dealt, counts as 0.
+// The block of 2^S entries from A on, as two halves that bit S-1 of U chooses between:
+//   match = bit ? high.match : low.match,  before = bit ? low.sum ^ high.before : low.before.
+// Each entry is read once and the depth is S, where minterms of U would take 2^S ANDs more. E_0,
+// which is not dealt, counts as 0 here.
 template <int S, int A, int L>
 TACIT_INLINE Leaf leaf_block(const Rows<L>& tables, const Words64* u, std::size_t c) {
   if constexpr (S == 0) {
@@ -92,7 +105,8 @@ TACIT_INLINE Leaf leaf_block(const Rows<L>& tables, const Words64* u, std::size_
   }
 }
 
-// `out` has one row for G and one for P, or only P's.
+// Shares of P = E_U = [U + V == 2^S - 1] (row 0) and, for Carries, of G = XOR of E_a over a < U =
+// [U + V >= 2^S] (row 1). E_0 = 1 ^ E_1 ^ E_2 ^ ...: it counts in P if U == 0, in G if U > 0.
 template <int S, bool Carries, int L>
 void leaf(const Rows<L>& digit, const Rows<L>& tables, bool first, const Rows<L>& out,
           std::size_t columns) {
@@ -108,7 +122,10 @@ void leaf(const Rows<L>& digit, const Rows<L>& tables, bool first, const Rows<L>
 
 // Nodes ------------------------------------------------------------------------------------------
 
-// Where the dealt rows of a node of fan-in D are.
+// Where the dealt rows of a node of fan-in D are: products of the p of S; then g_{j+1} times S, for
+// j = 1..D-1; then the merged row p_1 g_2 ^ p_1 p_2 g_3 ^ ..., whose products occur once, with
+// coefficient 1; then p_D times S, for the P output. An AND gate has the first and the last of
+// these.
 template <int D>
 struct Order {
   static constexpr int half = 1 << (D - 1);  // subsets of p_1..p_{D-1}
@@ -123,21 +140,24 @@ struct Order {
   static constexpr int and_rows = 2 * half - 1 - D;
 };
 
-// The rows of input i = 1..D among a node's: groups count from the other side.
+// The row of input i = 1..D among those of a node. Groups are stored from the least significant one
+// on, and input 1 of a carry node is the most significant.
 template <int D>
 constexpr int carry_input(int i) {
   return D - i;
 }
 constexpr int and_input(int i) { return i - 1; }
 
-// What an evaluator holds of one node: hats and shares of its g and p, shares of what was dealt.
+// The operands of one node: hats of its G and P, and one share of its lambdas g and p and of what
+// is dealt. `first` says that this share gets the terms of hats alone.
 template <int L>
 struct Node {
   Rows<L> g_hats, p_hats, g_shares, p_shares, dealt;
   bool first;
 };
 
-// Shares of the products of all subsets of p_1..p_{D-1}.
+// Shares of the product of each subset S of p_1..p_{D-1}: of 1 for the empty set, of p_i itself,
+// dealt rows for two or more.
 template <int D, int L, class Input>
 TACIT_INLINE void load_subsets(const Node<L>& node, Input input, std::size_t c, Words64* shares) {
   shares[0] = all(node.first);
@@ -150,8 +170,8 @@ TACIT_INLINE void load_subsets(const Node<L>& node, Input input, std::size_t c, 
   });
 }
 
-// From shares of a times the product of each subset of p_1..p_J to those of a P_J times the product
-// of each subset of p_1..p_{J-1}.
+// One factor more: from shares of a p_S for S in {1..J} to those of a P_J p_S for S in {1..J-1}, by
+// a P_J p_S = a p_{S and J} ^ p_hat_J a p_S.
 template <int J>
 TACIT_INLINE void fold(Words64* shares, Words64 p_hat) {
   constexpr int half = 1 << (J - 1);
@@ -160,8 +180,9 @@ TACIT_INLINE void fold(Words64* shares, Words64 p_hat) {
   });
 }
 
-// A share of P_1 ... P_D out of those of the subsets of p_1..p_{D-1}, which are overwritten; the
-// dealt products with p_D begin after row `with_p`.
+// A share of P_1 ... P_D. `shares` has those of p_S for S in {1..D-1} and is overwritten, first by
+// shares of P_D p_S = p_D p_S ^ p_hat_D p_S, then by the folds of P_{D-1}, ..., P_1. The dealt
+// products p_D p_S are in rows with_p + S.
 template <int D, int L, class Input>
 TACIT_INLINE Words64 and_all(const Node<L>& node, Input input, int with_p, std::size_t c,
                              Words64* shares) {
@@ -176,8 +197,11 @@ TACIT_INLINE Words64 and_all(const Node<L>& node, Input input, int with_p, std::
   return shares[0];
 }
 
-// A share of G, by Horner's rule from the least significant input: G_D, P_{D-1} G_D ^ G_{D-1}, ...,
-// each times all the products that are still needed.
+// A share of G = G_1 ^ P_1 G_2 ^ P_1 P_2 G_3 ^ ..., by Horner's rule from the least significant
+// input: T_D = G_D, T_j = G_j ^ P_j T_{j+1}, G = T_1. Before P_j is folded in, shares[S] is a share
+// of T_{j+1} p_S for S in {1..j}; G_{j+1} adds G_{j+1} p_S = g_hat p_S ^ g_{j+1} p_S. The products
+// g_{j+1} p_1 ... p_j pass all folds with the coefficient 1: their XOR is the merged row, added
+// last.
 template <int D, int L>
 TACIT_INLINE Words64 carry(const Node<L>& node, std::size_t c, const Words64* subsets) {
   Words64 shares[Order<D>::half] = {};
@@ -194,6 +218,7 @@ TACIT_INLINE Words64 carry(const Node<L>& node, std::size_t c, const Words64* su
   return shares[0] ^ node.dealt(Order<D>::merged, c);
 }
 
+// Row 0 of `out`: a share of G; row 1, if the node has a P output: of P = P_1 ... P_D.
 template <int D, bool P, int L>
 void evaluate_carry(const Node<L>& node, const Rows<L>& out, std::size_t columns) {
   for_columns(columns, [&](std::size_t c) __attribute__((always_inline)) {
@@ -213,7 +238,7 @@ void evaluate_and(const Node<L>& node, const Rows<L>& out, std::size_t columns) 
   });
 }
 
-// The products of all subsets of p_1..p_{D-1}, those of two or more also written out.
+// The products of all subsets of the lambdas p_1..p_{D-1}; those of two or more are dealt, too.
 template <int D, int L, class Input>
 TACIT_INLINE void make_subsets(const Rows<L>& p, Input input, const Rows<L>& out, std::size_t c,
                                Words64* products) {
@@ -227,6 +252,7 @@ TACIT_INLINE void make_subsets(const Rows<L>& p, Input input, const Rows<L>& out
   });
 }
 
+// The dealt products p_D p_S, for S not empty.
 template <int D, int L>
 TACIT_INLINE void multiply_all(const Words64* products, Words64 last, const Rows<L>& out,
                                int with_p, std::size_t c) {
@@ -235,6 +261,7 @@ TACIT_INLINE void multiply_all(const Words64* products, Words64 last, const Rows
   });
 }
 
+// What is dealt for a carry node with the lambdas g and p, in the order of `Order`.
 template <int D, bool P, int L>
 void deal_carry(const Rows<L>& g, const Rows<L>& p, const Rows<L>& out, std::size_t columns) {
   for_columns(columns, [&](std::size_t c) __attribute__((always_inline)) {

@@ -3,12 +3,13 @@
 // Both are the same sum: result(position, column) = sum over taps and channels of
 // source(position * stride + offset(tap), channel) * weight(tap, channel, column), where an Axis
 // says which taps and offsets there are along each of the three axes. A gradient with stride s is s
-// such sums along that axis, one for each phase of the result.
-//
-// Encoded: the source becomes byte planes with channels last and a zero border; rows of the product
-// are gathered from it 64 positions at a time, never the whole unfolded matrix.
-// Winograd's (3x3 with stride 1, many channels): in winograd.cpp.
-// Plain (few channels in a group): rows are scaled and added in place.
+// such sums along that axis, one for each phase (place mod s) of the result. There are three
+// methods:
+//   Encoded: the source becomes byte planes with channels last and a border of zeros. Rows of the
+//     product are gathered from it 64 positions at a time, never the whole unfolded matrix. The
+//     inner dimension, taps times channels, is cut into parts of at most max_depth (`in_parts`).
+//   Winograd: 3x3 taps with stride 1 and many channels, in winograd.cpp.
+//   Plain: few channels in a group; lines of the source are scaled and added to the result.
 #include "conv.h"
 
 #include <nanobind/stl/array.h>
@@ -21,7 +22,7 @@ namespace {
 
 // ---- positions ------------------------------------------------------------------------------
 
-// Walks the positions of a batch of results in order.
+// A position among those of a batch of results, which are counted image by image.
 struct Position {
   const Axes& axes;
   std::size_t image, z, y, x;
@@ -51,8 +52,9 @@ struct Position {
 
 // ---- encoded --------------------------------------------------------------------------------
 
-// The rows of the product, gathered from encoded images: for each position the runs of bytes under
-// the kernel. Where a position has one run and the next position's follows, nothing is copied.
+// The rows of the product, gathered from encoded images: for each position the bytes under the
+// kernel, as runs that are contiguous in memory. With one tap and no border the images are the rows
+// already: nothing is copied (`direct`).
 template <class S>
 struct GatheredRows {
   struct Run {
@@ -110,8 +112,10 @@ struct GatheredRows {
     }
     for (std::size_t i = 0; i < count; ++i) {
       std::int8_t* out = buffer.data() + i * layout.row;
-      for (const Run& run : runs) {  // in steps of 16: what is written too far is overwritten, or
-        const std::int8_t* from = source + starts[i] + run.offset;  // meets zeros of the panel
+      // In steps of 16 bytes. What is written beyond a run is overwritten by the next one; beyond
+      // the last, it is multiplied by zeros of the panel.
+      for (const Run& run : runs) {
+        const std::int8_t* from = source + starts[i] + run.offset;
         for (std::size_t k = 0; k < run.length; k += 16) std::memcpy(out + k, from + k, 16);
         out += run.length;
       }
@@ -179,7 +183,9 @@ void encoded_group(const Shape& shape, const Axes& axes, const T* source, const 
   }
 }
 
-// Calls visit(axes, first channel, channels) for parts of the sum whose depth is exact.
+// Calls visit(axes, first channel, channels) for parts of the sum that are short enough to be
+// exact: halves of the channels, or if there is one channel, halves of the taps along the longest
+// axis.
 template <class T, class Visit>
 void in_parts(const Axes& axes, std::size_t first, std::size_t channels, const Visit& visit) {
   if (num_taps(axes) * channels <= EncodingOf<T>::max_depth) return visit(axes, first, channels);
@@ -261,7 +267,8 @@ void plain_plane(const Shape& shape, const Axes& axes, const T* source, const T*
 
 // ---- both -----------------------------------------------------------------------------------
 
-// The ways from the least to the most preparation, each if it pays.
+// The fastest method by estimated times: per position for plain and encoded products, of the whole
+// convolution for Winograd's, where also the weight counts, if it is not prepared.
 template <class T>
 Method chosen(const Shape& shape, const Axes& axes, bool prepared) {
   const auto channels = static_cast<double>(shape.channels);
@@ -274,12 +281,12 @@ Method chosen(const Shape& shape, const Axes& axes, bool prepared) {
       static_cast<double>(shape.columns) * depth * (contiguous ? Cost<T>::plain : 1.4);
   if (encoded >= plain) return Method::plain;
   if (sizeof(T) < 8 || kUnsignedPanel || !winograd_fits(axes)) return Method::encoded;
-  // Winograd's way is not measured where panels are unsigned. Here the weight counts, too, and the
-  // gathered rows.
+  // Winograd's convolution is not chosen where panels are unsigned, because it has not been
+  // measured there.
   const auto positions =
       static_cast<double>(shape.batch * axes[0].count * axes[1].count * axes[2].count);
   const double gathered = Cost<T>::gather * depth * std::ceil(columns / kColumnBlock);
-  if (prepared) {  // rows count in whole groups; Winograd's bytes are four times as many
+  if (prepared) {  // Rows count in whole groups. 0.8: Winograd's keeps four times as many bytes.
     const double rows = std::ceil(positions / kRows) * kRows;
     return winograd_cost(shape, axes, true) < 0.8 * (rows * encoded + positions * gathered)
                ? Method::winograd
@@ -304,7 +311,7 @@ void run_encoded(const Shape& shape, const Axes& axes, const T* source, const T*
   });
 }
 
-// The bytes that all groups keep of the weight.
+// How many bytes all groups keep of the weight.
 template <class T>
 std::size_t prepared_bytes(const Shape& shape, const Axes& axes, Method method) {
   if (method == Method::plain || num_taps(axes) == 0) return 0;
@@ -317,6 +324,7 @@ std::size_t prepared_bytes(const Shape& shape, const Axes& axes, Method method) 
   return shape.groups * bytes;
 }
 
+// All groups, by one method.
 template <class T>
 void run_phase(const Shape& shape, const Axes& axes, const T* source, const T* weight,
                WeightStrides strides, T* result, Method method, Prepared prepared = {}) {
@@ -366,7 +374,7 @@ void convolve(Address source, Address weight, Address result, Shape shape, const
             method, prepared);
 }
 
-// The method that pays for a weight prepared beforehand, and the bytes that it takes.
+// The fastest method for a weight that is prepared beforehand, and how many bytes it keeps.
 template <class T>
 std::pair<int, std::size_t> plan(const Shape& shape, const Window& window, Method method) {
   const Axes axes = forward_axes(shape, window);
@@ -374,8 +382,10 @@ std::pair<int, std::size_t> plan(const Shape& shape, const Window& window, Metho
   return {static_cast<int>(method), prepared_bytes<T>(shape, axes, method)};
 }
 
-// result[first + step q] takes source[q + (first + padding - dilation k) / step] for the taps k
-// that divide: the transposed convolution, one phase `first` at a time.
+// The transposed convolution, one phase `first` at a time: the forward one reads input
+// stride p + dilation k - padding for output p, so input first + step q, with step = stride, takes
+// source[q + (first + padding - dilation k) / step] for the taps k for which step divides. Taps go
+// backwards, so that their offsets ascend.
 Axis phase_axis(const Shape& shape, const Window& window, int d, std::size_t first) {
   const std::size_t step = window.stride[d];
   Axis axis{shape.result[d] > first ? (shape.result[d] - first + step - 1) / step : 0,

@@ -1,4 +1,6 @@
-// What convolutions are made of: the sum over taps, and the source as byte planes.
+// The geometry of a convolution as a sum over taps, and its source as byte planes. `Source` is the
+// tensor that is read (the input, or for a gradient the output's gradient), `result` the one that
+// is written, and `columns` are the channels of the result in one group.
 #pragma once
 
 #include <vector>
@@ -9,16 +11,19 @@ namespace tacit {
 
 using Extent = std::array<std::size_t, 3>;
 
+// One position of the kernel along one axis.
 struct Tap {
   std::size_t kernel;     // index into the weight
-  std::ptrdiff_t offset;  // into the source, before the border is added
+  std::ptrdiff_t offset;  // from a position's place in the source, without border, to what it reads
 };
 
+// Position i of the result, at place first + step i, reads the source at stride i + offset of each
+// tap.
 struct Axis {
-  std::size_t count;        // positions of the result
-  std::size_t first, step;  // where position 0 lies in the result, and how far the next
-  std::size_t stride;       // of the source
-  std::vector<Tap> taps;    // by ascending offset
+  std::size_t count;
+  std::size_t first, step;
+  std::size_t stride;
+  std::vector<Tap> taps;  // by ascending offset
 };
 using Axes = std::array<Axis, 3>;
 
@@ -42,7 +47,7 @@ inline std::size_t weight_index(const Shape& shape, const Tap& z, const Tap& y, 
   return (z.kernel * shape.kernel[1] + y.kernel) * shape.kernel[2] + x.kernel;
 }
 
-// Zeros around the source, so that every tap of every position is inside.
+// How many zeros are around the source, so that every tap of every position reads inside.
 struct Border {
   Extent before, padded;
   Border(const Shape& shape, const Axes& axes) {
@@ -65,8 +70,8 @@ struct Border {
 template <class S>
 struct EncodedImages {
   using T = typename S::Word;
-  static constexpr std::size_t kSlack =
-      64;  // rows are gathered and multiplied in steps of 16 bytes
+  // Rows are gathered and multiplied in steps of 16 bytes, which may read behind the end.
+  static constexpr std::size_t kSlack = 64;
   const Border& border;
   std::size_t channels, plane_stride;
   std::int8_t* bytes;
@@ -94,7 +99,8 @@ struct EncodedImages {
   void encode_line(const Shape& shape, const T* image, std::size_t index, std::size_t line,
                    T* transposed) {
     const std::size_t width = shape.source[2], bytes_before = border.before[2] * channels;
-    const std::size_t z = line / border.padded[1] - border.before[0];  // wraps below zero: outside
+    // Unsigned: a line before the source wraps to a large number, which is outside, too.
+    const std::size_t z = line / border.padded[1] - border.before[0];
     const std::size_t y = line % border.padded[1] - border.before[1];
     const std::size_t line_bytes = border.padded[2] * channels;
     std::int8_t* out = bytes + index * line_bytes;
@@ -119,12 +125,13 @@ struct EncodedImages {
   }
 };
 
-constexpr std::size_t kImageBytes = 32u << 20;  // of encoded source at a time, or one image
+// So many bytes of the source are encoded at a time, but at least one image.
+constexpr std::size_t kImageBytes = 32u << 20;
 
-// Winograd's way (winograd.cpp), for 3x3 taps with stride 1; one group, exact mod 2^64.
-bool winograd_fits(const Axes& axes);
+// Winograd's convolution (winograd.cpp) of one group, exact mod 2^64.
+bool winograd_fits(const Axes& axes);  // 3x3 taps side by side, stride 1
 double winograd_cost(const Shape& shape, const Axes& axes, bool prepared);
-std::size_t winograd_bytes(const Shape& shape);  // that it keeps of the weight
+std::size_t winograd_bytes(const Shape& shape);  // how many bytes it keeps of the weight
 void winograd(const Shape& shape, const Axes& axes, const std::int64_t* source,
               const std::int64_t* weight, WeightStrides strides, std::int64_t* result,
               Prepared& prepared);

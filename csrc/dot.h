@@ -1,11 +1,13 @@
-// The one instruction everything rests on: dot products of four bytes into 32-bit sums.
+// The instruction that all fast products use: dot products of four bytes, added to 32-bit sums
+// (sdot on ARM, vpdpbusd of AVX-512 VNNI on x86-64).
 //
 // A product block is kRows x kColumns sums. The left operand is `rows`: signed bytes, each row in
-// runs of kDepthStep depths, placed by a RowLayout. The right operand is a `panel`: for each four
-// depths, kColumns groups of four bytes. With AVX-512 the panel is unsigned (VNNI multiplies
-// unsigned by signed), elsewhere signed. On x86-64 without VNNI, 16-bit multiplies were tried: no
-// faster than plain 64-bit products. kByteProduct is the measured cost of one byte product in ns on
-// a core of such a host.
+// runs of kDepthStep depths (places along the inner dimension), placed by a RowLayout. The right
+// operand is a `panel`: for each four depths, kColumns groups of four bytes. With VNNI, which
+// multiplies unsigned by signed bytes, the panel is unsigned, elsewhere signed. A sum of `depth`
+// products is at most depth * 128 * 128 in magnitude (128 * 255 with VNNI): below 2^28 for the 8192
+// depths of residues. On x86-64 without VNNI, 16-bit multiplies were tried: they are no faster than
+// plain 64-bit products. kByteProduct is the measured time of one byte product in ns on one core.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +26,8 @@ constexpr std::size_t kRows = 8;
 constexpr std::size_t kDepthStep = 16;  // depths are padded with zeros to a multiple of this
 
 // Distances in bytes: from a row to the next, from a run of kDepthStep depths to the next, and from
-// a group of kRows rows to the next.
+// a group of kRows rows to the next. Packed rows are interleaved by runs, as they are read; plain
+// rows are contiguous, as convolutions gather them.
 struct RowLayout {
   std::size_t row, step, group;
   static constexpr RowLayout packed(std::size_t depth) {
@@ -33,8 +36,8 @@ struct RowLayout {
   static constexpr RowLayout plain(std::size_t depth) { return {depth, kDepthStep, kRows * depth}; }
 };
 
-// Memory of later blocks, fetched while this one is multiplied: `depth` bytes of each a block. The
-// sums are too quick to wait for it. (multiply_block takes any such struct.)
+// Memory of later blocks that is prefetched while a block is multiplied, `depth` bytes of panel and
+// rows each: multiplying is faster than memory. (multiply_block takes any struct with `fetch`.)
 struct Ahead {
   const std::int8_t *panel, *rows;
   void fetch(std::size_t at) const {
@@ -49,6 +52,8 @@ constexpr std::size_t kColumns = 8;
 constexpr bool kUnsignedPanel = false;
 constexpr double kByteProduct = 0.0135;
 
+// sums[i][j] = (or +=, if `accumulate`) the sum over depths of row i times column j of the panel.
+// Of 32 registers, 16 hold sums, eight hold rows and two hold the panel.
 template <class Fetch>
 inline void multiply_block(const std::int8_t* rows, RowLayout layout, const std::int8_t* panel,
                            std::size_t depth, std::int32_t* sums, bool accumulate, Fetch ahead) {
@@ -113,7 +118,7 @@ inline void multiply_block(const std::int8_t* rows, RowLayout layout, const std:
     for (std::size_t j = 0; j < 2; ++j) _mm512_storeu_si512(sums + i * kColumns + 16 * j, s[i][j]);
 }
 
-#else  // no dot products: the same layout in plain loops, right but never chosen
+#else  // no dot products: the same layout in plain loops, correct but never chosen
 
 constexpr std::size_t kColumns = 8;
 constexpr bool kUnsignedPanel = false;

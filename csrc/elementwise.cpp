@@ -7,8 +7,8 @@ namespace {
 
 constexpr std::size_t kGrain = 1 << 15;
 
-// A plain loop: gcc has a vector form of the 64-bit product (three 32-bit multiplications) for each
-// host. An operand with Step 0 is one element that meets all of the others.
+// A plain loop: gcc vectorises the 64-bit product (three 32-bit multiplications) on each host. An
+// operand with Step 0 is a single element. T is unsigned, so that overflow wraps, mod 2^k.
 template <class T, int StepB, int StepC>
 void mul_add(Address a, Address b, Address c, Address out, std::size_t count) {
   parallel_for(count, kGrain, [=](std::size_t begin, std::size_t end) {

@@ -1,9 +1,9 @@
-// Gates on masked bit planes: circuits of XOR and AND on words, the same for every column.
+// Gates on masked bit planes: circuits of XOR and AND on words, the same for every column. The
+// equations are in csrc/circuits.h, the contract in src/tacit/kernels/gates.py.
 //
-// Planes are rows of memory at a distance that is often a power of two, so that lines of more than
-// a few rows cannot stay in the cache beside each other. A segment of all the rows of a node is
-// copied to a small buffer, worked on there (csrc/circuits.h), and the results meet the pad or mask
-// on their way out.
+// Planes are rows of memory, often a power of two bytes apart, so that the cache cannot hold lines
+// of more than a few rows at a time. So a segment of all rows of a node is copied to a small buffer
+// and worked on there; results are XORed with the pad or mask when they are copied out.
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/vector.h>
 
@@ -24,8 +24,9 @@ using Sizes = std::vector<int>;
 constexpr std::size_t kGrain = 512;  // columns that a thread takes at once
 constexpr int kMaxDigit = 7, kMaxFanIn = 9;
 
-// How many columns of so many rows make a segment: rows are read fast a KB at a time, and much
-// more than half a MB would leave the second-level cache.
+// How many columns of so many rows make a segment: a row is read fast if it has a KB (128 words),
+// and the buffer should not be much larger than half a MB (2^16 words), or it leaves the
+// second-level cache.
 constexpr int segment(int rows) {
   constexpr int shortest = 32, longest = 128, words = 1 << 16;
   return std::clamp<int>(std::bit_floor(static_cast<unsigned>(words / rows)), shortest, longest);
@@ -48,7 +49,7 @@ class Buffer {
   int used_ = 0;
 };
 
-// Planes in memory, of which a call works on columns [begin, begin + count).
+// Planes in memory: `stride` words from a row to the next.
 template <class W>
 struct Planes {
   W* data;
@@ -61,6 +62,7 @@ struct Planes {
 using Inputs = Planes<const Word>;
 using Outputs = Planes<Word>;
 
+// Columns [begin, begin + count).
 struct Span {
   std::size_t begin, count;
 };
@@ -71,7 +73,8 @@ void copy_in(const Inputs& planes, Span span, int first, int count, const Rows<L
     std::memcpy(to.from(i).data, planes.row(first + i, span.begin), span.count * sizeof(Word));
 }
 
-// out = rows ^ pad, from row `first` on; out may be the pad.
+// out = rows ^ pad, from row `first` on; out may be the pad itself, so that the loop has to read
+// and write the same column.
 template <int L>
 void write(const Rows<L>& rows, int count, const Inputs& pad, const Outputs& out, Span span,
            int first) {
@@ -112,6 +115,7 @@ void for_digits(const Sizes& digits, std::size_t words, const Body& body) {
   });
 }
 
+// `v` and `pad` in, `out` with rows E_1..E_{2^S-1} of each digit, XOR the pad.
 void leaf_tables(Address v, const Sizes& digits, Address pad, Address out, std::size_t words) {
   const Inputs bits(v, words), pads(pad, words);
   const Outputs target(out, words);
@@ -127,7 +131,8 @@ void leaf_tables(Address v, const Sizes& digits, Address pad, Address out, std::
   });
 }
 
-// u, tables, mask, out
+// a: u, a share of the tables, mask, out. Rows of `out` are G of all digits, then P of all but
+// digit 0; without Carries, P of all digits.
 template <bool Carries>
 void leaves(const std::array<Address, 4>& a, const Sizes& digits, bool first, std::size_t words) {
   const Inputs bits(a[0], words), all_tables(a[1], words), mask(a[2], words);
@@ -152,8 +157,9 @@ void leaves(const std::array<Address, 4>& a, const Sizes& digits, bool first, st
 int total(const Sizes& sizes) { return std::accumulate(sizes.begin(), sizes.end(), 0); }
 
 // Calls body<D, P>(i, start, row, begin, end) for each node i of fan-in D, on several threads: its
-// inputs begin at `start`, what is dealt for it at `row`, and P says whether it has a P output.
-// Without Carry nodes are AND gates, and P is true.
+// inputs begin at `start`, what is dealt for it at `row`, and P says whether it has a P output: all
+// have but node 0, the least significant, because nothing is carried into it. Without Carry the
+// nodes are AND gates, and P is true.
 template <bool Carry, class Body>
 void for_nodes(const Sizes& sizes, std::size_t words, const Body& body) {
   parallel_for(words, kGrain, [&](std::size_t begin, std::size_t end) {
@@ -171,8 +177,8 @@ void for_nodes(const Sizes& sizes, std::size_t words, const Body& body) {
   });
 }
 
-// The g and p of a node whose groups begin at `start`, out of the rows of all `groups`. The least
-// significant group has no p: nobody reads that row of the buffer.
+// The g and p of a node whose groups begin at `start`, out of rows g_0..g_{groups-1},
+// p_1..p_{groups-1}. Group 0 has no p: that row of the buffer is left as it is, and not read.
 template <int D, int L>
 void copy_groups(const Inputs& planes, Span span, int groups, int start, const Rows<L>& g,
                  const Rows<L>& p) {
@@ -216,7 +222,8 @@ void and_products(Address masks, const Sizes& sizes, Address pad, Address out, s
                    });
 }
 
-// hats, shares, products, mask, out
+// a: hats, shares of lambdas, a share of the products, mask, out. Rows of `out` are G of all nodes,
+// then P of all but node 0.
 void node_carries(const std::array<Address, 5>& a, const Sizes& sizes, bool first,
                   std::size_t words) {
   const Inputs hats(a[0], words), shares(a[1], words), products(a[2], words), mask(a[3], words);
@@ -241,6 +248,7 @@ void node_carries(const std::array<Address, 5>& a, const Sizes& sizes, bool firs
       });
 }
 
+// a: as for node_carries; a row of `out` for each gate.
 void and_gates(const std::array<Address, 5>& a, const Sizes& sizes, bool first, std::size_t words) {
   const Inputs hats(a[0], words), shares(a[1], words), products(a[2], words), mask(a[3], words);
   const Outputs out(a[4], words);

@@ -1,6 +1,7 @@
-// Blocked products of encoded operands: shared by matrix products and convolutions.
+// Blocked products of encoded operands, for matrix products and convolutions.
 //
-// Depths are padded to kDepthStep; panels hold zeros there, so that rows may hold anything.
+// `Depth` is the inner dimension. It is padded to a multiple of kDepthStep; panels have zeros
+// there, so that rows may have anything.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +22,7 @@ constexpr std::size_t round_up(std::size_t value, std::size_t step) {
 template <class T>
 using EncodingOf = std::conditional_t<sizeof(T) == 8, Residues, Digits>;
 
-// Estimated ns on one core; only proportions matter. Encoding pays for itself in large products.
+// Estimated ns on one core; only proportions matter. They decide from which size on encoding pays.
 template <class T>
 struct Cost {
   static constexpr bool wide = sizeof(T) == 8;
@@ -32,8 +33,9 @@ struct Cost {
   static constexpr double plain = wide ? 1.3 : 0.21;  // a depth of a sum, contiguous
 };
 
-// How a product is made: plain loops for small ones, encoded operands for the rest, Winograd's way
-// for some convolutions. Tests force one.
+// How a product is computed: plain loops for small ones, encoded operands for the others,
+// Winograd's transforms for some convolutions. The numbers are those of METHODS in
+// src/tacit/kernels.
 enum class Method { choose, plain, encoded, winograd };
 
 // A view of a matrix of ring elements.
@@ -47,8 +49,8 @@ struct Matrix {
   }
 };
 
-// Encodes up to kBlock elements at `x` (element stride `stride`), as if zeros followed; emit(plane,
-// bytes) takes them.
+// Encodes kBlock elements from `x` on, `stride` elements apart; beyond `count` they are zeros.
+// Calls emit(plane, bytes).
 template <class S, Side side, class Emit>
 void encode_block(const typename S::Word* x, std::ptrdiff_t stride, std::size_t count, Emit emit) {
   if (stride == 1 && count >= kBlock) return S::template encode<side>(x, emit);
@@ -58,7 +60,7 @@ void encode_block(const typename S::Word* x, std::ptrdiff_t stride, std::size_t 
   S::template encode<side>(gathered, emit);
 }
 
-// Three spare lines between planes, and between tiles, keep them out of each other's cache sets.
+// Three spare cache lines between planes, and between tiles, put them into different cache sets.
 constexpr std::size_t kSpare = 192;
 
 // Bytes from a plane to the next.
@@ -66,7 +68,7 @@ constexpr std::size_t plane_bytes(std::size_t width, std::size_t depth) {
   return round_up(width * round_up(depth, kDepthStep), 64) + kSpare;
 }
 
-// The left operand: byte planes of packed rows.
+// The left operand: byte planes of packed rows, [plane][group of rows][run of depths][row][16].
 template <class S>
 struct EncodedRows {
   std::size_t plane_stride;
@@ -102,14 +104,16 @@ struct EncodedRows {
   const std::int8_t* upcoming(const std::int8_t* block) const { return block + plane_stride; }
 };
 
-// Room for an encoded right operand that outlives the call, if `bytes` is not null. Calls with such
-// an operand take the same pieces in the same order; `filled` says that an earlier one wrote them.
+// Memory of the caller for an encoded right operand that outlives the call; `bytes` is null if
+// there is none, and the operand is then encoded to scratch memory. Every call with the operand
+// takes the same pieces in the same order; `filled` says that an earlier call has written them.
 struct Prepared {
   std::int8_t* bytes = nullptr;
   bool filled = false;
 
-  // What scratch has to hold of a piece of `size` bytes.
+  // How much scratch memory a piece of `size` bytes needs.
   std::size_t spare(std::size_t size) const { return bytes ? 0 : size; }
+  // Where the next piece is.
   std::int8_t* take(const Scratch& scratch, std::size_t size) {
     if (!bytes) return scratch.data();
     bytes += size;
@@ -117,7 +121,7 @@ struct Prepared {
   }
 };
 
-// The right operand: byte planes of panels of kColumns columns.
+// The right operand: byte planes of panels, [plane][panel][depth / 4][column][4].
 template <class S>
 struct EncodedPanels {
   std::size_t depth, columns, panel_stride, plane_stride;
@@ -147,7 +151,7 @@ struct EncodedPanels {
   }
 
  private:
-  // Four columns by four depths at a time: their bytes are neighbours in the panel.
+  // Encodes four columns by four depths at a time: their bytes are neighbours in the panel.
   template <class Elements>
   void encode(const Elements& b, std::size_t depth_, std::size_t panel) {
     const std::size_t n = std::min(kColumns, columns - panel * kColumns);
@@ -175,8 +179,10 @@ struct Block {
   const T* values;
 };
 
-// Calls store(Block) for every block of rows x panels. `rows` gives byte planes of a block of rows
-// (`rows.block(plane, first, count)`, valid until its next call).
+// Calls store(Block) for every block of rows x panels. make_rows() returns what has
+// `block(plane, first, count)`, the byte plane of some rows (valid until its next call), and
+// `upcoming(block)`, what is read after it. Blocks have 64 x 64 sums: those of
+// all 18 planes take 300 KB and stay in the second-level cache until they are combined.
 template <class S, class MakeRows, class Store>
 void multiply(std::size_t num_rows, const MakeRows& make_rows, const EncodedPanels<S>& panels,
               const Store& store) {

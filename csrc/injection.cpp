@@ -1,8 +1,10 @@
-// Bits into the ring and exact truncation: one pass over memory, bits expanded on the way.
+// Bits into the ring and exact truncation, in one pass over memory that expands packed bits. The
+// equations are in src/tacit/kernels/injection.py.
 //
-// m is all ones where the bit is 1, else 0: (1 - 2 b) z = (z ^ m) - m, and b z = z & m. With w = k
-// bits, (c mod 2^(k-1)) >> t plus the top bit at k-1-t is the logical shift of c, and the quotient
-// low - top 2^(k-1-t) the arithmetic one.
+// A bit b is spread to m = -b, all ones or 0: (1 - 2 b) z = (z ^ m) - m, b z = z & m, b = -m. Of
+// the truncation, (c mod 2^(k-1)) >> t plus c_top 2^(k-1-t) is the logical shift of c, and the
+// quotient low - top 2^(k-1-t) of w the arithmetic shift of w. All sums wrap: they are those of the
+// ring.
 #include <nanobind/stl/array.h>
 
 #include <algorithm>
@@ -24,7 +26,7 @@ template <class T>
 constexpr int kBits = 8 * sizeof(T);
 
 template <class T>
-constexpr auto kPlaces = [] {
+constexpr auto kPlaces = [] {  // 1, 2, 4, ...: the places of bits in a part
   std::array<T, kBits<T>> places{};
   for (int i = 0; i < kBits<T>; ++i) places[i] = T{1} << i;
   return places;
@@ -42,20 +44,21 @@ void for_parts(std::size_t count, const Body& body) {
                });
 }
 
-// The bits of part number `part`: half a word where elements have 32 bits. Little-endian hosts.
+// The bits of part number `part`: half a word for elements of 32 bits, on a little-endian host.
 template <class T>
 T part_of(Address bits, std::size_t part) {
   return at<const T>(bits)[part];
 }
 
+// -1 (all ones) if bit j is set, else 0.
 template <class T>
 inline __attribute__((always_inline)) T spread(T bits, int j) {
   return static_cast<T>(-static_cast<T>((bits & kPlaces<T>[j]) != 0));
 }
 
-// Calls body(j) for 0 <= j < n; n is nearly always kBits, and then a constant. Bodies read and
-// write at the same place only, so that they are independent of each other whichever tensors
-// coincide.
+// Calls body(j) for 0 <= j < n. n is nearly always kBits, and then the loop has a constant length.
+// A body reads and writes element j only, so that the calls are independent even if tensors share
+// memory: `ivdep` tells the compiler.
 template <class T, class Body>
 inline __attribute__((always_inline)) void each(std::size_t n, const Body& body) {
   if (n == kBits<T>) {
@@ -66,8 +69,10 @@ inline __attribute__((always_inline)) void each(std::size_t n, const Body& body)
   }
 }
 
-// Products are made in a loop of their own: not every host has vectors of 64-bit ones, and what
-// remains shall have vectors.
+// a: bits b, out, opened, and shares flip of y, product of y mask, own of mask. Adds
+// (1 - 2 b) (opened flip + product) + b own, and b opened if First.
+// Products are made in a loop of their own, because not every host has vectors of 64-bit products;
+// the other loop is vectorised everywhere.
 template <class T, bool First>
 void inject_share(const Addresses<6>& a, std::size_t count) {
   for_parts<T>(count, [&](std::size_t part, std::size_t i, std::size_t n) {
@@ -86,6 +91,7 @@ void inject_share(const Addresses<6>& a, std::size_t count) {
   });
 }
 
+// a: bits b, out, a share flip of y. Adds (1 - 2 b) flip, and b = -m if First.
 template <class T, bool First>
 void flip_share(const Addresses<3>& a, std::size_t count) {
   for_parts<T>(count, [&](std::size_t part, std::size_t i, std::size_t n) {
@@ -100,6 +106,7 @@ void flip_share(const Addresses<3>& a, std::size_t count) {
   });
 }
 
+// a: bits y, pad. pad = y - pad.
 template <class T>
 void deal_flip(const Addresses<2>& a, std::size_t count) {
   for_parts<T>(count, [&](std::size_t part, std::size_t i, std::size_t n) {
@@ -109,6 +116,7 @@ void deal_flip(const Addresses<2>& a, std::size_t count) {
   });
 }
 
+// a: bits y, pad_flip, pad_product, mask. The pads become y - pad_flip and y mask - pad_product.
 template <class T>
 void deal_injection(const Addresses<4>& a, std::size_t count) {
   for_parts<T>(count, [&](std::size_t part, std::size_t i, std::size_t n) {
@@ -123,12 +131,12 @@ void deal_injection(const Addresses<4>& a, std::size_t count) {
   });
 }
 
-// What everybody knows of x >> t: c = opened + 2^(k-2), A = (c >> t) - 2^(k-2-t), and -1 where
-// c's top bit is set. B x = (1 - 2 top) 2^(k-1-t) x is `times_b`.
+// The public part of a truncation by t: c = opened + 2^(k-2), a = A = (c >> t) - 2^(k-2-t), top =
+// -1 if the top bit of c is set, else 0. times_b(x) is B x = (1 - 2 c_top) 2^(k-1-t) x.
 template <class T>
-struct Known {
+struct PublicPart {
   T a, top;
-  inline __attribute__((always_inline)) Known(T opened, int t) {
+  inline __attribute__((always_inline)) PublicPart(T opened, int t) {
     const T c = opened + (T{1} << (kBits<T> - 2));
     a = static_cast<T>(c >> t) - (T{1} << (kBits<T> - 2 - t));
     top = static_cast<T>(static_cast<std::make_signed_t<T>>(c) >> (kBits<T> - 1));
@@ -138,6 +146,8 @@ struct Known {
   }
 };
 
+// a: out, opened, shares of the quotient low - top 2^(k-1-t) and of top. Adds -quotient - c_top top
+// 2^(k-t), and A if First: a share of A - low + B top.
 template <class T, bool First>
 void exact_share(const Addresses<4>& a, int t, std::size_t count) {
   for_parts<T>(count, [&](std::size_t, std::size_t i, std::size_t n) {
@@ -145,7 +155,7 @@ void exact_share(const Addresses<4>& a, int t, std::size_t count) {
     const T *opened = at<const T>(a[1]) + i, *quotient = at<const T>(a[2]) + i,
             *top = at<const T>(a[3]) + i;
     each<T>(n, [=](int j) __attribute__((always_inline)) {
-      const Known<T> known(opened[j], t);
+      const PublicPart<T> known(opened[j], t);
       const T wrapped = (top[j] & known.top) << (kBits<T> - t);
       out[j] += (First ? known.a : T{0}) - quotient[j] - wrapped;
     });
@@ -160,6 +170,7 @@ inline __attribute__((always_inline)) T shift_signed(T x, int t) {
 template <class T>
 constexpr T kWithoutTop = static_cast<T>(-1) >> 1;
 
+// a: mask, quotient, packed top bits, the last two written; w = -mask.
 template <class T>
 void deal_exact(const Addresses<3>& a, int t, std::size_t count) {
   for_parts<T>(count, [&](std::size_t part, std::size_t i, std::size_t n) {
@@ -175,6 +186,8 @@ void deal_exact(const Addresses<3>& a, int t, std::size_t count) {
   });
 }
 
+// a: bits b, out, opened, and shares flip of y, flip_low of y low, low, top, flip_top of y top.
+// Adds (1 - 2 b) (A flip - flip_low + B flip_top) + b (B top - low), and b A if First.
 template <class T, bool First>
 void inject_exact_share(const Addresses<8>& a, int t, std::size_t count) {
   for_parts<T>(count, [&](std::size_t part, std::size_t i, std::size_t n) {
@@ -185,10 +198,10 @@ void inject_exact_share(const Addresses<8>& a, int t, std::size_t count) {
             *top = at<const T>(a[6]) + i, *flip_top = at<const T>(a[7]) + i;
     T products[kBits<T>];
     each<T>(n, [=, &products](int j) __attribute__((always_inline)) {
-      products[j] = Known<T>(opened[j], t).a * flip[j];
+      products[j] = PublicPart<T>(opened[j], t).a * flip[j];
     });
     each<T>(n, [=, &products](int j) __attribute__((always_inline)) {
-      const Known<T> known(opened[j], t);
+      const PublicPart<T> known(opened[j], t);
       const T m = spread(b, j);
       const T z = products[j] - flip_low[j] + known.times_b(flip_top[j], t);
       const T kept = known.times_b(top[j], t) - low[j] + (First ? known.a : T{0});
@@ -197,6 +210,7 @@ void inject_exact_share(const Addresses<8>& a, int t, std::size_t count) {
   });
 }
 
+// a: bits y, mask, and written: low, y low, packed top bits, y AND them; w = -mask.
 template <class T>
 void deal_inject_exact(const Addresses<6>& a, int t, std::size_t count) {
   for_parts<T>(count, [&](std::size_t part, std::size_t i, std::size_t n) {
@@ -215,7 +229,8 @@ void deal_inject_exact(const Addresses<6>& a, int t, std::size_t count) {
   });
 }
 
-// With 32-bit elements an odd number of parts leaves the last half word to clear.
+// With 32-bit elements and an odd number of parts, the second half of the last word has no part: it
+// is cleared.
 template <class T, std::size_t N>
 void clear_rest(const Addresses<N>& outputs, std::size_t count) {
   const std::size_t parts = (count + kBits<T> - 1) / kBits<T>;

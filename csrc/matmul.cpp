@@ -1,4 +1,5 @@
-// Exact matrix products mod 2^32 and 2^64.
+// Exact matrix products mod 2^32 and 2^64: in plain loops, or by byte products of encoded operands
+// (csrc/residues.h), whichever the estimated times favour.
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/pair.h>
 
@@ -6,10 +7,9 @@
 
 namespace tacit {
 
-thread_local Scratch::Slot Scratch::slots_[static_cast<int>(Use::count)];
-
 namespace {
 
+// Signed sums wrap as unsigned: overflow of signed integers is undefined in C++.
 template <class T>
 void write(const Block<T>& block, Matrix<T> c, bool accumulate) {
   using U = std::make_unsigned_t<T>;
@@ -22,7 +22,8 @@ void write(const Block<T>& block, Matrix<T> c, bool accumulate) {
   }
 }
 
-// Outer blocks bound the encoded copies: planes x (1024 x 2048 + 2048 x 2048) bytes.
+// Outer blocks bound the encoded copies: planes x (1024 x 2048 + 2048 x 2048) bytes. Parts of the
+// inner dimension are added mod 2^k, each within the encoding's max_depth.
 constexpr std::size_t kOuterRows = 1024, kOuterColumns = 2048, kOuterDepth = 2048;
 
 template <class S>
@@ -54,7 +55,7 @@ void multiply_encoded(Matrix<const typename S::Word> a, Matrix<const typename S:
   }
 }
 
-// The bytes that `multiply_encoded` keeps of its right operand.
+// How many bytes `multiply_encoded` keeps of its right operand.
 template <class S>
 std::size_t encoded_bytes(std::size_t n, std::size_t k) {
   const std::size_t chunk = std::min({k, S::max_depth, kOuterDepth});
@@ -93,6 +94,8 @@ void multiply_plain(Matrix<const T> a, Matrix<const T> b, Matrix<T> c, std::size
                });
 }
 
+// Whether encoded operands are faster; a prepared right operand costs nothing to encode. The calls
+// have an overhead of 2000 ns.
 template <class T>
 bool encoding_pays(std::size_t m, std::size_t n, std::size_t k, bool prepared) {
   const auto rows = static_cast<double>(round_up(m, kRows)), depth = static_cast<double>(k);
@@ -131,7 +134,7 @@ void batched(Address a, Strides sa, Address b, Strides sb, Address c, std::size_
                });
 }
 
-// The method that pays for a right operand prepared beforehand, and the bytes that it takes.
+// The fastest method for a right operand that is prepared beforehand, and how many bytes it keeps.
 template <class T>
 std::pair<int, std::size_t> plan(std::array<std::size_t, 3> mnk, int method) {
   const auto [m, n, k] = mnk;

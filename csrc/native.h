@@ -1,4 +1,5 @@
-// What the compiled kernels share: the binding hooks and the thread pool.
+// What the compiled kernels share: addresses, threads, and a function a file that binds its
+// kernels.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -11,8 +12,8 @@ namespace tacit {
 
 namespace nb = nanobind;
 
-// Pointers arrive as integers (torch's data_ptr); the Python wrappers have checked device, dtype,
-// contiguity and size. Every bound function releases the GIL.
+// Pointers arrive as integers (torch's data_ptr). The Python wrappers have checked device, dtype,
+// contiguity and size. Bound functions release the GIL, except those that only plan.
 using Address = std::uintptr_t;
 
 template <class T>
@@ -20,9 +21,10 @@ T* at(Address address) {
   return reinterpret_cast<T*>(address);
 }
 
-// Calls body(begin, end) over disjoint ranges that cover [0, count), each a multiple of `grain`
-// long except the last, on up to num_threads() threads including the caller's. Returns when all
-// are done. Safe to call from several threads at once.
+// Calls body(begin, end) for disjoint ranges that cover [0, count), on up to num_threads() threads,
+// the caller's among them. Every `begin` is a multiple of `grain`. Returns when all ranges are
+// done, and rethrows the first exception. Several threads may call it at once, and body may call
+// it.
 void parallel_for(std::size_t count, std::size_t grain,
                   const std::function<void(std::size_t, std::size_t)>& body);
 int num_threads();

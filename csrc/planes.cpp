@@ -1,12 +1,14 @@
-// Bit planes: plane i, word b, bit j is bit i of element 64 b + j.
+// Bit planes: bit j of word b of plane i is bit i of element 64 b + j.
 //
-// A tile of 8 V elements (V bytes to a vector) of S bytes each is 8 S vectors. Every bit of the
-// tile has an address: which vector, which byte of it, which bit of the byte. Read as elements,
-// the vector is the high bits of the element number, the byte is its low bits and the byte of the
-// element; read as planes, the vector is the plane, byte and bit are the element number. The way
-// from one to the other swaps pairs of address bits: first vector against byte (one shuffle a
-// vector), then vector against bit (shift and select), through a buffer that stays in the
-// first-level cache. The way back is the same swaps in reverse order.
+// A tile of 8 V elements of S bytes each, with V bytes to a vector, is 8 S vectors. Every bit of
+// the tile has an address: which vector, which byte of it, which bit of the byte. Read as elements,
+// the vector number is the high bits of the element number, and the byte number is the low bits of
+// the element number and the number of the byte in its element. Read as planes, the vector number
+// is the number of the plane, and byte and bit numbers are the element number. So the conversion
+// permutes address bits. It swaps pairs of them: first bits of the vector number with bits of the
+// byte number (a shuffle of two vectors), then bits of the vector number with bits of the bit
+// number (shift and select), through a buffer that stays in the first-level cache. The way back
+// does the same swaps in reverse order.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -24,15 +26,16 @@ constexpr std::size_t kChunk = 2048;             // elements: the buffers stay i
 constexpr std::size_t kTiles = kChunk / kTile;
 constexpr std::size_t kGrain = 16;  // chunks that a thread takes at once
 
-// Which address bits change places for elements of 2^s bytes, found by carrying the swaps out on
-// names: bit i of the element number is i, bit i of the byte number is 16 + i.
+// Which address bits are swapped for elements of 2^s bytes. The constructor finds it by doing the
+// swaps on names of bits: i for bit i of the element number, 16 + i for bit i of the number of the
+// byte in its element.
 struct Route {
   struct Swap {
     int lane, vector;
   };
   std::array<Swap, kLaneBits> swaps{};
   unsigned swapped = 0;          // the bits of the vector number that change
-  unsigned kept = 0;             // ... and that do not
+  unsigned fixed = 0;            // ... and that do not
   std::array<int, 3> row_at{};   // where bits 0..2 of the element number are after the swaps
   std::array<int, 3> byte_at{};  // where the bits of the byte number are
 
@@ -47,13 +50,14 @@ struct Route {
       swaps[kLaneBits - 1 - k] = {k, v};
       swapped |= 1u << v;
     }
-    kept = ((8u << s) - 1) & ~swapped;
+    fixed = ((8u << s) - 1) & ~swapped;
     for (int i = 0; i < 3 + s; ++i)
       (vector[i] < 16 ? row_at[vector[i]] : byte_at[vector[i] - 16]) = i;
   }
 };
 
-constexpr int spread(int value, unsigned mask) {  // puts the bits of value at the mask's places
+// Puts the bits of `value` at the places of the ones of `mask`, or at the given places.
+constexpr int spread(int value, unsigned mask) {
   int result = 0;
   for (int place = 0; mask >> place; ++place)
     if (mask >> place & 1) result |= (value & 1) << place, value >>= 1;
@@ -71,11 +75,12 @@ struct Tile {
   static constexpr int group = 1 << std::popcount(route.swapped);
   static constexpr std::size_t bytes = vectors * kVectorBytes;
 
-  // Vector number against byte number. Forward turns elements into the buffer's order.
+  // Swaps bits of the vector number with bits of the byte number: Forward from elements to the
+  // order of the buffer, else back.
   template <bool Forward>
   static void swap_bytes(const std::uint8_t* from, std::uint8_t* to) {
     for (int outer = 0; outer < vectors / group; ++outer) {
-      const std::size_t base = spread(outer, route.kept) * kVectorBytes;
+      const std::size_t base = spread(outer, route.fixed) * kVectorBytes;
       Bytes v[group];
       unrolled<group>([&]<int I>() __attribute__((always_inline)) {
         v[I] = load<Bytes>(from + base + spread(I, route.swapped) * kVectorBytes);
@@ -93,13 +98,13 @@ struct Tile {
     }
   }
 
-  // The place in the buffer of rows 0..7 of byte `byte` of the elements.
+  // Where byte `byte` of the elements is in the buffer: eight rows, one for each element mod 8.
   static std::size_t start(int byte) { return spread(byte, route.byte_at) * kVectorBytes; }
   template <int Row>
   static constexpr std::size_t row = spread(Row, route.row_at) * kVectorBytes;
 };
 
-// Swaps bit J of the bit number with the choice between a and b.
+// Swaps bit log2 J of the bit number with the choice between a and b.
 template <int J>
 inline __attribute__((always_inline)) void exchange_bits(Words64& a, Words64& b) {
   constexpr std::uint64_t low = ~0ull / ((1u << J) + 1);  // 0x0f0f.. 0x3333.. 0x5555..
@@ -108,7 +113,7 @@ inline __attribute__((always_inline)) void exchange_bits(Words64& a, Words64& b)
   b = ((down ^ b) & low) ^ b;
 }
 
-// Row number against bit number, both ways: its own inverse.
+// Swaps row number and bit number: an 8x8 transpose of bits in every byte, and its own inverse.
 inline __attribute__((always_inline)) void swap_bits(Words64 (&v)[8]) {
   unrolled<3>([&]<int Bit>() __attribute__((always_inline)) {
     constexpr int j = 4 >> Bit;
@@ -122,7 +127,7 @@ struct Window {
   int low, width;  // bits [low, low + width) of the element
 };
 
-// Asks for cache lines that will be written soon; inlined by force, because gcc drops calls of a
+// Prefetches cache lines that will be written soon. Always inlined, because gcc drops calls of a
 // function that does nothing but prefetch.
 template <int Lines>
 inline __attribute__((always_inline)) void expect_writes(const std::uint8_t* first) {
@@ -130,9 +135,10 @@ inline __attribute__((always_inline)) void expect_writes(const std::uint8_t* fir
                       __attribute__((always_inline)) { __builtin_prefetch(first + I * 64, 1, 3); });
 }
 
-// Eight planes of a chunk that will be written soon. The hardware does not guess the jumps from
-// plane to plane, and at a power-of-two distance few of their lines fit beside each other: they
-// are asked for one group of planes ahead, a few lines with each tile.
+// Prefetches eight planes of a chunk that will be written soon. The hardware does not predict the
+// jumps from plane to plane, and if planes are a power of two bytes apart, few of their lines fit
+// in the cache together. So they are requested one group of planes ahead, a few lines with each
+// tile.
 struct Ahead {
   const std::uint8_t* planes = nullptr;
   std::size_t stride = 0;
@@ -147,7 +153,8 @@ struct Ahead {
   }
 };
 
-// `more`: another whole chunk follows in memory.
+// Tiles of elements of S bytes to the planes of a window, `stride` bytes apart. `more`: another
+// whole chunk follows in memory.
 template <int S>
 void to_planes(const std::uint8_t* elements, std::size_t tiles, Window window, std::uint8_t* planes,
                std::size_t stride, bool more) {
@@ -182,6 +189,8 @@ void to_planes(const std::uint8_t* elements, std::size_t tiles, Window window, s
   }
 }
 
+// Planes to tiles of elements of S bytes; above `width` bits are zeros, or with `sign` the last
+// plane.
 template <int S>
 void to_elements(const std::uint8_t* planes, std::size_t stride, std::size_t tiles, int width,
                  bool sign, std::uint8_t* elements) {
@@ -207,7 +216,9 @@ void to_elements(const std::uint8_t* planes, std::size_t stride, std::size_t til
     Tile<S>::template swap_bytes<false>(buffer + t * Tile<S>::bytes, elements + t * Tile<S>::bytes);
 }
 
-// One chunk of up to kChunk elements of type E, worked on as words of type U that hold the window.
+// One chunk of up to kChunk elements of type E. If the window is narrower than E, the elements are
+// first shifted and narrowed to words of type U. An incomplete tile at the end is padded with
+// zeros.
 template <class E, class U>
 void chunk_to_planes(const E* elements, std::size_t count, Window window, std::uint8_t* planes,
                      std::size_t stride, bool more) {
@@ -317,8 +328,8 @@ void from_bit_planes(Address planes, int width, bool sign, Address elements, int
 
 constexpr std::size_t kWordGrain = 1 << 15;
 
-// Counts bits in fields of 2, 4, 8, ... bits: no instruction that some host lacks, and it
-// vectorises everywhere.
+// Counts bits in fields of 2, 4, 8, ... bits, without an instruction that some host lacks, so that
+// it vectorises everywhere.
 void popcount(Address words, Address counts, std::size_t count) {
   parallel_for(count, kWordGrain, [=](std::size_t begin, std::size_t end) {
     const auto* from = at<const std::uint64_t>(words);

@@ -1,8 +1,9 @@
-// Sums reduced to bytes again, and bytes turned into ring elements: what a product of residues
-// needs that adds and subtracts them between its multiplications.
+// Reduces sums of residues to bytes again, and turns bytes into ring elements. Winograd's
+// convolution needs both, because it adds and subtracts residues before and after its
+// multiplications.
 //
-// A byte is a residue of magnitude <= 127: quotients are rounded twice, to 1/128 and to 1, and so
-// |sum - quotient m| <= (1/2 + 1/256 + 1/256) m < 128 for m <= 251.
+// A reduced residue is a byte of magnitude <= 127. Quotients are rounded twice, to 1/128 and to 1,
+// so that |sum - quotient m| <= (1/2 + 1/256 + 1/256) m < 128 for m <= 251.
 #pragma once
 
 #include "residues.h"
@@ -25,11 +26,12 @@ inline Shorts widened(const std::int8_t* from) {
 #endif
 }
 
-// Reductions mod m, centred: of 16-bit sums <= 2^15, of 32-bit ones <= 2^31.
+// Centred reduction mod m of 16-bit sums (|sum| < 2^15) and of 32-bit sums (|sum| < 2^31).
+// Quotients and moduli count mod 256 only, because the result is a byte.
 struct Modulus {
-  std::int8_t value;  // mod 256
-  std::int16_t short_reciprocal;
-  std::int32_t reciprocal;
+  std::int8_t value;              // m mod 256
+  std::int16_t short_reciprocal;  // 2^22 / m, rounded
+  std::int32_t reciprocal;        // 2^38 / m, rounded
   constexpr explicit Modulus(int m)
       : value(static_cast<std::int8_t>(m)),
         short_reciprocal(static_cast<std::int16_t>(((1 << 23) / m + 1) / 2)),
@@ -85,14 +87,16 @@ struct Modulus {
   }
 };
 
-// X = sum_p r_p (M / m_p) - q M with q = round(sum_p r_p / m_p), wrapping, for bytes r_p. All of it
-// is dot products of bytes: the constants in signed digits of base 256, the reciprocals with 14
-// fraction bits, so that q's argument is off by less than 18 * 127 * 2^-15 < 0.07.
+// X = sum_p r_p (M / m_p) - q M with q = round(sum_p r_p / m_p), mod 2^64, for reduced bytes r_p
+// (see csrc/residues.h). All of it is dot products of bytes: the constants are eight signed digits
+// of base 256, each its own sum, and the reciprocals have 14 fraction bits, so that the argument of
+// round is off by less than 18 * 127 * 2^-15 < 0.07. |q| <= 13 (18 * 127 / 179, rounded) is a byte,
+// too.
 template <class S>
 struct Remainder {
   static constexpr int groups = (S::planes + 3) / 4;
   static constexpr int digits = 8;
-  struct Table {  // the last digit: reciprocals; the last group: -M
+  struct Table {  // byte[digits] are reciprocals instead of a digit; byte[][groups] is -M, for q
     alignas(4) std::int8_t byte[digits + 1][groups + 1][4];
   };
   static constexpr Table table = [] {
@@ -111,7 +115,8 @@ struct Remainder {
   }();
   static_assert(S::planes <= 18);
 
-  // kBlock elements; planes are plane_stride bytes apart.
+  // kBlock elements; planes are plane_stride bytes apart. A sum is below 19 2^14 in magnitude, and
+  // pairs of digits below 2^28: 32 bits hold them.
   static void combine(const std::int8_t* residues, std::size_t plane_stride, std::int64_t* out) {
     std::int32_t sums[digits][kBlock];
     dot(residues, plane_stride, sums);

@@ -1,13 +1,14 @@
-// How ring elements become bytes and 32-bit sums become ring elements again.
+// How ring elements are encoded as bytes, and how 32-bit sums of byte products are decoded.
 //
-// A scheme writes each element as `planes` bytes. Row plane p times panel plane q, for q in
-// [first(p), last(p)), goes into sum tile(p, q), where `accumulates` says whether several products
-// share a tile; `combine` turns the tiles of a kRows x kColumns block into exact products.
-//   Residues: element mod 18 coprime moduli, Chinese remaindering; 18 byte products.
-//   Digits:   signed base-256 digits, for 32 bits: 10 byte products, cheap conversions. (For 64
-//   bits
-//             it would be 36.)
-// Encoding works on kBlock elements at a time.
+// An encoding writes each element as `planes` bytes. Row plane p times panel plane q, for q in
+// [first(p), last(p)), is added to sum tile(p, q); `accumulates` says whether several products
+// share a tile. `combine` turns the tiles of a kRows x kColumns block into exact sums of products
+// mod 2^k.
+//   ResidueSystem, for 64 bits: the element modulo 18 coprime moduli; 18 byte products, then the
+//     Chinese remainder.
+//   Digits, for 32 bits: four signed digits of base 256; 10 byte products, cheap conversions. (For
+//     64 bits it would be 36 products.)
+// Elements are encoded kBlock at a time.
 #pragma once
 
 #include <array>
@@ -18,7 +19,9 @@ namespace tacit {
 
 constexpr std::size_t kBlock = 16;
 using Bytes = std::int8_t __attribute__((vector_size(kBlock)));
-enum class Side { rows, panel, weights };  // weights: a panel's residues, but centred
+// Which operand: rows and weights have signed (centred) bytes; a panel has unsigned ones with VNNI.
+// Residues of panels and weights are multiplied by the inverses of the Chinese remainder.
+enum class Side { rows, panel, weights };
 
 // ---- digits ---------------------------------------------------------------------------------
 
@@ -26,12 +29,16 @@ struct Digits {
   using Word = std::int32_t;
   static constexpr int planes = 4;
   static constexpr int tiles = 4;
-  static constexpr std::size_t max_depth = 32768;  // a matter of memory: sums may wrap mod 2^32
+  // No bound is needed for exactness: a tile that wraps mod 2^32 is still right mod 2^32. The depth
+  // bounds the memory of encoded operands.
+  static constexpr std::size_t max_depth = 32768;
   static constexpr bool accumulates = true;
   static constexpr int first(int) { return 0; }
-  static constexpr int last(int p) { return planes - p; }
-  static constexpr int tile(int p, int q) { return p + q; }
+  static constexpr int last(int p) { return planes - p; }    // 256^(p+q) is 0 mod 2^32 from 4 on
+  static constexpr int tile(int p, int q) { return p + q; }  // the weight of the sum: 256^(p+q)
 
+  // Signed digits: u + flip carries 1 into the next digit where a digit is 128 or more, and ^ flip
+  // turns what is left, digit + 128, into the bits of the signed digit.
   template <Side side, class Emit>
   static void encode(const std::int32_t* x, Emit emit) {
     constexpr std::uint32_t flip = 0x80808080u;
@@ -62,26 +69,32 @@ struct Digits {
 
 // ---- residues -------------------------------------------------------------------------------
 
-// Residues of `Moduli`; those of a panel are divided by `Divisor` first.
+// Residues modulo coprime `Moduli`, with product M. Those of a panel represent element / Divisor.
+//
+// A word is read as signed, |x| <= 2^63, so that a sum X of `depth` products of two words obeys
+// |X| <= depth 2^126. The residues s_p of X are sums of byte products. By the Chinese remainder
+//   X = sum_p t_p (M / m_p) - q M,  t_p = s_p (M / m_p)^-1 mod m_p,  q = round(sum_p t_p / m_p),
+// as long as |X| < M / 2. The inverses are multiplied into the panel's residues beforehand.
 template <int Divisor, int... Moduli>
 struct ResidueSystem {
   using Word = std::int64_t;
   static constexpr int planes = sizeof...(Moduli);
   static constexpr int tiles = planes;
   static constexpr std::array<int, planes> moduli = {Moduli...};
-  // A sum of `depth` signed products is below depth * 2^126 in magnitude and must stay under half
-  // the product M of the moduli by a margin.
+  // 8192 2^126 = 2^139 = 0.37 M for `Residues`, which leaves 0.13 for the error of q. (Winograd's
+  // convolution has its own bound.)
   static constexpr std::size_t max_depth = 8192;
   static constexpr int first(int p) { return p; }
   static constexpr int last(int p) { return p + 1; }
   static constexpr int tile(int p, int) { return p; }
 
+  // The representative mod m in [-m/2, m/2).
   static constexpr int centred(int value, int m) {
     value = ((value % m) + m) % m;
     return value > m / 2 - (m % 2 == 0) ? value - m : value;
   }
   static constexpr bool accumulates = false;
-  // (M / m)^-1 mod m goes into the panel's residues, so that sums need no further scaling.
+  // (Divisor M / m_p)^-1 mod m_p.
   static constexpr int inverse(int p) {
     const int m = moduli[p];
     int rest = Divisor % m;
@@ -90,7 +103,7 @@ struct ResidueSystem {
     for (int x = 1;; ++x)
       if (rest * x % m == 1) return x;
   }
-  // Wrapping: M / m mod 2^64, or M mod 2^64 for p = -1.
+  // M / m_p mod 2^64, or M mod 2^64 for p = -1.
   static constexpr std::uint64_t cofactor(int p) {
     std::uint64_t product = 1;
     for (int q = 0; q < planes; ++q)
@@ -98,11 +111,14 @@ struct ResidueSystem {
     return product;
   }
 
-  // x = sum_j s_j 256^j + constant with bytes s_j, so x mod m is a dot product with 256^j mod m.
+  // x mod m as a dot product of bytes. With signed bytes, x = sum_j s_j 256^j + 128 sum_{j<7}
+  // 256^j, s_j being the bytes of x with the top bits of all but the last flipped. With unsigned
+  // bytes, x = sum_j u_j 256^j - 2^63, u_j being the bytes of x + 2^63.
   struct Weights {
-    std::int8_t byte[8];                // 256^j mod m, centred
-    std::int32_t constant, reciprocal;  // ..., 2^31 / m
-    std::int8_t modulus;                // m mod 256
+    std::int8_t byte[8];      // 256^j times the inverse if there is one, mod m, centred
+    std::int32_t constant;    // the second summand, mod m
+    std::int32_t reciprocal;  // 2^31 / m, rounded
+    std::int8_t modulus;      // m mod 256
   };
   template <Side side>
   static constexpr std::array<Weights, planes> weights() {
@@ -127,8 +143,7 @@ struct ResidueSystem {
   static void encode(const std::int64_t* x, Emit emit) {
     static constexpr auto table = weights<side>();
 #if defined(__ARM_FEATURE_DOTPROD)
-    // Signed bytes: flipping the top bit of the low seven subtracts 128 from each. `half[i]` holds
-    // the low, `half[4 + i]` the high four bytes of four elements.
+    // `half[i]` has the low, `half[4 + i]` the high four signed bytes of four elements.
     const int8x16_t flip = vreinterpretq_s8_u64(vdupq_n_u64(0x0080808080808080ull));
     int8x16_t half[8];
     for (int i = 0; i < 4; ++i) {
@@ -155,11 +170,14 @@ struct ResidueSystem {
         v[i] = vdotq_lane_s32(vdotq_lane_s32(constant, half[i], weight, 0), half[4 + i], weight, 1);
         quotient[i] = vqrdmulhq_s32(v[i], reciprocal);
       }
-      // v - quotient m is in [-128, 127] up to multiples of 256 for m = 256: its low byte is all.
+      // |v| <= 2^17 + 2^7 and the reciprocal is off by at most 1/2, so that v reciprocal / 2^31 is
+      // off by about 2^-15 and |v - quotient m| <= (1/2 + 2^-14) m < 128 for m <= 255: low bytes
+      // are enough to compute it. For m = 256 any quotient is right: the low byte of v is the
+      // residue.
       emit(p, (Bytes)vmlsq_s8(low_bytes(v), low_bytes(quotient), modulus));
     }
 #elif defined(__AVX512VNNI__)
-    // Unsigned bytes of x + 2^63.
+    // Unsigned bytes of x + 2^63. |sum| <= 8 255 128 + 2^7 < 2^24, so that floats are exact.
     const __m512i flip = _mm512_set1_epi64(static_cast<long long>(1ull << 63));
     const __m512i low = _mm512_xor_si512(_mm512_loadu_si512(x), flip);
     const __m512i high = _mm512_xor_si512(_mm512_loadu_si512(x + 8), flip);
@@ -199,10 +217,12 @@ struct ResidueSystem {
 #endif
   }
 
-  // X = sum_p s_p (M / m_p) - q M with q = round(sum_p s_p / m_p), wrapping, for sums s_p that need
-  // not be reduced. Reciprocals carry 38 fraction bits: |s_p| < 2^28, so q's argument is off by
-  // less than 18 * 2^28 * 2^-39 < 0.01, and |X| <= 0.38 M leaves 0.12. 64-bit constants are split
-  // in two so that 32-bit vector multiplies do.
+  // X = sum_p s_p (M / m_p) - q M with q = round(sum_p s_p / m_p), mod 2^64, for sums s_p that need
+  // not be reduced mod m_p: a multiple of m_p in s_p adds a multiple of M to both terms. Only q has
+  // to be right as an integer. sum_p s_p / m_p = X / M + q; reciprocals have 38 fraction bits and
+  // |s_p| < 2^28, so that the computed sum is off by less than 18 2^28 2^-39 < 0.01, and |X| / M <=
+  // 0.37: together below 1/2. The sum is below 18 2^28 2^38 / 181 < 2^63. 64-bit constants are
+  // split into a signed low and a high half, so that vectors of 32-bit multiplications do.
   static void combine(const std::int32_t* sums, std::size_t tile_stride, std::int64_t* out) {
     static constexpr auto factors = [] {
       std::array<std::uint64_t, planes + 1> table{};
@@ -244,7 +264,7 @@ struct ResidueSystem {
   }
 };
 
-// M = 2^140.4: the depth 2^13 gives 0.38 M.
+// M = 2^140.45.
 using Residues = ResidueSystem<1, 256, 255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211,
                                199, 197, 193, 191, 181>;
 

@@ -1,4 +1,5 @@
-// Memory that a thread keeps between calls: fresh pages cost more than the conversions they hold.
+// Scratch memory that a thread keeps between calls, because new pages cost more time than the
+// encoding that fills them.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +8,10 @@
 
 namespace tacit {
 
-// One buffer for each use that can be alive at the same time in one thread.
+// A thread has one buffer for each use. A use must not be nested in itself.
 enum class Use { rows, panels, sums, image, planes, kernel, residues, count };
 
+// The thread's buffer for a use, at least `bytes` long, aligned to 64; the contents are undefined.
 class Scratch {
  public:
   Scratch(Use use, std::size_t bytes) : slot_(slots_[static_cast<int>(use)]) {
@@ -32,7 +34,7 @@ class Scratch {
   }
 
  private:
-  static constexpr std::size_t kKeep = 64u << 20;
+  static constexpr std::size_t kKeep = 64u << 20;  // larger buffers are freed after use
   struct Slot {
     void* data = nullptr;
     std::size_t size = 0;

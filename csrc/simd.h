@@ -1,4 +1,4 @@
-// Vectors of the host's width, and the one permutation that the kernels need.
+// Vectors of the host's width (16 or 32 bytes), and the one permutation that the kernels need.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +29,8 @@ inline void store(void* to, V value) {
   std::memcpy(to, &value, sizeof value);
 }
 
-// Calls body.operator()<0>(), <1>(), ... in order: a loop whose index is a constant expression, so
-// that arrays of vectors stay in registers.
+// Calls body.operator()<0>(), <1>(), ... in order: a loop whose index is a constant, so that arrays
+// of vectors stay in registers.
 template <int N, class Body>
 inline __attribute__((always_inline)) void unrolled(Body&& body) {
   [&]<int... I>(std::integer_sequence<int, I...>) __attribute__((always_inline)) {
@@ -38,8 +38,9 @@ inline __attribute__((always_inline)) void unrolled(Body&& body) {
   }(std::make_integer_sequence<int, N>{});
 }
 
-// Swaps bit K of the byte position with the choice between a and b: the odd 2^K-byte pieces of a
-// change places with the even ones of b. With a and b as rows this transposes 2x2 pieces.
+// Exchanges the odd pieces of a, of 2^K bytes each, with the even pieces of b. With a and b as rows
+// this transposes 2x2 matrices of pieces: bit K of the byte number changes places with the row
+// number.
 template <int K, class V>
 inline __attribute__((always_inline)) void exchange(V& a, V& b) {
   static_assert(sizeof a[0] == 1);

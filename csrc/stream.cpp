@@ -1,5 +1,7 @@
-// Keyed pseudo-random bytes, addressed by (key, operation, offset): AES-128 in counter mode and
-// ChaCha20. Both write whole groups of blocks straight into the output.
+// Keyed pseudo-random bytes, addressed by (key, operation, offset): AES-128 in counter mode (FIPS
+// 197) and ChaCha20 in its original layout. Both make whole groups of blocks, each from its own
+// counter, so that any part of a stream can be made by itself and threads share the work. No branch
+// and no address depends on the key.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -42,7 +44,8 @@ using Block = uint8x16_t;
 inline Block bits_of(std::uint64_t low, std::uint64_t high) {
   return vreinterpretq_u8_u64(vcombine_u64(vcreate_u64(low), vcreate_u64(high)));
 }
-// The instruction adds the key of the round before, so that nothing is left to do at the start.
+// ARM's instruction adds the round key before it substitutes, so that nothing is left to do at the
+// start, and the last key is added at the end.
 inline Block whiten(Block b, Block) { return b; }
 inline Block round(Block b, Block key, Block) { return vaesmcq_u8(vaeseq_u8(b, key)); }
 inline Block last_round(Block b, Block key, Block next) {
@@ -50,8 +53,9 @@ inline Block last_round(Block b, Block key, Block next) {
 }
 #endif
 
-// The S-box on each byte of a word, in constant time: with four equal columns the shift of rows
-// of the last round changes nothing.
+// The S-box on each byte of a word, by the AES instruction and so in constant time. All four
+// columns of the state are this word, so that ShiftRows, which the instruction also does, changes
+// nothing.
 std::uint32_t substitute(std::uint32_t word) {
   const std::uint64_t pair = word | static_cast<std::uint64_t>(word) << 32;
   const Block zero = bits_of(0, 0);
@@ -61,14 +65,15 @@ std::uint32_t substitute(std::uint32_t word) {
   return result;
 }
 
-// Block `counter` is the encryption of operation (8 bytes) then counter (8 bytes), big-endian.
+// Block `counter` is the encryption of the operation (8 bytes), then the counter (8 bytes), both
+// big-endian. Eight blocks at a time hide the latency of the AES instruction.
 class Aes128Ctr {
  public:
   static constexpr std::size_t key_bytes = 16, block_bytes = 16, group_blocks = 8;
   static constexpr bool is_staged = false;
 
   Aes128Ctr(const char* key, std::uint64_t operation) : operation_(__builtin_bswap64(operation)) {
-    std::array<std::uint32_t, 44> words;
+    std::array<std::uint32_t, 44> words;  // the key schedule, FIPS 197, 5.2
     std::memcpy(words.data(), key, key_bytes);
     std::uint32_t constant = 1;
     for (int i = 4; i < 44; ++i) {
@@ -108,9 +113,10 @@ class Aes128Ctr {
 
 #endif
 
-// ChaCha20 in its original layout: words 12-13 count blocks, words 14-15 are the operation.
-// A lane of a vector is one block. Where vectors are narrow, two more blocks go through the scalar
-// units, one after the other, in the time that the vectors need for theirs.
+// ChaCha20 in its original layout (Bernstein 2008): words 0-3 are constants, 4-11 the key, 12-13
+// the block counter, 14-15 the operation as nonce. A lane of a vector is one block. If vectors are
+// narrow (16 bytes), two more blocks go through the scalar units, one after the other, in the time
+// that the vectors need for theirs.
 class ChaCha20 {
 #if defined(__AVX512BW__)
   static constexpr int kWidth = 64;
@@ -123,7 +129,7 @@ class ChaCha20 {
 
  public:
   static constexpr std::size_t key_bytes = 32, block_bytes = 64, group_blocks = kLanes + kScalars;
-  static constexpr bool is_staged = true;  // its bursts of stores are slow outside the cache
+  static constexpr bool is_staged = true;  // bursts of 16 stores are slow outside the cache
 
   ChaCha20(const char* key, std::uint64_t operation) {
     std::memcpy(start_, "expand 32-byte k", 16);
@@ -216,7 +222,7 @@ class ChaCha20 {
     return x << Bits | x >> (32 - Bits);
   }
 
-  // From a lane a block to a block in consecutive words.
+  // Transposes from one block a lane to blocks of consecutive words, and writes them.
   static void write(Lanes (&x)[16], std::uint8_t* out) {
     constexpr int stages = std::countr_zero(static_cast<unsigned>(kLanes));
     unrolled<stages>([&]<int K>() __attribute__((always_inline)) {
@@ -228,7 +234,7 @@ class ChaCha20 {
         }
       });
     });
-    // In the order of addresses: the cache then sees whole lines and need not read them first.
+    // In the order of addresses: whole cache lines are written, which need not be read first.
     constexpr int parts = 16 / kLanes;
     unrolled<16>([&]<int I>() __attribute__((always_inline)) {
       store(out + I * kWidth, x[I % parts * kLanes + I / parts]);
@@ -238,8 +244,8 @@ class ChaCha20 {
   std::uint32_t start_[16] = {};
 };
 
-// What becomes of the stream: it is written, or combined with what is there, word by word. Only
-// what is written goes straight to its place.
+// What is done with the stream: it is written to memory, or combined with what is there, word by
+// word. Only a stream that is written can be made in place.
 struct Written {
   static constexpr bool is_straight = true;
   void operator()(std::uint8_t* to, const std::uint8_t* from, std::size_t bytes) const {
@@ -257,7 +263,9 @@ struct Combined {
   }
 };
 
-// Puts bytes [skip, skip + bytes) of the stream that begins at `block` to `out`.
+// Puts bytes [skip, skip + bytes) of the stream that begins at `block` to `out`. Ranges of threads
+// begin at multiples of a group. What does not fit a whole group, or is combined, goes through a
+// small buffer.
 template <class Put, class Cipher>
 void fill(const Cipher& cipher, std::uint64_t block, std::size_t skip, std::uint8_t* out,
           std::size_t bytes) {
@@ -289,7 +297,7 @@ void stream(nb::bytes key, std::uint64_t operation, std::uint64_t block, std::si
   if (key.size() != Cipher::key_bytes) throw std::invalid_argument("wrong key length");
   if (bytes == 0) return;
   const Cipher cipher(key.c_str(), operation);
-  nb::gil_scoped_release release;  // here, not as a call guard: the key is a Python object
+  nb::gil_scoped_release release;  // not earlier: the key is a Python object
   fill<Put>(cipher, block, skip, at<std::uint8_t>(out), bytes);
 }
 

@@ -1,4 +1,5 @@
-// One pool of worker threads for the whole process. Jobs from several callers interleave.
+// One pool of worker threads for the whole process, and each thread's scratch memory. Jobs of
+// several callers run at the same time.
 #include <pthread.h>
 
 #include <algorithm>
@@ -11,15 +12,20 @@
 #include <thread>
 
 #include "native.h"
+#include "scratch.h"
 
 namespace tacit {
+
+thread_local Scratch::Slot Scratch::slots_[static_cast<int>(Use::count)];
+
 namespace {
 
+// One parallel_for: chunks are handed out by `next`, and the caller waits for `done` to reach all.
 struct Job {
   std::size_t count, grain, chunks;
   const std::function<void(std::size_t, std::size_t)>* body;
   std::atomic<std::size_t> next{0}, done{0};
-  std::atomic<int> helpers_left;
+  std::atomic<int> helpers_left;  // how many workers may still join
   std::mutex mutex;
   std::exception_ptr failure;  // the first one; later chunks are skipped
 
@@ -44,8 +50,9 @@ struct Job {
   }
 };
 
-class Pool {
+class ThreadPool {
  public:
+  // Runs a job on the caller's thread and up to `helpers` workers; returns when it is done.
   void run(const std::shared_ptr<Job>& job, int helpers) {
     {
       std::lock_guard lock(mutex_);
@@ -57,7 +64,7 @@ class Pool {
     }
     helpers == 1 ? wake_.notify_one() : wake_.notify_all();
     job->work();
-    {
+    {  // no chunk is left: workers that come later need not join
       std::lock_guard lock(mutex_);
       std::erase(jobs_, job);
     }
@@ -84,11 +91,11 @@ class Pool {
   std::size_t size_ = 0;
 };
 
-// Leaked on purpose: its threads sleep in it until the process ends. A forked child has none of
-// the threads, so it starts a pool of its own.
-Pool* pool = [] {
-  pthread_atfork(nullptr, nullptr, [] { pool = new Pool; });
-  return new Pool;
+// Never freed, because its threads sleep in it until the process ends. A forked child has none of
+// these threads, so it starts a pool of its own.
+ThreadPool* pool = [] {
+  pthread_atfork(nullptr, nullptr, [] { pool = new ThreadPool; });
+  return new ThreadPool;
 }();
 
 std::atomic<int> threads{static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))};

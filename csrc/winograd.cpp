@@ -1,31 +1,36 @@
-// Exact 3x3 convolutions mod 2^64 with four times fewer products: Winograd's F(4x4, 3x3).
+// Exact 3x3 convolutions mod 2^64 with four times fewer products: Winograd's F(4x4, 3x3), as in
+// Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (1509.09308).
 //
-// A tile of 4x4 results needs 6x6 of the source. Along each axis, with the points 0, 1, -1, 2, -2
-// and infinity: result = A ((G weight) * (B source)) / 24, where B, G and A (`expand`, `evaluate`,
-// `collapse`) are small integer matrices and * is elementwise. Residues make it exact: 2 and 3 have
-// inverses mod each modulus, so the division goes into the weight's residues. The integers that
-// the Chinese remainder recovers are those of the plain sum, and so is their bound.
+// A tile of 4x4 results needs a patch of 6x6 of the source. Along each axis, with the points 0, 1,
+// -1, 2, -2 and infinity: result = A ((G weight) * (B source)) / 24, where * is elementwise and B,
+// G and A (`expand`, `evaluate`, `collapse`) are the paper's B^T, 24 G and A^T, but for the signs
+// of two rows of B and G, and a factor 2 at infinity that A has and not G. Residues make it exact:
+// 2 and 3 have inverses mod each modulus, so the division by 24^2 is part of the weight's residues.
+// The integers that the Chinese remainder recovers are those of the plain sum, with the same bound.
 //
-// One modulus at a time: the weight's bytes are transformed (36 for 9); then, for some tiles at a
-// time, so that all stays in the cache, the source's bytes (36 for 16), 36 products over the
-// channels, and the sums, which are reduced to bytes. When all moduli are done, bytes become words.
+// One modulus at a time: the weight's bytes are transformed (36 for 9). Then, for so many tiles at
+// a time that all stays in the cache, the source's bytes are transformed (36 for 16 results), 36
+// products over the channels are made, and the sums are transformed and reduced to bytes. When all
+// moduli are done, bytes become words (csrc/remainder.h).
 #include "conv.h"
 #include "remainder.h"
 
 namespace tacit {
 namespace {
 
-// M = 2^139.4, of factors prime to 24^2.
-using Odd = ResidueSystem<576, 251, 247, 241, 239, 235, 233, 229, 227, 223, 217, 211, 199, 197, 193,
-                          191, 187, 181, 179>;
+// M = 2^139.38, of moduli prime to 24.
+using OddModuli = ResidueSystem<576, 251, 247, 241, 239, 235, 233, 229, 227, 223, 217, 211, 199,
+                                197, 193, 191, 187, 181, 179>;
 constexpr std::size_t kTile = 4, kPatch = 6, kPoints = kPatch * kPatch, kTaps = 9;
 constexpr std::size_t kLanes = kRows * kColumns;
 constexpr std::size_t kTileGroups = 4;  // groups of kRows tiles at a time
-constexpr std::size_t kStrip = 8;       // neighbouring tiles that share what they overlap
+constexpr std::size_t kStrip = 8;       // neighbouring tiles whose overlap is transformed once
 
-// Bounds: `expand` twice makes bytes 100 times larger, `evaluate` 144 times: below 2^15. `collapse`
-// twice makes sums of products of bytes 400 times larger: below 2^31. Sums of 9 * channels words
-// are 0.27 M, and 0.07 more is the error of the Chinese remainder.
+// Bounds. Rows of B have sums of magnitudes of at most 10, those of G 12, of A 20: two `expand`
+// make bytes at most 100 times larger, two `evaluate` 144 times: 144 * 127 < 2^15. Two `collapse`
+// make sums of products of bytes at most 400 times larger: below 2^31 for so many channels
+// (asserted). A sum of 9 * 320 products of words is at most 2880 * 2^126 = 0.27 M, and the error of
+// the Chinese remainder 0.07: together below 1/2.
 constexpr std::size_t kMaxChannels = kUnsignedPanel ? 160 : 320;
 static_assert(kMaxChannels * 128 * (kUnsignedPanel ? 250 : 127) * 400 < (1ull << 31));
 
@@ -36,6 +41,7 @@ constexpr std::size_t panel_stride(std::size_t depth) { return kColumns * depth 
 
 // ---- transforms -----------------------------------------------------------------------------
 
+// B: the values of a patch, along one axis, that are multiplied at each point.
 template <class V>
 inline __attribute__((always_inline)) void expand(const V d[6], V out[6]) {
   const V even = d[4] - d[2], odd = 2 * (d[3] - d[1]);
@@ -48,6 +54,8 @@ inline __attribute__((always_inline)) void expand(const V d[6], V out[6]) {
   out[5] = d[5] - d[3] - 2 * odd;
 }
 
+// G: the kernel g_0 + g_1 x + g_2 x^2 at the points, times 6, 4, 4, 1 and 1, which are 24 over the
+// derivative of x (x^2 - 1) (x^2 - 4) there, up to sign; at infinity g_2 times 24 / 2.
 template <class V>
 inline __attribute__((always_inline)) void evaluate(const V g[3], V out[6]) {
   const V even = g[0] + g[2], far_even = g[0] + 4 * g[2], far_odd = 2 * g[1];
@@ -59,6 +67,7 @@ inline __attribute__((always_inline)) void evaluate(const V g[3], V out[6]) {
   out[5] = 12 * g[2];
 }
 
+// A: result i is the sum over points x of x^i times the product there; infinity counts in result 3.
 template <class V>
 inline __attribute__((always_inline)) void collapse(const V m[6], V out[4]) {
   const V even = m[1] + m[2], odd = m[1] - m[2], far_even = m[3] + m[4], far_odd = m[3] - m[4];
@@ -96,7 +105,7 @@ struct EncodedTaps {
           std::int64_t words[kBlock];
           for (std::size_t i = 0; i < kBlock; ++i) words[i] = w(c + i % 4, j + i / 4, tap);
           std::int8_t* out = bytes + (b * kTaps + tap) * kBlock;
-          Odd::encode<Side::weights>(
+          OddModuli::encode<Side::weights>(
               words, [&](int p, Bytes value) { emit(out + p * plane_stride, value); });
         }
       }
@@ -110,7 +119,7 @@ constexpr std::size_t panels_size(std::size_t depth, std::size_t columns) {
 
 // The panels of one modulus: [panel][point][depth / 4][column][4].
 void transform_taps(const EncodedTaps& taps, int plane, std::size_t depth, std::int8_t* panels) {
-  const Modulus modulus(Odd::moduli[plane]);
+  const Modulus modulus(OddModuli::moduli[plane]);
   const std::size_t panel_blocks = depth * kColumns / kBlock;
   parallel_for(taps.blocks, 256, [&](std::size_t begin, std::size_t end) {
     for (std::size_t b = begin; b < end; ++b) {
@@ -134,7 +143,8 @@ void transform_taps(const EncodedTaps& taps, int plane, std::size_t depth, std::
         }
         for (int x = 0; x < 6; ++x) {
           Bytes value = modulus.reduce(lines[y][x][0], lines[y][x][1]);
-          if (kUnsignedPanel) value += (value < 0) & static_cast<std::int8_t>(Odd::moduli[plane]);
+          if (kUnsignedPanel)
+            value += (value < 0) & static_cast<std::int8_t>(OddModuli::moduli[plane]);
           emit(out + (6 * y + x) * panel_stride(depth), value);
         }
       }
@@ -161,15 +171,17 @@ struct Tiles {
 };
 
 struct Source {
-  const EncodedImages<Odd>& images;
+  const EncodedImages<OddModuli>& images;
   const Axes& axes;
   Tiles tiles;
   std::size_t depth;  // channels, rounded up to what rows hold
 
-  // The patches of neighbouring tiles, from `first` on.
+  // Transforms the patches of `count` neighbouring tiles from `first` on, all in one line of tiles,
+  // to rows [group of tiles][point][channel run][tile][16]. Columns of patches are transformed
+  // once, although neighbouring patches share two.
   void transform(int plane, std::size_t first, std::size_t count, std::size_t row,
                  std::int8_t* rows) const {
-    const Modulus modulus(Odd::moduli[plane]);
+    const Modulus modulus(OddModuli::moduli[plane]);
     const Border& border = images.border;
     const auto along = [&](int d) {
       return static_cast<std::size_t>(axes[d].taps[0].offset +
@@ -253,7 +265,8 @@ struct Results {
                    std::int64_t values[block];
                    for (std::size_t i = begin; i < end; ++i) {
                      for (std::size_t k = 0; k < block; k += kBlock)
-                       Remainder<Odd>::combine(bytes + i * block + k, plane_stride, values + k);
+                       Remainder<OddModuli>::combine(bytes + i * block + k, plane_stride,
+                                                     values + k);
                      for (std::size_t r = 0; r < kRows; ++r)
                        if (i % groups * kRows + r < tiles.count)
                          store_tile(values + r * kColumns, i % groups * kRows + r,
@@ -287,7 +300,7 @@ struct Results {
 
 // ---- all of it ------------------------------------------------------------------------------
 
-// Fetches all of a later point's bytes while one is multiplied.
+// Prefetches all bytes of the next point while one is multiplied.
 struct Following {
   const std::int8_t *panel, *rows;
   void fetch(std::size_t at) const {
@@ -314,7 +327,7 @@ void multiply_points(const Source& source, int plane, const std::int8_t* panels,
                      const Results& results) {
   const std::size_t depth = source.depth, groups = results.groups;
   const std::size_t num_panels = round_up(results.columns, kColumns) / kColumns;
-  const Modulus modulus(Odd::moduli[plane]);
+  const Modulus modulus(OddModuli::moduli[plane]);
   const std::size_t parts =
       round_up((groups + kTileGroups - 1) / kTileGroups, static_cast<std::size_t>(num_threads()));
   const std::size_t part = (groups + parts - 1) / parts, stride = rows_stride(depth);
@@ -355,13 +368,13 @@ void winograd_part(const Shape& shape, const Axes& axes, const std::int64_t* sou
   };
   const Scratch tap_bytes(
       Use::panels,
-      prepared.filled ? 0 : Odd::planes * EncodedTaps::plane_size(depth, shape.columns));
+      prepared.filled ? 0 : OddModuli::planes * EncodedTaps::plane_size(depth, shape.columns));
   const EncodedTaps taps(element, depth, shape.columns, tap_bytes.data(), prepared.filled);
   const std::size_t panel_bytes = panels_size(depth, shape.columns);
   const Scratch panels(Use::kernel, prepared.spare(panel_bytes));
-  std::int8_t* all = prepared.take(panels, Odd::planes * panel_bytes);
+  std::int8_t* all = prepared.take(panels, OddModuli::planes * panel_bytes);
   const bool keeps = all != panels.data();
-  for (int plane = 0; keeps && !prepared.filled && plane < Odd::planes; ++plane)
+  for (int plane = 0; keeps && !prepared.filled && plane < OddModuli::planes; ++plane)
     transform_taps(taps, plane, depth, all + plane * panel_bytes);
   Axes whole = axes;  // of whole tiles
   for (int d = 1; d < 3; ++d) whole[d].count = round_up(axes[d].count, kTile);
@@ -369,21 +382,21 @@ void winograd_part(const Shape& shape, const Axes& axes, const std::int64_t* sou
   const std::size_t source_stride = shape.groups * shape.channels * shape.source_size();
   const std::size_t result_stride = shape.groups * shape.columns * shape.result_size();
   const std::size_t image_size =
-      std::max(border.size() * channels, shape.columns * shape.result_size()) * Odd::planes;
+      std::max(border.size() * channels, shape.columns * shape.result_size()) * OddModuli::planes;
   const std::size_t chunk = std::max<std::size_t>(1, kImageBytes / image_size);
   for (std::size_t n = 0; n < shape.batch; n += chunk) {
     const std::size_t images = std::min(chunk, shape.batch - n);
-    const Scratch image_bytes(
-        Use::image, Odd::planes * EncodedImages<Odd>::plane_size(border, images, channels));
-    const EncodedImages<Odd> encoded(border, shape, source + n * source_stride, images,
-                                     source_stride, channels, image_bytes.data());
+    const Scratch image_bytes(Use::image, OddModuli::planes * EncodedImages<OddModuli>::plane_size(
+                                                                  border, images, channels));
+    const EncodedImages<OddModuli> encoded(border, shape, source + n * source_stride, images,
+                                           source_stride, channels, image_bytes.data());
     const Tiles tiles(axes, images);
     const std::size_t groups = round_up(tiles.count, kRows) / kRows;
     const std::size_t plane_stride = groups * columns / kColumns * Results::block + kSpare;
-    const Scratch residues(Use::residues, Odd::planes * plane_stride);
+    const Scratch residues(Use::residues, OddModuli::planes * plane_stride);
     const Results results{axes,          shape.result, tiles,          groups,
                           shape.columns, plane_stride, residues.data()};
-    for (int plane = 0; plane < Odd::planes; ++plane) {
+    for (int plane = 0; plane < OddModuli::planes; ++plane) {
       if (!keeps) transform_taps(taps, plane, depth, all);
       multiply_points({encoded, axes, tiles, depth}, plane, keeps ? all + plane * panel_bytes : all,
                       results);
@@ -404,20 +417,20 @@ bool winograd_fits(const Axes& axes) {
   return fits(axes[0], 1) && fits(axes[1], 3) && fits(axes[2], 3);
 }
 
-// Of one group, in ns of a Neoverse-N1.
+// Of one group, in ns on a Neoverse-N1: products, transforms of sums, source and weight, encoding.
 double winograd_cost(const Shape& shape, const Axes& axes, bool prepared) {
   const auto product = [](auto... factors) { return (static_cast<double>(factors) * ...); };
   const std::size_t tiles = round_up(Tiles(axes, shape.batch).count, kRows);
   const std::size_t channels = round_up(shape.channels, kDepthStep);
   const std::size_t columns = round_up(shape.columns, kColumns);
   const std::size_t parts = (shape.channels + kMaxChannels - 1) / kMaxChannels;
-  return product(tiles, columns, channels, kPoints * Odd::planes) * kByteProduct +
+  return product(tiles, columns, channels, kPoints * OddModuli::planes) * kByteProduct +
          product(tiles, columns, parts) * 530 + product(tiles, channels) * 265 +
          product(channels, columns) * (prepared ? 0 : 335) +
          product(shape.batch, shape.source_size(), shape.channels) * Cost<std::int64_t>::encode;
 }
 
-// How many channels are summed at a time.
+// How many channels are summed at a time: equal parts of at most kMaxChannels.
 static std::size_t part_size(const Shape& shape) {
   const std::size_t parts = (shape.channels + kMaxChannels - 1) / kMaxChannels;
   return round_up((shape.channels + parts - 1) / parts, kDepthStep);
@@ -427,7 +440,7 @@ std::size_t winograd_bytes(const Shape& shape) {
   const std::size_t part = part_size(shape);
   std::size_t bytes = 0;
   for (std::size_t c = 0; c < shape.channels; c += part)
-    bytes += Odd::planes *
+    bytes += OddModuli::planes *
              panels_size(round_up(std::min(part, shape.channels - c), kDepthStep), shape.columns);
   return bytes;
 }

@@ -1,6 +1,6 @@
-"""The operations of `tacit.kernels` on GPU tensors, in Triton; bit for bit the reference.
+"""The operations of `tacit.kernels` on GPU tensors, in Triton, bit for bit equal to the reference.
 
-Arguments have been checked by the functions of `tacit.kernels` that call these.
+The functions of `tacit.kernels` call these and have checked the arguments.
 """
 
 from .chacha import chacha20, chacha20_mask

@@ -1,4 +1,8 @@
-"""The ChaCha20 stream: a lane makes a block of 64 bytes, sixteen 32-bit words."""
+"""The ChaCha20 stream (RFC 8439, with Bernstein's original 64-bit counter and 64-bit nonce).
+
+A lane makes a block of 64 bytes, sixteen 32-bit words; the sixteen words of all lanes are sixteen
+tensors.
+"""
 
 # mypy: disable-error-code="assignment"
 # Tuples grow in unrolled loops.
@@ -15,9 +19,10 @@ SIGNS = {"add": 1, "sub": -1, "xor": 0}
 
 
 def chacha20(key: Tensor, out: Tensor, operation: int, offset: int) -> Tensor:
-    """`out`, filled with bytes [offset, offset + out.nbytes) of the stream of (key, operation).
+    """Fills `out` with bytes [offset, offset + out.nbytes) of the stream of (key, operation).
 
-    `key` has eight int32 words and lies beside the contiguous `out`; the offset is a multiple of 4.
+    Returns `out`, which is contiguous. `key` has eight int32 words on the same device; the offset
+    is a multiple of 4.
     """
     words = out.nbytes // 4
     block, skip = divmod(offset // 4, 16)
@@ -30,9 +35,9 @@ def chacha20(key: Tensor, out: Tensor, operation: int, offset: int) -> Tensor:
 
 
 def chacha20_mask(key: Tensor, values: Tensor, how: str, operation: int, offset: int) -> Tensor:
-    """`values` + or - or ^ the words that `chacha20` would write, in place; none is written.
+    """Adds, subtracts or XORs the words that `chacha20` would write to `values`; returns `values`.
 
-    The offset is a multiple of the size of a value.
+    The words stay in registers. The offset is a multiple of the size of a value.
     """
     count, each = values.numel(), 64 // values.itemsize
     block, skip = divmod(offset // values.itemsize, each)
@@ -47,7 +52,7 @@ def chacha20_mask(key: Tensor, values: Tensor, how: str, operation: int, offset:
 def _quarter(
     a: tl.tensor, b: tl.tensor, c: tl.tensor, d: tl.tensor
 ) -> tuple[tl.tensor, tl.tensor, tl.tensor, tl.tensor]:
-    """The four words after a quarter round."""
+    """Returns the four words after a quarter round (RFC 8439, 2.1)."""
     a += b
     d ^= a
     d = (d << 16) | (d >> 16)
@@ -65,21 +70,21 @@ def _quarter(
 
 @triton.jit
 def _word(pointer: tl.tensor, i: tl.tensor, like: tl.tensor) -> tl.tensor:
-    """Word i of the key, in every lane."""
+    """Returns word i of the key, in every lane."""
     return like * 0 + tl.load(pointer + i).to(tl.uint32, bitcast=True)
 
 
 @triton.jit
 def _half(number: tl.tensor, high: tl.constexpr) -> tl.tensor:
-    """The low or high 32 bits of an integer of 64."""
+    """Returns the low or high 32 bits of an integer of 64."""
     return ((number.to(tl.int64) >> (32 if high else 0)) & 0xFFFFFFFF).to(tl.uint32)
 
 
 @triton.jit
 def _blocks(key: tl.tensor, counter: tl.tensor, operation: tl.tensor) -> tl.tuple:
-    """The sixteen words of the blocks with these numbers."""
+    """Returns the sixteen words of the blocks with these numbers."""
     zero = (counter * 0).to(tl.uint32)
-    # The constants "expand 32-byte k", the key, the number of the block, the operation.
+    # The constants "expand 32-byte k", then the key, the number of the block, the operation.
     s0, s1, s2, s3 = zero + 0x61707865, zero + 0x3320646E, zero + 0x79622D32, zero + 0x6B206574
     s4, s5, s6, s7 = (
         _word(key, 0, zero),
@@ -97,7 +102,7 @@ def _blocks(key: tl.tensor, counter: tl.tensor, operation: tl.tensor) -> tl.tupl
     s14, s15 = zero + _half(operation, False), zero + _half(operation, True)
     a0, a1, a2, a3, b0, b1, b2, b3 = s0, s1, s2, s3, s4, s5, s6, s7
     c0, c1, c2, c3, d0, d1, d2, d3 = s8, s9, s10, s11, s12, s13, s14, s15
-    for _ in range(10):
+    for _ in range(10):  # four quarter rounds on columns, then four on diagonals
         a0, b0, c0, d0 = _quarter(a0, b0, c0, d0)
         a1, b1, c1, d1 = _quarter(a1, b1, c1, d1)
         a2, b2, c2, d2 = _quarter(a2, b2, c2, d2)
@@ -122,6 +127,7 @@ def _fill(
     ALIGNED: tl.constexpr,
     LANES: tl.constexpr,
 ) -> None:
+    """Writes `words` words of the stream from word `skip` of block `first` on."""
     start = tl.program_id(0).to(tl.int64) * LANES
     tile = stack(_blocks(key, start + tl.arange(0, LANES) + first, operation))
     tile = tile.to(tl.int32, bitcast=True)
@@ -139,7 +145,7 @@ def _fill(
 
 @triton.jit
 def _pairs(words: tl.tuple) -> tl.tuple:
-    """Eight words of 64 bits out of sixteen of 32."""
+    """Returns eight words of 64 bits out of sixteen of 32, the low half first."""
     pairs = ()
     for i in tl.static_range(8):
         pairs += (words[2 * i].to(tl.uint64) | (words[2 * i + 1].to(tl.uint64) << 32),)
@@ -158,6 +164,7 @@ def _mask(
     WIDE: tl.constexpr,
     LANES: tl.constexpr,
 ) -> None:
+    """values = values + SIGN * stream, or XOR the stream if SIGN is 0; WIDE for 64-bit values."""
     start = tl.program_id(0).to(tl.int64) * LANES
     words = _blocks(key, start + tl.arange(0, LANES) + first, operation)
     EACH: tl.constexpr = 8 if WIDE else 16

@@ -1,10 +1,10 @@
 """Convolutions by residues, as products that gather their columns from images.
 
 Images become residues (planes, group, image, position, channel), weights (planes, group, row, tap,
-channel), channels padded with zeros. A step multiplies bytes that lie together in both, the
-channels under a tap; nothing is unfolded in memory. The gradient by the input is the transposed
-convolution: an input position reads the outputs that read it. The gradient by the weight is in
-`weight_gradient`.
+channel), with channels padded with zeros; rows are the output channels of a group. A step
+multiplies bytes that are contiguous in both, the channels under a tap, so that nothing is unfolded
+in memory (implicit GEMM). The gradient by the input is the transposed convolution: an input
+position reads the outputs that read it. The gradient by the weight is in `weight_gradient`.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from .gemm import ENCODED, PLAIN, block, stages, tile
 from .geometry import Geometry
 from .jit import launch
 from .residue_system import SYSTEMS, factors, system_of
-from .residues import combine, encode, reduced, room
+from .residues import combine, empty_sums, encode, reduced
 
-SHORT = 4  # groups of at most so many channels are summed directly
+SHORT = 4  # with so few channels in a group, words are multiplied directly
 SMALL_STEP = 64  # bytes of a step that spans several taps
 
 
 def channels(count: int) -> int:
-    """The bytes of a position's channels, padded: a power of two, or a multiple of 32."""
+    """Returns the bytes of a position's channels, padded: a power of two, or a multiple of 32."""
     if count <= 32:
         return max(4, triton.next_power_of_2(count))
     return -(-count // 32) * 32
 
 
 def width(geometry: Geometry) -> tuple[int, int]:
-    """The bytes of a row of weights, and of a step over them."""
+    """Returns the bytes of a row of weights, and of a step over them."""
     padded = channels(geometry.source_channels)
     step = block(padded) if padded > 32 else SMALL_STEP
     return -(-geometry.taps * padded // step) * step, step
@@ -47,10 +47,10 @@ def _across(
     TRANSPOSED: tl.constexpr,
     STRIDED: tl.constexpr,
 ) -> tl.tensor:
-    """Where a tap reads along one dimension: -1 where it reads nothing.
+    """Returns where a tap reads along one dimension; it may be outside, and is -1 for nothing.
 
-    `position` and `tap` are offsets: those of the output times the stride and less the padding, or
-    those of the input plus the padding if TRANSPOSED, and the tap times the dilation.
+    `tap` is the tap times the dilation. `position` is that of the result times the stride, minus
+    the padding, or if TRANSPOSED that of the result plus the padding.
     """
     if TRANSPOSED:
         at = position - tap
@@ -86,10 +86,10 @@ def _convolve(
     STRIDED: tl.constexpr,
     DEEP: tl.constexpr,
 ) -> None:
-    """out[p, image, group and row, position], bytes: reduced sums of `steps` from `first` on.
+    """Writes reduced sums of `steps` from `first` on to out[p, image, group and row, position].
 
-    Rows of weights have 32 ld bytes, positions of x 32 `padded`, or SMALL of them if that is not 0;
-    planes of `out` have 16 `units`. A step has BK bytes: of one tap, or of BK / SMALL.
+    Rows of weights have 32 `ld` bytes. Positions of x have SMALL bytes, or 32 `padded` if SMALL is
+    0. Planes of `out` have 16 `units`. A step has BK bytes: BK / SMALL taps, or a part of one tap.
     """
     pid, p = tl.program_id(0), tl.program_id(1)
     group = pid // tiles
@@ -170,7 +170,7 @@ def _convolve(
 
 
 def encode_images(x: Tensor, geometry: Geometry) -> Tensor:
-    """The residues (planes, group, image, position, channel) of images with channels first."""
+    """Returns the residues (planes, group, image, position, channel) of images, channels first."""
     flat = x.flatten(2)
     count = geometry.source_channels
     sizes = (geometry.groups, flat.shape[0], flat.shape[2], count)
@@ -180,7 +180,7 @@ def encode_images(x: Tensor, geometry: Geometry) -> Tensor:
 
 
 def encode_weight(weight: Tensor, geometry: Geometry) -> Tensor:
-    """The residues (planes, group, row, tap, channel) of a weight (outputs, inputs, *taps)."""
+    """Returns the residues (planes, group, row, tap, channel) of a weight (out, in, *taps)."""
     weight, taps = weight.contiguous(), geometry.taps
     groups, inputs, rows = geometry.groups, geometry.source_channels, geometry.out_channels
     padded, (row, _) = channels(inputs), width(geometry)
@@ -193,14 +193,14 @@ def encode_weight(weight: Tensor, geometry: Geometry) -> Tensor:
 
 
 def convolve(x: Tensor, residues: Tensor, out: Tensor, geometry: Geometry) -> Tensor:
-    """`out`, filled with the convolution of images and the residues of a weight; none is empty."""
+    """Fills `out` with the convolution of images and the residues of a weight; none is empty."""
     system, images = system_of(out), encode_images(x, geometry)
     m, pixels, groups = geometry.out_channels, geometry.images * geometry.positions, geometry.groups
     padded, (row, bk) = channels(geometry.source_channels), width(geometry)
     bm, bn, warps = tile(m, pixels, groups * system.planes)
     tiles_n = -(-pixels // bn)
     tiles = -(-m // bm) * tiles_n
-    sums = room(out)
+    sums = empty_sums(out)
     sizes = (m, pixels, groups, sums.shape[1] // 16)
     for first in range(0, row, system.depth // bk * bk):
         steps = min(row - first, system.depth) // bk
@@ -225,17 +225,17 @@ def convolve(x: Tensor, residues: Tensor, out: Tensor, geometry: Geometry) -> Te
     return out
 
 
-# ---- what the functions of `tacit.kernels` call -------------------------------------------------
+# ---- called by `tacit.kernels` -----------------------------------------------------------------
 
 
 def is_direct(geometry: Geometry, method: int) -> bool:
-    """Whether words are multiplied as they are."""
+    """Whether words are multiplied directly, without residues."""
     short = geometry.groups > 1 and geometry.source_channels <= SHORT
     return method == PLAIN or (method == 0 and short)
 
 
 def conv(x: Tensor, weight: Tensor, out: Tensor, window: Window, method: int) -> Tensor:
-    """`out`, filled with the convolution; nothing is empty. Methods are those of `kernels.conv`."""
+    """Fills `out` with the convolution; nothing is empty. Methods are those of `kernels.conv`."""
     return _any_conv(
         x, weight, out, Geometry.make(x.shape, weight.shape, out.shape, window), method
     )
@@ -244,7 +244,7 @@ def conv(x: Tensor, weight: Tensor, out: Tensor, window: Window, method: int) ->
 def conv_grad_input(
     grad: Tensor, weight: Tensor, out: Tensor, window: Window, method: int
 ) -> Tensor:
-    """`out`, of the input's shape, filled with the gradient by the input; nothing is empty."""
+    """Fills `out`, of the input's shape, with the gradient by the input; nothing is empty."""
     geometry = Geometry.make(out.shape, weight.shape, grad.shape, window).transposed()
     return _any_conv(grad, weight, out, geometry, method)
 
@@ -256,7 +256,7 @@ def _any_conv(x: Tensor, weight: Tensor, out: Tensor, geometry: Geometry, method
 
 
 def plan_conv(geometry: Geometry, bits: int, method: int) -> tuple[int, int]:
-    """The method for a weight that is kept, and its bytes."""
+    """Returns the method for a prepared weight, and its bytes."""
     if is_direct(geometry, method):
         return PLAIN, 0
     rows = geometry.groups * geometry.out_channels
@@ -264,14 +264,14 @@ def plan_conv(geometry: Geometry, bits: int, method: int) -> tuple[int, int]:
 
 
 def prepare_conv(weight: Tensor, window: Window) -> Tensor:
-    """The residues of a weight for convolutions with this window, whatever their inputs."""
+    """Returns the residues of a weight for convolutions with this window, whatever their inputs."""
     sizes = (1, weight.shape[1] * window.groups, *weight.shape[2:])
-    out = (1, weight.shape[0], *weight.shape[2:])  # of these only channels and taps matter
+    out = (1, weight.shape[0], *weight.shape[2:])  # only channels and taps matter here
     return encode_weight(weight, Geometry.make(sizes, weight.shape, out, window)).view(-1)
 
 
 def conv_prepared(
-    x: Tensor, kept: Tensor, out: Tensor, window: Window, shape: tuple[int, ...]
+    x: Tensor, prepared: Tensor, out: Tensor, window: Window, shape: tuple[int, ...]
 ) -> Tensor:
-    """`out`, filled with the convolution with a prepared weight of this shape; nothing is empty."""
-    return convolve(x, kept, out, Geometry.make(x.shape, shape, out.shape, window))
+    """Fills `out` with the convolution with a prepared weight of this shape; nothing is empty."""
+    return convolve(x, prepared, out, Geometry.make(x.shape, shape, out.shape, window))

@@ -14,8 +14,8 @@ from torch import Tensor
 from .geometry import Geometry
 from .jit import launch
 
-COLUMNS = 64  # that a program sums, over steps of 32 / rows
-DEPTH = 512  # of the inner dimension, for one program
+COLUMNS = 64  # columns of a program, which takes 32 / rows terms in a step
+DEPTH = 512  # terms of the inner dimension that a program sums
 
 
 @triton.jit(do_not_specialize=[*range(3, 18)], do_not_specialize_on_alignment=["a", "b", "out"])
@@ -45,9 +45,10 @@ def _few_rows(
     ALONG: tl.constexpr,
     SPLIT: tl.constexpr,
 ) -> None:
-    """out[b, i, j] = sum of a[b, i, k] b[b, k, j] over DEPTH terms, or increased by it if SPLIT.
+    """out[b, i, j] = the sum of a[b, i, k] b[b, k, j] over DEPTH terms, atomically added if SPLIT.
 
-    ALONG is the dimension, 0 or 1, in which b is contiguous, or 2.
+    ALONG is the dimension, 0 or 1, in which b is contiguous, or 2 if it is in neither. Integer sums
+    are the same in any order, so that atomic additions are deterministic.
     """
     pid, blocks, high = tl.program_id(0).to(tl.int64), tl.cdiv(n, BN), tl.cdiv(m, ROWS)
     j = (pid % blocks) * BN + tl.arange(0, BN)
@@ -72,10 +73,10 @@ def _few_rows(
 
 
 def multiply_directly(a: Tensor, b: Tensor, out: Tensor) -> Tensor:
-    """`out` (..., m, n), filled with the products of (..., m, k) and (..., k, n), none empty."""
-    turned = out
+    """Fills `out` (..., m, n) with the products of (..., m, k) and (..., k, n); none is empty."""
+    result = out
     if b.shape[-1] < a.shape[-2]:  # few columns: the transposed product has few rows
-        a, b, turned = b.mT, a.mT, out.mT
+        a, b, result = b.mT, a.mT, out.mT
     a, b = (x.flatten(0, -4) if x.dim() > 4 else x for x in (a, b))
     (m, k), n = a.shape[-2:], b.shape[-1]
     batch, rows = out.numel() // (m * n), min(4, triton.next_power_of_2(m))
@@ -85,7 +86,7 @@ def multiply_directly(a: Tensor, b: Tensor, out: Tensor) -> Tensor:
         _few_rows,
         (batch * -(-m // rows) * blocks, parts),
         (a, b, out.zero_() if parts > 1 else out),
-        (m, n, k, a.shape[-3] if a.dim() > 2 else 1, *strides, m * n, *turned.stride()[-2:]),
+        (m, n, k, a.shape[-3] if a.dim() > 2 else 1, *strides, m * n, *result.stride()[-2:]),
         {
             "ROWS": rows,
             "BK": 32 // rows,
@@ -111,7 +112,7 @@ def _position(
     dilation: tl.tensor,
     TRANSPOSED: tl.constexpr,
 ) -> tuple[tl.tensor, tl.tensor]:
-    """Where a tap reads along one dimension, and whether it does."""
+    """Returns where a tap reads along one dimension, and whether that is inside."""
     if TRANSPOSED:
         shifted = at + padding - tap * dilation
         place = shifted // stride
@@ -134,7 +135,7 @@ def _sum_taps(
     TRANSPOSED: tl.constexpr,
     BLOCK: tl.constexpr,
 ) -> None:
-    """out[image, group, row, position] = the sum over sources in the group, and taps."""
+    """out[image, group, row, position] = the sum over source channels of the group, and taps."""
     pid = tl.program_id(0)
     at = (pid % blocks) * BLOCK + tl.arange(0, BLOCK)
     channel = (pid // blocks).to(tl.int64)  # (image, group, row)
@@ -167,7 +168,7 @@ def _sum_taps(
 
 
 def convolve_directly(x: Tensor, weight: Tensor, out: Tensor, geometry: Geometry) -> Tensor:
-    """`out`, filled with the convolution, or the transposed one; nothing is empty."""
+    """Fills `out` with the convolution, or the transposed one; nothing is empty."""
     groups, rows = geometry.groups, geometry.out_channels
     blocks = -(-geometry.positions // BLOCK)
     launch(

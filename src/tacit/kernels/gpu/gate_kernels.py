@@ -1,7 +1,9 @@
-"""What `gates` starts: a program for each digit, node or gate and some words.
+"""The Triton kernels of `gates`: a program computes one digit, node or gate for some words.
 
-Of `count` places with size A, then others with size B, `place`, `entry` and `row` count what other
-starts have done: places, inputs and rows.
+A launch covers `count` items (digits, nodes or gates) of size A, then others of size B; B is 0 if
+there are none. ROWS_A and ROWS_B are the rows that an item has in its table or among what is dealt.
+`place`, `entry` and `row` say how many items, inputs and rows earlier launches have covered. Both
+sizes are compiled into one kernel, and a branch that is the same for the whole program chooses.
 """
 
 import triton
@@ -13,7 +15,7 @@ from .jit import kernel
 
 @triton.jit
 def _columns(words: tl.tensor, LANES: tl.constexpr) -> tuple[tl.tensor, tl.tensor]:
-    """The word of each lane, and whether there is one."""
+    """Returns the word of each lane, and whether there is one."""
     column = tl.program_id(0).to(tl.int64) * LANES + tl.arange(0, LANES)
     return column, column < words
 
@@ -29,7 +31,7 @@ def _here(
     ROWS_A: tl.tensor,
     ROWS_B: tl.tensor,
 ) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
-    """Number, first input and first row of this program's digit, node or gate."""
+    """Returns the number, the first input and the first row of this program's item."""
     i = tl.program_id(1).to(tl.int64)
     early, late = tl.minimum(i, count), tl.maximum(i - count, 0)
     start = row + early * ROWS_A + late * ROWS_B
@@ -56,6 +58,7 @@ def leaf_tables(
     ROWS_B: tl.constexpr,
     LANES: tl.constexpr,
 ) -> None:
+    """Writes the tables of all digits of V and, for signs, its top bit XOR `flip`; XOR the pad."""
     column, there = _columns(words, LANES)
     digit, bit, start = _here(count, place, entry, row, A, B, ROWS_A, ROWS_B)
     is_top = _is_top(digit, top, words, column)
@@ -72,7 +75,7 @@ def leaf_tables(
 
 @triton.jit
 def _is_top(digit: tl.tensor, top: tl.tensor, words: tl.tensor, column: tl.tensor) -> tl.tensor:
-    """The lanes of the digit that meets the top bits; `top` is -1 where none does."""
+    """Returns the lanes of the digit to which the top bits are added; `top` is -1 for none."""
     return column < words * (1 - tl.minimum(tl.abs(digit - top), 1))
 
 
@@ -91,7 +94,7 @@ def _leaf(
     there: tl.tensor,
     SIZE: tl.constexpr,
 ) -> None:
-    """Writes a digit's G (XOR `tops`) and P, or only P where `digits` is 0."""
+    """Writes a digit's G (XOR `tops`) and, but for digit 0, P; if `digits` is 0 only P, of all."""
     generate, propagate = leaf(u, tables, first, words, there, SIZE)
     generate ^= tops
     pairs = tl.minimum(digits, 1)
@@ -122,6 +125,7 @@ def leaves(
     ROWS_B: tl.constexpr,
     LANES: tl.constexpr,
 ) -> None:
+    """Writes shares of the carries of all digits of U + V, XOR the mask; `first` is -1 or 0."""
     column, there = _columns(words, LANES)
     digit, bit, start = _here(count, place, entry, row, A, B, ROWS_A, ROWS_B)
     is_top = _is_top(digit, top, words, column)
@@ -152,6 +156,7 @@ def node_products(
     ROWS_B: tl.constexpr,
     LANES: tl.constexpr,
 ) -> None:
+    """Writes what is dealt for carry nodes with the lambdas `masks`, XOR the pad."""
     column, there = _columns(words, LANES)
     node, group, start = _here(count, place, entry, row, A, B, ROWS_A, ROWS_B)
     g = masks + group * words + column
@@ -181,6 +186,7 @@ def and_products(
     ROWS_B: tl.constexpr,
     LANES: tl.constexpr,
 ) -> None:
+    """Writes what is dealt for AND gates with the lambdas `masks`, XOR the pad."""
     column, there = _columns(words, LANES)
     _, group, start = _here(count, place, entry, row, A, B, ROWS_A, ROWS_B)
     p = masks + group * words + column
@@ -210,7 +216,7 @@ def _carry(
     SIZE: tl.constexpr,
     PAIR: tl.constexpr,
 ) -> None:
-    """Writes the G of a node and, but for node 0, its P; its rows of p are `p` after those of g."""
+    """Writes the G of a node and, but for node 0, its P; P's rows are `p` words after G's."""
     also = column < words * tl.minimum(node, 1)
     generate, propagate = carry(
         hats, others, shares, p, dealt, first, words, there, also, SIZE, PAIR
@@ -242,6 +248,7 @@ def node_carries(
     LANES: tl.constexpr,
     PAIR: tl.constexpr,
 ) -> None:
+    """Writes shares of the carries of nodes, XOR the mask; hats are `hats ^ others` if PAIR."""
     column, there = _columns(words, LANES)
     node, group, start = _here(count, place, entry, row, A, B, ROWS_A, ROWS_B)
     hats += group * words + column
@@ -306,6 +313,7 @@ def and_gates(
     ROWS_B: tl.constexpr,
     LANES: tl.constexpr,
 ) -> None:
+    """Writes shares of the ANDs of gates, XOR the mask; `first` is -1 or 0."""
     column, there = _columns(words, LANES)
     gate, group, start = _here(count, place, entry, row, A, B, ROWS_A, ROWS_B)
     hats += group * words + column

@@ -1,7 +1,8 @@
-"""Gates on masked bit planes (`tacit.kernels.gates`), on contiguous planes.
+"""Gates on masked bit planes and the leaves of signs (`tacit.kernels.gates` and `.signs`).
 
-A program does one digit, node or gate for some words. The sizes of a list are nearly always equal
-but for the last, so that two sizes are compiled together and one start serves the whole list.
+Planes are contiguous. A program computes one item (digit, node or gate) for some words. In a list
+of sizes all but the last are nearly always equal, so two sizes are compiled into one kernel, and
+one launch serves the whole list.
 """
 
 from collections.abc import Sequence
@@ -18,24 +19,24 @@ from .planes import bit_planes, quotient_planes
 
 LANES = 128
 
-# Larger nodes take minutes to compile, and no plan of the protocols has them.
+# Larger nodes take minutes to compile, and no carry plan uses them: the reference computes them.
 LARGEST_NODE, LARGEST_GATE = 6, 7
 
 Numbers = tuple[int, ...]
 
-# The digit that meets the top bits, and their places among bits and rows.
+# The digit to which the top bits are added, and their places among bits and rows: none.
 NO_TOP = (-1, 0, 0)
 
 
 def leaf_tables(v: Tensor, digits: Sequence[int], pad: Tensor, out: Tensor) -> Tensor:
-    """`out`, with the one-hot tables of the digits of V, XOR the pad."""
+    """Fills `out` with the one-hot tables of the digits of V, XOR the pad."""
     return _launch_all(gate_kernels.leaf_tables, "table", (v, pad, out), digits, (*NO_TOP, 0))
 
 
 def leaf_carries(
     u: Tensor, tables: Tensor, digits: Sequence[int], mask: Tensor, out: Tensor, *, first: bool
 ) -> Tensor:
-    """`out`, with the shares of the G of all digits, then of the P of all but digit 0."""
+    """Fills `out` with shares of the G of all digits, then of the P of all but digit 0."""
     numbers = (-first, len(digits), *NO_TOP)
     return _launch_all(gate_kernels.leaves, "table", (u, tables, mask, out), digits, numbers)
 
@@ -43,23 +44,23 @@ def leaf_carries(
 def leaf_matches(
     u: Tensor, tables: Tensor, digits: Sequence[int], mask: Tensor, out: Tensor, *, first: bool
 ) -> Tensor:
-    """`out`, with the shares of the P of all digits."""
+    """Fills `out` with shares of the P of all digits."""
     return _launch_all(
         gate_kernels.leaves, "table", (u, tables, mask, out), digits, (-first, 0, *NO_TOP)
     )
 
 
 def node_products(masks: Tensor, sizes: Sequence[int], pad: Tensor, out: Tensor) -> Tensor:
-    """`out`, with what is dealt for carry nodes, XOR the pad."""
+    """Fills `out` with what is dealt for carry nodes, XOR the pad."""
     if max(sizes) > LARGEST_NODE:
-        return out.copy_(reference.node_products(_taken(masks, sizes), sizes, pad))
+        return out.copy_(reference.node_products(_node_groups(masks, sizes), sizes, pad))
     return _launch_all(
         gate_kernels.node_products, "carry", (masks, pad, out), sizes, (_groups(masks),)
     )
 
 
 def and_products(masks: Tensor, sizes: Sequence[int], pad: Tensor, out: Tensor) -> Tensor:
-    """`out`, with what is dealt for AND gates, XOR the pad."""
+    """Fills `out` with what is dealt for AND gates, XOR the pad."""
     if max(sizes) > LARGEST_GATE:
         return out.copy_(reference.and_products(masks, sizes, pad))
     return _launch_all(gate_kernels.and_products, "and", (masks, pad, out), sizes, ())
@@ -76,10 +77,10 @@ def node_carries(
     first: bool,
     received: Tensor | None = None,
 ) -> Tensor:
-    """`out`, with the shares of the G of all nodes, then of the P of all but node 0."""
+    """Fills `out` with shares of the G of all nodes, then of the P of all but node 0."""
     if max(sizes) > LARGEST_NODE:
-        hats = _taken(hats if received is None else hats ^ received, sizes)
-        own = _taken(shares, sizes)
+        hats = _node_groups(hats if received is None else hats ^ received, sizes)
+        own = _node_groups(shares, sizes)
         return out.copy_(reference.node_carries(hats, own, products, sizes, mask, first=first))
     pair = received is not None
     pointers = (hats, hats if received is None else received, shares, products, mask, out)
@@ -97,7 +98,7 @@ def and_gates(
     *,
     first: bool,
 ) -> Tensor:
-    """`out`, with the shares of the AND of each gate's inputs."""
+    """Fills `out` with shares of the AND of each gate's inputs."""
     if max(sizes) > LARGEST_GATE:
         return out.copy_(reference.and_gates(hats, shares, products, sizes, mask, first=first))
     return _launch_all(
@@ -106,7 +107,7 @@ def and_gates(
 
 
 def sign_tables(mask: Tensor, digits: Numbers, pad: Tensor, *, shift: int, negate: bool) -> Tensor:
-    """`pad`, replaced by the tables of -(-mask >> shift) and its top bit, XOR it."""
+    """Replaces `pad` with the tables of -(-mask >> shift) and its top bit, XOR the pad."""
     v = quotient_planes(mask, sum(digits) + 1, shift)
     return _launch_all(
         gate_kernels.leaf_tables, "table", (v, pad, pad), digits, (*_top(digits), -negate)
@@ -116,7 +117,7 @@ def sign_tables(mask: Tensor, digits: Numbers, pad: Tensor, *, shift: int, negat
 def sign_leaves(
     opened: Tensor, tables: Tensor, digits: Numbers, mask: Tensor, *, low: int, first: bool
 ) -> Tensor:
-    """The carries of the digits, in the last of which are the top bits."""
+    """Returns shares of the carries of the digits, with the top bits in the last G."""
     u, out = bit_planes(opened, sum(digits) + 1, low), torch.empty_like(mask)
     numbers = (-first, len(digits), *_top(digits))
     return _launch_all(gate_kernels.leaves, "table", (u, tables, mask, out), digits, numbers)
@@ -124,52 +125,52 @@ def sign_leaves(
 
 @cache
 def _top(digits: Numbers) -> Numbers:
-    """The digit that meets the top bits, and their places among bits and rows."""
+    """Returns the digit to which the top bits are added, and their places among bits and rows."""
     rows = sum(num_rows("table", digit) for digit in digits)
     return len(digits) - 1, sum(digits), rows
 
 
 def _groups(state: Tensor) -> int:
-    """How many groups the rows (G..., P...) are of: the nodes', or one more."""
+    """Returns how many groups the rows G..., P... are of: those of the nodes, or one more."""
     return (state.shape[0] + 1) // 2
 
 
-def _taken(state: Tensor, sizes: Sequence[int]) -> Tensor:
-    """The rows of the groups that the nodes take."""
+def _node_groups(state: Tensor, sizes: Sequence[int]) -> Tensor:
+    """Returns the rows of the groups that the nodes take."""
     groups, taken = _groups(state), sum(sizes)
     return torch.cat([state[:taken], state[groups : groups + taken - 1]])
 
 
 def _launch_all(
-    which: Kernel,
+    kernel: Kernel,
     kind: str,
     pointers: tuple[Tensor, ...],
     sizes: Sequence[int],
     more: Numbers,
     flags: tuple[bool, ...] = (),
 ) -> Tensor:
-    """The last of the pointers, after the starts for all sizes."""
+    """Queues the launches for all sizes; returns the last of the pointers, which they fill."""
     words = pointers[0].shape[1]
     if words:
-        for number, places, constants in plan(kind, tuple(sizes)):
+        for number, places, constants in _launches(kind, tuple(sizes)):
             grid = (blocks(words, LANES), number, 1)
-            which(grid, (*pointers, words, *places, *more), (*constants, LANES, *flags))
+            kernel(grid, (*pointers, words, *places, *more), (*constants, LANES, *flags))
     return pointers[-1]
 
 
 def num_rows(kind: str, size: int) -> int:
-    """How many rows a digit has in its table, or a node or gate among what is dealt for it."""
+    """Returns how many rows a digit has in its table, or a node or gate among what is dealt."""
     half = 1 << (size - 1)
     return {"table": 2 * half - 1, "and": 2 * half - 1 - size, "carry": 4 * half - 3 * size}[kind]
 
 
 @cache
-def plan(kind: str, sizes: Numbers) -> list[tuple[int, Numbers, Numbers]]:
-    """The starts for a list: each for a run of equal sizes and the run after it.
+def _launches(kind: str, sizes: Numbers) -> list[tuple[int, Numbers, Numbers]]:
+    """Returns the launches for a list, each for a run of equal sizes and the run after it.
 
-    A start is the number of its places; how many of them the first run has, and how many places,
-    inputs and rows come before; and the two sizes, 0 where there is no second run, with the rows of
-    each. Carry node 0 has no rows for P: those of all others begin as many earlier.
+    A launch is the number of its items; then how many of them are in the first run, and how many
+    items, inputs and rows come before; then both sizes, 0 if there is no second run, and the rows
+    of each. Carry node 0 has no rows for P, so that those of all others begin as many earlier.
     """
     runs = [(size, len(list(equal))) for size, equal in groupby(sizes)]
     place, entry = 0, 0

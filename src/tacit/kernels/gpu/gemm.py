@@ -1,10 +1,10 @@
 """Products of matrices and batches of them, by residues.
 
-Residues of the left operand are (planes, batch, m, ld), of the right one (planes, batch, n, ld):
-both contiguous along the inner dimension, as tensor cores want bytes, and padded there with zeros.
-Large products are torch's, one for each modulus (`torch._int_mm`), with sums of 32 bits; others are
-one launch over tiles and moduli, which keeps a byte of a sum. One more launch puts words together.
-Inner dimensions beyond the system's depth go in parts, whose results are added.
+Residues of the left operand are (planes, batch, m, ld), those of the right (planes, batch, n, ld):
+both are contiguous along the inner dimension, as tensor cores need bytes, and padded there with
+zeros. Large products are torch's, one for each modulus (`torch._int_mm`), with sums of 32 bits.
+Others are one launch over tiles and moduli, which reduces each sum to a byte. One more launch
+decodes the sums. Inner dimensions beyond the system's depth are cut into parts, which are added.
 """
 
 from __future__ import annotations
@@ -19,34 +19,35 @@ from torch import Tensor
 from .direct import multiply_directly
 from .jit import launch
 from .residue_system import SYSTEMS, ResidueSystem, factors, system_of
-from .residues import combine, encode, reduced, room
+from .residues import combine, empty_sums, encode, reduced
 
-CHOOSE, PLAIN, ENCODED = 0, 1, 2  # as `kernels.matmul.METHODS` has them
-FEW_ROWS = 4  # up to so many rows or columns, words are multiplied as they are
+CHOOSE, PLAIN, ENCODED = 0, 1, 2  # the numbers of `kernels.matmul.METHODS`
+FEW_ROWS = 4  # with so few rows or columns, words are multiplied directly
 
-# torch's products from this many sums and products on, and the bytes of sums that they may fill.
+# torch's products are used from this many sums and products on, and fill so many bytes of sums. A
+# block of rows must then have 17 rows or more, which `torch._int_mm` needs: see `_is_large`.
 LARGE_SUMS = 1 << 20
 LARGE_PRODUCTS = 1 << 31
-SUMS = 1 << 30  # also, torch's products are wanted where this is 17 rows or more
-PROGRAMS = 132  # below so many programs smaller tiles are used
+SUMS = 1 << 30
+PROGRAMS = 132  # the multiprocessors of an H200: with fewer programs, smaller tiles are used
 
 # Rows and columns of a tile, and its warps, from large to small.
 TILES = ((128, 128, 8), (128, 64, 4), (64, 64, 4), (64, 32, 4), (64, 16, 4), (16, 64, 4))
 
 
 def inner(k: int) -> int:
-    """The bytes in a row of residues for an inner dimension: a multiple of 32, 64 or 128."""
+    """Returns the bytes of a row of residues for an inner dimension, a multiple of 32 to 128."""
     step = 128 if k >= 1024 else 64 if k > 32 else 32
     return -(-k // step) * step
 
 
 def block(ld: int) -> int:
-    """How many bytes of each row a step multiplies."""
+    """Returns how many bytes of each row a step multiplies."""
     return 128 if ld % 128 == 0 else 64 if ld % 64 == 0 else 32
 
 
 def tile(m: int, n: int, products: int) -> tuple[int, int, int]:
-    """The rows and columns of tiles, and their warps, for so many products of m x n sums."""
+    """Returns the rows and columns of tiles, and their warps, for so many products of m x n."""
     if m <= 16:
         return TILES[-1]
     for bm, bn, warps in TILES[:-1]:
@@ -57,7 +58,7 @@ def tile(m: int, n: int, products: int) -> tuple[int, int, int]:
 
 
 def stages(bm: int, bn: int, bk: int) -> int:
-    """How many steps are loaded ahead: 160 KiB of them at most."""
+    """Returns how many steps are loaded ahead into shared memory: 160 KiB of them at most."""
     return max(2, min(4, (160 << 10) // ((bm + bn) * bk)))
 
 
@@ -82,10 +83,10 @@ def _product(
     SWAPPED: tl.constexpr,
     ALIGNED: tl.constexpr,
 ) -> None:
-    """out[p, b, i, j], bytes: sums of `steps` times BK products from the `first` on, reduced.
+    """Writes out[p, b, i, j], bytes: reduced sums of `steps` * BK products, from step `first` on.
 
-    SWAPPED writes out[p, b, j, i]; ALIGNED says that rows of `out` are multiples of 16. Rows of
-    residues have ld times 32 bytes, planes of `out` 16 `units`.
+    SWAPPED writes out[p, b, j, i] instead; ALIGNED says that rows of `out` are multiples of 16.
+    Rows of residues have 32 `ld` bytes, planes of `out` 16 `units`.
     """
     if ALIGNED:
         if SWAPPED:
@@ -115,7 +116,7 @@ def _product(
 
 
 def multiply(a: Tensor, b: Tensor, out: Tensor, sizes: tuple[int, int, int], ld: int) -> None:
-    """Fills `out` with the products of residues in rows of ld bytes; sizes are batch, m and n."""
+    """Fills `out` with the products of residues in rows of ld bytes; `sizes` are batch, m and n."""
     depth = system_of(out).depth
     for first in range(0, ld, depth):
         part = (first, min(ld - first, depth))
@@ -132,7 +133,10 @@ def multiply_part(
     *,
     added: bool,
 ) -> None:
-    """`out`, or what is added to it: products over a part, first byte and number, of the rows."""
+    """Fills `out` with products over a part of the rows, or adds them if `added`.
+
+    `part` is the first byte of each row and the number of bytes.
+    """
     system, (batch, m, n) = system_of(out), sizes
     if batch == 1 and _is_large(m, n, part[1]):
         _multiply_large(a, b, out, system, (m, n, ld), part, added)
@@ -154,16 +158,16 @@ def _multiply_tiles(
     ld: int,
     part: tuple[int, int],
 ) -> Tensor:
-    """The reduced sums over a part of the inner dimension."""
+    """Returns the reduced sums over a part of the inner dimension."""
     batch, m, n = sizes
-    swapped = m < 64 < n  # the few rows are columns of a tile
+    swapped = m < 64 < n  # tiles have at least 64 rows: the few rows become columns
     if swapped:
         a, b, m, n = b, a, n, m
     bk = block(ld)
     bm, bn, warps = tile(m, n, batch * system.planes)
     tiles_n = -(-n // bn)
     tiles = -(-m // bm) * tiles_n
-    sums = room(out)
+    sums = empty_sums(out)
     units = sums.shape[1] // 16
     launch(
         _product,
@@ -186,7 +190,7 @@ def _multiply_large(
     part: tuple[int, int],
     added: bool,
 ) -> None:
-    """`out`, or what is added to it, by torch's products of bytes, some rows at a time."""
+    """Fills `out`, or adds to it, by torch's products of bytes, some rows at a time."""
     (m, n, ld), (first, width) = sizes, part
     a = a.view(system.planes, m, ld)[:, :, first : first + width]
     b = b.view(system.planes, n, ld)[:, :, first : first + width]
@@ -199,14 +203,14 @@ def _multiply_large(
         combine(sums, rows[begin:end], added=added)
 
 
-# ---- what the functions of `tacit.kernels` call -------------------------------------------------
+# ---- called by `tacit.kernels` -----------------------------------------------------------------
 
 
 def matmul(a: Tensor, b: Tensor, out: Tensor, method: int) -> Tensor:
-    """`out` (..., m, n), filled with the products of (..., m, k) and (..., k, n), none empty.
+    """Fills `out` (..., m, n) with the products of (..., m, k) and (..., k, n), none of them empty.
 
-    Batches have equal shapes, of which strides may be zero. Methods are those of `kernels.matmul`;
-    a few rows or columns are multiplied directly where the choice is free.
+    Batches have equal shapes; their strides may be zero. Methods are those of `kernels.matmul`: if
+    the choice is free, a few rows or columns are multiplied directly.
     """
     m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
     if method == PLAIN or (method == CHOOSE and min(m, n) <= FEW_ROWS):
@@ -214,13 +218,13 @@ def matmul(a: Tensor, b: Tensor, out: Tensor, method: int) -> Tensor:
     a, b = (x.flatten(0, -4) if x.dim() > 4 else x for x in (a, b))
     ld = inner(k)
     left = encode(a, *_four(a), ld)
-    right = encode(b, *_turned(b), ld, right=True)
+    right = encode(b, *_transposed(b), ld, right=True)
     multiply(left, right, out, (out.numel() // (m * n), m, n), ld)
     return out
 
 
 def plan_matmul(sizes: tuple[int, int, int], bits: int, method: int) -> tuple[int, int]:
-    """The method for a right operand that is kept, for products of m x k x n, and its bytes."""
+    """Returns the method for a prepared right operand, for products of m x k x n, and its bytes."""
     m, k, n = sizes
     if method == PLAIN or (method == CHOOSE and min(m, n) <= FEW_ROWS):
         return PLAIN, 0
@@ -228,25 +232,25 @@ def plan_matmul(sizes: tuple[int, int, int], bits: int, method: int) -> tuple[in
 
 
 def prepare_matmul(b: Tensor) -> Tensor:
-    """The residues of a right operand (k, n)."""
-    return encode(b, *_turned(b), inner(b.shape[0]), right=True).view(-1)
+    """Returns the residues of a right operand (k, n)."""
+    return encode(b, *_transposed(b), inner(b.shape[0]), right=True).view(-1)
 
 
-def matmul_prepared(a: Tensor, kept: Tensor, out: Tensor) -> Tensor:
-    """`out` (m, n), filled with the product of (m, k) and a prepared operand; none is empty."""
+def matmul_prepared(a: Tensor, prepared: Tensor, out: Tensor) -> Tensor:
+    """Fills `out` (m, n) with the product of (m, k) and a prepared operand; none is empty."""
     (m, k), n = a.shape, out.shape[1]
     ld = inner(k)
-    multiply(encode(a, *_four(a), ld), kept, out, (1, m, n), ld)
+    multiply(encode(a, *_four(a), ld), prepared, out, (1, m, n), ld)
     return out
 
 
 def _four(x: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The sizes and strides of (b1, b2, rows, columns)."""
+    """Returns the sizes and strides of x as (b1, b2, rows, columns)."""
     missing = 4 - x.dim()
     return (1,) * missing + x.shape, (0,) * missing + x.stride()
 
 
-def _turned(x: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The sizes and strides of (b1, b2, columns, rows)."""
+def _transposed(x: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Returns the sizes and strides of x, transposed: (b1, b2, columns, rows)."""
     (*sizes, k, n), (*strides, sk, sn) = _four(x)
     return (*sizes, n, k), (*strides, sn, sk)

@@ -1,4 +1,4 @@
-"""The sizes of a convolution as kernels read them: numbers on the device, made once."""
+"""The sizes of a convolution in a GPU's memory, where kernels read them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,12 @@ from torch import Tensor
 
 from ...ring import Window
 
-# Where the numbers of the three dimensions begin in a kernel's table.
-TO, FROM, TAPS, STRIDE, PADDING, DILATION = 0, 3, 6, 9, 12, 15
-
 
 @dataclass(frozen=True)
 class Geometry:
-    """A convolution from images of size `source` to those of `out`, or a transposed one.
+    """A convolution from images of size `source` to images of size `out`, or a transposed one.
 
-    Sizes are of three dimensions; `source_channels` and `out_channels` are those of a group.
+    Sizes have three dimensions; `source_channels` and `out_channels` are those of one group.
     """
 
     images: int
@@ -39,7 +36,7 @@ class Geometry:
     def make(
         cls, x: Sequence[int], weight: Sequence[int], out: Sequence[int], window: Window
     ) -> Geometry:
-        """For shapes of the input, weight and output of a convolution."""
+        """Returns the geometry for the shapes of the input, weight and output of a convolution."""
         return cls(
             x[0],
             window.groups,
@@ -54,7 +51,7 @@ class Geometry:
         )
 
     def transposed(self) -> Geometry:
-        """That of the gradient by the input, from the output's."""
+        """Returns the geometry of the gradient by the input, which reads the output's gradient."""
         return Geometry(
             self.images,
             self.groups,
@@ -71,11 +68,12 @@ class Geometry:
 
     @property
     def taps(self) -> int:
+        """How many positions the kernel has."""
         return prod(self.kernel)
 
     @property
     def positions(self) -> int:
-        """The outputs of one channel of one image."""
+        """How many outputs one channel of one image has."""
         return prod(self.out)
 
     @property
@@ -85,10 +83,14 @@ class Geometry:
 
     @property
     def is_strided(self) -> bool:
+        """Whether any stride is not 1."""
         return self.stride != (1, 1, 1)
 
     def table(self, device: torch.device) -> Tensor:
-        """The numbers of the three dimensions, at TO, FROM, ..., in int32."""
+        """Returns the numbers of the three dimensions in int32, made once for a device.
+
+        At 0, 3, 6, ... are the sizes of result, source and kernel, stride, padding and dilation.
+        """
         numbers = self.out + self.source + self.kernel + self.stride + self.padding + self.dilation
         return _table(numbers, device)
 
@@ -99,5 +101,5 @@ def _table(numbers: tuple[int, ...], device: torch.device) -> Tensor:
 
 
 def three(values: Sequence[int], fill: int) -> tuple[int, ...]:
-    """Values of up to three dimensions as those of three."""
+    """Returns the values of up to three dimensions as those of three; `fill` is for the others."""
     return (fill,) * (3 - len(values)) + tuple(values)

@@ -1,7 +1,8 @@
-"""What `injection` starts: a program for some elements, or for some words of packed bits.
+"""The Triton kernels of `injection`: a program for some elements, or some words of packed bits.
 
-Bits are spread: -1 where a bit is set, else 0, so that an AND chooses and (x ^ b) - b negates.
-`first` is such a bit too, but for `flip_share`.
+The equations are in `tacit.kernels.injection`. Bits are spread to -1 or 0: with b such a bit, x & b
+is bit x, (x ^ b) - b is (1 - 2 bit) x, and -b is the bit. `first` is spread, too, but in
+`flip_share`.
 """
 
 import triton
@@ -13,40 +14,40 @@ from .planes import pack, unpack
 
 @triton.jit
 def _kind(x: tl.tensor, BITS: tl.constexpr) -> tl.tensor:
-    """A number or a tensor in the ring's type."""
+    """Returns a number or a tensor in the dtype of the ring."""
     return x.to(tl.int64 if BITS == 64 else tl.int32)
 
 
 @triton.jit
 def _here(count: tl.tensor, FLAT: tl.constexpr) -> tuple[tl.tensor, tl.tensor]:
-    """The element of each lane, and whether there is one."""
+    """Returns the element of each lane, and whether there is one."""
     at = tl.program_id(0).to(tl.int64) * FLAT + tl.arange(0, FLAT)
     return at, at < count
 
 
 @triton.jit
 def _spread(bits: tl.tensor, at: tl.tensor, there: tl.tensor, BITS: tl.constexpr) -> tl.tensor:
-    """-1 where an element's bit is set, else 0."""
+    """Returns -1 where an element's bit is set, else 0."""
     return _kind(-unpack(bits, at, there), BITS)
 
 
 @triton.jit
 def _shift(x: tl.tensor, t: tl.tensor, BITS: tl.constexpr) -> tl.tensor:
-    """floor(x / 2^t) of the unsigned x."""
+    """Returns floor(x / 2^t) of the unsigned x."""
     unsigned: tl.constexpr = tl.uint64 if BITS == 64 else tl.uint32
     return _kind(x.to(unsigned, bitcast=True) >> t.to(unsigned), BITS)
 
 
 @triton.jit
 def _known(opened: tl.tensor, t: tl.tensor, BITS: tl.constexpr) -> tuple[tl.tensor, tl.tensor]:
-    """A = (c >> t) - 2^(k-2-t) of c = opened + 2^(k-2), and -1 where c's top bit is set, else 0."""
+    """Returns A = (c >> t) - 2^(k-2-t) of c = opened + 2^(k-2), and c's top bit as -1 or 0."""
     c = opened + (1 << (BITS - 2))
     return _shift(c, t, BITS) - (_kind(t * 0 + 1, BITS) << (BITS - 2 - t)), c >> (BITS - 1)
 
 
 @triton.jit
 def _times_b(x: tl.tensor, top: tl.tensor, t: tl.tensor, BITS: tl.constexpr) -> tl.tensor:
-    """(1 - 2 top) 2^(k-1-t) x; top is 0 or -1."""
+    """Returns B x = (1 - 2 c_top) 2^(k-1-t) x; `top` is c_top as -1 or 0."""
     return ((x << (BITS - 1 - t)) ^ top) - top
 
 
@@ -54,7 +55,7 @@ def _times_b(x: tl.tensor, top: tl.tensor, t: tl.tensor, BITS: tl.constexpr) -> 
 def _begin(
     begin: tl.tensor, at: tl.tensor, there: tl.tensor, negate: tl.tensor, BITS: tl.constexpr
 ) -> tl.tensor:
-    """What a share is added to: negated where `negate` is -1, as it is where it is 0."""
+    """Returns what a share is added to, negated if `negate` is -1, unchanged if it is 0."""
     sign = _kind(negate, BITS)
     return (tl.load(begin + at, mask=there) ^ sign) - sign
 
@@ -74,6 +75,7 @@ def inject_share(
     BITS: tl.constexpr,
     FLAT: tl.constexpr,
 ) -> None:
+    """out = begin + (1 - 2 b) (opened flip + product) + b own, + b opened if `first`."""
     at, there = _here(count, FLAT)
     b = _spread(bits, at, there, BITS)
     value = tl.load(opened + at, mask=there)
@@ -93,6 +95,7 @@ def flip_share(
     BITS: tl.constexpr,
     FLAT: tl.constexpr,
 ) -> None:
+    """out += (1 - 2 b) flip, + b if `first`, which is 1 or 0 here."""
     at, there = _here(count, FLAT)
     b = _spread(bits, at, there, BITS)
     flipped = (tl.load(flip + at, mask=there) ^ b) - b
@@ -104,6 +107,7 @@ def flip_share(
 def deal_flip(
     pad_flip: tl.tensor, bits: tl.tensor, count: tl.int64, BITS: tl.constexpr, FLAT: tl.constexpr
 ) -> None:
+    """pad_flip = y - pad_flip."""
     at, there = _here(count, FLAT)
     y = _spread(bits, at, there, BITS)
     tl.store(pad_flip + at, -y - tl.load(pad_flip + at, mask=there), mask=there)
@@ -119,6 +123,7 @@ def deal_injection(
     BITS: tl.constexpr,
     FLAT: tl.constexpr,
 ) -> None:
+    """pad_flip = y - pad_flip, pad_product = y mask - pad_product."""
     at, there = _here(count, FLAT)
     y = _spread(bits, at, there, BITS)
     product = tl.load(mask + at, mask=there) & y
@@ -140,6 +145,7 @@ def exact_share(
     BITS: tl.constexpr,
     FLAT: tl.constexpr,
 ) -> None:
+    """out = begin - quotient - c_top top 2^(k-t), + A if `first`."""
     at, there = _here(count, FLAT)
     shift = _kind(t, BITS)
     a, c_top = _known(tl.load(opened + at, mask=there), shift, BITS)
@@ -158,7 +164,7 @@ def _gathered(
     count: tl.tensor,
     BITS: tl.constexpr,
 ) -> tl.tensor:
-    """The elements; where `rows` is not 0, of as many bits, whose planes `values` has."""
+    """Returns the elements of `values`; if `rows` is not 0, `values` has their planes, so many."""
     words = (count + 63) >> 6
     planes = values.to(tl.pointer_type(tl.int64), bitcast=True)
     is_whole = there & (at < count * (1 - tl.minimum(rows, 1)))
@@ -188,6 +194,10 @@ def inject_exact_share(
     BITS: tl.constexpr,
     FLAT: tl.constexpr,
 ) -> None:
+    """out = begin + (1 - 2 b) (A flip - flip_low + B flip_top) + b (B top - low).
+
+    b A is added if `first`. `rows` is t + 1 if `top` and `flip_top` come as planes, else 0.
+    """
     at, there = _here(count, FLAT)
     shift = _kind(t, BITS)
     b = _spread(bits, at, there, BITS)
@@ -214,6 +224,7 @@ def correct_inject_exact(
     BITS: tl.constexpr,
     FLAT: tl.constexpr,
 ) -> None:
+    """The pads become y, y low, low, top and y top, minus each, with w = -mask."""
     at, there = _here(count, FLAT)
     y = _spread(bits, at, there, BITS)
     w = -tl.load(mask + at, mask=there, other=0)
@@ -228,7 +239,7 @@ def correct_inject_exact(
 
 @triton.jit
 def _tile(count: tl.tensor, TILE: tl.constexpr) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
-    """The words of a program, and the elements whose bits they hold."""
+    """Returns the words of a program, which of them exist, and the elements of their bits."""
     word = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
     return word, word * 64 < count, word[:, None] * 64 + tl.arange(0, 64)[None, :]
 
@@ -243,6 +254,7 @@ def deal_exact(
     BITS: tl.constexpr,
     TILE: tl.constexpr,
 ) -> None:
+    """quotient = w >> t with the sign kept, top = the packed top bits of w = -mask."""
     word, is_word, at = _tile(count, TILE)
     w = -tl.load(mask + at, mask=at < count, other=0)
     tl.store(quotient + at, w >> _kind(t, BITS), mask=at < count)
@@ -262,6 +274,7 @@ def deal_inject_exact(
     BITS: tl.constexpr,
     TILE: tl.constexpr,
 ) -> None:
+    """low and y low of w = -mask, and the packed bits top and y AND top."""
     word, is_word, at = _tile(count, TILE)
     w = -tl.load(mask + at, mask=at < count, other=0)
     value = _shift(w & ((1 << (BITS - 1)) - 1), _kind(t, BITS), BITS)

@@ -1,12 +1,13 @@
 """Bit planes and packed bits (`tacit.kernels.planes`).
 
-Square matrices of bits, 64 elements of 64 bits or 32 of 32, are transposed in registers: a lane
-holds a matrix, and exchanges halves, quarters, ... of pairs of its rows. A plane of 32-bit elements
-is a row of half words.
+Square matrices of bits, 64 elements of 64 bits or 32 of 32, are transposed in registers. A lane
+holds a matrix and exchanges halves, quarters, ... of pairs of its rows: with elements numbered
+8 c + r, first the three bits of r with the low three bits of the number of a bit, then those of c
+with the high ones. A plane of 32-bit elements is a row of half words.
 """
 
 # mypy: disable-error-code="assignment"
-# Tuples grow in loops that are written out.
+# Tuples grow in unrolled loops.
 
 from collections.abc import Sequence
 from math import prod
@@ -20,17 +21,17 @@ from .jit import blocks, kernel
 
 LANES = 16
 WORD = 64
-TILE = 16  # words that a program packs
-FLAT = 1024  # elements of a program where each is on its own
+TILE = 16  # words of a program that packs bits
+FLAT = 1024  # elements of a program that treats each by itself
 
 
 def bit_planes(x: Tensor, width: int, low: int) -> Tensor:
-    """Bits [low, low + width) of x as planes, of shape (width, ceil(x.numel() / 64))."""
+    """Returns bits [low, low + width) of x as planes, of shape (width, ceil(x.numel() / 64))."""
     return _planes(x, width, low, 0)
 
 
 def quotient_planes(x: Tensor, width: int, shift: int) -> Tensor:
-    """The low bits of -(-x >> shift) as planes."""
+    """Returns the low `width` bits of -(-x >> shift), x / 2^shift rounded up, as planes."""
     return _planes(x, width, 0, shift)
 
 
@@ -48,7 +49,7 @@ def _planes(x: Tensor, width: int, low: int, shift: int) -> Tensor:
 def from_bit_planes(
     planes: Tensor, shape: Sequence[int], dtype: torch.dtype, *, signed: bool = False
 ) -> Tensor:
-    """The tensor whose low bits are the planes; above are zeros, or the last plane if `signed`."""
+    """Returns the tensor whose low bits are the planes; the last one is repeated if `signed`."""
     planes = planes.contiguous()
     out = planes.new_empty(tuple(shape), dtype=dtype)
     if count := out.numel():
@@ -61,7 +62,7 @@ def from_bit_planes(
 
 
 def pack_bits(bits: Tensor) -> Tensor:
-    """Bit 0 of each element, packed in ceil(bits.numel() / 64) words."""
+    """Returns bit 0 of each element, packed in ceil(bits.numel() / 64) words."""
     bits = _plain(bits.contiguous())
     words = bits.new_empty(blocks(bits.numel(), WORD), dtype=torch.int64)
     if count := bits.numel():
@@ -70,7 +71,7 @@ def pack_bits(bits: Tensor) -> Tensor:
 
 
 def unpack_bits(words: Tensor, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-    """The tensor of zeros and ones whose bits the words hold."""
+    """Returns the tensor of this shape of the zeros and ones that the words hold."""
     words, out = words.contiguous(), words.new_empty(tuple(shape), dtype=dtype)
     if count := prod(shape):
         _unpack((blocks(count, FLAT), 1, 1), (words, _plain(out), count), (FLAT,))
@@ -78,12 +79,12 @@ def unpack_bits(words: Tensor, shape: Sequence[int], dtype: torch.dtype) -> Tens
 
 
 def popcount(words: Tensor) -> Tensor:
-    """The number of ones in each int64 word."""
+    """Returns the number of ones in each int64 word."""
     return _each_word(words, parity=False)
 
 
 def parity(words: Tensor) -> Tensor:
-    """The exclusive or of the 64 bits of each int64 word, 0 or 1."""
+    """Returns the XOR of the 64 bits of each int64 word, 0 or 1."""
     return _each_word(words, parity=True)
 
 
@@ -96,13 +97,13 @@ def _each_word(words: Tensor, *, parity: bool) -> Tensor:
 
 
 def _plain(bits: Tensor) -> Tensor:
-    """The tensor, bools as bytes."""
+    """Returns the tensor, with bools as bytes."""
     return bits.view(torch.uint8) if bits.dtype == torch.bool else bits
 
 
 @triton.jit
 def stack(x: tl.tuple) -> tl.tensor:
-    """The tensors of a tuple side by side: index i of the last dimension is x[i]."""
+    """Returns a tuple of 4, 8 or 16 tensors as one: x[i] is at index i of a new last dimension."""
     tl.static_assert(len(x) == 16 or len(x) == 8 or len(x) == 4)
     count: tl.constexpr = len(x)
     shape: tl.constexpr = x[0].shape
@@ -117,7 +118,7 @@ def stack(x: tl.tuple) -> tl.tensor:
 
 @triton.jit
 def unbind(x: tl.tensor) -> tl.tuple:
-    """The tuple of the tensors at the indices of the last dimension."""
+    """Returns the tensors at the indices of the last dimension as a tuple: undoes `stack`."""
     count: tl.constexpr = x.shape[len(x.shape) - 1]
     parts = (x,)
     for level in tl.static_range(4):
@@ -134,7 +135,7 @@ def unbind(x: tl.tensor) -> tl.tuple:
 
 @triton.jit
 def _in_pairs(x: tl.tensor) -> tl.tensor:
-    """The tensor with its last dimension cut in pairs; of two elements they are the dimension."""
+    """Returns a 3-d tensor with its last dimension cut into pairs, unless it is one pair."""
     if x.shape[len(x.shape) - 1] > 2:
         x = x.reshape(x.shape[0], x.shape[1], x.shape[2] // 2, 2)
     return x
@@ -142,7 +143,11 @@ def _in_pairs(x: tl.tensor) -> tl.tensor:
 
 @triton.jit
 def _exchange(x: tl.tuple, STEP: tl.constexpr, BIT: tl.constexpr, BITS: tl.constexpr) -> tl.tuple:
-    """The tuple after an exchange of bit STEP of its index with bit BIT of the number of a bit."""
+    """Exchanges the bit of weight STEP of the tuple's index with that of weight BIT in a word.
+
+    Element i with i & STEP == 0 gets the low halves of pieces of BIT bits of x[i] and x[i + STEP],
+    element i + STEP the high halves: a transpose of 2x2 matrices of such pieces.
+    """
     low: tl.constexpr = ((1 << BITS) - 1) // ((1 << BIT) + 1)
     result = ()
     for i in tl.static_range(len(x)):
@@ -157,7 +162,7 @@ def _exchange(x: tl.tuple, STEP: tl.constexpr, BIT: tl.constexpr, BITS: tl.const
 
 @triton.jit
 def _exchange_low(x: tl.tuple, BITS: tl.constexpr) -> tl.tuple:
-    """Exchanges the index r with the low three bits of the number of a bit."""
+    """Exchanges the index r with the low three bits of the number of a bit in a word."""
     x = _exchange(x, 1, 1, BITS)
     x = _exchange(x, 2, 2, BITS)
     return _exchange(x, 4, 4, BITS)
@@ -165,7 +170,7 @@ def _exchange_low(x: tl.tuple, BITS: tl.constexpr) -> tl.tuple:
 
 @triton.jit
 def _exchange_high(x: tl.tuple, BITS: tl.constexpr) -> tl.tuple:
-    """Exchanges the index c with the high bits of the number of a bit."""
+    """Exchanges the index c with the high bits of the number of a bit in a word."""
     x = _exchange(x, 1, 8, BITS)
     x = _exchange(x, 2, 16, BITS)
     if BITS == 64:
@@ -175,7 +180,7 @@ def _exchange_high(x: tl.tuple, BITS: tl.constexpr) -> tl.tuple:
 
 @triton.jit
 def _lane(LANES: tl.constexpr) -> tl.tensor:
-    """The number of each lane among those of all programs."""
+    """Returns the number of each lane among those of all programs."""
     return tl.program_id(0).to(tl.int64) * LANES + tl.arange(0, LANES)
 
 
@@ -191,6 +196,7 @@ def _to_planes(
     BITS: tl.constexpr,
     LANES: tl.constexpr,
 ) -> None:
+    """Writes the planes of bits [low, low + width) of -(-x >> shift); `parts` matrices in all."""
     kind: tl.constexpr = tl.int64 if BITS == 64 else tl.int32
     part = _lane(LANES)
     at = part[:, None] * BITS + tl.arange(0, BITS)[None, :]
@@ -218,6 +224,7 @@ def _from_planes(
     BITS: tl.constexpr,
     LANES: tl.constexpr,
 ) -> None:
+    """Writes the elements of `width` planes; bits below `reach` repeat the last plane."""
     kind: tl.constexpr = tl.int64 if BITS == 64 else tl.int32
     part = _lane(LANES)
     start = planes.to(tl.pointer_type(kind), bitcast=True) + part[:, None]
@@ -235,12 +242,13 @@ def _from_planes(
 
 @triton.jit
 def pack(tile: tl.tensor) -> tl.tensor:
-    """Rows of 64 zeros and ones as words."""
+    """Returns rows of 64 zeros and ones as words."""
     return tl.sum(tile.to(tl.int64) << tl.arange(0, 64)[None, :].to(tl.int64), axis=1)
 
 
 @kernel()
 def _pack(bits: tl.tensor, words: tl.tensor, count: tl.int64, TILE: tl.constexpr) -> None:
+    """Writes bit 0 of `count` elements as words."""
     word = _lane(TILE)
     at = word[:, None] * 64 + tl.arange(0, 64)[None, :]
     tile = tl.load(bits + at, mask=at < count, other=0)
@@ -249,13 +257,14 @@ def _pack(bits: tl.tensor, words: tl.tensor, count: tl.int64, TILE: tl.constexpr
 
 @triton.jit
 def unpack(words: tl.tensor, at: tl.tensor, there: tl.tensor) -> tl.tensor:
-    """The bits of packed words that belong to the elements `at`, 0 or 1."""
+    """Returns the bits of packed words that belong to the elements `at`, 0 or 1."""
     word = tl.load(words + (at >> 6), mask=there, other=0)
     return (word >> (at & 63)) & 1
 
 
 @kernel()
 def _unpack(words: tl.tensor, out: tl.tensor, count: tl.int64, FLAT: tl.constexpr) -> None:
+    """Writes the bits of words as `count` elements."""
     at = _lane(FLAT)
     there = at < count
     tl.store(out + at, unpack(words, at, there).to(out.dtype.element_ty), mask=there)
@@ -265,6 +274,7 @@ def _unpack(words: tl.tensor, out: tl.tensor, count: tl.int64, FLAT: tl.constexp
 def _ones(
     words: tl.tensor, out: tl.tensor, count: tl.int64, PARITY: tl.constexpr, FLAT: tl.constexpr
 ) -> None:
+    """Writes the number of ones of each word, or its parity."""
     at = _lane(FLAT)
     x = tl.load(words + at, mask=at < count, other=0).to(tl.uint64, bitcast=True)
     if PARITY:

@@ -1,15 +1,17 @@
 """Residue number systems: the moduli, how long an exact sum may be, and the constants of kernels.
 
-A word is known by its centred residues r_i modulo m_i, bytes, as long as it is below half the
-product M of the moduli. A product of residues is a product of words, and a sum X of K of them obeys
-|X| <= K 2^(2 bits - 2). The right operand's residues are multiplied by (M / m_i)^-1 mod m_i, so
-that sums t_i of products give, by the Chinese remainder,
+An integer x is determined by its centred residues r_i modulo m_i, which are bytes, as long as |x|
+is below half the product M of the moduli. Residues are multiplied and added modulo each m_i by
+itself. Words are read as signed, so that a sum X of K products of words obeys
+|X| <= K 2^(2 bits - 2). The right operand's residues are multiplied by (M / m_i)^-1 mod m_i
+beforehand, so that the sums t_i of products of residues give, by the Chinese remainder,
 
     X = sum_i t_i (M / m_i) - q M    with    q = round(sum_i t_i / m_i),
 
-whether t_i is reduced modulo m_i or not. It is computed mod 2^bits, where only q needs care: the
-sum of t_i / m_i is X / M and an integer, so q is right while its error and |X| / M are together
-below 1/2. `MARGIN` is left for the error.
+whether t_i is reduced modulo m_i or not: a multiple of m_i in t_i adds a multiple of M to both
+terms. X is computed mod 2^bits, and only q has to be right as an integer. sum_i t_i / m_i is q +
+X / M, so that q is right if |X| / M and the error of the computed sum are together below 1/2.
+`MARGIN` is left for that error.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ from torch import Tensor
 
 MODULI = (256, 255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211, 199, 197, 193, 191, 181)
 
-# Fraction bits of the reciprocals 1 / m_i by which sums of 32 bits and reduced ones are multiplied.
-# The errors of sum_i t_i / m_i: 18 * 10240 * 2^14 * 2^-39 < 0.01 and 18 * 2^7 * 2^-23 < 0.001.
+# Fraction bits of the reciprocals 1 / m_i that are multiplied by 32-bit sums and by reduced sums.
+# sum_i t_i / m_i is off by at most 18 * 10240 * 2^14 * 2^-39 < 0.01 and 18 * 2^7 * 2^-23 < 0.001.
 SUM_FRACTION = 38
 BYTE_FRACTION = 22
 MARGIN = 0.01
@@ -34,8 +36,10 @@ MARGIN = 0.01
 class ResidueSystem:
     """The residues of words of so many bits: `planes` moduli, and sums of at most `depth` products.
 
-    A depth is a multiple of 128 for which 2 |X| < (1 - 2 MARGIN) M, sums of products of bytes are
-    below 2^31, and sums of those times reciprocals of 38 fraction bits below 2^63.
+    The depth is a multiple of 128, such that 2 |X| < (1 - 2 MARGIN) M, that sums of products of
+    bytes are at most 2^29, and that the sum of those times reciprocals of 38 fraction bits is below
+    2^63. `test_gpu_products.py` checks these bounds. 10240 2^126 = 0.46 M with 18 moduli, M =
+    2^140.45; 32768 2^62 = 0.22 M with 10 moduli, M = 2^79.24.
     """
 
     bits: int
@@ -44,14 +48,16 @@ class ResidueSystem:
 
     @property
     def moduli(self) -> tuple[int, ...]:
+        """The first `planes` of MODULI."""
         return MODULI[: self.planes]
 
     @property
     def product(self) -> int:
+        """M, the product of the moduli."""
         return prod(self.moduli)
 
     def inverse(self, m: int) -> int:
-        """(M / m)^-1 mod m."""
+        """Returns (M / m)^-1 mod m."""
         return pow(self.product // m, -1, m)
 
 
@@ -59,20 +65,21 @@ SYSTEMS = {64: ResidueSystem(64, 18, 10240), 32: ResidueSystem(32, 10, 32768)}
 
 
 def system_of(x: Tensor) -> ResidueSystem:
-    """The system for the ring of a tensor."""
+    """Returns the system for the ring of a tensor."""
     return SYSTEMS[x.element_size() * 8]
 
 
 def centred(value: int, m: int) -> int:
-    """The representative mod m in [-m/2, m/2)."""
+    """Returns the representative mod m in [-m/2, m/2)."""
     return (value + m // 2) % m - m // 2
 
 
 @cache
 def weights(bits: int, right: bool, device: torch.device) -> Tensor:
-    """For each modulus, in float32: the residues of 2^(16 j), j < 4, then m and 1 / m; two unused.
+    """Returns the constants of encoding, on a device: for each modulus m a row of eight float32.
 
-    Those for right operands are multiplied by the inverse.
+    They are the residues of 2^(16 j), j < 4, times the inverse for right operands, then m and
+    1 / m; two are unused.
     """
     system = SYSTEMS[bits]
     rows = []
@@ -85,8 +92,11 @@ def weights(bits: int, right: bool, device: torch.device) -> Tensor:
 
 @cache
 def factors(bits: int, device: torch.device) -> Tensor:
-    """For each modulus, in int32: m, 1 / m with 38 and with 22 fraction bits, and M / m mod 2^64 as
-    a signed low and a high half; three unused. The last row has the halves of -M."""
+    """Returns the constants of decoding, on a device: for each modulus m a row of eight int32.
+
+    They are m, 1 / m with 38 and with 22 fraction bits, M / m mod 2^64 as a signed low and a high
+    half; three are unused. One more row has the halves of -M, for the quotient q.
+    """
     system = SYSTEMS[bits]
     rows = []
     for m in system.moduli:
@@ -97,10 +107,11 @@ def factors(bits: int, device: torch.device) -> Tensor:
 
 
 def _reciprocal(m: int, fraction: int) -> int:
+    """Returns 2^fraction / m, rounded."""
     return ((2 << fraction) // m + 1) // 2
 
 
 def _halves(value: int) -> tuple[int, int]:
-    """Integers of 32 bits, low and high, with low + 2^32 high = value mod 2^64."""
+    """Returns signed 32-bit integers with low + 2^32 high = value mod 2^64."""
     low = centred(value, 1 << 32)
     return low, centred((value - low) >> 32, 1 << 32)

@@ -1,18 +1,19 @@
-"""Words into residues, and sums of products of residues into words: what surrounds every product.
+"""Encodes words as residues before a product, and decodes sums of products of residues after it.
 
 NOTE [float residues]. A word is x = a + b 2^16 + c 2^32 + d 2^48 with digits of magnitude <= 2^15
-(`_digits`; a carry may make it 2^15 itself). With centred weights w_j = 2^(16 j) f mod m, where f
-is 1 or the inverse of the right operand, v = a w_0 + b w_1 + c w_2 + d w_3 is x f mod m, and
-|v| <= 2^15 sum_j |w_j| < 2^24: float32 holds it and every partial sum exactly, fused or not.
-Adding and subtracting 3 * 2^22 rounds to an integer, so q = round(v / m) up to the errors of the
-reciprocal and the product, of 2^-24 each: |v - q m| <= m / 2 + 2^-23 |v|. For the weights of every
-odd modulus that is below 128 (`test_gpu_products.py` adds it up), so it is a byte; modulo 256 the
-byte is cut off, and any is right. Adding 3 * 2^22 once more leaves it in the float's last byte.
+(`_digits`; a carry may make one 2^15 itself). With centred weights w_j = 2^(16 j) f mod m, where f
+is 1, or the inverse for a right operand, v = a w_0 + b w_1 + c w_2 + d w_3 is x f mod m, and
+|v| <= 2^15 sum_j |w_j| < 2^24: float32 holds v and every partial sum exactly, whether multiply-adds
+are fused or not. Adding and subtracting 3 * 2^22 rounds to an integer, so that q = round(v / m) up
+to the errors of the reciprocal and the product, 2^-24 each: |v - q m| <= m / 2 + 2^-23 |v|. For the
+weights of every odd modulus that is below 128 (`test_gpu_products.py` checks it), so it is a byte.
+Modulo 256 only the low byte counts, and any q is right. Adding 3 * 2^22 once more leaves the
+residue in the last byte of the float's bits.
 
-NOTE [turned tiles]. Where words are read along one dimension and bytes written along the other, the
-compiler moves a tile through shared memory, first that of the addresses, then that of the residues.
-Triton 3.6 leaves out the barrier between them: seen on an H200, where the first plane came out
-mixed up, with any number of warps but one. So the barrier is here.
+NOTE [transposed tiles]. If words are read along one dimension and bytes are written along the
+other, the compiler moves a tile through shared memory, first the tile of addresses, then that of
+residues. Triton 3.6 leaves out the barrier between them: on an H200 the first plane came out mixed
+up, with any number of warps but one. So `write_residues` has a barrier of its own.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from .jit import launch
 from .residue_system import factors, system_of, weights
 
 ENCODED = 1024  # words that a program encodes
-COMBINED = 512  # words that a program puts together
+COMBINED = 512  # words that a program decodes
 
 
 # ---- words into residues ------------------------------------------------------------------------
@@ -36,7 +37,7 @@ COMBINED = 512  # words that a program puts together
 
 @triton.jit
 def _digits(low: tl.tensor) -> tuple[tl.tensor, tl.tensor]:
-    """The digits of signed words of 32 bits, the second with what the first borrowed."""
+    """Returns the signed digits of base 2^16 of words of 32 bits, the second with the carry."""
     return ((low << 16) >> 16).to(tl.float32), ((low >> 16) + ((low >> 15) & 1)).to(tl.float32)
 
 
@@ -50,9 +51,9 @@ def write_residues(
     PLANES: tl.constexpr,
     WIDE: tl.constexpr,
 ) -> None:
-    """Writes the residues of words at `out`, each modulus `plane` bytes behind the one before.
+    """Writes the residues of words at `out`, each modulus `plane` bytes after the one before.
 
-    See NOTE [float residues].
+    12582912 is 3 * 2^22, see NOTE [float residues].
     """
     low = x.to(tl.int32)
     a, b = _digits(low)
@@ -68,7 +69,7 @@ def write_residues(
             v += d * tl.load(row + 3)
         q = (v * tl.load(row + 5) + 12582912.0) - 12582912.0
         r = (v - q * tl.load(row + 4)) + 12582912.0
-        tl.debug_barrier()  # see NOTE [turned tiles]
+        tl.debug_barrier()  # see NOTE [transposed tiles]
         tl.store(out + p * plane, r.to(tl.int32, bitcast=True).to(tl.int8), mask=mask)
 
 
@@ -94,10 +95,10 @@ def _encode(
     BC: tl.constexpr,
     ALONG: tl.constexpr,
 ) -> None:
-    """out[p, b1, b2, row, column]: residues, zeros beyond the rows and columns of x.
+    """Writes out[p, b1, b2, row, column]: residues, with zeros beyond the rows and columns of x.
 
     b2 < batch, and a plane has `total` rows of `units` times UNIT bytes. ALONG says in which
-    dimension x is contiguous: 1 columns, 0 rows, 2 neither.
+    dimension x is contiguous: 1 along columns, 0 along rows, 2 neither.
     """
     ld = units * UNIT
     across = tl.cdiv(ld, BC)
@@ -126,10 +127,10 @@ def encode(
     rows_out: int = 0,
     right: bool = False,
 ) -> Tensor:
-    """The residues of x, read as (b1, b2, rows, columns) with these strides in words.
+    """Returns the residues of x, read as (b1, b2, rows, columns) with these strides in words.
 
-    The result is int8 (planes, b1, b2, rows_out, ld), zeros beyond the rows and columns; ld is a
-    power of two or a multiple of 32. `right` includes the inverses of right operands.
+    The result is int8 (planes, b1 * b2 * rows_out * ld), with zeros beyond the rows and columns; ld
+    is a power of two or a multiple of 32. `right` multiplies by the inverses for right operands.
     """
     system = system_of(x)
     b1, b2, rows, columns = sizes
@@ -137,7 +138,7 @@ def encode(
     s1, s2, sr, sc = strides
     total = b1 * b2 * rows_out
     made = x.new_empty((system.planes, total * ld), dtype=torch.int8)
-    if rows_out == 1:  # rows of one are better tiled with the dimension before
+    if rows_out == 1:  # tiles of one row are slow: b2 takes the place of the rows
         b2, rows, rows_out, s2, sr = 1, b2, b2, 0, s2
     bc, unit = min(64, ld), min(32, ld)
     br = min(ENCODED // bc, triton.next_power_of_2(rows_out))
@@ -163,10 +164,10 @@ def encode(
 
 @triton.jit
 def reduced(sums: tl.tensor, table: tl.tensor, p: tl.tensor) -> tl.tensor:
-    """Sums of 32 bits modulo the p-th modulus, as bytes.
+    """Returns sums of 32 bits modulo the p-th modulus, as centred bytes.
 
-    The quotient is off by at most 1/2 + 2^-39 |sum|, so for sums below 2^29 the rest is below
-    (1/2 + 2^-10) m < 128 for every odd m; modulo 256 the byte is cut off.
+    The quotient is off by at most 1/2 + 2^-39 |sum|, so that for sums up to 2^29 the remainder is
+    below (1/2 + 2^-10) m < 128 for every odd m. Modulo 256 the low byte of the sum is the residue.
     """
     row = table + p * 8
     product = sums.to(tl.int64) * tl.load(row + 1).to(tl.int64)
@@ -176,7 +177,7 @@ def reduced(sums: tl.tensor, table: tl.tensor, p: tl.tensor) -> tl.tensor:
 
 @triton.jit
 def _ratio(t: tl.tensor, row: tl.tensor, REDUCED: tl.constexpr) -> tl.tensor:
-    """What a sum adds to the quotient by M, with 22 or 38 fraction bits."""
+    """Returns t_i / m_i with 22 fraction bits if t_i is reduced, else with 38."""
     if REDUCED:
         return t * tl.load(row + 2)
     else:  # noqa: RET505  (one of the two is compiled)
@@ -185,7 +186,7 @@ def _ratio(t: tl.tensor, row: tl.tensor, REDUCED: tl.constexpr) -> tl.tensor:
 
 @triton.jit
 def _rounded(ratio: tl.tensor, REDUCED: tl.constexpr) -> tl.tensor:
-    """The quotient by M."""
+    """Returns q = round(sum_i t_i / m_i)."""
     if REDUCED:
         return (ratio + (1 << 21)) >> 22
     else:  # noqa: RET505
@@ -196,7 +197,10 @@ def _rounded(ratio: tl.tensor, REDUCED: tl.constexpr) -> tl.tensor:
 def _add_multiple(
     low: tl.tensor, high: tl.tensor, t: tl.tensor, row: tl.tensor, WIDE: tl.constexpr
 ) -> tuple[tl.tensor, tl.tensor]:
-    """low + 2^32 high increased by t times the factor of a row, mod 2^64 or mod 2^32."""
+    """Returns low + 2^32 high, increased by t times the factor of a row, mod 2^64 or mod 2^32.
+
+    The factor's halves need one wide and one narrow product instead of a 64-bit one.
+    """
     if WIDE:
         return low + t.to(tl.int64) * tl.load(row + 3).to(tl.int64), high + t * tl.load(row + 4)
     else:  # noqa: RET505
@@ -216,7 +220,10 @@ def _combine(
     ADDED: tl.constexpr,
     BLOCK: tl.constexpr,
 ) -> None:
-    """out = the `total` words whose sums are in planes of 8 `units`, or increased by them."""
+    """Decodes `total` words: X = sum_i t_i (M / m_i) - q M, added to `out` if ADDED.
+
+    A plane has the sums t_i of one modulus, 8 `units` of them.
+    """
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     plane = units.to(tl.int64) * 8
     there, mask = at < plane, at < total
@@ -238,10 +245,10 @@ def _combine(
 
 
 def combine(sums: Tensor, out: Tensor, *, added: bool = False) -> None:
-    """Fills `out`, contiguous, with the words of sums in planes, or adds them to it.
+    """Fills `out`, contiguous, with the words that the sums in planes represent, or adds them.
 
-    Sums are int8, reduced, or int32, of at most as many products as the system's depth. A plane has
-    a multiple of 8 of them, of which the first are used.
+    Sums are int8 if they are reduced, else int32; each is of at most `depth` products. A plane has
+    a multiple of 8 of them, of which the first out.numel() are used.
     """
     system, total = system_of(out), out.numel()
     launch(
@@ -259,7 +266,7 @@ def combine(sums: Tensor, out: Tensor, *, added: bool = False) -> None:
     )
 
 
-def room(out: Tensor) -> Tensor:
-    """Empty planes of bytes for the reduced sums of `out`, of a multiple of 16 each."""
+def empty_sums(out: Tensor) -> Tensor:
+    """Returns empty planes of bytes for the reduced sums of `out`, of a multiple of 16 each."""
     planes = system_of(out).planes
     return out.new_empty((planes, -(-out.numel() // 16) * 16), dtype=torch.int8)

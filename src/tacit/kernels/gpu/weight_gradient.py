@@ -1,7 +1,8 @@
 """The gradient of a convolution by its weight: a product over all positions of all images.
 
-Residues of the output's gradient are (planes, group, row, position), those of the input (planes,
-group, channel and tap, position), unfolded for so many positions at a time that they fit.
+Residues of the output's gradient are (planes, group, row, position), those of the unfolded input
+(planes, group, channel and tap, position). The input is unfolded for some positions at a time,
+which bounds memory (`UNFOLDED`) and the length of exact sums (the system's depth).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from .jit import launch
 from .residue_system import system_of, weights
 from .residues import write_residues
 
-UNFOLDED = 1 << 29  # bytes of residues of the unfolded input
+UNFOLDED = 1 << 29  # bytes of residues of the unfolded input at a time
 TILE = (8, 128)  # rows and positions that a program encodes
 
 
@@ -40,9 +41,10 @@ def _unfold(
     BR: tl.constexpr,
     BC: tl.constexpr,
 ) -> None:
-    """out[p, group, channel and tap, position]: residues of what taps read at positions.
+    """Writes out[p, group, channel and tap, position]: residues of what a tap reads at a position.
 
-    Positions of all images are counted on: from `begin` to `end`, and zeros up to 32 `units`.
+    Positions of all images are numbered consecutively; these are [begin, end), and zeros after them
+    up to 32 `units`.
     """
     pid = tl.program_id(0)
     row = pid // across * BR + tl.arange(0, BR)
@@ -74,7 +76,7 @@ def _unfold(
 def unfold(
     x: Tensor, geometry: Geometry, part: tuple[int, int], ld: int, *, right: bool = False
 ) -> Tensor:
-    """The residues (planes, group, channel and tap, ld) of what positions in a part read."""
+    """Returns the residues (planes, group, channel and tap, ld) of what positions [part) read."""
     system, (br, bc) = system_of(x), TILE
     rows = geometry.groups * geometry.source_channels * geometry.taps
     across = -(-ld // bc)
@@ -90,9 +92,9 @@ def unfold(
 
 
 def conv_grad_weight(x: Tensor, grad: Tensor, out: Tensor, window: Window) -> Tensor:
-    """`out`, of the weight's shape, filled with the gradient by the weight; nothing is empty."""
+    """Fills `out`, of the weight's shape, with the gradient by the weight; nothing is empty."""
     geometry = Geometry.make(x.shape, out.shape, grad.shape, window)
-    own = three(grad.shape[2:], 1)  # the gradient is read by one tap, where it is
+    own = three(grad.shape[2:], 1)  # the output's gradient is unfolded with a single tap
     ones, zeros = (1, 1, 1), (0, 0, 0)
     rows, groups, images = geometry.out_channels, geometry.groups, geometry.images
     alone = Geometry(images, groups, rows, 1, own, own, ones, ones, zeros, ones)
@@ -109,7 +111,7 @@ def conv_grad_weight(x: Tensor, grad: Tensor, out: Tensor, window: Window) -> Te
 
 
 def _positions(out: Tensor) -> int:
-    """How many positions are unfolded at a time."""
+    """Returns how many positions are unfolded at a time."""
     system = system_of(out)
     rows = out.numel() // out.shape[0] * system.planes
     return min(system.depth, max(128, UNFOLDED // rows // 128 * 128))
