@@ -12,7 +12,7 @@ from torch import Tensor, nn
 import tacit
 from tacit.crypto import KeyRing
 from tacit.errors import PeerTimeout, ProtocolError
-from tacit.fixedpoint.flatten import form, normal, rebuilt, tensors
+from tacit.fixedpoint.flatten import canonical, signature, tensors, with_tensors
 from tacit.protocols.randomness import CallRandomness, KeyStreams
 from tacit.runtime.replay.buffers import CallSignature, SecretTree, TensorBuffers, ValueBuffers
 from tacit.tensor.trace import Trace
@@ -138,11 +138,13 @@ def test_values_keep_their_form_and_numbers() -> None:
         n = session.numbers
         x, bits = session.share([torch.randn(3, 2), torch.tensor([True, False, True])], owner=0)
         pending = (x * x).value
-        values = normal(n, [x.value, pending, bits.value])
-        assert form(values[0]) == form(values[1])  # one shape, one dtype: one form
+        values = canonical(n, [x.value, pending, bits.value])
+        assert signature(values[0]) == signature(values[1])  # one shape and dtype
         buffers = ValueBuffers(session, values)
-        assert [form(value) for value in buffers.aliases()] == [form(value) for value in values]
-        again = rebuilt(n, values[1], [part.clone() for part in tensors(values[1])])
+        assert [signature(value) for value in buffers.aliases()] == [
+            signature(value) for value in values
+        ]
+        again = with_tensors(n, values[1], [part.clone() for part in tensors(values[1])])
         for made in (buffers.aliases()[1], buffers.clones()[1], again):
             difference = tacit.SecretTensor(made, n) - x * x
             assert session.reveal(difference).abs().max() <= 2**-14

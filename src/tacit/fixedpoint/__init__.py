@@ -1,9 +1,15 @@
 """Real numbers, integers and truth values on shares.
 
 `Numbers` is the façade; the other names are the types of its arguments and results, and the windows
-of poolings. Other packages also use these modules: `flatten` (values as tensors, for replay and
-checkpoints), `debug` (cleartext values and their range), `lazy` and `extended` (kinds of values for
-which the tensor layer has rules of their own).
+of poolings. Other packages use besides only these modules:
+- `format`: the fixed-point format, and which numbers count as infinite;
+- `lazy`, `extended`: kinds of values for which the tensor layer has rules of their own;
+- `flatten`: values as tensors, for replayed functions and checkpoints;
+- `debug`: the numbers behind cleartext values, and their range.
+tests/fixedpoint/test_facade.py checks this. Inside, imports point one way:
+
+    format, value < conversion < logic < arithmetic < compare < reduce < functions
+                  < norm, pool, indexing, attention, recurrent, ... < numbers
 """
 
 from .numbers import Numbers

@@ -1,81 +1,90 @@
-"""Values taken apart into tensors, and put together again of others of the same form."""
+"""Values as lists of tensors, for replayed functions and checkpoints.
+
+A replayed function keeps the tensors of its values in fixed buffers. Its recorded graph fits values
+of the same signature: the same dtype, shape, limit, pending division and parts.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from torch import Tensor
 
 from ..protocols import Arith, Bool
 from .extended.moments import ExtendedValue
+from .format import Format
 from .value import Value
-
-if TYPE_CHECKING:
-    from .numbers import Numbers
 
 
 @dataclass(frozen=True, eq=False)
-class Itself:
-    """A tensor that is equal to itself alone, whatever it holds."""
+class TensorIdentity:
+    """A tensor compared by identity: equal to itself only, whatever it holds."""
 
     tensor: Tensor
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Itself) and self.tensor is other.tensor
+        return isinstance(other, TensorIdentity) and self.tensor is other.tensor
 
     def __hash__(self) -> int:
         return id(self.tensor)
 
 
-def share_of(value: Value) -> Arith | Bool:
-    """The share that is all of the value: of one with more fraction bits, with all of them."""
+def full_share(value: Value) -> Arith | Bool:
+    """Returns the share of a value with all its fraction bits, those of an extended one too."""
     return value.raw if isinstance(value, ExtendedValue) else value.share
 
 
-def form(value: Value) -> Hashable:
-    """All that is public about a value: of equal forms, one can take the other's place."""
-    share = share_of(value)
-    places = value.fraction_bits if isinstance(value, ExtendedValue) else None
+def signature(value: Value) -> Hashable:
+    """Returns all that is public about a value. Values of equal signature are interchangeable."""
+    share = full_share(value)
+    fraction_bits = value.fraction_bits if isinstance(value, ExtendedValue) else None
     promised = (share.limit, share.pending, share.dealer) if isinstance(share, Arith) else None
-    known = None if value.known is None else Itself(value.known)
-    return value.dtype, value.shape, places, promised, tuple(sorted(share.parts)), known
+    known = None if value.known is None else TensorIdentity(value.known)
+    return value.dtype, value.shape, fraction_bits, promised, tuple(sorted(share.parts)), known
 
 
 def tensors(value: Value) -> list[Tensor]:
-    """This party's parts."""
-    parts = share_of(value).parts
+    """Returns this party's parts of a value."""
+    parts = full_share(value).parts
     return [parts[i] for i in sorted(parts)]
 
 
-def rebuilt(n: Numbers, value: Value, made: Sequence[Tensor]) -> Value:
-    """A value of the same form, of other parts."""
-    share = share_of(value)
-    again = share.with_parts(dict(zip(sorted(share.parts), made, strict=True)))
+def with_tensors(n: Format, value: Value, new: Sequence[Tensor]) -> Value:
+    """Returns a value of the same signature with other parts."""
+    share = full_share(value)
+    changed = share.with_parts(dict(zip(sorted(share.parts), new, strict=True)))
     if isinstance(value, ExtendedValue):
-        assert isinstance(again, Arith)
-        return ExtendedValue(n, again, value.fraction_bits, value.dtype)
-    return Value(again, value.dtype, known=value.known)
+        assert isinstance(changed, Arith)
+        return ExtendedValue(n, changed, value.fraction_bits, value.dtype)
+    return Value(changed, value.dtype, known=value.known)
 
 
-def normal(n: Numbers, values: Sequence[Value]) -> list[Value]:
-    """The same values in the form that their shape and dtype give them: nothing pending or known,
-    and real numbers promised to be within the range, no less. 1 round or none."""
-    shares = [share_of(value) for value in values]
+def clone(n: Format, value: Value) -> Value:
+    """Returns the same value in memory of its own."""
+    return with_tensors(n, value, [part.clone() for part in tensors(value)])
+
+
+def canonical(n: Format, values: Sequence[Value]) -> list[Value]:
+    """Returns the values in a form that depends on dtype and shape only. 1 round or none.
+
+    Nothing is pending or known, and the limit of a real is the range of the session. Integers and
+    extended values keep their limits.
+    """
+    shares = [full_share(value) for value in values]
     with n.protocol.parallel():
         settled = [
-            n.protocol.settled(share) if isinstance(share, Arith) and _waits(share) else share
+            n.protocol.settled(share) if isinstance(share, Arith) and _unsettled(share) else share
             for share in shares
         ]
-    return [_normal(n, value, share) for value, share in zip(values, settled, strict=True)]
+    return [_canonical(n, value, share) for value, share in zip(values, settled, strict=True)]
 
 
-def _waits(share: Arith) -> bool:
+def _unsettled(share: Arith) -> bool:
     return bool(share.pending) or share.dealer is not None
 
 
-def _normal(n: Numbers, value: Value, share: Arith | Bool) -> Value:
+def _canonical(n: Format, value: Value, share: Arith | Bool) -> Value:
     if isinstance(value, ExtendedValue):
         assert isinstance(share, Arith)
         return ExtendedValue(n, share, value.fraction_bits, value.dtype)
@@ -84,15 +93,10 @@ def _normal(n: Numbers, value: Value, share: Arith | Bool) -> Value:
     return Value(share, value.dtype)
 
 
-def copied(n: Numbers, value: Value) -> Value:
-    """The same value in memory of its own."""
-    return rebuilt(n, value, [part.clone() for part in tensors(value)])
-
-
-def promise(value: Value) -> int | None:
-    """What is promised of a value, as far as `normal` leaves it."""
+def canonical_limit(value: Value) -> int | None:
+    """Returns the limit that `canonical` keeps; None for reals and bits, which have a fixed one."""
     if isinstance(value, ExtendedValue) or not (value.is_real or value.is_bit):
-        share = share_of(value)
+        share = full_share(value)
         assert isinstance(share, Arith)
         return share.limit
     return None

@@ -11,7 +11,7 @@ from torch import Tensor
 from ..kernels import pack_bits
 from ..protocols import Arith, Bool
 from ..protocols.steps import Steps, drive, together
-from .debug import check
+from .debug import check_range
 from .format import Format, cap, decode, encode
 from .value import Value
 
@@ -51,7 +51,7 @@ def share_many(n: Format, inputs: Sequence[Input], owner: int) -> list[Value]:
         shared += [_as_value(n, s, one.dtype) for s, one in zip(shares, chosen, strict=True)]
     if n.debug:
         for value, one in zip(shared, inputs, strict=True):
-            check(n, value, f"share: {one.path}")
+            check_range(n, value, f"share: {one.path}")
     return shared
 
 

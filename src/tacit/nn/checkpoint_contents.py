@@ -13,7 +13,7 @@ from torch import Tensor
 from ..errors import CheckpointRejected, ConfigError
 from ..fixedpoint import Numbers, Value
 from ..fixedpoint.extended.moments import ExtendedValue
-from ..fixedpoint.flatten import share_of
+from ..fixedpoint.flatten import full_share
 from ..protocols import Arith, Bool
 from ..tensor import SecretTensor
 
@@ -48,7 +48,7 @@ class Record:
 
 def settle(n: Numbers, tensors: Mapping[str, Tensor]) -> None:
     """Makes all pending divisions of secrets, for a share is saved without any. 1 round or none."""
-    secrets = (share_of(x.value) for x in tensors.values() if isinstance(x, SecretTensor))
+    secrets = (full_share(x.value) for x in tensors.values() if isinstance(x, SecretTensor))
     shares = {id(share): share for share in secrets if isinstance(share, Arith)}
     with n.protocol.parallel():
         for share in shares.values():
@@ -62,7 +62,7 @@ def _entry(tensor: Tensor) -> dict[str, Any]:
         raise ConfigError(f"save: a tensor of {tensor.dtype} cannot be saved")
     entry: dict[str, Any] = {"shape": shape, "dtype": dtype}
     if isinstance(tensor, SecretTensor):
-        share = share_of(tensor.value)
+        share = full_share(tensor.value)
         entry["parts"] = sorted(share.parts)
         if isinstance(tensor.value, ExtendedValue):
             entry["places"] = tensor.value.fraction_bits
@@ -74,7 +74,7 @@ def _entry(tensor: Tensor) -> dict[str, Any]:
 def _parts(tensor: Tensor) -> list[Tensor]:
     if not isinstance(tensor, SecretTensor):
         return [tensor.detach()]
-    share = share_of(tensor.value)
+    share = full_share(tensor.value)
     return [share.parts[i] for i in sorted(share.parts)]
 
 
@@ -141,7 +141,7 @@ def _restored(n: Numbers, entry: dict[str, Any], take: Any) -> Value | Tensor:
 
 def refreshed(n: Numbers, value: Value) -> Value:
     """The same value in fresh parts."""
-    share = n.protocol.refresh(share_of(value))
+    share = n.protocol.refresh(full_share(value))
     if isinstance(value, ExtendedValue) and isinstance(share, Arith):
         return ExtendedValue(n, share, value.fraction_bits, value.dtype)
     return Value(share, value.dtype)

@@ -17,7 +17,7 @@ from torch._ops import OpOverload
 
 from ..errors import RangeError
 from ..fixedpoint import Numbers, Value
-from ..fixedpoint.debug import beyond, check, clear, out_of_range
+from ..fixedpoint.debug import check_range, cleartext, exceeds_range, out_of_range
 from ..fixedpoint.extended.moments import ExtendedValue
 from ..fixedpoint.format import finite, largest_of, range_remedy
 from ..fixedpoint.lazy import LazyValue
@@ -81,7 +81,7 @@ def debugged(
         found = list(_leaves(result))
         for value in found:
             if isinstance(value, Value) and not _waits(value):
-                check(n, value, "a result")
+                check_range(n, value, "a result")
         _compare(n, func, found, wanted)
     except RangeError as error:
         error.op = str(func)
@@ -115,7 +115,7 @@ def _plainly(
 
     def plain(x: Any) -> Any:
         if isinstance(x, Value):
-            numbers = clear(n, x)
+            numbers = cleartext(n, x)
             return numbers.double() if wide and not x.is_bit else numbers
         if isinstance(x, Tensor) and x.is_floating_point():
             return (finite(n, x) if masks else x).double()
@@ -133,7 +133,7 @@ def _plainly(
         return []
     results = list(_leaves(made))
     if wide:
-        if any(beyond(n, x, real=False) for x in results if _number(x)):
+        if any(exceeds_range(n, x, real=False) for x in results if _number(x)):
             return [OverflowError]
         results = [x.to(torch.int64) for x in results]
     return results[:1] if any(part in _name(func) for part in FIRST_ONLY) else results
@@ -160,7 +160,7 @@ def _infinite(x: Any) -> bool:
 
 
 def _holds(n: Numbers, x: Any) -> bool:
-    return not _number(x) or not beyond(n, x, real=x.is_floating_point())
+    return not _number(x) or not exceeds_range(n, x, real=x.is_floating_point())
 
 
 def _is_real(x: Any) -> bool:
@@ -199,7 +199,7 @@ def _judge(n: Numbers, func: OpOverload, wanted: Sequence[Any]) -> None:
         way = "clamp it before, or choose with torch.where before"
         raise RangeError("an argument is outside of its domain", limit=domain, remedy=way)
     for x in numbers:
-        if beyond(n, x, real=x.is_floating_point()):
+        if exceeds_range(n, x, real=x.is_floating_point()):
             raise out_of_range(n, "a result", real=x.is_floating_point())
 
 
@@ -211,7 +211,7 @@ def _compare(n: Numbers, func: OpOverload, found: Sequence[Any], wanted: Sequenc
     for one, want in zip(found, wanted, strict=False):
         if _real(one) and _number(want) and one.shape == want.shape:
             allowed = max(TOLERANCE, 4 * 2.0 ** (-n.fraction_bits / 2))
-            off = (clear(n, one) - want.double()).abs().max()
+            off = (cleartext(n, one) - want.double()).abs().max()
             if float(off) > allowed * (1 + largest_of(want.double())):
                 raise RangeError(
                     "the result is far from that of floating point: something on the way to it is "

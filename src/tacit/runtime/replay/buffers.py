@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 from ...fixedpoint import Value
-from ...fixedpoint.flatten import form, rebuilt, tensors
+from ...fixedpoint.flatten import signature, tensors, with_tensors
 from ...tensor import SecretTensor
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class ValueBuffers:
 
     def __init__(self, session: Session, values: Sequence[Value]) -> None:
         self._numbers, self._like = session.numbers, list(values)
-        self.forms = [form(value) for value in values]
+        self.signatures = [signature(value) for value in values]
         self._buffers = TensorBuffers([part for value in values for part in tensors(value)])
 
     def copy_from(self, values: Sequence[Value]) -> None:
@@ -75,7 +75,7 @@ class ValueBuffers:
     def _rebuild(self, parts: Sequence[Tensor]) -> list[Value]:
         taken = iter(parts)
         return [
-            rebuilt(self._numbers, value, [next(taken) for _ in tensors(value)])
+            with_tensors(self._numbers, value, [next(taken) for _ in tensors(value)])
             for value in self._like
         ]
 
@@ -113,7 +113,7 @@ class CallSignature:
 
     def __init__(self, given: SecretTree) -> None:
         self._spec, self._others = given.spec, [snapshot(x) for x in given.others]
-        self._forms = [form(value) for value in given.values]
+        self._signatures = [signature(value) for value in given.values]
         self._modes = _modes()
 
     def fits(self, given: SecretTree) -> bool:
@@ -122,7 +122,7 @@ class CallSignature:
             self._spec == given.spec
             and self._modes == _modes()
             and all(map(equal_public, self._others, given.others))
-            and self._forms == [form(value) for value in given.values]
+            and self._signatures == [signature(value) for value in given.values]
         )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from torch import Tensor
 
 from ...fixedpoint import Numbers, Value
-from ...fixedpoint.flatten import copied, form
+from ...fixedpoint.flatten import clone, signature
 from ...tensor import SecretTensor
 from ...tensor.trace import Trace
 
@@ -42,7 +42,7 @@ class Gradients:
                 self._results.append((leaf, now.value if isinstance(now, SecretTensor) else None))
         for _, value in self._results:
             if value is not None:
-                form(value)
+                signature(value)
 
     def are_unchanged(self) -> bool:
         """Returns whether the gradients that the function used are still those of the recording."""
@@ -51,7 +51,7 @@ class Gradients:
     def assign(self, n: Numbers) -> None:
         """Sets `grad` to copies of the results of the call that has just been replayed."""
         for leaf, value in self._results:
-            leaf.grad = None if value is None else SecretTensor(copied(n, value), n)
+            leaf.grad = None if value is None else SecretTensor(clone(n, value), n)
 
 
 def _cell(tensor: Tensor | None) -> Any:

@@ -18,7 +18,7 @@ from torch._ops import OpOverload
 
 from ...errors import ConfigError
 from ...fixedpoint import Value
-from ...fixedpoint.flatten import form, normal
+from ...fixedpoint.flatten import canonical, signature
 from ...tensor import SecretTensor
 from ...tensor.trace import Trace, is_upload
 from .buffers import SecretTree, ValueBuffers
@@ -158,12 +158,14 @@ class Recording:
         self._last_state = [
             cell.value for cell in self._state
         ]  # what the buffers hold after a replay
-        self._keeps_forms = [form(value) for value in new] == self._state_buffers.forms
+        self._keeps_signatures = [
+            signature(value) for value in new
+        ] == self._state_buffers.signatures
         return made._replace(secrets=[])
 
     def _current_state(self) -> list[Value]:
         """Returns the current values of the state."""
-        return normal(self._session.numbers, [cell.value for cell in self._state])
+        return canonical(self._session.numbers, [cell.value for cell in self._state])
 
     def _check(self, given: SecretTree, reveals: bool) -> None:
         """Raises ConfigError unless the function used the same tensors as in the call before."""
@@ -172,7 +174,7 @@ class Recording:
         obstacle = "it reveals" if reveals else capture.obstacle
         if not capture.cells.keys() <= expected:
             obstacle = "it reads other secrets than before"
-        elif written - {id(cell) for cell in self._state} or not self._keeps_forms:
+        elif written - {id(cell) for cell in self._state} or not self._keeps_signatures:
             obstacle = "other tensors, or of another form, were written"
         if obstacle:
             raise ConfigError(
@@ -203,7 +205,7 @@ class Recording:
         if [id(cell.value) for cell in self._state] == [id(value) for value in self._last_state]:
             return True
         now = self._current_state()
-        if [form(value) for value in now] != self._state_buffers.forms:
+        if [signature(value) for value in now] != self._state_buffers.signatures:
             return False
         self._state_buffers.copy_from(now)
         return True
@@ -230,7 +232,7 @@ class Recording:
 def compute(values: Sequence[Value]) -> None:
     """Computes lazy values."""
     for value in values:
-        form(value)
+        signature(value)
 
 
 def event() -> torch.cuda.Event:

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ...fixedpoint.flatten import promise
+from ...fixedpoint.flatten import canonical_limit
 from ...tensor.alias import Cell
 from ...tensor.trace import Trace
 from .buffers import CallSignature, SecretTree
@@ -63,7 +63,7 @@ class Specialization:
         self._session, self._function = session, function
         self._is_warm = False  # the first call has run: kernels are compiled
         self._seen: tuple[Trace, Environment] | None = None  # from the call that was observed
-        self._promises: list[tuple[Cell, int | None]] = []  # of the tensors written in that call
+        self._limits: list[tuple[Cell, int | None]] = []  # of the tensors written in that call
         self._recording: Recording | None = None
 
     def call(self, given: SecretTree, args: Any, kwargs: Any) -> Any:
@@ -104,7 +104,7 @@ class Specialization:
         """Whether the tensors that the function writes still have their recorded forms."""
         if self._recording is not None:
             return self._recording.accept_state()
-        return all(promise(cell.value) == promised for cell, promised in self._promises)
+        return all(canonical_limit(cell.value) == limit for cell, limit in self._limits)
 
     def _observe(self, given: SecretTree, args: Any, kwargs: Any) -> Any:
         """Runs the function and finds what it uses, and whether it can be recorded."""
@@ -122,7 +122,7 @@ class Specialization:
         self.obstacle = next((one for one in session.meet(obstacle) if one), None)
         trace.forget(given.secrets)
         self._seen = trace, environment
-        self._promises = [(cell, promise(cell.value)) for cell in trace.written()]
+        self._limits = [(cell, canonical_limit(cell.value)) for cell in trace.written()]
         return result
 
 
@@ -137,6 +137,9 @@ def _obstacle(trace: Trace, given: SecretTree, made: SecretTree) -> str | None:
         return "a result requires a gradient (detach it)"
     if not all(trace.is_made(x) for x in made.secrets):
         return "a result is an alias of a tensor from before (clone it)"
-    if any(promise(trace.values[i]) != promise(cell.value) for i, cell in written.items()):
+    if any(
+        canonical_limit(trace.values[i]) != canonical_limit(cell.value)
+        for i, cell in written.items()
+    ):
         return "what is promised of integers that it writes grows"
     return trace.obstacle
