@@ -78,7 +78,10 @@ def test_a_failed_party_has_the_fields_of_its_error():
     failed = PartyFailed.of(caught.value, 2)
     assert (failed.party, failed.kind, failed.reason) == (2, "RangeError", "too large")
     assert (failed.limit, failed.remedy, failed.op) == ("2^20", "scale it", "aten.mul")
-    assert failed.headline == "party 2 failed: RangeError: aten.mul: too large: 2^20; scale it"
+    assert failed.headline == (
+        "party 2 failed: RangeError: aten.mul: too large: 2^20; scale it "
+        f"(at test_fields.py:{caught.value.frames[-1].line} in fails)"
+    )
     assert failed.line is not None
     assert failed.line.function == "fails"
     assert "in fails" in failed.trace

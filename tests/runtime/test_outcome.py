@@ -46,7 +46,7 @@ def test_what_a_failure_blames(error, blames):
     assert isinstance(failure, Failure)
     assert (failure.party, failure.blames, failure.raised) == (1, blames, error)
     assert failure.error.kind == type(error).__name__
-    assert failure.error.headline == f"party 1 failed: {type(error).__name__}: {error}"
+    assert failure.error.headline.startswith(f"party 1 failed: {type(error).__name__}: {error} (at")
     assert "in action" in failure.error.trace
     assert failure.error.frames[-1].function == "action"
 

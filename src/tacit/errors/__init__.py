@@ -202,6 +202,7 @@ class PartyFailed(Error):
         if isinstance(error, Error):
             made.__dict__.update(error.__dict__, party=party)
         made._frames = frames_of(error.__traceback__)
+        made.known_lines = made.line, made.library_line
         return made
 
     @property
