@@ -1,13 +1,12 @@
-"""What tensors that alias each other have in common.
+"""Tensors that alias each other.
 
-NOTE [views]: aliases share a cell. A view shows what its `take` takes of the cell's value. Writing
-to an alias gives the cell a new value, of which the others take their part when they are next read.
-Values themselves never change, so whoever kept one (autograd, a gradient's helper) keeps what it
-was.
+NOTE [views]: aliases share a cell, which holds a value. A view shows a part of it, selected by its
+function `take`. A write to one alias gives the cell a new value, and the other aliases take their
+parts of it when they are next read. Values never change: what autograd saved stays as it was.
 
-NOTE [layout]: a tensor has the strides and the offset that torch's would have if every value that
-is no view were dense, so torch decides as it does for plain tensors whether a reshape can be a view
-or has to copy. The parts of a value lie in memory as they like; only what is written to is dense.
+NOTE [layout]: a secret tensor reports the strides and the offset that a plain tensor would have if
+every tensor that is not a view were contiguous. So torch decides as usual whether a reshape is a
+view or a copy. The parts of a share may have other strides in memory.
 """
 
 from __future__ import annotations
@@ -35,18 +34,19 @@ class Cell:
         self.value, self.version = value, 0
 
     def set(self, value: Value) -> None:
+        """Replaces the value; all aliases see the new one when they are next read."""
         self.value = value
         self.version += 1
 
     def replace(self, numbers: Numbers, take: Take, value: Value) -> None:
-        """Replaces the part of the value that `take` takes."""
+        """Replaces the part of the value that `take` selects."""
         self.set(numbers.replace(self.value, take, value))
 
 
 def layouts(
     func: OpOverload, base: Tensor, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> tuple[Layout, ...]:
-    """The strides and offsets of the views that an operation with these arguments takes."""
+    """Returns the strides and offsets of the views that an operation with these arguments makes."""
     fixed = tuple(tuple(x) if type(x) is list else x for x in args)
     return _layouts(func, base.shape, base.stride(), fixed, tuple(kwargs.items()))
 
@@ -59,12 +59,12 @@ def _layouts(
     args: tuple[Any, ...],
     kwargs: tuple[tuple[str, Any], ...],
 ) -> tuple[Layout, ...]:
-    """The operation itself is asked, on a tensor without elements."""
+    """Runs the operation on a meta tensor, which has no elements."""
     shown = func(torch.empty_strided(shape, stride, device="meta"), *args, **dict(kwargs))
     views = shown if isinstance(shown, list | tuple) else [shown]
     return tuple((view.stride(), int(view.storage_offset())) for view in views)
 
 
 def chained(outer: Take | None, take: Take) -> Take:
-    """What `take` takes of what `outer` takes."""
+    """Returns the composition: `take` of the part that `outer` selects."""
     return take if outer is None else lambda value: take(outer(value))

@@ -1,8 +1,8 @@
-"""Debug mode: each operation beside the same one in floating point, for the plain reference only.
+"""Debug mode: every operation is compared with floating point. For the cleartext protocol only.
 
-What raises: a result that floating point says is beyond the range or no number at all, whatever
-the ring made of it; a value beyond what is promised of it; and a result far from that of floating
-point, because something on the way to it overflowed. Messages contain no values.
+RangeError is raised for: a result that in floating point is out of range, infinite or NaN; a share
+beyond its promised limit; and a result far from the floating-point one, because an intermediate
+value overflowed. Messages contain no values.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from ..fixedpoint.format import finite, largest_of, range_remedy
 from ..fixedpoint.lazy import LazyValue
 from .table import Rule
 
-# By how much a result may be off, of the largest in its tensor or of one: wraps are far beyond.
+# The allowed error, relative to the largest element or to 1. Overflows are far beyond it.
 TOLERANCE = 2.0**-4
 
-# What a function is defined for, in words; e^x and the like depend on the range.
+# The domains of functions, in words. Those of growing functions depend on the range.
 DOMAINS = {
     "log": "x > 0",
     "log2": "x > 0",
@@ -51,36 +51,36 @@ DOMAINS = {
 }
 GROWING = {"exp": 1.0, "expm1": 1.0, "exp2": log(2), "sinh": 1.0, "cosh": 1.0}
 
-# Results after the first are of no use but to a gradient, and not what torch has there.
+# Operations whose further results serve only the gradient; torch has other numbers there.
 FIRST_ONLY = ("_norm", "batch_norm", "log_sigmoid_forward", "nll_loss", "attention", "dropout")
-# Steps: near one of them two ways of rounding differ by all of it.
+# Functions with steps: near a step a rounding error changes the result by the whole step.
 STEPS = {
     *("floor", "ceil", "round", "trunc", "frac", "sign", "sgn", "heaviside", "copysign"),
     *("remainder", "fmod", "floor_divide", "div.Tensor_mode", "div.Scalar_mode", "hardshrink"),
     *(f"{name}_backward" for name in ("threshold", "leaky_relu", "hardtanh", "hardsigmoid")),
     *(f"{name}_backward" for name in ("hardswish", "hardshrink", "softshrink", "_prelu_kernel")),
 }
-# Operations that may overflow on integers, where int64 would wrap as the ring does.
+# Operations that may overflow on integers: int64 would wrap like the ring, so doubles are used.
 INTEGER = {"add", "sub", "rsub", "mul", "sum", "cumsum", "prod", "cumprod", "mm", "bmm", "pow"}
-MADE_OF_NOTHING = ("empty", "new_empty")
+UNINITIALISED = ("empty", "new_empty")
 RANDOM = torch.Tag.nondeterministic_seeded
 
 
 def debugged(
     rule: Rule, func: OpOverload, n: Numbers, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> Any:
-    """What the rule returns, or a RangeError that names the operation."""
+    """Returns the result of the rule; raises a RangeError that names the operation."""
     try:
         wanted = _wanted(n, func, args, kwargs)
         try:
             result = rule.apply(n, *args, **kwargs)
         except RangeError:
-            _judge(n, func, wanted)  # says it better, if it is what is wrong
+            _judge(n, func, wanted)  # a more precise message, if this is the cause
             raise
         _judge(n, func, wanted)
         found = list(_leaves(result))
         for value in found:
-            if isinstance(value, Value) and not _waits(value):
+            if isinstance(value, Value) and not _unread(value):
                 check_range(n, value, "a result")
         _compare(n, func, found, wanted)
     except RangeError as error:
@@ -94,21 +94,23 @@ def _name(func: OpOverload) -> str:
 
 
 def _wanted(n: Numbers, func: OpOverload, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
-    """The results in floating point; none where there is nothing to compare with."""
+    """The results in floating point; empty if they cannot be compared."""
     every = [x for one in (args, list(kwargs.values())) for x in _leaves(one)]
     name = _name(func)
     random = RANDOM in func.tags and "attention" not in name
-    if random or name.startswith(MADE_OF_NOTHING) or any(map(_waits, every)):
+    if random or name.startswith(UNINITIALISED) or any(map(_unread, every)):
         return []
     if any(isinstance(x, ExtendedValue) for x in every):
         return []
-    wanted = _plainly(n, func, args, kwargs)
+    wanted = _in_floating_point(n, func, args, kwargs)
     if any(map(_infinite, every)) and not all(_holds(n, x) for x in wanted):
-        return _plainly(n, func, args, kwargs, masks=True)  # with infinities as secrets have them
+        return _in_floating_point(
+            n, func, args, kwargs, masks=True
+        )  # with infinities replaced as on secrets
     return wanted
 
 
-def _plainly(
+def _in_floating_point(
     n: Numbers, func: OpOverload, args: Any, kwargs: dict[str, Any], *, masks: bool = False
 ) -> list[Any]:
     wide = _name(func) in INTEGER and not any(map(_is_real, _leaves([*args, *kwargs.values()])))
@@ -129,7 +131,7 @@ def _plainly(
         made = func(*(plain(x) for x in args), **{name: plain(x) for name, x in kwargs.items()})
     except IndexError:
         return [IndexError]
-    except (RuntimeError, TypeError, ValueError):  # not on this machine, or not in float64
+    except (RuntimeError, TypeError, ValueError):  # not available here, or not in float64
         return []
     results = list(_leaves(made))
     if wide:
@@ -147,13 +149,13 @@ def _leaves(nest: Any) -> Iterator[Any]:
         yield nest
 
 
-def _waits(x: Any) -> bool:
-    """Whether this is a value that is not computed, and perhaps never will be."""
+def _unread(x: Any) -> bool:
+    """Whether this is a value that is not computed yet, and perhaps never will be."""
     return isinstance(x, LazyValue) and x.unread
 
 
 def _infinite(x: Any) -> bool:
-    """Whether something public is, or stands for, an infinity."""
+    """Whether a public operand is infinite, or so large that it stands for infinity."""
     if isinstance(x, Tensor):
         return x.is_floating_point() and not largest_of(x.detach()) < 2.0**28
     return isinstance(x, float) and not abs(x) < 2.0**28
@@ -174,7 +176,7 @@ def _floating(x: Tensor | torch.dtype) -> bool:
 
 
 def _real(x: Any) -> bool:
-    return isinstance(x, Value) and x.is_real and not _waits(x)
+    return isinstance(x, Value) and x.is_real and not _unread(x)
 
 
 def _number(x: Any) -> bool:
@@ -183,7 +185,7 @@ def _number(x: Any) -> bool:
 
 
 def _judge(n: Numbers, func: OpOverload, wanted: Sequence[Any]) -> None:
-    """Raises for results that no secret can be."""
+    """Raises for floating-point results that no secret can hold."""
     if wanted == [OverflowError]:
         raise out_of_range(n, "a result", real=False)
     if wanted == [IndexError]:
@@ -196,7 +198,7 @@ def _judge(n: Numbers, func: OpOverload, wanted: Sequence[Any]) -> None:
         )
     if not all(bool(torch.isfinite(x).all()) for x in numbers):
         domain = DOMAINS.get(name, "where its result is finite")
-        way = "clamp it before, or choose with torch.where before"
+        way = "clamp it before, or select with torch.where before"
         raise RangeError("an argument is outside of its domain", limit=domain, remedy=way)
     for x in numbers:
         if exceeds_range(n, x, real=x.is_floating_point()):
@@ -204,7 +206,7 @@ def _judge(n: Numbers, func: OpOverload, wanted: Sequence[Any]) -> None:
 
 
 def _compare(n: Numbers, func: OpOverload, found: Sequence[Any], wanted: Sequence[Any]) -> None:
-    """Raises for results that are far from what they should be."""
+    """Raises for results that are far from the floating-point ones."""
     stepped = _name(func) in STEPS or str(func).removeprefix("aten.") in STEPS
     if stepped or any(isinstance(x, ExtendedValue) for x in found):
         return

@@ -1,4 +1,4 @@
-"""Operations made of others: torch's own decompositions, where they are right on secrets."""
+"""Operations that torch decomposes into others, where its decomposition is right on secrets."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .table import DECOMPOSED, decomposed
 
 aten = torch.ops.aten
 
-# Checked on secrets against plain runs by tests/tensor/test_operators.py. A decomposition that asks
-# for values, or leaves the range of fixed point, has no place here: it needs a rule of its own.
+# tests/tensor/test_operators.py checks them on secrets. A decomposition that needs values, or
+# leaves the fixed-point range, is not listed: the operation needs a rule.
 
-# Primitives that are an ATen operation by the same name.
+# Primitives that stand for the ATen operation of the same name.
 PRIMS = {
     *("abs", "add", "amax", "amin", "cos", "div", "eq", "exp", "fmod", "ge", "gt", "le", "log"),
     *("lt", "maximum", "minimum", "mul", "ne", "neg", "pow", "reciprocal", "remainder", "rsqrt"),
@@ -36,7 +36,7 @@ sinc renorm multilabel_margin_loss_forward
 
 
 def decomposition(func: OpOverload) -> Callable[..., Any] | None:
-    """How torch makes this operation of others, if that is allowed."""
+    """Returns torch's decomposition of an operation if it is allowed, else None."""
     if func in DECOMPOSED:
         return decomposition_table[func]
     if func.namespace == "prims":  # some of torch's decompositions end there

@@ -85,7 +85,7 @@ def _result(
     *,
     lazy: bool = False,
 ) -> tuple[Numbers, Any]:
-    """What the rule returns; and the arithmetic of the secrets."""
+    """The arithmetic of the secrets, and the result of the rule as values."""
     secrets: list[SecretTensor] = []
     values: list[Value] = []
     plain = [_opened(x, secrets, values) for x in args]
@@ -109,7 +109,7 @@ def _special(
     named: dict[str, Any],
     values: Sequence[Value],
 ) -> Any:
-    """The same with values that are known, or of a kind of their own."""
+    """The same, where some operands are publicly known or of a kind with own rules."""
     hidden = [x for x in values if x.known is None]
     if not hidden and func in EXACT:
         made = func(*_together(_known(plain)), **{name: _known(x) for name, x in named.items()})
@@ -155,7 +155,7 @@ def _meta(x: Any) -> Any:
 def _written(
     rule: Rule, func: OpOverload, result: tuple[Any, ...], args: tuple[Any, ...], kwargs: Any
 ) -> tuple[Any, ...]:
-    """The results, after what comes behind them is written to the arguments it is for."""
+    """The results, after the values behind them are written to the arguments in `writes`."""
     names = [argument.name for argument in func._schema.arguments]
     given = dict(zip(names, args, strict=False)) | kwargs
     count = len(rule.writes)
@@ -217,7 +217,7 @@ def _of_storage(
 ) -> tuple[Any, ...]:
     """The arguments of as_strided for the whole tensor that `self` is a view of."""
     offset = self.storage_offset() if storage_offset is None else storage_offset
-    return self.whole(), size, stride, offset
+    return self.base(), size, stride, offset
 
 
 def _nth(take: Callable[[Value], Any], i: int, value: Value) -> Value:

@@ -26,7 +26,7 @@ class SecretTensor(Tensor):
 
     Made by `session.share`; opened by `session.reveal`. torch's functions, modules, autograd and
     optimizers work on it by the rules of `tacit.tensor.ops`; what has no rule raises UnsupportedOp.
-    Its device is `cpu` wherever the shares are. See cell.py, NOTE [views].
+    Its device is `cpu` wherever the shares are. See alias.py, NOTE [views].
     """
 
     dispatch: ClassVar[Callable[..., Any]]  # set by the module of that name
@@ -48,11 +48,11 @@ class SecretTensor(Tensor):
         )
         made.numbers, made._cell, made._take = numbers, Cell(value), None
         if numbers.trace is not None:
-            numbers.trace.made(made._cell)
+            numbers.trace.note_new(made._cell)
         return made
 
     def __init__(self, value: Value, numbers: Numbers, *, requires_grad: bool = False) -> None:
-        """All is done in __new__: a wrapper has no storage."""
+        """Does nothing: __new__ makes the tensor."""
 
     @classmethod
     def parameter(
@@ -65,10 +65,10 @@ class SecretTensor(Tensor):
 
     @property
     def value(self) -> Value:
-        """The shares, as they are now."""
+        """The current value."""
         cell, take = self._cell, self._take
         if self.numbers.trace is not None:
-            self.numbers.trace.used(self)
+            self.numbers.trace.note_use(self)
         if take is None:
             return cell.value
         if cell.version != self._seen:
@@ -76,9 +76,9 @@ class SecretTensor(Tensor):
         return self._value
 
     def viewed(self, value: Value, layout: Layout, take: Take) -> SecretTensor:
-        """The alias of this tensor that shows `value`, which `take` takes of it.
+        """Returns a view of this tensor that shows `value`, the part that `take` selects.
 
-        See cell.py, NOTE [layout].
+        See alias.py, NOTE [layout].
         """
         made = self._alias(value, layout)
         made.numbers, made._cell, made._take = self.numbers, self._cell, chained(self._take, take)
@@ -88,7 +88,8 @@ class SecretTensor(Tensor):
     def _alias(self, value: Value, layout: Layout) -> SecretTensor:
         strides, offset = layout
         if torch.is_inference_mode_enabled() and not self.is_inference():
-            with torch.inference_mode(False):  # a view is one of its mode's as little as its base
+            # A view of an ordinary tensor is an ordinary tensor, also in inference mode.
+            with torch.inference_mode(False):
                 return self._alias(value, layout)
         made: SecretTensor = Tensor._make_wrapper_subclass(
             SecretTensor,
@@ -99,14 +100,14 @@ class SecretTensor(Tensor):
         )
         return made
 
-    def whole(self) -> SecretTensor:
-        """The tensor that this one is a view of, with all that is in memory."""
+    def base(self) -> SecretTensor:
+        """Returns an alias of the whole tensor that this one is a view of."""
         made = SecretTensor(self._cell.value, self.numbers)
         made._cell = self._cell
         return made
 
     def become(self, other: SecretTensor) -> SecretTensor:
-        """Makes this tensor the alias that `other` is."""
+        """Makes this tensor an alias of what `other` is an alias of, with its shape."""
         Tensor.data.__set__(self, other)  # type: ignore[attr-defined]  # torch's record of the shape
         self.numbers, self._cell, self._take = other.numbers, other._cell, other._take
         if other._take is not None:
@@ -115,6 +116,7 @@ class SecretTensor(Tensor):
 
     @property
     def data(self) -> SecretTensor:
+        """An alias without gradient, as for every torch tensor."""
         return self.detach()  # type: ignore[return-value]
 
     @data.setter
@@ -124,10 +126,10 @@ class SecretTensor(Tensor):
         self.become(new)
 
     def write(self, value: Value) -> SecretTensor:
-        """Overwrites this tensor, and what it is a view of. The shape and dtype stay."""
+        """Overwrites this tensor and its aliases. The shape and dtype stay."""
         value = _fitted(self, value)
         if self.numbers.trace is not None:
-            self.numbers.trace.used(self)
+            self.numbers.trace.note_use(self)
         if self._take is None:
             self._cell.set(value)
         else:
@@ -141,7 +143,7 @@ class SecretTensor(Tensor):
         else:
             self._value, self._seen = value, self._cell.version
 
-    # What would show the values ----------------------------------------------------------------
+    # What would reveal the values ----------------------------------------------------------------
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         grad = ", requires_grad=True" if self.requires_grad else ""
@@ -152,12 +154,15 @@ class SecretTensor(Tensor):
         return bool(_refuse(self, "__bool__", "bool(), if or while", remedy))
 
     def item(self) -> Any:
+        """Raises RevealForbidden."""
         return _refuse(self, "item", "item(), int() or float()")
 
     def tolist(self) -> Any:
+        """Raises RevealForbidden."""
         return _refuse(self, "tolist", "tolist()")
 
     def numpy(self, *, force: bool = False) -> Any:
+        """Raises RevealForbidden."""
         return _refuse(self, "numpy", "numpy()")
 
     def __array__(self, *args: Any) -> Any:
@@ -220,7 +225,7 @@ def _needs_values(what: str, remedy: str) -> RevealForbidden:
 
 
 def _fitted(tensor: SecretTensor, value: Value) -> Value:
-    """A value as what is written to a tensor, which keeps its shape and dtype as torch's do."""
+    """The value in the dtype of the tensor that it is written to; raises if its shape differs."""
     if value.shape != tensor.shape:
         shapes = f"shape {list(tensor.shape)} doesn't match the result's, {list(value.shape)}"
         raise RuntimeError(f"a secret tensor that is written to keeps its shape: {shapes}")

@@ -1,7 +1,7 @@
-"""What a function of secrets reads and writes that was there before, and whether that is all.
+"""Which existing tensors a function of secrets reads and writes, and whether it can be replayed.
 
-A function whose work is to be recorded and done again without running its code must depend on
-secrets only, and change nothing else: what is public stays as it was when it was recorded.
+A function whose operations are recorded and replayed without running its code must depend on
+secrets only, and change only secrets: public values are fixed when it is recorded.
 """
 
 from __future__ import annotations
@@ -24,21 +24,23 @@ aten = torch.ops.aten
 
 
 class Used(NamedTuple):
-    """A tensor from before that autograd made of nothing (a parameter), as it was when used."""
+    """An existing leaf tensor (a parameter), as it was when it was used."""
 
     tensor: SecretTensor
     cell: Cell
     requires_grad: bool
 
     def is_same(self) -> bool:
+        """Whether the tensor still has its cell and still requires a gradient or not."""
         return self.tensor._cell is self.cell and self.tensor.requires_grad == self.requires_grad
 
 
 class Trace(TorchDispatchMode):
-    """Watches one thread. `cells`: of tensors from before, that were used; with their versions.
+    """Watches the operations of one thread.
 
-    values: what was in the cells. leaves: tensors that gradients may have come to.
-    obstacle: why the function cannot be repeated without its code, if so.
+    cells: the cells of existing tensors that were used, with their versions. values: the values in
+    them. leaves: existing tensors that may have received gradients.
+    obstacle: why the function cannot be replayed, or None.
     """
 
     def __init__(self) -> None:
@@ -48,8 +50,8 @@ class Trace(TorchDispatchMode):
         self.leaves: dict[int, Used] = {}
         self._public: dict[int, tuple[Tensor, int]] = {}  # by storage, with their versions
         self.obstacle: str | None = None
-        self._made: set[int] = set()  # cells and storages; a number that is free is given again,
-        # but not to what was there before
+        # Identities of new cells and storages. One may be reused, but never for an existing tensor.
+        self._new: set[int] = set()
 
     @contextmanager
     def on(self, numbers: Numbers) -> Iterator[None]:
@@ -61,12 +63,14 @@ class Trace(TorchDispatchMode):
         finally:
             numbers.trace = None
 
-    def made(self, cell: Cell) -> None:
-        self._made.add(id(cell))
+    def note_new(self, cell: Cell) -> None:
+        """Notes that a cell is new."""
+        self._new.add(id(cell))
 
-    def used(self, tensor: SecretTensor) -> None:
+    def note_use(self, tensor: SecretTensor) -> None:
+        """Notes that a tensor is read or written; an existing one is kept with its version."""
         cell = tensor._cell
-        if id(cell) in self._made:
+        if id(cell) in self._new:
             return
         if id(cell) not in self.cells:
             self.cells[id(cell)] = cell, cell.version
@@ -75,27 +79,27 @@ class Trace(TorchDispatchMode):
             self.leaves[id(tensor)] = Used(tensor, cell, tensor.requires_grad)
 
     def refuse(self, obstacle: str) -> None:
-        """Notes why the function cannot be repeated; the first reason counts."""
+        """Notes why the function cannot be replayed; the first reason counts."""
         self.obstacle = self.obstacle or obstacle
 
-    def is_made(self, tensor: SecretTensor) -> bool:
-        """Whether the tensor is no alias of one from before."""
-        return id(tensor._cell) in self._made
+    def is_new_secret(self, tensor: SecretTensor) -> bool:
+        """Whether the secret tensor is not an alias of an existing one."""
+        return id(tensor._cell) in self._new
 
     def forget(self, tensors: Sequence[SecretTensor] = ()) -> None:
-        """Lets go of the values that were used, and of these tensors."""
+        """Releases the values that were used, and forgets these tensors."""
         self.values.clear()
         for tensor in tensors:
             self.cells.pop(id(tensor._cell), None)
             self.leaves.pop(id(tensor), None)
 
     def is_same(self) -> bool:
-        """Whether parameters, and what is public, are what they were; `cells` apart."""
+        """Whether parameters and public tensors are unchanged; secret values may differ."""
         public = all(tensor._version == version for tensor, version in self._public.values())
         return public and all(used.is_same() for used in self.leaves.values())
 
     def written(self) -> list[Cell]:
-        """The tensors from before that have a new value."""
+        """The cells of existing tensors that have a new value."""
         return [cell for cell, version in self.cells.values() if cell.version != version]
 
     def __torch_dispatch__(
@@ -108,23 +112,24 @@ class Trace(TorchDispatchMode):
             return NotImplemented
         self._look(func, args, kwargs or {}, found)
         result = self.run(func, args, kwargs or {}, found)
-        from_before = {_storage(x) for x in found} - self._made
+        from_before = {_storage(x) for x in found} - self._new
         made = {_storage(x) for x in tree_leaves(result) if isinstance(x, Tensor)}
-        self._made |= made - from_before  # a view is as old as what it is a view of
+        self._new |= made - from_before  # a view is as old as its base
         return result
 
     def _note(self, found: list[Tensor]) -> None:
-        """Notes public tensors from before. What is on a GPU is shares."""
+        """Notes existing public tensors. Tensors on a GPU are parts of shares."""
         for x in found:
             if x.is_cpu and not x.is_inference() and not self.is_new(x):
                 self._public.setdefault(_storage(x), (x, x._version))
 
     def run(self, func: OpOverload, args: Any, kwargs: Any, found: list[Tensor]) -> Any:
+        """Runs a public operation; subclasses may record it."""
         return func(*args, **kwargs)
 
     def is_new(self, tensor: Tensor) -> bool:
-        """Whether the tensor's memory was not there before."""
-        return _storage(tensor) in self._made
+        """Whether the tensor's memory was allocated during the trace."""
+        return _storage(tensor) in self._new
 
     def _look(self, func: OpOverload, args: Any, kwargs: Any, found: list[Tensor]) -> None:
         if self.obstacle is None:
@@ -142,26 +147,26 @@ class Trace(TorchDispatchMode):
             return f"{func} reads numbers back from the GPU (a reveal, or public random numbers)"
         for target in _targets(func, args, kwargs):
             if not self.is_new(target):
-                return f"{func} writes to a public tensor that was there before"
+                return f"{func} writes to a public tensor that existed before"
             if target.is_cuda and any(x.is_cpu and x.dim() for x in found):
                 return f"{func} writes from the host to the GPU"
         return None
 
 
 def is_upload(func: OpOverload, args: Any, kwargs: Any) -> bool:
-    """Whether the operation copies a tensor from the host to a GPU."""
+    """Returns whether the operation copies a tensor from the host to a GPU."""
     return bool(_goes_to(func, args, kwargs) == "cuda" and args[0].is_cpu)
 
 
 def is_download(func: OpOverload, args: Any, kwargs: Any) -> bool:
-    """Whether it copies one from a GPU to the host."""
+    """Returns whether the operation copies a tensor from a GPU to the host."""
     if func is aten.copy_.default:
         return bool(args[0].is_cpu and args[1].is_cuda)
     return bool(_goes_to(func, args, kwargs) == "cpu" and args[0].is_cuda)
 
 
 def _goes_to(func: OpOverload, args: Any, kwargs: Any) -> str | None:
-    """The kind of device that an operation moves its tensor to, if that is what it does."""
+    """The type of device that a copying operation moves its tensor to, else None."""
     if func.overloadpacket not in (aten.to, aten._to_copy):
         return None
     names = [argument.name for argument in func._schema.arguments]

@@ -135,7 +135,7 @@ def _obstacle(trace: Trace, given: SecretTree, made: SecretTree) -> str | None:
         return "an argument requires a gradient"
     if any(x.requires_grad for x in made.secrets):
         return "a result requires a gradient (detach it)"
-    if not all(trace.is_made(x) for x in made.secrets):
+    if not all(trace.is_new_secret(x) for x in made.secrets):
         return "a result is an alias of a tensor from before (clone it)"
     if any(
         canonical_limit(trace.values[i]) != canonical_limit(cell.value)

@@ -16,7 +16,7 @@ aten = torch.ops.aten
 
 
 def _creation(overload: Any) -> None:
-    """Registers a creation that takes from its prototype the shape and dtype only."""
+    """Registers a creation that uses only the shape and dtype of its prototype."""
 
     def create(n: Numbers, self: Value, *args: Any, **kwargs: Any) -> Value:
         return n.public(overload(torch.empty(self.shape, dtype=self.dtype), *args, **kwargs))
@@ -38,7 +38,7 @@ for each in (
 
 @implements(aten.empty_like.default)
 def empty_like(n: Numbers, self: Value, *, dtype: torch.dtype | None = None, **_: Any) -> Value:
-    """Zeros: what memory happens to hold is nobody's secret."""
+    """Zeros: uninitialised memory would differ between parties."""
     return n.public(torch.zeros(self.shape, dtype=dtype or self.dtype))
 
 
@@ -52,6 +52,7 @@ def new_empty(
     dtype: torch.dtype | None = None,
     **_: Any,
 ) -> Value:
+    """Zeros of another shape: uninitialised memory would differ between parties."""
     return n.public(torch.zeros(tuple(size), dtype=dtype or self.dtype))
 
 
@@ -66,11 +67,13 @@ def _no_generator(generator: Any) -> None:
 
 @implements(aten.rand_like.default)
 def rand_like(n: Numbers, self: Value, *, dtype: torch.dtype | None = None, **_: Any) -> Value:
+    """Public uniform numbers from 0 to 1; all parties draw the same."""
     return n.public(n.uniform(self.shape).to(dtype or self.dtype))
 
 
 @implements(aten.randn_like.default)
 def randn_like(n: Numbers, self: Value, *, dtype: torch.dtype | None = None, **_: Any) -> Value:
+    """Public normal numbers; all parties draw the same."""
     return n.public(n.normal(self.shape).to(dtype or self.dtype))
 
 
@@ -78,6 +81,7 @@ def randn_like(n: Numbers, self: Value, *, dtype: torch.dtype | None = None, **_
 def randint_like(
     n: Numbers, self: Value, high: int, *, dtype: torch.dtype | None = None, **_: Any
 ) -> Value:
+    """Public integers from 0 to high - 1."""
     return randint_like_low(n, self, 0, high, dtype=dtype)
 
 
@@ -85,6 +89,7 @@ def randint_like(
 def randint_like_low(
     n: Numbers, self: Value, low: int, high: int, *, dtype: torch.dtype | None = None, **_: Any
 ) -> Value:
+    """Public integers from low to high - 1."""
     drawn = (n.uniform(self.shape) * (high - low)).floor() + low
     return n.public(drawn.to(dtype or self.dtype))
 
@@ -93,6 +98,7 @@ def randint_like_low(
 def uniform(
     n: Numbers, self: Value, from_: float = 0.0, to: float = 1.0, *, generator: Any = None
 ) -> Value:
+    """Public uniform numbers between two ends."""
     _no_generator(generator)
     return n.public((n.uniform(self.shape) * (to - from_) + from_).to(self.dtype))
 
@@ -108,6 +114,7 @@ def exponential(n: Numbers, self: Value, lambd: float = 1.0, *, generator: Any =
 def normal_functional(
     n: Numbers, self: Value, mean: float = 0.0, std: float = 1.0, *, generator: Any = None
 ) -> Value:
+    """Public normal numbers of this mean and deviation."""
     _no_generator(generator)
     return n.public((n.normal(self.shape) * std + mean).to(self.dtype))
 
@@ -128,6 +135,7 @@ def bernoulli(n: Numbers, self: Value, *, generator: Any = None) -> Value:
 
 @implements(aten.bernoulli.Tensor)
 def bernoulli_tensor(n: Numbers, self: Value, p: Operand, *, generator: Any = None) -> Value:
+    """Ones with probabilities p: secret if p is, by a comparison; else public."""
     _no_generator(generator)
     drawn = n.uniform(self.shape)
     if isinstance(p, Value):
@@ -146,17 +154,19 @@ def clone(n: Numbers, self: Value, *, memory_format: Any = None) -> Value:
 
 @implements(aten.lift_fresh.default, aten.lift_fresh_copy.default)
 def lift_fresh(n: Numbers, self: Value) -> Value:
+    """The same value."""
     return self
 
 
 @implements(aten._to_copy.default)
 def to_copy(n: Numbers, self: Value, *, dtype: torch.dtype | None = None, **options: Any) -> Value:
+    """The value in another dtype; a real number loses its fraction as an integer."""
     return self if dtype is None else n.convert(self, dtype)
 
 
 @implements(aten.copy.default)
 def copy(n: Numbers, self: Operand, src: Operand, non_blocking: bool = False) -> Value:
-    """What is written over `self`: src, in its dtype and shape."""
+    """src in the dtype and shape of self, which it overwrites."""
     assert isinstance(self, Value | torch.Tensor)
     value, shape = n.convert(n.operand(src), self.dtype), self.shape
     return value if value.shape == shape else value.map(lambda part: part.expand(shape))
@@ -164,9 +174,11 @@ def copy(n: Numbers, self: Operand, src: Operand, non_blocking: bool = False) ->
 
 @implements(aten.fill.Scalar, aten.fill.Tensor)
 def fill(n: Numbers, self: Operand, value: Operand) -> Value:
+    """One number in the shape and dtype of self."""
     return copy(n, self, value)
 
 
 @implements(aten.zero.default)
 def zero(n: Numbers, self: Value) -> Value:
+    """Zeros in the shape and dtype of self."""
     return fill(n, self, 0)

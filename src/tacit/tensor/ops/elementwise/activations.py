@@ -29,6 +29,7 @@ def threshold_backward(n: Numbers, grad_output: Operand, self: Operand, threshol
 
 @implements(aten.gelu.default)
 def gelu(n: Numbers, self: Value, *, approximate: str = "none") -> Value:
+    """x Phi(x), exact or by the tanh formula; piecewise polynomials."""
     return n.gelu_tanh(self) if approximate == "tanh" else n.gelu(self)
 
 
@@ -36,33 +37,38 @@ def gelu(n: Numbers, self: Value, *, approximate: str = "none") -> Value:
 def gelu_backward(
     n: Numbers, grad_output: Operand, self: Value, *, approximate: str = "none"
 ) -> Value:
+    """grad times gelu'(x), by piecewise polynomials."""
     slope = n.gelu_tanh_slope(self) if approximate == "tanh" else n.gelu_slope(self)
     return n.mul(grad_output, slope)
 
 
 @implements(aten.silu.default)
 def silu(n: Numbers, self: Value) -> Value:
+    """x sigmoid(x)."""
     return n.silu(self)
 
 
 @implements(aten.silu_backward.default)
 def silu_backward(n: Numbers, grad_output: Operand, self: Value) -> Value:
+    """grad times silu'(x)."""
     return n.mul(grad_output, n.silu_slope(self))
 
 
 @implements(aten.mish.default)
 def mish(n: Numbers, self: Value) -> Value:
+    """x tanh(softplus(x))."""
     return n.mish(self)
 
 
 @implements(aten.mish_backward.default)
 def mish_backward(n: Numbers, grad_output: Operand, self: Value) -> Value:
+    """grad times mish'(x)."""
     return n.mul(grad_output, n.mish_slope(self))
 
 
 @implements(aten.softplus.default)
 def softplus(n: Numbers, self: Value, beta: float = 1, threshold: float = 20) -> Value:
-    """softplus(beta x) / beta; beyond the threshold, the difference from x is out of sight."""
+    """softplus(beta x) / beta. Beyond the threshold it equals x within a unit."""
     value = n.softplus(self if beta == 1 else n.mul(self, beta))
     return value if beta == 1 else n.div(value, beta)
 
@@ -71,16 +77,19 @@ def softplus(n: Numbers, self: Value, beta: float = 1, threshold: float = 20) ->
 def softplus_backward(
     n: Numbers, grad_output: Operand, self: Value, beta: float, threshold: float
 ) -> Value:
+    """grad sigmoid(beta x)."""
     return n.mul(grad_output, n.sigmoid(self if beta == 1 else n.mul(self, beta)))
 
 
 @implements(aten.log_sigmoid_forward.default)
 def log_sigmoid_forward(n: Numbers, self: Value) -> tuple[Value, torch.Tensor]:
+    """ln sigmoid(x), and an empty buffer where torch keeps e^-|x|."""
     return n.logsigmoid(self), torch.empty(0)
 
 
 @implements(aten.log_sigmoid_backward.default)
 def log_sigmoid_backward(n: Numbers, grad_output: Operand, self: Value, buffer: object) -> Value:
+    """grad sigmoid(-x)."""
     return n.mul(grad_output, n.sigmoid(n.neg(self)))
 
 
@@ -105,6 +114,7 @@ def leaky_relu(n: Numbers, self: Value, negative_slope: float = 0.01) -> Value:
 def leaky_relu_backward(
     n: Numbers, grad_output: Operand, self: Value, negative_slope: float, self_is_result: bool
 ) -> Value:
+    """grad where x >= 0, else slope grad; the bit of the forward pass is reused."""
     chosen = n.mul(_positive(n, self), grad_output)
     return n.add(n.mul(chosen, 1 - negative_slope), times(n, grad_output, negative_slope))
 
@@ -123,6 +133,7 @@ def prelu(n: Numbers, self: Operand, weight: Operand) -> Value:
 def prelu_backward(
     n: Numbers, grad_output: Operand, self: Operand, weight: Operand
 ) -> tuple[Value, Value]:
+    """The gradients by x and by the weight; the bit of the forward pass is reused."""
     x = n.operand(self)
     bit = _positive(n, x)
     grad = n.settled(n.operand(grad_output))
@@ -135,21 +146,25 @@ def prelu_backward(
 def hardtanh_backward(
     n: Numbers, grad_output: Operand, self: Value, min_val: float, max_val: float
 ) -> Value:
+    """grad where min_val < x < max_val, else 0."""
     return n.mul(n.between(self, min_val, max_val), grad_output)
 
 
 @implements(aten.hardsigmoid.default)
 def hardsigmoid(n: Numbers, self: Value) -> Value:
+    """clamp(x + 3, 0, 6) / 6."""
     return n.mul(n.clamp(n.add(self, 3.0), 0.0, 6.0), 1 / 6)
 
 
 @implements(aten.hardsigmoid_backward.default)
 def hardsigmoid_backward(n: Numbers, grad_output: Operand, self: Value) -> Value:
+    """grad / 6 where -3 < x < 3, else 0."""
     return n.mul(n.mul(n.between(self, -3.0, 3.0), grad_output), 1 / 6)
 
 
 @implements(aten.hardswish.default)
 def hardswish(n: Numbers, self: Value) -> Value:
+    """x clamp(x + 3, 0, 6) / 6."""
     x = n.settled(self)
     return n.mul(n.mul(x, n.clamp(n.add(x, 3.0), 0.0, 6.0)), 1 / 6)
 
@@ -163,17 +178,20 @@ def hardswish_backward(n: Numbers, grad_output: Operand, self: Value) -> Value:
 
 @implements(aten.softshrink.default)
 def softshrink(n: Numbers, self: Value, lambd: float = 0.5) -> Value:
+    """x - lambd above lambd, x + lambd below -lambd, else 0."""
     return n.piecewise(self, [-lambd, lambd], [(1, lambd), (0, 0.0), (1, -lambd)])
 
 
 @implements(aten.hardshrink.default)
 def hardshrink(n: Numbers, self: Value, lambd: float = 0.5) -> Value:
+    """x where |x| > lambd, else 0."""
     unit = 2.0**-n.fraction_bits  # -lambd and lambd themselves are cut
     return n.piecewise(self, [-lambd, lambd + unit], [(1, 0.0), (0, 0.0), (1, 0.0)])
 
 
 @implements(aten.softshrink_backward.default)
 def softshrink_backward(n: Numbers, grad_output: Operand, self: Value, lambd: float) -> Value:
+    """grad where |x| > lambd, else 0."""
     unit = 2.0**-n.fraction_bits
     outside = n.logical_not(n.between(self, -lambd - unit, lambd + unit))
     return n.mul(outside, grad_output)
@@ -181,6 +199,7 @@ def softshrink_backward(n: Numbers, grad_output: Operand, self: Value, lambd: fl
 
 @implements(aten.hardshrink_backward.default)
 def hardshrink_backward(n: Numbers, grad_out: Operand, self: Value, lambd: float) -> Value:
+    """grad where |x| > lambd, else 0."""
     return softshrink_backward(n, grad_out, self, lambd)
 
 
@@ -201,6 +220,7 @@ def elu(
 
 @implements(aten.celu.default)
 def celu(n: Numbers, self: Value, alpha: float = 1.0) -> Value:
+    """max(x, 0) + min(alpha (e^(x / alpha) - 1), 0)."""
     return elu(n, self, alpha, 1, 1 / alpha)
 
 
@@ -237,7 +257,7 @@ def elu_backward(
 def native_dropout(
     n: Numbers, input: Value, p: float, train: bool | None
 ) -> tuple[Value, torch.Tensor]:
-    """Local."""
+    """input mask / (1 - p), and the mask. Local."""
     if train is False or p == 0:
         return input, torch.ones(input.shape, dtype=torch.bool)
     if p == 1:
@@ -250,4 +270,5 @@ def native_dropout(
 def native_dropout_backward(
     n: Numbers, grad_output: Operand, mask: torch.Tensor, scale: float
 ) -> Value:
+    """grad mask scale. Local."""
     return n.mul(grad_output, mask.to(torch.float64) * scale)

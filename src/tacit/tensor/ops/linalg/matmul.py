@@ -1,4 +1,4 @@
-"""Matrix products and what is made of them."""
+"""Matrix products, and sums with them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ aten = torch.ops.aten
 def matmul(n: Numbers, self: Array, other: Array) -> Array:
     """The product of matrices or vectors; the division of the result is pending.
 
-    That of public ones is made in the ring too: BLAS differs between machines.
+    Two public operands are multiplied in the ring as well: BLAS rounds differently on each machine.
     """
     if isinstance(self, Tensor) and isinstance(other, Tensor):
         self = n.operand(self)
@@ -35,6 +35,7 @@ def matmul(n: Numbers, self: Array, other: Array) -> Array:
 def addmm(
     n: Numbers, self: Array, mat1: Array, mat2: Array, *, beta: float = 1, alpha: float = 1
 ) -> Operand:
+    """beta self + alpha mat1 @ mat2; one division for the product and the sum."""
     return _plus(n, self, matmul(n, mat1, mat2), beta, alpha)
 
 
@@ -42,6 +43,7 @@ def addmm(
 def addmv(
     n: Numbers, self: Array, mat: Array, vec: Array, *, beta: float = 1, alpha: float = 1
 ) -> Operand:
+    """beta self + alpha mat @ vec."""
     return _plus(n, self, matmul(n, mat, vec), beta, alpha)
 
 
@@ -49,6 +51,7 @@ def addmv(
 def baddbmm(
     n: Numbers, self: Array, batch1: Array, batch2: Array, *, beta: float = 1, alpha: float = 1
 ) -> Operand:
+    """beta self + alpha batch1 @ batch2, for each matrix of the batch."""
     return _plus(n, self, matmul(n, batch1, batch2), beta, alpha)
 
 
@@ -66,6 +69,7 @@ def addbmm(
 def addr(
     n: Numbers, self: Array, vec1: Array, vec2: Array, *, beta: float = 1, alpha: float = 1
 ) -> Operand:
+    """beta self + alpha times the outer product of two vectors."""
     return _plus(n, self, matmul(n, _column(vec1), _row(vec2)), beta, alpha)
 
 

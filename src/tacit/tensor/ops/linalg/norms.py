@@ -49,7 +49,7 @@ def _norm(n: Numbers, x: Value, order: float, dim: Dims, keepdim: bool) -> Value
 
 
 def _of_powers(n: Numbers, x: Value, order: float, dim: Dims, keepdim: bool) -> Value:
-    """The largest times a root of powers of what is at most 1: others would leave the range."""
+    """The largest times the norm of the ratios to it: powers of larger numbers leave the range."""
     sizes = n.settled(n.absolute(x))
     largest = n.settled(n.amax(sizes, dim, keepdim=True))
     powers = n.pow(n.div(sizes, largest, positive=True), order)
@@ -60,16 +60,19 @@ def _of_powers(n: Numbers, x: Value, order: float, dim: Dims, keepdim: bool) -> 
 
 @implements(aten.norm.Scalar)
 def norm(n: Numbers, self: Value, p: float = 2) -> Value:
+    """The norm of all elements."""
     return linalg_vector_norm(n, self, p)
 
 
 @implements(aten.norm.ScalarOpt_dim)
 def norm_dim(n: Numbers, self: Value, p: float | None, dim: Dims, keepdim: bool = False) -> Value:
+    """The norm over dimensions."""
     return linalg_vector_norm(n, self, 2 if p is None else p, dim or None, keepdim)
 
 
 @implements(aten.norm.ScalarOpt_dtype)
 def norm_dtype(n: Numbers, self: Value, p: float | None, *, dtype: torch.dtype) -> Value:
+    """The norm of all elements, in another dtype."""
     return linalg_vector_norm(n, self, 2 if p is None else p, dtype=dtype)
 
 
@@ -77,11 +80,13 @@ def norm_dtype(n: Numbers, self: Value, p: float | None, *, dtype: torch.dtype) 
 def norm_dim_dtype(
     n: Numbers, self: Value, p: float | None, dim: Dims, keepdim: bool, *, dtype: torch.dtype
 ) -> Value:
+    """The norm over dimensions, in another dtype."""
     return linalg_vector_norm(n, self, 2 if p is None else p, dim or None, keepdim, dtype=dtype)
 
 
 @implements(aten.dist.default)
 def dist(n: Numbers, self: Operand, other: Operand, p: float = 2) -> Value:
+    """The norm of the difference."""
     return linalg_vector_norm(n, n.sub(self, other), p)
 
 
@@ -98,7 +103,7 @@ def cdist_forward(n: Numbers, x1: Array, x2: Array, p: float, compute_mode: int 
 def cdist_backward(
     n: Numbers, grad: Array, x1: Array, x2: Array, p: float, cdist: Value
 ) -> Operand:
-    """The gradient by the first; 0 for pairs without a distance."""
+    """The gradient by x1; 0 for pairs at distance 0."""
     difference = _differences(n, x1, x2)
     if p == 2:
         ratio = n.div(grad, cdist, positive=True)
@@ -116,6 +121,7 @@ def pdist_forward(n: Numbers, self: Value, p: float = 2.0) -> Operand:
 
 @implements(aten._pdist_backward.default)
 def pdist_backward(n: Numbers, grad: Array, self: Value, p: float, pdist: Value) -> Operand:
+    """The gradient by the rows: each pair adds to both of its rows."""
     first, second = torch.triu_indices(self.shape[0], self.shape[0], 1).to(n.device)
     slopes = _slopes(n, grad, _pairs(n, self), pdist, p)
 
@@ -172,7 +178,7 @@ def _lengths(n: Numbers, x: Value, p: float) -> Value:
 
 
 def _slopes(n: Numbers, grad: Array, x: Value, length: Value, p: float) -> Value:
-    """What a gradient by lengths is by each component: sign(x) (|x| / length)^(p - 1) times it."""
+    """The gradient by each component: that by the length times sign(x) (|x| / length)^(p - 1)."""
     spread, size = (y.map(lambda part: part.unsqueeze(-1)) for y in (n.operand(grad), length))
     if p == 0:
         return n.mul(x, 0)

@@ -29,7 +29,7 @@ def scaled_dot_product(
     attn_mask: Array | None = None,
     scale: float | None = None,
 ) -> tuple[Value, Value]:
-    """The result, and the logarithms that nobody reads with the weights kept beside them."""
+    """The result, and a placeholder for log-sum-exp that keeps the weights for the gradient."""
     if dropout_p:
         raise UnsupportedOp(
             "attention with dropout in one operation", remedy="use the math backend"
@@ -61,6 +61,7 @@ def scaled_dot_product_backward(
     attn_mask: Array | None = None,
     scale: float | None = None,
 ) -> tuple[Value, Value, Value]:
+    """The gradients by query, key and value, with the weights that the forward pass kept."""
     grad, q = n.operand(grad_out), n.operand(query)
     k, v = (n.repeat_heads(n.operand(x), q) for x in (key, value))
     weights = logsumexp.saved["weights"]
@@ -85,7 +86,7 @@ def native_multi_head_attention(
     average_attn_weights: bool = True,
     mask_type: int | None = None,
 ) -> tuple[Value, Operand]:
-    """Self-attention or cross-attention with a projection in front and behind."""
+    """Self-attention or cross-attention, with the projections before and after it."""
     inputs = [n.operand(x) for x in (query, key, value)]
     if inputs[0] is inputs[1] is inputs[2]:
         parts = _thirds(_linear(n, inputs[0], qkv_weight, qkv_bias), -1)
@@ -152,7 +153,7 @@ def transformer_encoder_layer_fwd(
 
 @implements(aten._nested_tensor_from_mask_left_aligned.default)
 def nested_tensor_from_mask_left_aligned(n: Numbers, t: Value, mask: Tensor) -> bool:
-    """No: there are no nested secrets. nn.TransformerEncoder goes on with the mask."""
+    """False: there are no nested secret tensors. nn.TransformerEncoder then uses the mask."""
     return False
 
 
@@ -166,7 +167,7 @@ def _causal(query: Value, key: Value) -> Tensor:
 
 
 def _hidden(mask: Tensor | None, kind: int | None, query: Value, key: Value) -> Tensor | None:
-    """A mask of the fused layers, not 0 where a key is hidden, as one to add to the scores.
+    """The mask of a fused layer, where not 0 means hidden, as numbers to add to the scores.
 
     kind: 0 for (L, S), 1 for the padding of (batch, S), 2 for (batch, heads, L, S).
     """

@@ -1,4 +1,4 @@
-"""Batch normalisation, forward and backward, and what others share with it."""
+"""Batch normalisation, forward and backward, and helpers that other norms use."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def native_batch_norm(
     momentum: float,
     eps: float,
 ) -> tuple[Any, ...]:
-    """The result, mean and inverse deviation; behind them the new running statistics."""
+    """The result, the mean and the inverse deviation, then the new running statistics."""
     if not training:
         assert running_mean is not None
         assert running_var is not None
@@ -71,6 +71,7 @@ def batch_norm_no_stats(
     momentum: float,
     eps: float,
 ) -> tuple[Any, ...]:
+    """Batch norm in training without running statistics."""
     return native_batch_norm(n, input, weight, bias, None, None, True, momentum, eps)[:3]
 
 
@@ -85,6 +86,7 @@ def batch_norm_no_training(
     momentum: float,
     eps: float,
 ) -> tuple[Any, ...]:
+    """Batch norm by running statistics: a product and a sum for each channel."""
     stats = (running_mean, running_var, False, momentum, eps)
     return native_batch_norm(n, input, weight, bias, *stats)[:3]
 
@@ -100,6 +102,7 @@ def batch_norm_with_update(
     momentum: float,
     eps: float,
 ) -> tuple[Any, ...]:
+    """Batch norm in training; the running statistics are written."""
     stats = (running_mean, running_var, True, momentum, eps)
     *results, new_mean, new_var = native_batch_norm(n, input, weight, bias, *stats)
     return *results, torch.empty(0, dtype=torch.uint8), new_mean, new_var
@@ -116,6 +119,7 @@ def batch_norm_no_update(
     momentum: float,
     eps: float,
 ) -> tuple[Any, ...]:
+    """Batch norm by running statistics, with an empty reserve."""
     stats = (running_mean, running_var, False, momentum, eps)
     results = native_batch_norm(n, input, weight, bias, *stats)[:3]
     return *results, torch.empty(0, dtype=torch.uint8)
@@ -136,6 +140,7 @@ def batch_norm_backward(
     output_mask: Sequence[bool],
     reserve: Tensor,
 ) -> Grads:
+    """The gradients by input, weight and bias."""
     saved = (running_mean, running_var, save_mean, save_var)
     return native_batch_norm_backward(n, grad_out, input, weight, *saved, update, eps, output_mask)
 
@@ -154,6 +159,8 @@ def native_batch_norm_backward(
     eps: float,
     output_mask: Sequence[bool],
 ) -> Grads:
+    """The gradients by input, weight and bias; in training the forward pass kept the inverse
+    deviation."""
     grad = n.settled(n.operand(grad_out))
     dims = others(grad, 1)
     if train:
@@ -175,7 +182,7 @@ def native_batch_norm_backward(
     return n.mul_extended(scaled, inverse), by_weight, by_bias
 
 
-# What they share --------------------------------------------------------------------------------
+# Helpers of all norms -----------------------------------------------------------------------------
 
 
 def affine(n: Numbers, x: Value, weight: Maybe, bias: Maybe) -> Value:
@@ -185,23 +192,24 @@ def affine(n: Numbers, x: Value, weight: Maybe, bias: Maybe) -> Value:
 
 
 def kept(normal: Any) -> dict[str, Value]:
-    """What the gradient needs of a normalisation."""
+    """The parts of a normalisation that its gradient needs."""
     return {"value": normal.value, "inverse": normal.inverse}
 
 
 def _moved(n: Numbers, old: Maybe, new: Value, momentum: float, factor: float = 1.0) -> Maybe:
-    """A running statistic after another batch."""
+    """A running statistic, updated by one more batch."""
     if old is None:
         return None
     return n.add(n.mul(old, 1.0 - momentum), n.mul(new, momentum * factor))
 
 
 def others(x: Array, keep: int) -> list[int]:
+    """All dimensions but one."""
     return [dim for dim in range(len(x.shape)) if dim != keep]
 
 
 def spatial(x: Any, like: Array) -> Any:
-    """Numbers by channel in the shape in which they meet a batch of images."""
+    """Numbers by channel, in a shape that broadcasts over a batch of images."""
     shape = (-1, *[1] * (len(like.shape) - 2))
     if isinstance(x, Value):
         return x.map(lambda part: part.reshape(shape))

@@ -29,7 +29,7 @@ def convolution(
     output_padding: Sequence[int],
     groups: int,
 ) -> Operand:
-    """1 round; the bias is added while the division is pending."""
+    """The convolution, transposed or not. 1 round; the bias is added before the division."""
     settings = (stride, padding, dilation, transposed, output_padding, groups)
     if isinstance(input, Tensor) and isinstance(weight, Tensor):
         product: Operand = aten.convolution(input, weight, None, *settings)
@@ -100,9 +100,9 @@ def _window(
 def _transposed_shape(
     input: Operand, weight: Operand, window: Window, output_padding: Sequence[int]
 ) -> tuple[tuple[int, ...], list[int]]:
-    """The shape of a transposed convolution, and by how much zeros its input must be longer.
+    """The shape of a transposed convolution, and how many zeros to append to its input.
 
-    An output that is longer by a stride or more is that of an input with zeros behind it.
+    An output padding of a stride or more is the same as zeros behind the input.
     """
     sizes, kernel = _shape(input), _shape(weight)
     dims = len(sizes) - 2
@@ -122,7 +122,7 @@ def _sum_over(n: Numbers, grad: Operand) -> Operand:
 
 
 def _padded(x: Operand, more: Sequence[int]) -> Operand:
-    """x with so many zeros more at the end of each spatial dimension."""
+    """x with this many zeros appended to each spatial dimension."""
     widths = [width for one in reversed(more) for width in (0, one)]
     if not any(more):
         return x
@@ -130,7 +130,7 @@ def _padded(x: Operand, more: Sequence[int]) -> Operand:
 
 
 def _cut(x: Any, shape: Sequence[int]) -> Any:
-    """The first elements of x along each dimension, so many as the shape has."""
+    """x cut to a smaller shape, from the first elements on."""
     places = tuple(slice(size) for size in shape)
     return x if x is None or x.shape == tuple(shape) else x.map(lambda part: part[places])
 

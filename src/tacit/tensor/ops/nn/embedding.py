@@ -42,6 +42,7 @@ def embedding_dense_backward(
     padding_idx: int,
     scale_grad_by_freq: bool,
 ) -> Value:
+    """The gradient by the table: each row is the sum of the gradients of its uses."""
     if isinstance(indices, Value):
         if scale_grad_by_freq:
             raise UnsupportedOp("an embedding of secret indices with scale_grad_by_freq=True")
@@ -141,6 +142,7 @@ def embedding_bag_backward(
     per_sample_weights: Any,
     padding_idx: int = -1,
 ) -> Value:
+    """The gradient by the table, for public indices. Local but for weights."""
     if sparse or scale_grad_by_freq:
         raise UnsupportedOp("an embedding bag with sparse=True or scale_grad_by_freq=True")
     each = n.operand(grad)
@@ -160,6 +162,7 @@ def embedding_bag_per_sample_weights_backward(
     mode: int,
     padding_idx: int = -1,
 ) -> Value:
+    """The gradient by the weight of each row in its bag."""
     products = n.mul(_taken_rows(n, grad, offset2bag), _taken_rows(n, weight, indices))
     seen = (indices != padding_idx).to(torch.int64)
     return n.mul(n.total(products, [-1]), seen)

@@ -1,4 +1,4 @@
-"""Interpolation: images made larger or smaller, by public weights along each dimension."""
+"""Interpolation of images, by public weights along each dimension."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _per_dim(dims: int, sizes: Sizes, scales: Sequence[float | None]) -> list[tu
 def _times(n: Numbers, x: Value, matrix: Tensor, dim: int) -> Value:
     """x times a public matrix along a dimension. Local."""
     if not matrix.is_floating_point() and bool((matrix.sum(1) == 1).all()):
-        places = matrix.argmax(1)  # each element comes from one
+        places = matrix.argmax(1)  # each element is a copy of one
         return x.map(lambda part: part.index_select(dim, places.to(part.device)))
     rows = x.map(lambda part: part.transpose(dim, -1))
     made = n.convert(n.matmul(rows, matrix.T), x.dtype)
@@ -62,7 +62,7 @@ def _times(n: Numbers, x: Value, matrix: Tensor, dim: int) -> Value:
 
 def _nearest(operation: Any) -> Callable[[], Weights]:
     def weights(size: int, out: int, scale: float | None) -> Tensor:
-        # torch's own choice of places, rounding included
+        # torch chooses the places, with its own rounding
         return operation(torch.eye(size).unsqueeze(0), [out], scale)[0].T.to(torch.int64)
 
     return lambda: weights

@@ -23,6 +23,7 @@ def native_layer_norm(
     bias: Maybe,
     eps: float,
 ) -> tuple[Operand, Value, Value]:
+    """The result, the mean and the inverse deviation, which keeps what the gradient needs."""
     x = n.operand(input)
     normal = n.normalise(x, _last(x, len(normalized_shape)), eps)
     inverse = n.round_extended(normal.inverse).with_saved(**kept(normal))
@@ -41,6 +42,7 @@ def native_layer_norm_backward(
     bias: Maybe,
     output_mask: Sequence[bool],
 ) -> Grads:
+    """The gradients by input, weight and bias."""
     grad = n.settled(n.operand(grad_out))
     last = _last(grad, len(normalized_shape))
     first = [dim for dim in range(len(grad.shape)) if dim not in last]
@@ -65,6 +67,7 @@ def native_group_norm(
     group: int,
     eps: float,
 ) -> tuple[Operand, Value, Value]:
+    """The result, the mean and the inverse deviation of each group of channels."""
     x = n.operand(input)
     normal = n.normalise(_grouped(x, N, group), [2], eps)
     value = normal.value.map(lambda part: part.reshape(x.shape))
@@ -88,6 +91,7 @@ def native_group_norm_backward(
     group: int,
     output_mask: Sequence[bool],
 ) -> Grads:
+    """The gradients by input, weight and bias."""
     grad = n.settled(n.operand(grad_out))
     dims = others(grad, 1)
     value, inverse = rstd.saved["value"], rstd.saved["inverse"]

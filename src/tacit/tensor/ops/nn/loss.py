@@ -17,6 +17,7 @@ MEAN, SUM = 1, 2
 
 @implements(aten.mse_loss.default)
 def mse_loss(n: Numbers, self: Operand, target: Operand, reduction: int = MEAN) -> Value:
+    """(self - target)^2, reduced."""
     return reduced(n, n.square(n.settled(n.sub(self, target))), reduction)
 
 
@@ -24,6 +25,7 @@ def mse_loss(n: Numbers, self: Operand, target: Operand, reduction: int = MEAN) 
 def mse_loss_backward(
     n: Numbers, grad_output: Operand, self: Operand, target: Operand, reduction: int
 ) -> Value:
+    """2 grad (self - target)."""
     slope = n.mul(n.sub(self, target), 2)
     return n.mul(slope, spread(n, grad_output, slope, reduction))
 
@@ -47,6 +49,7 @@ def huber_loss_backward(
     reduction: int,
     delta: float,
 ) -> Value:
+    """grad times the difference, clamped to delta."""
     cut = n.clamp(n.sub(self, target), -delta, delta)
     return n.mul(cut, spread(n, grad_output, cut, reduction))
 
@@ -55,6 +58,7 @@ def huber_loss_backward(
 def smooth_l1_loss(
     n: Numbers, self: Operand, target: Operand, reduction: int = MEAN, beta: float = 1.0
 ) -> Value:
+    """The Huber loss over beta; the absolute difference where beta is 0."""
     if beta == 0:
         return reduced(n, n.absolute(n.sub(self, target)), reduction)
     return n.mul(huber_loss(n, self, target, reduction, beta), 1 / beta)
@@ -69,6 +73,7 @@ def smooth_l1_loss_backward(
     reduction: int,
     beta: float,
 ) -> Value:
+    """The gradient of the Huber loss over beta; signs where beta is 0."""
     if beta == 0:
         difference = n.sub(self, target)
         signs = n.sub(n.less(0, difference), n.convert(n.less(difference, 0), torch.int64))
@@ -142,6 +147,7 @@ def binary_cross_entropy_with_logits(
 
 @implements(aten.soft_margin_loss.default)
 def soft_margin_loss(n: Numbers, self: Operand, target: Operand, reduction: int = MEAN) -> Value:
+    """ln(1 + e^(-target self)), reduced."""
     return reduced(n, n.softplus(n.neg(n.mul(self, target))), reduction)
 
 
@@ -149,11 +155,12 @@ def soft_margin_loss(n: Numbers, self: Operand, target: Operand, reduction: int 
 def soft_margin_loss_backward(
     n: Numbers, grad_output: Operand, self: Operand, target: Operand, reduction: int
 ) -> Value:
+    """-grad target sigmoid(-target self)."""
     slope = n.neg(n.mul(target, n.sigmoid(n.neg(n.mul(self, target)))))
     return n.mul(slope, spread(n, grad_output, slope, reduction))
 
 
-# What they share --------------------------------------------------------------------------------
+# Helpers --------------------------------------------------------------------------------
 
 
 def reduced(n: Numbers, loss: Value, reduction: int) -> Value:
@@ -206,6 +213,7 @@ def multi_margin_loss_backward(
     weight: Array | None = None,
     reduction: int = MEAN,
 ) -> Value:
+    """The gradient by the scores: of the excess, less its sum at the label."""
     over, positive = _excess(n, self, target, margin)
     weights, labels = _weights(n, self, target, weight), _labels(self, target)
     slope = n.mul(positive, weights) if p == 1 else n.mul(n.mul(over, 2), weights)

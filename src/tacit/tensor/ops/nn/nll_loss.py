@@ -55,6 +55,7 @@ def nll_loss_backward(
     ignore_index: int,
     total_weight: Array,
 ) -> Operand:
+    """Minus the gradient at each row's label, weighted; 0 elsewhere."""
     marks = _marks(n, self, target, weight, ignore_index)
     grad: Operand = grad_output
     if reduction == MEAN:
@@ -73,7 +74,7 @@ def _class_dim(x: Array) -> int:
 def _marks(
     n: Numbers, scores: Array, target: Array, weight: Array | None, ignore_index: int
 ) -> Array:
-    """What each score weighs in the loss: the weight of its class where it is the label's, or 0."""
+    """The weight of each score in the loss: that of its class at the label, 0 elsewhere."""
     dim = _class_dim(scores)
     classes = torch.arange(scores.shape[dim])
     shape = [-1 if d == dim else 1 for d in range(len(scores.shape))]
@@ -113,6 +114,6 @@ def _over(n: Numbers, x: Array, total: Operand, *, positive: bool) -> Array:
 
 
 def _check_any(reduction: int, total: Operand) -> None:
-    """Without any label torch's mean is not a number."""
+    """Raises if there is no label: the mean would not be a number."""
     if reduction == MEAN and not isinstance(total, Value) and not float(total):
         raise UnsupportedOp("nll_loss: the mean over no labels is not a number")

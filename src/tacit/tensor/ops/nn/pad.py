@@ -1,4 +1,4 @@
-"""Borders around secrets, and windows taken out of them, by where torch takes each element from."""
+"""Padding and unfolding. torch itself says, on numbered elements, where each one comes from."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ aten = torch.ops.aten
 
 @implements(aten.constant_pad_nd.default)
 def constant_pad_nd(n: Numbers, self: Value, pad: Sequence[int], value: float = 0) -> Value:
+    """self with a border of a public number. Local."""
     padded = self.map(lambda part: aten.constant_pad_nd(part, pad))
     if value == 0:
         return padded
@@ -25,13 +26,13 @@ def constant_pad_nd(n: Numbers, self: Value, pad: Sequence[int], value: float = 
 
 
 def _sources(move: Callable[[Tensor], Tensor], shape: Sequence[int]) -> Tensor:
-    """For each element after `move`, a function of (1, *shape), 1 + where it came from, or 0."""
+    """For each element of move(x), x of shape (1, *shape): 1 + its index in x, or 0 for a zero."""
     places = torch.arange(1.0, 1 + prod(shape), dtype=torch.float64).view(1, *shape)
     return move(places)[0].to(torch.int64)
 
 
 def moved(x: Value, move: Callable[[Tensor], Tensor], dims: int) -> Value:
-    """x after `move` of its last `dims` dimensions; nothing but zeros is added."""
+    """move(x) of the last `dims` dimensions, where `move` selects elements and adds zeros."""
     sources = _sources(move, x.shape[-dims:])
     return x.map(lambda part: _taken(part, sources, dims))
 
@@ -85,6 +86,8 @@ def im2col(
     padding: Sequence[int],
     stride: Sequence[int],
 ) -> Value:
+    """The windows of an image as columns. Local."""
+
     def move(places: Tensor) -> Tensor:
         return aten.im2col(places, kernel_size, dilation, padding, stride)
 
@@ -101,6 +104,8 @@ def col2im(
     padding: Sequence[int],
     stride: Sequence[int],
 ) -> Value:
+    """The sums of columns at their places in an image. Local."""
+
     def move(places: Tensor) -> Tensor:
         return aten.im2col(places, kernel_size, dilation, padding, stride)
 

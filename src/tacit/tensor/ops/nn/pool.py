@@ -50,6 +50,7 @@ def max_pool_with_indices(
     dilation: Sizes = (1,),
     ceil_mode: bool = False,
 ) -> tuple[Value, Value]:
+    """The largest of each window, and its place; which one won is kept for the gradient."""
     grid = _grid(dims, self.shape, kernel_size, stride, padding, dilation, ceil_mode)
     return n.max_pool(self, grid)
 
@@ -67,6 +68,7 @@ def max_pool_with_indices_backward(
     ceil_mode: bool,
     indices: Operand,
 ) -> Value:
+    """Each gradient at the place that won its window, by the bits that the forward pass kept."""
     grid = _grid(dims, self.shape, kernel_size, stride, padding, dilation, ceil_mode)
     return n.max_pool_backward(grad_output, _winners("max_pool", indices), grid)
 
@@ -75,6 +77,7 @@ def max_pool_with_indices_backward(
 def adaptive_max_pool(
     dims: int, n: Numbers, self: Value, output_size: Sizes
 ) -> tuple[Value, Value]:
+    """The largest of each of output_size windows, and its place."""
     return n.max_pool(self, _adaptive(dims, self.shape, output_size))
 
 
@@ -82,6 +85,7 @@ def adaptive_max_pool(
 def adaptive_max_pool_backward(
     dims: int, n: Numbers, grad_output: Tensor | Value, self: Value, indices: Operand
 ) -> Value:
+    """Each gradient at the place that won its window."""
     grid = _adaptive(dims, self.shape, grad_output.shape[-dims:])
     return n.max_pool_backward(grad_output, _winners("adaptive_max_pool", indices), grid)
 
@@ -117,6 +121,7 @@ def avg_pool_backward(
     count_include_pad: bool,
     divisor_override: int | None,
 ) -> Value:
+    """Each gradient spread over its window. Local."""
     grid = _grid(dims, self.shape, kernel_size, stride, padding, (1,), ceil_mode)
     counted = _along(padding, dims) if count_include_pad else [0] * dims
     grad = _shared(n, n.operand(grad_output), _shares(grid, counted, divisor_override))
@@ -125,6 +130,7 @@ def avg_pool_backward(
 
 @_both("_adaptive_avg_pool{}d")
 def adaptive_avg_pool(dims: int, n: Numbers, self: Value, output_size: Sizes) -> Value:
+    """The means of output_size windows. Local; a division is pending."""
     grid = _adaptive(dims, self.shape, output_size)
     return _shared(n, n.sum_pool(self, grid), _shares(grid, [0] * dims))
 
@@ -133,6 +139,7 @@ def adaptive_avg_pool(dims: int, n: Numbers, self: Value, output_size: Sizes) ->
 def adaptive_avg_pool_backward(
     dims: int, n: Numbers, grad_output: Operand, self: Tensor | Value
 ) -> Value:
+    """Each gradient spread over its window. Local."""
     grad = n.operand(grad_output)
     grid = _adaptive(dims, self.shape, grad.shape[-dims:])
     return n.sum_pool_backward(_shared(n, grad, _shares(grid, [0] * dims)), grid)
@@ -170,7 +177,7 @@ def _adaptive(dims: int, shape: Sizes, output_size: Sizes) -> Grid:
 
 
 def _shares(grid: Grid, padding: Sizes, divisor: int | None = None) -> Tensor | float:
-    """What each element of a window weighs in its mean; one number where all weigh the same."""
+    """The weight of each element in the mean of its window; one number if all are equal."""
     if divisor is not None:
         return 1.0 / divisor
     equal = [windows.equal_count(pad) for windows, pad in zip(grid, padding, strict=True)]
@@ -191,6 +198,6 @@ def _winners(name: str, indices: Operand) -> Value:
     winners = indices.saved.get("winners") if isinstance(indices, Value) else None
     if winners is None:
         raise UnsupportedOp(
-            f"{name}_backward needs the indices that {name} of the secret gave, as they were"
+            f"{name}_backward needs the indices that {name} of the secret returned, unchanged"
         )
     return winners

@@ -1,4 +1,4 @@
-"""Recurrent layers that arrive as one operation; the others are made of cells by torch."""
+"""Recurrent layers that arrive as one operation. torch computes the others cell by cell."""
 
 from __future__ import annotations
 
@@ -81,6 +81,7 @@ def mkldnn_rnn_layer_backward(
     batch_first: bool,
     workspace: Value,
 ) -> tuple[Value, ...]:
+    """The gradients by input, weights, biases and first states, from the kept trace."""
     kept = workspace.saved
     gates = [kept[f"gate {i}"] for i in range(4)]
     trace = LstmTrace(gates, kept["cells"], kept["states"], kept["tanh_cells"])
@@ -96,7 +97,7 @@ def mkldnn_rnn_layer_backward(
 
 
 def _in_order(x: Value, reverse: bool) -> Value:
-    """A sequence, whose first dimension is time whatever batch_first says, as it is read."""
+    """A sequence in the order in which the layer reads it; its first dimension is time."""
     return x.map(lambda part: part.flip(0)) if reverse else x
 
 
@@ -117,9 +118,9 @@ def _bias(n: Numbers, first: Array, second: Array, has_biases: bool) -> Any:
 def pack_padded_sequence(
     n: Numbers, input: Value, lengths: Tensor, batch_first: bool
 ) -> tuple[Value, Tensor]:
-    """The steps of all sequences one after the other, of public lengths; and how many go on.
+    """The packed steps of sequences with public lengths, and the sizes of the batches.
 
-    torch's gradient of it, and its unpacking, write to public tensors, which is refused.
+    There is no gradient and no unpacking: torch's write to public tensors, which is refused.
     """
     places, sizes = _packed_places(input.shape[:2], lengths, batch_first)
     return input.map(lambda part: part.flatten(0, 1)[places]), sizes
@@ -128,9 +129,9 @@ def pack_padded_sequence(
 def _packed_places(
     shape: Sequence[int], lengths: Tensor, batch_first: bool
 ) -> tuple[Tensor, Tensor]:
-    """Where a packed sequence finds its steps in the flattened input, and the sizes of its batches.
+    """The indices of the packed steps in the flattened input, and the sizes of the batches.
 
-    torch packs the numbers of the places.
+    They come from torch, which packs a tensor of indices.
     """
     numbers = torch.arange(shape[0] * shape[1], dtype=torch.float64).view(*shape, 1)
     places, sizes = aten._pack_padded_sequence(numbers, lengths, batch_first)

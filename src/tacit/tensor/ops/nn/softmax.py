@@ -22,6 +22,7 @@ def softmax(
     *,
     dtype: torch.dtype | None = None,
 ) -> Value:
+    """e^x over the sum along a dimension, after the largest is subtracted."""
     value = n.softmax(self, dim) if self.shape.numel() else self
     return value if dtype is None else n.convert(value, dtype)
 
@@ -39,6 +40,7 @@ def softmax_backward(
 
 @implements(aten._log_softmax.default)
 def log_softmax(n: Numbers, self: Value, dim: int, half_to_float: bool) -> Value:
+    """x - ln of the sum of e^x. Lazy: a loss that nothing reads costs no logarithm."""
     return n.log_softmax(self, dim) if self.shape.numel() else self
 
 
@@ -62,6 +64,7 @@ def log_softmax_backward(
 
 @implements(aten.logsumexp.default)
 def logsumexp(n: Numbers, self: Value, dim: Sequence[int], keepdim: bool = False) -> Value:
+    """ln of the sum of e^x over dimensions."""
     rank = len(self.shape)
     if not rank:
         return self

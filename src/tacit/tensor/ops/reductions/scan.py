@@ -1,4 +1,4 @@
-"""Running maxima and sums of exponentials, and places in sorted sequences."""
+"""Running maxima and sums of exponentials, and positions in sorted sequences."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ Column = tuple[Value, ...]
 
 @implements(aten.cummax.default)
 def cummax(n: Numbers, self: Value, dim: int) -> Column:
-    """Of equals the last index, as torch. A comparison and a choice for each doubling."""
+    """The running maximum and its index; of equals the last. log2 of the size steps."""
     return _running(n, self, dim, lambda before, after: n.logical_not(n.less(after, before)))
 
 
 @implements(aten.cummin.default)
 def cummin(n: Numbers, self: Value, dim: int) -> Column:
+    """The running minimum and its index; of equals the last, as torch."""
     return _running(n, self, dim, lambda before, after: n.logical_not(n.less(before, after)))
 
 
@@ -42,7 +43,7 @@ def _running(n: Numbers, x: Value, dim: int, later: Callable[[Value, Value], Val
 def _scan(
     n: Numbers, columns: Column, dim: int, merged: Callable[[Column, Column], Column]
 ) -> Column:
-    """All the first 1, 2, 3, ... along a dimension merged, in log2 of its size steps."""
+    """Merges of the first 1, 2, 3, ... elements along a dimension. log2 of its size steps."""
     size = columns[0].shape[dim] if columns[0].shape else 1
     step = 1
     while step < size:
@@ -64,7 +65,7 @@ def _behind(n: Numbers, head: Value, tail: Value, dim: int) -> Value:
 
 @implements(aten.logcumsumexp.default)
 def logcumsumexp(n: Numbers, self: Value, dim: int) -> Value:
-    """By ln(e^a + e^b) = b + softplus(a - b), once for each doubling."""
+    """Running log-sum-exp, by ln(e^a + e^b) = b + softplus(a - b). log2 of the size steps."""
 
     def merged(before: Column, after: Column) -> Column:
         return (n.add(n.softplus(n.sub(before[0], after[0])), after[0]),)
@@ -81,6 +82,7 @@ def bucketize(
     out_int32: bool = False,
     right: bool = False,
 ) -> Value:
+    """The index of the bucket of each element: `searchsorted` with the operands exchanged."""
     return searchsorted(n, boundaries, self, out_int32=out_int32, right=right)
 
 
@@ -95,7 +97,7 @@ def searchsorted(
     side: str | None = None,
     sorter: Tensor | None = None,
 ) -> Value:
-    """How many of the sequence are below, or with `right` not above: a comparison for each pair."""
+    """How many elements of the sequence are below, or not above if `right`: all pairs compared."""
     sequence, x = n.operand(sorted_sequence), n.operand(self)
     if sorter is not None:
         if not isinstance(sorter, Tensor):

@@ -25,6 +25,7 @@ def sum_(
     *,
     dtype: torch.dtype | None = None,
 ) -> Value:
+    """The sum over dimensions. Local."""
     return n.total(_typed(n, self, dtype), dim, keepdim=keepdim)
 
 
@@ -38,11 +39,13 @@ def mean(
     *,
     dtype: torch.dtype | None = None,
 ) -> Value:
+    """The mean over dimensions. Local; a division is pending."""
     return n.mean(_typed(n, self, dtype), dim, keepdim=keepdim)
 
 
 @implements(aten.prod.default)
 def prod(n: Numbers, self: Value, *, dtype: torch.dtype | None = None) -> Value:
+    """The product of all elements, in log2 of their number rounds."""
     return n.prod(_typed(n, self, dtype))
 
 
@@ -50,17 +53,20 @@ def prod(n: Numbers, self: Value, *, dtype: torch.dtype | None = None) -> Value:
 def prod_dim(
     n: Numbers, self: Value, dim: int, keepdim: bool = False, *, dtype: torch.dtype | None = None
 ) -> Value:
+    """The product along a dimension, in log2 of its size rounds."""
     return n.prod(_typed(n, self, dtype), dim, keepdim=keepdim)
 
 
 @implements(aten.cumsum.default)
 def cumsum(n: Numbers, self: Value, dim: int, *, dtype: torch.dtype | None = None) -> Value:
+    """Running sums. Local."""
     self = _typed(n, self, dtype or (None if self.is_real else torch.int64))
     return n.cumsum(self, dim) if self.shape else self
 
 
 @implements(aten.cumprod.default)
 def cumprod(n: Numbers, self: Value, dim: int, *, dtype: torch.dtype | None = None) -> Value:
+    """Running products, in log2 of the size rounds."""
     return n.cumprod(_typed(n, self, dtype or (None if self.is_real else torch.int64)), dim)
 
 
@@ -91,20 +97,24 @@ def var_mean(
     correction: float | None = 1,
     keepdim: bool = False,
 ) -> tuple[Value, Value]:
+    """The variance and the mean over dimensions."""
     by = 1 if correction is None else correction
     return n.variance(self, dim, correction=by, keepdim=keepdim)
 
 
 @implements(aten.count_nonzero.default, aten.count_nonzero.dim_IntList)
 def count_nonzero(n: Numbers, self: Value, dim: Dims = None) -> Value:
+    """How many elements are not 0."""
     return n.count_nonzero(self, dim)
 
 
 @implements(aten.any.default, aten.any.dim, aten.any.dims)
 def any_(n: Numbers, self: Value, dim: Dims = None, keepdim: bool = False) -> Value:
+    """Whether one element is not 0."""
     return n.any(self, dim, keepdim=keepdim)
 
 
 @implements(aten.all.default, aten.all.dim, aten.all.dims)
 def all_(n: Numbers, self: Value, dim: Dims = None, keepdim: bool = False) -> Value:
+    """Whether no element is 0."""
     return n.all(self, dim, keepdim=keepdim)

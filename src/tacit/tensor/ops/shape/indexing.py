@@ -1,4 +1,4 @@
-"""Elements picked and placed: at public places directly, at secret places by one-hot products."""
+"""Reading and writing elements by index: local for public ones, by one-hot products for secret."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ aten = torch.ops.aten
 
 @implements(aten.index.Tensor, aten._unsafe_index.Tensor)
 def index(n: Numbers, self: Operand, indices: Sequence[Array | None]) -> Operand:
+    """self[indices]. Public indices: local; a secret one: a one-hot product along its dimension."""
     secret = [i for i, one in enumerate(indices) if isinstance(one, Value)]
     if not secret:
         return mapped(self, lambda part: aten.index(part, indices))
@@ -49,6 +50,7 @@ def index_put(
     values: Operand,
     accumulate: bool = False,
 ) -> Value:
+    """self with `self[indices] = values`, or `+=`; a secret mask takes one number as values."""
     mask = indices[0] if len(indices) == 1 else None
     if isinstance(mask, Value) and mask.is_bit and _single(values) and not accumulate:
         extra = [1] * (len(self.shape) - len(mask.shape))  # type: ignore[union-attr]
@@ -98,6 +100,7 @@ def _like(n: Numbers, made: Value, self: Operand) -> Value:
 
 @implements(aten.index_select.default)
 def index_select(n: Numbers, self: Operand, dim: int, index: Array) -> Operand:
+    """Rows along a dimension; a secret index costs a one-hot product."""
     if not isinstance(index, Value):
         return mapped(self, lambda part: part.index_select(dim, index.to(part.device)))
     count = max(len(self.shape), 1)  # type: ignore[union-attr]
@@ -108,6 +111,7 @@ def index_select(n: Numbers, self: Operand, dim: int, index: Array) -> Operand:
 
 @implements(aten.take.default)
 def take(n: Numbers, self: Operand, index: Array) -> Operand:
+    """Elements of the flattened tensor; a secret index costs a one-hot product."""
     if not isinstance(index, Value):
         return mapped(self, lambda part: part.take(index.to(part.device)))
     return n.take_rows(mapped(self, torch.flatten), index, wraps=True)
@@ -115,6 +119,7 @@ def take(n: Numbers, self: Operand, index: Array) -> Operand:
 
 @implements(aten.gather.default)
 def gather(n: Numbers, self: Operand, dim: int, index: Array, *, sparse_grad: bool = False) -> Any:
+    """Elements by an index along a dimension; a secret index costs a one-hot product."""
     if not isinstance(index, Value):
         return mapped(self, lambda part: part.gather(dim, index.to(part.device)))
     return n.gather(self, dim, index)
@@ -122,6 +127,7 @@ def gather(n: Numbers, self: Operand, dim: int, index: Array, *, sparse_grad: bo
 
 @implements(aten.scatter.src)
 def scatter(n: Numbers, self: Operand, dim: int, index: Array, src: Operand) -> Value:
+    """self with elements replaced at an index; of several for one place, the last counts."""
     if isinstance(index, Value):
         return _like(n, n.scatter(self, dim, index, src), self)
     place = index.to(n.device)
@@ -137,6 +143,7 @@ def scatter(n: Numbers, self: Operand, dim: int, index: Array, src: Operand) -> 
 
 @implements(aten.scatter.value)
 def scatter_value(n: Numbers, self: Operand, dim: int, index: Array, value: float) -> Value:
+    """self with one number at an index."""
     if isinstance(index, Value):
         return _like(n, n.scatter(self, dim, index, value), self)
     place = index.to(n.device)
@@ -146,6 +153,7 @@ def scatter_value(n: Numbers, self: Operand, dim: int, index: Array, value: floa
 
 @implements(aten.scatter_add.default)
 def scatter_add(n: Numbers, self: Operand, dim: int, index: Array, src: Operand) -> Value:
+    """self with elements added at an index; a secret index costs a one-hot product."""
     if isinstance(index, Value):
         return _like(n, n.scatter_add(self, dim, index, src), self)
     return _placed(n, self, src, lambda a, b: a.scatter_add(dim, index.to(a.device), b), adds=True)
@@ -162,6 +170,7 @@ def scatter_reduce(
     *,
     include_self: bool = True,
 ) -> Value:
+    """self with elements combined at an index: sums by any index, others by a public one."""
     if reduce in ("sum", "add") and include_self:
         return scatter_add(n, self, dim, index, src)
     places = _public(f"scatter_reduce with reduce={reduce!r}", index)
@@ -178,16 +187,17 @@ def _replaced(
 ) -> Value:
     """put(self, source) at public places; of several elements for one place the last counts.
 
-    `picked` picks from a tensor like `self` what the source replaces, `fitted` has the source with
-    an element for each. torch leaves open which of several counts, and a GPU decides for each part
-    anew: so each of them gets the last one's value. Which shapes fit is torch's to say.
+    picked: selects from a tensor like `self` the elements that are replaced. fitted: expands the
+    source to one element for each of these. torch does not define which of several elements for
+    one place counts, and a GPU may choose differently for each part of a share: so all of them get
+    the last one's value. torch checks the shapes.
     """
     if _single(source):
         return _placed(n, self, source, put)
     shape = self.shape  # type: ignore[union-attr]
     places = picked(torch.arange(shape.numel(), device=n.device).view(shape))
     flat = places.flatten()
-    if n.device.type == "cpu":  # elsewhere the answer would be waited for
+    if n.device.type == "cpu":  # a GPU would have to be waited for
         taken = torch.zeros(shape.numel(), dtype=torch.bool).scatter_(0, flat, True)
         if int(taken.count_nonzero()) == flat.numel():
             return _placed(n, self, source, put)
@@ -205,7 +215,7 @@ def _replaced(
 
 
 def _corner(new: Tensor, places: Tensor) -> Tensor:
-    """What scatter reads of a source of its index's dimensions, which may be larger."""
+    """The part of a source that scatter reads: the source may be larger than the index."""
     if new.dim() != places.dim():
         return new
     return new[tuple(slice(size) for size in places.shape)]
@@ -235,6 +245,7 @@ def _public(name: str, index: Array) -> Tensor:
 def index_add(
     n: Numbers, self: Operand, dim: int, index: Array, source: Operand, *, alpha: float = 1
 ) -> Value:
+    """self with rows added at an index, public or secret."""
     scaled = source if alpha == 1 else n.mul(n.operand(source), alpha)
     if isinstance(index, Value):
         return _added(n, self, dim % len(self.shape), index, scaled)  # type: ignore[union-attr]
@@ -246,6 +257,7 @@ def index_add(
 
 @implements(aten.index_copy.default)
 def index_copy(n: Numbers, self: Operand, dim: int, index: Array, source: Operand) -> Value:
+    """self with rows replaced at a public index. Local."""
     places = _public("index_copy", index)
     where = places.to(n.device)
     return _replaced(
@@ -259,6 +271,7 @@ def index_copy(n: Numbers, self: Operand, dim: int, index: Array, source: Operan
 
 @implements(aten.index_fill.int_Scalar, aten.index_fill.int_Tensor)
 def index_fill(n: Numbers, self: Operand, dim: int, index: Array, value: Operand) -> Value:
+    """self with rows filled with one number at a public index."""
     places = _public("index_fill", index)
     mask = torch.zeros(self.shape, dtype=torch.bool).index_fill(dim, places, 1)  # type: ignore[union-attr]
     return _like(n, n.where(mask, value, self), self)
@@ -268,6 +281,7 @@ def index_fill(n: Numbers, self: Operand, dim: int, index: Array, value: Operand
 def put(
     n: Numbers, self: Operand, index: Array, source: Operand, accumulate: bool = False
 ) -> Value:
+    """self with elements of the flattened tensor replaced, or added, at a public index."""
     places = _public("put", index)
     if not accumulate:
         where = places.to(n.device)
@@ -281,6 +295,7 @@ def put(
 def masked_scatter_backward(
     n: Numbers, grad_output: Operand, mask: Array, sizes: Sequence[int]
 ) -> Operand:
+    """The gradient by the source of `masked_scatter`. Local."""
     chosen = _public("masked_scatter", mask)
     return mapped(
         grad_output, lambda part: aten.masked_scatter_backward(part, chosen.to(part.device), sizes)
@@ -289,7 +304,7 @@ def masked_scatter_backward(
 
 @implements(aten.masked_select.default)
 def masked_select(n: Numbers, self: Any, mask: Any) -> Any:
-    """What a public mask selects; how many a secret one does must not be seen."""
+    """The elements that a public mask selects. A secret mask would reveal how many they are."""
     if not isinstance(mask, Tensor):
         raise UnsupportedOp(
             "masked_select by a secret mask",
@@ -303,7 +318,7 @@ def masked_select(n: Numbers, self: Any, mask: Any) -> Any:
 
 @implements(aten.masked_scatter.default)
 def masked_scatter(n: Numbers, self: Any, mask: Any, source: Any) -> Any:
-    """The places that a public mask selects overwritten, in order."""
+    """self with the elements that a public mask selects overwritten, in order."""
     if not isinstance(mask, Tensor):
         raise UnsupportedOp(
             "masked_scatter by a secret mask",

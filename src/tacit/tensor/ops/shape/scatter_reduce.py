@@ -1,4 +1,4 @@
-"""Many elements reduced into one place, where the places are public."""
+"""Reductions of many elements into one place, by public indices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ aten = torch.ops.aten
 def scatter_groups(
     n: Numbers, self: Operand, dim: int, index: Tensor, src: Operand, reduce: str, own: bool
 ) -> Value:
-    """`scatter_reduce` by a public index; `own`: the element that is there counts too."""
+    """`scatter_reduce` by a public index; `own`: the element at the place counts as well."""
     whole, given = n.operand(self), n.operand(src)
     cells = torch.arange(whole.shape.numel()).view(whole.shape)
     if not whole.shape:
@@ -57,7 +57,7 @@ def index_reduce(
 def _reduced(
     n: Numbers, whole: Value, target: Tensor, given: Value, reduce: str, own: bool
 ) -> Value:
-    """`whole` with the elements of `given` reduced into the cells that `target` names."""
+    """`whole` with the elements of `given` reduced into the elements that `target` numbers."""
     if not len(target):
         return whole
     shape, neutral = whole.shape, 1 if reduce in ("prod", "multiply") else 0
@@ -79,9 +79,9 @@ def _reduced(
 
 
 def _members(target: Tensor, cells: int, own: bool) -> tuple[Tensor, Tensor]:
-    """The cells that are named, and for each of them its members, then -1s.
+    """The elements of `whole` that change, and for each the numbers of its members, then -1.
 
-    Members are numbered with the cells first, then what is reduced into them.
+    Members are numbered with the elements of `whole` first, then those of `given`.
     """
     touched, group = torch.unique(target, return_inverse=True)
     order = torch.argsort(group, stable=True)

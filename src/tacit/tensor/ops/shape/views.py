@@ -1,4 +1,4 @@
-"""Views and other changes of shape: local, and aliases where torch's are."""
+"""Views and other changes of shape. All are local, and aliases where torch has aliases."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ for each in (
 def unfold_backward(
     n: Numbers, grad_in: Value, input_sizes: Sequence[int], dim: int, size: int, step: int
 ) -> Value:
-    """What overlapping windows give to one element is added up."""
+    """The gradients of overlapping windows, added up at each element. Local."""
     share, times = grad_in.arith, -(-size // step)
     back = share.map(
         lambda part: aten.unfold_backward(part, input_sizes, dim, size, step),
@@ -86,6 +86,7 @@ def unfold_backward(
 
 @implements(aten.detach.default, aten.alias.default, view=True)
 def alias(n: Numbers, self: Value) -> Value:
+    """The same value; the tensor is an alias."""
     return self
 
 
@@ -97,11 +98,13 @@ def view(n: Numbers, self: Value, size: Sequence[int]) -> Value:
 
 @implements(aten._unsafe_view.default)
 def unsafe_view(n: Numbers, self: Value, size: Sequence[int]) -> Value:
+    """A copy of another shape. Local."""
     return self.map(lambda part: part.reshape(size))
 
 
 @implements(aten._reshape_alias.default, view=True)
 def reshape_alias(n: Numbers, self: Value, size: Sequence[int], stride: Sequence[int]) -> Value:
+    """A view of another shape. Local."""
     return view(n, self, size)
 
 
@@ -109,7 +112,7 @@ def reshape_alias(n: Numbers, self: Value, size: Sequence[int], stride: Sequence
 def as_strided(
     n: Numbers, self: Value, size: Sequence[int], stride: Sequence[int], storage_offset: int
 ) -> Value:
-    """Of all that is in the memory of which `self` is a part: dispatch gives that."""
+    """A strided view of the whole tensor that the dispatcher passes as `self`."""
 
     def take(part: torch.Tensor) -> torch.Tensor:
         part = part.contiguous()
@@ -120,17 +123,20 @@ def as_strided(
 
 @implements(aten.cat.default)
 def cat(n: Numbers, tensors: Sequence[Operand], dim: int = 0) -> Value:
+    """The tensors one after the other. Local; empty ones count for nothing."""
     full = [x for x in tensors if tuple(x.shape) != (0,)]  # type: ignore[union-attr]
     return n.combined(full or tensors, lambda parts: torch.cat(parts, dim))
 
 
 @implements(aten.stack.default)
 def stack(n: Numbers, tensors: Sequence[Operand], dim: int = 0) -> Value:
+    """The tensors along a new dimension. Local."""
     return n.combined(tensors, lambda parts: torch.stack(parts, dim))
 
 
 @implements(aten.block_diag.default)
 def block_diag(n: Numbers, tensors: Sequence[Operand]) -> Value:
+    """A matrix with the tensors on its diagonal. Local."""
     return n.combined(tensors, lambda parts: torch.block_diag(*parts))
 
 
@@ -156,11 +162,13 @@ for each in (
 
 @implements(aten.trace.default)
 def trace(n: Numbers, self: Value) -> Value:
+    """The sum of the diagonal. Local."""
     return n.total(self.map(torch.diagonal))
 
 
 @implements(aten.pixel_shuffle.default)
 def pixel_shuffle(n: Numbers, self: Value, upscale_factor: int) -> Value:
+    """Channels moved into pixels. Local."""
     *batch, channels, height, width = self.shape
     r, count = upscale_factor, len(batch)
     split = [*batch, channels // r**2, r, r, height, width]
@@ -171,6 +179,7 @@ def pixel_shuffle(n: Numbers, self: Value, upscale_factor: int) -> Value:
 
 @implements(aten.pixel_unshuffle.default)
 def pixel_unshuffle(n: Numbers, self: Value, downscale_factor: int) -> Value:
+    """Pixels moved into channels. Local."""
     *batch, channels, height, width = self.shape
     r, count = downscale_factor, len(batch)
     split = [*batch, channels, height // r, r, width // r, r]
