@@ -1,7 +1,8 @@
 """The fixed-point format of a session: which ring elements stand for which numbers.
 
 A real number x is the integer round(x 2^f), where f is the number of fraction bits; an integer or
-a truth value is itself. One unit is 2^-f.
+a truth value is itself. One unit is 2^-f. Functions of this package take a `Format` as their first
+argument, `n`.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def one_hot(n: Format, index: Value, size: int, *, wraps: bool = False) -> Value
     return logical_xor(n, bits, equal(n, column, places - size)) if wraps else bits
 
 
-def _marks(n: Format, index: Value, size: int, *, wraps: bool = False) -> Value:
+def _one_hot_numbers(n: Format, index: Value, size: int, *, wraps: bool = False) -> Value:
     """Returns the same as `one_hot`, as integers."""
     return convert(n, one_hot(n, index, size, wraps=wraps), torch.int64)
 
@@ -45,8 +45,8 @@ def take_rows(n: Format, table: Operand, index: Value, *, wraps: bool = False) -
     """Returns table[index], by a product with one-hot rows."""
     table = _array(table)
     count, rest = table.shape[0], table.shape[1:]
-    marks = _marks(n, index, count, wraps=wraps).map(lambda part: part.reshape(-1, count))
-    found = matmul(n, marks, _changed(table, lambda part: part.reshape(count, rest.numel())))
+    marks = _one_hot_numbers(n, index, count, wraps=wraps).map(lambda part: part.reshape(-1, count))
+    found = matmul(n, marks, _apply(table, lambda part: part.reshape(count, rest.numel())))
     return found.map(lambda part: part.reshape(*index.shape, *rest))
 
 
@@ -56,8 +56,10 @@ def take_rows_backward(
     """Returns the gradient of `take_rows` by its table, which has `count` rows."""
     grad = _array(grad)
     rest, number = grad.shape[len(index.shape) :], index.share.numel
-    marks = _marks(n, index, count, wraps=wraps).map(lambda part: part.reshape(-1, count).t())
-    total = matmul(n, marks, _changed(grad, lambda part: part.reshape(number, rest.numel())))
+    marks = _one_hot_numbers(n, index, count, wraps=wraps).map(
+        lambda part: part.reshape(-1, count).t()
+    )
+    total = matmul(n, marks, _apply(grad, lambda part: part.reshape(number, rest.numel())))
     return total.map(lambda part: part.reshape(count, *rest))
 
 
@@ -65,25 +67,25 @@ def _array(x: Operand) -> Array:
     return x if isinstance(x, Value) else torch.as_tensor(x)
 
 
-def _changed(x: Array, change: Callable[[Tensor], Tensor]) -> Array:
+def _apply(x: Array, change: Callable[[Tensor], Tensor]) -> Array:
     return x.map(change) if isinstance(x, Value) else change(x)
 
 
-def _last(x: Array, dim: int, like: Value) -> Array:
+def _dim_last(x: Array, dim: int, like: Value) -> Array:
     """Returns x with `dim` last, and its other dimensions cut to the sizes of `like`."""
     cuts = [slice(None) if d == dim else slice(size) for d, size in enumerate(like.shape)]
-    return _changed(x, lambda part: part[tuple(cuts)].movedim(dim, -1))
+    return _apply(x, lambda part: part[tuple(cuts)].movedim(dim, -1))
 
 
 def gather(n: Format, x: Operand, dim: int, index: Value) -> Value:
     """Returns `torch.gather` with secret places along `dim`, by a product with one-hot rows."""
     x = _array(x)
     if not index.shape:
-        return take_rows(n, _changed(x, torch.atleast_1d), index)
+        return take_rows(n, _apply(x, torch.atleast_1d), index)
     dim %= len(index.shape)
-    source = _last(x, dim, index)
-    marks = _marks(n, _places(index, dim), source.shape[-1])
-    found = matmul(n, marks, _changed(source, lambda part: part.unsqueeze(-1)))
+    source = _dim_last(x, dim, index)
+    marks = _one_hot_numbers(n, _places(index, dim), source.shape[-1])
+    found = matmul(n, marks, _apply(source, lambda part: part.unsqueeze(-1)))
     return found.map(lambda part: part.squeeze(-1).movedim(-1, dim))
 
 
@@ -93,8 +95,8 @@ def scatter_add(n: Format, x: Operand, dim: int, index: Value, source: Operand) 
         return _without_dims(scatter_add, n, x, index, source)
     dim %= len(index.shape)
     shape = operand(n, x).shape
-    marks = _marks(n, _places(index, dim), shape[dim])
-    return add(n, x, _grown(_landed(n, marks, source, index, dim), shape, dim))
+    marks = _one_hot_numbers(n, _places(index, dim), shape[dim])
+    return add(n, x, _padded(_written(n, marks, source, index, dim), shape, dim))
 
 
 def scatter(n: Format, x: Operand, dim: int, index: Value, source: Operand) -> Value:
@@ -109,17 +111,17 @@ def scatter(n: Format, x: Operand, dim: int, index: Value, source: Operand) -> V
         count = cumsum(n, later, -2).map(lambda part: part.flip(-2))
         bits = logical_and(n, bits, equal(n, count, 1))
     marks = convert(n, bits, torch.int64)
-    hit = _grown(sum_(n, marks, (-2,)), shape, dim)
-    landed = _grown(_landed(n, marks, source, index, dim), shape, dim)
+    hit = _padded(sum_(n, marks, (-2,)), shape, dim)
+    written = _padded(_written(n, marks, source, index, dim), shape, dim)
     missed = logical_not(n, Value(hit.arith.promise(1), torch.int64))
-    return add(n, where(n, missed, x, 0), landed)
+    return add(n, where(n, missed, x, 0), written)
 
 
 def _without_dims(
     place: Callable[..., Value], n: Format, x: Operand, index: Value, source: Operand
 ) -> Value:
     """Returns the result of `scatter` for operands without dimensions."""
-    wide = [_changed(_array(one), torch.atleast_1d) for one in (x, index, source)]
+    wide = [_apply(_array(one), torch.atleast_1d) for one in (x, index, source)]
     return place(n, wide[0], 0, wide[1], wide[2]).map(lambda part: part.reshape(()))
 
 
@@ -127,16 +129,16 @@ def _places(index: Value, dim: int) -> Value:
     return index.map(lambda part: part.movedim(dim, -1))
 
 
-def _landed(n: Format, marks: Value, source: Operand, index: Value, dim: int) -> Value:
+def _written(n: Format, marks: Value, source: Operand, index: Value, dim: int) -> Value:
     """Returns for each place the sum of the elements written there; `dim` is last."""
     if not isinstance(source, Value | Tensor):
         return mul(n, sum_(n, marks, (-2,)), source)
     cuts = tuple(slice(size) for size in index.shape)
-    row = _changed(source, lambda part: part[cuts].movedim(dim, -1).unsqueeze(-2))
+    row = _apply(source, lambda part: part[cuts].movedim(dim, -1).unsqueeze(-2))
     return matmul(n, row, marks).map(lambda part: part.squeeze(-2))
 
 
-def _grown(x: Value, shape: torch.Size, dim: int) -> Value:
+def _padded(x: Value, shape: torch.Size, dim: int) -> Value:
     """Returns x with its last dimension moved to `dim`, padded with zeros to `shape`."""
     x = x.map(lambda part: part.movedim(-1, dim))
     missing = [end for d in range(len(shape))[::-1] for end in (0, shape[d] - x.shape[d])]

@@ -23,11 +23,11 @@ from . import (
     transfer,
     value,
 )
-from . import attention as attending
+from . import attention as attention_module
 from .format import Format
 from .functions import activations, exponential, powers, quotient, roots, trigonometric
-from .functions import piecewise as lines
-from .functions import softmax as proportion
+from .functions import piecewise as piecewise_module
+from .functions import softmax as softmax_module
 
 
 class Numbers(Format):
@@ -70,12 +70,12 @@ class Numbers(Format):
     fixed_norm = norm.fixed_norm
     mul_extended = norm.mul_extended
     round_extended = norm.round_extended
-    attention = attending.attention
-    attention_backward = attending.attention_backward
-    split_heads = staticmethod(attending.split_heads)
-    join_heads = staticmethod(attending.join_heads)
-    repeat_heads = staticmethod(attending.repeat_heads)
-    sum_repeated_heads = attending.sum_repeated_heads
+    attention = attention_module.attention
+    attention_backward = attention_module.attention_backward
+    split_heads = staticmethod(attention_module.split_heads)
+    join_heads = staticmethod(attention_module.join_heads)
+    repeat_heads = staticmethod(attention_module.repeat_heads)
+    sum_repeated_heads = attention_module.sum_repeated_heads
     lstm = recurrent.lstm
     lstm_backward = recurrent.lstm_backward
 
@@ -83,7 +83,7 @@ class Numbers(Format):
     uniform = public_random.uniform
     normal = public_random.normal
 
-    # Elements moved, and many into one ---------------------------------------------------------
+    # Reductions, order and indexing ------------------------------------------------------------
     replace = indexing.replace
     reduced_shape = staticmethod(reduce.reduced_shape)
     total = reduce.total
@@ -150,10 +150,10 @@ class Numbers(Format):
     asinh = trigonometric.hyperbolic_arc_sine
     acosh = trigonometric.hyperbolic_arc_cosine
     vector_norm = roots.vector_norm
-    piecewise = lines.piecewise
-    between = lines.between
-    sign = lines.sign
-    elu_parts = lines.elu_parts
+    piecewise = piecewise_module.piecewise
+    between = piecewise_module.between
+    sign = piecewise_module.sign
+    elu_parts = piecewise_module.elu_parts
     sigmoid = activations.sigmoid
     tanh = activations.tanh
     erf = activations.erf
@@ -167,7 +167,7 @@ class Numbers(Format):
     mish_slope = activations.mish_slope
     softplus = activations.softplus
     logsigmoid = activations.logsigmoid
-    softmax = proportion.softmax
-    log_softmax = proportion.log_softmax
-    logsumexp = proportion.logsumexp
-    softmax_of_powers = proportion.softmax_of_powers
+    softmax = softmax_module.softmax
+    log_softmax = softmax_module.log_softmax
+    logsumexp = softmax_module.logsumexp
+    softmax_of_powers = softmax_module.softmax_of_powers

@@ -55,8 +55,8 @@ def lstm(
     states, cells, tanh_cells = [h], [c], []
     for t in range(x.shape[0]):
         gates = _gates(n, add(n, _at(from_input, t), matmul(n, h, state_weight)))
-        kept, new = bilinears(n, [(MUL, gates[1], c), (MUL, gates[0], gates[2])])
-        c = settled(n, add(n, kept, new))
+        remembered, new = bilinears(n, [(MUL, gates[1], c), (MUL, gates[0], gates[2])])
+        c = settled(n, add(n, remembered, new))
         tanh_cells.append(settled(n, tanh(n, c)))
         h = settled(n, mul(n, gates[3], tanh_cells[-1]))
         steps.append(gates)
@@ -117,7 +117,7 @@ def lstm_backward(
     dh = zero if by_state is None else operand(n, by_state)
     dc = zero if by_cell is None else operand(n, by_cell)
     outer = None if by_states is None else operand(n, by_states)
-    made: list[Value] = []
+    by_gates: list[Value] = []
     size = shape[-1]
     for t in reversed(range(steps)):
         dh = settled(n, dh if outer is None else add(n, dh, _at(outer, t)))
@@ -126,8 +126,8 @@ def lstm_backward(
         product = settled(n, mul(n, both, _at(factors, t)))
         gates, dc = _narrow(product, 0, 4 * size), _narrow(product, 4 * size, size)
         dh = matmul(n, gates, weights.state)
-        made.insert(0, gates)
-    return _shared_grads(n, x, weights, trace, _stacked(n, made), dh, dc)
+        by_gates.insert(0, gates)
+    return _shared_grads(n, x, weights, trace, _stacked(n, by_gates), dh, dc)
 
 
 def _factors(n: Format, trace: LstmTrace) -> tuple[Value, Value]:

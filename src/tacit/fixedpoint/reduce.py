@@ -39,24 +39,26 @@ def total(n: Format, x: Value, dims: Dims = None, *, keepdim: bool = False) -> V
 
 def mean(n: Format, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
     """Returns the mean over dimensions. Local; its division is pending."""
-    return _over(n, x, dims, _count(x, dims), keepdim=keepdim)
+    return _divided_sum(n, x, dims, _count(x, dims), keepdim=keepdim)
 
 
 def _count(x: Value, dims: Dims) -> int:
     return product_of(x.shape[dim] for dim in dims_of(x, dims))
 
 
-def _over(n: Format, x: Value, dims: Dims, divisor: float, *, keepdim: bool) -> Value:
+def _divided_sum(n: Format, x: Value, dims: Dims, divisor: float, *, keepdim: bool) -> Value:
     """Returns the sum over dimensions divided by a divisor close to the number of terms.
 
     A mean is no larger than its largest term, even if the sum leaves the range.
     """
-    made = mul(n, total(n, x, dims, keepdim=keepdim), 1.0 / divisor)
+    quotient = mul(n, total(n, x, dims, keepdim=keepdim), 1.0 / divisor)
     if not x.is_real:
-        return made
+        return quotient
     most = ceil(_count(x, dims) / divisor) * (quotient_limit(x.arith) + 1)
-    limit = most << made.arith.pending
-    return Value(cap(n, made.arith.with_parts(made.arith.parts, limit=limit)), made.dtype)
+    limit = most << quotient.arith.pending
+    return Value(
+        cap(n, quotient.arith.with_parts(quotient.arith.parts, limit=limit)), quotient.dtype
+    )
 
 
 def flattened(x: Value, dims: Dims) -> Value:
@@ -117,7 +119,7 @@ def variance(
     """Returns the variance and the mean over dimensions. One product of secrets."""
     average = settled(n, mean(n, x, dims, keepdim=True))
     squares = square(n, settled(n, sub(n, x, average)))
-    result = _over(n, squares, dims, _count(x, dims) - correction, keepdim=keepdim)
+    result = _divided_sum(n, squares, dims, _count(x, dims) - correction, keepdim=keepdim)
     shape = reduced_shape(x, dims, keepdim=keepdim)
     return result, average.map(lambda part: part.reshape(shape))
 

@@ -153,13 +153,13 @@ def root(n: Format, x: MeanSquare) -> Value:
 
 
 def _root(n: Format, x: Arith, excess: Fraction) -> Steps[Arith]:
-    spare = table_bits(n)
+    entry_bits = table_bits(n)
 
     def power(e: int) -> int:  # sqrt(2^(e + 1 - f - 10) / excess)
-        return root_of_power(e + 1 - n.fraction_bits - EXTRA_BITS + 2 * spare, 1 / excess)
+        return root_of_power(e + 1 - n.fraction_bits - EXTRA_BITS + 2 * entry_bits, 1 / excess)
 
     parts = yield from mantissa_of(n, x, [power], under=0)
-    return (yield from function_times_entry(n, parts, sqrt, spare))
+    return (yield from function_times_entry(n, parts, sqrt, entry_bits))
 
 
 def inverse_root(n: Format, x: MeanSquare) -> InverseRoot:
@@ -171,10 +171,10 @@ def inverse_root(n: Format, x: MeanSquare) -> InverseRoot:
 def _inverse(n: Format, x: Arith, excess: Fraction) -> Steps[Arith]:
     """As the inverse root of other values, without their range."""
     gain = EXTRA_BITS // 2 + extended_bits(n)
-    f, spare = n.fraction_bits, table_bits(n, gain)
+    f, entry_bits = n.fraction_bits, table_bits(n, gain)
 
     def power(e: int) -> int:  # 2^((f - e - 1) / 2) sqrt(excess)
-        return root_of_power(f - e - 1 + 2 * spare, excess)
+        return root_of_power(f - e - 1 + 2 * entry_bits, excess)
 
     parts = yield from mantissa_of(n, x, [power])
-    return (yield from function_times_entry(n, parts, reciprocal_root, spare, gain))
+    return (yield from function_times_entry(n, parts, reciprocal_root, entry_bits, gain))

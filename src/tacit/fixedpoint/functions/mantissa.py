@@ -22,7 +22,10 @@ NODES = 64
 
 @dataclass(frozen=True)
 class Mantissa:
-    """x = c 2^(e+1) with c in [1/2, 1): y = 4 c - 3 with `bits` fraction bits, tables at e."""
+    """The mantissa c in [1/2, 1) of x = c 2^(e+1), and what tables hold for its exponent e.
+
+    y: 4 c - 3, in [-1, 1), with `bits` fraction bits. entries: one of each table.
+    """
 
     y: Arith
     bits: int
@@ -60,7 +63,8 @@ def mantissa_of(
     functions = [[under, *lines] for under, lines in zip(smallest, columns, strict=True)]
     if signed:
         thresholds = [1 - t for t in reversed(thresholds)] + thresholds
-        # The mantissa is that of |x|, so its line flips; so does the first table's entry.
+        # For x < 0 the mantissa is that of |x|: its line has the opposite slope. The entry of the
+        # first table has the opposite sign.
         odd = [True, True, *(False for _ in columns[2:])]
         functions = [
             [_mirrored(line, flip) for line in reversed(lines)] + function
@@ -72,7 +76,7 @@ def mantissa_of(
 
 
 def _mirrored(line: Line, flip: bool) -> Line:
-    """Returns the line for -x of an odd function."""
+    """Returns the line with both signs changed, if `flip` says so."""
     return Line(-line.scale, -line.offset) if flip else line
 
 

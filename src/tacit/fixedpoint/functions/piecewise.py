@@ -1,4 +1,4 @@
-"""Piecewise linear functions with public thresholds, signs, and both elu_parts of ELU."""
+"""Piecewise linear functions with public thresholds, signs, and the parts of ELU."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def piecewise(
     """
     bits = n.bits_of(x.dtype)
     ends = [round(t * 2**bits) for t in thresholds]
-    made = [Line(slope, round(offset * 2**bits)) for slope, offset in lines]
-    [value] = n.protocol.piecewise(cap(n, x.arith), ends, [made])
+    scaled = [Line(slope, round(offset * 2**bits)) for slope, offset in lines]
+    [value] = n.protocol.piecewise(cap(n, x.arith), ends, [scaled])
     return Value(cap(n, value), x.dtype)
 
 
@@ -65,8 +65,8 @@ def elu_parts(n: Format, x: Value) -> tuple[Value, Value, Value]:
     def steps(p: Protocol) -> Steps[tuple[Arith, Arith, Bool]]:
         return (yield from _elu_parts(n, cap(n, x.arith)))
 
-    made: Any = Interactive(steps, Arith, Arith, Bool).__get__(n.protocol)()
-    positive, power, bit = made
+    results: Any = Interactive(steps, Arith, Arith, Bool).__get__(n.protocol)()
+    positive, power, bit = results
     return Value(positive, x.dtype), Value(cap(n, power), x.dtype), Value(bit, torch.bool)
 
 
@@ -79,8 +79,8 @@ def _elu_parts(n: Format, x: Arith) -> Steps[tuple[Arith, Arith, Bool]]:
     )
     far, negative = signs
     bit, one = p.bit_not(negative), 1 << f
-    [positive, inner], [whole] = yield from together(
+    [positive, inner], [ones] = yield from together(
         together(p.inject.steps(bit, x), p.inject.steps(p.bit_xor(far, negative), power)),
         p.inject_sums.steps([bit], None, [BitSum((0,), (one,))]),
     )
-    return positive, p.add_public(p.add(inner, whole), -one).promise(2 * one), bit
+    return positive, p.add_public(p.add(inner, ones), -one).promise(2 * one), bit

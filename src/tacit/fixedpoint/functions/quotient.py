@@ -49,10 +49,10 @@ def inverted(
     wanted = f if fraction_bits is None else fraction_bits
     scaled = _scale_bits(n, x, low)
     parts, sign = yield from _magnitude(n, x, scaled, positive=positive, low=low)
-    room = n.ring.bits - 3 - len(exponents(x, low))
+    room = n.ring.bits - 3 - len(exponents(x, low))  # 1/c times the largest entry fits the ring
     bits = min(room, max(most_pending(n) - scaled + wanted, LEAST_BITS))
     value = yield from polynomial(n, parts, inverse, fraction_bits=bits)
-    value = value.promise(9 << (bits + value.pending - 2))
+    value = value.promise(9 << (bits + value.pending - 2))  # 1/c <= 2, with its error below 9/4
     shift = bits + scaled - wanted
     result = yield from product(n, value, parts.entries[0], shift=shift)
     return (yield from _with_sign(n, result, sign))
@@ -100,12 +100,12 @@ def divided(n: Format, a: Arith | Tensor, b: Arith, *, positive: bool = False) -
     p, f = n.protocol, n.fraction_bits
     scaled = _scale_bits(n, b, 0)
     parts, sign = yield from _magnitude(n, b, scaled, positive=positive)
-    [power] = parts.entries
+    [power] = parts.entries  # 2^(f-e-1), with `scaled` fraction bits
     if sign is not None:
         power = yield from p.bilinear.steps(MUL, power, sign)
     spare = n.ring.bits - 4 - f - n.range_bits
-    extra = min(max(spare - f - 2, 0), 4, scaled)
-    bits = spare - extra
+    extra = min(max(spare - f - 2, 0), 4, scaled)  # guard bits of a 2^(f-e-1)
+    bits = spare - extra  # fraction bits of 1/c
 
     def shifted() -> Steps[Arith]:
         if isinstance(a, Tensor):

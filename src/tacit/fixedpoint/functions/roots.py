@@ -33,8 +33,8 @@ def square_root(n: Format, x: Arith) -> Steps[Arith]:
     return bounded(n, root, sqrt(quotient_limit(x) / 2**n.fraction_bits))
 
 
-def root_before_division(n: Format, x: Arith, spare: int) -> Steps[Arith]:
-    """Returns sqrt(x), with a table of `spare` fraction bits.
+def root_before_division(n: Format, x: Arith, entry_bits: int) -> Steps[Arith]:
+    """Returns sqrt(x), with table entries of `entry_bits` fraction bits.
 
     Takes the root of a sum of squares before its pending division: a number below 2^-f, which the
     division would lose, has a root of up to 2^(-f/2). One comparison more for each pending bit.
@@ -43,36 +43,35 @@ def root_before_division(n: Format, x: Arith, spare: int) -> Steps[Arith]:
     f = n.fraction_bits + early
 
     def power(e: int) -> int:  # 2^((e + 1 - f) / 2)
-        return root_of_power(e + 1 - f + 2 * spare)
+        return root_of_power(e + 1 - f + 2 * entry_bits)
 
     parts = yield from mantissa_of(n, x.divided(-early), [power], under=0)
-    return (yield from function_times_entry(n, parts, sqrt, spare))
+    return (yield from function_times_entry(n, parts, sqrt, entry_bits))
 
 
 def reciprocal_root(c: float) -> float:
+    """Returns 1 / sqrt(c). Named, so that its Chebyshev series is cached."""
     return 1 / sqrt(c)
 
 
 @function
-def inverse_square_root(
-    n: Format, x: Arith, *, gain: int = 0, excess: Fraction = Fraction(1)
-) -> Steps[Arith]:
-    """Returns 1 / sqrt(x); x <= 0 counts as 2^-f. Relative error 2^-15, and a unit.
-
-    The result is 2^gain / sqrt(x / excess), for a public factor 1 <= excess < 2.
-    """
-    return (yield from inverse_root(n, x, gain, excess))
+def inverse_square_root(n: Format, x: Arith) -> Steps[Arith]:
+    """Returns 1 / sqrt(x); x <= 0 counts as 2^-f. Relative error 2^-15, and a unit."""
+    return (yield from inverse_root(n, x, gain=0, excess=Fraction(1)))
 
 
 def inverse_root(n: Format, x: Arith, gain: int, excess: Fraction) -> Steps[Arith]:
-    """Returns `inverse_square_root` of an x that may be beyond the range, up to its limit."""
-    f, spare = n.fraction_bits, table_bits(n, gain)
+    """Returns 2^gain / sqrt(x / excess), for a public factor 1 <= excess < 2.
+
+    x may be beyond the range, up to its limit. Errors as `inverse_square_root`.
+    """
+    f, entry_bits = n.fraction_bits, table_bits(n, gain)
 
     def power(e: int) -> int:  # 2^((f - e - 1) / 2) sqrt(excess)
-        return root_of_power(f - e - 1 + 2 * spare, excess)
+        return root_of_power(f - e - 1 + 2 * entry_bits, excess)
 
     parts = yield from mantissa_of(n, x, [power])
-    root = yield from function_times_entry(n, parts, reciprocal_root, spare, gain)
+    root = yield from function_times_entry(n, parts, reciprocal_root, entry_bits, gain)
     return bounded(n, root, 2 ** (f / 2 + gain) * sqrt(excess))
 
 
@@ -97,13 +96,13 @@ def root_of_power(exponent: int, factor: Fraction = Fraction(1)) -> int:
 
 
 def function_times_entry(
-    n: Format, parts: Mantissa, function: Callable[[float], float], spare: int, gain: int = 0
+    n: Format, parts: Mantissa, function: Callable[[float], float], entry_bits: int, gain: int = 0
 ) -> Steps[Arith]:
     """Returns 2^gain times the function of the mantissa times the entry of the table."""
     bits = mantissa_bits(n)
     value = yield from polynomial(n, parts, function, fraction_bits=bits)
-    value = value.promise(2 << (bits + value.pending))
-    shift = bits + spare - n.fraction_bits - gain
+    value = value.promise(2 << (bits + value.pending))  # sqrt(c) and 1 / sqrt(c) are below 2
+    shift = bits + entry_bits - n.fraction_bits - gain
     return cap(n, (yield from product(n, value, parts.entries[0], shift=shift)))
 
 
@@ -114,9 +113,11 @@ def logarithm(n: Format, x: Arith, base: str = "e", *, low: int = 0) -> Steps[Ar
     Error: two units, or 2^-16. `low` promises x >= 2^low units.
     """
     p, f, function = n.protocol, n.fraction_bits, LOGARITHMS[base]
-    parts = yield from mantissa_of(
-        n, x, [lambda e: round((e + 1 - f) * function(2.0) * 2**f)], low=low
-    )
+
+    def exponent_part(e: int) -> int:  # (e + 1 - f) log(2)
+        return round((e + 1 - f) * function(2.0) * 2**f)
+
+    parts = yield from mantissa_of(n, x, [exponent_part], low=low)
     value = yield from polynomial(n, parts, function, fraction_bits=f)
     [entry] = parts.entries
     largest = max(f, n.range_bits) * function(2.0)
@@ -145,5 +146,5 @@ def _wide_root(n: Format, x: Arith) -> Steps[Arith]:
     """Returns sqrt(x), with a table for all exponents that fit the ring."""
     f = n.fraction_bits
     largest = (n.ring.bits - 4 - f - f + 1) // 2 + 1
-    spare = min(n.ring.bits - 4 - mantissa_bits(n) - largest, 26)
-    return (yield from root_before_division(n, x, spare))
+    entry_bits = min(n.ring.bits - 4 - mantissa_bits(n) - largest, 26)
+    return (yield from root_before_division(n, x, entry_bits))

@@ -28,8 +28,8 @@ NODES = 4096
 MOST_HARMONICS = 48
 # Parties multiply shares by coefficients, which must have the same bits on every machine.
 COEFFICIENT_BITS = 24
-# The largest distance from a function to its lines where they begin: up to 16 fraction bits, and
-# for more.
+# How far a function may be from its lines where they begin: with up to 16 fraction bits, and with
+# more.
 COARSE_GAP, FINE_GAP = 7e-4, 4.5e-5
 
 
@@ -105,8 +105,8 @@ def curve_value(n: Format, x: Value, curve: Curve) -> Value:
     x = real(n, x)
     share = cap(n, x.arith)
     largest = _largest(curve, quotient_limit(share) / 2**n.fraction_bits)
-    made = run(n, _curve, share, series(curve, n.fraction_bits), curve)
-    return Value(bounded(n, made, largest), x.dtype)
+    result = run(n, _curve, share, series(curve, n.fraction_bits), curve)
+    return Value(bounded(n, result, largest), x.dtype)
 
 
 def _largest(curve: Curve, reach: float) -> float:
@@ -118,7 +118,7 @@ def _largest(curve: Curve, reach: float) -> float:
 def _curve(n: Format, x: Arith, expansion: Series, curve: Curve) -> Steps[Arith]:
     """Computes the series and the bits [x < -L], [x < L] in parallel, then chooses."""
     p, one = n.protocol, 1 << n.fraction_bits
-    quarter = one << expansion.reach_bits
+    quarter = one << expansion.reach_bits  # L, a quarter of the period
     if x.pending + n.fraction_bits + expansion.reach_bits + 3 > n.ring.bits:
         x = yield from p.settled.steps(x)
     if quotient_limit(x) <= quarter:
@@ -137,14 +137,14 @@ def _curve(n: Format, x: Arith, expansion: Series, curve: Curve) -> Steps[Arith]
             )
         )
     near = x.promise(quarter << x.pending)
-    below, [middle, whole] = yield from together(
+    below, [middle, x] = yield from together(
         p.signs.steps(x, [-quarter, quarter]),
         together(_inner(n, near, expansion), p.settled.steps(x)),
     )
-    return (yield from _joined(n, whole, one_hot(p, below), middle, curve))
+    return (yield from _with_lines(n, x, one_hot(p, below), middle, curve))
 
 
-def _joined(
+def _with_lines(
     n: Format, x: Arith, pieces: Sequence[Bool], middle: Arith, curve: Curve
 ) -> Steps[Arith]:
     """Returns right + [x < -L] (left - right) + [|x| < L] (middle - right) of the lines."""

@@ -1,7 +1,7 @@
 """Sine, cosine, tangent, and the inverse trigonometric and hyperbolic functions.
 
 The phase of a sine is an integer modulo a power of two, so that it wraps by itself. All inverse
-functions that return an angle use `atan2`.
+functions that return an angle use `angle`, which is atan2.
 """
 
 from __future__ import annotations
@@ -70,8 +70,9 @@ def _wrapping(n: Format, x: Arith) -> Steps[tuple[Arith, int]]:
 def _reduced(n: Format, x: Arith) -> Steps[tuple[Arith, int]]:
     """Returns x / 2 pi without its integer part, and its fraction bits. Two divisions.
 
-    For protocols without dealt tables, whose shares may not wrap. With x = 2^s high + low, adds
-    high times the fractional part of 2^s / 2 pi and low / 2 pi, then subtracts the integer part.
+    For protocols without dealt tables, whose sines need a phase of at most one turn. With x =
+    2^s high + low, adds high times the fractional part of 2^s / 2 pi and low / 2 pi, then subtracts
+    the integer part.
     """
     p, f = n.protocol, n.fraction_bits
     x = yield from p.settled.steps(x)
