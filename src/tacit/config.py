@@ -19,17 +19,17 @@ class Config:
     """How numbers are represented and which protocol computes on them.
 
     `protocol="none"` gives the parties channels and keys, and no operations on secrets.
-    `truncation="probabilistic"` saves a round where a product is not followed by a comparison, and
-    fails: each division of an integer x is off by 2^(ring - shift) with probability |x| / 2^ring,
+    `truncation="probabilistic"` saves a round where a product is not followed by a comparison, but
+    can fail: a division of an integer x is off by 2^(ring - shift) with probability |x| / 2^ring,
     about once in 10^7 for a product of magnitude 2^10 with 16 fraction bits in 64.
-    `range_bits`: secret real numbers are below 2^range_bits in magnitude; 20, or what the ring
-    allows, if it is None. Fewer make comparisons cheaper, and what is beyond them is misread.
-    `debug`: whatever leaves the range, or the domain of a function, raises RangeError. That takes
-    looking at the values, so it is for `protocol="cleartext"` only.
-    `cipher` makes the masks: AES, or ChaCha20 if a party makes them on a GPU.
+    `range_bits`: secret real numbers are below 2^range_bits in magnitude; None means 20, or what
+    the ring allows. Fewer make comparisons cheaper; a number beyond them is misread.
+    `debug`: a value outside the range, or outside the domain of a function, raises RangeError. This
+    inspects all values, so it needs `protocol="cleartext"`.
+    `cipher` draws the masks: AES, or ChaCha20 if a party draws them on a GPU.
     `memory_limit`: the bytes that an operation may take at a party beyond its operands and results.
-    Larger ones are done a piece after another: products at no cost, the others in more rounds.
-    `reveals`: the ranks of the parties that may learn anything at all; every party if it is None.
+    Larger operations run in chunks: products at no cost, the others in more rounds.
+    `reveals`: the ranks of the parties that may learn anything at all; None means every party.
     """
 
     ring: int = 64
@@ -44,36 +44,43 @@ class Config:
 
     def __post_init__(self) -> None:
         if type(self.ring) is not int or self.ring not in RINGS:
-            raise ConfigError(f"ring={self.ring!r}: allowed are {_listed(RINGS)} bits")
+            raise ConfigError(f"ring={self.ring!r}", limit=f"allowed are {_listed(RINGS)} bits")
         highest = self.ring // 2 - 1
         if type(self.fraction_bits) is not int or not 0 <= self.fraction_bits <= highest:
             raise ConfigError(
-                f"fraction_bits={self.fraction_bits!r}: a ring of {self.ring} bits allows 0 to "
-                f"{highest}, so that a product still fits"
+                f"fraction_bits={self.fraction_bits!r}",
+                limit=f"a ring of {self.ring} bits allows 0 to {highest}, so that a product fits",
             )
         if self.protocol not in PROTOCOLS:
-            raise ConfigError(f"protocol={self.protocol!r}: allowed are {_listed(PROTOCOLS)}")
+            raise ConfigError(
+                f"protocol={self.protocol!r}", limit=f"allowed are {_listed(PROTOCOLS)}"
+            )
         if self.truncation not in TRUNCATIONS:
-            raise ConfigError(f"truncation={self.truncation!r}: allowed are {_listed(TRUNCATIONS)}")
+            raise ConfigError(
+                f"truncation={self.truncation!r}", limit=f"allowed are {_listed(TRUNCATIONS)}"
+            )
         if self.cipher not in CIPHERS:
-            raise ConfigError(f"cipher={self.cipher!r}: allowed are {_listed(CIPHERS)}")
+            raise ConfigError(f"cipher={self.cipher!r}", limit=f"allowed are {_listed(CIPHERS)}")
         limit = self.memory_limit
         if limit is not None and (type(limit) is not int or limit < LEAST_MEMORY):
             raise ConfigError(
-                f"memory_limit={limit!r}: a number of bytes is needed, {LEAST_MEMORY} at least"
+                f"memory_limit={limit!r}",
+                limit=f"a number of bytes is needed, {LEAST_MEMORY} at least",
             )
         most = max(self.ring - 3 - 2 * self.fraction_bits, 1)
         bits = self.range_bits
         if bits is not None and (type(bits) is not int or not 1 <= bits <= most):
             raise ConfigError(
-                f"range_bits={bits!r}: a ring of {self.ring} bits with {self.fraction_bits} "
-                f"fraction bits allows 1 to {most}, so that a product still fits"
+                f"range_bits={bits!r}",
+                limit=f"a ring of {self.ring} bits with {self.fraction_bits} fraction bits allows "
+                f"1 to {most}, so that a product fits",
             )
         self._check_reveals()
         if self.debug and self.protocol != "cleartext":
             raise ConfigError(
-                f"debug=True with protocol={self.protocol!r}: it looks at every value, which only "
-                "protocol='cleartext' may; run the same program with it, on data that you may see"
+                f"debug=True with protocol={self.protocol!r}",
+                limit="it looks at every value, which only protocol='cleartext' may",
+                remedy="run the same program with it, on data that you may see",
             )
 
     def _check_reveals(self) -> None:
@@ -82,7 +89,8 @@ class Config:
         ranks = tuple(self.reveals)
         if len(set(ranks)) != len(ranks) or not all(type(r) is int and r >= 0 for r in ranks):
             raise ConfigError(
-                f"reveals={self.reveals!r}: allowed are different ranks of parties, or None for all"
+                f"reveals={self.reveals!r}",
+                limit="allowed are different ranks of parties, or None for all",
             )
         object.__setattr__(self, "reveals", tuple(sorted(ranks)))
 

@@ -58,7 +58,7 @@ def test_a_message_for_another_party_is_refused():
 
 
 def test_a_message_of_another_ring_is_refused():
-    with pytest.raises(tacit.errors.PartyFailed, match="64 bits in a ring of 32"):
+    with pytest.raises(tacit.errors.PartyFailed, match="64 bits: the ring has 32"):
         tacit.run(double, split_input(torch.arange(4)), ring=32, fraction_bits=8)
 
 

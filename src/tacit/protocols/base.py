@@ -58,18 +58,23 @@ class Protocol(ProtocolCore):
     # Products by name --------------------------------------------------------------------------
 
     def mul(self, x: Arith, y: Arith, *, shift: int = 0) -> Arith:
+        """Returns x y / 2^shift, elementwise. As `bilinear`."""
         return self.bilinear(MUL, x, y, shift=shift)
 
     def square(self, x: Arith, *, shift: int = 0) -> Arith:
+        """Returns x^2 / 2^shift. As `bilinear`."""
         return self.bilinear(MUL, x, x, shift=shift)
 
     def matmul(self, x: Arith, y: Arith, *, shift: int = 0) -> Arith:
+        """Returns the product of matrices x @ y / 2^shift. As `bilinear`."""
         return self.bilinear(MATMUL, x, y, shift=shift)
 
     def outer(self, x: Arith, y: Arith, *, shift: int = 0) -> Arith:
+        """Returns the outer product of two vectors, divided by 2^shift. As `bilinear`."""
         return self.bilinear(Einsum("i,j->ij"), x, y, shift=shift)
 
     def einsum(self, equation: str, x: Arith, y: Arith, *, shift: int = 0) -> Arith:
+        """Returns a contraction in the notation of `torch.einsum`. As `bilinear`."""
         return self.bilinear(Einsum(equation), x, y, shift=shift)
 
     def conv(
@@ -83,6 +88,6 @@ class Protocol(ProtocolCore):
         *,
         shift: int = 0,
     ) -> Arith:
-        """The convolution in as many dimensions as the operands have beyond two."""
+        """Returns the convolution in as many dimensions as the operands have beyond two."""
         window = Window.make(len(x.shape) - 2, stride, padding, dilation, groups)
         return self.bilinear(Conv(window), x, weight, shift=shift)

@@ -1,7 +1,7 @@
-"""The plain reference: every party holds every value, and computes alone.
+"""The plain reference: every party holds every value, and computes by itself.
 
-NOTHING HERE IS PRIVATE. It says what the operations of a protocol mean, and runs programs without
-the cost of secrets; it works among the threads of one process and refuses a network.
+NOTHING HERE IS PRIVATE. It defines what the operations of a protocol mean, and runs programs
+without the cost of secrets. Its parties are threads of one process; it refuses a network.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .steps import Interactive, Round, Steps
 A = ParamSpec("A")
 R = TypeVar("R")
 
-ALL = 0  # the one part of every value
+VALUE = 0  # the only part of every secret: its value
 
 
 # Input and output -------------------------------------------------------------------------------
@@ -40,7 +40,7 @@ def share(
     *,
     limit: int | None = None,
 ) -> Steps[Arith]:
-    """Ring elements that `owner` gives, at every party. 1 round."""
+    """Returns ring elements that `owner` gives, at every party. 1 round."""
     form = shape if shape is not None else getattr(value, "shape", None)
     if form is None:
         raise ConfigError(f"share: party {p.rank} needs a value or shape=")
@@ -48,16 +48,16 @@ def share(
         raise ConfigError(f"share: ring elements are integers, not {value.dtype}")
     plain = None if value is None else value.to(p.device, p.ring.dtype, copy=True)
     sent = yield from _from_owner(p, plain, owner, Spec(tuple(form), p.ring.dtype))
-    return Arith({ALL: sent}, p.ring, limit=limit)
+    return Arith({VALUE: sent}, p.ring, limit=limit)
 
 
 def share_bits(
     p: Cleartext, planes: Tensor | None, owner: int, shape: Sequence[int], width: int = 1
 ) -> Steps[Bool]:
-    """Planes of bits that `owner` gives, at every party. 1 round."""
+    """Returns planes of bits that `owner` gives, at every party. 1 round."""
     spec = Spec((width, num_words(torch.Size(shape).numel())), torch.int64)
     plain = None if planes is None else planes.to(p.device, copy=True)
-    return Bool({ALL: (yield from _from_owner(p, plain, owner, spec))}, shape)
+    return Bool({VALUE: (yield from _from_owner(p, plain, owner, spec))}, shape)
 
 
 def _from_owner(p: Cleartext, value: Tensor | None, owner: int, spec: Spec) -> Steps[Tensor]:
@@ -71,15 +71,15 @@ def _from_owner(p: Cleartext, value: Tensor | None, owner: int, spec: Spec) -> S
 
 
 def _check_party(p: Cleartext, name: str, party: int) -> range:
-    """All parties, if this is one of them."""
+    """Returns all ranks. Raises ConfigError if this is not one of them."""
     parties = range(p.context.mesh.parties)
     if party not in parties:
-        raise ConfigError(f"{name}={party}: the parties are 0 to {parties[-1]}")
+        raise ConfigError(f"{name}={party}", limit=f"the parties are 0 to {parties[-1]}")
     return parties
 
 
-def _alone(body: Callable[A, R]) -> Callable[A, Steps[R]]:
-    """An operation that needs no round."""
+def _without_rounds(body: Callable[A, R]) -> Callable[A, Steps[R]]:
+    """Makes a function an operation that needs no round."""
 
     def steps(*args: A.args, **kwargs: A.kwargs) -> Steps[R]:
         return body(*args, **kwargs)
@@ -89,11 +89,11 @@ def _alone(body: Callable[A, R]) -> Callable[A, Steps[R]]:
     return steps
 
 
-@_alone
+@_without_rounds
 def reveal(
     p: Cleartext, x: Arith | Bool, to: int | None = None, *, dtype: torch.dtype | None = None
 ) -> Tensor | None:
-    """The ring elements, or bits, at every party, or at party `to` and None elsewhere."""
+    """Returns the ring elements, or bits; None at other parties than `to`, if given."""
     if to is not None:
         _check_party(p, "to", to)
     p.context.admit_reveal(x, to, dtype)
@@ -106,22 +106,22 @@ def reveal(
     return from_bit_planes(_planes(x).cpu(), x.shape, torch.int64)
 
 
-@_alone
+@_without_rounds
 def random(p: Cleartext, shape: Sequence[int]) -> Arith:
-    """Uniform ring elements, the same at every party."""
-    return Arith({ALL: p.context.draw(range(p.context.mesh.parties), shape)}, p.ring)
+    """Returns uniform ring elements, the same at every party."""
+    return Arith({VALUE: p.context.draw(range(p.context.mesh.parties), shape)}, p.ring)
 
 
-@_alone
+@_without_rounds
 def random_bits(p: Cleartext, shape: Sequence[int], width: int = 1) -> Bool:
-    """Uniform bits, the same at every party."""
+    """Returns uniform bits, the same at every party."""
     form = (width, num_words(torch.Size(shape).numel()))
-    return Bool({ALL: p.context.draw_planes(range(p.context.mesh.parties), form)}, shape)
+    return Bool({VALUE: p.context.draw_planes(range(p.context.mesh.parties), form)}, shape)
 
 
-@_alone
+@_without_rounds
 def refresh(p: Cleartext, x: Arith | Bool) -> Arith | Bool:
-    """x itself: there is nothing to hide."""
+    """Returns x: there is nothing to hide."""
     return _settled(x) if isinstance(x, Arith) else x
 
 
@@ -129,19 +129,19 @@ def refresh(p: Cleartext, x: Arith | Bool) -> Arith | Bool:
 
 
 def _value(x: Arith) -> Tensor:
-    """floor(x / 2^pending), in memory of its own: what comparisons look at."""
-    return x.parts[ALL] >> x.pending
+    """floor(x / 2^pending), in new memory: what comparisons look at."""
+    return x.parts[VALUE] >> x.pending
 
 
 def _nearest(x: Arith) -> Tensor:
-    """x / 2^pending to the nearest, which is floor or one more: sums of many have no bias."""
+    """x / 2^pending rounded to nearest, so that sums of many have no bias."""
     if not x.pending:
         return _value(x)
-    return ((x.parts[ALL] >> (x.pending - 1)) + 1) >> 1
+    return ((x.parts[VALUE] >> (x.pending - 1)) + 1) >> 1
 
 
 def _planes(x: Bool) -> Tensor:
-    return x.parts[ALL]
+    return x.parts[VALUE]
 
 
 def _bits(x: Bool) -> Tensor:
@@ -149,91 +149,91 @@ def _bits(x: Bool) -> Tensor:
     return unpack_bits(_planes(x)[0], x.shape, torch.bool)
 
 
-@_alone
+@_without_rounds
 def bilinear(p: Cleartext, op: Bilinear, x: Arith, y: Arith, *, shift: int = 0) -> Arith:
-    """op(x, y) / 2^shift, to the nearest."""
+    """Returns op(x, y) / 2^shift, rounded to nearest."""
     a, b = _settled(x), _settled(y)
     limit = a.limit * b.limit * op.terms(a.shape, b.shape)
-    return _settled(Arith({ALL: op(_value(a), _value(b))}, p.ring, limit=limit, pending=shift))
+    return _settled(Arith({VALUE: op(_value(a), _value(b))}, p.ring, limit=limit, pending=shift))
 
 
 def _settled(x: Arith) -> Arith:
     x.check_pending()
     limit = (x.limit >> x.pending) + bool(x.pending)
-    return Arith({ALL: _nearest(x)}, x.ring, limit=limit)
+    return Arith({VALUE: _nearest(x)}, x.ring, limit=limit)
 
 
-@_alone
+@_without_rounds
 def truncate(p: Cleartext, x: Arith, *, exact: bool | None = None) -> Arith:
-    """x / 2^pending to the nearest, however it is asked for."""
+    """Returns x / 2^pending rounded to nearest, whatever `exact` is."""
     return _settled(x) if x.pending else x
 
 
-@_alone
+@_without_rounds
 def settled(p: Cleartext, x: Arith) -> Arith:
-    """The same value with nothing pending; x itself becomes it."""
+    """Returns x with nothing pending. x itself becomes that share."""
     if x.pending:
         x.fill(_settled(x))
     return x
 
 
-@_alone
+@_without_rounds
 def bit_and(p: Cleartext, *bits: Bool) -> Bool:
-    """The AND of all, bit by bit."""
-    return bits[0].with_parts({ALL: reduce(torch.bitwise_and, map(_planes, bits))})
+    """Returns the AND of all, bit by bit."""
+    return bits[0].with_parts({VALUE: reduce(torch.bitwise_and, map(_planes, bits))})
 
 
-@_alone
+@_without_rounds
 def sign(p: Cleartext, x: Arith, *, low: int = 0) -> Bool:
-    """[x < 0]; no low bits are ignored."""
+    """Returns [x < 0]; no low bits are ignored."""
     return p.pack(_value(x) < 0)
 
 
-@_alone
+@_without_rounds
 def signs(p: Cleartext, x: Arith, thresholds: Sequence[int], *, low: int = 0) -> list[Bool]:
-    """[x < t] for each t."""
+    """Returns [x < t] for each t."""
     return [p.pack(_value(x) < t) for t in thresholds]
 
 
-@_alone
+@_without_rounds
 def is_zero(p: Cleartext, x: Arith) -> Bool:
-    """[x = 0]."""
+    """Returns [x = 0]."""
     return p.pack(_value(x) == 0)
 
 
-@_alone
+@_without_rounds
 def inject(p: Cleartext, bit: Bool, x: Arith) -> Arith:
-    """x where the bit is 1, 0 elsewhere."""
+    """Returns x where the bit is 1, 0 elsewhere."""
     plain = _settled(x)
-    return plain.with_parts({ALL: torch.where(_bits(bit), _value(plain), 0)})
+    return plain.with_parts({VALUE: torch.where(_bits(bit), _value(plain), 0)})
 
 
-@_alone
+@_without_rounds
 def inject_sums(
-    p: Cleartext, bits: Sequence[Bool], x: Arith | None, rows: Sequence[BitSum]
+    p: Cleartext, bits: Sequence[Bool], x: Arith | None, sums: Sequence[BitSum]
 ) -> list[Arith]:
-    """For each row, the sum over j of (offsets_j + scales_j x) b_j."""
+    """Returns, for each sum, the sum over j of (offsets_j + scales_j x) b_j."""
     check_bits(bits)
     value = (
         torch.zeros(bits[0].shape, dtype=p.ring.dtype, device=p.device)
         if x is None
         else _nearest(x)
     )
-    limits = [row.limit(None if x is None else _settled(x)) for row in rows]
-    sums = [_row_sum(p, bits, value, row) for row in rows]
-    return [Arith({ALL: s}, p.ring, limit=n) for s, n in zip(sums, limits, strict=True)]
+    limits = [one.limit(None if x is None else _settled(x)) for one in sums]
+    values = [_bit_sum(p, bits, value, one) for one in sums]
+    return [Arith({VALUE: v}, p.ring, limit=n) for v, n in zip(values, limits, strict=True)]
 
 
-def _row_sum(p: Cleartext, bits: Sequence[Bool], value: Tensor, row: BitSum) -> Tensor:
+def _bit_sum(p: Cleartext, bits: Sequence[Bool], value: Tensor, one: BitSum) -> Tensor:
     total = torch.zeros_like(value)
-    for bit, scale, offset in zip(bits, row.scales, row.offsets, strict=True):
+    for bit, scale, offset in zip(bits, one.scales, one.offsets, strict=True):
         term = p.ring.wrap(offset) + p.ring.wrap(scale) * value
         total += torch.where(_bits(bit), term, 0)
     return total
 
 
 class Cleartext(Protocol):
-    """No secrets: any number of parties in one process."""
+    """No secrets, for any number of parties in one process."""
 
     name = "cleartext"
     form = "cleartext"
@@ -255,12 +255,12 @@ class Cleartext(Protocol):
     inject_sums = Interactive(inject_sums)
 
     def constant_parts(self, x: Arith | Bool) -> Sequence[int]:
-        return (ALL,)
+        return (VALUE,)
 
     def public(self, value: Tensor) -> Arith:
         value = value.to(self.ring.dtype, copy=True)
         low, high = torch.aminmax(value) if value.numel() else (torch.zeros(()),) * 2
-        return Arith({ALL: value.to(self.device)}, self.ring, limit=max(-int(low), int(high)))
+        return Arith({VALUE: value.to(self.device)}, self.ring, limit=max(-int(low), int(high)))
 
     def public_bits(self, planes: Tensor, shape: Sequence[int]) -> Bool:
-        return Bool({ALL: planes.to(self.device)}, shape)
+        return Bool({VALUE: planes.to(self.device)}, shape)

@@ -89,7 +89,7 @@ class ProtocolCore(ABC):
         The shares that they return are empty until then. The calls must not depend on each other.
         """
         if self.context.group is not None:
-            raise ProtocolError("a parallel block cannot stand in another: join them")
+            raise ProtocolError("a parallel block cannot stand in another", remedy="join them")
         self.context.group = group = Group(self.context)
         try:
             yield
@@ -101,15 +101,15 @@ class ProtocolCore(ABC):
 
     @abstractmethod
     def constant_parts(self, x: Arith | Bool) -> Sequence[int]:
-        """The parts of x at this party to which a public constant is added: one or none."""
+        """Returns the parts of x at this party to which a public constant is added: one or none."""
 
     @abstractmethod
     def public(self, value: Tensor) -> Arith:
-        """Public ring elements as a share."""
+        """Returns public ring elements as a share."""
 
     @abstractmethod
     def public_bits(self, planes: Tensor, shape: Sequence[int]) -> Bool:
-        """Public planes of bits as a share."""
+        """Returns public planes of bits as a share."""
 
     def aligned(self, x: Arith, y: Arith) -> tuple[Arith, Arith]:
         """Returns x and y with the same pending division and the same parts at this party."""
@@ -120,20 +120,23 @@ class ProtocolCore(ABC):
         return x, y
 
     def add(self, x: Arith, y: Arith) -> Arith:
+        """Returns x + y, with broadcasting; pending divisions are added before they are made."""
         x, y = self.aligned(x, y)
         parts = {i: x.parts[i] + y.parts[i] for i in x.parts}
         return x.with_parts(parts, limit=x.limit + y.limit)
 
     def sub(self, x: Arith, y: Arith) -> Arith:
+        """Returns x - y, as `add`."""
         x, y = self.aligned(x, y)
         parts = {i: x.parts[i] - y.parts[i] for i in x.parts}
         return x.with_parts(parts, limit=x.limit + y.limit)
 
     def neg(self, x: Arith) -> Arith:
+        """Returns -x."""
         return x.map(torch.neg)
 
     def add_public(self, x: Arith, value: Tensor | int) -> Arith:
-        """x + value; where a division is pending, value is of the same scale as the quotient."""
+        """Returns x + value; if a division is pending, value has the scale of the quotient."""
         if isinstance(value, int):
             c: Tensor | int = self.ring.wrap(value << x.pending)
             parts, largest = dict(x.parts), abs(value) << x.pending
@@ -147,42 +150,45 @@ class ProtocolCore(ABC):
         return x.with_parts(parts, limit=x.limit + largest)
 
     def mul_public(self, x: Arith, value: Tensor | int) -> Arith:
-        """x times public ring elements, with broadcasting; nothing is divided."""
+        """Returns x times public ring elements, with broadcasting; nothing is divided."""
         if isinstance(value, int):
             return x.scaled(value)
         return self.bilinear_public(MUL, x, value.to(self.ring.dtype))
 
     def bilinear_public(self, op: Bilinear, x: Arith, value: Tensor, *, left: bool = True) -> Arith:
-        """op(x, value), or op(value, x) if not `left`, with a public operand."""
+        """Returns op(x, value), or op(value, x) if not `left`, for a public value."""
         shapes = (x.shape, value.shape) if left else (value.shape, x.shape)
         limit = x.limit * _largest(value) * op.terms(*shapes)
         value = value.to(self.device)
         return x.map(lambda part: op(part, value) if left else op(value, part), limit=limit)
 
     def bit_xor(self, x: Bool, y: Bool) -> Bool:
+        """Returns x ^ y."""
         return x.with_parts({i: x.parts[i] ^ y.parts[i] for i in x.parts})
 
     def bit_xor_public(self, x: Bool, planes: Tensor) -> Bool:
-        """x ^ planes, for public planes of the shape of x's."""
+        """Returns x ^ planes, for public planes of the shape of x's."""
         constant, planes = self.constant_parts(x), planes.to(self.device)
         parts = {i: part ^ planes if i in constant else part for i, part in x.parts.items()}
         return x.with_parts(parts)
 
     def bit_and_public(self, x: Bool, planes: Tensor) -> Bool:
+        """Returns x & planes, for public planes of the shape of x's."""
         planes = planes.to(self.device)
         return x.with_parts({i: part & planes for i, part in x.parts.items()})
 
     def bit_not(self, x: Bool) -> Bool:
+        """Returns ~x: one part is flipped."""
         constant = self.constant_parts(x)
         return x.with_parts({i: ~part if i in constant else part for i, part in x.parts.items()})
 
     def pack(self, bits: Tensor) -> Bool:
-        """Public zeros and ones as a share."""
+        """Returns public zeros and ones as a share."""
         return self.public_bits(pack_bits(bits).unsqueeze(0), bits.shape)
 
 
 def spread_parts(x: Arith, shape: Sequence[int]) -> dict[int, Tensor]:
-    """The parts of x, for each element of a shape that is broadcast with its own."""
+    """Returns the parts of x, expanded to its shape broadcast with another."""
     if x.shape == shape:
         return dict(x.parts)
     wide = torch._C._infer_size(x.shape, torch.Size(shape))
@@ -190,7 +196,7 @@ def spread_parts(x: Arith, shape: Sequence[int]) -> dict[int, Tensor]:
 
 
 def _largest(value: Tensor) -> int:
-    """The largest absolute value, or what stands for it in an empty tensor."""
+    """The largest absolute value; 0 for an empty tensor."""
     if not value.numel():
         return 0
     low, high = torch.aminmax(value)
@@ -200,4 +206,6 @@ def _largest(value: Tensor) -> int:
 def check_bits(bits: Sequence[Bool]) -> None:
     """Raises ConfigError for a sum over no bits, which would have no shape."""
     if not bits:
-        raise ConfigError("inject_sums: a sum over no bits has no shape: give at least one")
+        raise ConfigError(
+            "inject_sums: a sum over no bits has no shape", remedy="give at least one bit"
+        )

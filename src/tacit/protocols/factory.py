@@ -21,18 +21,20 @@ def check_parties(config: Config, parties: int, *, local: bool) -> None:
     local: all parties are threads of one process.
     """
     if any(rank >= parties for rank in config.reveals or ()):
-        raise ConfigError(f"reveals={config.reveals}: the parties are 0 to {parties - 1}")
+        raise ConfigError(f"reveals={config.reveals}", limit=f"the parties are 0 to {parties - 1}")
     info = PROTOCOLS[config.protocol]
     if parties not in info.parties:
         others = [repr(other.name) for other in PROTOCOLS.values() if parties in other.parties]
         raise ConfigError(
-            f"parties={parties}: protocol={info.name!r} has {info.counts} parties; "
-            f"for {parties} there are {', '.join(others)}"
+            f"parties={parties}",
+            limit=f"protocol={info.name!r} has {info.counts} parties",
+            remedy=f"for {parties} there are {', '.join(others)}",
         )
     if not info.network and not local:
         raise ConfigError(
-            f"protocol={info.name!r} shows every value to every party: it runs in one process "
-            "only, transport='threads'; choose another protocol for a network"
+            f"protocol={info.name!r} shows every value to every party",
+            limit="it runs in one process only, transport='threads'",
+            remedy="choose another protocol for a network",
         )
 
 

@@ -66,9 +66,10 @@ class RevealPolicy:
     def _forbidden(self, whom: str) -> RevealForbidden:
         allowed = [f"party {rank} ({self._names[rank]})" for rank in self._allowed or ()]
         return RevealForbidden(
-            f"reveal to {whom} at {call_site()}: the reveal policy lets "
-            f"{' and '.join(allowed) or 'nobody'} learn anything, and no one else; nothing was "
-            "opened. Reveal to those, or have all parties change reveals="
+            f"reveal to {whom} at {call_site()}",
+            limit=f"the reveal policy lets {' and '.join(allowed) or 'nobody'} learn anything, and "
+            "no one else; nothing was opened",
+            remedy="reveal to those, or have all parties change reveals=",
         )
 
     def _add(self, operation: int, shape: Sequence[int], dtype: str, to: tuple[str, ...]) -> None:
@@ -85,8 +86,9 @@ class RevealPolicy:
                 out.write(json.dumps(asdict(entry)) + "\n")
         except OSError as error:
             raise ConfigError(
-                f"the record of reveals {file} cannot be written ({error.strerror}): nothing was "
-                "opened; make room, or choose another folder"
+                f"the record of reveals {file} cannot be written ({error.strerror}), and nothing "
+                "was opened",
+                remedy="make room, or choose another folder",
             ) from error
 
 

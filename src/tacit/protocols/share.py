@@ -1,8 +1,8 @@
-"""What one party holds of a secret: parts of it, and what is publicly known about it.
+"""What one party holds of a secret: some of its parts, and what is publicly known about it.
 
-A secret is the sum (mod 2^k, or bitwise mod 2) of its parts; no party holds them all. Which party
-holds which part is the protocol's business; everything here acts on each part alone, so it is
-local, costs nothing and serves every protocol.
+A secret is the sum of its parts (mod 2^k, or bitwise mod 2); no party holds them all. The protocol
+decides which party holds which part. Everything here acts on each part alone: it is local, costs
+nothing and serves every protocol.
 """
 
 from __future__ import annotations
@@ -18,17 +18,15 @@ from ..errors import ConfigError, ProtocolError
 from ..kernels import pack_bits, unpack_bits
 from ..ring import Ring
 
-# The number of a mask's part that stands for all of the mask, at the party that knows it whole.
+# The number of the part that is a whole mask, at the dealer that alone knows it.
 WHOLE_MASK = -1
-
-NOT_YET = "this share is computed at the end of the parallel block: use it after the block"
 
 Parts = dict[int, Tensor]
 Change = Callable[[Tensor], Tensor]
 
 
 class Share:
-    """Parts by number. Empty until the parallel block that computes it ends."""
+    """Parts by number. A result of a parallel block is empty until the block ends."""
 
     parts: Parts
     shape: torch.Size
@@ -39,28 +37,33 @@ class Share:
 
     @classmethod
     def unfilled(cls) -> Self:
+        """Returns an empty share, which `fill` completes."""
         return cls.__new__(cls)
 
     def __getattr__(self, name: str) -> Any:
         if "parts" not in self.__dict__ and not name.startswith("__"):
-            raise ProtocolError(NOT_YET)
+            raise ProtocolError(
+                "this share is computed at the end of the parallel block",
+                remedy="use it after the block",
+            )
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def fill(self, other: Share) -> None:
-        """Becomes `other`, which was computed later."""
+        """Becomes `other`, which was computed later than this object was handed out."""
         self.__dict__.update(other.__dict__)
 
     @property
     def numel(self) -> int:
+        """The number of elements."""
         return self.shape.numel()
 
 
 class Arith(Share):
-    """Integers mod 2^k.
+    """Integers mod 2^k, read as signed.
 
     limit: |x| <= limit is promised; it decides how many bits a comparison looks at.
-    pending: the secret stands for x / 2^pending; the division is still to be made.
-    dealer: if not None, only this party knows the mask of the opened value, and knows it whole.
+    pending: the secret stands for x / 2^pending; that division is still to be made.
+    dealer: if not None, x is a product whose mask is known to this party alone, as one part.
     """
 
     ring: Ring
@@ -83,13 +86,13 @@ class Arith(Share):
         self.limit = most if limit is None or limit > most else limit
 
     def __repr__(self) -> str:
-        """Nothing secret: shape, ring and bookkeeping."""
+        """Shows shape, ring and bookkeeping, nothing secret."""
         pending = f", pending={self.pending}" if self.pending else ""
         return f"Arith(shape={tuple(self.shape)}, ring={self.ring.bits}{pending})"
 
     @property
     def width(self) -> int:
-        """How many bits hold x / 2^pending with its sign, as far as `limit` tells."""
+        """How many bits hold x / 2^pending with its sign, according to `limit`."""
         limit = (self.limit >> self.pending) + bool(self.pending)
         return min(limit.bit_length() + 1, self.ring.bits - self.pending)
 
@@ -97,41 +100,41 @@ class Arith(Share):
         """Raises ConfigError for a pending division that leaves no bit of the ring."""
         if self.pending > self.ring.bits - 2:
             raise ConfigError(
-                f"a pending division by 2^{self.pending}: in a ring of {self.ring.bits} bits it is "
-                f"by 2^{self.ring.bits - 2} at most"
+                f"a pending division by 2^{self.pending}",
+                limit=f"a ring of {self.ring.bits} bits allows 2^{self.ring.bits - 2} at most",
             )
 
     def with_parts(self, parts: Parts, *, limit: int | None = None) -> Arith:
-        """The same bookkeeping over other parts."""
+        """Returns a share of these parts, with the bookkeeping of this one."""
         limit = self.limit if limit is None else limit
         return Arith(parts, self.ring, limit=limit, pending=self.pending, dealer=self.dealer)
 
     def promise(self, limit: int) -> Arith:
-        """The same secret; the caller promises |x| <= limit, and gets garbage if that is wrong."""
+        """Returns the same secret with |x| <= limit; if that is wrong, results are garbage."""
         return self.with_parts(self.parts, limit=min(limit, self.limit))
 
     def settle(self, made: Arith) -> None:
         """Becomes `made`, the same secret with nothing pending, unless it is settled already.
 
         NOTE [settled once]: several calls of a parallel block may settle one share. The first to
-        finish decides for all, so that no call finds other parts than it began with.
+        finish decides for all, so that its parts change once.
         """
         if self.pending or self.dealer is not None:
             self.fill(made)
 
     def divided(self, bits: int) -> Arith:
-        """The same integer, to be read as divided by 2^bits more; nothing is computed yet."""
+        """Returns x / 2^bits as a pending division: nothing is computed yet."""
         share = self.with_parts(self.parts)
         share.pending += bits
         return share
 
     def scaled(self, factor: int) -> Arith:
-        """The secret times a public integer."""
+        """Returns the secret times a public integer."""
         wrapped = self.ring.wrap(factor)
         return self.map(lambda part: part * wrapped, limit=self.limit * abs(factor))
 
     def map(self, change: Change, *, limit: int | None = None) -> Arith:
-        """The secret after a linear change of each of its parts."""
+        """Returns the secret after a linear function of each of its parts."""
         return self.with_parts({i: change(part) for i, part in self.parts.items()}, limit=limit)
 
     # Shapes ------------------------------------------------------------------------------------
@@ -173,7 +176,7 @@ class Arith(Share):
         return self.map(lambda part: part.unfold(dim, size, step))
 
     def pad(self, widths: Sequence[int]) -> Arith:
-        """Zeros around the secret, as `torch.nn.functional.pad` puts them."""
+        """Returns the secret with zeros around it, as `torch.nn.functional.pad`."""
         return self.map(lambda part: torch.nn.functional.pad(part, list(widths)))
 
     def sum(self, *dims: int, keepdim: bool = False) -> Arith:
@@ -212,11 +215,11 @@ class Bool(Share):
         return Bool(parts, self.shape if shape is None else shape)
 
     def planes(self, low: int, high: int) -> Bool:
-        """Bits [low, high) of each element."""
+        """Returns bits [low, high) of each element."""
         return self.with_parts({i: part[low:high] for i, part in self.parts.items()})
 
     def map(self, change: Change) -> Bool:
-        """The bits after a change of shape, given on a tensor of shape (width, *shape)."""
+        """Returns the bits after a change of shape, given for a tensor of shape (width, *shape)."""
         changed = {i: change(_unpacked(part, self.shape)) for i, part in self.parts.items()}
         shape = next(iter(changed.values())).shape[1:]
         return Bool({i: _packed(bits) for i, bits in changed.items()}, shape)
@@ -245,14 +248,14 @@ def _packed(bits: Tensor) -> Tensor:
 
 
 def join(change: Callable[[list[Tensor]], Tensor], shares: Sequence[Arith]) -> Arith:
-    """Several secrets of equal bookkeeping as one, by a function of the list of a part of each."""
+    """Joins secrets with equal bookkeeping, by a function of a list of tensors (`torch.cat`)."""
     first = shares[0]
     parts = {i: change([share.parts[i] for share in shares]) for i in first.parts}
     return first.with_parts(parts, limit=max(share.limit for share in shares))
 
 
 def join_bits(change: Callable[[list[Tensor]], Tensor], shares: Sequence[Bool]) -> Bool:
-    """The same for bits, on tensors of shape (width, *shape)."""
+    """Joins bits, by a function of a list of tensors of shape (width, *shape)."""
     parts = {
         i: change([_unpacked(share.parts[i], share.shape) for share in shares])
         for i in shares[0].parts
@@ -262,7 +265,7 @@ def join_bits(change: Callable[[list[Tensor]], Tensor], shares: Sequence[Bool]) 
 
 
 def stack_planes(shares: Iterable[Bool]) -> Bool:
-    """The bits of several secrets of one shape as the bits of one."""
+    """Returns secrets of one shape as one secret with the planes of all."""
     shares = list(shares)
     parts = {i: torch.cat([share.parts[i] for share in shares]) for i in shares[0].parts}
     return shares[0].with_parts(parts)

@@ -193,7 +193,8 @@ class Bound(Generic[P, R]):
         kinds = self._operation.kinds
         if not kinds:
             raise ProtocolError(
-                f"{self._operation.__name__} gives no share: call it after the parallel block"
+                f"{self._operation.__name__} gives no share",
+                remedy="call it after the parallel block",
             )
         results = tuple(kind.unfilled() for kind in kinds)
         context.group.add(steps, results)

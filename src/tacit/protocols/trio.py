@@ -24,7 +24,9 @@ class Trio(Masked, ThreeParty):
         self, context: Context, *, roles: tuple[int, int, int] = (0, 1, 2), exact: bool = True
     ) -> None:
         if sorted(roles) != [0, 1, 2]:
-            raise ConfigError(f"roles={roles}: the dealer and two evaluators, of parties 0, 1, 2")
+            raise ConfigError(
+                f"roles={roles}", limit="the dealer and two evaluators, of parties 0, 1, 2"
+            )
         super().__init__(context, trio_roles(*roles), exact=exact)
 
     @classmethod

@@ -37,7 +37,9 @@ def run_checks(session: Session, names: Sequence[str] = ()) -> list[str]:
     """Runs the named checks, or all, at this party; returns their names."""
     unknown = [name for name in names if name not in CHECKS]
     if unknown:
-        raise ConfigError(f"no check is called {', '.join(unknown)}: see tacit.testing.CHECKS")
+        raise ConfigError(
+            f"no check is called {', '.join(unknown)}", remedy="see tacit.testing.CHECKS"
+        )
     chosen = list(names or CHECKS)
     for name in chosen:
         CHECKS[name](session)

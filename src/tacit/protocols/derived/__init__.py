@@ -1,7 +1,10 @@
-"""What every protocol gets from its core: comparisons, choices, order, sorting, functions.
+"""What every protocol gets from its core: comparisons, selection, order, sorting, functions.
 
-Each function is a generator over a protocol's core operations (`yield from p.sign.steps(...)`) and
-is bound to the protocols in `base.py`. Rounds are given in r, the rounds of `sign`: 2 or 3 in
-masked evaluation, for windows up to 16 bits and above. Nothing leaks but shapes and the public
-arguments.
+Each function is a generator over the operations of `core.py` (`yield from p.sign.steps(...)`);
+`base.py` binds it to the protocols. Rounds are given in r, the rounds of `sign`: in masked
+evaluation 2 for windows up to 16 bits, 3 above. Nothing leaks but shapes and public arguments.
+
+These functions know integers with a public scale: some take `fraction_bits`, the number of fraction
+bits of an integer that stands for x / 2^fraction_bits. They know neither the encoding of real
+numbers nor their range: that is `fixedpoint`.
 """

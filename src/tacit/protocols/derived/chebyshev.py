@@ -1,7 +1,7 @@
 """Polynomials of secrets in the Chebyshev basis: no cancellation, coefficients of moderate size.
 
-T_(m+j) = 2 T_m T_j - T_(m-j). With m = 2^l, 1 <= j <= m, level l makes T_(m+1) to T_(2m) in one
-product, of those that are needed.
+T_(m+j) = 2 T_m T_j - T_(m-j). With m = 2^l and 1 <= j <= m, level l computes those of T_(m+1) to
+T_(2m) that are needed, in one product. Integers have a public scale (see `functions.py`).
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ def chebyshev(
     argument_bits: int,
     fraction_bits: int,
 ) -> Steps[Arith]:
-    """sum over j of coefficients[j] T_j(y / 2^argument_bits), for |y| <= 2^argument_bits.
+    """Returns the sum over j of coefficients[j] T_j(y / 2^argument_bits); |y| <= 2^argument_bits.
 
-    The sum has `fraction_bits`; its division may be pending. ceil(log2 degree) products one after
-    the other; |sum| < 4. Errors: a few units of the working precision, which is the argument's,
-    at least fraction_bits + 4 and at most half the ring less 2 bits; where divisions are
-    probabilistic, fraction_bits + 4.
+    The sum has `fraction_bits`, and |sum| < 4; its division may be pending. ceil(log2 degree)
+    products one after the other. Error: a few units of the working precision, which is
+    argument_bits, at least fraction_bits + 4 and at most half the ring less 2 bits; with
+    probabilistic divisions it is fraction_bits + 4.
     """
     room, least = p.ring.bits - 2, fraction_bits + 4
     bits = min(max(argument_bits, least) if p.exact else least, (room - 2) // 2)
@@ -50,7 +50,7 @@ def chebyshev(
 
 
 def _rescaled(y: Arith, argument_bits: int, bits: int) -> Arith:
-    """y with another number of fraction bits; if fewer, or a division was pending, it is again."""
+    """y with another number of fraction bits; if that is fewer, a division is pending."""
     more = bits - argument_bits - y.pending
     if more <= 0:
         return y.divided(-more - y.pending)
@@ -60,7 +60,7 @@ def _rescaled(y: Arith, argument_bits: int, bits: int) -> Arith:
 def _basis(
     p: ProtocolCore, y: Arith, coefficients: Sequence[float], bits: int, settle_last: bool
 ) -> Steps[dict[int, Arith]]:
-    """T_j(y) by j for all that have a coefficient, and what they are made of."""
+    """Returns T_j(y) by j, for all j that have a coefficient, and those that they are made of."""
     basis, levels = {1: y}, _levels(j for j in range(2, len(coefficients)) if coefficients[j])
     for i, wanted in enumerate(levels):
         m = 1 << i
@@ -77,7 +77,7 @@ def _basis(
 
 
 def _levels(wanted: Iterable[int]) -> list[list[int]]:
-    """By level, the T_n to make for those wanted, from T_1 on."""
+    """The n of all T_n to compute for those wanted, by level."""
     needed, todo = set[int](), list(wanted)
     while todo:
         n = todo.pop()

@@ -1,6 +1,8 @@
-"""Functions of fixed-point secrets from the core alone; protocols with a dealer have faster ones.
+"""Functions of integers with a public scale, from the core alone.
 
-Everything is an integer: x stands for x / 2^fraction_bits. Divisions of results may be pending.
+An integer x stands for x / 2^fraction_bits, where the number of fraction bits is an argument.
+Protocols with a dealer replace `fourier` and `exp_negative` by faster ones. Divisions of results
+may be pending.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from ..steps import Steps, together
 from .chebyshev import chebyshev
 from .piecewise import Line, one_hot, piecewise, quotient_limit
 
-# Chebyshev terms that change nothing by more than this are left out.
+# Chebyshev terms that change a value by less than this in all are left out.
 TOLERANCE = 2.0**-14
 MOST_FOLDS = 128
 # e^y = (p(y))^16 with p(y) = 1 + C1 y + y^2 (C2 + C3 y + C4 y^2) for y = x / 16.
@@ -28,17 +30,18 @@ SQUARINGS = 4
 def normalise(
     p: ProtocolCore, x: Arith, low: int, high: int, tables: Sequence[Sequence[int]] = ()
 ) -> Steps[tuple[Arith, list[Arith]]]:
-    """x times the power of two that brings it to [2^(high-1), 2^high), and an entry of each table.
+    """Returns x times the power of two that brings it to [2^(high-1), 2^high), and table entries.
 
-    For 2^low <= x < 2^high; outside, garbage. A table has an entry for each e from low to
-    high - 1; chosen is the one with 2^e <= x < 2^(e+1). r + 1 rounds, high - low - 1 comparisons.
+    For 2^low <= x < 2^high; outside, garbage. Each table has an entry for each e from low to
+    high - 1; the entry with 2^e <= x < 2^(e+1) is returned. r + 1 rounds, high - low - 1
+    comparisons with the same leaf tables (thermometer normalisation).
     """
     if not 0 <= low < high:
-        raise ConfigError(f"low={low}, high={high}: 0 <= low < high is needed")
+        raise ConfigError(f"low={low}, high={high}", limit="0 <= low < high is needed")
     for table in tables:
         if len(table) != high - low:
-            raise ConfigError(f"a table of {len(table)} entries: {high - low} are needed")
-    middle = 1 << (high - 1)  # from here x needs one bit less than from 0
+            raise ConfigError(f"a table of {len(table)} entries", limit=f"{high - low} are needed")
+    middle = 1 << (high - 1)  # x - middle needs one bit less than x
     centred = p.add_public(x, -middle).promise(middle << x.pending)
     scales = [1 << (high - 1 - e) for e in range(low, high)]
     functions = [[Line(scale, scale * middle) for scale in scales]]
@@ -56,11 +59,11 @@ def fourier(
     period_bits: int,
     fraction_bits: int,
 ) -> Steps[Arith]:
-    """sum over i of coefficients[i] sin(2 pi (2 i + 1) x / 2^period_bits), for |x| <= x.limit.
+    """Returns the sum over i of coefficients[i] sin(2 pi (2 i + 1) x / 2^period_bits).
 
-    Without a dealer: x is folded into a quarter of the period (r + 1 rounds, unless x.limit says
-    that it lies there), then a Chebyshev polynomial: at most TOLERANCE and a few units off. A
-    caller that replaces what is far out promises a limit first, and folding is saved.
+    Without a dealer: x is folded into a quarter of the period (r + 1 rounds, none if x.limit says
+    that it lies there), then a Chebyshev polynomial. Off by TOLERANCE and a few units at most. A
+    caller that replaces results for large |x| promises a limit first, and saves the folding.
     """
     x = yield from _folded(p, x, period_bits - 2)
     series, bits = odd_series(tuple(coefficients)), period_bits - 2
@@ -77,10 +80,10 @@ def saturated(
     tails: tuple[int, int],
     offset: int = 0,
 ) -> Steps[Arith]:
-    """offset + fourier(x) in the inner half of the period, |x| < 2^(period_bits-2); tails outside.
+    """Returns offset + fourier(x) if |x| < 2^(period_bits-2), and the left or right tail beyond.
 
-    Sigmoid, tanh and erf: the odd series needs no more than rise from one tail to the other. The
-    series runs beside the two comparisons: r + 1 rounds with a dealer. If x.limit says that x lies
+    For sigmoid, tanh and erf: the odd series only rises from one tail to the other. The series runs
+    in parallel with the two comparisons: r + 1 rounds with a dealer. If x.limit says that x lies
     inside, it is the series alone, 1 round, and its division is pending.
     """
     quarter, (left, right) = 1 << (period_bits - 2), tails
@@ -104,11 +107,11 @@ def saturated(
 
 
 def exp_negative(p: ProtocolCore, x: Arith, *, fraction_bits: int) -> Steps[Arith]:
-    """e^x for -50 <= x <= 0, as p(x / 16)^16 with p of degree 4.
+    """Returns e^x for -50 <= x <= 0, as p(x / 16)^16 with p of degree 4.
 
-    Without a dealer. 6 products one after the other; error at most 1e-4 and 2^(4 - b), where b is
-    fraction_bits + 4 or, if less, half the ring less 3 bits. Where divisions are probabilistic, 2
-    bits less, so that they fail more rarely.
+    Without a dealer. 6 products one after the other. Error at most 1e-4 + 2^(4 - b), where b is
+    fraction_bits + 4, or half the ring less 3 bits if that is less. With probabilistic divisions b
+    is 2 less, so that they fail less often.
     """
     room = p.ring.bits - 2
     bits = min(fraction_bits + (SQUARINGS if p.exact else SQUARINGS - 2), (room - 4) // 2)
@@ -124,9 +127,9 @@ def exp_negative(p: ProtocolCore, x: Arith, *, fraction_bits: int) -> Steps[Arit
 
 
 def _quartic(p: ProtocolCore, y: Arith, square: Arith, bits: int, spare: int) -> Steps[Arith]:
-    """p(y). Coefficients take the spare bits of the product, or are divided away before it.
+    """Returns p(y) of EXP. Coefficients take the spare bits of the product, or are divided first.
 
-    A probabilistic division costs no round and fails less often the smaller the product.
+    A probabilistic division costs no round, and fails less often the smaller the product is.
     """
     divide_first = spare < 10 or not p.exact
     fine = min(bits if divide_first else spare, 16)
@@ -142,9 +145,10 @@ def _quartic(p: ProtocolCore, y: Arith, square: Arith, bits: int, spare: int) ->
 
 
 def _folded(p: ProtocolCore, x: Arith, quarter_bits: int) -> Steps[Arith]:
-    """The z with |z| <= 2^quarter_bits that has the same odd sines as x, period 4 quarters.
+    """Returns the z with |z| <= 2^quarter_bits that has the same odd sines as x.
 
-    z = (-1)^n (x - 2 n quarters) where x is nearest to 2 n quarters.
+    With q = 2^quarter_bits, a quarter of the period: z = (-1)^n (x - 2 n q) for the n that makes
+    2 n q nearest to x.
     """
     quarter = 1 << quarter_bits
     limit = quotient_limit(x)
@@ -153,7 +157,9 @@ def _folded(p: ProtocolCore, x: Arith, quarter_bits: int) -> Steps[Arith]:
     most = (limit + quarter) // (2 * quarter)
     if 2 * most > MOST_FOLDS:
         raise ConfigError(
-            f"a limit of 2^{log2(limit):.0f} is {most} half periods: promise a smaller one"
+            f"a limit of 2^{log2(limit):.0f} is {most} half periods",
+            limit=f"{MOST_FOLDS // 2} at most",
+            remedy="promise a smaller limit",
         )
     signs = {n: -1 if n % 2 else 1 for n in range(-most, most + 1)}
     lines = [Line(sign, -sign * 2 * n * quarter) for n, sign in signs.items()]
@@ -164,7 +170,7 @@ def _folded(p: ProtocolCore, x: Arith, quarter_bits: int) -> Steps[Arith]:
 
 @cache
 def odd_series(coefficients: tuple[float, ...], nodes: int = 128) -> tuple[float, ...]:
-    """Chebyshev coefficients of sum over i of coefficients[i] sin(pi/2 (2 i + 1) z), |z| <= 1."""
+    """Returns the Chebyshev series on |z| <= 1 of the sum of coefficients[i] sin(pi/2 (2i+1) z)."""
     angles = [(i + 0.5) * pi / nodes for i in range(nodes)]
     values = [
         sum(c * sin(pi / 2 * (2 * i + 1) * cos(angle)) for i, c in enumerate(coefficients))

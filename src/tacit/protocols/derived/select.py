@@ -1,8 +1,8 @@
-"""Choices between secrets by secret bits, and what comparisons make of them.
+"""Selection between secrets by secret bits, and the comparisons that select.
 
-Where a division of an operand is pending it is made on the way, in the rounds given here; the
-result has none pending and is at most one unit off the quotient. A choice by a comparison of two
-such operands may fall on either where they are less than a unit apart: two units at most.
+A pending division of an operand is made on the way, in the rounds given here; the result has
+nothing pending and is at most one unit off the quotient. If two such operands are less than a unit
+apart, a comparison of them may go either way: then the result is at most two units off.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ BIT = BitSum((0,), (1,))
 
 
 def to_arith(p: ProtocolCore, bit: Bool) -> Steps[Arith]:
-    """The bit as a ring element, 0 or 1. 1 round."""
+    """Returns the bit as a ring element, 0 or 1. 1 round."""
     [value] = yield from p.inject_sums.steps([bit], None, [BIT])
     return value
 
 
 def select(p: ProtocolCore, bit: Bool, x: Arith, y: Arith) -> Steps[Arith]:
-    """x where the bit is 1, y elsewhere, with broadcasting. 1 round, one injection.
+    """Returns x where the bit is 1, y elsewhere, with broadcasting. 1 round, one injection.
 
-    If divisions of both are pending, two injections, so that each is rounded by itself.
+    y + b (x - y). If divisions of both are pending, b x + (1 - b) y: two injections, so that each
+    quotient is rounded by itself.
     """
     shape = torch.broadcast_shapes(bit.shape, x.shape, y.shape)
     bit, limit = spread(bit, shape), max(quotient_limit(x), quotient_limit(y))
@@ -50,7 +51,7 @@ def select(p: ProtocolCore, bit: Bool, x: Arith, y: Arith) -> Steps[Arith]:
 
 
 def relu(p: ProtocolCore, x: Arith, *, low: int = 0) -> Steps[Arith]:
-    """x where x >= 0, else 0. r + 1 rounds; a pending division costs none.
+    """Returns x where x >= 0, else 0. r + 1 rounds; a pending division costs none.
 
     `low` > 0 ignores as many low bits in the comparison: x in [-2^low, 0) may pass unchanged.
     """
@@ -59,7 +60,7 @@ def relu(p: ProtocolCore, x: Arith, *, low: int = 0) -> Steps[Arith]:
 
 
 def relu_with_bit(p: ProtocolCore, x: Arith, *, low: int = 0) -> Steps[tuple[Arith, Bool]]:
-    """relu(x), and the bits [x >= 0] that its gradient needs. r + 1 rounds."""
+    """Returns relu(x), and the bits [x >= 0] that its gradient needs. r + 1 rounds."""
     limit = quotient_limit(x)
     bit = p.bit_not((yield from p.sign.steps(x, low=low)))
     positive = yield from p.inject.steps(bit, x)
@@ -67,12 +68,12 @@ def relu_with_bit(p: ProtocolCore, x: Arith, *, low: int = 0) -> Steps[tuple[Ari
 
 
 def relu_backward(p: ProtocolCore, bit: Bool, grad: Arith) -> Steps[Arith]:
-    """The gradient by the input of relu, from the bits that `relu_with_bit` kept. 1 round."""
+    """Returns the gradient by the input of relu, from the bits of `relu_with_bit`. 1 round."""
     return (yield from p.inject.steps(spread(bit, grad.shape), grad))
 
 
 def absolute(p: ProtocolCore, x: Arith) -> Steps[Arith]:
-    """|x|. r + 1 rounds."""
+    """Returns |x| = x - 2 [x < 0] x. r + 1 rounds."""
     limit = quotient_limit(x)
     negative, x = yield from together(p.sign.steps(x), p.settled.steps(x))
     flipped = yield from p.inject.steps(negative, x.scaled(2))
@@ -80,41 +81,41 @@ def absolute(p: ProtocolCore, x: Arith) -> Steps[Arith]:
 
 
 def clip(p: ProtocolCore, x: Arith, low: int, high: int) -> Steps[Arith]:
-    """x, but at least `low` and at most `high`: public integers. r + 1 rounds, 3 elements dealt."""
+    """Returns x limited to [low, high], public integers. r + 1 rounds, 3 elements dealt."""
     if low > high:
-        raise ConfigError(f"low={low}, high={high}: low is at most high")
+        raise ConfigError(f"low={low}, high={high}", limit="low is at most high")
     lines = [Line(0, low), Line(1, 0), Line(0, high)]
     [clipped] = yield from piecewise(p, x, [low, high], [lines])
     return clipped.promise(max(abs(low), abs(high)))
 
 
 def less(p: ProtocolCore, x: Arith, y: Arith) -> Steps[Bool]:
-    """[x < y], with broadcasting. r rounds; the window has a bit more than the larger operand."""
+    """Returns [x < y], with broadcasting. r rounds, in a window of one bit more than operands."""
     return (yield from p.sign.steps(p.sub(x, y)))
 
 
 def less_public(p: ProtocolCore, x: Arith, value: Tensor | int) -> Steps[Bool]:
-    """[x < value] for public integers of the scale of x. r rounds."""
+    """Returns [x < value] for public integers of the scale of x. r rounds."""
     return (yield from p.sign.steps(p.add_public(x, -value)))
 
 
 def equal(p: ProtocolCore, x: Arith, y: Arith) -> Steps[Bool]:
-    """[x = y], with broadcasting. The rounds of `is_zero`; pending divisions cost theirs first."""
+    """Returns [x = y], with broadcasting. Rounds of `is_zero`, after pending divisions."""
     return (yield from p.is_zero.steps(p.sub(x, y)))
 
 
 def maximum(p: ProtocolCore, x: Arith, y: Arith) -> Steps[Arith]:
-    """The larger of x and y, with broadcasting. r + 1 rounds."""
+    """Returns the larger of x and y, with broadcasting. r + 1 rounds."""
     smaller = yield from less(p, x, y)
     return (yield from select(p, p.bit_not(smaller), x, y))
 
 
 def minimum(p: ProtocolCore, x: Arith, y: Arith) -> Steps[Arith]:
-    """The smaller of x and y, with broadcasting. r + 1 rounds."""
+    """Returns the smaller of x and y, with broadcasting. r + 1 rounds."""
     smaller = yield from less(p, x, y)
     return (yield from select(p, smaller, x, y))
 
 
 def spread(x: S, shape: Sequence[int]) -> S:
-    """x for each element of `shape`, of which its own shape may be a part; local."""
+    """Returns x expanded to `shape`. Local."""
     return x if x.shape == torch.Size(shape) else x.expand(*shape)

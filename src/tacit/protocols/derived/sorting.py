@@ -1,8 +1,8 @@
-"""Sorting networks: which pairs meet is public, who wins is not.
+"""Sorting networks: which pairs are compared is public, the results are secret.
 
 Batcher's merge exchange (Knuth, The Art of Computer Programming 3, 5.2.2, algorithm M) for any n:
 t (t + 1) / 2 layers for t = ceil(log2 n), about n t^2 / 4 exchanges. A layer is one comparison of
-all its pairs and one injection: r + 1 rounds. A pending division is made first.
+all its pairs and one injection: r + 1 rounds. A pending division is made before.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ...errors import ConfigError
 from ..core import ProtocolCore
 from ..share import Arith, join
 from ..steps import Steps, together
-from .order import places
+from .order import indices
 
 Layer = tuple[tuple[int, int], ...]
 
 
 def sort(p: ProtocolCore, x: Arith, dim: int = -1, *, descending: bool = False) -> Steps[Arith]:
-    """x in order along `dim`. t (t + 1) / 2 layers of r + 1 rounds; |x| < 2^(k-2)."""
+    """Returns x in order along `dim`. t (t + 1) / 2 layers of r + 1 rounds; |x| < 2^(k-2)."""
     columns = yield from _sorted(p, [_front(x, dim)], descending, x.shape[dim])
     return _back(columns[0], dim)
 
@@ -31,34 +31,33 @@ def sort(p: ProtocolCore, x: Arith, dim: int = -1, *, descending: bool = False) 
 def sort_with_index(
     p: ProtocolCore, x: Arith, dim: int = -1, *, descending: bool = False
 ) -> Steps[tuple[Arith, Arith]]:
-    """x in order along `dim`, and where each element stood; equals in any order. As `sort`."""
+    """Returns x in order along `dim`, and the index of each element; equals in any order."""
     return (yield from _indexed(p, x, dim, descending, x.shape[dim]))
 
 
 def topk(
     p: ProtocolCore, x: Arith, k: int, dim: int = -1, *, largest: bool = True
 ) -> Steps[tuple[Arith, Arith]]:
-    """The k largest (or smallest) elements along `dim` in order, and where they stood.
+    """Returns the k largest (or smallest) elements along `dim` in order, and their indices.
 
-    A sort without the exchanges that the first k places do not need: for k = 1, ceil(log2 n)
-    layers.
+    A sort without the exchanges that the first k places do not need: ceil(log2 n) layers for k = 1.
     """
     if not 0 < k <= x.shape[dim]:
-        raise ConfigError(f"k={k}: there are {x.shape[dim]} elements along dim={dim}")
+        raise ConfigError(f"k={k}", limit=f"there are {x.shape[dim]} elements along dim={dim}")
     return (yield from _indexed(p, x, dim, largest, k))
 
 
 def sort_by(
     p: ProtocolCore, key: Arith, x: Arith, dim: int = -1, *, k: int, descending: bool = False
 ) -> Steps[tuple[Arith, Arith]]:
-    """The first k keys in order along `dim`, and what of x stood beside each. As `topk`."""
+    """Returns the first k keys in order along `dim`, and the elements of x beside them."""
     columns = [_front(key, dim), _front(x, dim)]
     ordered, moved = yield from _sorted(p, columns, descending, k)
     return _back(ordered, dim), _back(moved, dim)
 
 
 def network(n: int, k: int | None = None) -> tuple[Layer, ...]:
-    """The pairs of each layer; after all of them the first k of n places are in order."""
+    """Returns the pairs of each layer; after all of them the first k of n places are in order."""
     return _needed(_batcher(n), n if k is None else k)
 
 
@@ -80,7 +79,7 @@ def _batcher(n: int) -> tuple[Layer, ...]:
 
 
 def _needed(layers: Sequence[Layer], k: int) -> tuple[Layer, ...]:
-    """The layers without the pairs of which no place is used later on."""
+    """The layers without the pairs whose places are not used later."""
     used, kept = set(range(k)), []
     for layer in reversed(layers):
         pairs = tuple(pair for pair in layer if not used.isdisjoint(pair))
@@ -94,13 +93,13 @@ def _indexed(
     p: ProtocolCore, x: Arith, dim: int, descending: bool, k: int
 ) -> Steps[tuple[Arith, Arith]]:
     values = _front(x, dim)
-    columns = [values, places(p, values)]
+    columns = [values, indices(p, values)]
     ordered, index = yield from _sorted(p, columns, descending, k)
     return _back(ordered, dim), _back(index, dim)
 
 
 def _sorted(p: ProtocolCore, columns: list[Arith], descending: bool, k: int) -> Steps[list[Arith]]:
-    """The first k rows of the columns in the order of the first column."""
+    """Returns the first k rows of the columns in the order of the first column."""
     columns = [(yield from p.settled.steps(columns[0])), *columns[1:]]
     for layer in network(columns[0].shape[0], k):
         first, second = torch.tensor(layer).unbind(1)
@@ -111,7 +110,7 @@ def _sorted(p: ProtocolCore, columns: list[Arith], descending: bool, k: int) -> 
 def _exchange(
     p: ProtocolCore, columns: Sequence[Arith], first: Tensor, second: Tensor, descending: bool
 ) -> Steps[list[Arith]]:
-    """The columns after rows first[i] and second[i] are put in order. r + 1 rounds.
+    """Returns the columns after rows first[i] and second[i] were put in order. r + 1 rounds.
 
     With b = [the rows are out of order], d = b (second - first): first + d and second - d.
     """
@@ -139,7 +138,7 @@ def _others(n: int, first: Tensor, second: Tensor) -> Tensor:
 def _front(x: Arith, dim: int) -> Arith:
     dims = len(x.shape)
     if not -dims <= dim < dims:
-        raise ConfigError(f"dim={dim}: a shape of {tuple(x.shape)} has no such dimension")
+        raise ConfigError(f"dim={dim}", limit=f"a shape of {tuple(x.shape)} has no such dimension")
     return x.transpose(0, dim)
 
 

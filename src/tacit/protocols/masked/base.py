@@ -117,7 +117,8 @@ class MaskedBase(Protocol):
     def with_dealer(self, dealer: int) -> MaskedBase:
         """Returns this protocol with its roles rotated so that this party deals, if it can be."""
         raise ProtocolError(
-            f"this secret was multiplied under dealer {dealer}: settle it in those roles"
+            f"this secret was multiplied under dealer {dealer}",
+            remedy="settle it in those roles",
         )
 
     def aligned(self, x: Arith, y: Arith) -> tuple[Arith, Arith]:
@@ -126,7 +127,8 @@ class MaskedBase(Protocol):
             return x, y
         if None not in (x.dealer, y.dealer):
             raise ProtocolError(
-                "these secrets were multiplied under different dealers: settle one of them first"
+                "these secrets were multiplied under different dealers",
+                remedy="settle one of them first",
             )
         p = self.in_roles_of(y if x.dealer is None else x)
         return p.unsplit(x), p.unsplit(y)

@@ -62,7 +62,7 @@ def carry_plan(width: int, rounds: int | None = None) -> CarryPlan:
     most = rounds or (2 if width <= 16 else 3)
     plans = list(_plans(width - 1, depth=most - 1))
     if not plans:
-        raise ConfigError(f"width={width}, rounds={rounds}: no plan for so few rounds")
+        raise ConfigError(f"width={width}, rounds={rounds}", limit="no plan has so few rounds")
     return min(plans, key=lambda plan: (plan.dealt + 2 * plan.opened, plan.rounds))
 
 

@@ -45,7 +45,10 @@ def fourier(
     p, x = p.in_roles_of(x), x.with_parts(x.parts)  # a copy: another call may settle x meanwhile
     period = period_bits + x.pending
     if not 1 <= period <= p.ring.bits:
-        raise ConfigError(f"period_bits={period_bits}: {period} bits are not in the ring")
+        raise ConfigError(
+            f"period_bits={period_bits}, {x.pending} of them pending",
+            limit=f"1 to {p.ring.bits} bits with the pending ones",
+        )
     count, size = len(coefficients), sum(map(abs, coefficients))
     dealt_bits, public_bits = _factor_bits(p, size, fraction_bits)
 

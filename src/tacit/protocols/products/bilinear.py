@@ -198,7 +198,8 @@ class Einsum(Bilinear):
         unique = all(len(set(name)) == len(name) for name in names)
         if not (arrow and comma and plain and unique and set(self.out) <= set(self.a + self.b)):
             raise ConfigError(
-                f"einsum {equation!r}: two operands, an arrow, and no index twice are needed"
+                f"einsum {equation!r}",
+                limit="two operands, an arrow, and no index twice are needed",
             )
         both = [i for i in self.a if i in self.b]
         self._batch = [i for i in both if i in self.out]

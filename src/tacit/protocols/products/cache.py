@@ -158,7 +158,7 @@ def default_budget(device: torch.device = CPU) -> int:
     text = os.environ.get(BUDGET_VARIABLE, str(DEFAULT_MIB))
     if not text.isdecimal():
         raise ConfigError(
-            f"{BUDGET_VARIABLE}={text!r}: a number of MiB is needed, 0 to keep nothing"
+            f"{BUDGET_VARIABLE}={text!r}", limit="a number of MiB is needed, 0 to keep nothing"
         )
     return int(text) << 20
 

@@ -32,7 +32,7 @@ class ReplicatedBase(ThreeParty):
 
     def __init__(self, context: Context, *, adder: int = 0, exact: bool = True) -> None:
         if adder not in PARTIES:
-            raise ConfigError(f"adder={adder}: the parties are 0, 1 and 2")
+            raise ConfigError(f"adder={adder}", limit="the parties are 0, 1 and 2")
         super().__init__(context, exact=exact)
         self.adder = adder
         self.held = (self.rank + 1) % 3, (self.rank + 2) % 3
@@ -56,7 +56,8 @@ class ReplicatedBase(ThreeParty):
     def aligned(self, x: Arith, y: Arith) -> tuple[Arith, Arith]:
         if x.dealer != y.dealer:
             raise ProtocolError(
-                "one of these secrets is a product whose mask only a dealer knows: settle it first"
+                "one of these secrets is a product whose mask only a dealer knows",
+                remedy="settle it first",
             )
         return super().aligned(x, y)
 

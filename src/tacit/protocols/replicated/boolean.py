@@ -50,5 +50,7 @@ def _stacked(groups: list[Parts]) -> Parts:
 def bit_and(p: ReplicatedBase, *bits: Bool) -> Steps[Bool]:
     """Returns the AND of d = 2 to 9 secrets. ceil(log2 d) rounds, d - 1 bits a party."""
     if not 2 <= len(bits) <= MOST_INPUTS:
-        raise ConfigError(f"bit_and of {len(bits)} secrets: 2 to {MOST_INPUTS} are allowed")
+        raise ConfigError(
+            f"bit_and of {len(bits)} secrets", limit=f"2 to {MOST_INPUTS} are allowed"
+        )
     return bits[0].with_parts((yield from and_tree(p, [b.parts for b in bits])))

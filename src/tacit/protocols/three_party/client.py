@@ -68,7 +68,7 @@ def from_client(p: ThreeParty, message: ClientInput, *, limit: int | None = None
     """Returns the secret that a client split, from the message for this party. No round."""
     if message.bits != p.ring.bits:
         raise ConfigError(
-            f"from_client: a message of {message.bits} bits in a ring of {p.ring.bits}"
+            f"from_client: a message of {message.bits} bits", limit=f"the ring has {p.ring.bits}"
         )
     parts = {part: _expand(seed, message.shape, p.ring) for part, seed in message.seeds.items()}
     if message.masked is not None:

@@ -109,7 +109,7 @@ def _checked(
 
 def _check_party(name: str, party: int) -> None:
     if party not in PARTIES:
-        raise ConfigError(f"{name}={party}: the parties are 0, 1 and 2")
+        raise ConfigError(f"{name}={party}", limit="the parties are 0, 1 and 2")
 
 
 def reveal(
