@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from tests.tensor.agreement import Call, agree
-from tests.tensor.alike import check, on_secrets, tensor
+from tests.tensor.comparison import check, on_secrets, tensor
+from tests.tensor.module_comparison import Call, agree
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils import parametrizations

@@ -6,7 +6,7 @@ import copy
 
 import pytest
 import torch
-from tests.tensor.agreement import Call, agree
+from tests.tensor.module_comparison import Call, agree
 from torch import nn
 from torch.nn import functional as F
 

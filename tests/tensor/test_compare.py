@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from tests.tensor.alike import check, on_secrets, tensor
+from tests.tensor.comparison import check, on_secrets, tensor
 
 from tacit.errors import PartyFailed
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.tensor.agreement import agree
+from tests.tensor.module_comparison import agree
 from torch import nn
 from torch.nn import functional as F
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from tests.tensor.alike import check, on_secrets, tensor
+from tests.tensor.comparison import check, on_secrets, tensor
 
 import tacit
 from tacit.errors import PartyFailed

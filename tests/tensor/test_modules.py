@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.tensor.agreement import Call, agree
+from tests.tensor.module_comparison import Call, agree
 from torch import Tensor, nn
 
 import tacit

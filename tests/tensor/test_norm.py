@@ -6,7 +6,7 @@ import copy
 
 import pytest
 import torch
-from tests.tensor.agreement import agree
+from tests.tensor.module_comparison import agree
 from torch import nn
 
 import tacit

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from tests.tensor.alike import tensor
+from tests.tensor.comparison import tensor
 from torch import nn
 
 import tacit

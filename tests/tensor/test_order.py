@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from tests.tensor.alike import check, tensor
+from tests.tensor.comparison import check, tensor
 
 BOTH = pytest.mark.parametrize(
     "settings", [{}, {"protocol": "trio", "parties": 3}], ids=["cleartext", "trio"]

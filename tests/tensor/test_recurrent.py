@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.tensor.agreement import Call, agree
+from tests.tensor.module_comparison import Call, agree
 from torch import nn
 
 

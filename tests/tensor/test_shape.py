@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from tests.tensor.alike import check, tensor
+from tests.tensor.comparison import check, tensor
 
 import tacit
 

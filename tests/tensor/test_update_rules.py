@@ -8,7 +8,7 @@ import contextlib
 
 import pytest
 import torch
-from tests.tensor.alike import tensor
+from tests.tensor.comparison import tensor
 from torch import nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn, get_swa_multi_avg_fn
 
@@ -315,6 +315,22 @@ def test_a_step_that_raised_leaves_nothing_behind():
         mean = torch.lerp(torch.zeros_like(slopes), weight.grad, 0.5)
         optimizer.step()
         return [mean, torch.lerp(mean, weight.grad, 0.5), weight.detach()]
+
+    compared(trained, WEIGHTS, SLOPES, atol=2e-2)
+
+
+def test_a_step_that_raised_beside_hooks_of_a_user():
+    """Hooks of a user may replace the arguments, so the next step ends the one that raised."""
+
+    def trained(weight, slopes):
+        weight = nn.Parameter(weight)
+        optimizer = Failing([weight], lr=0.1)
+        optimizer.register_step_pre_hook(lambda _, args, kwargs: (args, dict(kwargs)))
+        with_gradient(weight, slopes)
+        with contextlib.suppress(ValueError):
+            optimizer.step(lambda: None)
+        optimizer.step()
+        return [torch.lerp(torch.zeros_like(slopes), weight.grad, 0.5), weight.detach()]
 
     compared(trained, WEIGHTS, SLOPES, atol=2e-2)
 

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from tests.tensor.alike import check, on_plain, on_secrets, tensor
+from tests.tensor.comparison import check, on_plain, on_secrets, tensor
 from torch import nn
 
 PROTOCOLS = [{"protocol": "cleartext", "parties": 1}, {"protocol": "trio", "parties": 3}]

@@ -31,11 +31,13 @@ ADAPTIVE = (
 
 
 class StepArguments(dict[str, Any]):
-    """The keyword arguments of a step.
+    """The keyword arguments of a step, with the step itself.
 
     torch keeps them until `step` returns or its exception is dropped. It calls no post-hook after
-    an exception, so their end ends the step.
+    an exception, so the end of these arguments ends the step.
     """
+
+    step: OptimizerStep
 
 
 def begin_step(
@@ -51,14 +53,17 @@ def begin_step(
         args = (args[0], _outside(args[1], optimizer, step), *args[2:])
     elif callable(kwargs.get("closure")):
         kwargs = kwargs | {"closure": _outside(kwargs["closure"], optimizer, step)}
-    kwargs = StepArguments(kwargs)
+    arguments = StepArguments(kwargs)
+    arguments.step = step
     if len(_global_optimizer_pre_hooks) == 1 and not optimizer._optimizer_step_pre_hooks:
-        weakref.finalize(kwargs, _end, step).atexit = False  # another hook could replace them
-    return args, kwargs
+        weakref.finalize(arguments, _end, step).atexit = False  # no other hook replaces them
+    return args, arguments
 
 
 def end_step(optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """The post-hook: ends all steps that the gradients are marked with."""
+    """The post-hook: ends the step, and all others that the gradients are marked with."""
+    if isinstance(kwargs, StepArguments):
+        _end(kwargs.step)
     for tensor, value in _marked(optimizer):
         if value.step is not None:
             _end(value.step)
