@@ -56,6 +56,7 @@ def configuration_page() -> str:
     lines += [f"| `{name}` | `{value!r}` |" for name, value in defaults(run)]
     lines += ["", "## Transports", "", "| `transport=` | |", "|---|---|"]
     lines += [f"| `{name}` | {info.summary} |" for name, info in TRANSPORTS.items()]
+    lines += ["", "[How to add one](../guides/add_a_transport.md)."]
     lines += ["", "## Environment", "", "| variable | meaning |", "|---|---|"]
     lines += [f"| `{name}` | {meaning} |" for name, meaning in VARIABLES.items()]
     return "\n".join(lines) + "\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,7 +19,10 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from tacit.testing.channels import in_threads
+from tacit.testing.exchanges import values
 from tacit.transport import Hello, Identity, Limits, Mesh, connect, listen, memory_meshes
+from tacit.transport.limits import SYSTEM_CLOCK, Clock
 
 Address = tuple[str, int]
 KINDS = ["memory", "tcp", "tls"]
@@ -85,53 +87,35 @@ class Outcome(list[Any]):
     """What each party returned, or the exception that it raised."""
 
     def values(self) -> list[Any]:
-        for result in self:
-            if isinstance(result, BaseException):
-                raise result
-        return list(self)
+        return values(self)
 
 
 def together(*programs: Callable[[], Any]) -> Outcome:
     """Run one program for each party at the same time."""
-    results = Outcome([None] * len(programs))
-
-    def run(rank: int) -> None:
-        try:
-            results[rank] = programs[rank]()
-        except BaseException as error:
-            results[rank] = error
-
-    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(len(programs))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-        assert not thread.is_alive(), "a party hangs"
-    return results
+    return Outcome(in_threads(programs))
 
 
-def run(
+def connected(
     kind: str,
-    program: Callable[[Mesh], Any],
-    parties: int = 2,
+    parties: int,
     *,
     limits: Limits = LIMITS,
     network: Any = None,
+    clock: Clock = SYSTEM_CLOCK,
     roads: Callable[[Address], Address] = lambda address: address,
-) -> Outcome:
-    """Run `program` at every party, inside the mesh's own context.
+) -> list[Mesh]:
+    """The meshes of all parties, by rank.
 
     `roads` says where a party is to be dialled that listens at an address.
     """
     if kind == "memory":
-        meshes = memory_meshes(parties, limits=limits, network=network)
-        return together(*(lambda mesh=mesh: _inside(mesh, program) for mesh in meshes))
+        return memory_meshes(parties, limits=limits, network=network, clock=clock)
     listeners = [listen("127.0.0.1", 0) for _ in range(parties)]
     addresses = [roads(listener.address) for listener in listeners]
     identities = [identity(rank, parties) if kind == "tls" else None for rank in range(parties)]
 
-    def party(rank: int) -> Any:
-        mesh = connect(
+    def party(rank: int) -> Mesh:
+        return connect(
             hello(rank, parties),
             listeners[rank],
             addresses,
@@ -139,12 +123,18 @@ def run(
             insecure_plain_tcp=kind == "tcp",
             limits=limits,
             network=network,
+            clock=clock,
         )
-        return _inside(mesh, program)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return together(*(lambda rank=rank: party(rank) for rank in range(parties)))
+        return together(*(lambda rank=rank: party(rank) for rank in range(parties))).values()
+
+
+def run(kind: str, program: Callable[[Mesh], Any], parties: int = 2, **options: Any) -> Outcome:
+    """Run `program` at every party, inside the mesh's own context."""
+    meshes = connected(kind, parties, **options)
+    return together(*(lambda mesh=mesh: _inside(mesh, program) for mesh in meshes))
 
 
 def _inside(mesh: Mesh, program: Callable[[Mesh], Any]) -> Any:

@@ -1,8 +1,8 @@
 """Channels between parties: authenticated, encrypted, in order, and never waiting for ever."""
 
-from .channel import Channel
+from .channel import Channel, Poller
 from .devices import CPU, to_host
-from .limits import Limits
+from .limits import SYSTEM_CLOCK, Clock, Limits
 from .local.barrier import Barrier
 from .local.interpreter_lock import NO_LOCK, InterpreterLock
 from .local.memory import memory_meshes
@@ -19,8 +19,10 @@ __all__ = [
     "CPU",
     "NO_LOCK",
     "PROFILES",
+    "SYSTEM_CLOCK",
     "Barrier",
     "Channel",
+    "Clock",
     "Cost",
     "Hello",
     "Identity",
@@ -31,6 +33,7 @@ __all__ = [
     "Mesh",
     "Network",
     "NetworkSetting",
+    "Poller",
     "Spec",
     "Stats",
     "Tally",

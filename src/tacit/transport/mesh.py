@@ -63,6 +63,15 @@ class Mesh:
         for channel in self._channels.values():
             channel.device = device
 
+    def channel(self, peer: int) -> Channel:
+        """Returns the channel to a peer."""
+        return self._channels[peer]
+
+    @property
+    def waiting_for(self) -> tuple[int, ...]:
+        """The ranks of the peers whose message this party waits for now."""
+        return tuple(self._waiting)
+
     def certificate_expires(self, peer: int) -> datetime | None:
         """Until when the certificate that a peer has shown is valid, if it has shown one."""
         return self._channels[peer].certificate_expires
