@@ -118,7 +118,7 @@ def register_protocol(
 ) -> ProtocolInfo:
     """Adds a protocol, so that `protocol=name` selects it. Raises ConfigError for a used name."""
     if name in _protocols:
-        raise ConfigError(f"protocol {name!r} is registered already: choose another name")
+        raise ConfigError(f"protocol {name!r} is registered already", remedy="choose another name")
     info = ProtocolInfo(
         name=name,
         summary=summary,
@@ -136,7 +136,7 @@ def register_transport(
 ) -> TransportInfo:
     """Adds a transport, so that `transport=name` selects it. Raises ConfigError for a used name."""
     if name in _transports:
-        raise ConfigError(f"transport {name!r} is registered already: choose another name")
+        raise ConfigError(f"transport {name!r} is registered already", remedy="choose another name")
     info = TransportInfo(name=name, summary=summary, launcher=launcher, one_process=one_process)
     _transports[name] = info
     return info

@@ -46,7 +46,8 @@ def sentence(node: ast.Call) -> str:
     """What an error says whose fields are given in this call."""
     given = {keyword.arg: template(keyword.value) for keyword in node.keywords}
     rest = (form.format(given[name]) for name, form in FIELDS if name in given)
-    return template(node.args[0]) + "".join(rest)
+    before = f"{given['subject']}: " if "subject" in given else ""
+    return before + template(node.args[0]) + "".join(rest)
 
 
 @cache

@@ -72,7 +72,7 @@ def test_a_protocol_names_its_number_of_parties():
 
 
 def test_a_session_without_a_protocol_says_so():
-    with pytest.raises(PartyFailed, match="channels and keys only: choose a protocol"):
+    with pytest.raises(PartyFailed, match="channels and keys only; choose a protocol"):
         tacit.run(programs.ask_for_protocol, protocol="none")
 
 

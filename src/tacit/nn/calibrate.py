@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from ..config import Config
-from ..errors import ConfigError, RangeError
+from ..errors import ConfigError, Party, RangeError
 from ..fixedpoint import Numbers, Value
 from ..fixedpoint.debug import within_limit
 from ..protocols import Arith, Comparison
@@ -98,7 +98,7 @@ def calibrate(
     the result to `tacit.nn.tighten` after sharing, and its settings to `tacit.run`.
     """
     if margin_bits < 0:
-        raise ConfigError(f"margin_bits={margin_bits}: at least 0")
+        raise ConfigError(f"margin_bits={margin_bits}", limit="at least 0")
     config = Config(ring=ring, fraction_bits=fraction_bits, protocol="cleartext")
     limits, wanted = _measured(model, example, margin_bits)
     default = lone_numbers(config).range_bits
@@ -221,7 +221,7 @@ def tighten(
     """
     n = session.numbers
     if n.protocol.rank == owner and calibration is None:
-        raise ConfigError(f"tighten: the owner, party {owner}, gives a calibration")
+        raise ConfigError("the owner, " + Party(owner) + ", gives a calibration", subject="tighten")
     paths = [path for path, _ in module.named_modules()]
     limits = {} if calibration is None else calibration.limits
     listed = torch.tensor([limits.get(path, UNKNOWN) for path in paths])

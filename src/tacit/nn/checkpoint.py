@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from ..errors import CheckpointRejected, ConfigError
+from ..errors import CheckpointRejected, ConfigError, Party
 from ..fixedpoint import Numbers, Value
 from ..tensor import SecretTensor
 from ..transport.consensus import agree, all_gather, decode_all, quoted, synchronized
@@ -99,8 +99,12 @@ def _at_all(n: Numbers, what: str, path: Path, action: Callable[[], None]) -> No
         if answer:
             whose = str(path) if rank == mesh.rank else "its file"
             error = CheckpointRejected(
-                f"save: party {rank} could not {what} {whose} ({quoted(answer)}): this checkpoint "
-                "is not complete; those before are as they were",
+                Party(rank)
+                + (
+                    f" could not {what} {whose} ({quoted(answer)}): this checkpoint is "
+                    "not complete; those before are as they were"
+                ),
+                subject="save",
                 party=rank,
             )
             raise synchronized(mesh, error)
@@ -110,13 +114,15 @@ def recorded(module: nn.Module, optimizer: Optimizer | None, extra: Any) -> Reco
     """What would be saved; ConfigError if it cannot be."""
     record = Record({f"model/{entry.path}": entry.tensor for entry in module_tensors(module)})
     if not any(isinstance(tensor, SecretTensor) for tensor in record.tensors.values()):
-        raise ConfigError("save: the module is not secret: torch.save is for plain ones")
+        raise ConfigError(
+            "the module is not secret", subject="save", remedy="torch.save is for plain ones"
+        )
     if optimizer is not None:
         optimizer_state.note(record, optimizer)
     try:
         record.plain["extra"] = json.loads(json.dumps(extra))
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"save: extra must be what JSON can hold: {error}") from error
+        raise ConfigError(f"extra must be what JSON can hold: {error}", subject="save") from error
     return record
 
 

@@ -59,7 +59,7 @@ def settle(n: Numbers, tensors: Mapping[str, Tensor]) -> None:
 def _entry(tensor: Tensor) -> dict[str, Any]:
     shape, dtype = list(tensor.shape), str(tensor.dtype).removeprefix("torch.")
     if dtype not in DTYPES:
-        raise ConfigError(f"save: a tensor of {tensor.dtype} cannot be saved")
+        raise ConfigError(f"a tensor of {tensor.dtype} cannot be saved", subject="save")
     entry: dict[str, Any] = {"shape": shape, "dtype": dtype}
     if isinstance(tensor, SecretTensor):
         share = full_share(tensor.value)

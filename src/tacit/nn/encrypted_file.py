@@ -92,7 +92,7 @@ def read_body(file: BinaryIO, header: dict[str, Any], binding: bytes, key: Key) 
         salt, cost = bytes.fromhex(kdf["salt"]), kdf.get("scrypt")
         if (cost is not None) != isinstance(key, str):
             made = "a passphrase" if cost is not None else "a key of 32 bytes"
-            raise CheckpointRejected(f"it was saved with {made}: give that")
+            raise CheckpointRejected(f"it was saved with {made}", remedy="give that")
         cipher = AESGCM(_file_key(key, salt, cost or SCRYPT))
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
         if isinstance(error, ConfigError):
@@ -136,13 +136,13 @@ def _nonce(number: int) -> bytes:
 def _file_key(key: Key, salt: bytes, cost: dict[str, int]) -> bytes:
     if isinstance(key, str):
         if not key:
-            raise ConfigError("key: the passphrase is empty")
+            raise ConfigError("the passphrase is empty", subject="key")
         n, r, p = (int(cost[name]) for name in "nrp")
         if min(n - 1, r, p) < 1 or n * r * p > MOST_SCRYPT:
             raise CheckpointRejected("it was changed: its key cannot be derived so")
         key = Scrypt(salt=salt, length=KEY_BYTES, n=n, r=r, p=p).derive(_secret_bytes(key))
     elif not isinstance(key, bytes) or len(key) != KEY_BYTES:
-        raise ConfigError(f"key: {KEY_BYTES} bytes, or a passphrase as str, are needed")
+        raise ConfigError(f"{KEY_BYTES} bytes, or a passphrase as str, are needed", subject="key")
     info = b"tacit checkpoint file"
     return HKDF(hashes.SHA256(), length=KEY_BYTES, salt=salt, info=info).derive(key)
 
@@ -151,7 +151,7 @@ def _secret_bytes(passphrase: str) -> bytes:
     try:
         return passphrase.encode()
     except UnicodeEncodeError:  # which holds the passphrase
-        raise ConfigError("key: the passphrase is not text that UTF-8 can hold") from None
+        raise ConfigError("the passphrase is not text that UTF-8 can hold", subject="key") from None
 
 
 def _chunked(body: Iterable[bytes]) -> Iterator[tuple[int, bytes, bool]]:

@@ -28,7 +28,11 @@ def fold_batch_norm(model: nn.Module, example: Any = None) -> nn.Module:
     Linear layers are folded only where an `example` input shows that they give matrices.
     """
     if model.training:
-        raise ConfigError("fold_batch_norm: the model is in training mode: choose eval mode first")
+        raise ConfigError(
+            "the model is in training mode",
+            subject="fold_batch_norm",
+            remedy="choose eval mode first",
+        )
     folded = copy.deepcopy(model)
     pairs = _pairs(folded)
     flat = set() if example is None else _flat(folded, pairs, example)
@@ -71,8 +75,9 @@ def _traced(model: nn.Module) -> fx.Graph:
         return fx.Tracer().trace(model)
     except Exception as error:
         raise UnsupportedModule(
-            f"fold_batch_norm: the flow of {type(model).__name__} cannot be traced ({error}): fold "
-            "its parts one by one, or share it as it is"
+            f"the flow of {type(model).__name__} cannot be traced ({error})",
+            subject="fold_batch_norm",
+            remedy="fold its parts one by one, or share it as it is",
         ) from error
 
 

@@ -43,7 +43,9 @@ def _note(record: Record, name: str, x: Any) -> Any:
         return {"tuple": [_note(record, f"{name}/{i}", one) for i, one in enumerate(x)]}
     if x is None or isinstance(x, bool | int | float | str):
         return x
-    raise ConfigError(f"save: the optimizer's {name} is a {type(x).__name__}, which has no format")
+    raise ConfigError(
+        f"the optimizer's {name} is a {type(x).__name__}, which has no format", subject="save"
+    )
 
 
 def restore(

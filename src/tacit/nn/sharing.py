@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import keystr, tree_flatten_with_path, tree_unflatten
 
-from ..errors import ConfigError, UnsupportedModule
+from ..errors import ConfigError, Party, UnsupportedModule
 from ..fixedpoint import Input, Numbers, Value
 from ..tensor import SecretTensor
 from ..transport.consensus import agree, broadcast_from
@@ -34,7 +34,7 @@ def share(n: Numbers, value: Any, owner: int, shape: Sequence[int] | None = None
 def _check_party(n: Numbers, name: str, party: int) -> None:
     parties = n.protocol.context.mesh.parties
     if party not in range(parties):
-        raise ConfigError(f"{name}={party!r}: the parties are 0 to {parties - 1}")
+        raise ConfigError(f"{name}={party!r}", limit=f"the parties are 0 to {parties - 1}")
 
 
 def share_tensor(
@@ -44,11 +44,13 @@ def share_tensor(
     if value is None:
         if shape is None:
             raise ConfigError(
-                "share: a party that is not the owner gives a tensor alike, or shape="
+                "a party that is not the owner gives a tensor alike, or shape=", subject="share"
             )
         value = torch.empty(tuple(shape), device="meta")
     elif shape is not None and tuple(shape) != tuple(value.shape):
-        raise ConfigError(f"share: shape={tuple(shape)} is not the value's {tuple(value.shape)}")
+        raise ConfigError(
+            f"shape={tuple(shape)} is not the value's {tuple(value.shape)}", subject="share"
+        )
     [made] = n.share_many([_input(n, "the tensor", value, owner)], owner)
     return SecretTensor(made, n)
 
@@ -57,12 +59,14 @@ def _input(n: Numbers, path: str, tensor: Tensor, owner: int) -> Input:
     """What this party gives of a tensor: its values, if it owns them."""
     if not isinstance(tensor, Tensor):
         kind = type(tensor).__name__
-        raise ConfigError(f"share: {path} is a {kind}; tensors and modules can be shared")
+        raise ConfigError(f"{path} is a {kind}; tensors and modules can be shared", subject="share")
     if isinstance(tensor, SecretTensor):
-        raise ConfigError(f"share: {path} is secret already")
+        raise ConfigError(f"{path} is secret already", subject="share")
     mine = n.protocol.rank == owner
     if mine and tensor.is_meta:
-        raise ConfigError(f"share: {path} has no values (meta device) at its owner, party {owner}")
+        raise ConfigError(
+            f"{path} has no values (meta device) at its owner, " + Party(owner), subject="share"
+        )
     return Input(tensor.shape, tensor.dtype, tensor.detach() if mine else None, path)
 
 
@@ -119,7 +123,9 @@ def share_module(n: Numbers, module: nn.Module, owner: int) -> nn.Module:
 def _check_sharable(module: nn.Module, tensors: Sequence[ModuleTensor]) -> None:
     if problems := unsharable(tensors):
         listed = "; ".join(f"{path} {reason}" for path, reason in problems)
-        raise UnsupportedModule(f"share: {type(module).__name__} cannot be shared: {listed}")
+        raise UnsupportedModule(
+            f"{type(module).__name__} cannot be shared: {listed}", subject="share"
+        )
 
 
 def replace_by_secret(n: Numbers, entry: ModuleTensor, value: Value) -> None:
@@ -141,8 +147,10 @@ def _exclusive(module: nn.Module) -> Iterator[None]:
     with _lock:
         if id(module) in _being_shared:
             raise ConfigError(
-                f"share: several parties share one {type(module).__name__} object, which becomes "
-                "secret in place: build it, or copy.deepcopy it, inside main"
+                f"several parties share one {type(module).__name__} object, which "
+                "becomes secret in place",
+                subject="share",
+                remedy="build it, or copy.deepcopy it, inside main",
             )
         _being_shared.add(id(module))
     try:
@@ -171,7 +179,7 @@ def reveal(n: Numbers, secret: Any, to: int | None = None) -> Any:
         if not isinstance(value, SecretTensor | nn.Module):
             place = f" at {keystr(path)}" if path else ""
             kind = type(value).__name__
-            raise ConfigError(f"reveal: {kind}{place} is not a secret tensor or module")
+            raise ConfigError(f"{kind}{place} is not a secret tensor or module", subject="reveal")
     places = [i for i, value in enumerate(values) if isinstance(value, SecretTensor)]
     opened = n.reveal_many([values[i].value for i in places], to)
     for i, plain in zip(places, opened, strict=True):

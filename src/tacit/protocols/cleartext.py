@@ -13,7 +13,7 @@ from typing import ParamSpec, TypeVar
 import torch
 from torch import Tensor
 
-from ..errors import ConfigError
+from ..errors import ConfigError, Party
 from ..kernels import from_bit_planes, unpack_bits
 from ..ring.reference.bits import num_words
 from ..transport import Spec
@@ -43,9 +43,9 @@ def share(
     """Returns ring elements that `owner` gives, at every party. 1 round."""
     form = shape if shape is not None else getattr(value, "shape", None)
     if form is None:
-        raise ConfigError(f"share: party {p.rank} needs a value or shape=")
+        raise ConfigError(Party(p.rank) + " needs a value or shape=", subject="share")
     if value is not None and (value.is_floating_point() or value.is_complex()):
-        raise ConfigError(f"share: ring elements are integers, not {value.dtype}")
+        raise ConfigError(f"ring elements are integers, not {value.dtype}", subject="share")
     plain = None if value is None else value.to(p.device, p.ring.dtype, copy=True)
     sent = yield from _from_owner(p, plain, owner, Spec(tuple(form), p.ring.dtype))
     return Arith({VALUE: sent}, p.ring, limit=limit)
@@ -65,7 +65,9 @@ def _from_owner(p: Cleartext, value: Tensor | None, owner: int, spec: Spec) -> S
     if p.rank != owner:
         return (yield Round(receive={owner: [spec]}))[owner][0]
     if value is None or tuple(value.shape) != spec.shape:
-        raise ConfigError(f"the owner, party {owner}, has to give a value of shape {spec.shape}")
+        raise ConfigError(
+            "the owner, " + Party(owner) + f", has to give a value of shape {spec.shape}"
+        )
     yield Round(send={party: [value] for party in parties if party != owner})
     return value
 

@@ -56,8 +56,9 @@ class Session:
         if type(party) is int and party in range(self.parties):
             return party
         raise ConfigError(
-            f"{field}={party!r}: allowed are {', '.join(map(repr, self.names))} and their ranks, 0 "
-            f"to {self.parties - 1}"
+            f"{field}={party!r}",
+            limit=f"allowed are {', '.join(map(repr, self.names))} and their ranks, 0 "
+            f"to {self.parties - 1}",
         )
 
     @property
@@ -73,7 +74,8 @@ class Session:
         """What can be computed on secrets."""
         if self.operations is None:
             raise ConfigError(
-                'this session has protocol="none", channels and keys only: choose a protocol'
+                'this session has protocol="none", channels and keys only',
+                remedy="choose a protocol",
             )
         return self.operations
 

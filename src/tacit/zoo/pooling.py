@@ -18,13 +18,13 @@ SIDES = {"cifar10": 32, "tiny_imagenet": 64, "imagenet": 224}
 def pooling(kind: str, size: int, stride: int | None = None) -> nn.Module:
     """The pooling layer of a kind, "avg" or "max"."""
     if kind not in POOLINGS:
-        raise ConfigError(f"pool={kind!r}: allowed are {', '.join(map(repr, POOLINGS))}")
+        raise ConfigError(f"pool={kind!r}", limit=f"allowed are {', '.join(map(repr, POOLINGS))}")
     return POOLINGS[kind](size, stride or size)
 
 
 def check_data(data: str) -> None:
     if data not in CLASSES:
-        raise ConfigError(f"data={data!r}: allowed are {', '.join(map(repr, CLASSES))}")
+        raise ConfigError(f"data={data!r}", limit=f"allowed are {', '.join(map(repr, CLASSES))}")
 
 
 def dense(*sizes: int) -> list[nn.Module]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from ...errors import ConfigError
+from ...errors import ConfigError, Party
 from ...kernels import stream
 from ...ring import Ring, ring_of
 from ..share import Arith
@@ -77,7 +77,7 @@ def from_client(p: ThreeParty, message: ClientInput, *, limit: int | None = None
     expected = set(holders(p.rank))
     shapes = {tuple(part.shape) for part in parts.values()}
     if parts.keys() != expected or shapes != {message.shape} or _wrong_seed(message):
-        raise ConfigError(f"from_client: this is not the message for party {p.rank}")
+        raise ConfigError("this is not the message for " + Party(p.rank), subject="from_client")
     return Arith({part: parts[part] for part in holders(p.rank)}, p.ring, limit=limit)
     yield  # a generator that needs no round
 
@@ -102,5 +102,7 @@ def join_output(messages: Sequence[Tensor | None]) -> Tensor:
     """Returns the result, at the client, from the messages of the parties."""
     arrived = [message for message in messages if message is not None]
     if len(arrived) != 2 or arrived[0].shape != arrived[1].shape:
-        raise ConfigError("join_output: a message of party 0 and one of party 1 are needed")
+        raise ConfigError(
+            "a message of party 0 and one of party 1 are needed", subject="join_output"
+        )
     return arrived[0] + arrived[1]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from ...errors import ConfigError
+from ...errors import ConfigError, Party
 from ...kernels import from_bit_planes, unpack_bits
 from ...ring.reference.bits import num_words
 from ...transport import Spec
@@ -54,7 +54,9 @@ def share_bits(
     _check_party("owner", owner)
     spec = Spec((width, num_words(torch.Size(shape).numel())), torch.int64)
     if p.rank == owner and (planes is None or tuple(planes.shape) != spec.shape):
-        raise ConfigError(f"share_bits: the owner, party {owner}, needs planes of {spec.shape}")
+        raise ConfigError(
+            "the owner, " + Party(owner) + f", needs planes of {spec.shape}", subject="share_bits"
+        )
     planes = None if planes is None else planes.to(p.device)
     parts = yield from share_parts(p, planes, owner, spec, bits=True)
     return Bool(parts, shape)
@@ -96,14 +98,16 @@ def _checked(
     _check_party("owner", owner)
     if p.rank != owner:
         if shape is None and value is None:
-            raise ConfigError(f"share: party {p.rank} is not the owner and needs shape=")
+            raise ConfigError(Party(p.rank) + " is not the owner and needs shape=", subject="share")
         return None, tuple(shape if shape is not None else value.shape)  # type: ignore[union-attr]
     if value is None:
-        raise ConfigError(f"share: the owner, party {owner}, has to give a value")
+        raise ConfigError("the owner, " + Party(owner) + ", has to give a value", subject="share")
     if value.is_floating_point() or value.is_complex():
-        raise ConfigError(f"share: ring elements are integers, not {value.dtype}")
+        raise ConfigError(f"ring elements are integers, not {value.dtype}", subject="share")
     if shape is not None and tuple(shape) != tuple(value.shape):
-        raise ConfigError(f"share: shape={tuple(shape)} is not the value's {tuple(value.shape)}")
+        raise ConfigError(
+            f"shape={tuple(shape)} is not the value's {tuple(value.shape)}", subject="share"
+        )
     return value.to(p.device, p.ring.dtype).contiguous(), tuple(value.shape)
 
 

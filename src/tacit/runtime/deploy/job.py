@@ -68,7 +68,9 @@ def _module(job: Job) -> ModuleType:
             sys.path.insert(0, str(path.parent))
         spec = importlib.util.spec_from_file_location(name, path)
         if spec is None or spec.loader is None:
-            raise ConfigError(f"job {path}: a file of Python is needed, its name ends in .py")
+            raise ConfigError(
+                "a file of Python is needed, its name ends in .py", subject=f"job {path}"
+            )
         module = sys.modules[name] = importlib.util.module_from_spec(spec)
         try:
             spec.loader.exec_module(module)
@@ -81,15 +83,19 @@ def _module(job: Job) -> ModuleType:
 def _entry(module: ModuleType, job: Job) -> Any:
     main = getattr(module, "main", None)
     if not callable(main):
-        raise ConfigError(f"job {job.path}: it defines no main(session), which all parties run")
+        raise ConfigError(
+            "it defines no main(session), which all parties run", subject=f"job {job.path}"
+        )
     signature = inspect.signature(main)
     try:
         signature.bind(None, *job.arguments)
     except TypeError as error:
         line = getattr(getattr(main, "__code__", None), "co_firstlineno", 0)
         raise ConfigError(
-            f"job {job.path}, line {line}: main{signature} cannot be called with a session and "
-            f"{len(job.arguments)} arguments ({error}); what stands after -- are the arguments"
+            f"main{signature} cannot be called with a session and "
+            f"{len(job.arguments)} arguments ({error}); what stands after -- are "
+            "the arguments",
+            subject=f"job {job.path}, line {line}",
         ) from error
     return main
 
@@ -127,9 +133,11 @@ def _imported(file: Path, content: bytes, folder: Path) -> Iterator[Path]:
     try:
         tree = ast.parse(content)
     except SyntaxError as error:
-        raise ConfigError(f"job {file}, line {error.lineno}: {error.msg}") from error
+        raise ConfigError(f"{error.msg}", subject=f"job {file}, line {error.lineno}") from error
     except (ValueError, RecursionError, MemoryError) as error:
-        raise ConfigError(f"job {file}: it is not Python ({str(error)[:100]})") from error
+        raise ConfigError(
+            f"it is not Python ({str(error)[:100]})", subject=f"job {file}"
+        ) from error
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:

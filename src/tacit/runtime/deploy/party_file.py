@@ -79,7 +79,9 @@ class PartyFile:
 
     def rank_of(self, name: str) -> int:
         if name not in self.names:
-            raise ConfigError(f"party={name!r}: the party file has {', '.join(self.names)}")
+            raise ConfigError(
+                f"party={name!r}", limit=f"the party file has {', '.join(self.names)}"
+            )
         return self.names.index(name)
 
     def items(self) -> dict[str, str]:
@@ -106,11 +108,13 @@ def read_party_file(path: str | Path) -> PartyFile:
         _check_fields(table, FIELDS)
         entries = table.get("party", [])
         if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
-            raise ConfigError("party: allowed is a block that begins with [[party]] for each party")
+            raise ConfigError(
+                "party", limit="allowed is a block that begins with [[party]] for each party"
+            )
         parties = tuple(_entry(i, block) for i, block in enumerate(entries))
         if len(parties) < 2:
             raise ConfigError(
-                f"party: {len(parties)} blocks [[party]]; 2 parties at least are needed"
+                "party", limit=f"{len(parties)} blocks [[party]]; 2 parties at least are needed"
             )
         _check_distinct(parties)
         return _party_file(Path(path), table, parties)
@@ -120,7 +124,7 @@ def check_name(name: Any) -> str:
     """A name that a party can have."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ConfigError(
-            f"name={name!r}: allowed are a letter and up to 31 letters, digits, '-' and '_'"
+            f"name={name!r}", limit="allowed are a letter and up to 31 letters, digits, '-' and '_'"
         )
     return name
 
@@ -156,7 +160,7 @@ def _table(path: Path) -> dict[str, Any]:
 def _party_file(path: Path, table: dict[str, Any], parties: tuple[PartyEntry, ...]) -> PartyFile:
     placement = table.get("placement", PLACEMENTS[0])
     if placement not in PLACEMENTS:
-        raise ConfigError(f"placement={placement!r}: allowed are {_listed(PLACEMENTS)}")
+        raise ConfigError(f"placement={placement!r}", limit=f"allowed are {_listed(PLACEMENTS)}")
     config = Config(
         **{name: table[name] for name in SETTINGS if name in table},
         cipher=cipher_for([entry.device for entry in parties], placement),
@@ -179,7 +183,9 @@ def _entry(rank: int, block: dict[str, Any]) -> PartyEntry:
         host, port = parse_address(block["address"])
         device = block.get("device", "cpu")
         if not isinstance(device, str) or not _DEVICE.fullmatch(device):
-            raise ConfigError(f"device={device!r}: allowed are 'cpu', 'cuda', 'cuda:<number>'")
+            raise ConfigError(
+                f"device={device!r}", limit="allowed are 'cpu', 'cuda', 'cuda:<number>'"
+            )
         certificate = _certificate(block["certificate"])
         return PartyEntry(name=name, host=host, port=port, certificate=certificate, device=device)
 
@@ -199,7 +205,7 @@ def _reveals(names: Any, known: list[str]) -> tuple[int, ...] | None:
     if names is None:
         return None
     if not isinstance(names, list) or not all(name in known for name in names):
-        raise ConfigError(f"reveals={names!r}: allowed is a list of {_listed(known)}")
+        raise ConfigError(f"reveals={names!r}", limit=f"allowed is a list of {_listed(known)}")
     if len(set(names)) != len(names):
         raise ConfigError(f"reveals={names!r}: a name stands there twice")
     return tuple(known.index(name) for name in names)
@@ -208,7 +214,8 @@ def _reveals(names: Any, known: list[str]) -> tuple[int, ...] | None:
 def _seconds(name: str, value: Any) -> float:
     if type(value) not in (int, float) or not 0 < value <= MOST_SECONDS:
         raise ConfigError(
-            f"{name}={value!r}: allowed is a number of seconds above zero, up to {MOST_SECONDS}"
+            f"{name}={value!r}",
+            limit=f"allowed is a number of seconds above zero, up to {MOST_SECONDS}",
         )
     return float(value)
 
@@ -216,7 +223,7 @@ def _seconds(name: str, value: Any) -> float:
 def _check_fields(table: dict[str, Any], known: tuple[str, ...]) -> None:
     for name in table:
         if name not in known:
-            raise ConfigError(f"{name!r} is no field: allowed are {_listed(known)}")
+            raise ConfigError(f"{name!r} is no field", limit=f"allowed are {_listed(known)}")
 
 
 def _check_distinct(parties: tuple[PartyEntry, ...]) -> None:
@@ -259,8 +266,9 @@ def parse_address(text: str) -> tuple[str, int]:
     port = int(found[3]) if found else 0
     if found is None or not 0 < port < 1 << 16 or not _is_ipv6(found[1]):
         raise ConfigError(
-            f"address={text!r}: allowed are a host and a port from 1 to 65535, as in "
-            "'10.0.0.1:7000', 'alice.example:7000' or '[::1]:7000'"
+            f"address={text!r}",
+            limit="allowed are a host and a port from 1 to 65535, as in "
+            "'10.0.0.1:7000', 'alice.example:7000' or '[::1]:7000'",
         )
     return found[1] or found[2], port
 

@@ -73,14 +73,15 @@ def _accepted(
     for party, word in zip(parties, words, strict=True):
         if word.owner != words[0].owner:
             raise ConfigError(
-                f"load: {parties[0]} says owner={words[0].owner}, {party} owner={word.owner}"
+                f"{parties[0]} says owner={words[0].owner}, {party} owner={word.owner}",
+                subject="load",
             )
     theirs = f"load: the file of {parties[owner]}{detail}"
     if words[owner].failure:
         raise DataRejected(f"{theirs}: {words[owner].failure}", party=owner)
     announced = words[owner].announced
     if announced is None:
-        raise ProtocolDesync(f"load: {parties[owner]} announced nothing", party=owner)
+        raise ProtocolDesync(f"{parties[owner]} announced nothing", subject="load", party=owner)
     for party, word in zip(parties, words, strict=True):
         difference = word.expected.difference(announced)
         if difference is not None:
@@ -112,7 +113,9 @@ def expectation(shape: Shapes, dtype: Dtypes, limit: int) -> Expectation:
     try:
         return read_expectation(_each(shape, list), _each(dtype, _name), limit)
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"load: {shape=}, {dtype=}, {limit=}: {error}") from error
+        raise ConfigError(
+            f"shape={shape!r}, dtype={dtype!r}, limit={limit!r}: {error}", subject="load"
+        ) from error
 
 
 def _each(value: Any, change: Callable[[Any], Any]) -> Any:
@@ -128,11 +131,19 @@ def _name(dtype: torch.dtype) -> str:
 def reading_options(columns: Any, header: Any, size: Any, limit: int) -> Options:
     """How the owner's file is to be read."""
     if columns is not None and not _all_of(columns, str, int):
-        raise ConfigError(f"load: {columns=}: a list of names or numbers of columns is needed")
+        raise ConfigError(
+            f"columns={columns!r}",
+            subject="load",
+            limit="a list of names or numbers of columns is needed",
+        )
     if header not in (None, True, False):
-        raise ConfigError(f"load: {header=}: allowed are None, True and False")
+        raise ConfigError(
+            f"header={header!r}", subject="load", limit="allowed are None, True and False"
+        )
     if size is not None and not (_all_of(size, int) and len(size) == 2 and min(size) > 0):
-        raise ConfigError(f"load: {size=}: a height and a width in pixels are needed")
+        raise ConfigError(
+            f"size={size!r}", subject="load", limit="a height and a width in pixels are needed"
+        )
     chosen = None if columns is None else tuple(columns)
     return Options(Budget(limit), chosen, header, size)
 

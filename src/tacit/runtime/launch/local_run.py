@@ -57,11 +57,13 @@ def run(
     """
     if transport not in TRANSPORTS:
         allowed = ", ".join(map(repr, TRANSPORTS))
-        raise ConfigError(f"transport={transport!r}: allowed are {allowed}")
+        raise ConfigError(f"transport={transport!r}", limit=f"allowed are {allowed}")
     if type(parties) is not int or parties < 1:
-        raise ConfigError(f"parties={parties!r}: at least one party is needed")
+        raise ConfigError(f"parties={parties!r}", limit="at least one party is needed")
     if not callable(main):
-        raise ConfigError(f"main={main!r}: a function main(session, *args, **kwargs) is needed")
+        raise ConfigError(
+            f"main={main!r}", limit="a function main(session, *args, **kwargs) is needed"
+        )
     devices = party_devices(device, placement, parties)
     called = _names(names, parties)
     config = Config(
@@ -89,12 +91,16 @@ def _names(names: Sequence[str] | None, parties: int) -> tuple[str, ...]:
     if names is None:
         return party_names(parties)
     if len(set(names)) != parties or len(names) != parties:
-        raise ConfigError(f"names={names!r}: a different name for each of {parties} parties")
+        raise ConfigError(
+            f"names={names!r}", limit=f"a different name for each of {parties} parties"
+        )
     return tuple(names)
 
 
 def _ranks(reveals: Sequence[int | str], names: tuple[str, ...]) -> tuple[int, ...]:
     unknown = [party for party in reveals if isinstance(party, str) and party not in names]
     if unknown:
-        raise ConfigError(f"reveals={reveals!r}: the parties are {', '.join(map(repr, names))}")
+        raise ConfigError(
+            f"reveals={reveals!r}", limit=f"the parties are {', '.join(map(repr, names))}"
+        )
     return tuple(names.index(p) if isinstance(p, str) else p for p in reveals)

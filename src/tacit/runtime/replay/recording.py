@@ -178,8 +178,9 @@ class Recording:
             obstacle = "other tensors, or of another form, were written"
         if obstacle:
             raise ConfigError(
-                "repeated: the function did not do the same as the time before "
-                f"({obstacle}): call it as it is"
+                f"the function did not do the same as the time before ({obstacle})",
+                subject="repeated",
+                remedy="call it as it is",
             )
 
     def fits(self, given: SecretTree) -> bool:

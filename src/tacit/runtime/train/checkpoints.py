@@ -87,7 +87,7 @@ class Shelf:
                 os.fsync(file.fileno())
             put_in_place(temporary, path)
         if path.stat().st_mode & 0o077:
-            raise CheckpointRejected(f"{path} can be read by others: chmod 600 it")
+            raise CheckpointRejected(f"{path} can be read by others", remedy="chmod 600 it")
         key = path.read_bytes()
         if len(key) != KEY_BYTES:
             raise CheckpointRejected(f"{path} is not a key of {KEY_BYTES} bytes")

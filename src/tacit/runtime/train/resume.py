@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 
-from ...errors import CheckpointRejected
+from ...errors import CheckpointRejected, Party
 from ...fixedpoint import Numbers
 from ...transport.consensus import all_gather, decode_all, quoted, synchronized
 
@@ -45,7 +45,9 @@ def meet(
     for rank, answer in enumerate(answers):
         if answer.trouble:
             error = CheckpointRejected(
-                f"training: party {rank} cannot use its folder: {answer.trouble}", party=rank
+                Party(rank) + f" cannot use its folder: {answer.trouble}",
+                subject="training",
+                party=rank,
             )
             raise synchronized(mesh, error)
     material = sha256("".join(answer.seed for answer in answers).encode()).digest()

@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ...errors import CheckpointRejected, ConfigError, RevealForbidden
+from ...errors import CheckpointRejected, ConfigError, Party, RevealForbidden
 from ...tensor import SecretTensor
 
 TABLE = "scalars.csv"
@@ -92,7 +92,8 @@ class Scalars:
             yield
         except OSError as error:
             raise CheckpointRejected(
-                f"log: party {self.rank} could not write {self.path} ({error.strerror or error})",
+                Party(self.rank) + f" could not write {self.path} ({error.strerror or error})",
+                subject="log",
                 party=self.rank,
             ) from error
 
@@ -106,11 +107,15 @@ def number(name: str, x: Any) -> float:
     """A public number of one element."""
     if isinstance(x, SecretTensor):
         raise RevealForbidden(
-            f"log: {name} is secret: log({name}=session.reveal({name})) opens it to every party"
+            f"{name} is secret",
+            subject="log",
+            remedy=f"log({name}=session.reveal({name})) opens it to every party",
         )
     if isinstance(x, Tensor) and x.numel() == 1 and not x.is_complex():
         return float(x.detach())
     if isinstance(x, int | float):
         return float(x)
     what = f"a tensor of shape {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
-    raise ConfigError(f"log: {name} is {what}; a number or a tensor of one element is needed")
+    raise ConfigError(
+        f"{name} is {what}; a number or a tensor of one element is needed", subject="log"
+    )

@@ -40,11 +40,15 @@ class Schedule:
 
     def __post_init__(self) -> None:
         if self.every is not None and (type(self.every) is not int or self.every < 1):
-            raise ConfigError(f"training: every={self.every!r}: a number of steps, 1 or more")
+            raise ConfigError(
+                f"every={self.every!r}", subject="training", limit="a number of steps, 1 or more"
+            )
         if self.minutes is not None and not self.minutes > 0:
-            raise ConfigError(f"training: minutes={self.minutes!r}: more than 0")
+            raise ConfigError(f"minutes={self.minutes!r}", subject="training", limit="more than 0")
         if type(self.keep) is not int or self.keep < 1:
-            raise ConfigError(f"training: keep={self.keep!r}: 1 or more checkpoints")
+            raise ConfigError(
+                f"keep={self.keep!r}", subject="training", limit="1 or more checkpoints"
+            )
 
 
 class Training:
@@ -119,7 +123,9 @@ class Training:
         parties, and a resume goes on in the midst of them.
         """
         if not 0 < size <= length:
-            raise ConfigError(f"batch: size={size!r}: from 1 to the number of rows, {length}")
+            raise ConfigError(
+                f"size={size!r}", subject="batch", limit=f"from 1 to the number of rows, {length}"
+            )
         epoch, place = divmod(self.step, length // size)
         own = sha256(f"batches|{self._seed}|{epoch}".encode()).digest()
         shuffle = torch.Generator().manual_seed(int.from_bytes(own[:8], "little") >> 1)
@@ -132,7 +138,9 @@ class Training:
         """
         reserved = [name for name in FIRST if name in values]
         if reserved:
-            raise ConfigError(f"log: {reserved[0]} is a column of its own; choose another name")
+            raise ConfigError(
+                f"{reserved[0]} is a column of its own", subject="log", remedy="choose another name"
+            )
         self._begin()
         self._scalars.add(self.step, values)
 
@@ -162,7 +170,9 @@ class Training:
         loaded, and 0 given, if no party has any; CheckpointRejected if they have none in common.
         """
         if self._begun:
-            raise ConfigError("resume: the training has begun: resume before its first step")
+            raise ConfigError(
+                "the training has begun", subject="resume", remedy="resume before its first step"
+            )
         names = self._session.names
         for rank, answer in enumerate(self._answers):
             for text in answer.refused:
@@ -242,5 +252,7 @@ def _own_folder(session: Session, folder: str | Path | None) -> Path:
     if folder is not None:
         return Path(folder) / session.name
     if session.folder is None:
-        raise ConfigError("training: folder is needed: give it here, or to tacit.run or --log")
+        raise ConfigError(
+            "folder is needed", subject="training", remedy="give it here, or to tacit.run or --log"
+        )
     return session.folder
