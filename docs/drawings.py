@@ -22,7 +22,7 @@ JOURNEY: tuple[tuple[str, str, str], ...] = (
     ("tensor", "tensor/secret.py", "torch calls an operator on a SecretTensor"),
     ("tensor", "tensor/dispatch.py", "one look-up in the table of rules: (overload, kind)"),
     ("tensor", "tensor/ops/linalg/matmul.py", "the rule of aten.addmm, in real numbers"),
-    ("fixedpoint", "fixedpoint/linear.py", "scales and limits; the division stays pending"),
+    ("fixedpoint", "fixedpoint/arithmetic.py", "scales and limits; the division stays pending"),
     ("protocols", "protocols/steps.py", "drives the rounds that an operation yields"),
     ("protocols", "protocols/masked/arithmetic.py", "each party's share of the product (M3)"),
     ("protocols", "protocols/products/executor.py", "chunks, kept weights, one kernel call"),
