@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from .alike import check, on_secrets, tensor
+from .comparison import check, on_secrets, tensor
 
 X, Y = tensor(3, 4, seed=1, scale=3), tensor(3, 4, seed=2, scale=3)
 P = X.abs() + 0.2
