@@ -51,7 +51,7 @@ class Config:
                 f"fraction_bits={self.fraction_bits!r}",
                 limit=f"a ring of {self.ring} bits allows 0 to {highest}, so that a product fits",
             )
-        if self.protocol not in PROTOCOLS:
+        if not isinstance(self.protocol, str) or self.protocol not in PROTOCOLS:
             raise ConfigError(
                 f"protocol={self.protocol!r}", limit=f"allowed are {_listed(PROTOCOLS)}"
             )
