@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -38,7 +39,8 @@ def share(
 
     1 round, or none if the owner deals.
     """
-    return _as_value(n, _share(n, value, owner, shape, dtype), dtype)
+    call = _share(n, value, owner, shape, dtype)
+    return _as_value(n, drive(n.protocol.context, call), dtype)
 
 
 def share_many(n: Format, inputs: Sequence[Input], owner: int) -> list[Value]:
@@ -46,8 +48,8 @@ def share_many(n: Format, inputs: Sequence[Input], owner: int) -> list[Value]:
     shared: list[Value] = []
     for batch in _batches([one.shape.numel() for one in inputs]):
         chosen = inputs[batch]
-        with n.protocol.parallel():
-            shares = [_share(n, one.values, owner, one.shape, one.dtype) for one in chosen]
+        calls = [_share(n, one.values, owner, one.shape, one.dtype) for one in chosen]
+        shares = drive(n.protocol.context, together(*calls))
         shared += [_as_value(n, s, one.dtype) for s, one in zip(shares, chosen, strict=True)]
     if n.debug:
         for value, one in zip(shared, inputs, strict=True):
@@ -57,12 +59,12 @@ def share_many(n: Format, inputs: Sequence[Input], owner: int) -> list[Value]:
 
 def _share(
     n: Format, value: Tensor | None, owner: int, shape: Sequence[int], dtype: torch.dtype
-) -> Arith | Bool:
+) -> Steps[Any]:
     if dtype == torch.bool:
         planes = None if value is None else pack_bits(value).unsqueeze(0)
-        return n.protocol.share_bits(planes, owner, shape)
+        return n.protocol.share_bits.steps(planes, owner, shape)
     elements = None if value is None else encode(n, value, n.bits_of(dtype))
-    return n.protocol.share(elements, owner, shape)
+    return n.protocol.share.steps(elements, owner, shape)
 
 
 def _as_value(n: Format, share: Arith | Bool, dtype: torch.dtype) -> Value:
