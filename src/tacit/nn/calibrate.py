@@ -259,5 +259,5 @@ def _limit(n: Numbers, value: Value, bits: int) -> None:
         share = value.share
         share.limit = min(share.limit, 1 << max(n.fraction_bits + bits, 1) + share.pending)
         if n.debug and not within_limit(share):
-            broken = f"tighten: a result is not below 2^{bits}, as is promised: {MORE}"
-            raise name_place(RangeError(broken))
+            broken = f"a result is not below 2^{bits}, as is promised"
+            raise name_place(RangeError(broken, remedy=MORE, subject="tighten"))

@@ -1,4 +1,4 @@
-"""Secret checkpoints: each party keeps its own shares, encrypted under its own key."""
+"""Secret checkpoints: each party saves its own shares, encrypted under its own key."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from ..errors import CheckpointRejected, ConfigError, Party
+from ..errors import CheckpointRejected, ConfigError, Party, joined
 from ..fixedpoint import Numbers, Value
 from ..tensor import SecretTensor
 from ..transport.consensus import agree, all_gather, decode_all, quoted, synchronized
 from . import optimizer_state
-from .checkpoint_contents import Record, refreshed, settle
+from .checkpoint_contents import SavedState, refresh, settle
 from .checkpoint_file import Checkpoint, checkpoint_file, header_of, read_part
 from .encrypted_file import Key, put_in_place, write_file
 from .module_tensors import module_tensors
@@ -32,7 +32,7 @@ ID_BYTES = 16
 
 
 class HasNumbers(Protocol):
-    """A session, as far as it is needed here."""
+    """The part of a session that is used here."""
 
     @property
     def numbers(self) -> Numbers: ...
@@ -60,21 +60,21 @@ def save(
     of its own. 4 or 5 rounds. If a party cannot write, CheckpointRejected says so at all.
     """
     n = session.numbers
-    record = recorded(module, optimizer, extra)
-    settle(n, record.tensors)
-    table = record.table()
-    agree(n.protocol.context.mesh, _public(table, record.plain, step), topic="save")
+    state = state_to_save(module, optimizer, extra)
+    settle(n, state.tensors)
+    table = state.table()
+    agree(n.protocol.context.mesh, _public(table, state.plain, step), topic="save")
     drawn = all_gather(n.protocol.context.mesh, secrets.token_bytes(ID_BYTES))
     made = Checkpoint(hashlib.sha256(b"".join(drawn)).hexdigest()[: 2 * ID_BYTES], step, extra)
     path = checkpoint_file(folder, n.protocol.rank)
     temporary = path.with_name(f".{path.name}.{made.id}")
-    contents = json.dumps({"tensors": table, "plain": record.plain}).encode()
+    contents = json.dumps({"tensors": table, "plain": state.plain}).encode()
 
     def write() -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists():
             raise FileExistsError(EEXIST, "it is there already: save to a folder of its own")
-        pieces = chain([struct.pack("<Q", len(contents)), contents], record.body())
+        pieces = chain([struct.pack("<Q", len(contents)), contents], state.body())
         write_file(temporary, header_of(n, made), pieces, key)
 
     try:
@@ -88,7 +88,7 @@ def save(
 
 
 def _at_all(n: Numbers, what: str, path: Path, action: Callable[[], None]) -> None:
-    """Does something with this party's file; CheckpointRejected at every party if one cannot."""
+    """Runs `action` on this party's file; CheckpointRejected at every party if one fails."""
     failure = ""
     try:
         action()
@@ -99,35 +99,34 @@ def _at_all(n: Numbers, what: str, path: Path, action: Callable[[], None]) -> No
         if answer:
             whose = str(path) if rank == mesh.rank else "its file"
             error = CheckpointRejected(
-                Party(rank)
-                + (
-                    f" could not {what} {whose} ({quoted(answer)}): this checkpoint is "
-                    "not complete; those before are as they were"
-                ),
+                Party(rank) + f" could not {what} {whose} ({quoted(answer)}): this checkpoint is "
+                "not complete; those before are as they were",
                 subject="save",
                 party=rank,
             )
             raise synchronized(mesh, error)
 
 
-def recorded(module: nn.Module, optimizer: Optimizer | None, extra: Any) -> Record:
-    """What would be saved; ConfigError if it cannot be."""
-    record = Record({f"model/{entry.path}": entry.tensor for entry in module_tensors(module)})
-    if not any(isinstance(tensor, SecretTensor) for tensor in record.tensors.values()):
+def state_to_save(module: nn.Module, optimizer: Optimizer | None, extra: Any) -> SavedState:
+    """Returns what a checkpoint saves; ConfigError if it cannot be saved."""
+    state = SavedState({f"model/{entry.path}": entry.tensor for entry in module_tensors(module)})
+    if not any(isinstance(tensor, SecretTensor) for tensor in state.tensors.values()):
         raise ConfigError(
-            "the module is not secret", subject="save", remedy="torch.save is for plain ones"
+            "the module is not secret", remedy="torch.save is for plain ones", subject="save"
         )
     if optimizer is not None:
-        optimizer_state.note(record, optimizer)
+        optimizer_state.add_to(state, optimizer)
     try:
-        record.plain["extra"] = json.loads(json.dumps(extra))
+        state.plain["extra"] = json.loads(json.dumps(extra))
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"extra must be what JSON can hold: {error}", subject="save") from error
-    return record
+        raise ConfigError(
+            f"extra is not something that JSON can hold: {error}", subject="save"
+        ) from error
+    return state
 
 
 def _public(table: list[dict[str, Any]], plain: dict[str, Any], step: int) -> dict[str, str]:
-    """What all parties must save alike."""
+    """Returns what must be the same at all parties."""
     lines = {e["name"]: f"shape {tuple(e['shape'])}, {e['dtype']}" for e in table}
     return lines | {"step": str(step), "settings": json.dumps(plain, sort_keys=True)}
 
@@ -156,22 +155,22 @@ def load(
     found, refusal, header = None, "", dict[str, Any](id="", step=0)
     try:
         found, header = read_part(n, path, key)
-        refusal = _misfit(module, optimizer, found) or ""
+        refusal = _mismatch(module, optimizer, found) or ""
     except CheckpointRejected as error:
         refusal = str(error)
     _agree(n, refusal, header["id"], header["step"], path)
     assert found is not None
     fresh = {
-        name: refreshed(n, x) if isinstance(x, Value) else x for name, x in found.tensors.items()
+        name: refresh(n, x) if isinstance(x, Value) else x for name, x in found.tensors.items()
     }
-    _put(n, module, optimizer, fresh)
+    _replace(n, module, optimizer, fresh)
     if optimizer is not None:
         optimizer_state.restore(n, optimizer, found.plain["optimizer"], fresh)
     return Checkpoint(header["id"], header["step"], found.plain["extra"])
 
 
-def _misfit(module: nn.Module, optimizer: Optimizer | None, found: Record) -> str | None:
-    """Why a checkpoint does not fit the module and the optimizer."""
+def _mismatch(module: nn.Module, optimizer: Optimizer | None, found: SavedState) -> str | None:
+    """Returns why a checkpoint does not fit the module and the optimizer, or None."""
     have = {f"model/{entry.path}": entry.tensor for entry in module_tensors(module)}
     saved = {name: x for name, x in found.tensors.items() if name.startswith("model/")}
     for name in [*have, *saved]:
@@ -180,7 +179,7 @@ def _misfit(module: nn.Module, optimizer: Optimizer | None, found: Record) -> st
             told = [f"{tuple(x.shape)}, {x.dtype}" if x is not None else "nothing" for x in (b, a)]
             where = name.removeprefix("model/")
             return f"at {where} it holds {told[0]}, and the module has {told[1]}"
-    return optimizer_state.misfit(optimizer, found.plain.get("optimizer"))
+    return optimizer_state.mismatch(optimizer, found.plain.get("optimizer"))
 
 
 def _agree(n: Numbers, refusal: str, identity: str, step: int, path: Path) -> None:
@@ -193,19 +192,21 @@ def _agree(n: Numbers, refusal: str, identity: str, step: int, path: Path) -> No
     answers = decode_all(all_gather(mesh, message), _answer)
     for rank, answer in enumerate(answers):
         if answer["refusal"]:
-            whose = str(path) if rank == mesh.rank else f"the file of party {rank}"
-            refused = f"load: {whose}: {quoted(answer['refusal'])}"
-            raise synchronized(mesh, CheckpointRejected(refused, party=rank))
+            file = str(path) if rank == mesh.rank else "the file of " + Party(rank)
+            error = CheckpointRejected(quoted(answer["refusal"]), subject=file, party=rank)
+            raise synchronized(mesh, error.about("load"))
     if len({answer["id"] for answer in answers}) > 1:
-        steps = ", ".join(f"party {r}: step {a['step']}" for r, a in enumerate(answers))
-        differ = (
-            f"load: the parties' files are of different checkpoints ({steps}): give those of one"
+        steps = joined(", ", (Party(r) + f": step {a['step']}" for r, a in enumerate(answers)))
+        differ = CheckpointRejected(
+            "the parties' files are of different checkpoints (" + steps + ")",
+            remedy="give those of one",
+            subject="load",
         )
-        raise synchronized(mesh, CheckpointRejected(differ))
+        raise synchronized(mesh, differ)
 
 
 def _answer(message: bytes) -> dict[str, Any]:
-    """What a party says of its file: {"refusal": text, "id": text, "step": number}."""
+    """Decodes what a party says of its file: {"refusal": text, "id": text, "step": number}."""
     found = json.loads(message)
     for name, kind in (("refusal", str), ("id", str), ("step", int)):
         if not isinstance(found[name], kind):
@@ -214,10 +215,10 @@ def _answer(message: bytes) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def _put(
+def _replace(
     n: Numbers, module: nn.Module, optimizer: Optimizer | None, tensors: dict[str, Any]
 ) -> None:
-    """Overwrites what is secret already; puts secrets in the place of what is not."""
+    """Overwrites secret tensors; replaces the others by secrets."""
     replaced: dict[int, Tensor] = {}
     for entry in module_tensors(module):
         old, new = entry.tensor, tensors[f"model/{entry.path}"]
@@ -229,4 +230,4 @@ def _put(
             replace_by_secret(n, entry, new)
             replaced[id(old)] = entry.tensor
     if optimizer is not None:
-        optimizer_state.follow(optimizer, replaced)
+        optimizer_state.replace_parameters(optimizer, replaced)

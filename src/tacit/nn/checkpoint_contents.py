@@ -1,4 +1,4 @@
-"""What a checkpoint holds: named tensors, secret and public, and plain settings."""
+"""The contents of a checkpoint: secret and public tensors by name, and settings as JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..fixedpoint.flatten import full_share
 from ..protocols import Arith, Bool
 from ..tensor import SecretTensor
 
-MOST = 1 << 48  # of a tensor's sizes
+MOST = 1 << 48  # of a dimension
 MOST_PLACES = 64
 DTYPES = {
     str(dtype).removeprefix("torch."): dtype
@@ -29,25 +29,25 @@ DTYPES = {
 
 
 @dataclass
-class Record:
-    """Tensors by name; `plain` is whatever JSON can hold."""
+class SavedState:
+    """What a checkpoint saves: tensors by name, and `plain`, anything JSON can hold."""
 
     tensors: dict[str, Tensor] = field(default_factory=dict)
     plain: dict[str, Any] = field(default_factory=dict)
 
     def table(self) -> list[dict[str, Any]]:
-        """What is public about the tensors, in the order of the body."""
+        """Returns what is public about the tensors, in the order of `body`."""
         return [{"name": name, **_entry(tensor)} for name, tensor in self.tensors.items()]
 
     def body(self) -> Iterator[bytes]:
-        """This party's parts of the secrets, and the public tensors, one after the other."""
+        """Yields the bytes of this party's parts of the secrets, and of the public tensors."""
         for tensor in self.tensors.values():
             for part in _parts(tensor):
                 yield _raw(part)
 
 
 def settle(n: Numbers, tensors: Mapping[str, Tensor]) -> None:
-    """Makes all pending divisions of secrets, for a share is saved without any. 1 round or none."""
+    """Computes all pending divisions of secrets: shares are saved without any. 1 round or none."""
     secrets = (full_share(x.value) for x in tensors.values() if isinstance(x, SecretTensor))
     shares = {id(share): share for share in secrets if isinstance(share, Arith)}
     with n.protocol.parallel():
@@ -83,10 +83,10 @@ def _raw(tensor: Tensor) -> bytes:
     return data
 
 
-def unpacked(n: Numbers, table: Any, body: bytearray) -> dict[str, Any]:
-    """Values and public tensors by name, of a table and a body that were authenticated.
+def unpack_tensors(n: Numbers, table: Any, body: bytearray) -> dict[str, Any]:
+    """Returns values and public tensors by name, from an authenticated table and body.
 
-    Still nothing is taken for granted: what makes no sense is a ValueError, or CheckpointRejected.
+    Everything is checked all the same: nonsense is a ValueError, or CheckpointRejected.
     """
     place = 0
     held = sorted(n.protocol.public(torch.zeros(1, dtype=torch.int64)).parts)
@@ -103,14 +103,14 @@ def unpacked(n: Numbers, table: Any, body: bytearray) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for entry in table:
         _check(entry, held, taken=made)
-        made[entry["name"]] = _restored(n, entry, take)
+        made[entry["name"]] = _rebuild(n, entry, take)
     if place != len(body):
         raise CheckpointRejected("its parts do not fit its header")
     return made
 
 
 def _check(entry: dict[str, Any], held: list[int], *, taken: Mapping[str, Any]) -> None:
-    """Refuses an entry that `_entry` would not write at this party."""
+    """Raises ValueError for an entry that `_entry` would not write at this party."""
     name, shape, places = entry["name"], entry["shape"], entry.get("places", 0)
     sizes = isinstance(shape, list) and all(type(s) is int and 0 <= s < MOST for s in shape)
     whole = entry.get("parts", held) == held and ("places" not in entry or "limit" in entry)
@@ -121,7 +121,7 @@ def _check(entry: dict[str, Any], held: list[int], *, taken: Mapping[str, Any]) 
         raise ValueError("a limit is a number from 0 on")
 
 
-def _restored(n: Numbers, entry: dict[str, Any], take: Any) -> Value | Tensor:
+def _rebuild(n: Numbers, entry: dict[str, Any], take: Any) -> Value | Tensor:
     shape, dtype, device = entry["shape"], DTYPES[entry["dtype"]], n.protocol.device
     if "parts" not in entry:
         plain: Tensor = take(shape, dtype)
@@ -139,8 +139,8 @@ def _restored(n: Numbers, entry: dict[str, Any], take: Any) -> Value | Tensor:
     )
 
 
-def refreshed(n: Numbers, value: Value) -> Value:
-    """The same value in fresh parts."""
+def refresh(n: Numbers, value: Value) -> Value:
+    """Returns the same value in fresh parts. 1 round or none."""
     share = n.protocol.refresh(full_share(value))
     if isinstance(value, ExtendedValue) and isinstance(share, Arith):
         return ExtendedValue(n, share, value.fraction_bits, value.dtype)

@@ -1,4 +1,4 @@
-"""One party's file of a checkpoint: where it is, what its header says, what it holds."""
+"""One party's file of a checkpoint: its path, its header and its contents."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ..errors import CheckpointRejected
 from ..fixedpoint import Numbers
 from ..transport.consensus import quoted
 from . import optimizer_state
-from .checkpoint_contents import Record, unpacked
+from .checkpoint_contents import SavedState, unpack_tensors
 from .encrypted_file import Key, read_body, read_header
 
-# What contents that make no sense may raise; RuntimeError is torch's, and RecursionError.
+# What reading damaged contents may raise; torch raises RuntimeError, deep JSON RecursionError.
 _UNREADABLE = (
     *(struct.error, ValueError, TypeError, LookupError, AttributeError, ArithmeticError),
     RuntimeError,
@@ -28,7 +28,7 @@ IDENTITY = re.compile("[0-9a-f]{32}")
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What was saved beside the tensors; `id` is the same at all parties, and never used again."""
+    """What was saved besides tensors. `id` is the same at all parties, and unique."""
 
     id: str
     step: int
@@ -36,12 +36,12 @@ class Checkpoint:
 
 
 def checkpoint_file(folder: str | Path, rank: int) -> Path:
-    """Where party `rank` keeps its part of a checkpoint."""
+    """Returns the path of party `rank`'s part of a checkpoint."""
     return Path(folder) / f"party-{rank}.tacit"
 
 
 def header_of(n: Numbers, made: Checkpoint) -> dict[str, Any]:
-    """What is not secret about a party's file, and told in clear."""
+    """Returns the header of a party's file, which is not encrypted."""
     protocol = n.protocol
     return {
         "id": made.id,
@@ -54,34 +54,34 @@ def header_of(n: Numbers, made: Checkpoint) -> dict[str, Any]:
     }
 
 
-def read_part(n: Numbers, path: Path, key: Key) -> tuple[Record, dict[str, Any]]:
-    """The record of this party's file, authenticated and complete."""
-    with _opened(path) as file:
+def read_part(n: Numbers, path: Path, key: Key) -> tuple[SavedState, dict[str, Any]]:
+    """Returns the contents and the header of this party's file, authenticated and complete."""
+    with _open(path) as file:
         header, binding = read_header(file)
         _check_header(n, header)
         body = read_body(file, header, binding, key)
     try:
         [size] = struct.unpack_from("<Q", body)
         contents = json.loads(bytes(body[8 : 8 + size]))
-        tensors, plain = unpacked(n, contents["tensors"], body[8 + size :]), contents["plain"]
+        tensors, plain = unpack_tensors(n, contents["tensors"], body[8 + size :]), contents["plain"]
         if "extra" not in plain:
             raise ValueError("extra is missing")
         optimizer_state.check(plain.get("optimizer"), tensors)
-        return Record(tensors, plain), header
+        return SavedState(tensors, plain), header
     except _UNREADABLE as error:
         raise CheckpointRejected("its contents cannot be read by this version") from error
 
 
 def read_identity(n: Numbers, path: Path) -> tuple[str, int]:
-    """Identity and step of this party's file, if it fits the session; not authenticated yet."""
-    with _opened(path) as file:
+    """Returns identity and step of this party's file if it fits the session; not authenticated."""
+    with _open(path) as file:
         header, _ = read_header(file)
     _check_header(n, header)
     return header["id"], header["step"]
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
+def _open(path: Path) -> Iterator[BinaryIO]:
     try:
         with path.open("rb") as file:
             yield file
@@ -94,11 +94,11 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 def _check_header(n: Numbers, header: dict[str, Any]) -> None:
     here = header_of(n, Checkpoint("", 0, None))
     if header.get("party") != here["party"]:
-        raise CheckpointRejected(f"it belongs to party {_told(header.get('party'))}")
+        raise CheckpointRejected(f"it belongs to party {_shown(header.get('party'))}")
     for name in ("parties", "form", "ring", "fraction_bits"):
         if header.get(name) != here[name]:
             raise CheckpointRejected(
-                f"it was saved with {name}={_told(header.get(name))}; this session has "
+                f"it was saved with {name}={_shown(header.get(name))}; this session has "
                 f"{here[name]!r}"
             )
     identity, step = header.get("id"), header.get("step")
@@ -106,6 +106,6 @@ def _check_header(n: Numbers, header: dict[str, Any]) -> None:
         raise CheckpointRejected("it was changed: its header cannot be read")
 
 
-def _told(value: Any) -> str:
-    """What stands in a field, unless it is nothing that can."""
+def _shown(value: Any) -> str:
+    """Returns the value of a header field for an error; only its type unless it is int or str."""
     return quoted(repr(value)) if isinstance(value, int | str) else type(value).__name__

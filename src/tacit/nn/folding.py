@@ -30,8 +30,8 @@ def fold_batch_norm(model: nn.Module, example: Any = None) -> nn.Module:
     if model.training:
         raise ConfigError(
             "the model is in training mode",
-            subject="fold_batch_norm",
             remedy="choose eval mode first",
+            subject="fold_batch_norm",
         )
     folded = copy.deepcopy(model)
     pairs = _pairs(folded)
@@ -75,9 +75,9 @@ def _traced(model: nn.Module) -> fx.Graph:
         return fx.Tracer().trace(model)
     except Exception as error:
         raise UnsupportedModule(
-            f"the flow of {type(model).__name__} cannot be traced ({error})",
-            subject="fold_batch_norm",
+            f"the control flow of {type(model).__name__} cannot be traced ({error})",
             remedy="fold its parts one by one, or share it as it is",
+            subject="fold_batch_norm",
         ) from error
 
 

@@ -12,35 +12,35 @@ from torch.optim import Optimizer
 from ..errors import ConfigError
 from ..fixedpoint import Numbers, Value
 from ..tensor import SecretTensor
-from .checkpoint_contents import Record
+from .checkpoint_contents import SavedState
 
 
 def parameters(optimizer: Optimizer) -> list[Tensor]:
-    """What the optimizer trains, in its order."""
+    """Returns the parameters of an optimizer, in its order."""
     return [p for group in optimizer.param_groups for p in group["params"]]
 
 
-def note(record: Record, optimizer: Optimizer) -> None:
-    """Adds an optimizer's state to a record."""
+def add_to(state: SavedState, optimizer: Optimizer) -> None:
+    """Adds the state of an optimizer to what a checkpoint saves."""
     groups = []
     for g, group in enumerate(optimizer.param_groups):
         options = {name: x for name, x in group.items() if name != "params"}
-        groups.append({k: _note(record, f"group {g}/{k}", x) for k, x in options.items()})
+        groups.append({k: _encode(state, f"group {g}/{k}", x) for k, x in options.items()})
     states = [
-        {k: _note(record, f"state {i}/{k}", x) for k, x in optimizer.state.get(p, {}).items()}
+        {k: _encode(state, f"state {i}/{k}", x) for k, x in optimizer.state.get(p, {}).items()}
         for i, p in enumerate(parameters(optimizer))
     ]
     kind = type(optimizer).__name__
-    record.plain["optimizer"] = {"kind": kind, "groups": groups, "states": states}
+    state.plain["optimizer"] = {"kind": kind, "groups": groups, "states": states}
 
 
-def _note(record: Record, name: str, x: Any) -> Any:
-    """x as JSON; a tensor goes into the record under its name."""
+def _encode(state: SavedState, name: str, x: Any) -> Any:
+    """Returns x as JSON; adds a tensor to the saved state, under its name."""
     if isinstance(x, Tensor):
-        record.tensors[name] = x
+        state.tensors[name] = x
         return {"tensor": name}
     if isinstance(x, tuple):
-        return {"tuple": [_note(record, f"{name}/{i}", one) for i, one in enumerate(x)]}
+        return {"tuple": [_encode(state, f"{name}/{i}", one) for i, one in enumerate(x)]}
     if x is None or isinstance(x, bool | int | float | str):
         return x
     raise ConfigError(
@@ -51,24 +51,24 @@ def _note(record: Record, name: str, x: Any) -> Any:
 def restore(
     n: Numbers, optimizer: Optimizer, plain: dict[str, Any], tensors: dict[str, Any]
 ) -> None:
-    """Gives an optimizer, over the same parameters, the state that was noted."""
+    """Restores the saved state in an optimizer over the same parameters."""
     for group, options in zip(optimizer.param_groups, plain["groups"], strict=True):
-        group.update({name: _made(n, x, tensors) for name, x in options.items()})
+        group.update({name: _decode(n, x, tensors) for name, x in options.items()})
     for parameter, state in zip(parameters(optimizer), plain["states"], strict=True):
-        optimizer.state[parameter] = {name: _made(n, x, tensors) for name, x in state.items()}
+        optimizer.state[parameter] = {name: _decode(n, x, tensors) for name, x in state.items()}
 
 
-def _made(n: Numbers, x: Any, tensors: dict[str, Any]) -> Any:
+def _decode(n: Numbers, x: Any, tensors: dict[str, Any]) -> Any:
     if not isinstance(x, dict):
         return x
     if "tuple" in x:
-        return tuple(_made(n, one, tensors) for one in x["tuple"])
+        return tuple(_decode(n, one, tensors) for one in x["tuple"])
     found = tensors[x["tensor"]]
     return SecretTensor(found, n) if isinstance(found, Value) else found
 
 
 def check(plain: Any, tensors: Mapping[str, Any]) -> None:
-    """Raises what reading raises, ValueError among it, unless `note` could have noted this."""
+    """Raises ValueError, LookupError or TypeError unless `add_to` could have written this."""
     if plain is None:
         return
     if not isinstance(plain["kind"], str) or any("params" in group for group in plain["groups"]):
@@ -90,8 +90,8 @@ def _check(x: Any, tensors: Mapping[str, Any]) -> None:
         raise ValueError("an optimizer has no such setting")
 
 
-def misfit(optimizer: Optimizer | None, plain: dict[str, Any] | None) -> str | None:
-    """Why an optimizer cannot take the state that was noted."""
+def mismatch(optimizer: Optimizer | None, plain: dict[str, Any] | None) -> str | None:
+    """Returns why an optimizer cannot take the saved state, or None."""
     if optimizer is None:
         return None
     kind = type(optimizer).__name__
@@ -105,8 +105,8 @@ def misfit(optimizer: Optimizer | None, plain: dict[str, Any] | None) -> str | N
     return None
 
 
-def follow(optimizer: Optimizer, replaced: dict[int, Tensor]) -> None:
-    """Makes an optimizer train the tensors that took the place of its parameters."""
+def replace_parameters(optimizer: Optimizer, replaced: dict[int, Tensor]) -> None:
+    """Makes an optimizer train the tensors that replaced its parameters."""
     for group in optimizer.param_groups:
         group["params"] = [replaced.get(id(p), p) for p in group["params"]]
     if torch.is_tensor(next(iter(optimizer.state), None)):

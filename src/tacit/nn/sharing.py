@@ -44,7 +44,7 @@ def share_tensor(
     if value is None:
         if shape is None:
             raise ConfigError(
-                "a party that is not the owner gives a tensor alike, or shape=", subject="share"
+                "share: a party that is not the owner gives a tensor of the same shape, or shape="
             )
         value = torch.empty(tuple(shape), device="meta")
     elif shape is not None and tuple(shape) != tuple(value.shape):
@@ -59,7 +59,9 @@ def _input(n: Numbers, path: str, tensor: Tensor, owner: int) -> Input:
     """What this party gives of a tensor: its values, if it owns them."""
     if not isinstance(tensor, Tensor):
         kind = type(tensor).__name__
-        raise ConfigError(f"{path} is a {kind}; tensors and modules can be shared", subject="share")
+        raise ConfigError(
+            f"{path} is a {kind}", remedy="tensors and modules can be shared", subject="share"
+        )
     if isinstance(tensor, SecretTensor):
         raise ConfigError(f"{path} is secret already", subject="share")
     mine = n.protocol.rank == owner
@@ -124,7 +126,7 @@ def _check_sharable(module: nn.Module, tensors: Sequence[ModuleTensor]) -> None:
     if problems := unsharable(tensors):
         listed = "; ".join(f"{path} {reason}" for path, reason in problems)
         raise UnsupportedModule(
-            f"{type(module).__name__} cannot be shared: {listed}", subject="share"
+            f"{type(module).__name__} cannot be shared", cause=listed, subject="share"
         )
 
 
@@ -147,10 +149,10 @@ def _exclusive(module: nn.Module) -> Iterator[None]:
     with _lock:
         if id(module) in _being_shared:
             raise ConfigError(
-                f"several parties share one {type(module).__name__} object, which "
-                "becomes secret in place",
-                subject="share",
+                f"several parties share one {type(module).__name__} object, which becomes secret "
+                "in place",
                 remedy="build it, or copy.deepcopy it, inside main",
+                subject="share",
             )
         _being_shared.add(id(module))
     try:

@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 
 from ..config import Config
 from ..crypto import KeyRing
-from ..errors import ConfigError, Error
+from ..errors import ConfigError, Error, naming_parties
 from ..fixedpoint import Numbers
 from ..nn import reveal, share
 from ..nn.encrypted_file import Key
@@ -126,7 +126,8 @@ class Session:
         rank = self.rank_of(owner, "owner")
         expected = expectation(shape, dtype, limit)
         options = reading_options(columns, header, size, limit)
-        return load(self.numbers, path, rank, expected, options, self.names)
+        with naming_parties(self.names):
+            return load(self.numbers, path, rank, expected, options)
 
     def reveal(self, secret: Any, to: int | str | None = None) -> Any:
         """The plain tensor or module at every party, or at party `to` and None elsewhere.

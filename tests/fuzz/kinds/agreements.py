@@ -11,7 +11,7 @@ from random import Random
 
 from tacit.errors import HandshakeMismatch, naming_parties
 from tacit.nn.checkpoint import _agree, _at_all
-from tacit.runtime.train.resume import common, meet
+from tacit.runtime.train.resume import common_checkpoints, exchange_inventories
 from tacit.transport.consensus import agree
 
 from ..attempts import Case, plant
@@ -43,8 +43,10 @@ def writing(circle: Circle) -> None:
 
 
 def training(circle: Circle) -> None:
-    answers, _ = meet(circle.numbers, {IDENTITY: 7, IDENTITY[::-1]: 9}, ["step-1: changed"], "")
-    common(answers)
+    answers, _ = exchange_inventories(
+        circle.numbers, {IDENTITY: 7, IDENTITY[::-1]: 9}, ["step-1: changed"], ""
+    )
+    common_checkpoints(answers)
     assert len("; ".join(answer.summary for answer in answers)) < 1 << 20
 
 

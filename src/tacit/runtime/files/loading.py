@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...errors import ConfigError, DataRejected, ProtocolDesync
+from ...errors import ConfigError, DataRejected, Party, ProtocolDesync
 from ...fixedpoint import Numbers
 from ...nn import share
 from ...transport.consensus import all_gather, decode_all, synchronized
@@ -32,64 +32,63 @@ def load(
     owner: int,
     expected: Expectation,
     options: Options,
-    names: Sequence[str],
 ) -> Any:
-    """The owner's file as secrets; `names` are the parties'. One round, then what `share` takes."""
-    contents, word, detail = None, LoadMessage(owner, expected), ""
+    """Returns the owner's file as secrets. One round, then those of `share`."""
+    contents, own, detail = None, LoadMessage(owner, expected), ""
     if n.protocol.rank == owner:
-        contents, word, detail = _read_at_owner(n, path, word, options)
+        contents, own, detail = _read_at_owner(n, path, own, options)
     mesh = n.protocol.context.mesh
-    words = decode_all(all_gather(mesh, encode_message(word)), decode_message)
-    parties = [f"party {rank} ({name})" for rank, name in enumerate(names)]
+    messages = decode_all(all_gather(mesh, encode_message(own)), decode_message)
     try:
-        announced = _accepted(words, owner, parties, detail)
+        announced = _accepted(messages, owner, detail)
     except (ConfigError, DataRejected) as error:
-        raise synchronized(mesh, error) from None
-    return _shared(n, announced, contents, owner)
+        raise synchronized(mesh, error.about("load")) from None
+    return _share(n, announced, contents, owner)
 
 
 def _read_at_owner(
-    n: Numbers, path: str | Path | None, word: LoadMessage, options: Options
+    n: Numbers, path: str | Path | None, own: LoadMessage, options: Options
 ) -> tuple[Contents | None, LoadMessage, str]:
-    """What the file holds, what the others are told of it, and what only its owner is."""
+    """Returns the contents of the file, the message to all parties, and a text for the owner."""
     try:
         contents = read(path, options)
-        announced = LoadMessage(word.owner, word.expected, Announcement.of(contents))
+        announced = LoadMessage(own.owner, own.expected, Announcement.of(contents))
         try:
             decode_message(encode_message(announced))
         except ValueError as error:
             raise FileRejected(f"it cannot be announced: {error}") from None
         check_values(n, contents)
         return contents, announced, f" ({path})"
-    except FileRejected as refusal:
-        failed = LoadMessage(word.owner, word.expected, failure=refusal.reason[:MOST_REASON])
-        return None, failed, f" ({refusal.path or path})"
+    except FileRejected as rejection:
+        failed = LoadMessage(own.owner, own.expected, failure=rejection.reason[:MOST_REASON])
+        return None, failed, f" ({rejection.path or path})"
 
 
-def _accepted(
-    words: Sequence[LoadMessage], owner: int, parties: Sequence[str], detail: str
-) -> Announcement:
-    """What the owner announced, if everybody is content with it; or the same error at all."""
-    for party, word in zip(parties, words, strict=True):
-        if word.owner != words[0].owner:
+def _accepted(messages: Sequence[LoadMessage], owner: int, detail: str) -> Announcement:
+    """Returns what the owner announced, if all parties accept it; else all raise the same."""
+    for rank, message in enumerate(messages):
+        if message.owner != messages[0].owner:
             raise ConfigError(
-                f"{parties[0]} says owner={words[0].owner}, {party} owner={word.owner}",
-                subject="load",
+                Party(0)
+                + f" says owner={messages[0].owner}, "
+                + Party(rank)
+                + f" owner={message.owner}"
             )
-    theirs = f"load: the file of {parties[owner]}{detail}"
-    if words[owner].failure:
-        raise DataRejected(f"{theirs}: {words[owner].failure}", party=owner)
-    announced = words[owner].announced
+    file = "the file of " + Party(owner) + detail
+    if failure := messages[owner].failure:
+        raise DataRejected(failure, subject=file, party=owner)
+    announced = messages[owner].announced
     if announced is None:
-        raise ProtocolDesync(f"{parties[owner]} announced nothing", subject="load", party=owner)
-    for party, word in zip(parties, words, strict=True):
-        difference = word.expected.difference(announced)
+        raise ProtocolDesync(Party(owner) + " announced nothing", subject="load", party=owner)
+    for rank, message in enumerate(messages):
+        difference = message.expected.difference(announced)
         if difference is not None:
-            raise DataRejected(f"{theirs} is not as {party} expects: {difference}", party=owner)
+            expects = file + " is not as " + Party(rank) + f" expects: {difference}"
+            raise DataRejected(expects, party=owner)
     return announced
 
 
-def _shared(n: Numbers, announced: Announcement, contents: Contents | None, owner: int) -> Any:
+def _share(n: Numbers, announced: Announcement, contents: Contents | None, owner: int) -> Any:
     if contents is not None:
         tensors: dict[str, Tensor] = dict(contents.tensors)
     else:
@@ -109,13 +108,11 @@ def _shared(n: Numbers, announced: Announcement, contents: Contents | None, owne
 
 
 def expectation(shape: Shapes, dtype: Dtypes, limit: int) -> Expectation:
-    """What a party expects of a file."""
+    """Returns what this party expects of a file, checked."""
     try:
         return read_expectation(_each(shape, list), _each(dtype, _name), limit)
     except (TypeError, ValueError) as error:
-        raise ConfigError(
-            f"shape={shape!r}, dtype={dtype!r}, limit={limit!r}: {error}", subject="load"
-        ) from error
+        raise ConfigError(f"{shape=}, {dtype=}, {limit=}: {error}", subject="load") from error
 
 
 def _each(value: Any, change: Callable[[Any], Any]) -> Any:
@@ -129,20 +126,16 @@ def _name(dtype: torch.dtype) -> str:
 
 
 def reading_options(columns: Any, header: Any, size: Any, limit: int) -> Options:
-    """How the owner's file is to be read."""
+    """Returns how the owner's file is to be read, checked."""
     if columns is not None and not _all_of(columns, str, int):
         raise ConfigError(
-            f"columns={columns!r}",
-            subject="load",
-            limit="a list of names or numbers of columns is needed",
+            f"{columns=}", limit="a list of names or numbers of columns is needed", subject="load"
         )
     if header not in (None, True, False):
-        raise ConfigError(
-            f"header={header!r}", subject="load", limit="allowed are None, True and False"
-        )
+        raise ConfigError(f"{header=}", limit="allowed are None, True and False", subject="load")
     if size is not None and not (_all_of(size, int) and len(size) == 2 and min(size) > 0):
         raise ConfigError(
-            f"size={size!r}", subject="load", limit="a height and a width in pixels are needed"
+            f"{size=}", limit="a height and a width in pixels are needed", subject="load"
         )
     chosen = None if columns is None else tuple(columns)
     return Options(Budget(limit), chosen, header, size)

@@ -1,4 +1,4 @@
-"""One party's checkpoints of a training: a folder for each, and the key that they take."""
+"""One party's checkpoints of a training: one folder per checkpoint, and their key."""
 
 from __future__ import annotations
 
@@ -18,45 +18,45 @@ PATTERN = "step-*"
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A checkpoint of this party: its identity, its step, and the folder it lies in."""
+class StoredCheckpoint:
+    """A checkpoint of this party: its identity, its step, and its folder."""
 
     id: str
     step: int
     folder: Path
 
 
-class Shelf:
-    """The checkpoints in a folder that belongs to this party alone."""
+class CheckpointFolder:
+    """The checkpoints in a folder that only this party uses."""
 
     def __init__(self, folder: Path, n: Numbers) -> None:
         self.folder, self.rank = folder, n.protocol.rank
         self._n = n
         self._taken: set[str] = set()
 
-    def look(self) -> tuple[list[Kept], list[str]]:
-        """What is there, and what of it cannot be used, each with the reason. May raise OSError.
+    def scan(self) -> tuple[list[StoredCheckpoint], list[str]]:
+        """Returns the usable checkpoints, and texts that say which others cannot be used and why.
 
-        What was left half written goes away.
+        Deletes files that were left half written. May raise OSError.
         """
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        kept, refused = [], []
+        usable, rejected = [], []
         names = sorted(entry.name for entry in os.scandir(self.folder) if entry.is_dir())
         for folder in (self.folder / name for name in names if Path(name).match(PATTERN)):
             path = checkpoint_file(folder, self.rank)
-            for draft in folder.glob(f".{path.name}.*"):  # a party ended while it wrote
+            for draft in folder.glob(f".{path.name}.*"):  # left by a party that ended while writing
                 draft.unlink()
             if not path.exists():
                 continue
             self._taken.add(folder.name)
             try:
-                kept.append(Kept(*read_identity(self._n, path), folder))
+                usable.append(StoredCheckpoint(*read_identity(self._n, path), folder))
             except CheckpointRejected as error:
-                refused.append(f"{path.relative_to(self.folder)}: {error}")
-        return kept, refused
+                rejected.append(f"{path.relative_to(self.folder)}: {error}")
+        return usable, rejected
 
-    def free(self, step: int) -> Path:
-        """A folder for a checkpoint of this step, that none had before."""
+    def new_folder(self, step: int) -> Path:
+        """Returns an unused folder for a checkpoint of this step."""
         name = first = f"step-{step:08}"
         again = 1
         while name in self._taken:
@@ -66,16 +66,16 @@ class Shelf:
         return self.folder / name
 
     def keep_only(self, folders: list[Path]) -> None:
-        """Removes all checkpoints but these; one that cannot be removed stays."""
+        """Deletes all checkpoints but these; one that cannot be deleted stays."""
         for folder in self.folder.glob(PATTERN):
             if folder not in folders:
                 rmtree(folder, ignore_errors=True)
 
-    def key(self, *, make: bool) -> Key:
-        """The key in the folder, made of 32 random bytes on first use. May raise OSError."""
+    def key(self, *, create: bool) -> Key:
+        """Returns the key in the folder; creates it if `create` is set. May raise OSError."""
         path = self.folder / KEY_FILE
         if not path.exists():
-            if not make:
+            if not create:
                 raise CheckpointRejected(
                     f"{path} is missing, which its checkpoints were saved with"
                 )

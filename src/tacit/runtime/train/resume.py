@@ -1,4 +1,4 @@
-"""What the parties of a training tell one another before it starts."""
+"""What checkpoints all parties have, which they tell each other before a training starts."""
 
 from __future__ import annotations
 
@@ -12,13 +12,17 @@ from ...errors import CheckpointRejected, Party
 from ...fixedpoint import Numbers
 from ...transport.consensus import all_gather, decode_all, quoted, synchronized
 
-MOST = 1000  # checkpoints that a party tells of, the newest
+MOST = 1000  # newest checkpoints that a party lists
 SEED_BYTES = 16
 
 
 @dataclass(frozen=True)
-class Answer:
-    """Steps of a party's checkpoints by identity, what it cannot use, and what stops it."""
+class Inventory:
+    """The message of one party, as JSON with these fields.
+
+    have: its checkpoints, as steps by identity. refused: those it cannot use, and why. trouble: why
+    it cannot use its folder at all, if so. seed: its contribution to a common seed.
+    """
 
     have: dict[str, int]
     refused: list[str]
@@ -31,41 +35,41 @@ class Answer:
         return f"steps {steps}" + "".join(f"; not {text}" for text in self.refused)
 
 
-def meet(
-    n: Numbers, have: dict[str, int], refused: Sequence[str], trouble: str
-) -> tuple[list[Answer], int]:
-    """Everybody's answer, by rank, and a public seed that no party chose. 1 round.
+def exchange_inventories(
+    n: Numbers, own: dict[str, int], refused: Sequence[str], trouble: str
+) -> tuple[list[Inventory], int]:
+    """Returns every party's inventory by rank, and a public seed that no party chose.
 
-    CheckpointRejected at every party if one cannot use its folder.
+    1 round. Raises CheckpointRejected at every party if one cannot use its folder.
     """
-    newest = dict(sorted(have.items(), key=lambda item: -item[1])[:MOST])
-    mine = Answer(newest, list(refused)[:MOST], trouble, secrets.token_hex(SEED_BYTES))
+    newest = dict(sorted(own.items(), key=lambda item: -item[1])[:MOST])
+    mine = Inventory(newest, list(refused)[:MOST], trouble, secrets.token_hex(SEED_BYTES))
     mesh = n.protocol.context.mesh
-    answers = decode_all(all_gather(mesh, json.dumps(asdict(mine)).encode()), _read)
-    for rank, answer in enumerate(answers):
-        if answer.trouble:
+    inventories = decode_all(all_gather(mesh, json.dumps(asdict(mine)).encode()), _read)
+    for rank, one in enumerate(inventories):
+        if one.trouble:
             error = CheckpointRejected(
-                Party(rank) + f" cannot use its folder: {answer.trouble}",
+                Party(rank) + f" cannot use its folder: {one.trouble}",
                 subject="training",
                 party=rank,
             )
             raise synchronized(mesh, error)
-    material = sha256("".join(answer.seed for answer in answers).encode()).digest()
-    return answers, int.from_bytes(material[:8], "little") >> 1
+    material = sha256("".join(one.seed for one in inventories).encode()).digest()
+    return inventories, int.from_bytes(material[:8], "little") >> 1
 
 
-def common(answers: Sequence[Answer]) -> list[str]:
-    """The checkpoints that all parties have, the newest first."""
-    first, *others = (answer.have for answer in answers)
+def common_checkpoints(inventories: Sequence[Inventory]) -> list[str]:
+    """Returns the identities of the checkpoints that all parties have, newest first."""
+    first, *others = (one.have for one in inventories)
     shared = [name for name in first if all(name in other for other in others)]
     return sorted(shared, key=lambda name: (-first[name], name))
 
 
-def _read(message: bytes) -> Answer:
+def _read(message: bytes) -> Inventory:
     found = json.loads(message)
     have = {str(name): int(step) for name, step in found["have"].items()}
     refused = [quoted(str(text)) for text in found["refused"]]
     seed = bytes.fromhex(found["seed"])
     if max(len(have), len(refused)) > MOST or len(seed) != SEED_BYTES:
-        raise ValueError("more, or another seed, than an answer has")
-    return Answer(have, refused, quoted(str(found["trouble"])), seed.hex())
+        raise ValueError("more entries, or another size of seed, than an inventory has")
+    return Inventory(have, refused, quoted(str(found["trouble"])), seed.hex())

@@ -18,11 +18,11 @@ from ...tensor import SecretTensor
 
 TABLE = "scalars.csv"
 EVENTS = "events"
-FIRST = ["step", "time"]  # the columns before those of the names; time is in seconds since 1970
+FIRST = ["step", "time"]  # the first columns; time is in seconds since 1970
 
 
 class Scalars:
-    """`scalars.csv` in a folder, one row for each call, and TensorBoard's event files beside it."""
+    """Writes `scalars.csv` in a folder, a row per call, and TensorBoard's event files beside it."""
 
     def __init__(self, folder: Path, rank: int) -> None:
         self.path, self.rank = folder / TABLE, rank
@@ -31,18 +31,18 @@ class Scalars:
         self._events: Any = None
 
     def begin(self, step: int) -> None:
-        """Goes on at a step: rows of this and later steps, of a run that broke off, go away."""
+        """Continues at a step: deletes rows of this and later steps, which an aborted run left."""
         self._first = step
-        with self._wrapped():
+        with self._reporting():
             if self.path.exists():
                 self._rewrite([], step)
 
     def add(self, step: int, values: Mapping[str, Any]) -> None:
-        """One row. What is None, as a reveal to somebody else is, is left out."""
+        """Adds a row; values that are None are left out."""
         row = {name: number(name, x) for name, x in values.items() if x is not None}
         if not row:
             return
-        with self._wrapped():
+        with self._reporting():
             if not self._columns or not row.keys() <= set(self._columns):
                 self._rewrite(list(row), step + 1)
             with self.path.open("a", newline="") as file:
@@ -51,14 +51,14 @@ class Scalars:
             self._show(step, row)
 
     def close(self) -> None:
-        """Ends TensorBoard's file; a disk without room for its rest is not worth a failure."""
+        """Closes TensorBoard's file; a full disk is not a failure here."""
         events, self._events = self._events, None
         if events is not None:
             with suppress(OSError):
                 events.close()
 
     def _rewrite(self, names: list[str], before: int) -> None:
-        """The table with the rows before a step, and columns for these names too."""
+        """Rewrites the table with the rows before a step, and with columns for these names too."""
         rows: list[dict[str, str]] = []
         columns = self._columns or FIRST
         if self.path.exists():
@@ -87,7 +87,7 @@ class Scalars:
                 self._events.add_scalar(name, x, step)
 
     @contextmanager
-    def _wrapped(self) -> Iterator[None]:
+    def _reporting(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -99,17 +99,17 @@ class Scalars:
 
 
 def _is_before(row: Mapping[str, str | None], step: int) -> bool:
-    found = row.get("step") or ""  # empty where a row was cut short
+    found = row.get("step") or ""  # empty if the row was cut short
     return found.isdecimal() and int(found) < step
 
 
 def number(name: str, x: Any) -> float:
-    """A public number of one element."""
+    """Returns a public number, or a public tensor of one element, as a float."""
     if isinstance(x, SecretTensor):
         raise RevealForbidden(
             f"{name} is secret",
-            subject="log",
             remedy=f"log({name}=session.reveal({name})) opens it to every party",
+            subject="log",
         )
     if isinstance(x, Tensor) and x.numel() == 1 and not x.is_complex():
         return float(x.detach())
@@ -117,5 +117,5 @@ def number(name: str, x: Any) -> float:
         return float(x)
     what = f"a tensor of shape {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
     raise ConfigError(
-        f"{name} is {what}; a number or a tensor of one element is needed", subject="log"
+        f"{name} is {what}", remedy="a number or a tensor of one element is needed", subject="log"
     )

@@ -1,4 +1,4 @@
-"""A training that can break off at any party, at any time, and go on."""
+"""A training that can stop at any party, at any time, and resume."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from torch.optim import Optimizer
 
 from ...errors import CheckpointRejected, ConfigError, Party, joined
 from ...nn import Checkpoint, load, save
-from ...nn.checkpoint import recorded
+from ...nn.checkpoint import state_to_save
 from ...nn.encrypted_file import Key
 from ...transport.consensus import agree, broadcast_from, synchronized
-from .checkpoints import Kept, Shelf
-from .resume import Answer, common, meet
+from .checkpoints import CheckpointFolder, StoredCheckpoint
+from .resume import Inventory, common_checkpoints, exchange_inventories
 from .scalars import FIRST, Scalars
 
 if TYPE_CHECKING:
@@ -41,21 +41,21 @@ class Schedule:
     def __post_init__(self) -> None:
         if self.every is not None and (type(self.every) is not int or self.every < 1):
             raise ConfigError(
-                f"every={self.every!r}", subject="training", limit="a number of steps, 1 or more"
+                f"every={self.every!r}", limit="a number of steps, 1 or more", subject="training"
             )
         if self.minutes is not None and not self.minutes > 0:
-            raise ConfigError(f"minutes={self.minutes!r}", subject="training", limit="more than 0")
+            raise ConfigError(f"minutes={self.minutes!r}", limit="more than 0", subject="training")
         if type(self.keep) is not int or self.keep < 1:
             raise ConfigError(
-                f"keep={self.keep!r}", subject="training", limit="1 or more checkpoints"
+                f"keep={self.keep!r}", limit="1 or more checkpoints", subject="training"
             )
 
 
 class Training:
-    """Counts steps, saves a secret module and its optimizer as it goes, and notes numbers.
+    """Counts steps, saves a secret module and its optimizer regularly, and logs public numbers.
 
-    step: how many steps are done. extra: public state that is saved too, whatever JSON can hold.
-    generator: of public randomness, the same at all parties; a resume restores it.
+    step: the number of completed steps. extra: public state to save too, anything JSON can hold.
+    generator: public randomness, the same at all parties; resuming restores it.
     """
 
     def __init__(
@@ -75,36 +75,37 @@ class Training:
         self.step, self.extra = 0, {} if extra is None else extra
         own = _own_folder(session, folder)
         self._scalars = Scalars(own, session.rank)
-        self._shelf = Shelf(own, session.numbers)
-        self._lineage: list[Path] = []  # folders of the checkpoints that this training goes back to
+        self._checkpoints = CheckpointFolder(own, session.numbers)
+        self._lineage: list[Path] = []  # folders of checkpoints of this training, oldest first
         self._begun = False
         self._saved_at = monotonic()
         settings = asdict(schedule) | {"seed": seed, "resume": session.resume}
         agree(session.mesh, {name: repr(x) for name, x in settings.items()}, topic="training")
-        self._answers, drawn = self._meet(key)
+        self._inventories, drawn = self._exchange_inventories(key)
         self._seed = drawn if seed is None else seed
         self.generator = torch.Generator().manual_seed(self._seed)
         if session.resume:
             self.resume()
 
-    def _meet(self, key: Key | None) -> tuple[list[Answer], int]:
-        kept, refused, trouble = list[Kept](), list[str](), ""
+    def _exchange_inventories(self, key: Key | None) -> tuple[list[Inventory], int]:
+        usable, rejected, failure = list[StoredCheckpoint](), list[str](), ""
         try:
-            kept, refused = self._shelf.look()
-            self._key = key if key is not None else self._shelf.key(make=not kept and not refused)
+            usable, rejected = self._checkpoints.scan()
+            is_new = not usable and not rejected
+            self._key = self._checkpoints.key(create=is_new) if key is None else key
         except OSError as error:
-            trouble = f"{self._shelf.folder}: {error.strerror or type(error).__name__}"
+            failure = f"{self._checkpoints.folder}: {error.strerror or type(error).__name__}"
         except CheckpointRejected as error:
-            trouble = str(error)
-        self._folders = {one.id: one.folder for one in kept}
-        have = {one.id: one.step for one in kept}
-        return meet(self._session.numbers, have, refused, trouble)
+            failure = str(error)
+        self._folders = {one.id: one.folder for one in usable}
+        steps = {one.id: one.step for one in usable}
+        return exchange_inventories(self._session.numbers, steps, rejected, failure)
 
     def steps(self, total: int) -> Iterator[int]:
-        """Numbers of steps, from the first that is not done to total - 1.
+        """Yields the numbers of the remaining steps, up to total - 1.
 
-        Saves after every `every` steps, when `minutes` have passed since the last time by the clock
-        of party 0, which tells the others after each step, and at the end.
+        Saves after every `every` steps, when `minutes` have passed since the last time, and at the
+        end. The clock is that of party 0, which tells the others after each step.
         """
         self._begin()
         try:
@@ -117,37 +118,37 @@ class Training:
             self._scalars.close()
 
     def batch(self, length: int, size: int) -> Tensor:
-        """Indices of this step's batch of a public number of rows.
+        """Returns the row indices of this step's batch; the number of rows is public.
 
-        The rows are shuffled anew when all but a rest smaller than a batch were used, alike at all
-        parties, and a resume goes on in the midst of them.
+        Each epoch shuffles the rows, in the same order at all parties, and drops a last batch that
+        is incomplete. Resuming continues within the epoch.
         """
         if not 0 < size <= length:
             raise ConfigError(
-                f"size={size!r}", subject="batch", limit=f"from 1 to the number of rows, {length}"
+                f"size={size!r}", limit=f"from 1 to the number of rows, {length}", subject="batch"
             )
-        epoch, place = divmod(self.step, length // size)
+        epoch, position = divmod(self.step, length // size)
         own = sha256(f"batches|{self._seed}|{epoch}".encode()).digest()
         shuffle = torch.Generator().manual_seed(int.from_bytes(own[:8], "little") >> 1)
-        return torch.randperm(length, generator=shuffle)[place * size : (place + 1) * size]
+        return torch.randperm(length, generator=shuffle)[position * size : (position + 1) * size]
 
     def log(self, **values: float | Tensor | None) -> None:
-        """Notes public numbers of this step in scalars.csv, and for TensorBoard if it is there.
+        """Writes public numbers of this step to scalars.csv, and to TensorBoard if installed.
 
-        None is left out: what a reveal to another party gives.
+        Values that are None, such as the result of a reveal to another party, are left out.
         """
         reserved = [name for name in FIRST if name in values]
         if reserved:
             raise ConfigError(
-                f"{reserved[0]} is a column of its own", subject="log", remedy="choose another name"
+                f"{reserved[0]} is a column of its own", remedy="choose another name", subject="log"
             )
         self._begin()
         self._scalars.add(self.step, values)
 
     def save(self) -> Checkpoint:
-        """Saves now, at every party at once; the oldest goes if there are more than `keep`."""
+        """Saves now, at all parties together; deletes the oldest checkpoint beyond `keep`."""
         self._begin()
-        folder = self._shelf.free(self.step)
+        folder = self._checkpoints.new_folder(self.step)
         state = b64encode(self.generator.get_state().numpy().tobytes()).decode()
         made = save(
             self._session,
@@ -160,45 +161,48 @@ class Training:
         )
         self._saved_at = monotonic()
         self._lineage = [*self._lineage, folder][-self._schedule.keep :]
-        self._shelf.keep_only(self._lineage)
+        self._checkpoints.keep_only(self._lineage)
         return made
 
     def resume(self) -> int:
-        """Loads the newest checkpoint that all parties have; gives the number of steps done.
+        """Loads the newest checkpoint that all parties have; returns the number of completed steps.
 
-        One that turns out to be damaged at a party is left out by all, with a warning. Nothing is
-        loaded, and 0 given, if no party has any; CheckpointRejected if they have none in common.
+        All parties skip one that is damaged at any party, with a warning. Returns 0, and loads
+        nothing, if no party has any; raises CheckpointRejected if they have none in common.
         """
         if self._begun:
             raise ConfigError(
-                "the training has begun", subject="resume", remedy="resume before its first step"
+                "the training has begun", remedy="resume before its first step", subject="resume"
             )
         names = self._session.names
-        for rank, answer in enumerate(self._answers):
-            for text in answer.refused:
+        for rank, one in enumerate(self._inventories):
+            for text in one.refused:
                 LOG.warning("resume: %s cannot use %s", Party(rank).render(names), text)
-        if not any(answer.have or answer.refused for answer in self._answers):
+        if not any(one.have or one.refused for one in self._inventories):
             LOG.warning("resume: no party has a checkpoint: the training starts from the beginning")
             return 0
-        shared, problems = common(self._answers), list[str]()
-        for place, identity in enumerate(shared):
+        shared, problems = common_checkpoints(self._inventories), list[str]()
+        for position, identity in enumerate(shared):
             try:
                 found = self._load(identity)
             except CheckpointRejected as error:
                 error.names = names
-                step = self._answers[0].have[identity]
+                step = self._inventories[0].have[identity]
                 problems.append(f"step {step}: {error}")
                 LOG.warning("resume: the checkpoint of step %d is left out: %s", step, error)
                 continue
-            self._lineage = [self._folders[name] for name in reversed(shared[place:])]
+            self._lineage = [self._folders[name] for name in reversed(shared[position:])]
             self._restore(found)
             return self.step
-        have = joined("; ", (Party(r) + f" has {a.summary}" for r, a in enumerate(self._answers)))
+        have = joined(
+            "; ", (Party(r) + f" has {a.summary}" for r, a in enumerate(self._inventories))
+        )
         nothing = CheckpointRejected(
-            "resume: the parties have no checkpoint in common that can be used: "
+            "the parties have no checkpoint in common that can be used: "
             + have
             + "".join(f". {problem}" for problem in problems),
             remedy="to start anew, give another folder",
+            subject="resume",
         )
         raise synchronized(self._session.mesh, nothing)
 
@@ -215,44 +219,43 @@ class Training:
         LOG.info("resume: the training goes on after step %d", self.step)
 
     def _begin(self) -> None:
-        """Before the first step: nothing of an earlier training may be overwritten."""
+        """Checks, before the first step, that nothing of an earlier training is overwritten."""
         if self._begun:
             return
-        for rank, answer in enumerate(self._answers):
-            if answer.have or answer.refused:
+        for rank, one in enumerate(self._inventories):
+            if one.have or one.refused:
                 error = CheckpointRejected(
-                    "training: the folder of "
-                    + Party(rank)
-                    + f" holds an earlier one ({answer.summary})",
+                    "the folder of " + Party(rank) + f" holds an earlier one ({one.summary})",
                     remedy="resume it (--resume, or training.resume()), or give another folder",
+                    subject="training",
                     party=rank,
                 )
                 raise synchronized(self._session.mesh, error)
-        recorded(self._module, self._optimizer, self.extra)
+        state_to_save(self._module, self._optimizer, self.extra)
         self._begun = True
         self._scalars.begin(self.step)
         self._saved_at = monotonic()
 
     def _due(self) -> bool:
-        """Whether to save after this step: the same at all parties. With `minutes`, one message."""
+        """Whether to save after this step, the same at all parties. With `minutes`, one message."""
         every, minutes = self._schedule.every, self._schedule.minutes
         if every is not None and self.step % every == 0:
             return True
         if minutes is None:
             return False
-        late = monotonic() - self._saved_at >= 60 * minutes
+        due = monotonic() - self._saved_at >= 60 * minutes
         [told] = broadcast_from(
-            self._session.numbers.protocol.context.mesh, [torch.tensor([int(late)])], owner=0
+            self._session.numbers.protocol.context.mesh, [torch.tensor([int(due)])], owner=0
         )
         return bool(told)
 
 
 def _own_folder(session: Session, folder: str | Path | None) -> Path:
-    """The folder of this party alone: the session's, or one of its name in the one given."""
+    """Returns this party's folder: the session's, or one of its name in the given one."""
     if folder is not None:
         return Path(folder) / session.name
     if session.folder is None:
         raise ConfigError(
-            "folder is needed", subject="training", remedy="give it here, or to tacit.run or --log"
+            "folder is needed", remedy="give it here, or to tacit.run or --log", subject="training"
         )
     return session.folder
