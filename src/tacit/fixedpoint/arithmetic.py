@@ -21,10 +21,15 @@ from ..protocols import (
     ConvGradWeight,
 )
 from ..ring import Window
-from .conversion import as_number, convert
+from .conversion import convert
 from .format import Format, cap, encode, finite, most_pending, public_bits, room
 from .logic import logical_and, logical_or, truth
 from .value import Operand, Value, result_dtype
+
+
+def as_number(n: Format, x: Value) -> Value:
+    """Returns x, with truth values as integers 0 and 1. 1 round for truth values."""
+    return convert(n, x, torch.int64) if x.is_bit else x
 
 
 def add(n: Format, a: Operand, b: Operand) -> Value:
@@ -35,11 +40,11 @@ def add(n: Format, a: Operand, b: Operand) -> Value:
     dtype = result_dtype(a, b)
     if dtype == torch.bool:
         return logical_or(n, a, b)
-    a = convert(n, a, dtype)
+    a = a if a.dtype == dtype else convert(n, a, dtype)
     if not isinstance(b, Value):
         elements = encode(n, finite(n, b), n.bits_of(dtype))
         return Value(n.protocol.add_public(a.arith, elements), dtype)
-    b = convert(n, b, dtype)
+    b = b if b.dtype == dtype else convert(n, b, dtype)
     return Value(n.protocol.add(*_broadcast(a.arith, b.arith)), dtype)
 
 

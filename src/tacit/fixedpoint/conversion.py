@@ -40,11 +40,6 @@ def real(n: Format, x: Operand) -> Value:
     return value if value.is_real else convert(n, value, torch.get_default_dtype())
 
 
-def as_number(n: Format, x: Value) -> Value:
-    """Returns x, with truth values as integers 0 and 1. 1 round for truth values."""
-    return convert(n, x, torch.int64) if x.is_bit else x
-
-
 def convert(n: Format, x: Value, dtype: torch.dtype) -> Value:
     """Returns x in another dtype.
 

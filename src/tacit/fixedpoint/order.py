@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from .arithmetic import neg
-from .conversion import as_number, convert, public, settled
+from .arithmetic import as_number, neg
+from .conversion import convert, public, settled
 from .format import Format, cap
 from .reduce import Dims, all_, any_, flattened, reduced_shape
 from .value import Value

@@ -9,9 +9,9 @@ from math import prod as product_of
 import torch
 
 from ..protocols.derived.piecewise import quotient_limit
-from .arithmetic import mul, square, sub, sum_
+from .arithmetic import as_number, mul, square, sub, sum_
 from .compare import equal
-from .conversion import as_number, combined, convert, public, settled
+from .conversion import combined, convert, public, settled
 from .format import Format, cap
 from .logic import logical_not
 from .value import Value
