@@ -7,6 +7,9 @@
 
 namespace tacit {
 
+// Defined here because products use it most: the compiler sees its address and omits a call.
+thread_local Scratch::Slot Scratch::slots_[static_cast<int>(Use::count)];
+
 namespace {
 
 // Signed sums wrap as unsigned: overflow of signed integers is undefined in C++.

@@ -1,5 +1,4 @@
-// One pool of worker threads for the whole process, and each thread's scratch memory. Jobs of
-// several callers run at the same time.
+// One pool of worker threads for the whole process. Jobs of several callers run at the same time.
 #include <pthread.h>
 
 #include <algorithm>
@@ -12,12 +11,8 @@
 #include <thread>
 
 #include "native.h"
-#include "scratch.h"
 
 namespace tacit {
-
-thread_local Scratch::Slot Scratch::slots_[static_cast<int>(Use::count)];
-
 namespace {
 
 // One parallel_for: chunks are handed out by `next`, and the caller waits for `done` to reach all.
