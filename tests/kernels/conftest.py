@@ -9,13 +9,19 @@ def forget() -> None:
 
 
 @pytest.fixture
-def force_reference(monkeypatch):
-    """A call that makes the environment that of a user who forces the reference."""
+def choose(monkeypatch):
+    """A call that makes the environment that of a user who chose the implementation."""
 
-    def force() -> None:
-        monkeypatch.setenv(backend.VARIABLE, "reference")
+    def choose(implementation: str) -> None:
+        monkeypatch.setenv(backend.VARIABLE, implementation)
         forget()
 
-    yield force
+    yield choose
     monkeypatch.undo()
     forget()
+
+
+@pytest.fixture
+def force_reference(choose):
+    """A call that makes the environment that of a user who forces the reference."""
+    return lambda: choose("reference")

@@ -3,9 +3,10 @@ full-range ones, and each other."""
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.kernels.draws import ring_tensor, ring_tensors, rings
+from tests.tiers import draws
 
 from tacit import kernels
 from tacit.errors import ConfigError
@@ -50,7 +51,7 @@ def torch_conv(x, weight, **window):
     return getattr(torch.nn.functional, f"conv{x.dim() - 2}d")(x, weight, **window)
 
 
-@settings(max_examples=120, deadline=None)
+@draws(120)
 @given(ring=rings, case=cases(), method=st.sampled_from(METHODS), data=st.data())
 def test_forward(ring, case, method, data):
     x_shape, w_shape, window = case
@@ -60,7 +61,7 @@ def test_forward(ring, case, method, data):
     assert torch.equal(found, arithmetic.conv(x, weight, made(window)))
 
 
-@settings(max_examples=120, deadline=None)
+@draws(120)
 @given(ring=rings, case=cases(), method=st.sampled_from(METHODS), data=st.data())
 def test_gradients(ring, case, method, data):
     x_shape, w_shape, window = case
@@ -76,7 +77,7 @@ def test_gradients(ring, case, method, data):
     assert torch.equal(by_weight, arithmetic.conv_grad_weight(x, w_shape[2:], grad, made(window)))
 
 
-@settings(max_examples=60, deadline=None)
+@draws(60)
 @given(case=cases(), seed=st.integers(0, 2**32))
 def test_reference_equals_torch(case, seed):
     """Small integers, so that float64 is exact and autograd gives the gradients."""
@@ -137,7 +138,7 @@ def winograd_cases(draw):
     return x_shape, w_shape, {"padding": (*(0 for _ in deep), padding, padding), "groups": groups}
 
 
-@settings(max_examples=80, deadline=None)
+@draws(80)
 @given(case=winograd_cases(), data=st.data())
 def test_winograd(case, data):
     x_shape, w_shape, window = case

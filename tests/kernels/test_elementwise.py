@@ -2,9 +2,10 @@ import itertools
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.kernels.draws import ring_tensor, ring_tensors, rings
+from tests.tiers import draws
 
 from tacit.errors import ConfigError
 from tacit.kernels import backend
@@ -53,7 +54,7 @@ def every_size_is_worth_a_call():
         yield
 
 
-@settings(deadline=None, max_examples=300)
+@draws(300)
 @given(calls())
 def test_exact(call):
     ring, name, operands = call
@@ -62,7 +63,7 @@ def test_exact(call):
     assert torch.equal(getattr(reference, name)(*operands), expected)
 
 
-@settings(deadline=None, max_examples=100)
+@draws(100)
 @given(rings.flatmap(lambda r: st.tuples(ring_tensors(r), st.integers(0, r.bits - 1))))
 def test_truncation_is_the_floor(case):
     x, bits = case

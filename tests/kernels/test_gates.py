@@ -2,9 +2,10 @@
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.kernels.draws import ring_tensor, seeds
+from tests.tiers import draws
 
 from tacit.errors import ConfigError
 from tacit.kernels import (
@@ -58,7 +59,7 @@ def bit_rows(x: torch.Tensor) -> torch.Tensor:
 # Bit for bit ------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=60)
+@draws(60)
 @given(digit_lists, widths, seeds, st.booleans())
 def test_leaves_equal_the_reference(digits, words, seed, first):
     n, rows = len(digits), num_table_rows(digits)
@@ -75,7 +76,7 @@ def test_leaves_equal_the_reference(digits, words, seed, first):
         assert torch.equal(in_place(fast, u, tables, digits, mask, first=first), expected)
 
 
-@settings(deadline=None, max_examples=60)
+@draws(60)
 @given(size_lists, widths, seeds, st.booleans())
 def test_nodes_equal_the_reference(sizes, words, seed, first):
     state, rows = 2 * sum(sizes) - 1, num_products(sizes)
@@ -107,7 +108,7 @@ def test_nodes_may_leave_a_group_out(sizes):
     assert torch.equal(node_carries(more, shares, dealt, sizes, mask, first=True), expected)
 
 
-@settings(deadline=None, max_examples=60)
+@draws(60)
 @given(size_lists, widths, seeds, st.booleans())
 def test_ands_equal_the_reference(sizes, words, seed, first):
     inputs, rows = sum(sizes), num_and_products(sizes)
@@ -124,7 +125,7 @@ def test_ands_equal_the_reference(sizes, words, seed, first):
 # What they mean ---------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=40)
+@draws(40)
 @given(digit_lists, seeds)
 def test_leaves_are_the_carries_of_a_sum(digits, seed):
     """U + V of each digit in plain integers, where the pad is one share of the tables."""
@@ -149,7 +150,7 @@ def test_leaves_are_the_carries_of_a_sum(digits, seed):
             assert torch.equal(carries[n + i - 1], total == 2**size - 1)
 
 
-@settings(deadline=None, max_examples=40)
+@draws(40)
 @given(size_lists, seeds)
 def test_nodes_are_the_carries_of_their_groups(sizes, seed):
     """The carry rippling through each node's groups, one after the other."""
@@ -172,7 +173,7 @@ def test_nodes_are_the_carries_of_their_groups(sizes, seed):
             assert torch.equal(out[nodes + node - 1], through)
 
 
-@settings(deadline=None, max_examples=40)
+@draws(40)
 @given(size_lists, seeds)
 def test_ands_are_the_ands_of_their_inputs(sizes, seed):
     inputs = sum(sizes)

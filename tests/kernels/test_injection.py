@@ -2,9 +2,10 @@
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.kernels.draws import ring_tensor, rings, seeds, shapes
+from tests.tiers import draws
 
 from tacit.errors import ConfigError
 from tacit.kernels import (
@@ -47,7 +48,7 @@ def same(found, expected) -> bool:
 # Bit for bit ------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=60)
+@draws(60)
 @given(rings, shapes, seeds, st.booleans())
 def test_injection_equals_the_reference(ring, shape, seed, first):
     bits = drawn_bits(shape, seed)
@@ -69,7 +70,7 @@ def shifts(draw):
     return ring, draw(st.one_of(st.integers(1, ring.bits - 2), st.sampled_from([1, ring.bits - 2])))
 
 
-@settings(deadline=None, max_examples=60)
+@draws(60)
 @given(shifts(), shapes, seeds, st.booleans())
 def test_truncation_equals_the_reference(shift, shape, seed, first):
     ring, t = shift
@@ -92,7 +93,7 @@ def test_truncation_equals_the_reference(shift, shape, seed, first):
 # What they mean ---------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=40)
+@draws(40)
 @given(rings, seeds)
 def test_the_sum_of_the_shares_is_bit_times_x(ring, seed):
     shape = (200,)
@@ -125,7 +126,7 @@ def small_and_masked(ring: Ring, seed: int, t: int) -> tuple[torch.Tensor, torch
     return x, torch.where(near % 7 == 0, edge - x, mask)  # `opened` is then at an edge
 
 
-@settings(deadline=None, max_examples=60)
+@draws(60)
 @given(shifts(), seeds)
 def test_truncation_is_floor_or_one_more(shift, seed):
     ring, t = shift
@@ -143,7 +144,7 @@ def test_truncation_is_floor_or_one_more(shift, seed):
     assert as_ints(floor) == [v // 2**t for v in as_ints(x)]
 
 
-@settings(deadline=None, max_examples=60)
+@draws(60)
 @given(shifts(), seeds)
 def test_injected_truncation_is_bit_times_it(shift, seed):
     ring, t = shift

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.kernels.draws import ring_tensors, rings
+from tests.tiers import draws
 
 from tacit import kernels
 from tacit.errors import ConfigError
@@ -23,7 +24,7 @@ def big_matmul(a: torch.Tensor, b: torch.Tensor, ring: Ring) -> torch.Tensor:
     return torch.tensor(wrapped, dtype=ring.dtype).reshape(np.shape(exact))
 
 
-@settings(max_examples=60, deadline=None)
+@draws(60)
 @given(ring=rings, m=size, k=size, n=size, method=st.sampled_from(METHODS), data=st.data())
 def test_equals_big_integers(ring, m, k, n, method, data):
     a = data.draw(ring_tensors(ring, (m, k)))
@@ -35,7 +36,7 @@ def test_equals_big_integers(ring, m, k, n, method, data):
         assert torch.equal(found, torch.zeros(m, n, dtype=ring.dtype))
 
 
-@settings(max_examples=60, deadline=None)
+@draws(60)
 @given(
     ring=rings,
     shapes=st.sampled_from(

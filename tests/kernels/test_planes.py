@@ -1,8 +1,9 @@
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.kernels.draws import ring_tensor, ring_tensors, rings, shapes
+from tests.tiers import draws
 
 from tacit.errors import ConfigError
 from tacit.kernels import backend
@@ -30,14 +31,14 @@ def windows(draw):
     return draw(ring_tensors(ring)), width, low
 
 
-@settings(deadline=None, max_examples=150)
+@draws(150)
 @given(windows())
 def test_equals_the_reference(case):
     x, width, low = case
     assert torch.equal(bit_planes(x, width, low), reference.bit_planes(x, width, low))
 
 
-@settings(deadline=None, max_examples=150)
+@draws(150)
 @given(windows(), st.booleans())
 def test_back_equals_the_window(case, signed):
     x, width, low = case
@@ -98,7 +99,7 @@ def test_thread_counts_agree(ring):
         backend.set_num_threads(before)
 
 
-@settings(deadline=None, max_examples=60)
+@draws(60)
 @given(shapes.flatmap(lambda s: ring_tensors(RING64, s)), st.sampled_from(PACKABLE))
 def test_packed_bits(x, dtype):
     bits = (x & 1).to(dtype)
@@ -113,7 +114,7 @@ def test_only_bit_0_is_packed():
     assert torch.equal(pack_bits(x), pack_bits(x & 1))
 
 
-@settings(deadline=None, max_examples=60)
+@draws(60)
 @given(ring_tensors(RING64))
 def test_counts_of_words(words):
     counts = torch.tensor([(w % 2**64).bit_count() for w in words.flatten().tolist()])

@@ -2,10 +2,11 @@
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.kernels.draws import ring_tensor, ring_tensors, rings
 from tests.kernels.test_conv import cases, winograd_cases
+from tests.tiers import draws
 
 from tacit import kernels
 from tacit.errors import ConfigError
@@ -35,7 +36,7 @@ def check_conv(ring, case, method, data):
     assert torch.equal(conv(x.dim() - 2, wide, made, **settings), expected)
 
 
-@settings(max_examples=100, deadline=None)
+@draws(100)
 @given(
     ring=rings,
     case=cases(),
@@ -46,7 +47,7 @@ def test_conv(ring, case, method, data):
     check_conv(ring, case, method, data)
 
 
-@settings(max_examples=60, deadline=None)
+@draws(60)
 @given(case=winograd_cases(), data=st.data())
 def test_winograd(case, data):
     check_conv(RING64, case, "winograd", data)
@@ -77,7 +78,7 @@ def test_real_layers(x_shape, w_shape, window, method, num_threads):
         kernels.set_num_threads(before)
 
 
-@settings(max_examples=60, deadline=None)
+@draws(60)
 @given(
     ring=rings,
     rows=st.lists(size, max_size=3),

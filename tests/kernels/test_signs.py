@@ -2,9 +2,10 @@
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.kernels.draws import ring_tensor, rings, seeds
+from tests.tiers import draws
 
 from tacit.errors import ConfigError
 from tacit.kernels import num_table_rows, pack_bits, sign_leaves, sign_tables, unpack_bits
@@ -27,7 +28,7 @@ def windows(draw):
     return ring, digits, draw(st.integers(0, ring.bits - 1 - sum(digits)))
 
 
-@settings(deadline=None, max_examples=60)
+@draws(60)
 @given(windows(), counts, seeds, st.booleans())
 def test_both_equal_the_reference(window, count, seed, flag):
     ring, digits, low = window
@@ -41,7 +42,7 @@ def test_both_equal_the_reference(window, count, seed, flag):
     assert torch.equal(sign_leaves(x, pad, digits, mask, low=low, first=flag), expected)
 
 
-@settings(deadline=None, max_examples=60)
+@draws(60)
 @given(windows(), seeds, st.booleans())
 def test_the_carry_of_the_last_node_is_the_sign_of_the_sum(window, seed, negate):
     """Digits combined in plain bits, least significant first; one share is the pad."""

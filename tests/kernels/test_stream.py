@@ -1,9 +1,10 @@
 import pytest
 import torch
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.kernels.draws import ring_tensor, rings, seeds
+from tests.tiers import draws
 
 from tacit.errors import ConfigError
 from tacit.kernels import backend
@@ -34,7 +35,7 @@ def as_bytes(tensor: torch.Tensor) -> bytes:
     return tensor.numpy().tobytes()
 
 
-@settings(deadline=None, max_examples=60)
+@draws(60)
 @given(ciphers, operations, st.integers(0, 2**62), sizes, dtypes)
 def test_equals_the_reference(cipher, operation, word_offset, count, dtype):
     offset = 4 * word_offset
@@ -43,7 +44,7 @@ def test_equals_the_reference(cipher, operation, word_offset, count, dtype):
     assert as_bytes(out) == expected
 
 
-@settings(deadline=None, max_examples=100)
+@draws(100)
 @given(ciphers, st.sampled_from([*IN_PLACE]), operations, st.integers(0, 300), sizes, rings, seeds)
 def test_a_mask_is_the_stream_on_values(cipher, how, operation, place, count, ring, seed):
     values = ring_tensor(ring, (count,), seed)
@@ -84,7 +85,7 @@ def test_what_a_mask_needs():
         mask(bytes(32), values, "add", operation=1)
 
 
-@settings(deadline=None, max_examples=60)
+@draws(60)
 @given(ciphers, st.integers(0, 60), st.lists(st.integers(0, 400), max_size=6))
 def test_any_split_equals_the_whole(cipher, start, parts):
     whole = draw_words(cipher, sum(parts), operation=7, offset=4 * start)
