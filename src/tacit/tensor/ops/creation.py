@@ -15,7 +15,7 @@ from ..table import implements
 aten = torch.ops.aten
 
 
-def _creation(overload: Any) -> None:
+def _register_creation(overload: Any) -> None:
     """Registers a creation that uses only the shape and dtype of its prototype."""
 
     def create(n: Numbers, self: Value, *args: Any, **kwargs: Any) -> Value:
@@ -33,7 +33,7 @@ for each in (
     aten.new_ones.default,
     aten.new_full.default,
 ):
-    _creation(each)
+    _register_creation(each)
 
 
 @implements(aten.empty_like.default)

@@ -15,7 +15,7 @@ aten = torch.ops.aten
 SHAPE_REVEALS = "the shape of the result would reveal values"
 
 
-def _refuses(limit: str, remedy: str, *overloads: Any, error: type[Error] = UnsupportedOp) -> None:
+def _refuse(limit: str, remedy: str, *overloads: Any, error: type[Error] = UnsupportedOp) -> None:
     """Registers rules that raise an error which says why, and what to do instead."""
     for overload in overloads:
         name = overload._schema.name.removeprefix("aten::")
@@ -27,7 +27,7 @@ def _refuses(limit: str, remedy: str, *overloads: Any, error: type[Error] = Unsu
         implements(overload)(refuse)
 
 
-_refuses(
+_refuse(
     "it would need the values",
     "session.reveal(tensor, to=...) opens it to a party or to all",
     aten._local_scalar_dense.default,
@@ -35,13 +35,13 @@ _refuses(
     error=RevealForbidden,
 )
 
-_refuses(
+_refuse(
     SHAPE_REVEALS,
     "keep the shape, with torch.where(mask, x, 0)",
     aten.nonzero.default,
 )
 
-_refuses(
+_refuse(
     SHAPE_REVEALS,
     "compare with public values instead, (x == v)",
     aten._unique2.default,

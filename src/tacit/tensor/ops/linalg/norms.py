@@ -172,8 +172,8 @@ def _lengths(n: Numbers, x: Value, p: float) -> Value:
     largest = n.settled(n.amax(sizes, [-1], keepdim=True))
     if p == inf:
         return largest.map(lambda part: part.squeeze(-1))
-    shares = n.pow(n.div(sizes, largest, positive=True), p)  # powers of the sizes leave the range
-    root = n.pow(n.total(shares, [-1]), 1 / p)
+    powers = n.pow(n.div(sizes, largest, positive=True), p)  # powers of the sizes leave the range
+    root = n.pow(n.total(powers, [-1]), 1 / p)
     return n.mul(root, largest.map(lambda part: part.squeeze(-1)))
 
 

@@ -49,8 +49,8 @@ def native_batch_norm(
     normal = n.normalise(x, others(x, 1), eps)
     average, variance = _flat(normal.mean), _flat(normal.variance)
     count = x.shape.numel() // max(x.shape[1], 1)
-    new_mean = _moved(n, running_mean, average, momentum)
-    new_var = _moved(n, running_var, variance, momentum, count / max(count - 1, 1))
+    new_mean = _updated(n, running_mean, average, momentum)
+    new_var = _updated(n, running_var, variance, momentum, count / max(count - 1, 1))
     result = affine(n, normal.value, spatial(weight, x), spatial(bias, x))
     return (
         result,
@@ -196,7 +196,7 @@ def kept(normal: Any) -> dict[str, Value]:
     return {"value": normal.value, "inverse": normal.inverse}
 
 
-def _moved(n: Numbers, old: Maybe, new: Value, momentum: float, factor: float = 1.0) -> Maybe:
+def _updated(n: Numbers, old: Maybe, new: Value, momentum: float, factor: float = 1.0) -> Maybe:
     """A running statistic, updated by one more batch."""
     if old is None:
         return None

@@ -185,7 +185,7 @@ def _mean_weights(counts: Tensor) -> Tensor:
 
 
 def _summed_rows(n: Numbers, rows: Value, places: Tensor, seen: Tensor, count: int) -> Value:
-    """The sums of the rows that are seen, by place."""
+    """The sums of the rows that count (`seen`), by place."""
     zeros, chosen = torch.zeros(count, rows.shape[-1], dtype=rows.dtype), places[seen]
     return n.combined(
         [zeros, rows.map(lambda part: part[seen])],

@@ -107,8 +107,8 @@ def binary_cross_entropy_backward(
     reduction: int = MEAN,
 ) -> Value:
     """grad ((1 - t) / (1 - p) - t / p), where a divisor of 0 counts as a unit."""
-    shares = _with_complement(n, target)
-    of_one, of_zero = _halves(n.div(shares, _with_complement(n, self), positive=True))
+    targets = _with_complement(n, target)
+    of_one, of_zero = _halves(n.div(targets, _with_complement(n, self), positive=True))
     slope = n.sub(of_zero, of_one)
     slope = slope if weight is None else n.mul(slope, weight)
     return n.mul(slope, spread(n, grad_output, slope, reduction))
@@ -194,7 +194,9 @@ def multi_margin_loss(
     """The mean over classes of max(margin - score of the label + score, 0)^p."""
     over, _ = _excess(n, self, target, margin)
     terms = over if p == 1 else n.square(over)
-    losses = n.mul(n.total(n.mul(terms, _weights(n, self, target, weight)), [-1]), _share(self))
+    losses = n.mul(
+        n.total(n.mul(terms, _weights(n, self, target, weight)), [-1]), _mean_weight(self)
+    )
     if reduction == MEAN:
         return n.mean(losses)
     if reduction == SUM:
@@ -218,7 +220,7 @@ def multi_margin_loss_backward(
     weights, labels = _weights(n, self, target, weight), _labels(self, target)
     slope = n.mul(positive, weights) if p == 1 else n.mul(n.mul(over, 2), weights)
     slope = n.sub(slope, n.mul(n.total(slope, [-1], keepdim=True), labels))
-    grad = n.mul(slope, _share(self))
+    grad = n.mul(slope, _mean_weight(self))
     if reduction == MEAN:
         grad = n.mul(grad, 1 / max(labels.shape[0], 1))
     given = n.operand(grad_output)
@@ -244,7 +246,7 @@ def _labels(x: Value, target: Tensor) -> Tensor:
 
 
 def _weights(n: Numbers, x: Value, target: Tensor, weight: Array | None) -> Operand:
-    """Of each row: that of its label."""
+    """The weight of each row: that of its label."""
     if weight is None:
         return 1
     if isinstance(weight, Value):
@@ -252,5 +254,5 @@ def _weights(n: Numbers, x: Value, target: Tensor, weight: Array | None) -> Oper
     return weight[target.reshape(-1)].unsqueeze(-1)
 
 
-def _share(x: Value) -> float:
+def _mean_weight(x: Value) -> float:
     return 1 / (x.shape[-1] if x.shape else 1)

@@ -27,7 +27,7 @@ def nll_loss_forward(
 ) -> tuple[Operand, Operand]:
     """The loss and the weight of all labels. Public labels: local; secret ones: an equality for
     each class, and a division by their weight where a mean is taken."""
-    marks = _marks(n, self, target, weight, ignore_index)
+    marks = _score_weights(n, self, target, weight, ignore_index)
     total = _sum(n, marks)
     positive = weight is None
     _check_any(reduction, total)
@@ -56,7 +56,7 @@ def nll_loss_backward(
     total_weight: Array,
 ) -> Operand:
     """Minus the gradient at each row's label, weighted; 0 elsewhere."""
-    marks = _marks(n, self, target, weight, ignore_index)
+    marks = _score_weights(n, self, target, weight, ignore_index)
     grad: Operand = grad_output
     if reduction == MEAN:
         grad = _over(n, grad_output, total_weight, positive=weight is None)
@@ -71,7 +71,7 @@ def _class_dim(x: Array) -> int:
     return 1 if len(x.shape) > 1 else 0
 
 
-def _marks(
+def _score_weights(
     n: Numbers, scores: Array, target: Array, weight: Array | None, ignore_index: int
 ) -> Array:
     """The weight of each score in the loss: that of its class at the label, 0 elsewhere."""

@@ -57,7 +57,7 @@ def moved_back(x: Value, move: Callable[[Tensor], Tensor], shape: Sequence[int])
     return Value(x.arith.map(back, limit=x.arith.limit * times), x.dtype)
 
 
-def _border(overload: Any, backward: Any, dims: int) -> None:
+def _register_padding(overload: Any, backward: Any, dims: int) -> None:
     def pad(n: Numbers, self: Value, padding: Sequence[int]) -> Value:
         return moved(self, lambda places: overload(places, padding), dims)
 
@@ -71,10 +71,12 @@ def _border(overload: Any, backward: Any, dims: int) -> None:
     implements(backward)(pad_backward)
 
 
-for each in ("reflection_pad1d", "reflection_pad2d", "reflection_pad3d"):
-    name = each.replace("reflection", "replication")
-    for one in (each, name):
-        _border(getattr(aten, one).default, getattr(aten, f"{one}_backward").default, int(one[-2]))
+for kind in ("reflection", "replication"):
+    for count in (1, 2, 3):
+        name = f"{kind}_pad{count}d"
+        _register_padding(
+            getattr(aten, name).default, getattr(aten, f"{name}_backward").default, count
+        )
 
 
 @implements(aten.im2col.default)

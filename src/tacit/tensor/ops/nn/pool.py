@@ -27,8 +27,8 @@ Sizes = Sequence[int]
 Rule = Callable[..., Any]
 
 
-def _both(name: str) -> Callable[[Rule], Rule]:
-    """Registers a rule, whose first argument is the number of dimensions, in two and in three."""
+def _in_two_and_three_dims(name: str) -> Callable[[Rule], Rule]:
+    """Registers a rule for two and three dimensions; its first argument is their number."""
 
     def register(body: Rule) -> Rule:
         for dims in (2, 3):
@@ -39,7 +39,7 @@ def _both(name: str) -> Callable[[Rule], Rule]:
     return register
 
 
-@_both("max_pool{}d_with_indices")
+@_in_two_and_three_dims("max_pool{}d_with_indices")
 def max_pool_with_indices(
     dims: int,
     n: Numbers,
@@ -55,7 +55,7 @@ def max_pool_with_indices(
     return n.max_pool(self, grid)
 
 
-@_both("max_pool{}d_with_indices_backward")
+@_in_two_and_three_dims("max_pool{}d_with_indices_backward")
 def max_pool_with_indices_backward(
     dims: int,
     n: Numbers,
@@ -73,7 +73,7 @@ def max_pool_with_indices_backward(
     return n.max_pool_backward(grad_output, _winners("max_pool", indices), grid)
 
 
-@_both("adaptive_max_pool{}d")
+@_in_two_and_three_dims("adaptive_max_pool{}d")
 def adaptive_max_pool(
     dims: int, n: Numbers, self: Value, output_size: Sizes
 ) -> tuple[Value, Value]:
@@ -81,7 +81,7 @@ def adaptive_max_pool(
     return n.max_pool(self, _adaptive(dims, self.shape, output_size))
 
 
-@_both("adaptive_max_pool{}d_backward")
+@_in_two_and_three_dims("adaptive_max_pool{}d_backward")
 def adaptive_max_pool_backward(
     dims: int, n: Numbers, grad_output: Tensor | Value, self: Value, indices: Operand
 ) -> Value:
@@ -90,7 +90,7 @@ def adaptive_max_pool_backward(
     return n.max_pool_backward(grad_output, _winners("adaptive_max_pool", indices), grid)
 
 
-@_both("avg_pool{}d")
+@_in_two_and_three_dims("avg_pool{}d")
 def avg_pool(
     dims: int,
     n: Numbers,
@@ -105,10 +105,10 @@ def avg_pool(
     """Local; the division by the size of the windows is pending."""
     grid = _grid(dims, self.shape, kernel_size, stride, padding, (1,), ceil_mode)
     counted = _along(padding, dims) if count_include_pad else [0] * dims
-    return _shared(n, n.sum_pool(self, grid), _shares(grid, counted, divisor_override))
+    return _weighted(n, n.sum_pool(self, grid), _mean_weights(grid, counted, divisor_override))
 
 
-@_both("avg_pool{}d_backward")
+@_in_two_and_three_dims("avg_pool{}d_backward")
 def avg_pool_backward(
     dims: int,
     n: Numbers,
@@ -124,25 +124,25 @@ def avg_pool_backward(
     """Each gradient spread over its window. Local."""
     grid = _grid(dims, self.shape, kernel_size, stride, padding, (1,), ceil_mode)
     counted = _along(padding, dims) if count_include_pad else [0] * dims
-    grad = _shared(n, n.operand(grad_output), _shares(grid, counted, divisor_override))
+    grad = _weighted(n, n.operand(grad_output), _mean_weights(grid, counted, divisor_override))
     return n.sum_pool_backward(grad, grid)
 
 
-@_both("_adaptive_avg_pool{}d")
+@_in_two_and_three_dims("_adaptive_avg_pool{}d")
 def adaptive_avg_pool(dims: int, n: Numbers, self: Value, output_size: Sizes) -> Value:
     """The means of output_size windows. Local; a division is pending."""
     grid = _adaptive(dims, self.shape, output_size)
-    return _shared(n, n.sum_pool(self, grid), _shares(grid, [0] * dims))
+    return _weighted(n, n.sum_pool(self, grid), _mean_weights(grid, [0] * dims))
 
 
-@_both("_adaptive_avg_pool{}d_backward")
+@_in_two_and_three_dims("_adaptive_avg_pool{}d_backward")
 def adaptive_avg_pool_backward(
     dims: int, n: Numbers, grad_output: Operand, self: Tensor | Value
 ) -> Value:
     """Each gradient spread over its window. Local."""
     grad = n.operand(grad_output)
     grid = _adaptive(dims, self.shape, grad.shape[-dims:])
-    return n.sum_pool_backward(_shared(n, grad, _shares(grid, [0] * dims)), grid)
+    return n.sum_pool_backward(_weighted(n, grad, _mean_weights(grid, [0] * dims)), grid)
 
 
 def _along(sizes: Sizes, dims: int) -> list[int]:
@@ -176,7 +176,7 @@ def _adaptive(dims: int, shape: Sizes, output_size: Sizes) -> Grid:
     return [adaptive_windows(*along) for along in zip(shape[-dims:], counts, strict=True)]
 
 
-def _shares(grid: Grid, padding: Sizes, divisor: int | None = None) -> Tensor | float:
+def _mean_weights(grid: Grid, padding: Sizes, divisor: int | None = None) -> Tensor | float:
     """The weight of each element in the mean of its window; one number if all are equal."""
     if divisor is not None:
         return 1.0 / divisor
@@ -190,8 +190,8 @@ def _shares(grid: Grid, padding: Sizes, divisor: int | None = None) -> Tensor | 
     return counts.reciprocal()
 
 
-def _shared(n: Numbers, x: Value, shares: Tensor | float) -> Value:
-    return n.convert(n.mul(x, shares), x.dtype)
+def _weighted(n: Numbers, x: Value, weights: Tensor | float) -> Value:
+    return n.convert(n.mul(x, weights), x.dtype)
 
 
 def _winners(name: str, indices: Operand) -> Value:

@@ -13,7 +13,7 @@ from ...table import implements
 aten = torch.ops.aten
 
 
-def _mapped(overload: Any, *, view: bool = False) -> None:
+def _register_move(overload: Any, *, view: bool = False) -> None:
     """Registers an operation that moves the elements of one tensor: torch's own, on each part."""
 
     def take(n: Numbers, self: Value, *args: Any, **kwargs: Any) -> Any:
@@ -23,7 +23,7 @@ def _mapped(overload: Any, *, view: bool = False) -> None:
     implements(overload, view=view)(take)
 
 
-def _mapped_list(overload: Any, *, view: bool = True) -> None:
+def _register_splits(overload: Any, *, view: bool = True) -> None:
     """The same for an operation that gives a list."""
 
     def take(n: Numbers, self: Value, *args: Any, **kwargs: Any) -> list[Value]:
@@ -47,13 +47,13 @@ for each in (
     aten.diagonal.default,
     aten.unfold.default,
 ):
-    _mapped(each, view=True)
+    _register_move(each, view=True)
 
 for each in (aten.split.Tensor, aten.split_with_sizes.default, aten.unbind.int):
-    _mapped_list(each)
+    _register_splits(each)
 
 for each in (aten.unsafe_split.Tensor, aten.unsafe_split_with_sizes.default):
-    _mapped_list(each, view=False)
+    _register_splits(each, view=False)
 
 for each in (
     aten.flip.default,
@@ -68,7 +68,7 @@ for each in (
     aten.diagonal_backward.default,
     aten.channel_shuffle.default,
 ):
-    _mapped(each)
+    _register_move(each)
 
 
 @implements(aten.unfold_backward.default)
@@ -140,7 +140,7 @@ def block_diag(n: Numbers, tensors: Sequence[Operand]) -> Value:
     return n.combined(tensors, lambda parts: torch.block_diag(*parts))
 
 
-def _scattered(overload: Any) -> None:
+def _register_scatter(overload: Any) -> None:
     """Registers an operation that puts one tensor into a copy of another, at public places."""
 
     def scatter(n: Numbers, self: Operand, src: Operand, *args: Any, **kwargs: Any) -> Value:
@@ -157,7 +157,7 @@ for each in (
     aten.diagonal_scatter.default,
     aten.as_strided_scatter.default,
 ):
-    _scattered(each)
+    _register_scatter(each)
 
 
 @implements(aten.trace.default)
