@@ -41,7 +41,7 @@ JOURNEY: tuple[tuple[str, str, str], ...] = (
     ("kernels", "kernels/gates.py", "the gates without messages, 64 elements a word"),
     ("transport", "transport/wire/socket_channel.py", "frames over TLS, heartbeats, deadlines"),
 )
-TALKS = {"protocols/masked/injection.py", "transport/mesh.py", "transport/wire/socket_channel.py"}
+TALKS = {"transport/mesh.py", "transport/wire/socket_channel.py"}
 
 
 def layer_rows() -> list[list[str]]:
