@@ -128,7 +128,7 @@ def test_an_encrypted_key_needs_its_passphrase(tmp_path):
 def test_a_key_that_others_may_read_is_refused(tmp_path, mode):
     made = create_credentials("alice")
     path = key_file(tmp_path, made.private_key, mode)
-    with pytest.raises(ConfigError, match=rf"{mode:04o}; allowed is 0600: chmod 600"):
+    with pytest.raises(ConfigError, match=rf"{mode:04o}; allowed is 0600; chmod 600"):
         read_key_file(path, made.certificate)
 
 

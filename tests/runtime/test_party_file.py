@@ -110,8 +110,8 @@ OTHER = credentials("dave").certificate
 BAD_PARTIES = [
     (changed('"bob"', '"b ob"'), r"party 1: name='b ob': allowed are a letter"),
     (changed('"bob"', "7"), r"party 1: name=7"),
-    (changed('"bob"', '"alice"'), r"name: parties 0 \(alice\) and 1 \(alice\)"),
-    (changed("7001", "7000"), r"address: parties 0 \(alice\) and 1 \(bob\) have the same"),
+    (changed('"bob"', '"alice"'), r"party 0 \(alice\) and party 1 \(alice\) have the same name"),
+    (changed("7001", "7000"), r"party 0 \(alice\) and party 1 \(bob\) have the same address"),
     (changed("7001", "70010"), r"party 1 \(bob\): address='127.0.0.1:70010': allowed"),
     (changed(":7001", ""), r"party 1 \(bob\): address='127.0.0.1'"),
     (changed('address = "[^"]*"', "address = 5"), r"address=5"),
@@ -127,7 +127,7 @@ BAD_PARTIES = [
     (lambda parts: ["party = 3"], r"party: allowed is a block"),
     (
         lambda parts: [*parts[:2], parts[0].replace("alice", "carol").replace("7000", "7002")],
-        r"public key: parties 0 \(alice\) and 2 \(carol\) have the same",
+        r"party 0 \(alice\) and party 2 \(carol\) have the same public key",
     ),
 ]
 

@@ -13,7 +13,7 @@ from itertools import combinations
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
-from ..errors import CheatingDetected, ConfigError
+from ..errors import CheatingDetected, ConfigError, Party
 from .keys import KEY_BYTES, Group, Key, KeyRing, group_of
 from .rounds import Exchange, check_size, others
 
@@ -68,7 +68,9 @@ def _own_groups(groups: Collection[Collection[int]], rank: int, parties: int) ->
     named = {group_of(group) for group in groups}
     for group in named:
         if not set(group) <= set(range(parties)):
-            raise ConfigError(f"group {group}: the parties are 0 to {parties - 1}", party=rank)
+            raise ConfigError(
+                f"group {group}", limit=f"the parties are 0 to {parties - 1}", party=rank
+            )
     return sorted(group for group in named if rank in group and len(group) != 2)
 
 
@@ -84,8 +86,11 @@ def _pair_key(
         material = private.exchange(X25519PublicKey.from_public_bytes(theirs))
     except ValueError as error:  # the all-zero result: the peer sent a point of small order
         raise CheatingDetected(
-            f"party {peer} sent an X25519 key that gives the same result with every partner; "
-            "no key was agreed with it",
+            Party(peer)
+            + (
+                " sent an X25519 key that gives the same result with every partner; "
+                "no key was agreed with it"
+            ),
             party=peer,
         ) from error
     own = private.public_key().public_bytes_raw()
@@ -105,7 +110,12 @@ def _compare_keys(
         for group, check in zip(common[peer], _split(received), strict=True):
             if not compare_digest(check, checks[group]):
                 raise CheatingDetected(
-                    f"parties {rank} and {peer} hold different keys of the group {group}: party "
-                    f"{group[0]}, who sampled it, or one of the two cheats; start a new session",
+                    Party(rank)
+                    + " and "
+                    + Party(peer)
+                    + f" hold different keys of the group {group}: "
+                    + Party(group[0])
+                    + ", who sampled it, or one of the two cheats",
+                    remedy="start a new session",
                     party=peer if group[0] == rank else group[0],
                 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from hmac import compare_digest
 
-from ..errors import CheatingDetected
+from ..errors import CheatingDetected, Party
 from .rounds import Exchange, check_size, others
 from .transcript import Transcript
 
@@ -30,8 +30,11 @@ def open_commitment(
     expected = _digest(opening, session=session, party=party, label=label)
     if len(opening) < NONCE_BYTES or not compare_digest(commitment, expected):
         raise CheatingDetected(
-            f"party {party} opened its commitment for {label!r} to another value than it had "
-            "committed to; the result is not used",
+            Party(party)
+            + (
+                f" opened its commitment for {label!r} to another value than it had "
+                "committed to; the result is not used"
+            ),
             party=party,
         )
     return opening[NONCE_BYTES:]
@@ -80,7 +83,11 @@ def _view(commitments: dict[int, bytes], *, session: bytes, label: str) -> bytes
 def _compare_views(ours: bytes, theirs: bytes, *, party: int, label: str) -> None:
     if not compare_digest(ours, theirs):
         raise CheatingDetected(
-            f"party {party} saw other commitments for {label!r} than this party: it, or a party "
-            "that sent different ones to different peers, cheats; the result is not used",
+            Party(party)
+            + (
+                f" saw other commitments for {label!r} than this party: it, or a "
+                "party that sent different ones to different peers, cheats; the "
+                "result is not used"
+            ),
             party=party,
         )

@@ -41,9 +41,13 @@ def create_credentials(
     if not 1 <= len(name) <= 64:
         raise ConfigError(f"name={name!r}: a certificate's name has 1 to 64 characters")
     if valid_for <= timedelta(0):
-        raise ConfigError(f"valid_for={valid_for}: a certificate must be valid for some time")
+        raise ConfigError(
+            f"valid_for={valid_for}", limit="a certificate must be valid for some time"
+        )
     if passphrase == "":
-        raise ConfigError("passphrase is empty: give one, or None for a key that is not encrypted")
+        raise ConfigError(
+            "passphrase is empty", remedy="give one, or None for a key that is not encrypted"
+        )
     key = Ed25519PrivateKey.generate()
     certificate = _unsigned(name, key, valid_for).sign(key, algorithm=None)
     return Credentials(
@@ -75,9 +79,11 @@ def certificate_from_der(der: bytes) -> bytes:
         raise ConfigError("its key is of another kind than Ed25519, the one kind that is allowed")
     now = datetime.now(UTC)
     if now > until:
-        raise ConfigError(f"it has expired on {_written(until)}: its party has to make a new one")
+        raise ConfigError(
+            f"it has expired on {_written(until)}", remedy="its party has to make a new one"
+        )
     if now < since:
-        raise ConfigError(f"it is valid from {_written(since)} on: is the clock right?")
+        raise ConfigError(f"it is valid from {_written(since)} on", remedy="is the clock right?")
     return pem
 
 

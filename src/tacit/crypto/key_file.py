@@ -39,8 +39,10 @@ def read_key_file(path: Path, certificate: bytes, passphrase: str | None = None)
     owner = x509.load_pem_x509_certificate(certificate).public_key()
     if not isinstance(key, Ed25519PrivateKey) or key.public_key() != owner:
         raise ConfigError(
-            f"key={str(path)!r}: this private key and the certificate are not a pair; use the file "
-            "that was made together with it, or exchange the new certificate with all parties"
+            "this private key and the certificate are not a pair",
+            subject=f"key={str(path)!r}",
+            remedy="use the file that was made together with it, or exchange the new "
+            "certificate with all parties",
         )
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
@@ -50,11 +52,13 @@ def _content(path: Path) -> bytes:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # no wait for a pipe
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BYTES:
-                raise ConfigError(f"key={str(path)!r}: this is no file of a private key")
+                raise ConfigError("this is no file of a private key", subject=f"key={str(path)!r}")
             if status.st_mode & 0o077:
                 raise ConfigError(
-                    f"key={str(path)!r}: others may read this private key, its mode is "
-                    f"{stat.S_IMODE(status.st_mode):04o}; allowed is 0600: chmod 600 {path}"
+                    "others may read this private key, its mode is "
+                    f"{stat.S_IMODE(status.st_mode):04o}; allowed is 0600",
+                    subject=f"key={str(path)!r}",
+                    remedy=f"chmod 600 {path}",
                 )
             return file.read()
     except OSError as error:
@@ -64,7 +68,7 @@ def _content(path: Path) -> bytes:
 def _opened(content: bytes, path: Path, passphrase: str | None) -> object:
     encrypted = b"ENCRYPTED" in content
     if encrypted and not passphrase:
-        raise ConfigError(f"key={str(path)!r}: this private key needs its passphrase")
+        raise ConfigError("this private key needs its passphrase", subject=f"key={str(path)!r}")
     if encrypted:
         _check_scheme(content, path)
     secret = secret_bytes(passphrase) if passphrase and encrypted else None
@@ -73,7 +77,7 @@ def _opened(content: bytes, path: Path, passphrase: str | None) -> object:
     except Exception:  # whatever the parser makes of it; its message might quote the file
         why = "the passphrase does not open it, or it is" if encrypted else "it is"
         raise ConfigError(
-            f"key={str(path)!r}: {why} not a private key in PEM form (PKCS#8)"
+            f"{why} not a private key in PEM form (PKCS#8)", subject=f"key={str(path)!r}"
         ) from None
 
 
@@ -86,8 +90,10 @@ def _check_scheme(content: bytes, path: Path) -> None:
         known = False
     if not known:
         raise ConfigError(
-            f"key={str(path)!r}: it is not a private key that was encrypted as `tacit party init` "
-            "does it (PKCS#8, PBKDF2); openssl pkcs8 -topk8 converts other ones"
+            "it is not a private key that was encrypted as `tacit party init` "
+            "does it (PKCS#8, PBKDF2)",
+            subject=f"key={str(path)!r}",
+            remedy="openssl pkcs8 -topk8 converts other ones",
         )
 
 
@@ -96,4 +102,4 @@ def secret_bytes(passphrase: str) -> bytes:
     try:
         return passphrase.encode()
     except UnicodeEncodeError:  # which holds the passphrase
-        raise ConfigError("passphrase: it is not text that UTF-8 can hold") from None
+        raise ConfigError("it is not text that UTF-8 can hold", subject="passphrase") from None

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 
-from ..errors import ConfigError, RevealForbidden
+from ..errors import ConfigError, Party, RevealForbidden
 
 KEY_BYTES = 32
 Group = tuple[int, ...]  # ranks in ascending order
@@ -69,8 +69,11 @@ class KeyRing:
         parties = frozenset(parties)
         if parties not in self._keys:
             raise ConfigError(
-                f"party {self.rank} has no key of the parties {group_of(parties)}; it has those of "
-                f"{', '.join(map(str, self.groups))}",
+                Party(self.rank)
+                + (
+                    f" has no key of the parties {group_of(parties)}; it has those of "
+                    f"{', '.join(map(str, self.groups))}"
+                ),
                 party=self.rank,
             )
         return self._keys[parties]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from ..errors import ProtocolError
+from ..errors import Party, ProtocolError
 
 # Sends each peer its message and returns one message from each of the named peers.
 Exchange = Callable[[Mapping[int, bytes], Collection[int]], dict[int, bytes]]
@@ -19,7 +19,10 @@ def check_size(message: bytes, size: int, *, party: int, what: str) -> None:
     """Refuses a message that cannot be what it should be."""
     if len(message) != size:
         raise ProtocolError(
-            f"party {party} sent {len(message)} bytes as {what}, which has {size}: it does not "
-            "run this version of the protocol, or deviates from it",
+            Party(party)
+            + (
+                f" sent {len(message)} bytes as {what}, which has {size}: it does not "
+                "run this version of the protocol, or deviates from it"
+            ),
             party=party,
         )

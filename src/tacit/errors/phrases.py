@@ -39,7 +39,7 @@ class Party(Addable):
         """Returns "party 2", "party 2 (carol)" or "party 2 (carol, 10.0.0.3:7000)"."""
         name = names[self.rank] if 0 <= self.rank < len(names) else ""
         known = () if name == f"party{self.rank}" else (name,)  # the name where nobody gave one
-        beside = ", ".join(text for text in (*known, self.note) if text)
+        beside = ", ".join(dict.fromkeys(text for text in (*known, self.note) if text))
         return f"party {self.rank}" + (f" ({beside})" if beside else "")
 
 

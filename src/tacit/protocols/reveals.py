@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ..errors import ConfigError, RevealForbidden
+from ..errors import ConfigError, Party, Phrase, RevealForbidden, joined
 
 PACKAGE = str(Path(__file__).parents[1]) + os.sep
 CLIENT = "a client"
@@ -54,8 +54,7 @@ class RevealPolicy:
         """Raises RevealForbidden if a party, or one of all, may not learn anything."""
         ranks = range(len(self._names)) if to is None else (to,)
         if self._allowed is not None and not set(ranks) <= set(self._allowed):
-            whom = "all parties" if to is None else f"party {to} ({self._names[to]})"
-            raise self._forbidden(whom)
+            raise self._forbidden("all parties" if to is None else Party(to))
 
     def admit_client(self, operation: int, shape: Sequence[int], dtype: str) -> None:
         """Records a reveal to a client outside; forbidden if `allowed` lists ranks."""
@@ -63,14 +62,17 @@ class RevealPolicy:
             raise self._forbidden(CLIENT)
         self._add(operation, shape, dtype, (CLIENT,))
 
-    def _forbidden(self, whom: str) -> RevealForbidden:
-        allowed = [f"party {rank} ({self._names[rank]})" for rank in self._allowed or ()]
-        return RevealForbidden(
-            f"reveal to {whom} at {call_site()}",
-            limit=f"the reveal policy lets {' and '.join(allowed) or 'nobody'} learn anything, and "
-            "no one else; nothing was opened",
+    def _forbidden(self, whom: Phrase) -> RevealForbidden:
+        allowed = joined(" and ", map(Party, self._allowed or ())) if self._allowed else "nobody"
+        error = RevealForbidden(
+            "reveal to " + whom + f" at {call_site()}",
+            limit="the reveal policy lets "
+            + allowed
+            + " learn anything, and no one else; nothing was opened",
             remedy="reveal to those, or have all parties change reveals=",
         )
+        error.names = self._names
+        return error
 
     def _add(self, operation: int, shape: Sequence[int], dtype: str, to: tuple[str, ...]) -> None:
         number = len(self.record) + 1

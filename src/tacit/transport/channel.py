@@ -159,7 +159,7 @@ class Peers(dict[int, Channel]):
     """Channels by rank; a rank that has none is a mistake of the caller."""
 
     def __missing__(self, peer: int) -> Channel:
-        raise ConfigError(f"there is no peer {peer} to talk to: peers are {sorted(self)}")
+        raise ConfigError(f"there is no peer {peer} to talk to", limit=f"peers are {sorted(self)}")
 
 
 class Poller(ABC):
@@ -179,7 +179,7 @@ def check_size(size: int, *, kind: int, peer: int, limits: Limits) -> None:
     cap = getattr(limits, name)
     if size > cap:
         raise FrameRejected(
-            f"party {peer} sends {size} bytes, over the limit {name} = {cap}", party=peer
+            Party(peer) + f" sends {size} bytes, over the limit {name} = {cap}", party=peer
         )
 
 

@@ -11,7 +11,7 @@ from typing import NoReturn, Self
 import torch
 from torch import Tensor
 
-from ..errors import PeerClosed, TransportError
+from ..errors import Party, PeerClosed, Phrase, TransportError
 from .channel import Abort, Channel, Expected, Goodbye, LastWord, Message, Peers, Poller
 from .devices import CPU
 from .limits import SYSTEM_CLOCK, Clock, Limits
@@ -54,7 +54,7 @@ class Mesh:
         self._next_operation = 0
         self._waiting: dict[int, Channel] = {}
         self._waiting_since = 0.0
-        self._end: str | None = None
+        self._end: Phrase | None = None
         self._ended_by = rank
 
     def place(self, device: torch.device) -> None:
@@ -165,7 +165,9 @@ class Mesh:
 
     def _require_open(self) -> None:
         if self._end is not None:
-            raise PeerClosed(f"the mesh of party {self.rank} {self._end}", party=self._ended_by)
+            raise PeerClosed(
+                "the mesh of " + Party(self.rank) + " " + self._end, party=self._ended_by
+            )
 
     def _exchange(
         self,
@@ -235,7 +237,7 @@ class Mesh:
             if isinstance(word, Abort):
                 raise PeerAborted(word, peer)
             if word is None:
-                raise PeerClosed(f"party {peer} is gone without a word", party=peer)
+                raise PeerClosed(Party(peer) + " is gone without a word", party=peer)
         for channel in self._channels.values():
             channel.check()
 
@@ -258,7 +260,9 @@ class Mesh:
             self._say(word)
             told = follow(word, self._channels) or told
         finally:
-            self._release(f"has failed because of party {word.origin}: {word.reason}", word.origin)
+            self._release(
+                "has failed because of " + Party(word.origin) + f": {word.reason}", word.origin
+            )
         if told is not None:
             raise told.error() from None
         if isinstance(error, TransportError) and error.operation is None:
@@ -275,7 +279,7 @@ class Mesh:
         for channel in self._channels.values():
             channel.say(word)
 
-    def _release(self, end: str, party: int) -> None:
+    def _release(self, end: Phrase, party: int) -> None:
         self._end, self._ended_by = end, party
         for channel in self._channels.values():
             channel.release()

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import torch
 
-from ..errors import ConfigError, FrameRejected
+from ..errors import ConfigError, FrameRejected, Party
 from .mesh import Mesh
 from .wire.frames import Spec
 
@@ -53,7 +53,7 @@ def probe(
 ) -> dict[int, Link]:
     """The links of this party by rank of the peer; `versions` is what it tells of itself."""
     if not 0 < megabytes * _MEGABYTE <= 1 << 30:
-        raise ConfigError(f"megabytes={megabytes}: allowed are 1 to 1024")
+        raise ConfigError(f"megabytes={megabytes}", limit="allowed are 1 to 1024")
     own = _versions() if versions is None else dict(versions)
     with mesh.stats.scope("probe"):
         links = {}
@@ -110,7 +110,7 @@ class _Pair(NamedTuple):
     def _answer(self) -> None:
         asked, came = self.hear(), time.time()
         if asked:
-            raise FrameRejected(f"party {self.peer} asks in {len(asked)} bytes", party=self.peer)
+            raise FrameRejected(Party(self.peer) + f" asks in {len(asked)} bytes", party=self.peer)
         self.tell(_TIMES.pack(came, time.time()))
 
     def _transfer(self, size: int) -> float:
@@ -128,11 +128,12 @@ def _read_times(data: bytes, peer: int) -> tuple[float, float]:
     """When a question came and when the answer left, by the peer's clock."""
     if len(data) != _TIMES.size:
         raise FrameRejected(
-            f"party {peer} tells the time in {len(data)} bytes instead of {_TIMES.size}", party=peer
+            Party(peer) + f" tells the time in {len(data)} bytes instead of {_TIMES.size}",
+            party=peer,
         )
     came, left = _TIMES.unpack(data)
     if not (abs(came) < _MAX_TIME and abs(left) < _MAX_TIME):
-        raise FrameRejected(f"party {peer} tells a time that is none", party=peer)
+        raise FrameRejected(Party(peer) + " tells a time that is none", party=peer)
     return came, left
 
 
@@ -141,11 +142,11 @@ def _read_versions(data: bytes, peer: int) -> dict[str, str]:
         found = json.loads(data)
         texts = [text for item in found.items() for text in item]
     except (ValueError, AttributeError, RecursionError) as error:
-        raise FrameRejected(f"party {peer} tells no versions", party=peer) from error
+        raise FrameRejected(Party(peer) + " tells no versions", party=peer) from error
     short = all(isinstance(t, str) and t.isprintable() and len(t) <= _MAX_TEXT for t in texts)
     if not short or len(found) > _MAX_VERSIONS:
         raise FrameRejected(
-            f"party {peer} tells versions that are not up to {_MAX_VERSIONS} short texts",
+            Party(peer) + f" tells versions that are not up to {_MAX_VERSIONS} short texts",
             party=peer,
         )
     return dict(found)

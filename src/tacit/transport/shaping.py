@@ -25,8 +25,8 @@ class Link:
     def __post_init__(self) -> None:
         if not (self.latency >= 0 and self.bandwidth > 0):
             raise ConfigError(
-                f"a link of {self.latency} s and {self.bandwidth} bit/s cannot be: "
-                "latency is 0 or more, bandwidth more than 0"
+                f"a link of {self.latency} s and {self.bandwidth} bit/s cannot be",
+                limit="latency is 0 or more, bandwidth more than 0",
             )
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from ...config import Config
 from ...crypto import certificate_from_der, certificate_to_der, public_key_fingerprint
-from ...errors import ConfigError
+from ...errors import ConfigError, Party, Phrase, rendered
 from ...protocols import check_parties
 from ...transport import Limits
 from ..placement import PLACEMENTS, cipher_for
@@ -173,13 +173,13 @@ def _party_file(path: Path, table: dict[str, Any], parties: tuple[PartyEntry, ..
 
 
 def _entry(rank: int, block: dict[str, Any]) -> PartyEntry:
-    with _told(f"party {rank}"):
+    with _told(Party(rank)):
         _check_fields(block, PARTY_FIELDS)
         for needed in PARTY_FIELDS[:3]:
             if needed not in block:
                 raise ConfigError(f"{needed} is missing")
         name = check_name(block["name"])
-    with _told(f"party {rank} ({name})"):
+    with _told(Party(rank, name)):
         host, port = parse_address(block["address"])
         device = block.get("device", "cpu")
         if not isinstance(device, str) or not _DEVICE.fullmatch(device):
@@ -237,9 +237,10 @@ def _check_distinct(parties: tuple[PartyEntry, ...]) -> None:
         for rank, entry in enumerate(parties):
             first = seen.setdefault(value(entry), rank)
             if first != rank:
+                one, other = Party(first, parties[first].name), Party(rank, entry.name)
                 raise ConfigError(
-                    f"{what}: parties {first} ({parties[first].name}) and {rank} ({entry.name}) "
-                    f"have the same; each party needs its own"
+                    one + " and " + other + f" have the same {what}",
+                    limit="each party needs its own",
                 )
 
 
@@ -248,12 +249,14 @@ def _listed(values: Any) -> str:
 
 
 @contextmanager
-def _told(where: str) -> Iterator[None]:
+def _told(where: Phrase) -> Iterator[None]:
     """Says where the mistakes within are."""
     try:
         yield
     except ConfigError as error:
-        raise ConfigError(f"{where}: {str(error)[:MOST_TOLD]}") from error.__cause__
+        error.reason = rendered(error.reason)[:MOST_TOLD]
+        error.about(where)
+        raise
 
 
 # Addresses --------------------------------------------------------------------------------------

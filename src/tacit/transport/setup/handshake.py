@@ -22,6 +22,7 @@ from ...errors import (
     ConnectTimeout,
     FrameRejected,
     HandshakeMismatch,
+    Party,
     TransportError,
 )
 from ..wire.frames import HEADER, MAGIC, VERSION, Header, Kind
@@ -79,8 +80,8 @@ def mismatch(field: str, ours: object, theirs: object, *, peer: int) -> Handshak
     """Returns the error for one field; fields of bytes are named without their content."""
     values = "" if isinstance(ours, bytes) else f": {ours!r} here, {theirs!r} there"
     return HandshakeMismatch(
-        f"this party and party {peer} differ in {field}{values}; "
-        "start all parties with the same settings",
+        "this party and " + Party(peer) + f" differ in {field}{values}",
+        remedy="start all parties with the same settings",
         field=field,
         party=peer,
     )

@@ -93,8 +93,9 @@ def layout(specs: tuple[tuple[tuple[int, ...], torch.dtype], ...]) -> Layout:
     table = b"".join(_entry(*spec) for spec in specs)
     if len(table) > MAX_TABLE_BYTES:
         raise ConfigError(
-            f"{len(specs)} tensors need a table of {len(table)} bytes, over the limit of "
-            f"{MAX_TABLE_BYTES}: concatenate them, or use several exchanges"
+            f"{len(specs)} tensors need a table of {len(table)} bytes, over the "
+            f"limit of {MAX_TABLE_BYTES}",
+            remedy="concatenate them, or use several exchanges",
         )
     sizes = tuple(prod(shape) * dtype.itemsize for shape, dtype in specs)
     return Layout(tuple(Spec(*spec) for spec in specs), table, sizes, sum(sizes))
@@ -102,7 +103,7 @@ def layout(specs: tuple[tuple[tuple[int, ...], torch.dtype], ...]) -> Layout:
 
 def _entry(shape: tuple[int, ...], dtype: torch.dtype) -> bytes:
     if dtype not in _CODES:
-        raise ConfigError(f"{dtype} tensors cannot be sent: view them as one of {DTYPES}")
+        raise ConfigError(f"{dtype} tensors cannot be sent", remedy=f"view them as one of {DTYPES}")
     return _ENTRY.pack(_CODES[dtype], len(shape)) + struct.pack(f"<{len(shape)}Q", *shape)
 
 
@@ -124,7 +125,7 @@ def parse_header(data: Any) -> Header:
     if header.magic != MAGIC:
         raise FrameRejected("the bytes do not start like a message of Tacit")
     if header.version != VERSION:
-        raise FrameRejected(f"frame version {header.version}: this party speaks {VERSION}")
+        raise FrameRejected(f"frame version {header.version}", limit=f"this party speaks {VERSION}")
     if header.table_bytes > MAX_TABLE_BYTES:
         raise FrameRejected(
             f"a table of {header.table_bytes} bytes is over the limit of {MAX_TABLE_BYTES}"

@@ -15,7 +15,7 @@ from collections.abc import Collection, Sequence
 
 from torch import Tensor
 
-from ...errors import FrameRejected, PeerClosed
+from ...errors import FrameRejected, Party, PeerClosed
 from ..channel import Channel, Expected, LastWord, Message, Poller
 from ..devices import CPU, ready_event, to_device, to_pinned
 from ..limits import SYSTEM_CLOCK, Clock, Limits
@@ -138,7 +138,7 @@ class SocketChannel(Channel):
         self.stuck = self.stuck or self._last_word is not None  # it sends nothing more
 
     def _rejected(self, error: FrameRejected) -> FrameRejected:
-        return FrameRejected(f"party {self.peer} sent no message: {error}", party=self.peer)
+        return FrameRejected(Party(self.peer) + f" sent no message: {error}", party=self.peer)
 
     def say(self, word: LastWord) -> None:
         self._heartbeat.say(word)

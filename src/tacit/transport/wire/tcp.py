@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Self, TypeAlias
 
-from ...errors import ConfigError, ConnectError, PeerClosed, TransportError
+from ...errors import ConfigError, ConnectError, Party, PeerClosed, TransportError
 
 Part: TypeAlias = bytes | memoryview
 
@@ -108,8 +108,8 @@ class TcpStream:
 
     def lost(self, error: OSError | None) -> TransportError:
         why = _reason(error) if error else "closed by the other side"
-        who = "a stranger" if self.peer is None else f"party {self.peer}"
-        return PeerClosed(f"the connection with {who} is lost: {why}", party=self.peer)
+        who = "a stranger" if self.peer is None else Party(self.peer)
+        return PeerClosed("the connection with " + who + " is lost", cause=why, party=self.peer)
 
 
 class Listener:
@@ -154,7 +154,7 @@ def listen(host: str, port: int) -> Listener:
         taken = error.errno == errno.EADDRINUSE
         why = "taken by another program" if taken else _reason(error)
         raise ConnectError(
-            f"port {port} of {host} cannot be used: {why}; choose another port"
+            f"port {port} of {host} cannot be used: {why}", remedy="choose another port"
         ) from error
     sock.setblocking(False)
     return Listener(sock)

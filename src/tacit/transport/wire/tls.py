@@ -135,8 +135,8 @@ def refusal(error: OSError) -> TransportError:
     if isinstance(error, ssl.SSLCertVerificationError):
         if error.verify_code in _DATED:
             return CertificateRejected(
-                f"the certificate of the other side is not valid now: {why}; compare the clocks, "
-                "or let it make a new one"
+                f"the certificate of the other side is not valid now: {why}",
+                remedy="compare the clocks, or let it make a new one",
             )
         return CertificateRejected(f"the certificate of the other side is not pinned here: {why}")
     if "alert" in why and ("certificate" in why or "unknown ca" in why):
