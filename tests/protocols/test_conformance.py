@@ -9,14 +9,16 @@ import pytest
 from tacit.errors import ConfigError, PartyFailed
 from tacit.protocols import Protocol
 from tacit.registry import PROTOCOLS
-from tacit.testing import CHECKS, ProtocolSuite, blocks, division
+from tacit.testing import CHECKS, ProtocolSuite, division, parallel_blocks
 
 COMPUTING = [info for info in PROTOCOLS.values() if info.implementation is not None]
 # Every protocol with its fewest and its default number of parties.
 LOCAL = [(i.name, n) for i in COMPUTING for n in sorted({i.parties.start, i.default_parties})]
 NETWORKED = [info.name for info in COMPUTING if info.network]
 RINGS = pytest.mark.parametrize("ring", [64, 32])
-DIVIDING = [check.__name__.removeprefix("check_") for check in (*division.CHECKS, *blocks.CHECKS)]
+DIVIDING = [
+    check.__name__.removeprefix("check_") for check in (*division.CHECKS, *parallel_blocks.CHECKS)
+]
 DIVIDING += [name for name in CHECKS if name.endswith("_of_quotients") and name not in DIVIDING]
 LOOPING = ("signs_of_every_width", "equality")  # over all widths: too many rounds for a network
 
@@ -49,8 +51,13 @@ def test_probabilistic_truncation(protocol, parties, ring, check):
     passes(suite, check, tuple(DIVIDING))
 
 
+OTHERS = pytest.mark.full("test_processes of the first protocol, test_threads of all")
+
+
 @pytest.mark.parametrize("check", [name for name in CHECKS if name not in LOOPING])
-@pytest.mark.parametrize("protocol", NETWORKED)
+@pytest.mark.parametrize(
+    "protocol", [NETWORKED[0], *(pytest.param(name, marks=OTHERS) for name in NETWORKED[1:])]
+)
 def test_processes(protocol, check):
     """Over TCP with TLS, each party in a process of its own; the ring alternates."""
     suite = ProtocolSuite(

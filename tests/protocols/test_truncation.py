@@ -1,7 +1,7 @@
 """Exact truncation is never off by more than one unit; the probabilistic one as often as declared.
 
-The failure of the probabilistic one is a wrap of x + mask: half of the masks here are those that
-put x next to it, which uniform masks of 64 bits would hardly ever do.
+Probabilistic truncation fails if x + mask wraps. Half of the masks here put x next to a wrap, which
+uniform masks of 64 bits hardly ever do.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from math import sqrt
 
 import pytest
 import torch
+from tests import tiers
 from tests.protocols.chosen_randomness import Draw, changed_draws, fixed, seeded_words
 from torch import Tensor
 
@@ -25,7 +26,7 @@ CHUNK = 1 << 18
 SIGMAS = 6  # a normal deviate is beyond with probability 2e-9
 # The slow reference would take minutes for as many elements as the compiled kernels.
 COMPILED = injection.native_for() is not None
-ELEMENTS = 10**8 if COMPILED else 2 * 10**6
+ELEMENTS = 2 * 10**6 if not COMPILED else 10**8 if tiers.FULL else 10**7
 FEWER = ELEMENTS // 5  # in the small ring, and for the injection, whose quotient is the same
 
 

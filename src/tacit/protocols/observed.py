@@ -16,10 +16,9 @@ from ..transport import memory_meshes
 from . import cleartext
 from .cleartext import Cleartext
 from .context import Context
-from .masked.costs import MaskedCosts
 from .share import Arith, Bool
 from .steps import Interactive, Steps
-from .trio import trio_roles
+from .trio import Trio
 
 ALONE = 0  # the rank of the only party
 
@@ -34,7 +33,7 @@ class Comparison:
 
     def bits(self, ring_bits: int) -> int:
         """Returns what all parties of `trio` send for it, ahead of time and online."""
-        costs = MaskedCosts(ring_bits, trio_roles(0, 1, 2))
+        costs = Trio.declared_costs(ring_bits)
         return sum(costs.signs(self.elements, self.width, self.thresholds).bits.values())
 
 

@@ -15,7 +15,7 @@ from .values import SIZES, bit_values, integers, ring_values, secret, secret_bit
 
 
 def _inputs(p: Protocol, count: int, n: int, width: int) -> tuple[list[Tensor], list[Bool]]:
-    """Bits that are mostly ones, so that their AND is not always zero."""
+    """Returns bits that are mostly ones, so that their AND is not always zero."""
     plain = [
         bit_values((n,), f"and {i}", width) | bit_values((n,), f"or {i}", width)
         for i in range(count)
@@ -64,7 +64,7 @@ def check_inject(session: Session) -> None:
 
 
 def check_inject_of_quotients(session: Session) -> None:
-    """A pending division is made on the way."""
+    """An injection makes a pending division."""
     p = session.protocol
     bits, t = factor_bits(p), 3
     a, x = small(p, (130,), "a", bits)
@@ -103,7 +103,7 @@ def check_inject_sums(session: Session) -> None:
 
 
 def check_inject_sums_of_quotients(session: Session) -> None:
-    """x may be pending."""
+    """A sum of injections with a pending x."""
     p = session.protocol
     bits, t = factor_bits(p) - 1, 3
     a, x = small(p, (65,), "a", bits)

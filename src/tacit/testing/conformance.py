@@ -18,10 +18,20 @@ from types import MappingProxyType
 from ..errors import ConfigError, PartyFailed
 from ..registry import PROTOCOLS
 from ..runtime import Session, run
-from . import bits, blocks, comparing, division, inputs, linear, products, roles, shapes
+from . import (
+    bits,
+    comparison,
+    division,
+    inputs,
+    linear,
+    parallel_blocks,
+    products,
+    roles,
+    shapes,
+)
 
 Check = Callable[[Session], None]
-GROUPS = (inputs, linear, shapes, products, division, comparing, bits, blocks, roles)
+GROUPS = (inputs, linear, shapes, products, division, comparison, bits, parallel_blocks, roles)
 
 
 def _named() -> dict[str, Check]:

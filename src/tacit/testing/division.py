@@ -1,4 +1,4 @@
-"""Division by powers of two: pending, made, and added up before it is made."""
+"""Division by powers of two: pending, carried out, and after sums of pending quotients."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from .values import integers, ring_values, secret, small
 
 
 def dividend_bits(p: Protocol) -> int:
-    """How large a dividend may be: all that is allowed, or what hardly ever fails."""
+    """Returns the bits of the largest dividend: all that is allowed, or what hardly ever fails."""
     if p.exact:
         return p.ring.bits - 2
     return 20 if p.ring.bits == 64 else 5
 
 
 def factor_bits(p: Protocol) -> int:
-    """How large the two factors of a product may be, with room to add four of them."""
+    """Returns the bits of the two factors of a product, with room to add four products."""
     return dividend_bits(p) // 2 - 1
 
 
 def check_truncate(session: Session) -> None:
-    """A division that is asked for, by any number of bits, up to the largest dividend."""
+    """Division by different numbers of bits, up to the largest dividend."""
     p = session.protocol
     bits = dividend_bits(p)
     for t in sorted({1, 2, 5, bits // 2, bits - 1, bits}):
@@ -36,8 +36,8 @@ def check_truncate(session: Session) -> None:
     expect(p, p.truncate(x), value, "truncate with nothing pending")
 
 
-def check_whole_quotients(session: Session) -> None:
-    """Where nothing is lost, nothing is rounded."""
+def check_exact_quotients(session: Session) -> None:
+    """If the dividend is a multiple, nothing is rounded."""
     p = session.protocol
     bits = dividend_bits(p) // 2
     value = ring_values(p.ring, (65,), "whole", bits)
@@ -45,8 +45,8 @@ def check_whole_quotients(session: Session) -> None:
     expect(p, p.truncate(x.divided(2)), value, "whole quotients are exact")
 
 
-def check_both_ways(session: Session) -> None:
-    """`exact=` chooses the way of one division."""
+def check_truncation_modes(session: Session) -> None:
+    """`exact=` selects the mode of one division."""
     p = session.protocol
     value, x = small(p, (65,), "ways", 5)
     for exact in (True, False):
@@ -55,7 +55,7 @@ def check_both_ways(session: Session) -> None:
 
 
 def check_products(session: Session) -> None:
-    """A product that is divided may be revealed, settled, multiplied, and is paid for once."""
+    """A pending product can be revealed, settled and multiplied, and is settled once."""
     p = session.protocol
     bits, t = factor_bits(p), 3
     a, x = small(p, (70,), "a", bits)
@@ -79,7 +79,7 @@ def check_products(session: Session) -> None:
 
 
 def check_sums_of_quotients(session: Session) -> None:
-    """Sums and public operands of what is pending: added first, where the protocol can."""
+    """Sums of pending quotients, and with public operands."""
     p = session.protocol
     bits, t = factor_bits(p) - 1, 3
     a, x = small(p, (70,), "a", bits)
@@ -107,8 +107,8 @@ def check_sums_of_quotients(session: Session) -> None:
 
 CHECKS = (
     check_truncate,
-    check_whole_quotients,
-    check_both_ways,
+    check_exact_quotients,
+    check_truncation_modes,
     check_products,
     check_sums_of_quotients,
 )

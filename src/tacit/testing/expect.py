@@ -1,4 +1,4 @@
-"""Comparisons of what a protocol computed with what it should have."""
+"""Compares what a protocol computed with the expected values."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from .values import Integers, integers
 
 
 def plain_of(p: Protocol, x: Arith | Bool) -> Tensor:
-    """The values of a secret, at every party."""
+    """Returns the values of a secret, at every party."""
     plain = p.reveal(x)
     assert plain is not None
     return plain
 
 
 def expect(p: Protocol, found: Arith | Bool, wanted: Tensor, what: str) -> None:
-    """Reveals a secret; it must be equal to `wanted`, in shape and in every element."""
+    """Reveals a secret. Raises AssertionError unless shape and elements are equal to `wanted`."""
     expect_plain(p, p.reveal(found), wanted, what)
 
 
 def expect_plain(p: Protocol, found: Tensor | None, wanted: Tensor, what: str) -> None:
+    """Raises AssertionError unless shape and elements are equal to `wanted`."""
     if found is None or found.shape != wanted.shape:
         shape = None if found is None else tuple(found.shape)
         raise AssertionError(f"{_place(p, what)}: shape {shape}, wanted {tuple(wanted.shape)}")
@@ -41,7 +42,7 @@ def expect_plain(p: Protocol, found: Tensor | None, wanted: Tensor, what: str) -
 def expect_quotient(
     p: Protocol, found: Arith, dividend: Integers, shift: int, what: str, *, units: int = 1
 ) -> None:
-    """Reveals a secret; it must be dividend / 2^shift, off by at most `units` units.
+    """Reveals a secret, which must be dividend / 2^shift, off by at most `units` units.
 
     `units`: how many rounded quotients were added up.
     """
@@ -54,7 +55,7 @@ def expect_quotient(
 
 
 def expect_error(kind: type[Error], action: Callable[[], object], what: str) -> None:
-    """The action must raise that error, with a message."""
+    """Raises AssertionError unless the action raises an error of this kind, with a message."""
     try:
         action()
     except kind as error:
@@ -65,6 +66,7 @@ def expect_error(kind: type[Error], action: Callable[[], object], what: str) -> 
 
 
 def expect_true(p: Protocol, holds: bool | Tensor, what: str) -> None:
+    """Raises AssertionError unless the condition holds, for all elements."""
     if not (bool(holds.all()) if isinstance(holds, torch.Tensor) else holds):
         raise AssertionError(_place(p, what))
 

@@ -15,7 +15,7 @@ SHAPES = ((), (1,), (65,), (3, 5), (2, 0, 3), (2, 1, 4, 3))
 
 
 def check_share_and_reveal(session: Session) -> None:
-    """Every owner's input of any shape comes out at every party."""
+    """Inputs of every owner and shape are revealed to every party."""
     p = session.protocol
     for owner in range(session.parties):
         for shape in SHAPES:
@@ -24,7 +24,7 @@ def check_share_and_reveal(session: Session) -> None:
 
 
 def check_layouts_and_dtypes(session: Session) -> None:
-    """Inputs may be views and of other integer dtypes."""
+    """Inputs can be views, and have other integer dtypes."""
     p = session.protocol
     value = ring_values(p.ring, (6, 8), "layout")
     expect(p, secret(p, value.t()[::2], 1), value.t()[::2], "input that is a view")
@@ -47,7 +47,7 @@ def check_reveal_to_one(session: Session) -> None:
 
 
 def check_bits(session: Session) -> None:
-    """Bits of any number, one or several for each element."""
+    """Bits for any number of elements, one or several for each."""
     p = session.protocol
     for n in SIZES:
         bits = bit_values((n,), "bits", 5)
@@ -70,7 +70,7 @@ def check_public(session: Session) -> None:
 
 
 def check_random(session: Session) -> None:
-    """Random secrets are the same for all and differ from call to call."""
+    """Random secrets are the same at all parties and differ from call to call."""
     p = session.protocol
     found = [plain_of(p, p.random((100,))) for _ in range(2)]
     planes = [plain_of(p, p.random_bits((100,), 9)) for _ in range(2)]
@@ -82,7 +82,7 @@ def check_random(session: Session) -> None:
 
 
 def check_wrong_inputs(session: Session) -> None:
-    """Every party is told what is wrong with its own input, before anything is sent."""
+    """Every party gets an error for its own wrong input, before anything is sent."""
     p, parties = session.protocol, session.parties
     value = torch.arange(4)
     mine, other = p.rank, (p.rank + 1) % parties

@@ -1,4 +1,4 @@
-"""What needs no message: sums, public operands, exclusive or."""
+"""Operations without a message: sums, public operands, exclusive or."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def check_public_operands(session: Session) -> None:
 
 
 def check_public_matrices(session: Session) -> None:
-    """Matrices and kernels may be public."""
+    """Products with public matrices and convolution kernels."""
     p = session.protocol
     a, b = ring_values(p.ring, (4, 6), "a"), ring_values(p.ring, (6, 5), "b")
     wanted = wrapped(p.ring, integers(a) @ integers(b))

@@ -18,7 +18,7 @@ Index = tuple[int, ...]
 
 
 def check_mul(session: Session) -> None:
-    """Products by element wrap; operands of any owners, with broadcasting, and of itself."""
+    """Elementwise products wrap: inputs of any owners, with broadcasting, and squares."""
     p = session.protocol
     a, b = ring_values(p.ring, (3, 70), "a"), ring_values(p.ring, (70,), "b")
     for owner in range(session.parties):
@@ -130,7 +130,7 @@ def _zeros(shape: Index) -> Integers:
 def _terms(
     window: Window, images: Index, weights: Index, sizes: list[int]
 ) -> Iterator[tuple[Index, Index, Index]]:
-    """Which element of the input meets which of the weight for which of the output."""
+    """Yields the indices of each product: input, weight, and the output that it is added to."""
     per_group = weights[0] // window.groups
     for n, out, place in product(range(images[0]), range(weights[0]), np.ndindex(*sizes)):
         for channel, tap in product(range(weights[1]), np.ndindex(*weights[2:])):

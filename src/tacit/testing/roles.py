@@ -1,4 +1,4 @@
-"""Roles that can be turned: shares and pending products of some roles serve in any others."""
+"""Rotated roles: shares and pending products of one rotation can be used in any other."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from .values import bit_values, integers, ring_values, secret, secret_bits, smal
 
 
 def roles_of(session: Session) -> list[Protocol]:
-    """The session's protocol in all of its roles; one, if it has none to turn."""
+    """Returns the session's protocol in every rotation of its roles, or as it is if it has none."""
     rotated = getattr(session.protocol, "rotated", None)
     return [rotated(by) for by in range(session.parties)] if rotated else [session.protocol]
 
 
-def check_turned_roles(session: Session) -> None:
-    """What is shared, multiplied and compared in different roles."""
+def check_rotated_roles(session: Session) -> None:
+    """Secrets are shared, multiplied and compared in different rotations."""
     for p, q in product(roles_of(session), repeat=2):
         a, b = ring_values(p.ring, (70,), "a"), ring_values(p.ring, (70,), "b")
         x, y = secret(p, a, 1), secret(q, b, 2)
@@ -29,8 +29,8 @@ def check_turned_roles(session: Session) -> None:
         expect(q, p.add_public(q.neg(x), 3), 3 - a, "linear operations in two roles")
 
 
-def check_turned_roles_of_quotients(session: Session) -> None:
-    """A division that is pending in some roles is made in others."""
+def check_rotated_roles_of_quotients(session: Session) -> None:
+    """A division that is pending in one rotation is made in another."""
     bits, t = min(factor_bits(session.protocol), 10), 3
     for p, q in product(roles_of(session), repeat=2):
         a, x = small(p, (70,), "a", bits)
@@ -54,4 +54,4 @@ def check_turned_roles_of_quotients(session: Session) -> None:
         expect(q, again, plain_of(q, z) * a, "multiplied in other roles")
 
 
-CHECKS = (check_turned_roles, check_turned_roles_of_quotients)
+CHECKS = (check_rotated_roles, check_rotated_roles_of_quotients)

@@ -1,4 +1,4 @@
-"""Shapes: every method of a share does to the secret what torch does to a tensor."""
+"""Shapes: every method of a share does to a secret what torch does to a tensor."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _numbers(bits: Tensor) -> Tensor:
 
 
 def check_views(session: Session) -> None:
-    """Interactive operations take shares whose parts are views of others."""
+    """Interactive operations accept shares whose parts are views."""
     p = session.protocol
     value, x = small(p, (6, 5), "views", 12)
     bits = bit_values((6, 5), "views")
@@ -130,7 +130,7 @@ def check_views(session: Session) -> None:
 
 
 def check_empty_and_scalar(session: Session) -> None:
-    """No element at all, or one without a dimension."""
+    """Empty tensors and scalars."""
     p = session.protocol
     for shape in ((0,), (3, 0), ()):
         value, x = small(p, shape, "empty", 10)

@@ -1,6 +1,6 @@
-"""What the checks compute on: public values, edges among them, and exact references.
+"""The values that the checks compute on, with edge cases, and exact references.
 
-Values come from streams with public keys: every party makes the same ones, and nothing is secret.
+Values come from streams with public keys: every party draws the same ones, and nothing is secret.
 References compute on Python's integers in numpy arrays of objects, and wrap at the end.
 """
 
@@ -23,13 +23,13 @@ SIZES = (1, 64, 65, 130)
 
 
 def words(seed: str, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-    """Uniform words, the same at every party."""
+    """Returns uniform words, the same at every party."""
     key = sha256(f"tacit.testing {seed}".encode()).digest()[:16]
     return stream(key, torch.empty(tuple(shape), dtype=dtype), operation=0)
 
 
 def edges(ring: Ring, bits: int | None = None) -> list[int]:
-    """0, -1, and what lies around the ends of the range: all of the ring, or |x| < 2^bits."""
+    """Returns 0, -1, 1 and values at the ends of the range: the whole ring, or |x| < 2^bits."""
     if bits is None:
         return [0, -1, 1, ring.low, ring.low + 1, ring.high, ring.high - 1]
     most = (1 << bits) - 1
@@ -37,7 +37,7 @@ def edges(ring: Ring, bits: int | None = None) -> list[int]:
 
 
 def ring_values(ring: Ring, shape: Sequence[int], seed: str, bits: int | None = None) -> Tensor:
-    """Values in all of the ring, or with |x| < 2^bits; every third element is an edge."""
+    """Returns values in the whole ring, or |x| < 2^bits; every third one is an edge case."""
     uniform = words(seed, shape, ring.dtype)
     if bits is not None:
         uniform = (uniform >> (ring.bits - 1 - bits)).clamp(min=1 - (1 << bits))
@@ -49,25 +49,25 @@ def ring_values(ring: Ring, shape: Sequence[int], seed: str, bits: int | None = 
 
 
 def bit_values(shape: Sequence[int], seed: str, width: int = 1) -> Tensor:
-    """Zeros and ones of shape (width, *shape)."""
+    """Returns zeros and ones of shape (width, *shape)."""
     return words(seed, (width, *shape), torch.int64) & 1
 
 
 def secret(p: Protocol, value: Tensor, owner: int = 0, *, limit: int | None = None) -> Arith:
-    """The value as a secret of `owner`, counted modulo the number of parties."""
+    """Returns the value as a secret of `owner`, modulo the number of parties."""
     owner %= p.context.mesh.parties
     mine = value if p.rank == owner else None
     return p.share(mine, owner, shape=tuple(value.shape), limit=limit)
 
 
 def small(p: Protocol, shape: Sequence[int], seed: str, bits: int) -> tuple[Tensor, Arith]:
-    """Values with |x| < 2^bits, and the same as a secret with that promise."""
+    """Returns values with |x| < 2^bits, and the same as a secret with that limit."""
     value = ring_values(p.ring, shape, seed, bits)
     return value, secret(p, value, len(seed), limit=(1 << bits) - 1)
 
 
 def secret_bits(p: Protocol, bits: Tensor, owner: int = 0) -> Bool:
-    """Bits of shape (width, *shape) as a secret of `owner`."""
+    """Returns bits of shape (width, *shape) as a secret of `owner`."""
     owner %= p.context.mesh.parties
     planes = torch.stack([pack_bits(plane) for plane in bits])
     mine = planes if p.rank == owner else None
@@ -75,13 +75,13 @@ def secret_bits(p: Protocol, bits: Tensor, owner: int = 0) -> Bool:
 
 
 def integers(tensor: Tensor) -> Integers:
-    """The same values as Python's integers."""
+    """Returns the same values as Python's integers."""
     flat = np.array([*map(int, tensor.reshape(-1).tolist()), None], dtype=object)[:-1]
     return flat.reshape(tuple(tensor.shape))
 
 
 def wrapped(ring: Ring, values: Integers) -> Tensor:
-    """Integers as ring elements."""
+    """Returns integers as ring elements, mod 2^k."""
     array = np.asarray(values, dtype=object)
     flat = [ring.wrap(int(value)) for value in array.reshape(-1)]
     return torch.tensor(flat, dtype=ring.dtype).view(array.shape)

@@ -34,13 +34,13 @@ def fourier_bytes(x: Arith, coefficients: Sequence[float], **_: int) -> int:
 def fourier(
     p: MaskedBase, x: Arith, coefficients: Sequence[float], *, period_bits: int, fraction_bits: int
 ) -> Steps[Arith]:
-    """sum over i of coefficients[i] sin(2 pi (2 i + 1) x / 2^period_bits), for any x.
+    """Returns the sum over i of coefficients[i] sin(2 pi (2 i + 1) x / 2^period_bits) (M12).
 
-    1 round; for each coefficient 2 elements dealt; one element each way. The division of the
-    result is pending. The phase of x is that of m plus that of a modulo the period, and
-    sin(m + a) = sin m cos a + cos m sin a, where the dealer deals cos a and sin a. A pending
-    division of x only makes the period longer. With b bits for either factor, 30 in a ring of 64
-    and 14 in one of 32, the sum is off by 2^-b for each coefficient at most, and by one unit.
+    1 round; 2 elements dealt for each coefficient; one element each way. The division of the result
+    is pending. Modulo the period the phase of x is that of m plus that of a, and sin(m + a) =
+    sin m cos a + cos m sin a; the dealer deals cos a and sin a. A pending division of x makes the
+    period longer. Each factor has b bits, 30 in a ring of 64 and 14 in one of 32; the sum is off by
+    at most 2^-b for each coefficient, and one unit.
     """
     p, x = p.in_roles_of(x), x.with_parts(x.parts)  # a copy: another call may settle x meanwhile
     period = period_bits + x.pending
@@ -75,13 +75,14 @@ def fourier(
 
 
 def exp_table(p: MaskedBase, x: Arith, *, fraction_bits: int) -> Steps[Arith]:
-    """e^x for -42.9 < x < 0.69, with `fraction_bits` like x; outside, garbage.
+    """Returns e^x for -42.9 < x < 0.69, with `fraction_bits` like x; outside, garbage (M13).
 
     1 round, 64 elements dealt and one each way; the division of the result is pending. Error: one
     unit, and 2^-29 in a ring of 64 bits, 2^-13 in one of 32.
-    2^-u for u = -x log2(e), whose fraction is as long as the ring allows, so that nothing is
-    divided before. Its integer bits, modulo 64, select from the dealt table, which has been turned
-    by those of the mask; fractions multiply; where they borrow, exponents make up for it.
+    e^x = 2^-u for u = -x log2(e), with as many fraction bits as the ring allows, so that nothing is
+    divided before. The integer bits of m, modulo 64, select from the dealt table, which is rotated
+    by the integer bits of the mask; the fractions multiply. A borrow between them cancels, because
+    the table's exponents are those of the whole mask.
     """
     spare = p.ring.bits - TABLE_BITS - fraction_bits
     if spare - x.pending < min(fraction_bits, 16):
@@ -93,7 +94,7 @@ def exp_table(p: MaskedBase, x: Arith, *, fraction_bits: int) -> Steps[Arith]:
     shape, entries = tuple(x.shape), 1 << TABLE_BITS
 
     def corrections(pads: list[Tensor]) -> list[Tensor]:
-        table = _turned_table(-(p.whole_mask(x) * scale), bits, dealt_bits)
+        table = _rotated_table(-(p.whole_mask(x) * scale), bits, dealt_bits)
         return [table.sub_(pads[0])]
 
     [[table, *_]] = yield from deal(p, [ring_spec(p, (entries, *shape))], corrections)
@@ -110,12 +111,12 @@ def exp_table(p: MaskedBase, x: Arith, *, fraction_bits: int) -> Steps[Arith]:
 
 
 def _split(u: Tensor, bits: int) -> tuple[Tensor, Tensor]:
-    """The bits above the binary point, modulo the table, as indices; and those below."""
+    """The bits above the binary point, modulo the size of the table, and the bits below it."""
     whole = (u >> bits) & ((1 << TABLE_BITS) - 1)
     return whole.to(torch.int64), u & ((1 << bits) - 1)
 
 
-def _turned_table(mask: Tensor, bits: int, table_bits: int) -> Tensor:
+def _rotated_table(mask: Tensor, bits: int, table_bits: int) -> Tensor:
     """Entry (j + integer of the mask) mod 64 is 2^(fraction of the mask - j), -1 <= j <= 62."""
     whole, fraction = _split(mask, bits)
     power = power_of_half((1 << bits) - fraction, bits) * 2
@@ -127,10 +128,10 @@ def _turned_table(mask: Tensor, bits: int, table_bits: int) -> Tensor:
 
 
 def _factor_bits(p: MaskedBase, size: float, fraction_bits: int) -> tuple[int, int]:
-    """How many bits the dealt and the public factor of a product of at most `size` may have.
+    """The bits of the dealt and of the public factor of a product of at most `size`.
 
-    The product stays below 2^(k-2), so that its division is exact; where that is probabilistic,
-    it has only 6 bits more than are left over, and fails with probability 2^(2 f + 6 - k).
+    The product stays below 2^(k-2), so that its exact division is right. If the division is
+    probabilistic, the product has only 2 f + 6 bits: it fails with probability 2^(2 f + 6 - k).
     """
     bits = p.ring.bits - 3 - ceil(log2(max(size, 1.0)))
     if not p.exact:

@@ -33,14 +33,14 @@ class Bilinear(ABC):
 
     @abstractmethod
     def __call__(self, a: Tensor, b: Tensor) -> Tensor:
-        """The operation in the ring."""
+        """Returns the result in the ring."""
 
     @abstractmethod
     def terms(self, a: Sequence[int], b: Sequence[int]) -> int:
-        """How many products one output adds up at most, for operands of these shapes."""
+        """Returns how many products one output adds up at most, for operands of these shapes."""
 
     def sum(self, pairs: Sequence[Pair]) -> Tensor:
-        """The sum of the operation over pairs of operands of equal shapes."""
+        """Returns the sum of the operation over pairs of operands of equal shapes."""
         (a, b), *others = pairs
         total = self(a, b)
         for a, b in others:
@@ -48,15 +48,15 @@ class Bilinear(ABC):
         return total
 
     def plan(self, left: Sequence[Tensor], right: Tensor) -> Plan | None:
-        """How right operands like this one would be prepared; None where that never pays."""
+        """Returns how to encode right operands like this one; None if that never pays."""
         return None
 
     def prepare(self, right: Sequence[Tensor], plan: Plan) -> Prepared:
-        """Right operands, for `prepared_sum`."""
+        """Returns right operands, concatenated and encoded, for `prepared_sum`."""
         raise NotImplementedError
 
     def prepared_sum(self, left: Sequence[Tensor], right: Prepared) -> Tensor:
-        """`sum` with right operands that were prepared together."""
+        """Returns `sum` with right operands that were encoded together."""
         raise NotImplementedError
 
 
@@ -131,7 +131,7 @@ class Conv(Bilinear):
         def wide(shape: Sequence[int]) -> tuple[int, ...]:
             return (shape[0], len(left) * shape[1], *shape[2:])
 
-        self.window.output_shape(left[0].shape, right.shape)  # or it raises, for these shapes
+        self.window.output_shape(left[0].shape, right.shape)  # raises for shapes that do not fit
         return kernels.plan_conv(wide(left[0].shape), wide(right.shape), self.window, right)
 
     def prepare(self, right: Sequence[Tensor], plan: Plan) -> Prepared:
@@ -186,7 +186,7 @@ class ConvGradWeight(Bilinear):
 class Einsum(Bilinear):
     """A contraction of two operands in the notation of `torch.einsum`, as batched products.
 
-    An index may stand once in an operand; no ellipsis.
+    An index may occur once in an operand; there is no ellipsis.
     """
 
     def __init__(self, equation: str) -> None:
@@ -243,7 +243,7 @@ def sum_parts(parts: Sequence[Tensor]) -> Tensor:
 
 
 def _arranged(x: Tensor, names: str, blocks: Sequence[Sequence[str]]) -> Tensor:
-    """x with the dimensions of each block joined; those of no block are summed."""
+    """x with the dimensions of each block joined; those in no block are summed."""
     lone = [i for i, name in enumerate(names) if not any(name in block for block in blocks)]
     if lone:
         x = x.sum(lone, dtype=x.dtype)
@@ -258,7 +258,7 @@ def _joined(tensors: Sequence[Tensor], dim: int) -> Tensor:
 
 
 def _outputs(window: Window, image: Tensor, weight: Tensor) -> int:
-    """How many elements a convolution gives."""
+    """The number of elements of a convolution's result."""
     return prod(window.output_shape(image.shape, weight.shape))
 
 
@@ -267,7 +267,7 @@ def _settings(window: Window) -> tuple[tuple[int, ...], tuple[int, ...], tuple[i
 
 
 def _side_by_side(tensors: Sequence[Tensor], dim: int, groups: int) -> Tensor:
-    """Channels of several tensors next to each other within each group."""
+    """The channels of several tensors, concatenated within each group."""
     if groups == 1 or len(tensors) == 1:
         return _joined(tensors, dim)
     split = [t.unflatten(dim, (groups, t.shape[dim] // groups)) for t in tensors]

@@ -16,7 +16,7 @@ from .values import bit_values, integers, secret, secret_bits, small
 
 
 def check_parallel(session: Session) -> None:
-    """Different operations side by side give what they give one after the other."""
+    """Different operations in a block return what they return one after the other."""
     p = session.protocol
     a, x = small(p, (70,), "a", 10)
     b, y = small(p, (70,), "bb", 10)
@@ -56,7 +56,7 @@ def check_rounds_are_shared(session: Session) -> None:
 
 
 def _most(session: Session, count: int) -> int:
-    """The largest of the parties' counts."""
+    """Returns the largest of the parties' counts."""
     p = session.protocol
     mine = torch.tensor([count])
     return max(int(plain_of(p, secret(p, mine, owner))) for owner in range(session.parties))
@@ -85,7 +85,7 @@ def check_pending_in_blocks(session: Session) -> None:
 
 
 def check_settled_once(session: Session) -> None:
-    """Calls that settle one share, at different times, compute with one value of it."""
+    """Calls of a block that settle one share at different times use the same value of it."""
     p = session.protocol
     bits, t = min(factor_bits(p), 8), 3
     a, x = small(p, (70,), "a", bits)
@@ -104,7 +104,7 @@ def check_settled_once(session: Session) -> None:
 
 
 def _users_of(p: Protocol, z: Arith, other: Arith, x: Arith) -> list[Callable[[], Any]]:
-    """Calls that settle z, at once or after a round."""
+    """Returns calls that settle z, at once or after a round."""
     return [
         lambda: p.mul(z, x),
         lambda: p.is_zero(z),
@@ -115,7 +115,7 @@ def _users_of(p: Protocol, z: Arith, other: Arith, x: Arith) -> list[Callable[[]
 
 
 def check_mistakes_in_blocks(session: Session) -> None:
-    """What is computed at the end of a block cannot be used in it."""
+    """A result of a block cannot be used inside the block."""
     p = session.protocol
     a, x = small(p, (70,), "a", 10)
 

@@ -12,7 +12,7 @@ from .values import SIZES, edges, integers, ring_values, secret, small
 
 
 def check_signs_of_any_value(session: Session) -> None:
-    """All of the ring, the smallest number too."""
+    """The whole ring, including its smallest number."""
     p = session.protocol
     for n in SIZES:
         for owner in range(session.parties):
@@ -24,7 +24,7 @@ def check_signs_of_any_value(session: Session) -> None:
 
 
 def check_signs_of_every_width(session: Session) -> None:
-    """A promise of m bits is kept to its ends, for every m."""
+    """Signs are right up to both ends of a promise of m bits, for every m."""
     p = session.protocol
     for bits in range(p.ring.bits):
         value = torch.tensor(edges(p.ring, bits) * 2, dtype=p.ring.dtype)
@@ -33,7 +33,7 @@ def check_signs_of_every_width(session: Session) -> None:
 
 
 def check_promises(session: Session) -> None:
-    """What is known of the operands' size is known of results: too narrow a window would show."""
+    """Limits of results follow from those of operands: a window that is too narrow fails."""
     p = session.protocol
     value, x = small(p, (2, 40), "promise", 3)
     ends = torch.full((2, 40), 7, dtype=p.ring.dtype)
@@ -60,7 +60,7 @@ def check_promises(session: Session) -> None:
 
 
 def check_signs_of_quotients(session: Session) -> None:
-    """The sign of what is pending is that of the quotient, rounded down or up."""
+    """The sign of a pending quotient is that of the quotient, rounded down or up."""
     p = session.protocol
     bits, t = factor_bits(p), 3
     a, x = small(p, (130,), "a", bits)
@@ -100,7 +100,7 @@ def check_thresholds(session: Session) -> None:
 
 
 def check_thresholds_of_quotients(session: Session) -> None:
-    """Thresholds are of the scale of the quotient."""
+    """Thresholds have the scale of the quotient."""
     p = session.protocol
     bits, t = min(factor_bits(p), 10), 3
     a, x = small(p, (130,), "a", bits)
@@ -115,7 +115,7 @@ def check_thresholds_of_quotients(session: Session) -> None:
 
 
 def check_equality(session: Session) -> None:
-    """[x = 0], for all of the ring and for every width."""
+    """[x = 0], for the whole ring and for every width."""
     p = session.protocol
     for n in SIZES:
         value = ring_values(p.ring, (n,), "zero")
@@ -130,7 +130,7 @@ def check_equality(session: Session) -> None:
 
 
 def check_nothing_left(session: Session) -> None:
-    """To ignore every bit there is, is refused or answered, and never crashes the session."""
+    """Ignoring all bits raises ConfigError or returns bits; the session goes on."""
     p = session.protocol
     value, x = small(p, (3,), "nothing", 8)
     if p.name != "cleartext":
