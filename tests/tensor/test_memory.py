@@ -68,11 +68,11 @@ def test_a_gpu_without_room():
     def main(session):
         x = session.share(torch.ones(2, 2), owner=0)
         if session.rank == 1:
-            session.protocol.context.memo = Full()
+            session.protocol.context.products = Full()
         return session.reveal(x @ x)
 
     class Full:
-        away = None
+        offload = None
 
         def sum(self, *_):
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
@@ -90,7 +90,9 @@ def test_sharing_what_does_not_fit(settings):
         return str(caught.value)
 
     own = tacit.run(main, **settings)[0]  # the others have no room to receive, or hear of its end
-    assert own.startswith("party 0 is out of memory on cpu in share: a smaller batch needs less")
+    assert own.startswith(
+        "party 0 is out of memory on cpu in share at operation 0; a smaller batch"
+    )
 
 
 def test_other_errors_stay_what_they_are():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from ..errors import OutOfMemory, Party
+from ..errors import OutOfMemory, Party, Phrase
 from ..transport import CPU
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def explain_out_of_memory(context: Context, where: str) -> Iterator[None]:
         raise
 
 
-def out_of_memory(error: Exception, context: Context, where: str) -> OutOfMemory | None:
+def out_of_memory(error: Exception, context: Context, where: Phrase) -> OutOfMemory | None:
     """Returns the OutOfMemory to raise for this error, or None if it means something else.
 
     `where` says what the party was doing.
@@ -46,7 +46,7 @@ def out_of_memory(error: Exception, context: Context, where: str) -> OutOfMemory
     if on_gpu and context.products.offload is None:
         ways += ", or placement='linear', which leaves shares on the CPU"
     return OutOfMemory(
-        Party(context.rank) + f" is out of memory on {device} {where}",
+        Party(context.rank) + f" is out of memory on {device} " + where,
         remedy=ways,
         party=context.rank,
         operation=context.operation,

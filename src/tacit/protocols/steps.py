@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 
 from torch import Tensor
 
-from ..errors import ProtocolError
+from ..errors import Operation, ProtocolError
 from ..transport import Spec
 from .chunked import ChunkBytes, in_chunks
 from .out_of_memory import out_of_memory
@@ -115,7 +115,7 @@ def drive(context: Context, steps: Steps[R]) -> R:
                     one.send, one.receive, operation=index, ahead=one.ahead
                 )
     except (RuntimeError, MemoryError) as error:
-        if exhausted := out_of_memory(error, context, f"at operation {randomness.number << 16}"):
+        if exhausted := out_of_memory(error, context, "at " + Operation(randomness.number << 16)):
             raise exhausted from error
         raise
     raise AssertionError

@@ -12,7 +12,7 @@ from torch._C import _disabled_torch_function_impl
 from torch.nn import Parameter
 from torch.utils._pytree import tree_leaves
 
-from ..errors import OutOfMemory, RangeError, RevealForbidden, UnsupportedError
+from ..errors import Operator, OutOfMemory, RangeError, RevealForbidden, UnsupportedError
 from ..fixedpoint import Numbers, Value
 from ..protocols import out_of_memory
 from .alias import Cell, Layout, Take, chained
@@ -206,7 +206,9 @@ class SecretTensor(Tensor):
             raise
         except (RuntimeError, MemoryError) as error:
             secret = next(x for x in tree_leaves((args, kwargs)) if isinstance(x, SecretTensor))
-            if exhausted := out_of_memory(error, secret.numbers.protocol.context, f"in {func}"):
+            if exhausted := out_of_memory(
+                error, secret.numbers.protocol.context, "in " + Operator(str(func))
+            ):
                 raise name_place(exhausted, func) from error
             raise
 
