@@ -22,7 +22,7 @@ from ..protocols import (
 )
 from ..ring import Window
 from .conversion import convert
-from .format import Format, cap, encode, finite, most_pending, public_bits, room
+from .format import Format, cap, encode, finite, most_pending, public_bits, spare_bits
 from .logic import logical_and, logical_or, truth
 from .value import Operand, Value, result_dtype
 
@@ -97,7 +97,7 @@ def _mul_public(n: Format, a: Value, b: Operand, dtype: torch.dtype) -> Value:
     assert not isinstance(b, Value)
     factor = b if isinstance(b, Tensor | float) else int(b)
     x = a.arith
-    if room(n, x) < n.fraction_bits:
+    if spare_bits(n, x) < n.fraction_bits:
         x = cap(n, n.protocol.settled(x))
     bits = public_bits(n, x, factor)
     product = n.protocol.mul_public(x, encode(n, factor, bits)).divided(bits)
@@ -151,7 +151,7 @@ def bilinear(n: Format, op: Bilinear, a: Operand, b: Operand) -> Value:
     x = as_number(n, secret).arith
     shapes = (x.shape, factor.shape) if left else (factor.shape, x.shape)
     grown = op.terms(*shapes).bit_length()
-    if room(n, x) < n.fraction_bits + grown:
+    if spare_bits(n, x) < n.fraction_bits + grown:
         x = cap(n, n.protocol.settled(x))
     bits = public_bits(n, x, factor, grown)
     product = n.protocol.bilinear_public(op, x, encode(n, factor, bits), left=left)

@@ -67,7 +67,7 @@ def settled(n: Format, x: Value) -> Value:
     return x
 
 
-def same_layout(n: Format, shares: Sequence[Arith]) -> list[Arith]:
+def aligned(n: Format, shares: Sequence[Arith]) -> list[Arith]:
     """Returns the shares with one pending division and with the same parts at this party."""
     common = shares[0]
     for share in shares[1:]:
@@ -87,7 +87,7 @@ def combined(
     values = [convert(n, operand(n, x), dtype) for x in operands]
     if dtype == torch.bool:
         return Value(_combined_bits([x.bits for x in values], combine), dtype)
-    shares = same_layout(n, [x.arith for x in values])
+    shares = aligned(n, [x.arith for x in values])
     limits = [share.limit for share in shares]
     parts = {i: combine([share.parts[i] for share in shares]) for i in shares[0].parts}
     most_terms = max(1, *(share.numel for share in shares))

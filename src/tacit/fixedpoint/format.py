@@ -142,7 +142,7 @@ def cap(n: Format, x: Arith) -> Arith:
     return x.promise(1 << (n.fraction_bits + n.range_bits + x.pending))
 
 
-def room(n: Format, x: Arith) -> int:
+def spare_bits(n: Format, x: Arith) -> int:
     """Returns by how many bits a factor of x may grow it while its division stays exact."""
     return n.ring.bits - 2 - HEADROOM - x.limit.bit_length()
 
@@ -172,7 +172,7 @@ def public_bits(n: Format, x: Arith, value: Tensor | float, grown: int = 0) -> i
     mantissa, exponent = math.frexp(largest)
     magnitude = exponent - (mantissa == 0.5)
     enough = max(most_pending(n) - x.pending, SIGNIFICANT - magnitude)
-    bits = max(min(room(n, x) - grown - magnitude, enough, n.ring.bits - 4 - x.pending), 0)
+    bits = max(min(spare_bits(n, x) - grown - magnitude, enough, n.ring.bits - 4 - x.pending), 0)
     if single:  # no more than an exact factor needs: 1 / 4 needs two
         bits = min(bits, largest.as_integer_ratio()[1].bit_length() - 1)
     return bits

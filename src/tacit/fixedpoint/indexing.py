@@ -15,7 +15,7 @@ from ..kernels import pack_bits, unpack_bits
 from ..protocols import Arith, Bool
 from .arithmetic import add, cumsum, matmul, mul, sum_
 from .compare import equal, where
-from .conversion import convert, operand, same_layout
+from .conversion import aligned, convert, operand
 from .format import Format
 from .logic import logical_and, logical_not, logical_xor
 from .value import Operand, Value
@@ -153,7 +153,7 @@ def replace(n: Format, whole: Value, take: Callable[[Value], Value], value: Valu
     """
     if isinstance(whole.share, Bool):
         return _replace_bits(n, whole.share, take, value.bits)
-    share, new = same_layout(n, [whole.arith, value.arith])
+    share, new = aligned(n, [whole.arith, value.arith])
     parts = {
         i: part.clone(memory_format=torch.contiguous_format) for i, part in share.parts.items()
     }

@@ -21,7 +21,7 @@ from .share_functions import function, product, run, settle_exactly
 
 # Up to this many elements, the sign of a divisor is found in parallel with its magnitude, with
 # twice the comparisons. For more elements it is found first, in r + 1 rounds more.
-FEW = 1 << 13
+FEW_ELEMENTS = 1 << 13
 # The inverse of a mantissa has at least this many fraction bits, if they fit; more, if the division
 # of the result can still stay pending.
 LEAST_BITS = 18
@@ -75,7 +75,7 @@ def _magnitude(
     def power(e: int) -> int:
         return 1 << (f - e - 1 + scaled)
 
-    if positive or x.numel <= FEW:
+    if positive or x.numel <= FEW_ELEMENTS:
         return (yield from mantissa_of(n, x, [power], low=low, signed=not positive)), None
     negative, x = yield from together(p.sign.steps(x), p.settled.steps(x))
     flip, flipped = yield from together(
