@@ -21,9 +21,9 @@ ATEN = r"(?i)\baten\b"
 # The column "must not know about", made concrete: imports that a package has not, and words that
 # its code does not use.
 FORBIDDEN_IMPORTS = {
-    "errors": r"(?!tacit\.errors)tacit\.",
-    "registry": r"(?!tacit\.(errors|registry))tacit\.",
-    "config": r"(?!tacit\.(errors|registry|config))tacit\.",
+    "errors": r"torch\b|(?!tacit\.errors)tacit\.",
+    "registry": r"torch\b|(?!tacit\.(errors|registry))tacit\.",
+    "config": r"torch\b|(?!tacit\.(errors|registry|config))tacit\.",
     "ring": r"(socket|ssl|triton)\b|torch\.(nn|distributed)\b",
     "kernels": r"(socket|ssl)\b|torch\.(nn|distributed)\b",
     "transport": r"tacit\.(ring|kernels)\b|torch\.nn\b",
