@@ -78,7 +78,7 @@ def test_a_gpu_without_room():
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
 
     found = failing(main)
-    assert "party 1 failed: OutOfMemory: party 1 is out of memory on" in found
+    assert "party 1 failed: OutOfMemory: aten.mm.default: party 1 is out of memory on" in found
     assert "placement='linear'" in found
 
 

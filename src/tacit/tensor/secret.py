@@ -206,9 +206,8 @@ class SecretTensor(Tensor):
             raise
         except (RuntimeError, MemoryError) as error:
             secret = next(x for x in tree_leaves((args, kwargs)) if isinstance(x, SecretTensor))
-            if exhausted := out_of_memory(
-                error, secret.numbers.protocol.context, "in " + Operator(str(func))
-            ):
+            context, where = secret.numbers.protocol.context, "in " + Operator(str(func))
+            if exhausted := out_of_memory(error, context, where):
                 raise name_place(exhausted, func) from error
             raise
 
