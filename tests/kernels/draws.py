@@ -1,4 +1,4 @@
-"""What the kernel tests draw: shapes, layouts and values that are likely to break something."""
+"""Shapes, layouts and values for kernel tests, chosen to be likely to break something."""
 
 import torch
 from hypothesis import strategies as st
@@ -16,7 +16,7 @@ def edges(ring: Ring) -> list[int]:
 
 
 def ring_tensor(ring: Ring, shape: tuple[int, ...], seed: int) -> torch.Tensor:
-    """Uniform values, with a third of the elements replaced by edge values."""
+    """Returns uniform values, with a third of the elements replaced by edge values."""
     generator = torch.Generator().manual_seed(seed)
     uniform = torch.randint(ring.low, ring.high, shape, generator=generator, dtype=ring.dtype)
     special = torch.tensor(edges(ring), dtype=ring.dtype)
@@ -33,7 +33,7 @@ shapes = st.one_of(
 
 @st.composite
 def ring_tensors(draw, ring: Ring, shape: tuple[int, ...] | None = None) -> torch.Tensor:
-    """A tensor of any memory layout."""
+    """Draws a tensor of any memory layout."""
     shape = draw(shapes) if shape is None else shape
     seed, layout = draw(seeds), draw(st.sampled_from(["contiguous", "transposed", "strided"]))
     if layout == "transposed":

@@ -12,7 +12,7 @@ from tacit.ring import RING32, RING64
 
 
 def work(seed: int) -> bool:
-    """One party's mixture of calls, each compared with torch."""
+    """A mixture of calls, each compared with torch."""
     ring = (RING32, RING64)[seed % 2]
     a, b = ring_tensor(ring, (70, 200), seed), ring_tensor(ring, (200, 90), seed + 1)
     x, weight = ring_tensor(ring, (2, 16, 9, 9), seed), ring_tensor(ring, (24, 16, 3, 3), seed)

@@ -155,8 +155,8 @@ def test_winograd(case, data):
 @pytest.mark.parametrize("channels", [320, 321, 700])
 @pytest.mark.parametrize("value", [RING64.low, RING64.high, None])
 def test_winograd_at_its_bounds(channels, value):
-    """The longest sums of one pass, and longer ones, of channels that are all alike: extremes, for
-    the largest integers, and uniform words, for sums of residues that all have one sign."""
+    """The longest sums of one pass, and longer ones. All channels are equal: to extremes, for the
+    largest integers, or to uniform words, for sums of residues that all have one sign."""
     for seed in range(4):
         x, weight = (
             ring_tensor(RING64, shape, seed) if value is None else torch.full(shape, value)
@@ -170,7 +170,7 @@ def test_winograd_at_its_bounds(channels, value):
 
 @pytest.mark.parametrize("num_threads", [1, 2, 3])
 def test_winograd_chosen(num_threads):
-    """Sizes for which it is chosen; the strided and dilated neighbours go another way."""
+    """Winograd's method is chosen for such sizes, but not with a stride or dilation."""
     before = kernels.num_threads()
     kernels.set_num_threads(num_threads)
     try:

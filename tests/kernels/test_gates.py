@@ -1,4 +1,4 @@
-"""Gates on planes: the compiled ones against the reference, both against plain bits and numbers."""
+"""Gates on planes: the compiled kernels and the reference, against plain bits and integers."""
 
 import pytest
 import torch
@@ -191,7 +191,7 @@ def test_ands_are_the_ands_of_their_inputs(sizes, seed):
 
 
 def test_row_counts():
-    """The counts of the specification: one output's complete products are one row."""
+    """The published counts: the complete products of one output are merged into one row."""
     for d in range(2, 10):
         pre_g = (2**d - 2 - (d - 1)) + (2 ** (d - 1) - d) - (d - 1) + 1
         assert num_products((d,)) == pre_g

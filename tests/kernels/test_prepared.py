@@ -1,4 +1,4 @@
-"""Products with prepared right operands against those without, bit for bit."""
+"""Products with prepared right operands equal those without, bit for bit."""
 
 import pytest
 import torch
@@ -107,7 +107,7 @@ def test_matmul_in_blocks(shape):
 
 
 def test_one_row_is_plain():
-    """Its product reads the operand once, however it is written."""
+    """With one row each element is multiplied once: encoding never pays."""
     b = ring_tensor(RING64, (64, 64), 1)
     assert kernels.plan_matmul(1, b.shape, b) == PLAIN
     assert kernels.plan_matmul(8, b.shape, b) != PLAIN

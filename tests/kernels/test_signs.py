@@ -1,4 +1,4 @@
-"""The beginning of a comparison: against the reference, and against the sum of plain integers."""
+"""The first step of a comparison, against the reference and against sums of plain integers."""
 
 import pytest
 import torch

@@ -1,0 +1,111 @@
+"""Compiles the kernels for GPUs on a machine without one: run as a program, without interpreter.
+
+Host functions run on small CPU tensors as usual, but a launch only compiles, to machine code for an
+H100 or H200. Prints the name of each kernel that was compiled.
+"""
+
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from triton.runtime.jit import JITFunction
+
+from tacit import kernels
+from tacit.kernels import conv
+from tacit.kernels.gpu import jit
+
+TARGET = GPUTarget("cuda", 90, 32)
+POINTERS = {
+    torch.int64: "*i64",
+    torch.int32: "*i32",
+    torch.uint8: "*u8",
+    torch.int8: "*i8",
+    torch.float32: "*fp32",
+}
+
+
+def compile_only(function: JITFunction, *args: Any, grid: Any, warmup: bool, **named: Any) -> Any:
+    """Takes the place of a launch by Triton."""
+    values = dict(zip(function.arg_names, args, strict=False))
+    values |= {name: value for name, value in named.items() if name in function.arg_names}
+    constants = {p.name: values[p.name] for p in function.params if p.is_constexpr}
+    signature = {p.name: _kind(p, values[p.name]) for p in function.params}
+    options = {name: value for name, value in named.items() if name not in function.arg_names}
+    source = ASTSource(function, signature=signature, constexprs=constants)
+    triton.compile(source, target=TARGET, options=options)
+    print(function.__name__)
+    return SimpleNamespace(run=None, function=None, packed_metadata=None)
+
+
+def _kind(parameter: Any, value: Any) -> str:
+    if parameter.is_constexpr:
+        return "constexpr"
+    return (
+        POINTERS[value.dtype]
+        if isinstance(value, torch.Tensor)
+        else (parameter.annotation_type or "i32")
+    )
+
+
+def words(*shape: int) -> torch.Tensor:
+    return torch.ones(shape, dtype=torch.int64)
+
+
+def call_products() -> None:
+    kernels.matmul(words(2, 5), words(5, 40))
+    kernels.matmul(words(20, 5), words(5, 40))
+    for channels, window in ((3, {"padding": 1}), (33, {"stride": 2})):
+        x, weight = words(1, channels, 5, 5), words(6, channels, 3, 3)
+        out = conv.conv(2, x, weight, **window)
+        conv.conv_grad_input(2, x.shape, weight, out, **window)
+        conv.conv_grad_weight(2, x, weight.shape, out, **window)
+    kernels.conv2d(words(1, 3, 5, 5), words(3, 1, 3, 3), groups=3)
+
+
+def call_planes() -> None:
+    bits = kernels.pack_bits(words(70))
+    kernels.unpack_bits(bits, (70,), torch.uint8)
+    kernels.from_bit_planes(kernels.bit_planes(words(70), 9), (70,), torch.int64)
+    kernels.popcount(bits)
+    kernels.parity(bits)
+
+
+def call_streams() -> None:
+    key = kernels.stream_key(bytes(32), torch.device("cpu"))
+    kernels.stream(key, words(70), operation=1, cipher="chacha20")
+    kernels.mask(key, words(70), "add", operation=1, cipher="chacha20")
+
+
+def call_gates() -> None:
+    digits, sizes, w = (4, 3), (3, 2), 2
+    rows, dealt, ands = 22, kernels.num_products(sizes), kernels.num_and_products(sizes)
+    kernels.leaf_tables(words(7, w), digits, words(rows, w))
+    kernels.leaf_carries(words(7, w), words(rows, w), digits, words(3, w), first=True)
+    kernels.node_products(words(9, w), sizes, words(dealt, w))
+    hats, shares = words(9, w), words(9, w)
+    kernels.node_carries(hats, shares, words(dealt, w), sizes, words(3, w), first=True)
+    kernels.and_products(words(5, w), sizes, words(ands, w))
+    kernels.and_gates(hats[:5], shares[:5], words(ands, w), sizes, words(2, w), first=True)
+
+
+def call_injection() -> None:
+    bits, values = words(2), [words(70) for _ in range(7)]
+    kernels.inject_share(bits, *values[:4], first=True, out=values[4])
+    kernels.flip_share(bits, values[0], first=True, out=values[1])
+    kernels.deal_flip(bits, values[0])
+    kernels.deal_injection(bits, *values[:3])
+    kernels.exact_share(*values[:3], 9, first=True, out=values[3])
+    kernels.deal_exact(values[0], 9)
+    kernels.inject_exact_share(bits, *values[:6], 9, first=True, out=values[6])
+    kernels.deal_inject_exact(bits, values[0], 9)
+    kernels.correct_inject_exact(bits, values[0], 9, values[1:6])
+
+
+if __name__ == "__main__":
+    JITFunction.run = compile_only
+    jit._queue = lambda *_: None  # a kernel that was compiled before is not started
+    for call in (call_products, call_planes, call_streams, call_gates, call_injection):
+        call()
