@@ -35,7 +35,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .base import Error, naming_parties
-from .frames import Frame, frames_of
+from .call_sites import Frame, frames_of
 from .phrases import Operation, Operator, Party, Phrase, Text, joined, rendered
 from .rendering import FIELDS, described, sentence, statement
 from .reports import fields_of, lines_of, one_line

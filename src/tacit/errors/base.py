@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
 
-from .frames import Frame, frames_of, library_line, running_frames, user_line
+from .call_sites import Frame, frames_of, library_line, running_frames, user_line
 from .phrases import Phrase
 from .rendering import notebook_lines, sentence
 

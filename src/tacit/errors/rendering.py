@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import dropwhile, groupby
 from typing import TYPE_CHECKING, Any
 
-from .frames import Frame
+from .call_sites import Frame
 from .phrases import Operation, Operator, Party, mentions, rendered
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .base import Error
-from .frames import Frame, frames_of, library_line, user_line
+from .call_sites import Frame, frames_of, library_line, user_line
 from .rendering import described, lines_text, rendered_fields, sentence
 
 

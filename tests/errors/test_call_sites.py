@@ -12,7 +12,7 @@ from torch import nn
 import tacit
 from tacit.config import Config
 from tacit.errors import UnsupportedOp, frames
-from tacit.errors.frames import owner_of
+from tacit.errors.call_sites import owner_of
 
 LIBRARY = """
 import torch
