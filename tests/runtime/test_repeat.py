@@ -140,7 +140,7 @@ def test_values_keep_their_form_and_numbers() -> None:
         pending = (x * x).value
         values = canonical(n, [x.value, pending, bits.value])
         assert signature(values[0]) == signature(values[1])  # one shape and dtype
-        buffers = ValueBuffers(session, values)
+        buffers = ValueBuffers(session.numbers, values)
         assert [signature(value) for value in buffers.aliases()] == [
             signature(value) for value in values
         ]
@@ -169,7 +169,7 @@ def test_arguments_are_alike_in_form_and_in_what_is_public() -> None:
             assert not pattern.fits(base)
         mask.zero_()
         assert not pattern.fits(base)
-        (again, half), _ = base.with_secrets(session, base.values)
+        (again, half), _ = base.with_secrets(session.numbers, base.values)
         assert half == 0.5
         assert torch.equal(session.reveal(again), torch.ones(2, 3))
 

@@ -418,7 +418,7 @@ def test_whoever_waits_for_a_party_that_failed_hears_so(pretended):
     def main(session):
         if session.rank == 1:
             raise ValueError("on purpose")
-        session.meet(None)
+        session.gather_objects(None)
 
     with pytest.raises(PartyFailed, match="on purpose") as caught:
         pretended(main)

@@ -163,7 +163,8 @@ def _check(out: Tensor, operation: int, offset: int, cipher: str) -> CipherSpec:
         raise ConfigError(f"cipher={cipher!r}", limit=f"allowed are {', '.join(CIPHERS)}")
     if not 0 <= operation < 1 << 64:
         raise ConfigError(f"operation={operation}", limit="allowed are 0 to 2^64 - 1")
-    ring_of(out)
+    if out.dtype not in (torch.int32, torch.int64):
+        ring_of(out)  # raises
     if not out.is_contiguous():
         limit = "a contiguous tensor is needed, because the stream is written in place"
         raise ConfigError("out", limit=limit)

@@ -6,7 +6,7 @@ from .context import Context
 from .core import BitSum
 from .factory import check_parties, make_protocol
 from .observed import ALONE, Comparison, cleartext_alone
-from .out_of_memory import explain_out_of_memory, out_of_memory
+from .out_of_memory import out_of_memory
 from .products.bilinear import MATMUL, MUL, Bilinear, Conv, ConvGradInput, ConvGradWeight, Einsum
 from .replicated.protocol import Replicated
 from .reveals import Revealed, RevealPolicy, party_names
@@ -35,7 +35,6 @@ __all__ = [
     "Trio",
     "check_parties",
     "cleartext_alone",
-    "explain_out_of_memory",
     "make_protocol",
     "out_of_memory",
     "party_names",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import torch
@@ -16,17 +14,6 @@ if TYPE_CHECKING:
 
 ON_CPU = "DefaultCPUAllocator"  # part of torch's message if an allocation on the CPU fails
 ON_GPU = "CUDA error: out of memory"  # part of CUDA's message, outside of torch's allocator
-
-
-@contextmanager
-def explain_out_of_memory(context: Context, where: str) -> Iterator[None]:
-    """Within the block, raises OutOfMemory for what torch raises when an allocation fails."""
-    try:
-        yield
-    except (RuntimeError, MemoryError) as error:
-        if exhausted := out_of_memory(error, context, where):
-            raise exhausted from error
-        raise
 
 
 def out_of_memory(error: Exception, context: Context, where: Phrase) -> OutOfMemory | None:

@@ -20,19 +20,19 @@ from ..errors import ConfigError, Error, naming_parties
 from ..fixedpoint import Numbers
 from ..nn import reveal, share
 from ..nn.encrypted_file import Key
-from ..protocols import Protocol, Revealed, explain_out_of_memory
+from ..protocols import Protocol, Revealed, out_of_memory
 from ..transport import Mesh, Stats
 from .files import LIMIT, Dtypes, Shapes, expectation, load, reading_options
 from .replay.repeated import Repeated
-from .train import Schedule, Training
+from .train.training import Schedule, Training
 
 
 @dataclass(frozen=True, kw_only=True)
 class Session:
     """What `main` gets at each party: who it is, its channels to the others, and its keys.
 
-    names: of all parties, by rank; wherever a party is meant, its rank or its name will do.
-    folder: where this party writes, if anywhere. resume: whether a training goes on from its
+    names: those of all parties, by rank; wherever a party is meant, its rank or its name will do.
+    folder: where this party writes, if anywhere. resume: whether trainings resume from their
     checkpoints. As a context manager it closes at the end, and ends the run of all if it raises.
     """
 
@@ -47,10 +47,11 @@ class Session:
 
     @property
     def name(self) -> str:
+        """The name of this party."""
         return self.names[self.rank]
 
     def rank_of(self, party: int | str, field: str = "party") -> int:
-        """The rank of a party that is given by rank or by name; `field` is what errors call it."""
+        """Returns the rank of a party given by rank or name; errors call the argument `field`."""
         if isinstance(party, str) and party in self.names:
             return self.names.index(party)
         if type(party) is int and party in range(self.parties):
@@ -63,15 +64,17 @@ class Session:
 
     @property
     def rank(self) -> int:
+        """The rank of this party."""
         return self.mesh.rank
 
     @property
     def parties(self) -> int:
+        """The number of parties."""
         return self.mesh.parties
 
     @property
     def protocol(self) -> Protocol:
-        """What can be computed on secrets."""
+        """The protocol: what can be computed on shares."""
         if self.operations is None:
             raise ConfigError(
                 'this session has protocol="none", channels and keys only',
@@ -98,8 +101,12 @@ class Session:
         floating buffers become secret, in place.
         """
         rank = self.rank_of(owner, "owner")
-        with explain_out_of_memory(self.protocol.context, "in share"):
+        try:
             return share(self.numbers, value, rank, shape)
+        except (RuntimeError, MemoryError) as error:
+            if exhausted := out_of_memory(error, self.protocol.context, "in share"):
+                raise exhausted from error
+            raise
 
     def load(
         self,
@@ -135,8 +142,12 @@ class Session:
         RevealForbidden, at every party and before anything is sent, if the policy is against it.
         """
         rank = None if to is None else self.rank_of(to, "to")
-        with explain_out_of_memory(self.protocol.context, "in reveal"):
+        try:
             return reveal(self.numbers, secret, rank)
+        except (RuntimeError, MemoryError) as error:
+            if exhausted := out_of_memory(error, self.protocol.context, "in reveal"):
+                raise exhausted from error
+            raise
 
     def training(
         self,
@@ -181,14 +192,14 @@ class Session:
         """
         return Repeated(self, function)
 
-    def meet(self, thing: Any) -> list[Any]:
-        """Everybody's thing, by rank, where all parties are threads that share a GPU."""
+    def gather_objects(self, value: Any) -> list[Any]:
+        """Returns every party's object, by rank, where all parties are threads that share a GPU."""
         assert self.mesh.barrier is not None
-        return self.mesh.barrier.all_gather(self.rank, thing, self.mesh.require_running)
+        return self.mesh.barrier.all_gather(self.rank, value, self.mesh.require_running)
 
     @property
     def reveals(self) -> list[Revealed]:
-        """Everything that was opened so far, and to whom."""
+        """Everything that was revealed so far, and to whom."""
         return [] if self.operations is None else self.operations.context.reveal_policy.record
 
     @property
@@ -198,6 +209,7 @@ class Session:
 
     @property
     def stats(self) -> Stats:
+        """Bytes, messages and rounds so far."""
         return self.mesh.stats
 
     def close(self) -> None:

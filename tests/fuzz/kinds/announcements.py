@@ -37,7 +37,7 @@ def listen(said: bytes, owner: int = 1) -> None:
     loading.share = _shared  # type: ignore[assignment]
     with naming_parties(NAMES):
         circle = Circle(said)
-        loading.load(circle.numbers, None, owner, EXPECTED, Options(Budget(LIMIT)), NAMES)
+        loading.load(circle.numbers, None, owner, EXPECTED, Options(Budget(LIMIT)))
 
 
 def _word(**changes: Any) -> bytes:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
-from ...fixedpoint import Value
+from ...fixedpoint import Numbers, Value
 from ...fixedpoint.flatten import signature, tensors, with_tensors
 from ...tensor import SecretTensor
-
-if TYPE_CHECKING:
-    from ..session import Session
 
 SECRET = object()  # stands for a secret tensor in a flattened tree
 
@@ -55,8 +52,8 @@ class TensorBuffers:
 class ValueBuffers:
     """Buffers for the parts of secret values; the form of each value is fixed."""
 
-    def __init__(self, session: Session, values: Sequence[Value]) -> None:
-        self._numbers, self._like = session.numbers, list(values)
+    def __init__(self, numbers: Numbers, values: Sequence[Value]) -> None:
+        self._numbers, self._like = numbers, list(values)
         self.signatures = [signature(value) for value in values]
         self._buffers = TensorBuffers([part for value in values for part in tensors(value)])
 
@@ -99,12 +96,10 @@ class SecretTree(NamedTuple):
         """The values of the secrets."""
         return [x.value for x in self.secrets]
 
-    def with_secrets(self, session: Session, values: Sequence[Value]) -> Any:
+    def with_secrets(self, numbers: Numbers, values: Sequence[Value]) -> Any:
         """Returns the nest with new secrets of these values."""
         new = iter(values)
-        leaves = [
-            SecretTensor(next(new), session.numbers) if x is SECRET else x for x in self.others
-        ]
+        leaves = [SecretTensor(next(new), numbers) if x is SECRET else x for x in self.others]
         return tree_unflatten(leaves, self.spec)
 
 

@@ -77,9 +77,9 @@ class Recording:
         gradients besides those in `seen`.
         """
         self._session, self._seen = session, seen
-        self._input_buffers = ValueBuffers(session, given.values)
+        self._input_buffers = ValueBuffers(session.numbers, given.values)
         self._state = seen.written()  # what the function writes to
-        self._state_buffers = ValueBuffers(session, self._current_state())
+        self._state_buffers = ValueBuffers(session.numbers, self._current_state())
         self._source = session.protocol.context.streams
         self._keys = self._source.blank_keys()
         self._graph: torch.cuda.CUDAGraph | None = None
@@ -101,16 +101,16 @@ class Recording:
     def _capture_graph(self, function: Callable[..., Any], given: SecretTree) -> None:
         session, stream = self._session, torch.cuda.current_stream()
         torch.cuda.synchronize()
-        session.meet(None)
+        session.gather_objects(None)
         if session.rank == LEADER:
             self._graph = torch.cuda.CUDAGraph()
             self._graph.capture_begin(capture_error_mode="relaxed")
         try:
-            session.meet(event())[LEADER].wait(stream)
+            session.gather_objects(event())[LEADER].wait(stream)
             for cell, value in zip(self._state, self._state_buffers.aliases(), strict=True):
                 cell.set(value)
             self._results = self._run(function, given)
-            others = session.meet(event())
+            others = session.gather_objects(event())
             if self._graph is not None:
                 for other in others:
                     other.wait(stream)
@@ -119,7 +119,7 @@ class Recording:
             raise
         if self._graph is not None:
             self._graph.capture_end()
-        session.meet(None)
+        session.gather_objects(None)
 
     def _end_capture(self) -> None:
         """Ends a capture that failed, so that its streams can be used again."""
@@ -142,15 +142,15 @@ class Recording:
         cache.pins = self._kept_weights
         try:
             with self._source.using(self._keys), self._trace.on(session.numbers):
-                args, kwargs = given.with_secrets(session, self._input_buffers.aliases())
+                args, kwargs = given.with_secrets(session.numbers, self._input_buffers.aliases())
                 made = SecretTree.of(function(*args, **kwargs))
                 compute(made.values)
                 self._gradients.observe(self._trace)
                 new = self._current_state()
         finally:
             cache.pins = None
-        self._output_buffers = ValueBuffers(session, made.values)
-        for other in session.meet(
+        self._output_buffers = ValueBuffers(session.numbers, made.values)
+        for other in session.gather_objects(
             event()
         ):  # a peer may still read a message that is part of a value
             other.wait(torch.cuda.current_stream())
@@ -216,18 +216,18 @@ class Recording:
         session, stream = self._session, torch.cuda.current_stream()
         self._input_buffers.copy_from(given.values)
         self._source.renew(self._keys, session.protocol.context.new_number())
-        befores = session.meet(event())
+        befores = session.gather_objects(event())
         if self._graph is not None:
             for before in befores:
                 before.wait(stream)
             self._graph.replay()
-        session.meet(event())[LEADER].wait(stream)
+        session.gather_objects(event())[LEADER].wait(stream)
         self._last_state = self._state_buffers.clones() if self._state else []
         for cell, value in zip(self._state, self._last_state, strict=True):
             cell.set(value)
         self._gradients.assign(session.numbers)
         session.stats.accumulate(self._cost)
-        return self._results.with_secrets(session, self._output_buffers.clones())
+        return self._results.with_secrets(session.numbers, self._output_buffers.clones())
 
 
 def compute(values: Sequence[Value]) -> None:

@@ -90,7 +90,7 @@ class Specialization:
         return result
 
     def _all_agree(self, opinion: bool) -> bool:
-        return all(self._session.meet(opinion))
+        return all(self._session.gather_objects(opinion))
 
     def _fits(self, given: SecretTree) -> bool:
         """Whether the observed or recorded call is what the function would do now."""
@@ -119,7 +119,7 @@ class Specialization:
             obstacle = "it reveals"
         if environment.counts_steps:
             obstacle = "the optimizer counts its steps"
-        self.obstacle = next((one for one in session.meet(obstacle) if one), None)
+        self.obstacle = next((one for one in session.gather_objects(obstacle) if one), None)
         trace.forget(given.secrets)
         self._seen = trace, environment
         self._limits = [(cell, canonical_limit(cell.value)) for cell in trace.written()]
