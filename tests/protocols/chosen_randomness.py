@@ -1,4 +1,4 @@
-"""Masks that a test chooses: draws of every party in this process pass through a function."""
+"""Randomness that a test chooses: a function replaces the draws of all parties of this process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Change = Callable[[Draw, Tensor], Tensor]
 
 @contextmanager
 def changed_draws(change: Change) -> Iterator[None]:
-    """Within, `change(draw, words)` takes the place of the words of each draw."""
+    """Within the block, `change(draw, words)` replaces the words of each draw."""
     original = CallRandomness.draws
 
     def draws(
@@ -41,13 +41,13 @@ def changed_draws(change: Change) -> Iterator[None]:
 
 
 def fixed(draw: Draw, like: Tensor, seed: str = "") -> Tensor:
-    """Words that depend on the draw and the seed alone, whatever the keys of the session are."""
+    """Returns words that depend on the draw and the seed only, not on the session's keys."""
     group, number, start = draw
     key = sha256(f"{seed}|{sorted(group)}".encode()).digest()[:16]
     return stream(key, torch.empty_like(like), operation=number, offset=start)
 
 
 def seeded_words(seed: str, shape: Sequence[int], dtype: torch.dtype, number: int = 0) -> Tensor:
-    """Uniform words of a public key."""
+    """Returns uniform words of a public key."""
     key = sha256(seed.encode()).digest()[:16]
     return stream(key, torch.empty(tuple(shape), dtype=dtype), operation=number)

@@ -1,4 +1,4 @@
-"""Programs on secrets beside the same programs on plain integers."""
+"""Runs programs on secrets, and the same programs on plain integers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 import tacit
 from tacit import Session
 
-# Each protocol, and by how many parties its roles are turned.
+# Each protocol, and by how many parties its roles are rotated.
 EVERYWHERE = pytest.mark.parametrize(
     ("protocol", "by"),
     [("trio", 0), ("trio", 1), ("trio", 2), ("replicated", 0), ("cleartext", 0)],
@@ -30,7 +30,7 @@ def evaluate(
     limit: int | None = None,
     **settings: Any,
 ) -> tuple[list[Tensor], int]:
-    """What `program(p, *shares)` gives, revealed and equal at all parties, and its rounds."""
+    """Returns the revealed results of `program(p, *shares)`, equal at all parties, and rounds."""
 
     def main(session: Session) -> tuple[list[Tensor], int]:
         p: Any = session.protocol
@@ -51,7 +51,7 @@ def evaluate(
 
 
 def integers(shape: Sequence[int], limit: int, seed: int = 0) -> Tensor:
-    """Integers of at most `limit`, among them the ends, zero, its neighbours and ties."""
+    """Returns integers of at most `limit`, among them both ends, zero, +-1 and ties."""
     generator = torch.Generator().manual_seed(seed)
     wide = torch.randint(-limit, limit + 1, tuple(shape), generator=generator)
     special = torch.tensor([-limit, 1 - limit, -1, 0, 1, limit - 1, limit])

@@ -1,4 +1,4 @@
-"""The plain reference: it means what integers mean, among any number of parties, on no network."""
+"""The plain reference agrees with integers, for any number of parties, and refuses a network."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def everything(session: Session, a: Tensor, b: Tensor, owner: int) -> list[Any]:
 
 
 def nearest(x: Tensor, bits: int) -> Tensor:
-    """x / 2^bits: floor, and one more from a half on."""
+    """Returns x / 2^bits, rounded to nearest, halves up."""
     return (x >> bits) + ((x >> (bits - 1)) & 1)
 
 

@@ -1,4 +1,4 @@
-"""Clients outside: what they give arrives, and what they get opens nowhere else."""
+"""Clients outside: their inputs arrive, and only they learn their results."""
 
 import pytest
 import torch

@@ -1,7 +1,7 @@
-"""What an operation is declared to cost is what the transport counts, bit by bit and link by link.
+"""The declared cost of an operation is what the transport counts, for each link.
 
-The declarations follow the protocols' definitions; so do the golden figures here, and the optimum
-of the carry plans, which is searched again by brute force.
+Declarations and the golden figures here follow the protocols' definitions. The optimum of the carry
+plans is searched again by brute force.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Case(NamedTuple):
 
 
 def cases(p: Any, n: int) -> Iterator[Case]:
-    """Every operation of the protocol on n elements, with its operands made before."""
+    """Yields every operation of the protocol on n elements; operands are shared before."""
     costs, exact, ring = p.costs, p.exact, p.ring
     zeros, words = torch.zeros(n, dtype=ring.dtype), -(-n // 64)
     x, y = (p.share(zeros, owner, limit=1 << 9) for owner in (1, 2))
@@ -111,7 +111,7 @@ def windows(p: Any, n: int) -> Iterator[Case]:
 
 
 def count(session: Session, case: Case) -> Cost:
-    """What this party sends in a call, and the rounds it waits for."""
+    """Returns the bits that this party sends in a call, and the rounds that it waits for."""
     with session.stats.scope("case") as spent:
         case.call()
     bits = {}

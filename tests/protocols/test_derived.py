@@ -1,4 +1,4 @@
-"""Choices by secret bits against plain integers: every protocol, every role, both rings."""
+"""Selection by secret bits against plain integers: every protocol, every role, both rings."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def plain_choices(x: Tensor, y: Tensor) -> list[Tensor]:
 
 @EVERYWHERE
 @RINGS
-def test_choices(protocol, by, ring):
+def test_selection(protocol, by, ring):
     limit = (1 << (ring - 2)) - 1
     x, y = integers((3, 5, 7), limit, 1), integers((3, 5, 7), limit, 2)
     dtype = torch.int32 if ring == 32 else torch.int64

@@ -141,7 +141,7 @@ RISES = {  # function, coefficients, log2 of the quarter, tails, offset, bound o
 
 @pytest.mark.parametrize("name", RISES)
 @EVERYWHERE
-def test_rises(name, protocol, by):
+def test_saturated(name, protocol, by):
     function, coefficients, quarter, tails, offset, bound = RISES[name]
     x = grid(-20, 20)
 
@@ -161,8 +161,8 @@ def test_rises(name, protocol, by):
     assert rounds == 4 or protocol != "trio"
 
 
-def test_a_rise_without_tails():
-    """Where x is promised to lie inside, there is nothing to compare."""
+def test_saturated_without_tails():
+    """If x is promised to lie inside, nothing is compared."""
     x = grid(-8, 8)
 
     def program(p: Any, x: Any) -> Any:
@@ -177,7 +177,7 @@ def test_a_rise_without_tails():
     ("ring", "bits", "bound"), [(64, 16, 1.6e-5), (64, 24, 8e-8), (32, 11, 1e-3)]
 )
 def test_fourier(ring, bits, bound):
-    """One unit, and what factors of 30 or 14 bits lose; over many periods."""
+    """The error is one unit, and that of factors of 30 or 14 bits; over many periods."""
     x = encoded(torch.linspace(-100, 100, 4001, dtype=torch.float64), bits)
 
     def program(p: Any, x: Any) -> Any:
@@ -189,7 +189,7 @@ def test_fourier(ring, bits, bound):
 
 
 def test_fourier_of_a_quotient():
-    """The phase of a product that is still to be divided: no round, and not even its rounding."""
+    """The phase of a pending product: its division costs no round and is not rounded."""
     x = grid(-3, 3)
 
     def program(p: Any, x: Any) -> Any:
@@ -202,17 +202,17 @@ def test_fourier_of_a_quotient():
 
 
 def test_other_roles():
-    """A product that waits for its division under one dealer, used under another."""
+    """A product that is pending under one dealer, used under another."""
     x = grid(-1, 0, 300)
 
     def program(p: Any, x: Any) -> list[Any]:
         product = p.mul(x, x, shift=F)
-        turned = p.rotated(1)
+        other = p.rotated(1)
         with p.parallel():
-            sine = turned.fourier(product, [1.0], period_bits=F + 2, fraction_bits=F)
-            power = turned.exp_negative(p.neg(product), fraction_bits=F)
+            sine = other.fourier(product, [1.0], period_bits=F + 2, fraction_bits=F)
+            power = other.exp_negative(p.neg(product), fraction_bits=F)
             p.relu(product)
-        return [turned.settled(sine), turned.settled(power)]
+        return [other.settled(sine), other.settled(power)]
 
     [sine, power], _ = evaluate(program, x, limit=ONE)
     square = (x.double() / ONE) ** 2
@@ -278,7 +278,7 @@ def test_exp_with_a_dealer(ring, bits, bound):
 
 @RINGS
 def test_exp_of_a_quotient(ring):
-    """In the larger ring the division is never made; the smaller has no room for its bits."""
+    """In the ring of 64 bits the division is never made; that of 32 has no room for its bits."""
     bits = 16 if ring == 64 else 12
     x = encoded(torch.linspace(-3, 3, 1001, dtype=torch.float64), bits)
 
@@ -358,7 +358,7 @@ def test_chebyshev(protocol, by):
 
 
 @RINGS
-def test_floats_do_not_depend_on_where_they_stand(ring):
+def test_floats_do_not_depend_on_layout(ring):
     """Both evaluators must find the same factor, whatever their vectors and threads are."""
     dtype = torch.int32 if ring == 32 else torch.int64
     generator = torch.Generator().manual_seed(ring)
@@ -378,7 +378,7 @@ def test_floats_do_not_depend_on_where_they_stand(ring):
 
 @RINGS
 def test_whole_turns_of_the_ring(ring):
-    """A period of all the bits there are."""
+    """A period of all bits of the ring."""
     dtype = torch.int32 if ring == 32 else torch.int64
     x = torch.tensor([0, 1, -1, 2 ** (ring - 2), -(2 ** (ring - 1)), 2 ** (ring - 3)], dtype=dtype)
     [[sine, cosine]] = odd_harmonics(x, ring, 1)

@@ -134,7 +134,7 @@ def products(executor: ProductExecutor, operands, times: int = 1) -> None:
 
 
 def test_budget():
-    """What does not fit is not kept; what fits stays, also if others come by in turn."""
+    """Operands that do not fit are not kept; those that fit stay while others are used in turn."""
     operands = [[ring_tensor(RING64, (64, 64), seed)] for seed in range(1, 6)]
     one = MATMUL.plan([ring_tensor(RING64, (16, 64), 0)], operands[0][0]).num_bytes
     executor = ProductExecutor(budget=3 * one)
@@ -167,7 +167,7 @@ def test_dropped_with_its_parts(rows):
     assert executor.cache.num_bytes == 0
 
 
-def test_written_parts_are_others():
+def test_parts_that_were_written_to_are_not_reused():
     executor, part = ProductExecutor(), ring_tensor(RING64, (64, 64), 1)
     products(executor, [[part]], 3)
     part.add_(1)

@@ -1,4 +1,4 @@
-"""Random programs: operations in any order, in blocks, in turned roles, against plain integers.
+"""Random programs: operations in any order, in blocks, in rotated roles, against plain integers.
 
 A program is drawn from its seed, the same at every party. Values are integers with what is known of
 them: of a quotient that is pending, the dividend, until it is revealed.
@@ -26,7 +26,7 @@ Finish = Callable[[], "Value | None"]
 
 @dataclass
 class Value:
-    """A secret, and the integers of which it is the quotient by 2^pending, `units` of them."""
+    """A secret, and the integers of which it is the quotient by 2^pending, off by `units`."""
 
     share: Any
     dividend: np.ndarray

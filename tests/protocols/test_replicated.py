@@ -1,4 +1,4 @@
-"""Replicated sharing against plain integers, and in turn with trio on the same shares."""
+"""Replicated sharing against plain integers, and alternating with trio on the same shares."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SIZES = (0, 1, 63, 65)
 
 
 def run(main: Any, *args: Any, ring: Ring = RING64, **settings: Any) -> Any:
-    """What the parties return, if it is the same at all of them."""
+    """Returns the result of the parties, which must be the same at all of them."""
     settings = {"protocol": "replicated", "ring": ring.bits, "fraction_bits": 8} | settings
     first, *others = tacit.run(main, *args, **settings)
     assert all(_same(first, other) for other in others)
@@ -52,7 +52,7 @@ def turns(session: Session) -> list[Any]:
 
 
 def secret(p: Any, value: Tensor, owner: int, *, limit: int | None = None) -> Any:
-    """A share all of whose parts are random; in a fresh one the part the owner lacks is zero."""
+    """Returns a share with random parts; in a fresh one the part that the owner lacks is zero."""
     r = p.random(value.shape)
     x = p.sub(p.add(p.share(value, owner), r), p.public(p.reveal(r)))
     return x if limit is None else x.promise(limit)
@@ -351,7 +351,7 @@ def pending_signs(session: Session, value: Tensor, t: int, low: int) -> list[Any
 @RINGS
 @pytest.mark.parametrize(("t", "low"), [(7, 0), (0, 4), (5, 3)])
 def test_signs_of_quotients_and_without_low_bits(ring, t, low):
-    """x is taken for larger by less than one unit of what is looked at, never for smaller."""
+    """x is rounded up by less than one unit of the bits that are compared, never down."""
     value = (ring_tensor(ring, (500,), 11) >> (ring.bits - 30)).clamp(-(2**29) + 1, 2**29 - 1)
     value = torch.cat([value, torch.arange(-300, 300, dtype=ring.dtype)])
     for found in run(pending_signs, value, t, low, ring=ring):
@@ -452,7 +452,7 @@ def test_independent_calls_share_rounds():
 
 
 def in_turn(session: Session, value: Tensor) -> list[Any]:
-    """A value goes from protocol to protocol, in all roles, and keeps its meaning."""
+    """A secret goes from protocol to protocol, in all roles, and keeps its value."""
     context, found = session.protocol.context, []
     for dealer in range(3):
         trio = Trio(context, roles=(dealer, (dealer + 2) % 3, (dealer + 1) % 3))

@@ -153,7 +153,7 @@ def test_every_message_has_a_pad_that_its_receiver_cannot_know(protocol, ring, n
 
 
 def share_and_reveal(session: Session) -> list[Message]:
-    """What reveal sends completes the secret: a mask that was used before hides it no more."""
+    """The message of a reveal completes the secret: no unused mask hides it."""
     recorder, p = Recorder(session), session.protocol
     p.reveal(p.share(torch.arange(64), 1))
     return recorder.take()
@@ -191,7 +191,7 @@ def long_program(session: Session) -> dict[tuple[tuple[int, ...], int], list[tup
 
     session.protocol.context.draw_observer = watch
     for turn in range(3):
-        p = views.turned(session, turn)
+        p = views.rotated(session, turn)
         v = torch.arange(-100, 92, dtype=p.ring.dtype)
         for operation in OPERATIONS.values():
             operation(p, v)
@@ -208,7 +208,7 @@ def long_program(session: Session) -> dict[tuple[tuple[int, ...], int], list[tup
 @RINGS
 @EACH
 def test_no_mask_is_drawn_twice(protocol, ring):
-    """Within a call the ranges of a key are apart, and calls have numbers of their own."""
+    """Within a call the ranges of a key are disjoint, and calls have different numbers."""
     by_party = tacit.run(long_program, protocol=protocol, ring=ring, fraction_bits=8)
     for rank, ranges in enumerate(by_party):
         for (holders, operation), drawn in ranges.items():
@@ -220,7 +220,7 @@ def test_no_mask_is_drawn_twice(protocol, ring):
 
 @RINGS
 @EACH
-def test_the_holders_of_a_key_draw_alike(protocol, ring):
+def test_the_holders_of_a_key_draw_the_same_words(protocol, ring):
     by_party = tacit.run(long_program, protocol=protocol, ring=ring, fraction_bits=8)
     keys = {key for ranges in by_party for key in ranges}
     assert len({holders for holders, _ in keys}) >= 3

@@ -31,7 +31,7 @@ FEWER = ELEMENTS // 5  # in the small ring, and for the injection, whose quotien
 
 
 def turning_points(ring: Ring) -> Tensor:
-    """What the opened value, x - mask, is next to where something wraps."""
+    """Returns opened values, x - mask, next to a wrap."""
     quarter, k = 1 << (ring.bits - 2), ring.bits
     middle = [0, quarter, -quarter, ring.low, ring.high]
     values = {ring.wrap(v + d) for v in middle for d in (-2, -1, 0, 1, 2)}
@@ -62,7 +62,7 @@ def operands(ring: Ring, chunk: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def shares(ring: Ring, chunk: int, value: Tensor, width: int, salt: str) -> tuple[Tensor, Tensor]:
-    """Two that add up to the value modulo 2^width; above, they are whatever they are."""
+    """Returns two shares that add up to the value modulo 2^width; higher bits are arbitrary."""
     pad = seeded_words(SEED + salt, value.shape, ring.dtype, chunk)
     rest = value - pad
     if width < ring.bits:
@@ -146,7 +146,7 @@ N = 8192
 
 
 def truncate_all(session: Session, roles: int) -> list[tuple[str, int, Tensor, Tensor]]:
-    """Every way to make a pending division, with what it gave and what was divided."""
+    """Every way to make a pending division: the quotient, and the dividend."""
     p: Protocol = session.protocol.rotated(roles)  # type: ignore[attr-defined]
     ring = p.ring
     words = seeded_words(SEED + "x", (4, N), ring.dtype)

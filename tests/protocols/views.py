@@ -109,15 +109,15 @@ class Recorder:
         return taken
 
 
-def turned(session: Session, by: int) -> Any:
-    """The session's protocol with its roles `by` parties further, if it has any."""
+def rotated(session: Session, by: int) -> Any:
+    """Returns the session's protocol with its roles rotated by `by` parties, if it has any."""
     protocol: Any = session.protocol
     return protocol.rotated(by) if hasattr(protocol, "rotated") else protocol
 
 
 def views(session: Session, names: Sequence[str], value: int | Tensor, turn: int, n: int):
-    """What this party receives in each operation."""
-    p = turned(session, turn)
+    """Returns what this party receives in each operation."""
+    p = rotated(session, turn)
     v = torch.full((n,), value, dtype=p.ring.dtype) if isinstance(value, int) else value
     recorder, found = Recorder(session), {}
     for name in names:
@@ -130,7 +130,7 @@ def views(session: Session, names: Sequence[str], value: int | Tensor, turn: int
 
 
 def is_pad(before: Tensor, after: Tensor, old: Tensor, new: Tensor) -> bool:
-    """Whether a message changed by exactly as much as the mask: it is a value minus the mask.
+    """Whether a message changed by exactly as much as the mask, so it is a value minus the mask.
 
     Of a mask in the ring the message may hold the low bits only, as planes.
     """

@@ -170,8 +170,10 @@ def max_pool(n: Format, x: Value, grid: Grid) -> tuple[Value, Value]:
     if x.arith.pending and prod(w.index.numel() for w in grid) > prod(w.size for w in grid):
         x = settled(n, x)  # once, instead of in every window that reads an element
     windows = x.arith.map(lambda part: _windows(part, grid))
-    largest, levels = n.protocol.contest(windows, -1)
-    bits = Deferred(lambda: Value(n.protocol.winners(levels, -1), BOOL), windows.shape, BOOL)
+    largest, levels = n.protocol.max_with_tournament(windows, -1)
+    bits = Deferred(
+        lambda: Value(n.protocol.tournament_winners(levels, -1), BOOL), windows.shape, BOOL
+    )
     place = Deferred(lambda: _places(n, bits, grid), largest.shape, torch.int64)
     return Value(largest, x.dtype), place.with_saved(winners=bits)
 

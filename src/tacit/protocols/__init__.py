@@ -1,4 +1,9 @@
-"""Shares and what can be computed on them."""
+"""Shares of secret integers and bits, and what parties compute on them in rounds.
+
+Secrets are integers mod 2^k with a public bound, or bits. Some operations take the number of
+fraction bits of an integer as an argument (a public scale); the encoding of real numbers and their
+range belong to `fixedpoint`. Protocols are made by name (`tacit.registry`).
+"""
 
 from .base import Protocol
 from .cleartext import Cleartext

@@ -110,20 +110,20 @@ def max_with_one_hot(
     Exactly one bit along `dim` is 1. Rounds: as `max`, and about one for every three levels. The
     gradient of `max` needs the bits.
     """
-    largest, field = yield from contest(p, x, dim, keepdim=keepdim, radix=radix)
-    return largest, (yield from winners(p, field, dim))
+    largest, field = yield from max_with_tournament(p, x, dim, keepdim=keepdim, radix=radix)
+    return largest, (yield from tournament_winners(p, field, dim))
 
 
-def contest(
+def max_with_tournament(
     p: ProtocolCore, x: Arith, dim: int = -1, *, keepdim: bool = False, radix: int = 2
 ) -> Steps[tuple[Arith, Tournament]]:
-    """Returns the largest element along `dim`, and the tournament, for `winners`. As `max`."""
+    """Returns the largest element along `dim`, and the tournament. Rounds as `max`."""
     field = yield from _tournament(p, [_front(x, dim)], radix)
     return _finish(field.columns[0], x, dim, keepdim), field
 
 
-def winners(p: ProtocolCore, field: Tournament, dim: int = -1) -> Steps[Bool]:
-    """Returns the bits of `max_with_one_hot` after `contest`: about one round for three levels."""
+def tournament_winners(p: ProtocolCore, field: Tournament, dim: int = -1) -> Steps[Bool]:
+    """Returns the bits of `max_with_one_hot`: about one round for three levels."""
     marks = yield from _marks(p, field)
     back = list(range(1, len(marks.shape)))
     back.insert(dim % len(marks.shape), 0)

@@ -1,4 +1,4 @@
-"""What the dealer's functions cost, and that they and derived operations tell a party nothing."""
+"""Costs of the dealer's functions; they and derived operations leak nothing to a party."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from tests.protocols.chosen_randomness import seeded_words
-from tests.protocols.views import Message, Recorder, turned, unpadded
+from tests.protocols.views import Message, Recorder, rotated, unpadded
 from torch import Tensor
 
 import tacit
@@ -41,7 +41,7 @@ def test_costs(ring, truncation):
     def main(session: Session) -> list[tuple[Cost, Cost]]:
         found = []
         for turn in range(3):
-            p = turned(session, turn)
+            p = rotated(session, turn)
             x = p.share(torch.zeros(65, dtype=p.ring.dtype), 0, limit=1 << 9)
             declared = [p.costs.fourier(65, len(SERIES)), p.costs.exp_negative(65)]
             if not p.exact:
@@ -70,7 +70,7 @@ def test_costs(ring, truncation):
 
 
 def messages(session: Session, name: str, turn: int) -> list[Message]:
-    p = turned(session, turn)
+    p = rotated(session, turn)
     words: Tensor = seeded_words("values", (128,), p.ring.dtype)
     recorder = Recorder(session)
     x = p.share(words >> (p.ring.bits - 10), 1, limit=1 << 10)
