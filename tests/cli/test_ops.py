@@ -85,8 +85,8 @@ def test_errors_of_the_function_are_cut_to_its_frames(folder):
     ("model", "message"),
     [
         ("network", "MODULE:FUNCTION"),
-        ("absent.py:f", "no Python file"),
-        ("absent:f", "no module"),
+        ("absent.py:f", "neither a Python file"),
+        ("absent:f", "nor a module"),
         ("models.py:absent", "no function 'absent'"),
         ("models.py:alone", "a tuple of a torch.nn.Module and an example"),
     ],

@@ -1,4 +1,4 @@
-"""The commands. Nothing here imports torch: `--help` and completion answer at once."""
+"""The commands. Nothing here imports torch, so that `--help` and completion are fast."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def tacit(
         bool, typer.Option("--version", is_eager=True, callback=_version, help="Show the version.")
     ] = False,
 ) -> None:
-    """What comes before the commands."""
+    """Handles the options before the command."""
 
 
 def main() -> None:
-    """The entry point."""
+    """Runs the command line."""
     app(prog_name="tacit")

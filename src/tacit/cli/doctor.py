@@ -1,4 +1,4 @@
-"""`tacit doctor`: what this installation has, and what a configuration promises."""
+"""`tacit doctor`: shows what is installed here, and what a party file guarantees."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PACKAGES = ("torch", "numpy", "cryptography", "triton", "tensorboard", "pyarrow"
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found of one thing. state: ok, missing (it works without), or broken."""
+    """The state of one thing: "ok", "missing" (Tacit works without it) or "broken"."""
 
     what: str
     state: str
@@ -30,16 +30,16 @@ class Finding:
 
 def doctor(
     parties: Annotated[
-        Path | None, typer.Option(help="A party file: says what it promises, and checks it.")
+        Path | None, typer.Option(help="A party file to check; shows what it guarantees.")
     ] = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Show what is installed and what a party file promises.
+    """Show what is installed and what a party file guarantees.
 
-    Versions, compiled kernels and the processor's instructions in use, GPUs, the random source.
-    With --parties: who must not collude with whom, what each party learns, how channels are
-    protected. The exit code is 0 unless something is broken.
+    It shows versions, the compiled kernels and the processor's instructions that they use, GPUs
+    and the random source. With --parties it also shows who must not collude with whom, what each
+    party learns, and how channels are protected. The exit code is 0 unless something is broken.
 
     Examples:
 
@@ -117,18 +117,18 @@ def _gpus() -> list[Finding]:
 
 
 def _randomness() -> Finding:
-    """Whether the kernel's generator, from which all keys come, is there and seeded."""
+    """Checks that the system's random generator, which all keys come from, works and is seeded."""
     try:
         first, second = os.urandom(32), os.urandom(32)
         if hasattr(os, "getrandom"):
             os.getrandom(32, os.GRND_NONBLOCK)  # refuses while it is not seeded
-            return _judged(first != second, "os.urandom by getrandom(2), seeded")
-        return _judged(first != second, "os.urandom")
+            return _random_source(first != second, "os.urandom by getrandom(2), seeded")
+        return _random_source(first != second, "os.urandom")
     except (OSError, NotImplementedError) as error:
         return Finding("randomness", "broken", f"the system's random source fails: {error}")
 
 
-def _judged(differ: bool, text: str) -> Finding:
+def _random_source(differ: bool, text: str) -> Finding:
     if differ:
         return Finding("randomness", "ok", text)
     return Finding("randomness", "broken", "the system's random source repeats itself")

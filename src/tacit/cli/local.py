@@ -1,4 +1,4 @@
-"""`tacit local`: all parties of a job on this machine."""
+"""`tacit local`: runs all parties of a job on this machine."""
 
 from __future__ import annotations
 
@@ -21,30 +21,32 @@ TRANSPORT_HELP = " ".join(f"{info.name}: {info.summary}" for info in TRANSPORTS.
 def local(
     job: Job,
     arguments: Arguments = None,
-    parties: Annotated[int, typer.Option(help="How many.", min=1)] = 3,
+    parties: Annotated[int, typer.Option(help="The number of parties.", min=1)] = 3,
     names: Annotated[
-        str | None, typer.Option(help="What they are called, as in alice,bob,carol.")
+        str | None, typer.Option(help="The names of the parties, such as alice,bob,carol.")
     ] = None,
     transport: Annotated[str, typer.Option(help=TRANSPORT_HELP)] = "threads",
     protocol: Annotated[str, typer.Option(help=PROTOCOL_HELP)] = "trio",
     device: Annotated[str | None, typer.Option(help="cpu or cuda, for all parties.")] = None,
     reveals: Annotated[
-        str | None, typer.Option(help="Who may learn anything at all, as in party1,party2.")
+        str | None,
+        typer.Option(help="The parties that may learn what is revealed, such as party1,party2."),
     ] = None,
     log: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help="Where the parties write; by default runs/JOB."),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Trainings go on from the checkpoints in the folder.")
+        bool,
+        typer.Option("--resume", help="Continue trainings from the checkpoints in the folder."),
     ] = False,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Run all parties of a job on this machine.
 
-    To try a job before it runs among organisations. One person sees everything here: it protects
-    nothing from the owner of this machine.
+    This is for trying a job before organisations run it together. It hides nothing from whoever
+    owns this machine.
 
     Examples:
 
@@ -60,18 +62,20 @@ def local(
         from ..runtime.deploy.job import load_job
 
         loaded = load_job(job, arguments or [])
-        called = names.split(",") if names else [f"party{rank}" for rank in range(parties)]
-        known.names = called
-        screen.line(f"job {loaded.path.name}: {', '.join(called)} as {transport} on this machine")
+        all_names = names.split(",") if names else [f"party{rank}" for rank in range(parties)]
+        known.names = all_names
+        screen.line(
+            f"job {loaded.path.name}: {', '.join(all_names)} as {transport} on this machine"
+        )
         with screen.live("running", lambda: ""):
             reports = run(
                 play,
                 loaded,
-                parties=len(called),
+                parties=len(all_names),
                 protocol=protocol,
                 transport=transport,
                 device=device,
-                names=called,
+                names=all_names,
                 reveals=None if reveals is None else [name for name in reveals.split(",") if name],
                 folder=log or Path("runs") / loaded.name,
                 resume=resume,

@@ -1,4 +1,4 @@
-"""`tacit ops`: which operators have rules for secrets, and which a model needs."""
+"""`tacit ops`: lists the operators that have rules for secrets, or those that a model needs."""
 
 from __future__ import annotations
 
@@ -21,17 +21,20 @@ NEEDED = "MODULE:FUNCTION, such as models:make or models.py:make"
 def ops(
     model: Annotated[
         str | None,
-        typer.Argument(metavar="[MODULE:FUNCTION]", help="Gives a module and an example input."),
+        typer.Argument(
+            metavar="[MODULE:FUNCTION]",
+            help="A function that returns a module and an example input.",
+        ),
     ] = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Show the operators that there are, or a model's.
+    """Show the supported operators, or those that a model needs.
 
-    Without an argument, all operators that have rules for secrets. FUNCTION takes nothing and
-    returns (module, example): a torch module and an input of the right shapes, of public sample
-    data. It runs once, forward, and backward too if it is in training mode. The exit code is 0 if
-    all of it would run on secrets, else 1.
+    Without an argument it lists all operators that have rules for secrets. FUNCTION takes no
+    arguments and returns (module, example): a torch module, and an input of the right shapes made
+    of public sample data. The module runs once forward, and also backward if it is in training
+    mode. The exit code is 0 if all its operators run on secrets, else 1.
 
     Examples:
 
@@ -64,7 +67,7 @@ def _needed(screen: Screen, model: str) -> None:
     from ..nn import survey
     from ..tensor.table import short_name
 
-    module, example = _made(model)
+    module, example = _module_and_example(model)
     seen = survey(module, example)
     failing = {problem.op for problem in seen.problems}
     needed = [
@@ -85,8 +88,8 @@ def _needed(screen: Screen, model: str) -> None:
         raise typer.Exit(Code.JOB)
 
 
-def _made(model: str) -> tuple[Any, Any]:
-    """What the function returns; its own errors are the job's."""
+def _module_and_example(model: str) -> tuple[Any, Any]:
+    """Calls the user's function and returns its module and example input."""
     from torch import nn
 
     source, _, name = model.rpartition(":")
@@ -94,21 +97,25 @@ def _made(model: str) -> tuple[Any, Any]:
         raise ConfigError(repr(model), limit=f"needed is {NEEDED}")
     file = Path(source) if source.endswith(".py") else Path.cwd() / f"{source}.py"
     sys.path.insert(0, str(file.resolve().parent))
-    _check_there(source)
+    _check_exists(source)
     function = getattr(_imported(source), name, None)
     if not callable(function):
         raise ConfigError(f"{model!r}: {source} has no function {name!r}")
-    made = function()
-    if not isinstance(made, tuple) or len(made) != 2 or not isinstance(made[0], nn.Module):
+    returned = function()
+    if (
+        not isinstance(returned, tuple)
+        or len(returned) != 2
+        or not isinstance(returned[0], nn.Module)
+    ):
         raise ConfigError(
-            f"{model!r} returned {type(made).__name__}",
+            f"{model!r} returned {type(returned).__name__}",
             limit="needed is a tuple of a torch.nn.Module and an example input",
         )
-    return made
+    return returned
 
 
 def _imported(source: str) -> Any:
-    """The module of a file or by its name."""
+    """Returns the module of a file, or the module of that name."""
     if source.endswith(".py"):
         spec = spec_from_file_location(Path(source).stem, source)
         assert spec is not None
@@ -119,7 +126,7 @@ def _imported(source: str) -> Any:
     return import_module(source)
 
 
-def _check_there(source: str) -> None:
+def _check_exists(source: str) -> None:
     there = Path(source).is_file() if source.endswith(".py") else find_spec(source.split(".")[0])
     if not there:
-        raise ConfigError(f"{source!r} is no Python file and no module that can be imported here")
+        raise ConfigError(f"{source!r} is neither a Python file nor a module that can be imported")

@@ -1,4 +1,4 @@
-"""The options and arguments that several commands have, and the passphrase of a private key.
+"""Options and arguments that several commands have, and how a command gets a passphrase.
 
 A passphrase comes from the environment or a prompt, never from an argument.
 """
@@ -14,10 +14,12 @@ import typer
 
 from ..errors import ConfigError
 
-Json = Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Whole tracebacks of errors.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Print the whole traceback of an error.")]
 PartyFile = Annotated[Path, typer.Option("--parties", help="The party file.")]
-PartyName = Annotated[str, typer.Option("--party", help="Which of its parties this one is.")]
+PartyName = Annotated[
+    str, typer.Option("--party", help="The name of this party in the party file.")
+]
 Key = Annotated[
     Path | None,
     typer.Option(help="The private key; by default NAME.key beside the party file."),
@@ -26,24 +28,24 @@ Listen = Annotated[
     str | None,
     typer.Option(
         metavar="HOST:PORT",
-        help="Where to listen, if that is not the party's address, as behind a router.",
+        help="Where to listen if it is not the party's address, for example behind a router.",
     ),
 ]
 Job = Annotated[Path, typer.Argument(help="A Python file with main(session, ...).")]
 Arguments = Annotated[
-    list[str] | None, typer.Argument(metavar="[-- ARGS]...", help="For main, as strings.")
+    list[str] | None, typer.Argument(metavar="[-- ARGS]...", help="Arguments of main, as strings.")
 ]
 
 VARIABLE = "TACIT_PASSPHRASE"
 
 
 def new_passphrase() -> str:
-    """One for a new key."""
+    """Returns the passphrase for a new key."""
     return os.environ.get(VARIABLE) or _prompt("Passphrase for the new key", twice=True)
 
 
 def passphrase_of(key: Path) -> str | None:
-    """That of a key file, or None if it needs none, or is for others to complain about."""
+    """Returns the passphrase of a key file; None if it is not encrypted or cannot be read."""
     try:
         encrypted = b"ENCRYPTED" in key.read_bytes()[:100]
     except OSError:

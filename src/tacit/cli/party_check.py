@@ -1,4 +1,4 @@
-"""`tacit party check`: whether all parties reach each other, and how well."""
+"""`tacit party check`: connects to all parties and measures the links between them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from ..runtime.deploy.party_file import PartyFile as ReadFile
     from ..transport.probe import Link
 
-CLOCKS_APART = 60.0  # seconds; from an hour on, new certificates are not valid yet elsewhere
+# Seconds between two clocks that are worth a warning. From an hour on, a new certificate of the
+# party ahead is not valid yet at the other.
+MOST_CLOCK_DIFFERENCE = 60.0
 EXPIRES_SOON = timedelta(days=30)
 
 
@@ -29,9 +31,9 @@ def check(
 ) -> None:
     """Connect to all parties and measure the links.
 
-    All parties start it, in any order, and wait for each other as long as connect_deadline in the
-    party file says. A party that does not come is named, and the exit code is 3; one with other
-    settings, or another version, is named with them, and the exit code is 4.
+    All parties start it, in any order, and wait for each other for up to connect_deadline of the
+    party file. The exit code is 3 if a party is missing, and 4 if a party has other settings or
+    another version; the error names that party.
 
     Examples:
 
@@ -52,7 +54,7 @@ def check(
         waiting = f"waiting for the others, up to {file.limits.connect_deadline:g} s"
         screen.line(waiting)
         with screen.live(waiting, lambda: ""):
-            session = connect(parties, party=party, key=own_key, passphrase=secret, listen=listen)
+            session = connect(file, party=party, key=own_key, passphrase=secret, listen=listen)
         with session, screen.live("measuring", lambda: ""):
             links = {file.names[rank]: link for rank, link in probe(session.mesh).items()}
         _show(screen, file, links)
@@ -63,7 +65,7 @@ def _show(screen: Screen, file: ReadFile, links: Mapping[str, Link]) -> None:
     addresses = {entry.name: entry.address for entry in file.parties}
     screen.table(columns, [_row(name, addresses[name], link) for name, link in links.items()])
     config = file.config
-    screen.line(f"protocol {config.protocol}, ring of {config.ring} bits, as all parties say")
+    screen.line(f"protocol {config.protocol}, ring of {config.ring} bits, the same at all parties")
     found = [*_clocks(links), *_expiries(file)]
     screen.section("problems", found or ["none: all parties are ready"])
     screen.document(
@@ -103,7 +105,7 @@ def _entry(address: str, link: Link) -> dict[str, Any]:
 def _clocks(links: Mapping[str, Link]) -> Iterator[str]:
     for name, link in links.items():
         apart = link.clock_difference_s
-        if abs(apart) > CLOCKS_APART:
+        if abs(apart) > MOST_CLOCK_DIFFERENCE:
             side = "ahead of" if apart > 0 else "behind"
             yield (
                 f"the clock of {name} is {abs(apart):.0f} s {side} this one: certificates may seem "

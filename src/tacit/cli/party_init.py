@@ -1,4 +1,4 @@
-"""`tacit party init`: a party's key, its certificate, and the block that it hands to the others."""
+"""`tacit party init`: creates a party's key, its certificate and its block of the party file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .screen import Screen
 
 
 def init(
-    name: Annotated[str, typer.Argument(help="What the party is called, as in the party file.")],
+    name: Annotated[str, typer.Argument(help="The name of the party in the party file.")],
     address: Annotated[
         str,
         typer.Option(metavar="HOST:PORT", help="Where the others reach it, and where it listens."),
@@ -26,7 +26,7 @@ def init(
         bool,
         typer.Option(
             "--passphrase",
-            help="Encrypt the key; asks, or takes TACIT_PASSPHRASE.",
+            help="Encrypt the key with a passphrase, from TACIT_PASSPHRASE or a prompt.",
         ),
     ] = False,
     days: Annotated[int, typer.Option(help="How long the certificate is valid.", min=1)] = 365,
@@ -35,10 +35,9 @@ def init(
 ) -> None:
     """Make a party's key and certificate.
 
-    Writes NAME.key, which nobody but this party may have, and NAME.crt, and prints the block of the
-    party file to hand to the others. Files that are there already are not overwritten. Read the
-    fingerprint to the others over the telephone: who has another certificate under this name is
-    somebody else.
+    It writes NAME.key, which only this party may have, and NAME.crt, and prints the block of the
+    party file to send to the others. It overwrites no file. Read the fingerprint to the others
+    over the telephone: a certificate of this name with another fingerprint is somebody else's.
 
     Examples:
 
@@ -87,7 +86,7 @@ def _check_free(path: Path) -> None:
 
 
 def _write(path: Path, content: bytes, *, mode: int) -> None:
-    """A new file, which nobody else could have opened before its mode was right."""
+    """Writes a new file that has its mode from the start, so that nobody else can open it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)

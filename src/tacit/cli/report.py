@@ -1,4 +1,4 @@
-"""What a party can tell of a run: what `main` gave, what it cost, and what was revealed."""
+"""The report of a run at one party: the result of `main`, the cost, and what was revealed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOG = "runs.jsonl"
 
 
 def play(session: Session, job: Job) -> dict[str, Any]:
-    """Runs the job at this party; plain data, which can be sent and written."""
+    """Runs the job at this party, and returns a report of plain data."""
     started = monotonic()
     value = job.main(session)
     return {
@@ -35,14 +35,14 @@ def play(session: Session, job: Job) -> dict[str, Any]:
 
 
 def cost(session: Session) -> dict[str, int]:
-    """What the party has sent and received so far."""
+    """Returns the bytes, messages and rounds of the party so far."""
     stats = session.stats
     names = ("bytes_sent", "bytes_received", "messages", "rounds")
     return {name: getattr(stats, name) for name in names}
 
 
 def plain(value: Any) -> Any:
-    """The value for JSON: tensors as lists, what else there is as text."""
+    """Returns a value for JSON: tensors become lists, unknown objects text."""
     if hasattr(value, "tolist"):
         return value.tolist()
     if isinstance(value, Mapping):
@@ -53,7 +53,7 @@ def plain(value: Any) -> Any:
 
 
 def size(count: float) -> str:
-    """A number of bytes for people."""
+    """Returns a number of bytes with a unit, such as "1.5 MB"."""
     for unit in ("B", "kB", "MB"):
         if count < 1000:
             return f"{count:.3g} {unit}"
@@ -62,7 +62,7 @@ def size(count: float) -> str:
 
 
 def print_report(screen: Screen, report: Mapping[str, Any]) -> None:
-    """The result, the cost and the reveals of one party."""
+    """Prints the result and the cost of one party."""
     if report["shown"]:
         screen.section(f"result at {report['party']}", report["shown"].splitlines())
     screen.line(
@@ -72,7 +72,7 @@ def print_report(screen: Screen, report: Mapping[str, Any]) -> None:
 
 
 def print_reveals(screen: Screen, report: Mapping[str, Any]) -> None:
-    """What was opened, to whom, and by which line of the program."""
+    """Prints what was revealed, to whom, and by which line of the program."""
     lines = [
         f"{one['number']}: {one['dtype']}{list(one['shape'])} to {', '.join(one['to'])} "
         f"at {one['where']}"

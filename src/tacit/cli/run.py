@@ -1,4 +1,4 @@
-"""`tacit run`: this party of a job, on its own machine."""
+"""`tacit run`: runs one party of a job, on that party's machine."""
 
 from __future__ import annotations
 
@@ -37,17 +37,19 @@ def run(
         ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Trainings go on from the checkpoints in the folder.")
+        bool,
+        typer.Option("--resume", help="Continue trainings from the checkpoints in the folder."),
     ] = False,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Run this party's part of a job.
 
-    All parties start the same job with the same arguments and the same party file, in any order;
-    before anything is shared they compare all of it, and end if it differs. main(session, ...) of
-    the job then runs. The folder gets reveals.jsonl, a line for everything that was opened, and
-    runs.jsonl. A passphrase is asked for, or taken from TACIT_PASSPHRASE.
+    All parties start the same job with the same arguments and the same party file, in any order.
+    They compare all of it before anything is shared, and end if something differs. Then each runs
+    main(session, ...) of the job. Two files in the folder record it: reveals.jsonl has a line for
+    everything that was opened, runs.jsonl for every run. The passphrase of the key comes from
+    TACIT_PASSPHRASE or a prompt.
 
     Examples:
 
@@ -68,7 +70,7 @@ def run(
 
 @dataclass(frozen=True)
 class Order:
-    """What the command line asks of this party."""
+    """The options and arguments of the command."""
 
     job: Path
     arguments: list[str]
@@ -86,7 +88,7 @@ class Order:
     def connect(
         self, file: ReadFile, job: LoadedJob, folder: Path, passphrase: str | None
     ) -> Session:
-        """The session, once all parties are here and agree."""
+        """Returns the session, once all parties are connected and agree."""
         from .. import connect
 
         return connect(
@@ -126,7 +128,7 @@ def _run(screen: Screen, known: Known, order: Order) -> dict[str, Any]:
 
 
 def announce(screen: Screen, file: ReadFile, party: str, job: LoadedJob) -> None:
-    """Who takes part, and who may learn anything."""
+    """Prints who takes part, and who may learn what is revealed."""
     rows = [
         (
             entry.name + (" (here)" if entry.name == party else ""),
@@ -142,14 +144,14 @@ def announce(screen: Screen, file: ReadFile, party: str, job: LoadedJob) -> None
 
 
 def state(session: Session) -> str:
-    """Where a run is."""
+    """Returns the progress of a run, for the live line."""
     now = cost(session)
     return f"{now['rounds']} rounds, {size(now['bytes_sent'])} sent"
 
 
 @contextmanager
 def _logged(folder: Path, known: Known, job: LoadedJob, **content: Any) -> Iterator[None]:
-    """Writes into the party's folder that a run began, and how it ended if that was badly."""
+    """Logs in the party's folder that a run started, and the error if it fails."""
     program = {"job": job.path, "arguments": job.arguments, "program": job.program.hex()}
     log(folder, "started", tacit=__version__, **program, **content)
     try:

@@ -20,7 +20,7 @@ PLAIN_SECONDS = 30.0  # between lines that say that a run goes on
 
 
 class Screen:
-    """The output of one command. With `as_json` there is one document on stdout, and no text."""
+    """The output of one command. With `as_json` it is one JSON document on stdout and no text."""
 
     def __init__(self, as_json: bool) -> None:
         self.as_json = as_json
@@ -28,20 +28,22 @@ class Screen:
 
     @property
     def terminal(self) -> bool:
+        """Whether text goes to a terminal."""
         return self.console.is_terminal and not self.as_json
 
     def line(self, text: str = "") -> None:
+        """Prints a line of text."""
         if not self.as_json:
             self.console.print(text, markup=False)
 
     def section(self, title: str, lines: Sequence[str]) -> None:
-        """A title with a line for each item."""
+        """Prints a title and a line for each item."""
         self.line(f"{title}:")
         for text in lines:
             self.line(f"  {text}")
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """A table; without a terminal, aligned columns."""
+        """Prints a table; aligned columns if stdout is not a terminal."""
         if self.as_json:
             return
         if self.terminal:
@@ -56,18 +58,19 @@ class Screen:
             self.line("  ".join(cells).rstrip())
 
     def document(self, content: Mapping[str, Any]) -> None:
-        """The JSON document, where it is wanted."""
+        """Prints the JSON document, with `as_json` only."""
         if self.as_json:
             sys.stdout.write(json.dumps(content, indent=2, default=str) + "\n")
 
     @contextmanager
     def live(self, what: str, state: Callable[[], str]) -> Iterator[None]:
-        """Within, a bar with the time and `state()`; without a terminal, a line now and then.
+        """Shows the time and `state()` while the block runs.
 
-        With JSON, whatever is printed within goes to stderr.
+        On a terminal it is a bar, elsewhere a line every PLAIN_SECONDS. With `as_json` it shows
+        nothing, and everything that the block prints goes to stderr.
         """
         if self.as_json:
-            with _stdout_apart():
+            with _stdout_to_stderr():
                 yield
         elif self.terminal:
             with self._bar(what) as show, _repeated(TERMINAL_SECONDS, lambda: show(state())):
@@ -75,10 +78,10 @@ class Screen:
         else:
             start = monotonic()
 
-            def tell() -> None:
+            def print_state() -> None:
                 self.line(f"{what}: {monotonic() - start:.0f} s {state()}".rstrip())
 
-            with _repeated(PLAIN_SECONDS, tell):
+            with _repeated(PLAIN_SECONDS, print_state):
                 yield
 
     @contextmanager
@@ -91,22 +94,22 @@ class Screen:
 
 
 @contextmanager
-def _stdout_apart() -> Iterator[None]:
-    """Within, what this process and its children write to stdout goes to stderr."""
+def _stdout_to_stderr() -> Iterator[None]:
+    """Sends what this process and its children write to stdout to stderr."""
     sys.stdout.flush()
-    kept = os.dup(1)
+    stdout = os.dup(1)
     try:
         os.dup2(2, 1)
         with redirect_stdout(sys.stderr):
             yield
     finally:
-        os.dup2(kept, 1)
-        os.close(kept)
+        os.dup2(stdout, 1)
+        os.close(stdout)
 
 
 @contextmanager
 def _repeated(seconds: float, action: Callable[[], None]) -> Iterator[None]:
-    """Within, the action is done every so many seconds, on a thread."""
+    """Calls the action every `seconds` on a thread while the block runs."""
     done = Event()
 
     def repeat() -> None:
