@@ -180,8 +180,8 @@ def _real(x: Any) -> bool:
 
 
 def _number(x: Any) -> bool:
-    whole = isinstance(x, Tensor) and not x.dtype.is_complex and x.dtype != torch.bool
-    return whole and bool(x.numel())
+    numeric = isinstance(x, Tensor) and not x.dtype.is_complex and x.dtype != torch.bool
+    return numeric and bool(x.numel())
 
 
 def _judge(n: Numbers, func: OpOverload, wanted: Sequence[Any]) -> None:

@@ -29,7 +29,7 @@ aten = torch.ops.aten
 
 Plan = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 
-# Of operands that are all known, these are computed in the open: every machine rounds them alike.
+# If all operands are publicly known, these are computed in plain: every machine rounds the same.
 EXACT = {
     getattr(packet, overload)
     for packet in (aten.add, aten.sub, aten.mul, aten.div)

@@ -13,7 +13,7 @@ aten = torch.ops.aten
 
 @implements(aten.relu.default)
 def relu(n: Numbers, self: Value) -> Value:
-    """max(self, 0), by a comparison, whose bit is kept for the gradient."""
+    """max(self, 0), by a comparison, whose bit is saved for the gradient."""
     value, bit = n.relu(self)
     return value.with_saved(positive=bit)
 
@@ -97,7 +97,7 @@ def log_sigmoid_backward(n: Numbers, grad_output: Operand, self: Value, buffer: 
 
 
 def _positive(n: Numbers, x: Value) -> Value:
-    """[x >= 0], kept beside x for its gradient."""
+    """[x >= 0], saved with x for its gradient."""
     if "nonnegative" not in x.saved:
         x.saved["nonnegative"] = n.logical_not(n.less(x, 0))
     return x.saved["nonnegative"]

@@ -61,7 +61,7 @@ def scaled_dot_product_backward(
     attn_mask: Array | None = None,
     scale: float | None = None,
 ) -> tuple[Value, Value, Value]:
-    """The gradients by query, key and value, with the weights that the forward pass kept."""
+    """The gradients by query, key and value, with the weights that the forward pass saved."""
     grad, q = n.operand(grad_out), n.operand(query)
     k, v = (n.repeat_heads(n.operand(x), q) for x in (key, value))
     weights = logsumexp.saved["weights"]

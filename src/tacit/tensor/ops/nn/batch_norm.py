@@ -55,7 +55,7 @@ def native_batch_norm(
     return (
         result,
         average,
-        _flat(n.round_extended(normal.inverse)).with_saved(**kept(normal)),
+        _flat(n.round_extended(normal.inverse)).with_saved(**saved_for_gradient(normal)),
         new_mean,
         new_var,
     )
@@ -159,7 +159,7 @@ def native_batch_norm_backward(
     eps: float,
     output_mask: Sequence[bool],
 ) -> Grads:
-    """The gradients by input, weight and bias; in training the forward pass kept the inverse
+    """The gradients by input, weight and bias; in training the forward pass saved the inverse
     deviation."""
     grad = n.settled(n.operand(grad_out))
     dims = others(grad, 1)
@@ -191,7 +191,7 @@ def affine(n: Numbers, x: Value, weight: Maybe, bias: Maybe) -> Value:
     return x if bias is None else n.add(x, bias)
 
 
-def kept(normal: Any) -> dict[str, Value]:
+def saved_for_gradient(normal: Any) -> dict[str, Value]:
     """The parts of a normalisation that its gradient needs."""
     return {"value": normal.value, "inverse": normal.inverse}
 

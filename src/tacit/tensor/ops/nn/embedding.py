@@ -53,8 +53,8 @@ def embedding_dense_backward(
         made = _added(n, grad, indices, num_weights)
     if not 0 <= padding_idx < num_weights:
         return made
-    kept = (torch.arange(num_weights) != padding_idx).to(torch.int64).unsqueeze(1)
-    return n.mul(made, kept)
+    not_padding = (torch.arange(num_weights) != padding_idx).to(torch.int64).unsqueeze(1)
+    return n.mul(made, not_padding)
 
 
 @implements(aten.embedding_renorm.default)

@@ -9,7 +9,7 @@ import torch
 from ....fixedpoint import Numbers, Operand, Value
 from ...operand import Array
 from ...table import implements
-from .batch_norm import Grads, Maybe, affine, kept, others, spatial
+from .batch_norm import Grads, Maybe, affine, others, saved_for_gradient, spatial
 
 aten = torch.ops.aten
 
@@ -26,7 +26,7 @@ def native_layer_norm(
     """The result, the mean and the inverse deviation, which keeps what the gradient needs."""
     x = n.operand(input)
     normal = n.normalise(x, _last(x, len(normalized_shape)), eps)
-    inverse = n.round_extended(normal.inverse).with_saved(**kept(normal))
+    inverse = n.round_extended(normal.inverse).with_saved(**saved_for_gradient(normal))
     return affine(n, normal.value, weight, bias), normal.mean, inverse
 
 
@@ -74,7 +74,7 @@ def native_group_norm(
     result = affine(n, value, spatial(weight, x), spatial(bias, x))
     statistics = (normal.mean, n.round_extended(normal.inverse))
     mean, inverse = (y.map(lambda part: part.reshape(N, group)) for y in statistics)
-    return result, mean, inverse.with_saved(**kept(normal))
+    return result, mean, inverse.with_saved(**saved_for_gradient(normal))
 
 
 @implements(aten.native_group_norm_backward.default)
@@ -97,8 +97,8 @@ def native_group_norm_backward(
     value, inverse = rstd.saved["value"], rstd.saved["inverse"]
     by_weight = by_input = None
     if output_mask[1]:
-        whole = value.map(lambda part: part.reshape(grad.shape))
-        by_weight = n.total(n.mul(grad, whole), dims)
+        reshaped = value.map(lambda part: part.reshape(grad.shape))
+        by_weight = n.total(n.mul(grad, reshaped), dims)
     if output_mask[0]:
         scaled = grad if weight is None else n.mul(grad, spatial(weight, grad))
         grouped = n.normalise_backward(_grouped(scaled, N, group), value, inverse, [2])

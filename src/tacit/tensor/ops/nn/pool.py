@@ -50,7 +50,7 @@ def max_pool_with_indices(
     dilation: Sizes = (1,),
     ceil_mode: bool = False,
 ) -> tuple[Value, Value]:
-    """The largest of each window, and its place; which one won is kept for the gradient."""
+    """The largest of each window, and its place; which one won is saved for the gradient."""
     grid = _grid(dims, self.shape, kernel_size, stride, padding, dilation, ceil_mode)
     return n.max_pool(self, grid)
 
@@ -68,7 +68,7 @@ def max_pool_with_indices_backward(
     ceil_mode: bool,
     indices: Operand,
 ) -> Value:
-    """Each gradient at the place that won its window, by the bits that the forward pass kept."""
+    """Each gradient at the place that won its window, by the bits that the forward pass saved."""
     grid = _grid(dims, self.shape, kernel_size, stride, padding, dilation, ceil_mode)
     return n.max_pool_backward(grad_output, _winners("max_pool", indices), grid)
 

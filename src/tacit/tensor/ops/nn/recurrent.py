@@ -47,8 +47,8 @@ def mkldnn_rnn_layer(
     weights = LstmWeights(weight0, weight1, _bias(n, weight2, weight3, has_biases))
     states, h, c, trace = n.lstm(x, weights, _flat(n, hx_), _flat(n, cx_))
     gates = {f"gate {i}": gate for i, gate in enumerate(trace.gates)}
-    kept = {"cells": trace.cells, "states": trace.states, "tanh_cells": trace.tanh_cells, **gates}
-    workspace = c.with_saved(**kept)
+    saved = {"cells": trace.cells, "states": trace.states, "tanh_cells": trace.tanh_cells, **gates}
+    workspace = c.with_saved(**saved)
     shape = tuple(hx_.shape)
     last = (part.map(lambda p: p.reshape(shape)) for part in (h, c))
     return _in_order(states, reverse), *last, workspace
@@ -81,10 +81,10 @@ def mkldnn_rnn_layer_backward(
     batch_first: bool,
     workspace: Value,
 ) -> tuple[Value, ...]:
-    """The gradients by input, weights, biases and first states, from the kept trace."""
-    kept = workspace.saved
-    gates = [kept[f"gate {i}"] for i in range(4)]
-    trace = LstmTrace(gates, kept["cells"], kept["states"], kept["tanh_cells"])
+    """The gradients by input, weights, biases and first states, from the saved trace."""
+    saved = workspace.saved
+    gates = [saved[f"gate {i}"] for i in range(4)]
+    trace = LstmTrace(gates, saved["cells"], saved["states"], saved["tanh_cells"])
     x = _in_order(n.operand(input), reverse)
     given = None if grad_output is None else n.operand(grad_output)
     by_states = None if given is None else _in_order(given, reverse)

@@ -49,9 +49,9 @@ def log_softmax_backward(
     n: Numbers, grad_output: Operand, output: Value, dim: int, input_dtype: torch.dtype
 ) -> Value:
     """g - softmax times the sum of g."""
-    kept = output.saved
-    if "powers" in kept:
-        probability = n.softmax_of_powers(kept["powers"], kept["total"])
+    saved = output.saved
+    if "powers" in saved:
+        probability = n.softmax_of_powers(saved["powers"], saved["total"])
     else:
         probability = n.exp(output)
     dims = _dims(output, dim)

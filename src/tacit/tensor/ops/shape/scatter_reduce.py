@@ -18,9 +18,9 @@ def scatter_groups(
     n: Numbers, self: Operand, dim: int, index: Tensor, src: Operand, reduce: str, own: bool
 ) -> Value:
     """`scatter_reduce` by a public index; `own`: the element at the place counts as well."""
-    whole, given = n.operand(self), n.operand(src)
-    cells = torch.arange(whole.shape.numel()).view(whole.shape)
-    if not whole.shape:
+    base, given = n.operand(self), n.operand(src)
+    cells = torch.arange(base.shape.numel()).view(base.shape)
+    if not base.shape:
         cells, index = cells.view(1), index.view(-1)
     places = tuple(slice(size) for size in index.shape)
     near = cells[tuple(slice(None) if d == dim % cells.dim() else p for d, p in enumerate(places))]
@@ -29,7 +29,7 @@ def scatter_groups(
         given = given.map(lambda part: part[places])
     else:
         given = given.map(lambda part: part.expand(index.shape))
-    return _reduced(n, whole, target.flatten(), given, reduce, own)
+    return _reduced(n, base, target.flatten(), given, reduce, own)
 
 
 @implements(aten.index_reduce.default)
@@ -48,24 +48,24 @@ def index_reduce(
         raise UnsupportedOp(
             "index_reduce with a secret index", remedy="use torch.scatter_add, which takes one"
         )
-    whole, given = n.operand(self), n.operand(source)
-    cells = torch.arange(whole.shape.numel()).view(whole.shape or (1,))
+    base, given = n.operand(self), n.operand(source)
+    cells = torch.arange(base.shape.numel()).view(base.shape or (1,))
     target = cells.index_select(dim, index.flatten())
-    return _reduced(n, whole, target.flatten(), given, reduce, include_self)
+    return _reduced(n, base, target.flatten(), given, reduce, include_self)
 
 
 def _reduced(
-    n: Numbers, whole: Value, target: Tensor, given: Value, reduce: str, own: bool
+    n: Numbers, base: Value, target: Tensor, given: Value, reduce: str, own: bool
 ) -> Value:
-    """`whole` with the elements of `given` reduced into the elements that `target` numbers."""
+    """`base` with the elements of `given` reduced into the elements that `target` numbers."""
     if not len(target):
-        return whole
-    shape, neutral = whole.shape, 1 if reduce in ("prod", "multiply") else 0
-    filler = torch.full((1,), neutral, dtype=whole.dtype)
-    flat = [x.map(lambda part: part.reshape(-1)) for x in (whole, given)]
+        return base
+    shape, neutral = base.shape, 1 if reduce in ("prod", "multiply") else 0
+    filler = torch.full((1,), neutral, dtype=base.dtype)
+    flat = [x.map(lambda part: part.reshape(-1)) for x in (base, given)]
     values = n.settled(n.combined([*flat, filler], torch.cat))
-    touched, members = _members(target, whole.shape.numel(), own)
-    none = len(target) + whole.shape.numel()
+    touched, members = _members(target, base.shape.numel(), own)
+    none = len(target) + base.shape.numel()
     if reduce in ("amax", "amin"):  # a member twice changes nothing
         chosen = torch.where(members < 0, members[:, :1], members)
     else:
@@ -79,9 +79,9 @@ def _reduced(
 
 
 def _members(target: Tensor, cells: int, own: bool) -> tuple[Tensor, Tensor]:
-    """The elements of `whole` that change, and for each the numbers of its members, then -1.
+    """The elements of `base` that change, and for each the numbers of its members, then -1.
 
-    Members are numbered with the elements of `whole` first, then those of `given`.
+    Members are numbered with the elements of `base` first, then those of `given`.
     """
     touched, group = torch.unique(target, return_inverse=True)
     order = torch.argsort(group, stable=True)

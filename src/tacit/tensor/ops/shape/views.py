@@ -173,8 +173,8 @@ def pixel_shuffle(n: Numbers, self: Value, upscale_factor: int) -> Value:
     r, count = upscale_factor, len(batch)
     split = [*batch, channels // r**2, r, r, height, width]
     order = [*range(count), *(count + i for i in (0, 3, 1, 4, 2))]
-    whole = [*batch, channels // r**2, height * r, width * r]
-    return self.map(lambda part: part.reshape(split).permute(order).reshape(whole))
+    merged = [*batch, channels // r**2, height * r, width * r]
+    return self.map(lambda part: part.reshape(split).permute(order).reshape(merged))
 
 
 @implements(aten.pixel_unshuffle.default)
@@ -184,5 +184,5 @@ def pixel_unshuffle(n: Numbers, self: Value, downscale_factor: int) -> Value:
     r, count = downscale_factor, len(batch)
     split = [*batch, channels, height // r, r, width // r, r]
     order = [*range(count), *(count + i for i in (0, 2, 4, 1, 3))]
-    whole = [*batch, channels * r**2, height // r, width // r]
-    return self.map(lambda part: part.reshape(split).permute(order).reshape(whole))
+    merged = [*batch, channels * r**2, height // r, width // r]
+    return self.map(lambda part: part.reshape(split).permute(order).reshape(merged))
