@@ -18,6 +18,7 @@ from tacit import kernels
 from tacit.kernels import backend
 from tacit.kernels.planes import PACKABLE
 from tacit.ring import RING32, RING64
+from tacit.ring import num_words as words_for
 from tacit.ring.reference import bits as bits_reference
 from tacit.ring.reference import gates as gates_reference
 from tacit.ring.reference import injection as injection_reference
@@ -188,7 +189,7 @@ def test_leaves_equal_the_reference(digits, num_words, seed, first):
 def test_signs_equal_the_reference(ring, digits, count, seed, flag, data):
     low = data.draw(st.integers(0, ring.bits - 1 - sum(digits)))
     ref, rows = signs_reference, gates_reference.num_table_rows(digits) + 1
-    x, num_words = ring_tensor(ring, (count,), seed), bits_reference.num_words(count)
+    x, num_words = ring_tensor(ring, (count,), seed), words_for(count)
     pad, mask = planes(num_words, seed + 1, rows, 2 * len(digits) - 1)
     expected = ref.sign_tables(x, digits, pad, shift=low, negate=flag)
     assert same(gpu.sign_tables(there(x), digits, there(pad), shift=low, negate=flag), expected)
@@ -250,7 +251,7 @@ def alike(name: str, *arguments, **keywords) -> bool:
 @SOME
 @given(rings, counts, seeds, st.booleans())
 def test_injection_equals_the_reference(ring, count, seed, first):
-    bits = ring_tensor(RING64, (bits_reference.num_words(count),), seed)
+    bits = ring_tensor(RING64, (words_for(count),), seed)
     a, b, c, d, out = (ring_tensor(ring, (count,), seed + i) for i in range(5))
     assert alike("inject_share", bits, a, b, c, d, first=first, out=out)
     expected = injection_reference.inject_share(bits, a, b, c, d, first=first, out=-out)
@@ -265,7 +266,7 @@ def test_injection_equals_the_reference(ring, count, seed, first):
 @given(rings, counts, seeds, st.booleans(), st.data())
 def test_truncation_equals_the_reference(ring, count, seed, first, data):
     t = data.draw(st.one_of(st.integers(1, ring.bits - 2), st.sampled_from([1, ring.bits - 2])))
-    bits = ring_tensor(RING64, (bits_reference.num_words(count),), seed)
+    bits = ring_tensor(RING64, (words_for(count),), seed)
     *six, out = (ring_tensor(ring, (count,), seed + i) for i in range(7))
     assert alike("exact_share", *six[:3], t, first=first, out=out)
     assert alike("inject_exact_share", bits, *six, t, first=first, out=out)

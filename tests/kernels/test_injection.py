@@ -23,9 +23,8 @@ from tacit.kernels import (
     pack_bits,
     unpack_bits,
 )
-from tacit.ring import RING32, RING64, Ring
+from tacit.ring import RING32, RING64, Ring, num_words
 from tacit.ring.reference import injection as reference
-from tacit.ring.reference.bits import num_words
 
 
 def drawn(ring: Ring, shape: tuple[int, ...], seed: int, count: int) -> list[torch.Tensor]:

@@ -9,9 +9,8 @@ from tests.tiers import draws
 
 from tacit.errors import ConfigError
 from tacit.kernels import num_table_rows, pack_bits, sign_leaves, sign_tables, unpack_bits
-from tacit.ring import RING64
+from tacit.ring import RING64, num_words
 from tacit.ring.reference import signs as reference
-from tacit.ring.reference.bits import num_words
 
 counts = st.sampled_from([0, 1, 63, 64, 65, 130, 1000])
 digit_lists = st.lists(st.integers(1, 7), min_size=1, max_size=4).map(tuple)

@@ -36,7 +36,6 @@ SHARED_STEMS = {
     "pool": "pooling: of fixed-point numbers, and as rules",
     "protocol": "the protocol's class, as a table of contents of its folder",
     "recurrent": "recurrent layers: of fixed-point numbers, and as rules",
-    "signs": "signs of sums: the kernel and its reference",
     "softmax": "softmax: of fixed-point numbers, and as rules",
     "stream": "random words of a key: the kernel and its reference",
     "trigonometric": "trigonometric functions: of fixed-point numbers, and as rules",

@@ -8,7 +8,7 @@ of poolings. Other packages use besides only these modules:
 - `debug`: the numbers behind cleartext values, and their range.
 tests/fixedpoint/test_facade.py checks this. Inside, imports point one way:
 
-    format, value < conversion < logic < arithmetic < compare < reduce < functions
+    format < value < logic < arithmetic < compare < reduce < functions
                   < norm, pool, indexing, attention, recurrent, ... < numbers
 """
 

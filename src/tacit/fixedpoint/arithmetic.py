@@ -21,10 +21,9 @@ from ..protocols import (
     ConvGradWeight,
 )
 from ..ring import Window
-from .conversion import convert
 from .format import Format, cap, encode, finite, most_pending, public_bits, spare_bits
 from .logic import logical_and, logical_or, truth
-from .value import Operand, Value, result_dtype
+from .value import Operand, Value, convert, result_dtype
 
 
 def as_number(n: Format, x: Value) -> Value:

@@ -9,11 +9,10 @@ from torch import Tensor
 
 from ..protocols import MATMUL, Einsum
 from .arithmetic import add, bilinears, matmul, mul, sub
-from .conversion import settled
 from .format import Format
 from .functions.softmax import softmax
 from .reduce import total
-from .value import Value
+from .value import Value, settled
 
 # Shapes: (..., L, E) queries, (..., S, E) keys, (..., S, V) values, (..., L, S) weights.
 

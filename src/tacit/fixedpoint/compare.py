@@ -8,10 +8,9 @@ from torch import Tensor
 from ..errors import RangeError
 from ..protocols import Arith, Bool
 from .arithmetic import add, as_number, mul, mul_bit, neg, sub
-from .conversion import combined, convert, operand
 from .format import INFINITE, Format, cap, encode, finite, largest_in, range_remedy
 from .logic import logical_and, logical_not, logical_xor, truth
-from .value import Operand, Value, result_dtype
+from .value import Operand, Value, combined, convert, operand, result_dtype
 
 
 def less(n: Format, a: Operand, b: Operand) -> Value:

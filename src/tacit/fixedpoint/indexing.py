@@ -15,10 +15,9 @@ from ..kernels import pack_bits, unpack_bits
 from ..protocols import Arith, Bool
 from .arithmetic import add, cumsum, matmul, mul, sum_
 from .compare import equal, where
-from .conversion import aligned, convert, operand
 from .format import Format
 from .logic import logical_and, logical_not, logical_xor
-from .value import Operand, Value
+from .value import Operand, Value, aligned, convert, operand
 
 Array = Value | Tensor
 

@@ -7,9 +7,8 @@ from torch import Tensor
 
 from ..kernels import pack_bits
 from ..protocols import Bool
-from .conversion import convert
 from .format import Format
-from .value import Operand, Value
+from .value import Operand, Value, convert
 
 
 def truth(n: Format, x: Value) -> Bool:

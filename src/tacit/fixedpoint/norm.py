@@ -22,12 +22,11 @@ from torch import Tensor
 
 from ..protocols import MUL
 from .arithmetic import add, mul, neg, sub
-from .conversion import operand, settled
 from .format import Format, cap
 from .functions.roots import inverse_root
 from .functions.share_functions import run
 from .reduce import mean, total
-from .value import Operand, Value
+from .value import Operand, Value, operand, settled
 
 Dims = Sequence[int]
 Known = Value | Tensor

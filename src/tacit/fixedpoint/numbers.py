@@ -10,7 +10,6 @@ from __future__ import annotations
 from . import (
     arithmetic,
     compare,
-    conversion,
     indexing,
     logic,
     norm,
@@ -40,11 +39,11 @@ class Numbers(Format):
     reveal_many = transfer.reveal_many
 
     # Operands in one form ----------------------------------------------------------------------
-    public = conversion.public
-    operand = conversion.operand
-    convert = conversion.convert
-    settled = conversion.settled
-    combined = conversion.combined
+    public = value.public
+    operand = value.operand
+    convert = value.convert
+    settled = value.settled
+    combined = value.combined
     result_dtype = staticmethod(value.result_dtype)
 
     # Arithmetic --------------------------------------------------------------------------------

@@ -5,10 +5,9 @@ from __future__ import annotations
 import torch
 
 from .arithmetic import as_number, neg
-from .conversion import convert, public, settled
 from .format import Format, cap
 from .reduce import Dims, all_, any_, flattened, reduced_shape
-from .value import Value
+from .value import Value, convert, public, settled
 
 
 def amax(n: Format, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:

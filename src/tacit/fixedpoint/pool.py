@@ -12,10 +12,9 @@ from torch import Tensor
 
 from ..errors import UnsupportedOp
 from .arithmetic import mul
-from .conversion import settled
 from .format import Format
 from .lazy import Deferred
-from .value import Operand, Value
+from .value import Operand, Value, settled
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,10 @@ from torch import Tensor
 
 from ..protocols import MATMUL, MUL
 from .arithmetic import add, bilinears, matmul, mul, sub
-from .conversion import combined, operand, public, settled
 from .format import Format
 from .functions.activations import sigmoid, tanh
 from .reduce import total
-from .value import Operand, Value
+from .value import Operand, Value, combined, operand, public, settled
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,9 @@ import torch
 from ..protocols.derived.piecewise import quotient_limit
 from .arithmetic import as_number, mul, square, sub, sum_
 from .compare import equal
-from .conversion import combined, convert, public, settled
 from .format import Format, cap
 from .logic import logical_not
-from .value import Value
+from .value import Value, combined, convert, public, settled
 
 Dims = Sequence[int] | int | None
 

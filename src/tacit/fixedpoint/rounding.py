@@ -13,18 +13,20 @@ from torch import Tensor
 from ..protocols import Arith
 from .arithmetic import add, mul, neg, sub
 from .compare import less, where
-from .conversion import (
+from .format import Format
+from .functions.quotient import divide
+from .value import (
+    Operand,
+    Value,
     convert,
     floor_integer,
     nearest_integer,
     operand,
     real,
+    result_dtype,
     settled,
     trunc_integer,
 )
-from .format import Format
-from .functions.quotient import divide
-from .value import Operand, Value, result_dtype
 
 
 def floor(n: Format, x: Value) -> Value:

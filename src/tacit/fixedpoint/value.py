@@ -1,4 +1,9 @@
-"""A secret together with its dtype, which says how to read it; and the dtypes of results."""
+"""A secret together with its dtype, which says how to read it; and the dtypes of results.
+
+NOTE [integer parts]: the protocol's division by 2^f gives the quotient rounded down, or one more.
+The sign of the remainder tells which; a comparison of f + 2 bits finds it. So integer parts are
+exact, like those of torch.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..protocols import Arith, Bool
+from ..kernels import pack_bits, unpack_bits
+from ..protocols import Arith, BitSum, Bool
+from .format import Format, cap, encode, finite
 
 
 @dataclass(frozen=True)
@@ -114,3 +121,133 @@ def _example(kind: Any) -> Tensor | float:
 def _joined(a: Tensor | float, b: Tensor | float) -> Tensor:
     dim = max((x.dim() for x in (a, b) if isinstance(x, Tensor)), default=0)
     return torch.empty((1,) * dim, dtype=torch.result_type(a, b), device="meta")
+
+
+# Operands in one form ----------------------------------------------------------------------------
+
+# A function that makes one tensor of the elements of several.
+Combine = Callable[[list[Tensor]], Tensor]
+
+
+def public(n: Format, value: Tensor) -> Value:
+    """Returns public numbers as a value, for operations that cannot take them as they are."""
+    if value.dtype == torch.bool:
+        return Value(n.protocol.pack(value), value.dtype, known=value)
+    elements = encode(n, finite(n, value), n.bits_of(value.dtype))
+    return Value(n.protocol.public(elements), value.dtype, known=value)
+
+
+def operand(n: Format, x: Operand) -> Value:
+    """Returns x as a value."""
+    return x if isinstance(x, Value) else public(n, torch.as_tensor(x))
+
+
+def real(n: Format, x: Operand) -> Value:
+    """Returns x as a real: torch's functions convert integers and truth values in the same way."""
+    value = operand(n, x)
+    return value if value.is_real else convert(n, value, torch.get_default_dtype())
+
+
+def convert(n: Format, x: Value, dtype: torch.dtype) -> Value:
+    """Returns x in another dtype.
+
+    Bits become numbers in 1 round. A real becomes the integer next to it towards zero, by two
+    comparisons and a division. A number becomes the bit [x != 0] by one `is_zero`.
+    """
+    if x.dtype == dtype:
+        return x
+    if isinstance(x.share, Bool):
+        x = Value(n.protocol.to_arith(x.share), torch.int64)
+    if dtype == torch.bool:
+        zero = n.protocol.is_zero(x.arith)
+        return Value(n.protocol.bit_not(zero), dtype)
+    shift = n.bits_of(dtype) - n.bits_of(x.dtype)
+    if shift < 0:
+        return Value(trunc_integer(n, x.arith, -shift), dtype)
+    return Value(x.arith.scaled(1 << shift) if shift else x.arith, dtype)
+
+
+def settled(n: Format, x: Value) -> Value:
+    """Returns x with no division pending. Changes the share in place, so it is done once."""
+    if isinstance(x.share, Arith) and (x.share.pending or x.share.dealer is not None):
+        n.protocol.settled(x.share)
+        return Value(cap(n, x.share), x.dtype)
+    return x
+
+
+def aligned(n: Format, shares: Sequence[Arith]) -> list[Arith]:
+    """Returns the shares with one pending division and with the same parts at this party."""
+    common = shares[0]
+    for share in shares[1:]:
+        common, _ = n.protocol.aligned(common, share)
+    return [n.protocol.aligned(share, common)[0] for share in shares]
+
+
+def combined(
+    n: Format, operands: Sequence[Operand], combine: Combine, *, adds: bool = False
+) -> Value:
+    """Returns one value made of the elements of several, as `torch.cat` or `torch.stack` do.
+
+    `combine` is called with the list of the operands' parts. It moves elements; with `adds` it may
+    also add them. Bits stay bits. Local.
+    """
+    dtype = result_dtype(*operands)
+    values = [convert(n, operand(n, x), dtype) for x in operands]
+    if dtype == torch.bool:
+        return Value(_combined_bits([x.bits for x in values], combine), dtype)
+    shares = aligned(n, [x.arith for x in values])
+    limits = [share.limit for share in shares]
+    parts = {i: combine([share.parts[i] for share in shares]) for i in shares[0].parts}
+    most_terms = max(1, *(share.numel for share in shares))
+    limit = sum(limits) * most_terms if adds else max(limits)
+    return Value(cap(n, shares[0].with_parts(parts, limit=limit)), dtype)
+
+
+def _combined_bits(shares: Sequence[Bool], combine: Combine) -> Bool:
+    parts = {}
+    for i in shares[0].parts:
+        bits = [unpack_bits(share.parts[i][0], share.shape, torch.uint8) for share in shares]
+        parts[i] = combine(bits)
+    shape = next(iter(parts.values())).shape
+    return Bool({i: pack_bits(bits).unsqueeze(0) for i, bits in parts.items()}, shape)
+
+
+def _divided(n: Format, x: Arith, bits: int) -> tuple[Arith, Arith]:
+    """Returns q, which is x / 2^bits rounded down or one more, and x - 2^bits q. One division."""
+    p = n.protocol
+    x = p.settled(cap(n, x))
+    quotient = p.settled(p.add_public(x, 0).divided(bits))
+    remainder = p.sub(x, quotient.scaled(1 << bits))
+    return quotient, remainder.promise(2 << bits)
+
+
+def floor_integer(n: Format, x: Arith, bits: int) -> Arith:
+    """Returns the integer at or below x / 2^bits. See NOTE [integer parts]."""
+    quotient, remainder = _divided(n, x, bits)
+    return n.protocol.sub(quotient, n.protocol.to_arith(n.protocol.sign(remainder)))
+
+
+def trunc_integer(n: Format, x: Arith, bits: int) -> Arith:
+    """Returns x / 2^bits rounded towards zero. One comparison more than `floor_integer`.
+
+    Adds 2^bits - 1 to negative numbers, then rounds down.
+    """
+    p = n.protocol
+    negative = p.to_arith(p.sign(cap(n, x)))
+    x = p.settled(x)
+    return floor_integer(n, p.add(x, p.mul_public(negative, (1 << bits) - 1)), bits)
+
+
+def nearest_integer(n: Format, x: Arith, bits: int) -> Arith:
+    """Returns the integer closest to x / 2^bits; of two, the even one.
+
+    With x / 2^bits + 1/2 = 2 q + r, the result is 2 q if r <= 1, and 2 q + 1 if r > 1: r = 1 is
+    the tie. Where q is one too large, r is in [-2, 0), and the result is 2 q - 1 or 2 q - 2.
+    """
+    p = n.protocol
+    one = 1 << bits
+    quotient, remainder = _divided(n, p.add_public(p.settled(x), one >> 1), bits + 1)
+    below = p.signs(remainder, (-one + 1, 0, one + 1))
+    row = BitSum((0, 0, 0), (-1, -1, -1))
+    [less] = p.inject_sums(below, None, [row])
+    return p.add_public(p.add(quotient.scaled(2), less), 1)

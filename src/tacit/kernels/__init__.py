@@ -44,6 +44,8 @@ from .gates import (
     num_and_products,
     num_products,
     num_table_rows,
+    sign_leaves,
+    sign_tables,
 )
 from .injection import (
     correct_inject_exact,
@@ -58,7 +60,6 @@ from .injection import (
 )
 from .matmul import Plan, Prepared, matmul, plan_matmul, prepare_matmul
 from .planes import bit_planes, from_bit_planes, pack_bits, parity, popcount, unpack_bits
-from .signs import sign_leaves, sign_tables
 from .stream import StreamKey, blank_key, mask, stream, stream_key
 
 __all__ = [

@@ -31,9 +31,8 @@ import torch
 from torch import Tensor
 
 from ..errors import ConfigError
-from ..ring import Ring, ring_of
+from ..ring import Ring, num_words, ring_of
 from ..ring.reference import injection as reference
-from ..ring.reference.bits import num_words
 from .backend import gpu_for, native_for
 from .planes import checked_planes, from_bit_planes, unpack_bits
 

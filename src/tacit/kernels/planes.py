@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ..errors import ConfigError
-from ..ring import RING32, RING64, ring_of
+from ..ring import RING32, RING64, num_words, ring_of
 from ..ring.reference import bits as reference
 from .backend import gpu_for, native_for
 
@@ -29,7 +29,7 @@ def bit_planes(x: Tensor, width: int, low: int = 0) -> Tensor:
     if native is None:
         return reference.bit_planes(x, width, low)
     x = x.contiguous()
-    planes = torch.empty(width, reference.num_words(x.numel()), dtype=torch.int64)
+    planes = torch.empty(width, num_words(x.numel()), dtype=torch.int64)
     native.bit_planes(x.data_ptr(), x.element_size(), x.numel(), low, width, planes.data_ptr())
     return planes
 
@@ -70,7 +70,7 @@ def pack_bits(bits: Tensor) -> Tensor:
     if native is None:
         return reference.pack_bits(bits)
     bits = bits.contiguous()
-    words = torch.empty(reference.num_words(bits.numel()), dtype=torch.int64)
+    words = torch.empty(num_words(bits.numel()), dtype=torch.int64)
     native.bit_planes(bits.data_ptr(), bits.element_size(), bits.numel(), 0, 1, words.data_ptr())
     return words
 
@@ -131,7 +131,7 @@ def _check_dtype(words: Tensor) -> None:
 
 def _check_words(words: Tensor, found: int, shape: Sequence[int]) -> None:
     _check_dtype(words)
-    needed = reference.num_words(math.prod(shape))
+    needed = num_words(math.prod(shape))
     if found != needed:
         raise ConfigError(f"{found} words a plane", limit=f"shape {tuple(shape)} needs {needed}")
 

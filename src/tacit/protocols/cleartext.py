@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..errors import ConfigError, Party
 from ..kernels import from_bit_planes, unpack_bits
-from ..ring.reference.bits import num_words
+from ..ring import num_words
 from ..transport import Spec
 from .base import Protocol
 from .core import BitSum, check_bits

@@ -1,6 +1,6 @@
 """Integers mod 2^k in torch tensors, and the slow, obvious reference of every kernel."""
 
-from .ring import RING32, RING64, Ring, ring_of
+from .ring import RING32, RING64, WORD, Ring, num_words, ring_of
 from .window import Sizes, Window
 
-__all__ = ["RING32", "RING64", "Ring", "Sizes", "Window", "ring_of"]
+__all__ = ["RING32", "RING64", "WORD", "Ring", "Sizes", "Window", "num_words", "ring_of"]

@@ -36,6 +36,8 @@ class Ring:
         return (value - self.low) % (1 << self.bits) + self.low
 
 
+WORD = 64  # bits of a word of a bit plane
+
 RING32 = Ring(32, torch.int32)
 RING64 = Ring(64, torch.int64)
 
@@ -51,3 +53,8 @@ def ring_of(*tensors: torch.Tensor) -> Ring:
         return ring
     names = ", ".join(sorted({str(t.dtype) for t in tensors}))
     raise ConfigError(f"dtype {names}", limit="ring tensors are all int32 or all int64")
+
+
+def num_words(count: int) -> int:
+    """Returns how many words of a bit plane hold one bit of each of `count` elements."""
+    return -(-count // WORD)

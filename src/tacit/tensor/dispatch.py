@@ -19,10 +19,9 @@ from ..errors import Operator, UnsupportedOp
 from ..fixedpoint import Numbers, Value
 from ..fixedpoint.lazy import Deferred, LazyValue
 from . import ops  # noqa: F401  registers the rules
-from .alias import layouts
 from .debug import debugged
 from .decompose import decomposition
-from .secret import SecretTensor
+from .secret import SecretTensor, layouts
 from .table import RULES, Rule, on_change, rule_of
 
 aten = torch.ops.aten

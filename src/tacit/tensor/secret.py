@@ -1,24 +1,55 @@
-"""The tensor that shows its shape and hides its values."""
+"""The tensor that shows its shape and hides its values.
+
+NOTE [views]: aliases share a cell, which holds a value. A view shows a part of it, selected by its
+function `take`. A write to one alias gives the cell a new value, and the other aliases take their
+parts of it when they are next read. Values never change: what autograd saved stays as it was.
+
+NOTE [layout]: a secret tensor reports the strides and the offset that a plain tensor would have if
+every tensor that is not a view were contiguous. So torch decides as usual whether a reshape is a
+view or a copy. The parts of a share may have other strides in memory.
+"""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, ClassVar, NoReturn
 
 import torch
 from torch import Tensor
 from torch._C import _disabled_torch_function_impl
+from torch._ops import OpOverload
 from torch.nn import Parameter
 from torch.utils._pytree import tree_leaves
 
 from ..errors import Operator, OutOfMemory, RangeError, RevealForbidden, UnsupportedError
 from ..fixedpoint import Numbers, Value
 from ..protocols import out_of_memory
-from .alias import Cell, Layout, Take, chained
 from .module_path import name_place
 
+Take = Callable[[Value], Value]
+Layout = tuple[tuple[int, ...], int]
+
 REVEAL = "session.reveal(tensor, to=...) opens it to a party or to all"
+
+
+class Cell:
+    """A value that can be replaced."""
+
+    __slots__ = ("value", "version")
+
+    def __init__(self, value: Value) -> None:
+        self.value, self.version = value, 0
+
+    def set(self, value: Value) -> None:
+        """Replaces the value; all aliases see the new one when they are next read."""
+        self.value = value
+        self.version += 1
+
+    def replace(self, numbers: Numbers, take: Take, value: Value) -> None:
+        """Replaces the part of the value that `take` selects."""
+        self.set(numbers.replace(self.value, take, value))
 
 
 class SecretTensor(Tensor):
@@ -26,7 +57,7 @@ class SecretTensor(Tensor):
 
     Made by `session.share`; opened by `session.reveal`. torch's functions, modules, autograd and
     optimizers work on it by the rules of `tacit.tensor.ops`; what has no rule raises UnsupportedOp.
-    Its device is `cpu` wherever the shares are. See alias.py, NOTE [views].
+    Its device is `cpu` wherever the shares are. See NOTE [views].
     """
 
     dispatch: ClassVar[Callable[..., Any]]  # set by the module of that name
@@ -78,7 +109,7 @@ class SecretTensor(Tensor):
     def viewed(self, value: Value, layout: Layout, take: Take) -> SecretTensor:
         """Returns a view of this tensor that shows `value`, the part that `take` selects.
 
-        See alias.py, NOTE [layout].
+        See NOTE [layout].
         """
         made = self._alias(value, layout)
         made.numbers, made._cell, made._take = self.numbers, self._cell, chained(self._take, take)
@@ -235,3 +266,30 @@ def _fitted(tensor: SecretTensor, value: Value) -> Value:
     if not torch.can_cast(value.dtype, tensor.dtype):
         raise RuntimeError(f"result type {value.dtype} can't be cast to {tensor.dtype}")
     return tensor.numbers.convert(value, tensor.dtype)
+
+
+def layouts(
+    func: OpOverload, base: Tensor, args: Sequence[Any], kwargs: dict[str, Any]
+) -> tuple[Layout, ...]:
+    """Returns the strides and offsets of the views that an operation with these arguments makes."""
+    fixed = tuple(tuple(x) if type(x) is list else x for x in args)
+    return _layouts(func, base.shape, base.stride(), fixed, tuple(kwargs.items()))
+
+
+@lru_cache(maxsize=4096)
+def _layouts(
+    func: OpOverload,
+    shape: Sequence[int],
+    stride: Sequence[int],
+    args: tuple[Any, ...],
+    kwargs: tuple[tuple[str, Any], ...],
+) -> tuple[Layout, ...]:
+    """Runs the operation on a meta tensor, which has no elements."""
+    shown = func(torch.empty_strided(shape, stride, device="meta"), *args, **dict(kwargs))
+    views = shown if isinstance(shown, list | tuple) else [shown]
+    return tuple((view.stride(), int(view.storage_offset())) for view in views)
+
+
+def chained(outer: Take | None, take: Take) -> Take:
+    """Returns the composition: `take` of the part that `outer` selects."""
+    return take if outer is None else lambda value: take(outer(value))

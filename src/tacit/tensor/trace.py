@@ -17,8 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from ..fixedpoint import Numbers, Value
-from .alias import Cell
-from .secret import SecretTensor
+from .secret import Cell, SecretTensor
 
 aten = torch.ops.aten
 

@@ -23,7 +23,6 @@ from torch import Tensor
 from ...protocols import Arith
 from ...protocols.steps import Steps
 from ..arithmetic import mul, square, sub
-from ..conversion import settled
 from ..format import Format, cap
 from ..functions.mantissa import mantissa_of
 from ..functions.roots import function_times_entry, reciprocal_root, root_of_power, table_bits
@@ -31,7 +30,7 @@ from ..functions.share_functions import run
 from ..lazy import LazyValue
 from ..norm import extended_bits, mul_extended, round_extended
 from ..reduce import Dims, dims_of, mean
-from ..value import Value
+from ..value import Value, settled
 
 EXTRA_BITS = 10  # fraction bits of a mean of squares beyond those of other values; even
 

@@ -28,13 +28,12 @@ from torch import Tensor
 from ...protocols import Arith
 from ...protocols.steps import Steps
 from ..arithmetic import mul
-from ..conversion import operand
 from ..format import Format, cap, encode
 from ..functions.mantissa import mantissa_of, polynomial
 from ..functions.quotient import divide, divided
 from ..functions.share_functions import product, run
 from ..lazy import LazyValue
-from ..value import Operand, Value
+from ..value import Operand, Value, operand
 
 SQUARE_BITS = 40  # fraction bits of squares
 ROOT_BITS = 26  # of roots of squares, and of averages of gradients

@@ -11,9 +11,8 @@ import torch
 from ...protocols import Arith, BitSum, Bool
 from ...protocols.derived.piecewise import Line
 from ...protocols.steps import Interactive, Steps, together
-from ..conversion import convert, real
 from ..format import Format, cap
-from ..value import Value
+from ..value import Value, convert, real
 
 if TYPE_CHECKING:
     from ...protocols import Protocol

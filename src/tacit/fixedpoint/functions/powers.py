@@ -9,9 +9,8 @@ from ...errors import RangeError
 from ...ring.deterministic import logarithm as logarithm_of_public
 from ..arithmetic import add, mul, square, sub
 from ..compare import absolute, less
-from ..conversion import convert, real, settled
 from ..format import Format
-from ..value import Operand, Value, result_dtype
+from ..value import Operand, Value, convert, real, result_dtype, settled
 from .exponential import exponential
 from .quotient import reciprocal
 from .roots import inverse_square_root, logarithm, square_root

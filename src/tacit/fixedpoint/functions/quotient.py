@@ -13,9 +13,8 @@ from torch import Tensor
 from ...protocols import MUL, Arith
 from ...protocols.steps import Steps, together
 from ..arithmetic import mul
-from ..conversion import convert, real
 from ..format import Format, cap, encode, most_pending
-from ..value import Operand, Value, result_dtype
+from ..value import Operand, Value, convert, real, result_dtype
 from .mantissa import Mantissa, exponents, mantissa_of, polynomial
 from .share_functions import function, product, run, settle_exactly
 

@@ -14,10 +14,9 @@ from ...protocols import Arith
 from ...protocols.derived.piecewise import quotient_limit
 from ...protocols.steps import Steps
 from ..compare import absolute
-from ..conversion import real, settled
 from ..format import Format, cap, most_pending
 from ..reduce import Dims, dims_of
-from ..value import Value
+from ..value import Value, real, settled
 from .mantissa import Mantissa, mantissa_of, polynomial
 from .share_functions import bounded, function, product, run
 

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 from ...protocols import MUL, Arith
 from ...protocols.steps import Interactive, Steps, together
-from ..conversion import real
 from ..format import Format, cap, most_pending
-from ..value import Value
+from ..value import Value, real
 
 if TYPE_CHECKING:
     from ...protocols import Protocol

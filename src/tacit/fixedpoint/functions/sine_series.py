@@ -19,9 +19,8 @@ from torch import Tensor
 from ...protocols import Arith, BitSum, Bool
 from ...protocols.derived.piecewise import one_hot, quotient_limit
 from ...protocols.steps import Steps, together
-from ..conversion import real
 from ..format import Format, cap
-from ..value import Value
+from ..value import Value, real
 from .share_functions import bounded, run
 
 NODES = 4096

@@ -5,10 +5,9 @@ from __future__ import annotations
 from ...protocols import Arith
 from ...protocols.steps import Steps
 from ..arithmetic import add, mul, sub, sum_
-from ..conversion import real
 from ..format import Format, cap
 from ..lazy import Deferred
-from ..value import Value
+from ..value import Value, real
 from .exponential import decaying
 from .quotient import inverted
 from .roots import logarithm

@@ -15,9 +15,8 @@ from ...protocols import Arith
 from ...protocols.steps import Steps
 from ..arithmetic import add, mul, neg, square, sub
 from ..compare import absolute, less, maximum, where
-from ..conversion import combined, convert, real, settled
 from ..format import Format, cap
-from ..value import Operand, Value, result_dtype
+from ..value import Operand, Value, combined, convert, real, result_dtype, settled
 from .mantissa import chebyshev_series
 from .quotient import divide
 from .roots import logarithm, square_root

@@ -30,7 +30,7 @@ from ...kernels import (
     sign_leaves,
     sign_tables,
 )
-from ...ring.reference.bits import num_words
+from ...ring import num_words
 from ..share import Arith, Bool
 from ..steps import PASS, Steps
 from .base import MaskedBase

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from ...kernels import bit_planes
-from ...ring.reference.bits import num_words
+from ...ring import num_words
 from ...transport import Spec
 from ..randomness import Layout
 from ..steps import PASS, PASS_AHEAD, Round, Steps

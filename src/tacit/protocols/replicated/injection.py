@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ...kernels import unpack_bits
-from ...ring.reference.bits import num_words
+from ...ring import num_words
 from ...transport import Spec
 from ..core import BitSum, check_bits
 from ..products.bilinear import MUL

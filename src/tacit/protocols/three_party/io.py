@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ...errors import ConfigError, Party
 from ...kernels import from_bit_planes, unpack_bits
-from ...ring.reference.bits import num_words
+from ...ring import num_words
 from ...transport import Spec
 from ..share import Arith, Bool, Parts
 from ..steps import Round, Steps

@@ -8,12 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-WORD = 64
-
-
-def num_words(count: int) -> int:
-    """Returns how many words hold one bit of each of `count` elements."""
-    return -(-count // WORD)
+from ..ring import WORD, num_words
 
 
 def bit_planes(x: Tensor, width: int, low: int = 0) -> Tensor:

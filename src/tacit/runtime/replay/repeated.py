@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...fixedpoint.flatten import canonical_limit
-from ...tensor.alias import Cell
+from ...tensor.secret import Cell
 from ...tensor.trace import Trace
 from .buffers import CallSignature, SecretTree
 from .environment import Environment

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,17 +18,22 @@ def _register_move(overload: Any, *, view: bool = False) -> None:
     """Registers an operation that moves the elements of one tensor: torch's own, on each part."""
 
     def take(n: Numbers, self: Value, *args: Any, **kwargs: Any) -> Any:
-        return self.map(lambda part: overload(part, *args, **kwargs))
+        return self.map(partial(overload, **_by_name(overload, args), **kwargs))
 
     take.__name__ = overload._schema.name.removeprefix("aten::")
     implements(overload, view=view)(take)
+
+
+def _by_name(overload: Any, args: Sequence[Any]) -> dict[str, Any]:
+    """Returns the arguments after the tensor by their names, so that a part can come first."""
+    return {known.name: x for known, x in zip(overload._schema.arguments[1:], args, strict=False)}
 
 
 def _register_splits(overload: Any, *, view: bool = True) -> None:
     """The same for an operation that gives a list."""
 
     def take(n: Numbers, self: Value, *args: Any, **kwargs: Any) -> list[Value]:
-        return self.map_list(lambda part: overload(part, *args, **kwargs))
+        return self.map_list(partial(overload, **_by_name(overload, args), **kwargs))
 
     take.__name__ = overload._schema.name.removeprefix("aten::")
     implements(overload, view=view)(take)
