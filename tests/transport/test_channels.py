@@ -5,10 +5,12 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from tests.transport.parties import KINDS, connected
+import torch
+from tests.transport.parties import KINDS, connected, together
 
-from tacit.errors import ConfigError
-from tacit.testing import CHANNEL_CHECKS, ChannelSuite
+from tacit.errors import ConfigError, PeerClosed, PeerTimeout
+from tacit.testing import CHANNEL_CHECKS, ChannelSuite, ManualClock, until
+from tacit.transport import Limits, Mesh, Spec
 
 
 @pytest.mark.parametrize("check", CHANNEL_CHECKS)
@@ -20,3 +22,26 @@ def test_a_channel(kind: str, check: str) -> None:
 def test_a_check_that_does_not_exist_is_a_config_error() -> None:
     with pytest.raises(ConfigError, match="no check is called nothing"):
         ChannelSuite(partial(connected, "memory")).run("nothing")
+
+
+def test_a_chain_of_silence_leads_to_the_silent_party() -> None:
+    """Party 1 waits for party 0, which waits for party 2; channels in memory have no heartbeats."""
+    clock, one = ManualClock(), [Spec((1,), torch.int64)]
+    meshes = connected("memory", 3, limits=Limits(deadline=5.0), clock=clock)
+
+    def wait(mesh: Mesh) -> None:
+        with mesh:
+            mesh.exchange({}, {2 if mesh.rank == 0 else 0: one})
+
+    def be_silent(mesh: Mesh) -> None:
+        with mesh:
+            until(lambda: all(other.waiting_for for other in meshes[:2]))
+            clock.advance(6.0)
+            assert mesh.channel(0).last_word(60.0) is not None
+
+    zero, one_, _ = together(
+        *(partial(p, m) for p, m in zip((wait, wait, be_silent), meshes, strict=True))
+    )
+    assert isinstance(zero, PeerTimeout)
+    assert isinstance(one_, PeerClosed)
+    assert zero.party == one_.party == 2

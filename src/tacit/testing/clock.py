@@ -14,6 +14,7 @@ class ManualClock:
 
     def __init__(self) -> None:
         self._now = 0.0
+        self.waiters = 0  # threads in `wait`
         self._changed = threading.Condition()
 
     def now(self) -> float:
@@ -28,10 +29,12 @@ class ManualClock:
 
     def wait(self, event: threading.Event, seconds: float) -> bool:
         """Waits until the event is set or the time has advanced so far; returns whether it is."""
-        until = self._now + seconds
         with self._changed:
+            until = self._now + seconds
+            self.waiters += 1
             while self._now < until and not event.is_set():
                 self._changed.wait(_POLL_SECONDS)
+            self.waiters -= 1
         return event.is_set()
 
 
