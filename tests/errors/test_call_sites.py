@@ -11,7 +11,7 @@ from torch import nn
 
 import tacit
 from tacit.config import Config
-from tacit.errors import UnsupportedOp, frames
+from tacit.errors import UnsupportedOp, call_sites
 from tacit.errors.call_sites import owner_of
 
 LIBRARY = """
@@ -48,8 +48,8 @@ def test_an_error_in_a_library_names_its_line_and_the_users(fancy):
     assert (error.path, error.module, error.model) == ("0", "Layer", "Sequential")
     assert error.line is not None
     assert error.library_line is not None
-    assert (Path(error.line.file).name, error.line.function) == ("test_frames.py", "main")
-    where = f"(at fancy/layers.py:6 in forward, called at test_frames.py:{error.line.line} in main)"
+    assert (Path(error.line.file).name, error.line.function) == ("test_call_sites.py", "main")
+    where = f"(at fancy/layers.py:6 in forward, called at test_call_sites.py:{error.line.line} in main)"
     assert error.headline.endswith(where)
 
 
@@ -70,7 +70,7 @@ def test_without_a_library_there_is_no_line_of_one():
         (tacit.__file__, "tacit"),
         (torch.__file__, "torch"),
         (pytest.__file__, "library"),
-        (frames.traceback.__file__, "python"),
+        (call_sites.traceback.__file__, "python"),
     ],
 )
 def test_whose_file(file, owner):
