@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 NATIVE := $(VENV)/.installed
 JOBS ?= 2
 # Tests start many interpreters: bytecode is kept, whatever the caller's environment says.
@@ -11,23 +12,18 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(JOBS) --dist loa
 
 setup: $(NATIVE)  ## the environment in .venv, with the compiled kernels
 
-# torch comes first so that nothing else chooses another build of it.
+# torch comes first and is not in the lock file, so that the build for this machine is kept.
 $(VENV)/.torch: Makefile
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(PIP) torch==2.13.0
 	touch $@
 
-$(VENV)/.tools: $(VENV)/.torch pyproject.toml
-	$(BIN)/pip install --quiet --disable-pip-version-check \
-		"scikit-build-core>=0.10" "nanobind>=2.4" cmake ninja \
-		"pytest>=8" "pytest-xdist>=3.6" "hypothesis>=6.100" "ruff>=0.6" "mypy>=1.11" clang-format==23.1.3 \
-		"expecttest>=0.2" "transformers>=4.50" "scikit-learn>=1.4" "triton>=3.4" \
-		"pyarrow>=15" "safetensors>=0.4" "pillow>=10" "tensorboard>=2.15" \
-		"mkdocs-material>=9.6,<10" "nbclient>=0.10" "ipykernel>=6.29"
+$(VENV)/.tools: $(VENV)/.torch requirements-dev.lock
+	$(PIP) --require-hashes --no-deps --requirement requirements-dev.lock
 	touch $@
 
-$(NATIVE): $(VENV)/.tools CMakeLists.txt $(wildcard csrc/*)
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --editable .
+$(NATIVE): $(VENV)/.tools pyproject.toml CMakeLists.txt $(wildcard csrc/*)
+	$(PIP) --no-build-isolation --no-deps --editable .
 	touch $@
 
 demo: setup  ## three processes, encrypted channels, digits recognised unseen

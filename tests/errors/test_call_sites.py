@@ -49,7 +49,9 @@ def test_an_error_in_a_library_names_its_line_and_the_users(fancy):
     assert error.line is not None
     assert error.library_line is not None
     assert (Path(error.line.file).name, error.line.function) == ("test_call_sites.py", "main")
-    where = f"(at fancy/layers.py:6 in forward, called at test_call_sites.py:{error.line.line} in main)"
+    where = (
+        f"(at fancy/layers.py:6 in forward, called at test_call_sites.py:{error.line.line} in main)"
+    )
     assert error.headline.endswith(where)
 
 

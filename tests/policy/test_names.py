@@ -42,7 +42,7 @@ SHARED_STEMS = {
     "truncation": "division by a power of two, in each protocol",
 }
 BASE = "bea762f"  # commits after it are checked
-SUBJECT = re.compile(r"^[a-z][a-z0-9_/-]*: \S.*$")
+SUBJECT = re.compile(r"^[a-z][a-z0-9_/-]*(, [a-z0-9_/-]+)*: \S.*$")
 MOST_CHARACTERS = 72
 
 
