@@ -162,10 +162,11 @@ def share_and_reveal(session: Session) -> list[Message]:
 def reused(session: Session) -> list[Message]:
     """A protocol with a hole: the same words mask two messages."""
     recorder, p = Recorder(session), session.protocol
-    tape = p.context.new_randomness()
+    streams = p.context.streams
+    words = streams.new_call()
     for _ in range(2):
-        p.context.new_randomness = lambda: tape
-        tape._offsets.clear()
+        streams.new_call = lambda: words
+        words._offsets.clear()
         p.share(torch.arange(64), 1)
     return recorder.take()
 
@@ -189,7 +190,7 @@ def long_program(session: Session) -> dict[tuple[tuple[int, ...], int], list[tup
     def watch(holders: frozenset[int], operation: int, start: int, end: int) -> None:
         ranges[tuple(sorted(holders)), operation].append((start, end))
 
-    session.protocol.context.draw_observer = watch
+    session.protocol.context.streams.observer = watch
     for turn in range(3):
         p = views.rotated(session, turn)
         v = torch.arange(-100, 92, dtype=p.ring.dtype)

@@ -16,7 +16,7 @@ BITS = 53  # the significant bits of a float64
 def uniform(n: Format, shape: Sequence[int]) -> Tensor:
     """Returns multiples of 2^-53 in [0, 1) as float64, the same at every party. No message."""
     context = n.protocol.context
-    words = context.new_randomness().draw(range(context.mesh.parties), shape, torch.int64)
+    words = context.streams.new_call().draw(range(context.mesh.parties), shape, torch.int64)
     return (words & ((1 << BITS) - 1)).to(torch.float64) / 2.0**BITS
 
 

@@ -1,4 +1,4 @@
-"""What all operations of a party share, in any role: channels, keys, ring, numbers of calls."""
+"""What all operations of a party have in common, in any role: channels, keys, ring, limits."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from ..crypto import KeyRing
 from ..ring import Ring
 from ..transport import Mesh
 from .products.executor import ProductExecutor
-from .randomness import CallRandomness, DrawObserver, KeyStreams
+from .randomness import CallRandomness, KeyStreams
 from .reveals import RevealPolicy, party_names
 from .share import Arith, Bool
 from .steps import Group
 
 
 class Context:
-    """One party's connection to the others, and its count of calls, which is equal at all parties.
+    """One party's connection to the others, its keys, and what limits its operations.
 
-    randomness: that of the call that is running. group: the parallel block that collects calls, if
-    any. draw_observer: a test that watches all draws.
+    streams: the keys, and the count of calls. randomness: that of the call that is running. group:
+    the parallel block that collects calls, if any.
     """
 
     randomness: CallRandomness
@@ -43,24 +43,13 @@ class Context:
         self.memory_limit = memory_limit
         self.reveal_policy = reveal_policy or RevealPolicy(party_names(mesh.parties))
         self.group: Group | None = None
-        self.draw_observer: DrawObserver | None = None
         offload = None if product_device == mesh.device else product_device
         self.products = ProductExecutor(mesh.device, memory_limit=memory_limit, offload=offload)
-        self._number = 0
 
     @property
     def operation(self) -> int:
         """The operation, as messages carry it, of the call that began last."""
-        return self._number << 16
-
-    def new_number(self) -> int:
-        """Returns the number of the next call."""
-        self._number += 1
-        return self._number
-
-    def new_randomness(self) -> CallRandomness:
-        """Returns the randomness of the next call."""
-        return CallRandomness(self.streams, self.new_number(), self.draw_observer)
+        return self.streams.number << 16
 
     def admit_reveal(self, x: Arith | Bool, to: int | None, dtype: torch.dtype | None) -> None:
         """Records a reveal of x to a party, or to all, or raises RevealForbidden."""

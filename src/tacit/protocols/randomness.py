@@ -32,7 +32,11 @@ DrawObserver = Callable[[frozenset[int], int, int, int], None]
 
 
 class KeyStreams:
-    """The keys of a party as streams of words, for one cipher and one device."""
+    """The keys of a party as streams of words, for one cipher and one device.
+
+    number: how many calls began, equal at all parties; each gets words of its own. observer: a test
+    that watches all draws.
+    """
 
     def __init__(
         self, keys: KeyRing, cipher: str = "aes128-ctr", device: torch.device = CPU
@@ -41,6 +45,17 @@ class KeyStreams:
         self._keys = keys
         self._ready: Keys = {}
         self._is_complete = False  # no other group may be drawn from than those that are ready
+        self.number = 0
+        self.observer: DrawObserver | None = None
+
+    def new_number(self) -> int:
+        """Returns the number of the next call."""
+        self.number += 1
+        return self.number
+
+    def new_call(self) -> CallRandomness:
+        """Returns the randomness of the next call."""
+        return CallRandomness(self, self.new_number(), self.observer)
 
     def fill(self, group: frozenset[int], words: Tensor, operation: int, offset: int) -> None:
         """Writes bytes of the stream of this group and operation to `words`."""

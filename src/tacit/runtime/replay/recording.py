@@ -215,7 +215,7 @@ class Recording:
         """Returns the function's results for these arguments, for which `fits` holds."""
         session, stream = self._session, torch.cuda.current_stream()
         self._input_buffers.copy_from(given.values)
-        self._source.renew(self._keys, session.protocol.context.new_number())
+        self._source.renew(self._keys, self._source.new_number())
         befores = session.gather_objects(event())
         if self._graph is not None:
             for before in befores:
