@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from torch import nn
 
 import tacit
 from tacit.config import Config
-from tacit.errors import UnsupportedOp, call_sites
+from tacit.errors import UnsupportedOp
 from tacit.errors.call_sites import owner_of
 
 LIBRARY = """
@@ -72,7 +73,7 @@ def test_without_a_library_there_is_no_line_of_one():
         (tacit.__file__, "tacit"),
         (torch.__file__, "torch"),
         (pytest.__file__, "library"),
-        (call_sites.traceback.__file__, "python"),
+        (traceback.__file__, "python"),
     ],
 )
 def test_whose_file(file, owner):

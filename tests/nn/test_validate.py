@@ -49,9 +49,11 @@ def test_all_problems_come_at_once_with_their_paths():
         assert (path, "aten.special_bessel_j0.default") in found
         assert (path, "aten.digamma_.default") in found
         assert (path, "bool()") in found
-    assert all(p.reason and p.instead for p in problems)
-    assert any("torch.where" in p.instead for p in problems if p.op == "bool()")
+    assert all(p.reason and p.remedy for p in problems)
+    assert any("torch.where" in p.remedy for p in problems if p.op == "bool()")
     assert str(problems[0]).startswith("middle.1: aten.special_bessel_j0.default: ")
+    assert problems[0].line.startswith("at test_validate.py:")
+    assert str(problems[0]).endswith(f" ({problems[0].line})")
 
 
 def test_backward_is_looked_at_in_training_mode():
@@ -90,7 +92,7 @@ def test_an_error_of_the_model_ends_the_list():
     problems = validate(nn.Sequential(Broken()).eval(), torch.zeros(2))
     assert problems[0].path == "0"
     assert "KeyError" in problems[-1].reason
-    assert "not seen" in problems[-1].instead
+    assert "not checked" in problems[-1].remedy
 
 
 def test_a_result_beyond_the_range_is_a_problem():

@@ -241,7 +241,7 @@ def test_validate_finds_what_debug_mode_raises():
     problems = validate(Model(torch.log).eval(), torch.tensor([0.0, 1.0]))
     assert [(p.path, p.op) for p in problems] == [("middle.inner", "aten.log.default")]
     assert problems[0].reason == "an argument is outside of its domain: x > 0"
-    assert "torch.where" in problems[0].instead
+    assert "torch.where" in problems[0].remedy
 
 
 # What is right --------------------------------------------------------------------------------

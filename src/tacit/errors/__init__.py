@@ -37,7 +37,7 @@ from typing import Any
 from .base import Error, naming_parties
 from .call_sites import Frame, frames_of
 from .phrases import Operation, Operator, Party, Phrase, Text, joined, rendered
-from .rendering import FIELDS, described, sentence, statement
+from .rendering import FIELDS, described, lines_text, sentence, statement
 from .reports import fields_of, lines_of, one_line
 
 __all__ = [
@@ -74,6 +74,7 @@ __all__ = [
     "fields_of",
     "joined",
     "lines_of",
+    "lines_text",
     "naming_parties",
     "one_line",
     "rendered",

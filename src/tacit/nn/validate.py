@@ -1,4 +1,4 @@
-"""All problems of a model on secrets at once, before anything is shared."""
+"""Finds everything in a model that would fail on secrets, before anything is shared."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from ..errors import (
     RevealForbidden,
     UnsupportedError,
     described,
+    lines_of,
+    lines_text,
     rendered,
     statement,
 )
@@ -27,26 +29,32 @@ from ..tensor.module_path import module_path
 from .dry_run import call, in_range, lone_numbers, plain, secret, secret_copy, secret_example
 from .module_tensors import module_tensors, unsharable
 
-TOLERANCE = 2.0**-6  # of the results, absolute and relative
+TOLERANCE = 2.0**-6  # how far results may be from plain ones, absolute and relative
 
 
 @dataclass(frozen=True)
 class Problem:
-    """path: of the module ("" is the model itself); op: what it called; instead: a way out."""
+    """One thing that would fail.
+
+    path: of the module in the model; "" is the model itself. op: the operation that it called.
+    line: the user's line, and that of a library, if there are any.
+    """
 
     path: str
     op: str
     reason: str
-    instead: str
+    remedy: str = ""
+    line: str = ""
 
     def __str__(self) -> str:
-        place = self.path or "the model"
-        return f"{place}: {self.op}: {self.reason}" + (f"; {self.instead}" if self.instead else "")
+        remedy = f"; {self.remedy}" if self.remedy else ""
+        line = f" ({self.line})" if self.line else ""
+        return f"{self.path or 'the model'}: {self.op}: {self.reason}{remedy}{line}"
 
 
 @dataclass(frozen=True)
 class Survey:
-    """calls: how often each operation was called with secrets."""
+    """What a model does with secrets. calls: the number of calls of each operation."""
 
     calls: dict[str, int]
     problems: list[Problem]
@@ -60,12 +68,13 @@ def validate(
     ring: int = 64,
     fraction_bits: int = 16,
 ) -> list[Problem]:
-    """Everything in the model that would fail on secrets; an empty list if it will run.
+    """Returns everything in the model that would fail on secrets; an empty list if it will run.
 
-    See `survey`, which also tells the operations.
+    `survey` also returns the operations.
     """
-    seen = survey(model, example, backward=backward, ring=ring, fraction_bits=fraction_bits)
-    return seen.problems
+    return survey(
+        model, example, backward=backward, ring=ring, fraction_bits=fraction_bits
+    ).problems
 
 
 def survey(
@@ -76,15 +85,15 @@ def survey(
     ring: int = 64,
     fraction_bits: int = 16,
 ) -> Survey:
-    """What the model does with secrets, and what of it would fail.
+    """Returns the operations that the model calls on secrets, and the problems that it has.
 
-    The model runs once on `example` (a tensor, a tuple of arguments or a dict of them; public
-    sample data of the right shapes), with every tensor in it secret, by one party in clear. What
-    has no rule is noted and computed plainly, so that the run goes on. `backward`: also the
-    gradients of the sum of the outputs; by default if the model is in training mode. The model is
-    not changed.
+    A copy of the model runs once on `example`: a tensor, a tuple of arguments or a dict of them,
+    made of public sample data of the right shapes. Every tensor in it is a secret of one party, in
+    clear. An operation that fails is recorded and computed on plain tensors, so that the run goes
+    on. `backward` also computes the gradients of the sum of the outputs; the default is whether
+    the model is in training mode.
     """
-    broken = [Problem(path, "share", why, "") for path, why in unsharable(module_tensors(model))]
+    broken = [Problem(path, "share", why) for path, why in unsharable(module_tensors(model))]
     if broken:
         return Survey({}, broken)
     settings = Config(ring=ring, fraction_bits=fraction_bits, protocol="cleartext", debug=True)
@@ -98,7 +107,7 @@ def survey(
             if backward:
                 _loss(outputs).backward()
         except Exception as error:
-            stopped = "the run ended here: what comes after it was not seen"
+            stopped = "the run ended here: the rest of the model was not checked"
             recorder.note("forward or backward", described(error), stopped)
     if not found and not model.training:
         _compare(recorder, outputs, model, example)
@@ -111,7 +120,7 @@ def _loss(outputs: Any) -> Tensor:
 
 
 def _compare(recorder: Recorder, outputs: Any, model: nn.Module, example: Any) -> None:
-    """Notes a result that differs from the plain one: some value has left the range."""
+    """Records a result that differs from the plain one: some value has left the range."""
     with torch.no_grad():
         wanted = [x for x in tree_leaves(call(model, example)) if isinstance(x, Tensor)]
     got = [x for x in tree_leaves(outputs) if isinstance(x, Tensor)]
@@ -127,7 +136,7 @@ def _compare(recorder: Recorder, outputs: Any, model: nn.Module, example: Any) -
 
 
 class Recorder(TorchDispatchMode):
-    """Notes what fails, and goes on with the plain result."""
+    """Records the operations on secrets; one that fails continues with the plain result."""
 
     def __init__(self, n: Numbers, found: dict[tuple[str, str, str], Problem]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -148,20 +157,22 @@ class Recorder(TorchDispatchMode):
             return self._plainly(func, args, kwargs)
 
     def answer(self, error: Error, tensor: SecretTensor, method: str, args: Any) -> Any:
-        """Notes that the model asks for values, and returns the plain answer."""
+        """Records that the model asks for values, and returns the plain answer."""
         self.note_error(method.strip("_") + "()", error)
         return getattr(plain(tensor), method)(*args)
 
-    def note(self, op: str, reason: str, instead: str = "") -> None:
-        problem = Problem(module_path() or "", op, reason, instead)
+    def note(self, op: str, reason: str, remedy: str, line: str = "") -> None:
+        """Records a problem of the module that runs, once."""
+        problem = Problem(module_path() or "", op, reason, remedy, line)
         self.found.setdefault((problem.path, op, reason), problem)
 
     def note_error(self, op: str, error: Error) -> None:
-        """Notes what an error says; a Problem has the operator and the module itself."""
-        self.note(op, statement(error), rendered(error.remedy or ""))
+        """Records what an error says."""
+        line = "".join(lines_text(*lines_of(error)))
+        self.note(op, statement(error), rendered(error.remedy or ""), line)
 
     def _plainly(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The plain result as a secret; what the operation writes to is written to."""
+        """Returns the result on plain tensors as a secret; writes to the same operands."""
         opened: dict[int, Tensor] = {}
 
         def show(x: Any) -> Any:
@@ -184,5 +195,5 @@ class Recorder(TorchDispatchMode):
 
 
 def _changed(func: Any, tensor: Tensor) -> bool:
-    """Whether the operation, one that writes, has written to this tensor."""
+    """Whether the operation has written to this operand."""
     return func._schema.is_mutable and tensor._version > 0

@@ -1,4 +1,7 @@
-"""Where in a model an operation was called: asked when it fails, so it costs nothing before."""
+"""Where in a model an operation failed: its module and the lines that ran.
+
+The stack is walked when an error is raised, so an operation that works costs nothing.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ CALL: CodeType = nn.Module._call_impl.__code__
 
 
 def running_modules() -> list[nn.Module]:
-    """The modules whose calls are running in this thread, innermost first."""
+    """Returns the modules whose calls are running in this thread, innermost first."""
     found: list[nn.Module] = []
     frame: Any = sys._getframe(1)
     while frame is not None:
@@ -27,7 +30,7 @@ def running_modules() -> list[nn.Module]:
 
 
 def module_path() -> str | None:
-    """The path of the innermost running module in the outermost, or None outside of modules."""
+    """Returns the path of the innermost running module in the outermost; None if none runs."""
     running = running_modules()
     if not running:
         return None
@@ -36,9 +39,9 @@ def module_path() -> str | None:
 
 
 def name_place(error: E, func: OpOverload | None = None) -> E:
-    """Returns the error, with the operator, the module and the lines that run, unless it has them.
+    """Sets the operator `func`, the module and the lines of an error, unless it has them.
 
-    `func` is the operator that failed.
+    Returns the error.
     """
     if error.op is None and func is not None:
         error.op = str(func)

@@ -1,4 +1,4 @@
-"""How each party ended, and which of several failures was the first cause."""
+"""How each party ended, and which of several failures came first."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 from ...errors import ConnectError, Party, PartyFailed, PeerClosed, RevealForbidden
 
-ECHOES = (PeerClosed, ConnectError, RevealForbidden)  # may come of what another party did
+ECHOES = (PeerClosed, ConnectError, RevealForbidden)  # another party may be the cause
 
 
 @dataclass(frozen=True)
 class Success:
-    """A party reached a point: it is ready, or its program returned `value`."""
+    """A party is ready, or its program returned `value`."""
 
     party: int
     value: Any
@@ -22,9 +22,10 @@ class Success:
 
 @dataclass(frozen=True)
 class Failure:
-    """A party failed. `blames` is the party whose absence made it fail, if that is all it knows.
+    """A party failed.
 
-    `raised` is the party's own error object, where it is in the caller's process.
+    blames: the party whose end made it fail, if the failure is an echo. raised: the party's own
+    error object, if the party runs in the caller's process.
     """
 
     error: PartyFailed
@@ -34,6 +35,7 @@ class Failure:
 
     @property
     def party(self) -> int:
+        """The rank of the party that failed."""
         assert self.error.party is not None
         return self.error.party
 
@@ -42,7 +44,7 @@ Outcome = Success | Failure
 
 
 def attempt(party: int, action: Callable[[], Any]) -> Outcome:
-    """The outcome of an action of one party; nothing escapes."""
+    """Runs an action of one party and returns its outcome. Raises nothing."""
     try:
         return Success(party, action())
     except BaseException as error:
@@ -57,7 +59,7 @@ def collect(
     patience: float,
     deadline: float | None = None,
 ) -> list[Any]:
-    """Every party's value by rank, or PartyFailed with the first cause.
+    """Returns every party's value by rank. Raises PartyFailed with the first failure.
 
     `receive(timeout)` gives the next outcome, or None if there is none in time. All together have
     `deadline` seconds; after a failure the others have `patience` seconds to end by themselves.
@@ -87,13 +89,13 @@ def _silent(parties: int, heard: Set[int]) -> list[Failure]:
 
 
 def root_cause(failures: Sequence[Failure]) -> Failure:
-    """The earliest failure that is not the echo of another; of echoes, one that blames itself."""
+    """Returns the earliest failure that is not an echo; among echoes, one that blames itself."""
     failed = {failure.party for failure in failures}
     return min(failures, key=lambda f: (f.blames in failed, f.blames != f.party, f.time))
 
 
 def party_failed(failures: Sequence[Failure]) -> PartyFailed:
-    """One error for the caller: the first cause with its traceback; the others are notes."""
+    """Returns the error of the party that failed first; the other failures become notes."""
     root = root_cause(failures)
     for failure in failures:
         if failure is not root:
@@ -103,7 +105,7 @@ def party_failed(failures: Sequence[Failure]) -> PartyFailed:
 
 
 def _note(error: PartyFailed, root: PartyFailed) -> str:
-    """What is said of a party that failed after the first."""
+    """Returns the note about a party that failed after the first."""
     if (error.kind, str(error.reason)) == (root.kind, str(root.reason)) and error.kind:
         return f"then {Party(error.party or 0).render(error.names)} failed in the same way"
     return f"then {error.headline}"
