@@ -213,7 +213,7 @@ class PartyFailed(Error):
 
     @property
     def frames(self) -> tuple[Frame, ...]:
-        """The lines that the party's error passed at the party, outermost first."""
+        """The frames that the party's own error has passed, outermost first."""
         return self._frames
 
     @property
@@ -222,12 +222,12 @@ class PartyFailed(Error):
         return sentence(self)
 
     def heading(self) -> tuple[Phrase, ...]:
-        """Which party failed, and the class of its error."""
+        """Returns which party failed, and the class of its error."""
         failed = Party(self.party or 0) + " failed"
         return (failed, self.kind) if self.kind else (failed,)
 
     def tracebacks(self) -> Iterator[tuple[str, Sequence[Frame]]]:
-        """Gives the caller's traceback, then that of the party."""
+        """Yields the caller's traceback, then that of the party."""
         yield from super().tracebacks()
         if self._frames:
             yield f"In {rendered(Party(self.party or 0), self.names)}:", self._frames

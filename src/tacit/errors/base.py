@@ -1,4 +1,4 @@
-"""The root of all errors: the fields, and what other layers may do with them."""
+"""The root of all errors: its fields, and how other layers add to them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Error(Exception):
 
     @property
     def frames(self) -> tuple[Frame, ...]:
-        """The lines that the error has passed so far, outermost first."""
+        """The frames that the error has passed so far, outermost first."""
         return frames_of(self.__traceback__)
 
     @property
@@ -79,27 +79,30 @@ class Error(Exception):
         return self.known_lines[1] if self.known_lines else library_line(self.frames)
 
     def about(self, subject: Phrase) -> Self:
-        """Returns this error, with a subject before the one that it has: a file, then its part."""
+        """Puts a subject before the one that the error has, and returns the error.
+
+        A reader of a part names the part, then the reader of the file names the file.
+        """
         self.subject = subject if self.subject is None else subject + ": " + self.subject
         return self
 
     def locate(self) -> Self:
-        """Returns this error, with the lines that are running now, unless they are known."""
+        """Sets the lines to those that run now, unless they are set, and returns the error."""
         if self.known_lines is None:
             frames = running_frames()
             self.known_lines = (user_line(frames), library_line(frames))
         return self
 
     def heading(self) -> tuple[Phrase, ...]:
-        """What stands before everything else in the sentence."""
+        """Returns the first parts of the sentence."""
         return ()
 
     def tracebacks(self) -> Iterator[tuple[str, Sequence[Frame]]]:
-        """Gives the tracebacks to show, each with a title."""
+        """Yields the tracebacks to show, each with a title."""
         yield "", frames_of(self.__traceback__)
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows; `%xmode Verbose` turns the shortening off."""
+        """Returns what IPython shows: all lines after `%xmode Verbose`, else a short form."""
         shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
         if shell is not None and shell.InteractiveTB.mode == "Verbose":
             whole: Callable[..., list[str]] = shell.InteractiveTB.structured_traceback
@@ -108,7 +111,7 @@ class Error(Exception):
 
 
 def _rebuilt(kind: type[Error], reason: Phrase, state: dict[str, Any]) -> Error:
-    """An error that was sent from another process."""
+    """Returns an error that was sent from another process."""
     error = kind(reason)
     error.__dict__.update(state)
     return error
@@ -116,7 +119,7 @@ def _rebuilt(kind: type[Error], reason: Phrase, state: dict[str, Any]) -> Error:
 
 @contextmanager
 def naming_parties(names: Sequence[str]) -> Iterator[None]:
-    """Within, errors call the parties by these names."""
+    """Adds the names of the parties to errors that leave the block."""
     try:
         yield
     except Error as error:

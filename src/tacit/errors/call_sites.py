@@ -1,6 +1,6 @@
-"""Whose lines an error passed through: the user's, a library's, torch's or Tacit's.
+"""The lines that led to an error, and who wrote them: the user, a library, torch or Tacit.
 
-Frames are looked at when an error is raised or shown, for its text alone.
+The stack is read only when an error is raised or shown, and only for its text.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class Frame(NamedTuple):
 
     @property
     def source(self) -> str:
-        """The line's text, or "" where its file cannot be read."""
+        """The text of the line; "" if the file cannot be read."""
         return linecache.getline(self.file, self.line).strip()
 
     @property
     def short_file(self) -> str:
-        """A library's file below site-packages, a notebook's cell as such, else the file's name."""
+        """The path below site-packages for a library, "the cell" for a notebook, else the name."""
         parts = Path(self.file).parts
         for folder in INSTALLED:
             if folder in parts:
@@ -73,8 +73,10 @@ def owner_of(file: str) -> str:
 
 
 def _owner(frame: FrameType) -> str:
-    """Whose frame this is; generated code, as of dataclasses, is its module's."""
+    """Returns whose frame this is. Code that a dataclass generates belongs to its module."""
     file = frame.f_code.co_filename
+    if is_cell(file):
+        return "user"
     if not file.startswith("<"):
         return owner_of(file)
     if file.startswith(GENERATED):

@@ -1,8 +1,8 @@
-"""Texts of errors in which ranks and operation numbers stay values until the text is rendered.
+"""Texts of errors in which parties, operations and operators stay values until they are rendered.
 
-A layer that knows only ranks writes `Party(peer) + " went away"`. A layer that also knows the names
-of the parties hands them to `render`, which gives "party 2 (carol) went away". Nothing is parsed:
-a text that a peer sent is one piece of the whole and cannot pose as a rank.
+A layer that knows only ranks writes `Party(peer) + " went away"`. A layer that knows the names of
+the parties sets them in the error, and `render` returns "party 2 (carol) went away". No text is
+ever parsed: what a peer sent is a plain string among the pieces, and cannot pose as a party.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 
 class Addable:
-    """What `+` joins with texts."""
+    """A text, or a part of one, that `+` joins with others."""
 
     def render(self, names: Sequence[str] = ()) -> str:
         """Returns the plain text, with the names of parties where they are known."""
@@ -30,7 +30,7 @@ class Addable:
 
 @dataclass(frozen=True)
 class Party(Addable):
-    """A party by its rank; `note` stands beside its name, such as an address."""
+    """A party, by its rank. `note` is shown beside its name, such as an address."""
 
     rank: int
     note: str = field(default="", compare=False)

@@ -1,7 +1,7 @@
 """How errors are shown: as a sentence, in a notebook, and as fields for other programs.
 
-A sentence is `reason at operation N: cause: limit; remedy (in MODEL: PATH) (at LINE)`, with what it
-is about before it; what is not known is left out.
+A sentence is `SUBJECT: reason at operation N: cause: limit; remedy (in MODEL: PATH) (at LINE)`.
+Fields that are not known are left out.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Lines = tuple[Frame | None, Frame | None]
 
 
 def sentence(error: Error, lines: Lines | None = None) -> str:
-    """Returns all that an error says, in one sentence; `lines` if it has none of its own."""
+    """Returns all fields of an error in one sentence. `lines` are used if none are set in it."""
     names, reason = error.names, error.reason
     text = opening(error) + rendered(reason, names)
     if error.operation is not None and not mentions(reason, Operation(error.operation)):
@@ -52,7 +52,7 @@ def statement(error: Error) -> str:
 
 
 def opening(error: Error) -> str:
-    """Returns what stands before the reason: the party at fault, the subject, the operator."""
+    """Returns the text before the reason: the party at fault, the subject and the operator."""
     before = [*error.heading(), *([error.subject] if error.subject else [])]
     if error.op is not None and not mentions(error.reason, Operator(error.op)):
         before.append(error.op)
@@ -64,7 +64,7 @@ def opening(error: Error) -> str:
 
 
 def places(error: Error, lines: Lines | None) -> Iterator[str]:
-    """Gives the module and the lines, in words, as far as they are known."""
+    """Yields the module and the lines in words, if they are known."""
     if error.path is not None:
         inner = f"{error.path!r}, a {error.module}" if error.path else "the module itself"
         yield f"in {error.model}: {inner}" if error.model else f"in {inner}"
@@ -73,7 +73,7 @@ def places(error: Error, lines: Lines | None) -> Iterator[str]:
 
 
 def lines_text(line: Frame | None, library: Frame | None) -> Iterator[str]:
-    """Gives where an error happened, in words, if that is known."""
+    """Yields the lines of an error in words, if they are known."""
     if library is not None:
         yield f"at {library}" + (f", called at {line}" if line else "")
     elif line is not None:
@@ -103,9 +103,9 @@ def described(error: BaseException) -> str:
 
 
 def short_traceback(frames: Sequence[Frame]) -> Iterator[str]:
-    """Gives the lines of a traceback with the user's frames; other frames in a row become one line.
+    """Yields a traceback in which runs of frames that are not the user's become one line.
 
-    Of a library's frames the innermost stays.
+    The innermost frame of a library is also shown.
     """
     for users, group in groupby(frames, key=lambda frame: frame.owner == "user"):
         run = list(group)
