@@ -24,24 +24,14 @@ from types import FrameType
 from typing import Any
 
 import torch
+from tests.policy import sources
 from torch import nn
 
 import tacit
 
 SOURCE = Path(tacit.__file__).parent
 CHANNEL = "transport/mesh.py"
-LAYERS = (
-    ("errors", "config"),
-    ("ring",),
-    ("kernels",),
-    ("transport", "crypto"),
-    ("protocols",),
-    ("fixedpoint",),
-    ("tensor",),
-    ("nn",),
-    ("runtime",),
-)
-RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+RANK = sources.rank()
 
 
 @dataclass
@@ -98,7 +88,7 @@ def _inside_channel(frame: FrameType | None) -> bool:
 
 
 def _rank(file: str | None) -> int:
-    return RANK.get((file or "").split("/")[0].removesuffix(".py"), len(LAYERS))
+    return RANK.get((file or "").split("/")[0].removesuffix(".py"), len(RANK))
 
 
 def _resumed_by_driver(frame: FrameType, caller: FrameType) -> bool:

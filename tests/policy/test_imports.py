@@ -7,7 +7,7 @@ from itertools import count
 
 from tests.policy import sources
 
-MOST_FILES = 7  # of a circle that only annotations close
+MOST_FILES = 5  # of a circle that only annotations close
 
 Graph = Mapping[str, set[str]]
 
