@@ -14,7 +14,7 @@ from tacit.transport.wire.socket_channel import SocketChannel, SocketPoller
 from tacit.transport.wire.tcp import TcpStream
 
 SESSION = b"session of fuzz!"
-LIMITS = Limits(deadline=0.2, patience=0.2)
+LIMITS = Limits(deadline=5.0, patience=5.0)
 
 
 def pair() -> tuple[socket.socket, socket.socket]:
@@ -68,7 +68,7 @@ def listen_to(
 def _speaker(sock: socket.socket, data: bytes, end: bool) -> threading.Thread:
     def speak() -> None:
         with contextlib.suppress(OSError):
-            sock.settimeout(1.0)
+            sock.settimeout(5.0)
             sock.sendall(data)
             if end:
                 sock.shutdown(socket.SHUT_WR)

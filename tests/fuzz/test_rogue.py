@@ -22,7 +22,8 @@ from tacit.transport.wire.control import beat
 from tacit.transport.wire.frames import Kind, layout, pack
 
 SEED = 20260302
-LIMITS = Limits(deadline=2.0, patience=2.0, connect_deadline=10.0)
+LONG = 60.0
+LIMITS = Limits(deadline=LONG, patience=LONG, connect_deadline=LONG)  # nothing ends by a timeout
 SESSION = b"0123456789abcdef"
 ROGUE = 2
 STEPS = 6
@@ -44,7 +45,7 @@ def check(results: list[Any], seconds: float) -> None:
         assert f"party {ROGUE}" in str(result), result
         assert result.party == ROGUE, result
         assert str(list(WORD[:8].tolist()))[1:-1] not in str(result)
-    assert seconds < 6.0
+    assert seconds < LONG
 
 
 def ended_by(go_mad: Any) -> tuple[list[Any], float]:
@@ -55,7 +56,8 @@ def ended_by(go_mad: Any) -> tuple[list[Any], float]:
         if mesh.rank == ROGUE:
             with suppress(PeerClosed):  # whom it writes to may end before all is written
                 go_mad(mesh)
-            time.sleep(0.3)  # neither its end nor its silence is what the others notice
+            for peer in range(ROGUE):  # its end is not what the others notice
+                assert mesh.channel(peer).last_word(LONG) is not None
             raise KeyboardInterrupt
         talk(mesh, STEPS)
 
@@ -136,5 +138,5 @@ def test_strangers_at_the_door_delay_nobody(caplog):
     started = time.monotonic()
     results = together(lambda: meet(0), lambda: meet(1))
     assert all(torch.equal(tensors[0], WORD) for tensors in results.values())
-    assert time.monotonic() - started < 6.0
+    assert time.monotonic() - started < LONG
     assert "party 0 refused a connection from 127.0.0.1" in caplog.text

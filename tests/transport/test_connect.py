@@ -36,12 +36,25 @@ from tacit.errors import (
     PeerTimeout,
     TransportError,
 )
-from tacit.transport import Hello, Identity, Limits, Listener, Mesh, Spec, connect, listen
+from tacit.testing import ManualClock, until
+from tacit.transport import (
+    SYSTEM_CLOCK,
+    Clock,
+    Hello,
+    Identity,
+    Limits,
+    Listener,
+    Mesh,
+    Spec,
+    connect,
+    listen,
+)
+from tacit.transport.setup import rendezvous
 from tacit.transport.setup.handshake import Verdict
 from tacit.transport.wire.frames import HEADER, MAGIC, VERSION, Kind, layout, pack
 
-LIMITS = Limits(deadline=2.0, connect_deadline=3.0)
-SHORT = Limits(deadline=1.0, connect_deadline=0.6)
+LONG = 60.0  # seconds; a wait that a busy machine keeps
+LIMITS = Limits(deadline=LONG, connect_deadline=LONG)
 ONE = [Spec((), torch.int64)]
 Port = tuple[Listener, list[tuple[str, int]]]
 
@@ -59,13 +72,41 @@ def ports(parties: int) -> list[Port]:
     return [(listener, addresses) for listener in listeners]
 
 
-def join(me: Hello, port: Port, who: Identity | None = None, limits: Limits = LIMITS) -> Mesh:
-    return connect(me, *port, identity=who, insecure_plain_tcp=who is None, limits=limits)
+def join(
+    me: Hello,
+    port: Port,
+    who: Identity | None = None,
+    limits: Limits = LIMITS,
+    clock: Clock = SYSTEM_CLOCK,
+) -> Mesh:
+    plain = who is None
+    return connect(me, *port, identity=who, insecure_plain_tcp=plain, limits=limits, clock=clock)
 
 
 def party(*args: Any, **options: Any) -> Callable[[], None]:
     def program() -> None:
         join(*args, **options).close()
+
+    return program
+
+
+def give_up(clock: ManualClock, when: Callable[[], bool] = lambda: True) -> Callable[[], None]:
+    """Lets the deadline of connecting pass once a condition holds."""
+
+    def program() -> None:
+        until(when)
+        clock.advance(2 * LONG)
+
+    return program
+
+
+def then(*programs: Callable[[], object]) -> Callable[[], None]:
+    """One program after another, also if one raises; the first error is raised in the end."""
+
+    def program() -> None:
+        with ExitStack() as stack:
+            for one in reversed(programs):
+                stack.callback(one)
 
     return program
 
@@ -110,8 +151,12 @@ def test_a_party_may_open_its_port_late() -> None:
 
 
 @pytest.mark.parametrize("late", [0, 2])
-def test_a_party_that_starts_much_later_is_waited_for(late: int) -> None:
+def test_a_party_that_starts_much_later_is_waited_for(
+    late: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Later than one attempt to connect takes, and than those here wait for messages."""
+    monkeypatch.setattr(rendezvous, "_ATTEMPT_SECONDS", 0.1)
+    clock = ManualClock()
     doors = ports(3)
     address = doors[late][0].address
     doors[late][0].close()
@@ -120,18 +165,20 @@ def test_a_party_that_starts_much_later_is_waited_for(late: int) -> None:
     def program(rank: int) -> list[bytes]:
         door = doors[rank]
         if rank == late:
-            time.sleep(4)
+            time.sleep(0.3)
+            clock.advance(10.0)
             door = listen(*address), door[1]
         peers = [peer for peer in range(3) if peer != rank]
-        with join(hello(rank, 3), door, identity(rank, 3), limits) as mesh:
+        with join(hello(rank, 3), door, identity(rank, 3), limits, clock) as mesh:
             return sorted(mesh.exchange_bytes(dict.fromkeys(peers, b"%d" % rank), peers).values())
 
     results = together(*(lambda rank=rank: program(rank) for rank in range(3)))
     assert results.values() == [[b"1", b"2"], [b"0", b"2"], [b"0", b"1"]]
 
 
-def test_a_host_that_drops_packets_is_asked_again() -> None:
+def test_a_host_that_drops_packets_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody accepts: the queue of the port is full, and further connections get no answer."""
+    monkeypatch.setattr(rendezvous, "_ATTEMPT_SECONDS", 0.2)
     door = socket.create_server(("127.0.0.1", 0), backlog=0)
     crowd = [socket.socket() for _ in range(3)]
     for sock in crowd:
@@ -140,22 +187,20 @@ def test_a_host_that_drops_packets_is_asked_again() -> None:
     (own, _), (other, _) = ports(2)
     own.close()
     addresses = [door.getsockname(), other.address]
-    limits = Limits(deadline=5.0, connect_deadline=20.0)
 
     def late() -> None:
-        time.sleep(4)
+        time.sleep(0.5)
         for sock in crowd:
             sock.close()
         door.setblocking(False)
-        join(hello(0), (Listener(door), addresses), limits=limits).close()
+        join(hello(0), (Listener(door), addresses)).close()
 
-    together(late, party(hello(1), (other, addresses), limits=limits)).values()
+    together(late, party(hello(1), (other, addresses))).values()
 
 
 @pytest.mark.parametrize("kind", SOCKETS)
 def test_a_slow_link_only_slows_down(kind: str) -> None:
     """200 ms each way, also for the handshakes and the last words."""
-    limits = Limits(deadline=2.0, connect_deadline=20.0)
 
     def program(mesh: Mesh) -> None:
         peers = [peer for peer in range(3) if peer != mesh.rank]
@@ -163,7 +208,6 @@ def test_a_slow_link_only_slows_down(kind: str) -> None:
             tensors, specs = [torch.zeros(size)], [Spec((size,), torch.float32)]
             mesh.exchange(dict.fromkeys(peers, tensors), dict.fromkeys(peers, specs))
         if mesh.rank == 2:
-            time.sleep(3)
             raise KeyError
         mesh.exchange({}, {1 - mesh.rank: ONE})
 
@@ -172,7 +216,7 @@ def test_a_slow_link_only_slows_down(kind: str) -> None:
         def road(address: tuple[str, int]) -> tuple[str, int]:
             return stack.enter_context(Proxy(address, delay=0.2)).address
 
-        zero, one, two = run(kind, program, 3, limits=limits, roads=road)
+        zero, one, two = run(kind, program, 3, limits=LIMITS, roads=road)
     assert isinstance(two, KeyError)
     for error in (zero, one):
         assert isinstance(error, PeerClosed)
@@ -222,20 +266,22 @@ def test_another_version_is_named_on_both_sides() -> None:
 def test_a_wrong_address_is_named() -> None:
     doors = ports(3)
     swapped = [doors[1][1][1], doors[1][1][0], doors[1][1][2]]
+    clock = ManualClock()
     errors = together(
-        party(hello(0, 3), doors[0], limits=SHORT),
-        party(hello(1, 3), doors[1], limits=SHORT),
-        party(hello(2, 3), (doors[2][0], swapped), limits=SHORT),
+        party(hello(0, 3), doors[0], clock=clock),
+        party(hello(1, 3), doors[1], clock=clock),
+        then(party(hello(2, 3), (doors[2][0], swapped)), give_up(clock)),
     )
     assert isinstance(errors[2], HandshakeMismatch)
     assert errors[2].field == "rank"
 
 
-def test_an_unknown_certificate_is_refused_by_both_sides() -> None:
-    doors = ports(2)
+def test_an_unknown_certificate_is_refused_by_both_sides(caplog: pytest.LogCaptureFixture) -> None:
+    doors, clock = ports(2), ManualClock()
     errors = together(
-        party(hello(0), doors[0], identity(0), limits=SHORT),
-        party(hello(1), doors[1], identity(1, name="stranger"), limits=LIMITS),
+        party(hello(0), doors[0], identity(0), clock=clock),
+        party(hello(1), doors[1], identity(1, name="stranger")),
+        give_up(clock, lambda: "is not pinned here" in caplog.text),
     )
     assert isinstance(errors[0], ConnectTimeout)
     assert "party 1" in str(errors[0])
@@ -250,35 +296,37 @@ def test_a_stranger_is_told_at_once_and_the_others_go_on(
     doors = ports(2)
     stranger = listen("127.0.0.1", 0)
 
+    told = threading.Event()
+
     def late() -> None:
-        time.sleep(1.5)
+        assert told.wait(LONG)
         party(hello(1), doors[1], identity(1))()
 
-    def unknown() -> float:
-        started = time.monotonic()
+    def unknown() -> None:
         who = identity(1, name="stranger")
         with pytest.raises(CertificateRejected) as info:
             join(hello(1), (stranger, doors[0][1]), who)
         host, port = doors[0][1][0]
         assert f"party 0 ({host}:{port}): the other side does not accept" in str(info.value)
         assert info.value.party == 0
-        return time.monotonic() - started
+        told.set()
 
-    results = together(party(hello(0), doors[0], identity(0)), late, unknown).values()
-    assert results[2] < 1
+    together(party(hello(0), doors[0], identity(0)), late, unknown).values()
     [line] = [r.getMessage() for r in caplog.records if r.name == "tacit"]
     assert "party 0 refused a connection from 127.0.0.1" in line
     assert "not pinned here" in line
 
 
-def test_an_expired_certificate_says_so() -> None:
-    doors = ports(2)
+def test_an_expired_certificate_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    doors, clock = ports(2), ManualClock()
     now = datetime.datetime.now(datetime.UTC)
     own, key = certificate("party 1", until=now - datetime.timedelta(minutes=1))
     old = Identity(own, key, (certificate("party 0")[0], own))
     new = Identity(*certificate("party 0"), old.peers)
     errors = together(
-        party(hello(0), doors[0], new, limits=SHORT), party(hello(1), doors[1], old, limits=SHORT)
+        party(hello(0), doors[0], new, clock=clock),
+        party(hello(1), doors[1], old),
+        give_up(clock, lambda: "not valid now" in caplog.text),
     )
     assert "not valid now: certificate has expired; compare the clocks" in str(errors[0])
     assert isinstance(errors[1], CertificateRejected)
@@ -286,33 +334,36 @@ def test_an_expired_certificate_says_so() -> None:
 
 
 def test_an_impostor_at_a_peers_address_is_refused() -> None:
-    doors = ports(2)
+    doors, clock = ports(2), ManualClock()
     errors = together(
-        party(hello(0), doors[0], identity(0, name="stranger"), limits=SHORT),
-        party(hello(1), doors[1], identity(1), limits=LIMITS),
+        party(hello(0), doors[0], identity(0, name="stranger"), clock=clock),
+        then(party(hello(1), doors[1], identity(1)), give_up(clock)),
     )
     assert isinstance(errors[1], CertificateRejected)
     assert "is not pinned here" in str(errors[1])
 
 
 def test_a_party_cannot_take_the_rank_of_another() -> None:
-    doors = ports(3)
+    doors, clock = ports(3), ManualClock()
     errors = together(
-        party(hello(0, 3), doors[0], identity(0, 3), limits=SHORT),
-        party(hello(1, 3), doors[1], identity(1, 3), limits=SHORT),
-        party(hello(2, 3), doors[2], identity(2, 3, name="party 1"), limits=SHORT),
+        party(hello(0, 3), doors[0], identity(0, 3), clock=clock),
+        party(hello(1, 3), doors[1], identity(1, 3), clock=clock),
+        then(party(hello(2, 3), doors[2], identity(2, 3, name="party 1")), give_up(clock)),
     )
     assert isinstance(errors[2], CertificateRejected)
     assert "belongs to another party" in str(errors[2])
 
 
-def test_a_key_that_a_pinned_party_vouches_for_is_not_pinned() -> None:
+def test_a_key_that_a_pinned_party_vouches_for_is_not_pinned(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """Party 1 signs a certificate for somebody else's key; nobody has pinned that key."""
-    doors = ports(2)
+    doors, clock = ports(2), ManualClock()
     delegate = Identity(*delegated("party 1"), identity(1).peers)
     errors = together(
-        party(hello(0), doors[0], identity(0), limits=SHORT),
-        party(hello(1), doors[1], delegate, limits=SHORT),
+        party(hello(0), doors[0], identity(0), clock=clock),
+        party(hello(1), doors[1], delegate, clock=clock),
+        give_up(clock, lambda: "not pinned here" in caplog.text),
     )
     assert isinstance(errors[0], ConnectTimeout)
     assert "not pinned here" in str(errors[0])
@@ -327,15 +378,20 @@ def test_two_parties_with_one_key_are_refused() -> None:
     doors[1][0].close()
 
 
-def test_a_second_process_under_one_rank_is_refused() -> None:
+def test_a_second_process_under_one_rank_is_refused(caplog: pytest.LogCaptureFixture) -> None:
     (listener, addresses), (other, _) = ports(2)
+    clock = ManualClock()
     other.close()
 
     def twins() -> int:
         with greeting(addresses[0], b"\1"), greeting(addresses[0], b"\1") as second:
             return second.recv(4096)[-1]
 
-    error, verdict = together(party(hello(0), (listener, addresses), limits=SHORT), twins)
+    error, verdict, _ = together(
+        party(hello(0), (listener, addresses), clock=clock),
+        twins,
+        give_up(clock, lambda: "another process is connected" in caplog.text),
+    )
     assert verdict == Verdict.TAKEN
     assert isinstance(error, ConnectTimeout)
     assert "another process is connected under this rank" in str(error)
@@ -347,28 +403,36 @@ def test_a_taken_port_says_so() -> None:
 
 
 @pytest.mark.parametrize("kind", SOCKETS)
-def test_a_missing_party_is_named(kind: str) -> None:
-    doors = ports(2)
+def test_a_missing_party_is_named(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    doors, clock, attempts = ports(2), ManualClock(), [0]
     doors[0][0].close()
-    started = time.monotonic()
+    dial = rendezvous.dial
+
+    def counted(*address: Any) -> socket.socket:
+        attempts[0] += 1
+        return dial(*address)
+
+    monkeypatch.setattr(rendezvous, "dial", counted)
     who = identity(1) if kind == "tls" else None
-    with pytest.raises(ConnectTimeout, match=r"party 0 .*after 0.6 s: Connection refused") as info:
-        join(hello(1), doors[1], who, SHORT)
-    assert info.value.party == 0
-    assert time.monotonic() - started < 2
+    error, _ = together(
+        party(hello(1), doors[1], who, clock=clock), give_up(clock, lambda: attempts[0] > 1)
+    )
+    assert isinstance(error, ConnectTimeout)
+    assert error.party == 0
+    assert "party 0 (127.0.0.1:" in str(error)
+    assert f"after {LONG} s: Connection refused" in str(error)
 
 
 @pytest.mark.parametrize("kind", SOCKETS)
-def test_strangers_delay_nobody(kind: str) -> None:
+def test_strangers_delay_nobody(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rendezvous, "_HANDSHAKE_SECONDS", 10 * LONG)
     doors = ports(2)
     who = [identity(rank) if kind == "tls" else None for rank in range(2)]
     silent = [socket.create_connection(doors[0][0].address) for _ in range(50)]
     rubbish = [socket.create_connection(doors[0][0].address) for _ in range(5)]
     for sock in rubbish:
         sock.sendall(b"GET / HTTP/1.1\r\nHost: somewhere.example.org\r\nAccept: */*\r\n\r\n")
-    started = time.monotonic()
     together(party(hello(0), doors[0], who[0]), party(hello(1), doors[1], who[1])).values()
-    assert time.monotonic() - started < 2
     for sock in silent + rubbish:
         sock.close()
 
@@ -377,9 +441,7 @@ def test_a_failure_while_others_connect_ends_all() -> None:
     """0 and 1 disagree while 0 still waits for 2, which never comes."""
     doors = ports(3)
     doors[2][0].close()
-    started = time.monotonic()
     errors = together(party(hello(0, 3), doors[0]), party(hello(1, 3, session=bytes(16)), doors[1]))
-    assert time.monotonic() - started < 2
     assert all(isinstance(error, HandshakeMismatch) for error in errors)
 
 
@@ -419,18 +481,22 @@ TENSOR = pack(Kind.TENSORS, hello(0).session, 0, layout((Spec((1000,), torch.int
 def test_a_party_that_stops_making_sense(data: bytes, error: type[Exception]) -> None:
     (listener, addresses), (other, _) = ports(2)
 
-    connected = threading.Event()
+    connected, over = threading.Event(), threading.Event()
 
     def honest() -> None:
-        with join(hello(0), (listener, addresses)) as mesh:
-            connected.set()
-            mesh.exchange({}, {1: [Spec((1000,), torch.int64)]})
+        try:
+            with join(hello(0), (listener, addresses)) as mesh:
+                connected.set()
+                mesh.exchange({}, {1: [Spec((1000,), torch.int64)]})
+        finally:
+            over.set()
 
     def hostile() -> None:
         with greeting(addresses[0], b"\1") as outgoing, greeting(addresses[0], b"\0"):
             outgoing.sendall(data)
-            assert connected.wait(5)
-            time.sleep(0.1)
+            assert connected.wait(LONG)
+            if error is FrameRejected:  # this party's end is not what the other one notices
+                assert over.wait(LONG)
 
     failure, _ = together(honest, hostile)
     other.close()
@@ -461,12 +527,12 @@ def test_a_connection_that_is_cut_is_a_peer_that_closed(kind: str, sending: bool
 def test_a_party_that_stops_in_the_middle_of_a_message_times_out() -> None:
     (listener, addresses), (other, _) = ports(2)
     other.close()
-    over = threading.Event()
+    over, clock, connected = threading.Event(), ManualClock(), threading.Event()
 
     def honest() -> None:
-        limits = Limits(deadline=0.5, connect_deadline=3.0)
         try:
-            with join(hello(0), (listener, addresses), limits=limits) as mesh:
+            with join(hello(0), (listener, addresses), clock=clock) as mesh:
+                connected.set()
                 mesh.exchange({}, {1: [Spec((1000,), torch.int64)]})
         finally:
             over.set()
@@ -474,7 +540,9 @@ def test_a_party_that_stops_in_the_middle_of_a_message_times_out() -> None:
     def frozen() -> None:
         with greeting(addresses[0], b"\1") as outgoing, greeting(addresses[0], b"\0"):
             outgoing.sendall(TENSOR + bytes(100))
-            assert over.wait(5)
+            assert connected.wait(LONG)
+            while not over.wait(0.05):
+                clock.advance(LONG / 10)
 
     failure, _ = together(honest, frozen)
     assert isinstance(failure, PeerTimeout)
@@ -485,33 +553,32 @@ def test_a_party_that_trickles_hides_nothing_and_times_out() -> None:
     """Party 1 sends a byte now and then; that is no progress."""
     (listener, addresses), (other, _) = ports(2)
     other.close()
-    over = threading.Event()
+    over, clock, connected = threading.Event(), ManualClock(), threading.Event()
 
-    def honest() -> float:
-        limits = Limits(deadline=0.5, connect_deadline=3.0)
-        mesh = join(hello(0), (listener, addresses), limits=limits)
-        started = time.monotonic()
+    def honest() -> None:
+        mesh = join(hello(0), (listener, addresses), clock=clock)
+        connected.set()
         try:
             with pytest.raises(PeerTimeout), mesh:
                 mesh.exchange({}, {1: [Spec((1000,), torch.int64)]})
         finally:
             over.set()
-        return time.monotonic() - started
 
     def trickle() -> None:
         with greeting(addresses[0], b"\1") as outgoing, greeting(addresses[0], b"\0"):
             outgoing.sendall(TENSOR)
+            assert connected.wait(LONG)
             with suppress(OSError):
                 while not over.wait(0.02):
                     outgoing.send(b"x")
+                    clock.advance(LONG / 25)
 
-    seconds, _ = together(honest, trickle).values()
-    assert seconds < 2.5
+    together(honest, trickle).values()
 
 
 @pytest.mark.parametrize("kind", SOCKETS)
 def test_an_abort_is_heard_while_another_party_sends_without_end(kind: str) -> None:
-    """A link of 8 Mbit/s would take 8 s for what party 1 sends; party 2 fails at once."""
+    """What party 1 sends never arrives as a whole; party 2 fails at once."""
 
     def program(mesh: Mesh) -> None:
         big = Spec((1 << 20,), torch.int64)
@@ -527,11 +594,9 @@ def test_an_abort_is_heard_while_another_party_sends_without_end(kind: str) -> N
 
     def slowly(write: Any, parts: Any, **how: Any) -> int:
         time.sleep(0.01)
-        return write([memoryview(parts[0])[:10_000]], **how)
+        return write([memoryview(parts[0])[:100]], **how)
 
-    started = time.monotonic()
-    errors = run(kind, program, 3)
-    assert time.monotonic() - started < 3
+    errors = run(kind, program, 3, limits=LIMITS)
     assert isinstance(errors[0], PeerClosed)
     assert errors[0].party == 2
 
@@ -540,18 +605,21 @@ def test_rubbish_instead_of_a_last_word_does_not_keep_the_mesh_open() -> None:
     (listener, addresses), (other, _) = ports(2)
     other.close()
     meshes = []
-    connected = threading.Event()
+    connected, over = threading.Event(), threading.Event()
 
     def honest() -> None:
         meshes.append(join(hello(0), (listener, addresses)))
         connected.set()
-        meshes[0].exchange({}, {1: ONE})
+        try:
+            meshes[0].exchange({}, {1: ONE})
+        finally:
+            over.set()
 
     def hostile() -> None:
         with greeting(addresses[0], b"\1"), greeting(addresses[0], b"\0") as incoming:
-            assert connected.wait(5)
+            assert connected.wait(LONG)
             incoming.sendall(b"rubbish" * 20)
-            time.sleep(0.2)
+            assert over.wait(LONG)
 
     error, _ = together(honest, hostile)
     assert isinstance(error, FrameRejected | PeerClosed)
@@ -568,15 +636,16 @@ def test_an_address_that_cannot_be_is_named_at_once(address: tuple[str, int]) ->
         join(hello(1), (other, [address, addresses[1]]))
 
 
-def test_another_party_is_not_blamed_for_settings_sent_under_its_name() -> None:
+def test_another_party_is_not_blamed_for_settings_sent_under_its_name(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """Party 2 says that it is party 1, of another session."""
-    doors = ports(3)
+    doors, clock = ports(3), ManualClock()
     errors = together(
-        party(hello(0, 3), doors[0], identity(0, 3), limits=SHORT),
-        party(hello(1, 3), doors[1], identity(1, 3), limits=SHORT),
-        party(
-            hello(1, 3, session=bytes(16)), doors[2], identity(1, 3, name="party 2"), limits=SHORT
-        ),
+        party(hello(0, 3), doors[0], identity(0, 3), clock=clock),
+        party(hello(1, 3), doors[1], identity(1, 3), clock=clock),
+        party(hello(1, 3, session=bytes(16)), doors[2], identity(1, 3, name="party 2")),
+        give_up(clock, lambda: "belongs to another party" in caplog.text),
     )
     assert isinstance(errors[0], ConnectTimeout)
     assert "belongs to another party" in str(errors[0])
@@ -592,8 +661,10 @@ def test_tls_is_1_3_only() -> None:
         with socket.create_connection(addresses[0]) as sock, context.wrap_socket(sock):
             pass
 
+    clock = ManualClock()
     error, refused = together(
-        party(hello(0), (listener, addresses * 2), identity(0), limits=SHORT), old
+        party(hello(0), (listener, addresses * 2), identity(0), clock=clock),
+        then(old, give_up(clock)),
     )
     assert isinstance(error, ConnectTimeout)
     assert isinstance(refused, ssl.SSLError)

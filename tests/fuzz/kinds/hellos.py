@@ -20,7 +20,8 @@ from ..links import SESSION, pair
 from ..mutate import mutations
 
 OURS = Hello(session=SESSION, rank=0, parties=2)
-SECONDS = 0.3  # that a hello may take here
+SECONDS = 8.0  # that a hello may take on a busy machine
+SILENT_SECONDS = 0.1  # where nothing comes
 
 
 def hello(last: int, **changes: object) -> bytes:
@@ -75,18 +76,18 @@ def judge(theirs: Hello, _: bool) -> Verdict:
     return Verdict.WELCOME if theirs.rank else Verdict.RANK
 
 
-def hear_one_that_dials(stream: TcpStream) -> None:
-    greet(stream, OURS, judge, proved=None, until=time.monotonic() + SECONDS)
+def hear_one_that_dials(stream: TcpStream, seconds: float) -> None:
+    greet(stream, OURS, judge, proved=None, until=time.monotonic() + seconds)
 
 
-def hear_one_that_was_dialled(stream: TcpStream) -> None:
-    introduce(stream, OURS, 1, outgoing=True, until=time.monotonic() + SECONDS)
+def hear_one_that_was_dialled(stream: TcpStream, seconds: float) -> None:
+    introduce(stream, OURS, 1, outgoing=True, until=time.monotonic() + seconds)
 
 
 SIDES = (hear_one_that_dials, hear_one_that_was_dialled)
 
 
-def meet(data: bytes, hear: Callable[[TcpStream], None], *, silent: bool = False) -> None:
+def meet(data: bytes, hear: Callable[[TcpStream, float], None], *, silent: bool = False) -> None:
     """A stranger says so much; then it is gone, or silent."""
     near, far = pair()
     stream = TcpStream(near)
@@ -99,7 +100,7 @@ def meet(data: bytes, hear: Callable[[TcpStream], None], *, silent: bool = False
     thread = threading.Thread(target=speak)
     thread.start()
     try:
-        hear(stream)
+        hear(stream, SILENT_SECONDS if silent else SECONDS)
     finally:
         thread.join()
         stream.close()

@@ -54,7 +54,7 @@ def rogue(server: bool, folder: Path) -> ssl.SSLContext:
 
 def speak(sock: socket.socket, context: ssl.SSLContext, server: bool, data: bytes) -> None:
     with contextlib.suppress(OSError), sock:
-        sock.settimeout(1.0)
+        sock.settimeout(SECONDS)
         tls = context.wrap_socket(sock, server_side=server)
         tls.sendall(data)
         tls.shutdown(socket.SHUT_WR)
