@@ -50,6 +50,24 @@ def test_an_error_of_the_job(folder, transport):
     assert done.err == "error: party 1 failed: ValueError: of the job (at job.py:3 in main)\n"
 
 
+def test_all_fields_of_an_error_in_json(folder):
+    (folder / "job.py").write_text(
+        "import torch\n\ndef main(session):\n"
+        "    model = torch.nn.Sequential(torch.nn.Softshrink(), torch.nn.Identity())\n"
+        "    x = session.share(torch.eye(2), owner=0)\n"
+        "    return torch.linalg.eigvals(model(x))\n"
+    )
+    done = tacit("local", "--names", "alice,bob,carol", "--json", "job.py", cwd=folder)
+    error = done.json
+    assert (done.code, error["exit_code"], error["kind"]) == (1, 1, "UnsupportedOp")
+    assert error["party"] in ("alice", "bob", "carol")
+    assert error["op"] == "aten.linalg_eig.default"
+    assert error["line"] == f"{(folder / 'job.py').resolve()}:6 in main"
+    assert "has no rule for secret tensors" in error["reason"]
+    assert error["remedy"] in error["error"]
+    assert {"limit", "operation", "path", "library_line", "cause", "subject"} <= error.keys()
+
+
 def test_the_policy(folder):
     done = tacit("local", "--reveals", "party0", "job.py", cwd=folder)
     assert done.code == 4
