@@ -17,6 +17,7 @@ ECHO = """
 import socket
 sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 sock.bind(("0.0.0.0", 7000))
+print("ready", flush=True)
 while True:
     data, sender = sock.recvfrom(100)
     sock.sendto(data, sender)
@@ -47,14 +48,15 @@ def network(tmp_path: Path) -> Iterator[Network]:
         pytest.skip(reason)
     with Network(["alice", "bob", "carol"], tmp_path / "capture", seed=SEED) as made:
         started = [
-            subprocess.Popen([*made.at(name), sys.executable, "-c", ECHO])
+            subprocess.Popen([*made.at(name), sys.executable, "-c", ECHO], stdout=subprocess.PIPE)
             for name in made.addresses
         ]
-        time.sleep(0.5)
+        for one in started:
+            assert one.stdout.readline() == b"ready\n"
         yield made
         for one in started:
             one.kill()
-            one.wait()
+            one.communicate()
 
 
 def answers(network: Network, at: str, of: str, count: int = 1) -> int:

@@ -19,9 +19,11 @@ import pytest
 from tests.deployment import plain
 from tests.deployment.network import Network, why_not
 from tests.deployment.site import (
+    ENOUGH,
     NAMES,
     PARTY_FILE,
     SETTINGS,
+    SLACK,
     Run,
     Site,
     check_curve,
@@ -32,7 +34,7 @@ from tacit.config import Config
 
 WORD, WINDOW = 8, 16  # bytes; chance does not make as many alike
 LOW = np.uint64(0xFFFFFF)
-LATE = 60.0  # seconds
+LATE = 40.0  # seconds, more than parties wait unless their file says so
 STEPS = 8
 
 RECEIVE = """
@@ -84,7 +86,7 @@ def test_keys_are_made_and_exchanged(hosts: Site) -> None:
         for name, address in hosts.addresses.items():
             words = hosts.command(name, "party", "init", name, "--address", address)
             run.add(name, words, hosts.of(name))
-        made = run.end(within=60)
+        made = run.end()
     assert {ended.code for ended in made.values()} == {0}, made
     agreed = SETTINGS + "".join(made[name].out for name in NAMES)
     for name in NAMES:
@@ -101,14 +103,14 @@ def test_all_links_are_checked(hosts: Site) -> None:
     with Run() as run:
         for name in ("bob", "carol", "alice"):
             hosts.add(run, name, ["party", "check"], "--json")
-        for name, ended in run.end(within=90).items():
+        for name, ended in run.end().items():
             assert ended.code == 0, ended
             assert ended.report["problems"] == []
             assert ended.report["links"].keys() == set(NAMES) - {name}
             for link in ended.report["links"].values():
-                assert 0 < link["latency_s"] < 1
-                assert link["bandwidth_bytes_per_s"] > 1e5
-                assert abs(link["clock_difference_s"]) < 0.5
+                assert 0 < link["latency_s"] < SLACK
+                assert link["bandwidth_bytes_per_s"] > 1e3
+                assert abs(link["clock_difference_s"]) < 0.5 + link["latency_s"]
 
 
 def test_a_private_inference_that_a_stranger_cannot_join(hosts: Site, network: Network) -> None:
@@ -119,13 +121,12 @@ def test_a_private_inference_that_a_stranger_cannot_join(hosts: Site, network: N
             # Not in vain before the others are there.
             wait_until(lambda: len(network.ports("alice")) == len(network.ports("carol")) == 1)
             attempt.add("dave", alone, hosts.of("dave"))
-            refused = attempt.end(within=60)["dave"]
+            refused = attempt.end()["dave"]
         assert run.processes["alice"].poll() is run.processes["carol"].poll() is None
         for name in ("alice", "carol"):
             assert network.ports(name) == [hosts.addresses[name]]
         hosts.join(run, "bob", "infer.py")
-        wait_until(lambda: network.ports("bob") == [hosts.addresses["bob"]])
-        ended = run.end(within=90)
+        ended = run.end()
     check_refusal(hosts, refused.code, refused.said)
     assert refused.report["kind"] == "CertificateRejected"
     assert f"refused a connection from {network.addresses['dave']}" in ended["alice"].err
@@ -144,12 +145,12 @@ def check_refusal(hosts: Site, code: int, said: str) -> None:
     assert "does not accept this certificate" in said
     log = (hosts.logs["dave"] / "runs.jsonl").read_text().splitlines()
     began, failed = (datetime.fromisoformat(json.loads(line)["time"]) for line in log)
-    assert (failed - began).total_seconds() <= 3
+    assert (failed - began).total_seconds() < SLACK
 
 
 def test_a_short_training(hosts: Site) -> None:
     with hosts.start("train.py", str(STEPS), order=("alice", "bob", "carol")) as run:
-        ended = run.end(within=90)
+        ended = run.end()
     assert {one.code for one in ended.values()} == {0}, ended
     assert {one.report["result"] for one in ended.values()} == {STEPS}
     assert [step for step, _ in hosts.curve()] == [*range(STEPS)]
@@ -211,7 +212,7 @@ def send_in_the_clear(network: Network, content: bytes, file: Path) -> None:
     wait_until(lambda: len(network.ports("alice")) == 1)
     words = [*network.at("bob"), sys.executable, "-c", SEND, network.addresses["alice"], str(file)]
     subprocess.run(words, check=True)
-    assert receiver.wait(timeout=30) == 0
+    assert receiver.wait(timeout=ENOUGH) == 0
 
 
 def test_a_party_that_starts_late_is_waited_for(late: tuple[Site, Run, Network]) -> None:
@@ -220,14 +221,14 @@ def test_a_party_that_starts_late_is_waited_for(late: tuple[Site, Run, Network])
     assert run.processes["alice"].poll() is run.processes["carol"].poll() is None
     network.set(down=[])
     there.join(run, "bob", "infer.py")
-    ended = run.end(within=90)
+    ended = run.end()
     assert {one.code for one in ended.values()} == {0}, ended
     assert ended["bob"].report["result"] == plain.answers().tolist()
     assert ended["alice"].report["result"] is None
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    until = time.monotonic() + 60
+    until = time.monotonic() + ENOUGH
     while not condition():
         assert time.monotonic() < until
         time.sleep(0.1)

@@ -1,10 +1,10 @@
-"""How large the numbers in a model get, measured on public data, so that comparisons are shorter.
+"""Measures on public data how large the numbers in a model get, to make comparisons cheaper.
 
-A comparison costs by the bits it looks at: those of the largest magnitude that the session allows,
-2^range_bits, unless something smaller is promised. Here a plain run measures what each module
-gives, and the promises are powers of two above it. Inside them results are exact, as ever; a value
-beyond its promise is misread by comparisons. The promises are public: they tell the order of
-magnitude of each layer's output on the data that was measured.
+The cost of a comparison grows with the bits of its operand: those of the session's largest
+magnitude, 2^range_bits, unless a smaller limit is promised. A plain run measures the outputs of
+each module, and the promises are powers of two above them. Within them results stay exact; a
+comparison of a value beyond its promise is wrong. The promises are public: they show the order of
+magnitude of each layer's output on the measured data.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MORE = "calibrate with data as large, or with more margin_bits"
 
 @dataclass(frozen=True)
 class Window:
-    """The comparisons of one module: how many, and on how many bits, before and after."""
+    """The comparisons of one module: their number, and their bits before and after."""
 
     path: str
     elements: int
@@ -66,7 +66,7 @@ class Calibration:
 
     @property
     def gain(self) -> float:
-        """How many times less the comparisons cost."""
+        """The factor by which comparisons become cheaper."""
         return self.bits_before / max(self.bits_after, 1)
 
     def __str__(self) -> str:
@@ -91,7 +91,7 @@ def calibrate(
     ring: int = 64,
     fraction_bits: int = 16,
 ) -> Calibration:
-    """The magnitudes in a plain model on public sample data, and what they save.
+    """Returns the magnitudes in a plain model on public sample data, and what they save.
 
     `example` is a tensor, a tuple of arguments or a dict of them; a batch of typical inputs is
     best. Promises leave 2^margin_bits of room above what was seen. The model is not changed: pass
@@ -132,7 +132,7 @@ class _Seen(NamedTuple):
 def _measured(
     model: nn.Module, example: Any, margin_bits: int
 ) -> tuple[dict[str, int], list[Tensor]]:
-    """Bits that hold what each module gives, with the margin; and the results of the model."""
+    """Returns the bits of each module's outputs, with the margin, and the model's results."""
     largest: dict[str, float] = {}
 
     def watch(path: str) -> Any:
@@ -160,7 +160,7 @@ def _floats(nest: Any) -> list[Tensor]:
 def _dry_run(
     model: nn.Module, example: Any, config: Config, range_bits: int, limits: dict[str, int]
 ) -> tuple[list[_Seen], list[Tensor]]:
-    """The comparisons that the model makes on secrets, and its results."""
+    """Returns the comparisons that the model makes on secrets, and its results."""
     seen: list[_Seen] = []
 
     def note(x: Arith, comparison: Comparison) -> None:
@@ -176,7 +176,7 @@ def _dry_run(
 
 
 def _difference(got: list[Tensor], wanted: list[Tensor]) -> float:
-    """The largest error, relative to the largest result."""
+    """Returns the largest error, relative to the largest result."""
     worst = 0.0
     for one, want in zip(got, wanted, strict=True):
         if want.numel():
@@ -186,14 +186,14 @@ def _difference(got: list[Tensor], wanted: list[Tensor]) -> float:
 
 
 def _fraction_bits(config: Config, error: float, range_bits: int) -> int:
-    """Every bit halves the error."""
+    """Returns the fraction bits for an error of ERROR: every bit halves the error."""
     most = (config.ring - 3 - range_bits) // 2
     wanted = config.fraction_bits + math.ceil(math.log2(max(error, 2.0**-40) / ERROR))
     return min(max(wanted, FEWEST_FRACTION_BITS), max(most, FEWEST_FRACTION_BITS))
 
 
 def _windows(before: list[_Seen], after: list[_Seen]) -> list[Window]:
-    """The widest windows by module, in the order of the run."""
+    """Returns the widest windows by module, in the order of the run."""
     then, now = _widest(before), _widest(after)
     counts: Counter[str] = Counter()
     for one in before:
@@ -214,10 +214,10 @@ def _widest(seen: list[_Seen]) -> dict[str, int]:
 def tighten(
     session: HasNumbers, module: nn.Module, calibration: Calibration | None = None, *, owner: int
 ) -> nn.Module:
-    """The same secret module, whose results are promised to be as small as was measured.
+    """Returns the same secret module, with promises that its results are as small as measured.
 
-    The owner of the calibration gives it; all parties get its promises, which become public. They
-    are kept by forward hooks. One message.
+    The owner passes its calibration; all parties get the promises, which become public. Forward
+    hooks apply them. One message.
     """
     n = session.numbers
     if n.protocol.rank == owner and calibration is None:
@@ -240,7 +240,7 @@ def promise(module: nn.Module, limits: dict[str, int]) -> None:
 
 @dataclass(frozen=True)
 class Promise:
-    """A forward hook that tells what a module's results are below."""
+    """A forward hook that promises |result| < 2^bits."""
 
     bits: int
 
@@ -251,9 +251,9 @@ class Promise:
 
 
 def _limit(n: Numbers, value: Value, bits: int) -> None:
-    """Lowers the limit of a share, for all who hold it; what is still to be computed is left.
+    """Lowers the limit of a share in place; lazy values are left as they are.
 
-    In debug mode a promise that is not kept raises.
+    In debug mode a value beyond its promise raises RangeError.
     """
     if type(value) is Value and isinstance(value.share, Arith):
         share = value.share

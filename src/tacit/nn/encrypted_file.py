@@ -1,10 +1,10 @@
-"""Files that only the holder of a key can read, and that nobody can change unseen.
+"""Encrypted, authenticated files: only the holder of a key can read them or change them unnoticed.
 
-Layout, all integers little-endian: the magic, the length of the header, the header (JSON, in
-clear), then the body in chunks, each AES-256-GCM of up to CHUNK bytes behind its length. The key of
-a file comes from the party's key and a salt of the file, so a nonce, the number of the chunk, is
-never used twice under one key. Each chunk is bound to the header, to its place and to whether it is
-the last: a change of any byte, a chunk left out or a file cut short is seen.
+Layout, all integers little-endian: the magic, the length of the header, the header (plain JSON),
+then the body in chunks, each a length and AES-256-GCM of up to CHUNK bytes. The key of a file is
+derived from the party's key and a random salt, so a nonce, the number of the chunk, is never used
+twice under one key. Each chunk authenticates the header, its position and whether it is the last:
+a changed byte, a missing chunk and a truncated file are all detected.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Key = bytes | str
 
 
 def write_file(path: Path, header: dict[str, Any], body: Iterable[bytes], key: Key) -> None:
-    """The encrypted file, complete and on the disk; none if it cannot be written whole."""
+    """Writes an encrypted file and flushes it to the disk; deletes it if that fails."""
     salt = secrets.token_bytes(KEY_BYTES)
     kdf = {"salt": salt.hex()} | ({"scrypt": SCRYPT} if isinstance(key, str) else {})
     text = json.dumps(header | {"kdf": kdf}).encode()
@@ -58,7 +58,7 @@ def write_file(path: Path, header: dict[str, Any], body: Iterable[bytes], key: K
 
 
 def put_in_place(temporary: Path, path: Path) -> None:
-    """Gives a complete file its name, which no other file has; the disk knows when this returns."""
+    """Renames a complete file to its final name, and flushes the folders to the disk."""
     os.replace(temporary, path)
     for folder in (path.parent, path.parent.parent):
         descriptor = os.open(folder, os.O_RDONLY)
@@ -69,7 +69,7 @@ def put_in_place(temporary: Path, path: Path) -> None:
 
 
 def read_header(file: BinaryIO) -> tuple[dict[str, Any], bytes]:
-    """The header, not yet authenticated, and what the chunks are bound to."""
+    """Returns the header, not yet authenticated, and the digest that chunks authenticate."""
     if file.read(len(MAGIC)) != MAGIC:
         raise CheckpointRejected("it is not a checkpoint of this version")
     [size] = struct.unpack("<I", _exactly(file, 4))
@@ -86,7 +86,7 @@ def read_header(file: BinaryIO) -> tuple[dict[str, Any], bytes]:
 
 
 def read_body(file: BinaryIO, header: dict[str, Any], binding: bytes, key: Key) -> bytearray:
-    """The whole body, authenticated together with the header."""
+    """Returns the whole body, authenticated together with the header."""
     try:
         kdf = header["kdf"]
         salt, cost = bytes.fromhex(kdf["salt"]), kdf.get("scrypt")
@@ -104,7 +104,7 @@ def read_body(file: BinaryIO, header: dict[str, Any], binding: bytes, key: Key) 
         if size > CHUNK + TAG_BYTES:
             raise CheckpointRejected("it was changed: a part of it cannot be so long")
         sealed = _exactly(file, size)
-        chunk, last = _opened(cipher, number, sealed, binding)
+        chunk, last = _decrypt(cipher, number, sealed, binding)
         body += chunk
         if last:
             break
@@ -113,7 +113,7 @@ def read_body(file: BinaryIO, header: dict[str, Any], binding: bytes, key: Key) 
     return body
 
 
-def _opened(cipher: AESGCM, number: int, sealed: bytes, binding: bytes) -> tuple[bytes, bool]:
+def _decrypt(cipher: AESGCM, number: int, sealed: bytes, binding: bytes) -> tuple[bytes, bool]:
     for last in (False, True):
         try:
             return cipher.decrypt(_nonce(number), sealed, binding + bytes([last])), last
@@ -150,12 +150,12 @@ def _file_key(key: Key, salt: bytes, cost: dict[str, int]) -> bytes:
 def _secret_bytes(passphrase: str) -> bytes:
     try:
         return passphrase.encode()
-    except UnicodeEncodeError:  # which holds the passphrase
+    except UnicodeEncodeError:  # its text would show the passphrase
         raise ConfigError("the passphrase is not text that UTF-8 can hold", subject="key") from None
 
 
 def _chunked(body: Iterable[bytes]) -> Iterator[tuple[int, bytes, bool]]:
-    """(number, chunk, whether it is the last); there is always a last one, if an empty one."""
+    """Yields (number, chunk, whether it is the last); the last one may be empty."""
     waiting, number = bytearray(), 0
     for piece in body:
         view = memoryview(piece)

@@ -1,4 +1,4 @@
-"""BatchNorm folded into the layer before it: inference without the normalisation."""
+"""Folds BatchNorm into the layer before it, so that inference needs no normalisation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FOLDABLE = (*CONVOLUTIONS, *TRANSPOSED, nn.Linear)
 
 
 def fold_batch_norm(model: nn.Module, example: Any = None) -> nn.Module:
-    """A copy of a plain model in eval mode that computes the same with fewer layers.
+    """Returns a copy of a plain model in eval mode that computes the same with fewer layers.
 
     A BatchNorm that reads the result of one convolution or linear layer, which nothing else reads,
     moves into its weights and becomes an Identity. Class and code of the model stay, its state dict
@@ -45,7 +45,7 @@ def fold_batch_norm(model: nn.Module, example: Any = None) -> nn.Module:
 
 
 def _pairs(model: nn.Module) -> list[tuple[str, str]]:
-    """Paths of layers and of the BatchNorm that each can take in."""
+    """Returns the paths of layers, each with the BatchNorm that can be folded into it."""
     graph = _traced(model)
     calls = Counter(str(node.target) for node in graph.nodes if node.op == "call_module")
     tied = {
@@ -88,7 +88,7 @@ def _fits(layer: nn.Module, norm: nn.Module) -> bool:
 
 
 def _flat(model: nn.Module, pairs: list[tuple[str, str]], example: Any) -> set[str]:
-    """The BatchNorms of these pairs that get matrices, as the example shows.
+    """Returns the BatchNorms of these pairs whose inputs, for the example, are matrices.
 
     With one dimension more, a linear layer's features are not what a BatchNorm normalises.
     """

@@ -1,4 +1,4 @@
-"""Tensors and modules into secrets and back."""
+"""Shares and reveals tensors, modules, and nests of them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from .module_tensors import ModuleTensor, describe, module_tensors, unsharable
 
 
 def share(n: Numbers, value: Any, owner: int, shape: Sequence[int] | None = None) -> Any:
-    """The owner's tensor or module, or a nest of them, as secrets."""
+    """Returns the owner's tensor or module, or a nest of them, as secrets."""
     _check_party(n, "owner", owner)
     if n.trace is not None:
         n.trace.refuse("it shares plain numbers, which may be others the next time")
     if isinstance(value, nn.Module):
         return share_module(n, value, owner)
     if isinstance(value, list | tuple | dict):
-        return _share_nest(n, value, owner)
+        return _share_nested(n, value, owner)
     return share_tensor(n, value, owner, shape)
 
 
@@ -40,7 +40,7 @@ def _check_party(n: Numbers, name: str, party: int) -> None:
 def share_tensor(
     n: Numbers, value: Tensor | None, owner: int, shape: Sequence[int] | None = None
 ) -> SecretTensor:
-    """A secret tensor of the owner's values; float32 where only a shape is given."""
+    """Returns the owner's tensor as a secret; float32 if all give only a shape."""
     if value is None:
         if shape is None:
             raise ConfigError(
@@ -56,7 +56,7 @@ def share_tensor(
 
 
 def _input(n: Numbers, path: str, tensor: Tensor, owner: int) -> Input:
-    """What this party gives of a tensor: its values, if it owns them."""
+    """Returns what this party contributes: shape and dtype, and the values if it is the owner."""
     if not isinstance(tensor, Tensor):
         kind = type(tensor).__name__
         raise ConfigError(
@@ -72,12 +72,12 @@ def _input(n: Numbers, path: str, tensor: Tensor, owner: int) -> Input:
     return Input(tensor.shape, tensor.dtype, tensor.detach() if mine else None, path)
 
 
-def _share_nest(n: Numbers, nest: Any, owner: int) -> Any:
-    """Every tensor of nested lists, tuples and dicts, in few messages; modules one by one."""
+def _share_nested(n: Numbers, nest: Any, owner: int) -> Any:
+    """Shares every tensor of nested lists, tuples and dicts in few messages; modules one by one."""
     leaves, form = tree_flatten_with_path(nest)
     paths = [keystr(path) for path, _ in leaves]
     values = [value for _, value in leaves]
-    forms = {path: _alike(value) for path, value in zip(paths, values, strict=True)}
+    forms = {path: _describe(value) for path, value in zip(paths, values, strict=True)}
     agree(n.protocol.context.mesh, forms, topic="share")
     places = [i for i, value in enumerate(values) if not isinstance(value, nn.Module)]
     made = n.share_many([_input(n, paths[i], values[i], owner) for i in places], owner)
@@ -89,7 +89,7 @@ def _share_nest(n: Numbers, nest: Any, owner: int) -> Any:
     return tree_unflatten(values, form)
 
 
-def _alike(leaf: Any) -> str:
+def _describe(leaf: Any) -> str:
     if isinstance(leaf, Tensor):
         return f"shape {tuple(leaf.shape)}, {str(leaf.dtype).removeprefix('torch.')}"
     return f"a {type(leaf).__name__}"
@@ -166,13 +166,13 @@ def _exclusive(module: nn.Module) -> Iterator[None]:
 
 
 def reveal(n: Numbers, secret: Any, to: int | None = None) -> Any:
-    """The plain tensor or module, or nest of them, at party `to` or at all; None elsewhere.
+    """Returns the plain tensor or module, or nest of them, at party `to` or at all; else None.
 
     In a nest every secret is replaced by what this party gets of it.
     """
     if to is not None:
         _check_party(n, "to", to)
-    n.protocol.context.reveal_policy.require(to)  # before a value is made that only this would need
+    n.protocol.context.reveal_policy.require(to)  # before lazy values are computed for it
     if isinstance(secret, nn.Module):
         return _reveal_module(n, secret, to)
     leaves, form = tree_flatten_with_path(secret)
@@ -193,7 +193,7 @@ def reveal(n: Numbers, secret: Any, to: int | None = None) -> Any:
 
 
 def _reveal_module(n: Numbers, module: nn.Module, to: int | None) -> nn.Module | None:
-    """A plain copy of a module; the secret one stays."""
+    """Returns a plain copy of a module, which stays secret."""
     secret = [entry for entry in module_tensors(module) if isinstance(entry.tensor, SecretTensor)]
     opened = n.reveal_many([_value(entry.tensor) for entry in secret], to)
     if to not in (None, n.protocol.rank):

@@ -94,11 +94,11 @@ class Session:
         )
 
     def share(self, value: Any, owner: int | str, shape: Sequence[int] | None = None) -> Any:
-        """The owner's tensor or module, or a list, tuple or dict of them, as secrets.
+        """Returns the owner's tensor or module, or a list, tuple or dict of them, as secrets.
 
-        The others give a tensor of the same shape and dtype, or for one tensor None and its shape;
-        what their tensors hold is ignored. A module keeps its class and code; its parameters and
-        floating buffers become secret, in place.
+        The other parties give a tensor of the same shape and dtype, whose values are ignored; or,
+        for a single tensor, None and its shape. A module keeps its class and code; its parameters
+        and floating buffers become secret, in place.
         """
         rank = self.rank_of(owner, "owner")
         try:
@@ -120,7 +120,7 @@ class Session:
         size: tuple[int, int] | None = None,
         limit: int = LIMIT,
     ) -> Any:
-        """The owner's data file as secrets; nobody else needs it, or its path.
+        """Returns the owner's data file as secrets; no other party needs the file or its path.
 
         A tensor from .npy, .idx and -ubyte, also with .gz; a dict of them from .npz, .safetensors,
         .csv and .parquet, or one matrix of `columns`; `images, labels` from a folder of pictures
@@ -137,9 +137,9 @@ class Session:
             return load(self.numbers, path, rank, expected, options)
 
     def reveal(self, secret: Any, to: int | str | None = None) -> Any:
-        """The plain tensor or module at every party, or at party `to` and None elsewhere.
+        """Returns the plain tensor or module at every party, or at party `to` and None elsewhere.
 
-        RevealForbidden, at every party and before anything is sent, if the policy is against it.
+        Raises RevealForbidden at every party, before anything is sent, if the policy forbids it.
         """
         rank = None if to is None else self.rank_of(to, "to")
         try:
@@ -162,7 +162,7 @@ class Session:
         extra: Any = None,
         seed: int | None = None,
     ) -> Training:
-        """Steps with secret checkpoints, from which it goes on after a crash if `resume` is set.
+        """Returns a training with secret checkpoints; it resumes after a crash if `resume` is set.
 
         folder: in it each party has one of its name; by default the session's. every, minutes: when
         to save; keep: how many stay. key: 32 bytes or a passphrase; by default one in the folder.
@@ -181,14 +181,14 @@ class Session:
         )
 
     def repeated(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, for many calls with arguments of the same forms.
+        """Returns the function, made faster for many calls with arguments of the same forms.
 
-        Where all parties are threads of one process and share a GPU, its third call is recorded,
-        and from then on the work of all parties in it is started at once, without running its code.
-        It may read and write secrets (a whole training step with SGD); what is public in it stays
-        as it was, unless it is an argument, a variable that the function names, or a mode or
-        setting of its modules and optimizers. What reveals, draws public random numbers or counts
-        in public tensors runs as it is, as does everything elsewhere.
+        Where all parties are threads of one process and share a GPU, the third call is recorded,
+        and later calls replay the work of all parties at once, without running the function's code.
+        It may read and write secrets (a whole training step with SGD). Public values keep what they
+        were when recorded, except arguments, variables that the function names, and modes and
+        settings of its modules and optimizers. A function that reveals, draws public random numbers
+        or counts in public tensors is not recorded and runs normally, as all functions do on CPUs.
         """
         return Repeated(self, function)
 
@@ -204,7 +204,7 @@ class Session:
 
     @property
     def device(self) -> torch.device:
-        """Where this party's shares lie; a secret tensor says `cpu` wherever they are."""
+        """The device of this party's shares; a secret tensor's `device` is always `cpu`."""
         return self.mesh.device
 
     @property
@@ -213,7 +213,7 @@ class Session:
         return self.mesh.stats
 
     def close(self) -> None:
-        """Waits until all that was sent has left, says goodbye, and releases everything."""
+        """Waits until everything is sent, closes the channels, and releases all resources."""
         with self.ending:
             self.mesh.close()
 

@@ -1,4 +1,4 @@
-"""A job: a file of Python whose `main(session)` all parties run, once they agree that it is one."""
+"""A job: a Python file whose `main(session)` all parties run, if it is the same at all."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _loading = Lock()
 
 @dataclass(frozen=True)
 class Job:
-    """A file of Python, the arguments of its `main`, and the digest of all that it consists of."""
+    """A Python file, the arguments of its `main`, and the digest of all files it consists of."""
 
     path: Path
     arguments: tuple[str, ...]
@@ -33,15 +33,15 @@ class Job:
         return self.path.stem
 
     def main(self, session: Any) -> Any:
-        """What the job's `main` returns; this is what to give to `tacit.run`."""
+        """Returns what the job's `main` returns; pass this method to `tacit.run`."""
         return _entry(_module(self), self)(session, *self.arguments)
 
 
 def load_job(path: str | Path, arguments: Sequence[str] = ()) -> Job:
-    """The job in a file. It is imported, and may import what lies beside it.
+    """Returns the job in a file. It is imported, and may import files beside it.
 
-    ConfigError if there is no such file, it is not Python, or its `main` does not take the
-    arguments; what it raises by itself while it is imported comes out as it is.
+    Raises ConfigError if there is no such file, it is not Python, or its `main` does not take the
+    arguments. Errors that it raises during the import are not changed.
     """
     path = Path(path).resolve()
     job = Job(path, tuple(arguments), _digest(path))
@@ -50,7 +50,7 @@ def load_job(path: str | Path, arguments: Sequence[str] = ()) -> Job:
 
 
 def _digest(path: Path) -> bytes:
-    """SHA-256 of the names and contents of a job's files."""
+    """Returns the SHA-256 of the names and contents of a job's files."""
     digest = hashlib.sha256(b"tacit program v1\n")
     for file, content in program_files(path).items():
         digest.update(json.dumps([file, hashlib.sha256(content).hexdigest()]).encode())
@@ -58,7 +58,7 @@ def _digest(path: Path) -> bytes:
 
 
 def _module(job: Job) -> ModuleType:
-    """The module of a job, which is imported once in a process, and again after a change."""
+    """Returns the module of a job; imports it once per process, and again after a change."""
     path = job.path
     name = f"tacit_job_{hashlib.sha256(str(path).encode() + job.program).hexdigest()[:16]}"
     with _loading:
@@ -104,10 +104,10 @@ def _entry(module: ModuleType, job: Job) -> Any:
 
 
 def program_files(path: Path) -> dict[str, bytes]:
-    """The content of a file of Python and of all that it imports from its folder, by path there.
+    """Returns the contents of a Python file and of all that it imports from its folder, by path.
 
-    Imports are read from the text, wherever they stand in it; what a program imports under a
-    computed name is not found.
+    Imports are read from the source, wherever they stand in it; imports under a computed name are
+    not found.
     """
     folder = path.parent
     contents: dict[str, bytes] = {}
@@ -129,7 +129,7 @@ def _read(file: Path) -> bytes:
 
 
 def _imported(file: Path, content: bytes, folder: Path) -> Iterator[Path]:
-    """The files in the folder that one of them imports, packages above them included."""
+    """Yields the files of the folder that a file imports, with the packages above them."""
     try:
         tree = ast.parse(content)
     except SyntaxError as error:
@@ -151,7 +151,7 @@ def _imported(file: Path, content: bytes, folder: Path) -> Iterator[Path]:
 
 
 def _files(base: Path, parts: list[str]) -> Iterator[Path]:
-    """The module of this dotted name and the packages that hold it, as far as they are files."""
+    """Yields the files of this dotted name and of the packages that contain it."""
     for count in range(1, len(parts) + 1):
         place = base.joinpath(*parts[:count])
         for file in (place / "__init__.py", place.with_name(f"{place.name}.py")):

@@ -1,4 +1,4 @@
-"""The file in which organisations write down who takes part, and how: `parties.toml`.
+"""The party file, `parties.toml`: who takes part, at which addresses, with which settings.
 
 All parties have the same one. It holds nothing secret.
 """
@@ -42,7 +42,7 @@ MOST_ADDRESS = 250  # characters
 
 @dataclass(frozen=True, kw_only=True)
 class PartyEntry:
-    """One party: its name, where it listens, its certificate as PEM, and where it computes."""
+    """One party: its name, its address, its certificate as PEM, and its device."""
 
     name: str
     host: str
@@ -74,7 +74,7 @@ class PartyFile:
 
     @property
     def reveals(self) -> tuple[int, ...] | None:
-        """The ranks that may learn anything at all; None for every party."""
+        """The ranks that may learn revealed values; None for every party."""
         return self.config.reveals
 
     def rank_of(self, name: str) -> int:
@@ -85,7 +85,7 @@ class PartyFile:
         return self.names.index(name)
 
     def items(self) -> dict[str, str]:
-        """Everything in the file, field by field, for parties to compare."""
+        """Returns everything in the file, field by field, for parties to compare."""
         found: dict[str, Any] = {**asdict(self.config), **asdict(self.limits)}
         found["placement"] = self.placement
         for entry in self.parties:
@@ -96,13 +96,13 @@ class PartyFile:
         return {name: json.dumps(value) for name, value in found.items()}
 
     def digest(self) -> bytes:
-        """SHA-256 of what the file says; comments and the order of settings are left out."""
+        """Returns the SHA-256 of the settings, without comments and their order."""
         text = json.dumps(list(self.items().items()))
         return hashlib.sha256(b"tacit party file v1\n" + text.encode()).digest()
 
 
 def read_party_file(path: str | Path) -> PartyFile:
-    """What the party file at `path` says; ConfigError names the field that is wrong."""
+    """Returns the contents of a party file; ConfigError names the field that is wrong."""
     with _told(str(path)):
         table = _table(Path(path))
         _check_fields(table, FIELDS)
@@ -121,7 +121,7 @@ def read_party_file(path: str | Path) -> PartyFile:
 
 
 def check_name(name: Any) -> str:
-    """A name that a party can have."""
+    """Returns the name; raises ConfigError unless a party can have it."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ConfigError(
             f"name={name!r}", limit="allowed are a letter and up to 31 letters, digits, '-' and '_'"
@@ -130,7 +130,7 @@ def check_name(name: Any) -> str:
 
 
 def snippet(name: str, address: str, certificate_pem: bytes) -> str:
-    """The block of a party, to be put into the party file of all."""
+    """Returns the block of a party, to be put into the party file of all."""
     host, port = parse_address(address)
     text = base64.b64encode(certificate_to_der(certificate_pem)).decode()
     lines = "\n".join(text[i : i + 76] for i in range(0, len(text), 76))
@@ -250,7 +250,7 @@ def _listed(values: Any) -> str:
 
 @contextmanager
 def _told(where: Phrase) -> Iterator[None]:
-    """Says where the mistakes within are."""
+    """Adds to a ConfigError where in the file the mistake is."""
     try:
         yield
     except ConfigError as error:
@@ -263,7 +263,7 @@ def _told(where: Phrase) -> Iterator[None]:
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Host and port of "10.0.0.1:7000", "host.example:7000" or "[::1]:7000"."""
+    """Returns host and port of "10.0.0.1:7000", "host.example:7000" or "[::1]:7000"."""
     short = isinstance(text, str) and len(text) <= MOST_ADDRESS
     found = _ADDRESS.fullmatch(text) if short else None
     port = int(found[3]) if found else 0
@@ -277,12 +277,12 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def write_address(host: str, port: int) -> str:
-    """The text of a host and a port."""
+    """Returns a host and a port as text, the inverse of `parse_address`."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _is_ipv6(host: str | None) -> bool:
-    """Whether what stands in brackets, if anything does, may stand there."""
+    """Whether the text in brackets, if there is one, is an IPv6 address."""
     try:
         return host is None or bool(ipaddress.IPv6Address(host))
     except ValueError:

@@ -1,4 +1,4 @@
-"""The security of a configuration in plain words, from the facts of its protocol."""
+"""The security of a configuration in plain words, from the guarantees of its protocol."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def security_summary(
     *,
     certificates: Mapping[str, bytes] | None = None,
 ) -> dict[str, list[str]]:
-    """Sentences by heading: who must not collude, what each party learns, what protects channels.
+    """Returns sentences by heading: collusion, what each party learns, channels, deviation.
 
     `certificates`, in PEM, are those of parties on a network; None for parties on one machine.
     """

@@ -1,4 +1,4 @@
-"""What a file holds, without its values, and what a party's caller expects of it."""
+"""What a file holds, without its values, and what each party expects of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Dims = tuple[int | None, ...]
 
 @dataclass(frozen=True)
 class TensorEntry:
-    """One tensor of a file; its name is empty if there is only one."""
+    """One tensor of a file; its name is empty if the file has only one."""
 
     name: str
     shape: tuple[int, ...]
@@ -28,7 +28,7 @@ class TensorEntry:
 
 @dataclass(frozen=True)
 class Announcement:
-    """What the owner tells all: names, shapes, dtypes, and how many classes pictures have."""
+    """What the owner tells all parties: names, shapes, dtypes, and the number of classes."""
 
     form: str
     entries: tuple[TensorEntry, ...]
@@ -42,14 +42,14 @@ class Announcement:
 
 @dataclass(frozen=True)
 class Expectation:
-    """A shape and a dtype of every tensor, or of some by name; None says nothing."""
+    """The expected shape and dtype of all tensors, or of some by name; None accepts any."""
 
     shape: Dims | Mapping[str, Dims] | None
     dtype: torch.dtype | Mapping[str, torch.dtype] | None
     limit: int
 
     def difference(self, announced: Announcement) -> str | None:
-        """The first thing that is not as expected."""
+        """Returns the first difference from what was announced, in words, or None."""
         names = {entry.name for entry in announced.entries}
         for what, expected in (("shape", self.shape), ("dtype", self.dtype)):
             if isinstance(expected, Mapping) and (missing := sorted(expected.keys() - names)):

@@ -39,13 +39,13 @@ _IDX_DTYPES = {8: ">u1", 9: ">i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 
 
 def read_npy(path: Path, options: Options) -> Contents:
-    """The array."""
+    """Reads the array of a .npy file."""
     with path.open("rb") as file:
         return single(_npy_array(file, path.stat().st_size, options))
 
 
 def read_npz(path: Path, options: Options) -> Contents:
-    """The arrays by name."""
+    """Reads the arrays of a .npz file, by name."""
     tensors: dict[str, Tensor] = {}
     size = path.stat().st_size
     with zipfile.ZipFile(path) as archive:
@@ -67,7 +67,7 @@ def read_npz(path: Path, options: Options) -> Contents:
 
 
 def _npy_array(file: Stream, size: int, options: Options) -> Tensor:
-    """The array in `size` bytes, whose header is checked before anything is allocated."""
+    """Reads an array of `size` bytes; checks its header before allocating."""
     start = file.read(len(MAGIC) + 2)
     if len(start) < len(MAGIC) + 2 or not start.startswith(MAGIC):
         raise FileRejected("it is no npy array: its first bytes are others")
@@ -100,7 +100,7 @@ def _npy_header(text: str) -> tuple[np.dtype, bool, tuple[int, ...]]:
 
 
 def read_idx(path: Path, options: Options) -> Contents:
-    """The array."""
+    """Reads the array of an .idx file, also compressed with gzip."""
     size = path.stat().st_size
     if path.suffix == ".gz":
         with gzip.open(path) as packed:
@@ -110,7 +110,7 @@ def read_idx(path: Path, options: Options) -> Contents:
 
 
 def _idx_array(file: Stream, size: int, options: Options) -> Contents:
-    """The array in `size` bytes at most, whose header is checked before anything is allocated."""
+    """Reads an array of at most `size` bytes; checks its header before allocating."""
     start = bytearray(4)
     read_into(file, memoryview(start))
     if start[:2] != b"\0\0" or start[2] not in _IDX_DTYPES:
@@ -131,7 +131,7 @@ def _idx_array(file: Stream, size: int, options: Options) -> Contents:
 
 
 def read_safetensors(path: Path, options: Options) -> Contents:
-    """The tensors by name. The package checks that the header describes the file to the byte."""
+    """Reads tensors by name. The package checks that the header describes every byte."""
     safetensors = require_package("safetensors", "safetensors")
     tensors = {}
     with safetensors.safe_open(path, framework="pt") as file:

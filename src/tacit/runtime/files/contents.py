@@ -1,4 +1,4 @@
-"""What a reader gets and gives, and how it refuses."""
+"""What a reader of files gets and returns, and the error with which it rejects a file."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _WIDER = {torch.uint16: torch.int32, torch.uint32: torch.int64, torch.uint64: to
 
 
 class FileRejected(Exception):
-    """Why a file is not taken, in words that every party may see: no cell, no path, no name.
+    """Why a file is rejected, in words that every party may see: no cell, no path, no name.
 
-    `path` is the file at fault, which only its owner is told.
+    `path` is the file at fault, which only its owner may see.
     """
 
     def __init__(self, reason: str, path: object = None) -> None:
@@ -31,13 +31,14 @@ class FileRejected(Exception):
 
 
 class Budget:
-    """How many elements a file may still hold; asked before anything is allocated."""
+    """How many elements a file may still hold; readers ask before they allocate."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._left = limit // ELEMENT_BYTES
 
     def take(self, shape: Sequence[int]) -> None:
+        """Subtracts a tensor of this shape; rejects the file if nothing is left."""
         self._left -= prod(max(size, 1) for size in shape)
         if self._left < 0:
             raise FileRejected(
@@ -48,7 +49,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Options:
-    """What the owner's caller asks of a reader."""
+    """How the owner wants its file to be read."""
 
     budget: Budget
     columns: tuple[str | int, ...] | None = None
@@ -58,7 +59,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Contents:
-    """The tensors of a file by name, and what becomes of them: one, a dict, or pictures."""
+    """The tensors of a file by name; `form` says what they become: one, a dict, or pictures."""
 
     form: str
     tensors: Mapping[str, Tensor]
@@ -66,11 +67,12 @@ class Contents:
 
 
 def single(tensor: Tensor) -> Contents:
+    """Returns the contents of a file with one tensor."""
     return Contents("tensor", {"": tensor})
 
 
 def to_sharable_dtype(tensor: Tensor) -> Tensor:
-    """The tensor in a dtype that secrets have."""
+    """Returns the tensor in a dtype that secrets can have."""
     if tensor.dtype == torch.uint64 and tensor.numel() and tensor.view(torch.int64).min() < 0:
         raise FileRejected("it holds integers of 2^63 and more")
     tensor = tensor.to(_WIDER.get(tensor.dtype, tensor.dtype))
@@ -81,7 +83,7 @@ def to_sharable_dtype(tensor: Tensor) -> Tensor:
 
 
 def require_package(name: str, install: str) -> Any:
-    """An optional package, or a refusal that says how to get it."""
+    """Imports an optional package; the rejection says how to install it."""
     try:
         return import_module(name)
     except ImportError:
@@ -92,13 +94,13 @@ def require_package(name: str, install: str) -> Any:
 
 
 class Stream(Protocol):
-    """A file, or what unpacks one."""
+    """A file, or a decompressor of one."""
 
     def read(self, size: int, /) -> bytes: ...
 
 
 def read_into(stream: Stream, buffer: memoryview) -> None:
-    """Reads as many bytes as the buffer has."""
+    """Fills a buffer from a stream."""
     place = 0
     while place < len(buffer):
         piece = stream.read(min(len(buffer) - place, 1 << 20))

@@ -1,7 +1,7 @@
-"""The message that every party sends before a file is shared, as JSON.
+"""The message, as JSON, that every party sends before a file is shared.
 
-All have the same fields, so that all parties know what each expects and judge alike. It is read as
-strictly as anything that a peer sends: whatever `encode_message` would not write is a ValueError.
+All messages have the same fields, so that all parties know what each expects and decide the same.
+Decoding is strict: anything that `encode_message` would not write is a ValueError.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class LoadMessage:
-    """Whose file it is and what is expected of it; the owner's, what it holds or why not."""
+    """Whose file it is and what this party expects of it; from the owner also what it holds,
+    or why it is rejected.
+    """
 
     owner: int
     expected: Expectation
@@ -88,7 +90,7 @@ def _entry(row: Any) -> TensorEntry:
 
 
 def _by_name(written: Any, of: Callable[[Any], T]) -> T | dict[str, T] | None:
-    """One for all, or by name, or none."""
+    """Decodes one value for all tensors, values by name, or None."""
     if isinstance(written, Mapping):
         return {_text(name, MOST_NAME): of(each) for name, each in written.items()}
     return None if written is None else of(written)

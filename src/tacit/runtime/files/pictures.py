@@ -20,7 +20,7 @@ MOST_PIXELS = 1 << 26  # of one picture
 
 @dataclass(frozen=True)
 class Pictures:
-    """Secret pictures and classes: `images, labels = pictures`. How many classes is public.
+    """Secret pictures and classes: `images, labels = pictures`. The number of classes is public.
 
     images: N x 3 x height x width, 0 to 1. labels: N numbers from 0 on, int64.
     """
@@ -34,7 +34,7 @@ class Pictures:
 
 
 def read_pictures(path: Path, options: Options) -> Contents:
-    """The pictures, and the classes as the places of the subfolders in alphabetical order."""
+    """Reads pictures; the class of each is the index of its subfolder, in alphabetical order."""
     library = require_package("PIL.Image", "pillow")
     folders = sorted(p for p in path.iterdir() if p.is_dir() and not p.name.startswith("."))
     found = [(label, p) for label, folder in enumerate(folders) for p in _files(folder)]
@@ -67,7 +67,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _picture(library: Any, file: Path, number: int, size: tuple[int, int] | None) -> np.ndarray:
-    """Height x width x 3 bytes; its header is checked before it is unpacked."""
+    """Returns height x width x 3 bytes; checks the header before decompressing."""
     try:
         with library.open(file, formats=sorted(set(FORMATS.values()))) as picture:
             if picture.width * picture.height > MOST_PIXELS:

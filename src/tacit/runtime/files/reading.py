@@ -1,4 +1,4 @@
-"""The reader for a path, and the checks that no file escapes."""
+"""Chooses the reader for a path, and checks every value that it returns."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _IDX = re.compile(r"(\.idx\d*|[.-]idx\d*-[a-z]+|-ubyte)(\.gz)?$")
 
 
 def read(path: str | Path | None, options: Options) -> Contents:
-    """What a file or folder holds. Whatever is wrong with it is a FileRejected."""
+    """Returns the contents of a file or folder; whatever is wrong with it is FileRejected."""
     if path is None:
         raise FileRejected("its owner gives no path")
     path = Path(path)
@@ -47,7 +47,7 @@ def read(path: str | Path | None, options: Options) -> Contents:
         raise
     except MemoryError:
         raise FileRejected("it does not fit in the owner's memory") from None
-    except Exception as error:  # its own words may quote the file, or its path
+    except Exception as error:  # its text may quote the file or its path
         if isinstance(error, OSError) and error.errno:
             raise FileRejected(f"it cannot be read ({os.strerror(error.errno)})") from None
         raise FileRejected(
@@ -72,7 +72,7 @@ def _reader(path: Path) -> Reader:
 
 
 def check_values(n: Numbers, contents: Contents) -> None:
-    """Refuses what a secret cannot hold, naming the tensor and the place."""
+    """Rejects values that a secret cannot hold; names the tensor and the position."""
     for name, tensor in contents.tensors.items():
         if not tensor.numel():
             continue

@@ -30,7 +30,7 @@ MOST_METADATA = 1 << 24  # bytes of a text, or entries of a list, in the footer 
 
 
 def column_indices(names: Sequence[str] | None, count: int, options: Options) -> list[int]:
-    """The places of the columns that are asked for; all if none is named."""
+    """Returns the indices of the columns to read; all if none is chosen."""
     if names is not None and len(set(names)) < len(names):
         raise FileRejected("several of its columns have the same name")
     if options.columns is None:
@@ -53,7 +53,7 @@ def _column_index(column: str | int, names: Sequence[str] | None, count: int) ->
 def table_contents(
     names: Sequence[str] | None, tensors: Sequence[Tensor], options: Options
 ) -> Contents:
-    """A dict of columns; a matrix of them if they were asked for, or have no names."""
+    """Returns a dict of columns, or a matrix if columns were chosen or have no names."""
     if names is not None and options.columns is None:
         return Contents("dict", dict(zip(names, tensors, strict=True)))
     dtype = reduce(torch.promote_types, [tensor.dtype for tensor in tensors])
@@ -64,9 +64,9 @@ def table_contents(
 
 
 def read_csv(path: Path, options: Options) -> Contents:
-    """The columns by name, or a matrix of those that are asked for, or have no names.
+    """Reads the columns by name, or a matrix of those that are chosen or have no names.
 
-    Only these have to be numbers: int64 where a column has nothing else, or float32.
+    Only these must be numbers. A column of integers becomes int64, any other float32.
     """
     with path.open("rb") as file:
         records = _Records(file)
@@ -88,7 +88,7 @@ def read_csv(path: Path, options: Options) -> Contents:
 
 
 class _Records:
-    """The records of a file; `line` is the last that was read, `size` the bytes of its record."""
+    """Iterates over records. `line`: the last line read; `size`: the bytes of its record."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.line, self.size, self._file = 0, 0, file
@@ -109,7 +109,7 @@ class _Records:
         return self
 
     def __next__(self) -> list[str]:
-        """The next record that is not an empty line."""
+        """Returns the next record that is not an empty line."""
         while True:
             self.size = 0
             try:
@@ -123,9 +123,9 @@ class _Records:
 
 
 def _names(first: list[str], options: Options) -> list[str] | None:
-    """The names of the columns; None if the first line holds numbers, as the others do.
+    """Returns the names of the columns; None if the first line holds numbers like the others.
 
-    A line of both is refused: names are told to all parties, and data must not be.
+    A first line of both is rejected: names become public, and data must not.
     """
     header = options.header
     if header is None:
@@ -155,7 +155,7 @@ def _is_number(cell: str, finite: bool = False) -> bool:
 
 
 class _Columns:
-    """The chosen columns, as they grow."""
+    """Collects the chosen columns, and converts them to numbers chunk by chunk."""
 
     def __init__(self, places: list[int], options: Options) -> None:
         self._places, self._budget = places, options.budget
@@ -186,7 +186,7 @@ class _Columns:
         self._rows, self._lines, self._size = [], [], 0
 
     def _numbers(self, cells: tuple[str, ...], place: int) -> np.ndarray:
-        if "_" not in "".join(cells):  # which Python's numbers may have
+        if "_" not in "".join(cells):  # Python accepts 1_000 as a number
             with suppress(ValueError, OverflowError):
                 return np.array(list(map(int, cells)), np.int64)
             with suppress(ValueError):
@@ -209,7 +209,7 @@ def _tensor(parts: list[np.ndarray]) -> Tensor:
 
 
 def read_parquet(path: Path, options: Options) -> Contents:
-    """The columns by name, or a matrix of those that are asked for."""
+    """Reads the columns by name, or a matrix of those that are chosen."""
     parquet = require_package("pyarrow.parquet", "pyarrow>=15")
     with parquet.ParquetFile(
         path,
@@ -250,7 +250,7 @@ def _parquet_dtype(type_: Any, place: int) -> np.dtype:
 
 
 def _check_sizes(metadata: Any, limit: int) -> None:
-    """Refuses row groups that say they unpack to more than the limit."""
+    """Rejects row groups that declare more bytes than the limit."""
     for i in range(metadata.num_row_groups):
         group = metadata.row_group(i)
         if not 0 <= group.total_byte_size <= limit:

@@ -1,4 +1,4 @@
-"""The process of one party: it listens, meets the others, runs the program and reports."""
+"""The process of one party: it listens, connects, runs the program and reports the outcome."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True, kw_only=True)
 class PartyTask:
-    """What the caller asks of one party."""
+    """What the process of one party needs to run it."""
 
     rank: int
     parties: int
@@ -37,7 +37,7 @@ class PartyTask:
 
 
 class Endpoint(NamedTuple):
-    """Where a party listens and how the others recognise it."""
+    """The address and the certificate of a party."""
 
     address: tuple[str, int]
     certificate: bytes
@@ -62,7 +62,7 @@ def _run(link: Connection, task: PartyTask) -> Any:
 
 
 def _connect(link: Connection, task: PartyTask) -> Mesh:
-    """The mesh with all parties, after the caller has told each where the others are."""
+    """Sends this party's endpoint to the caller, gets those of all, and connects to them."""
     credentials = create_credentials(f"party {task.rank}")
     with listen(LOOPBACK, 0) as listener:
         link.send_bytes(pack(Endpoint(listener.address, credentials.certificate), "an endpoint"))

@@ -1,6 +1,6 @@
-"""Python objects as bytes, between a program and the processes that it started itself.
+"""Python objects as bytes, between a program and the processes that it starts itself.
 
-Never for the bytes of a peer: reading them runs code that they name. Peers get fixed frames.
+Never for bytes of a peer, because unpickling runs code that they name; peers send fixed frames.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ RULES = (
 
 
 def pack(value: Any, what: str) -> bytes:
-    """The value as bytes; tensors by copy, so that nothing ties the two processes together."""
+    """Returns the value as bytes; tensors are copied, not put in shared memory."""
     buffer = BytesIO()
     try:
         torch.save(value, buffer)
@@ -30,7 +30,7 @@ def pack(value: Any, what: str) -> bytes:
 
 
 def unpack(data: bytes, what: str) -> Any:
-    """The value in bytes that a process of the same run packed."""
+    """Returns the value that another process of the same run packed."""
     try:
         return torch.load(BytesIO(data), weights_only=False)
     except Exception as error:

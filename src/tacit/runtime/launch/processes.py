@@ -27,7 +27,7 @@ PATIENCE_SECONDS = 2.0  # for the others to end by themselves after a failure
 
 
 class Child(NamedTuple):
-    """A party's process, as its caller sees it."""
+    """The process of a party, seen from the caller."""
 
     rank: int
     process: SpawnProcess
@@ -80,7 +80,7 @@ def run_processes(
     limits: Limits,
     network: Network,
 ) -> list[Any]:
-    """Each party's return value. Every party makes its own identity; its key never leaves it."""
+    """Returns each party's return value. A party's private key never leaves its process."""
     parties = len(devices)
     task = PartyTask(
         rank=0,

@@ -1,4 +1,4 @@
-"""What every party runs, and how its session is opened."""
+"""The program that every party runs, and how its session is opened."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ REVEALS_FILE = "reveals.jsonl"  # in a session's folder
 
 @dataclass(frozen=True)
 class Program:
-    """`main` with its arguments: what every party runs; and the outer settings of its session.
+    """`main` with its arguments, which every party runs, and the names and folders of its session.
 
-    Each party writes to a folder of its name within `folder`.
+    Each party writes to a subfolder of its name in `folder`.
     """
 
     main: Callable[..., Any]
@@ -36,7 +36,7 @@ class Program:
     def run(
         self, mesh: Mesh, *, config: Config, session_id: bytes, devices: PartyDevices = ON_CPU
     ) -> Any:
-        """What `main` returns at this party; the mesh is closed, or aborted if `main` raises."""
+        """Returns what `main` returns; closes the mesh, or aborts it if `main` raises."""
         with devices.selected(), mesh:
             session = open_session(
                 mesh,
@@ -75,7 +75,7 @@ def open_session(
     folder: Path | None = None,
     resume: bool = False,
 ) -> Session:
-    """A session over connected channels, with fresh keys. One round."""
+    """Returns a session over connected channels, with fresh keys. One round."""
     names = party_names(mesh.parties) if names is None else tuple(names)
     record = None if folder is None else folder / REVEALS_FILE
     reveal_policy = RevealPolicy(names, allowed=config.reveals, file=record)

@@ -76,7 +76,7 @@ def _interpreter_lock(devices: Sequence[PartyDevices]) -> InterpreterLock:
 
 
 def _is_one_gpu(devices: Sequence[PartyDevices]) -> bool:
-    """Whether all that the parties do is done on one GPU."""
+    """Whether all parties do all their work on one GPU."""
     return devices[0].shares.type == "cuda" and len(set(devices)) == 1
 
 
