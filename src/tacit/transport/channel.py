@@ -1,7 +1,7 @@
 """The contract of a channel: one peer, messages in order, an end that both sides learn of.
 
-A mesh drives its channels from one thread. It sends without waiting, receives by asking again until
-a message is complete, and sleeps on the `Poller` of the channels in between. Every implementation:
+A mesh drives its channels from one thread. It sends without waiting, calls `recv` until a message
+is complete, and sleeps on the channels' `Poller` in between. Every implementation:
 
 - keeps the order of messages to one peer, and checks each against what the receiver expects;
 - bounds what waits to be sent, and every wait, by the `Limits`;
@@ -71,9 +71,9 @@ class Abort:
         object.__setattr__(self, "reason", reason)
 
     def error(self, teller: int) -> PeerClosed | RevealForbidden:
-        """The error of a party that was told so by the party `teller`.
+        """Returns the error to raise where the party `teller` reported this abort.
 
-        A reveal that the policy forbids is forbidden at every party, also at one not yet there.
+        A reveal that the policy forbids raises RevealForbidden at every party.
         """
         kind = RevealForbidden if self.reason == RevealForbidden.__name__ else PeerClosed
         gone = self.reason in (CONNECTION_LOST, NO_HEARTBEAT)
@@ -95,10 +95,10 @@ LastWord = Abort | Goodbye
 class Channel(ABC):
     """One peer of a mesh.
 
-    `progress` is when a part of a message last came, `heard` when a heartbeat last did, where there
-    are any (`perf_counter`); `stuck` is what it said, see NOTE [slow or dead]. While a send or a
-    flush has to wait, the channel calls `look_around` now and then, which raises if the run has
-    ended; whether this party is stuck itself, it asks `is_stuck`.
+    `progress` is the time of the last part of a message, `heard` of the last heartbeat, or None
+    without heartbeats; `stuck` is what the heartbeat said, see NOTE [slow or dead]. While a send or
+    a flush waits, the channel calls `look_around` now and then, which raises if the run has ended.
+    `is_stuck` says whether this party is stuck itself.
     """
 
     peer: int
@@ -113,68 +113,65 @@ class Channel(ABC):
 
     @abstractmethod
     def send(self, kind: Kind, operation: int, tensors: Sequence[Tensor]) -> int:
-        """Queue a message and return its size in bytes.
-
-        Blocks only while too much is queued already.
-        """
+        """Queues a message and returns its size in bytes; blocks while too much is queued."""
 
     @abstractmethod
     def expect(self, expected: Expected) -> None:
-        """Make ready for the next message; the calls of `recv` that follow are about it."""
+        """Prepares for the next message; the following calls of `recv` return it."""
 
     @abstractmethod
     def recv(self, *, patient: bool = False) -> Message | None:
-        """That message, or None while it is not complete; a patient call may wait a moment."""
+        """Returns the expected message, None while incomplete; a patient call may wait a bit."""
 
     def in_message(self) -> bool:
-        """Whether a part of the expected message is here."""
+        """Returns whether a part of the expected message has arrived."""
         return False
 
     @abstractmethod
     def flush(self) -> None:
-        """Wait until everything sent has left this party."""
+        """Waits until everything sent has left this party."""
 
     @abstractmethod
     def settle(self) -> None:
-        """After a flush, wait until everything sent has reached the peer's machine."""
+        """After a flush, waits until everything sent has reached the peer's machine."""
 
     @abstractmethod
     def check(self) -> None:
-        """Raise what went wrong in the background, if anything, or for how long nothing went."""
+        """Raises an error of the background, or PeerTimeout if the peer takes nothing."""
 
     @abstractmethod
     def last_word(self, seconds: float = 0.0) -> LastWord | None:
-        """What the peer said when it ended, waiting for it at most so long."""
+        """Returns what the peer said when it ended; waits for it at most so long."""
 
     @abstractmethod
     def say(self, word: LastWord) -> None:
-        """Tell the peer why this party ends: best effort, at once, past queued messages."""
+        """Tells the peer why this party ends: best effort, at once, past queued messages."""
 
     @abstractmethod
     def release(self) -> None:
-        """Give back threads and sockets, whatever state they are in."""
+        """Frees threads and sockets, whatever state they are in."""
 
 
 class Peers(dict[int, Channel]):
-    """Channels by rank; a rank that has none is a mistake of the caller."""
+    """Channels by rank; another rank is a ConfigError."""
 
     def __missing__(self, peer: int) -> Channel:
         raise ConfigError(f"there is no peer {peer} to talk to", limit=f"peers are {sorted(self)}")
 
 
 class Poller(ABC):
-    """What the thread of a mesh sleeps on."""
+    """What the thread of a mesh sleeps on until a peer has news."""
 
     @abstractmethod
     def wait(self, peers: Collection[int], seconds: float) -> Collection[int]:
-        """Sleep until one of `peers` has sent something or any peer has ended.
+        """Sleeps until one of `peers` has sent something or any peer has ended.
 
-        Returns the peers that have ended since; their `last_word` says how.
+        Returns the peers that have ended since the last call; their `last_word` says how.
         """
 
 
 def check_size(size: int, *, kind: int, peer: int, limits: Limits) -> None:
-    """Refuse a message that is over the cap of its kind, before memory is taken for it."""
+    """Raises FrameRejected for a message over the limit of its kind, before memory is allocated."""
     name = "max_setup_bytes" if kind == Kind.BYTES else "max_message_bytes"
     cap = getattr(limits, name)
     if size > cap:
@@ -186,7 +183,7 @@ def check_size(size: int, *, kind: int, peer: int, limits: Limits) -> None:
 def desync(
     expected: Expected, *, party: int, peer: int, kind: int, operation: int, specs: Sequence[Spec]
 ) -> ProtocolDesync:
-    """The error of a party that expected one message and got another."""
+    """Returns the error of a party that expected one message and received another."""
     if operation != expected.operation:
         what = Party(peer) + " is at " + Operation(operation)
         what += ", " + Party(party) + " at " + Operation(expected.operation)

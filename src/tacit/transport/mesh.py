@@ -58,7 +58,7 @@ class Mesh:
         self._ended_by = rank
 
     def place(self, device: torch.device) -> None:
-        """From now on received tensors are put on `device`."""
+        """Sets the device on which received tensors are put from now on."""
         self.device = device
         for channel in self._channels.values():
             channel.device = device
@@ -73,7 +73,7 @@ class Mesh:
         return tuple(self._waiting)
 
     def certificate_expires(self, peer: int) -> datetime | None:
-        """Until when the certificate that a peer has shown is valid, if it has shown one."""
+        """Returns the end of validity of a peer's certificate; None without TLS."""
         return self._channels[peer].certificate_expires
 
     def exchange(
@@ -84,12 +84,12 @@ class Mesh:
         operation: int | None = None,
         ahead: bool = False,
     ) -> dict[int, list[Tensor]]:
-        """One round: send tensors to some peers and receive, by rank, what others send to this one.
+        """Sends tensors to some peers and returns what others send here, by rank. One round.
 
-        Returns when everything expected is here; sends may still be on their way. Nobody writes to
-        a tensor that was sent or received, for in one process both sides hold the same memory. All
-        parties of an exchange use the same `operation`; by default, the count of exchanges so far.
-        What is sent `ahead` depends on nothing that was received: it counts as no round.
+        Returns when all expected tensors are here; sends may still be in progress. A tensor that
+        was sent or received must not be written to: in one process both sides share its memory. All
+        parties of an exchange use the same `operation`; by default the count of exchanges so far.
+        A message sent `ahead` depends on nothing that was received: it counts as no round.
         """
         operation = self._begin(operation)
         wanted: dict[int, Expected] = {}
@@ -111,7 +111,7 @@ class Mesh:
         return {p: message.tensors[0].cpu().numpy().tobytes() for p, message in arrived.items()}
 
     def flush(self) -> None:
-        """Wait until everything sent has left this party."""
+        """Waits until everything sent has left this party."""
         self._require_open()
         self._await_all(channel.flush for channel in self._channels.values())
 
@@ -123,7 +123,7 @@ class Mesh:
             self._fail(error)
 
     def close(self) -> None:
-        """When all has arrived, say goodbye and release everything. A closed mesh stays closed."""
+        """Waits until everything sent has arrived, says goodbye and frees all channels."""
         if self._end is None:
             self.flush()
             self._await_all(channel.settle for channel in self._channels.values())
@@ -131,7 +131,7 @@ class Mesh:
             self._release("is closed", self.rank)
 
     def abort(self, cause: str | BaseException) -> None:
-        """End the run at every party, best effort; of an exception they learn the kind alone."""
+        """Ends the run at every party, best effort; they learn only the class of an exception."""
         if self._end is None:
             if isinstance(cause, str):
                 word = Abort(self.rank, self._operation, cause)
@@ -212,7 +212,7 @@ class Mesh:
             judge(waiting, self._channels, self._limits, started, now, self._operation)
 
     def _hold(self, not_before: int) -> None:
-        """Wait until a shaped link would have delivered a message."""
+        """Waits until a shaped link would have delivered a message."""
         while (remaining := (not_before - time.monotonic_ns()) / 1e9) > _SPIN:
             self._listen((), min(remaining - _SPIN, _SLICE))
             self._waiting_since = self._now()  # this party is not stuck
@@ -231,7 +231,7 @@ class Mesh:
             self._fail(error)
 
     def _listen(self, peers: Collection[int], seconds: float) -> None:
-        """Sleep until there is news; an abort is raised, a goodbye is not an error by itself."""
+        """Sleeps until there is news; raises the abort of a peer. A goodbye is no error."""
         for peer in self._poller.wait(peers, seconds):
             word = self._channels[peer].last_word()
             if isinstance(word, Abort):
@@ -242,7 +242,7 @@ class Mesh:
             channel.check()
 
     def _fail(self, error: BaseException) -> NoReturn:
-        """End the run because of `error`, and raise its root cause unless that is `error` itself.
+        """Ends the run because of `error`, and raises its root cause, which may be `error` itself.
 
         See NOTE [one root cause].
         """
@@ -270,7 +270,7 @@ class Mesh:
         raise error
 
     def _is_stuck(self) -> bool:
-        """Whether this party waits, and nothing has come for long; asked by other threads too."""
+        """Returns whether this party waits and has received nothing for long. Thread-safe."""
         waiting = tuple(self._waiting.values())
         last = max([self._waiting_since, *(channel.progress for channel in waiting)])
         return bool(waiting) and self._now() - last > self._limits.deadline / 2

@@ -1,14 +1,14 @@
 """Who is at fault when a run ends.
 
 NOTE [one root cause]
-Whatever fails, the party that notices first names the party at fault and tells everybody, then
-raises. A party that is told passes it on and raises the same cause. So all parties end, within the
-deadline, with the same story, whichever of them they were waiting for.
+The first party that notices a failure names the party at fault, tells all others, and raises. A
+party that is told passes it on and raises the same cause. So all parties end within the deadline
+with the same cause, whichever party they were waiting for.
 
-Silence is special: a party that waits for a frozen one is silent itself, and is soon accused too.
-But it can answer. Who accuses a party of silence, or hears of it, gives it a moment to say for whom
-it waits, and follows that chain to the party that does not answer. One that sends no heartbeat does
-not wait for anybody, and is not asked.
+Silence is special: a party that waits for a frozen one sends nothing itself and is soon accused
+too. But it can answer. A party that accuses another of silence, or is told so, gives it a moment to
+say which party it waits for, and follows this chain to the party that does not answer. A party
+without heartbeats waits for nobody and is not asked.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from collections.abc import Mapping
 from ..errors import PeerClosed, PeerTimeout, ProtocolError, RevealForbidden, TransportError
 from .channel import CONNECTION_LOST, NO_HEARTBEAT, Abort, Channel, LastWord
 
-_ANSWER_SECONDS = 0.75  # of one that is accused of silence
-_LAST_WORD_SECONDS = 1.5  # of one whose connection is lost: it may be lost on its way, once
+_ANSWER_SECONDS = 0.75  # for the answer of a party that is accused of silence
+_LAST_WORD_SECONDS = (
+    1.5  # for the last word of a peer whose connection is lost; its packet may be lost once
+)
 
 
 class PeerAborted(Exception):
-    """A peer says why the run ends. Never leaves the transport."""
+    """A peer reported why the run ends. Never leaves the transport."""
 
     def __init__(self, word: Abort, teller: int) -> None:
         super().__init__(word.reason)
@@ -33,18 +35,18 @@ class PeerAborted(Exception):
         return self.word.error(self.teller)
 
     def accuses(self, rank: int) -> bool:
-        """Whether a party is said to be silent."""
+        """Returns whether the report says that this party is silent."""
         return self.word.reason == PeerTimeout.__name__ and self.word.origin == rank
 
 
 def blame(error: BaseException, rank: int, operation: int) -> Abort:
-    """What the party `rank` tells the others about its own error."""
+    """Returns what the party `rank` tells the others about its error."""
     peer = error.party if isinstance(error, TransportError | ProtocolError) else None
     return Abort(rank if peer is None else peer, operation, kind_of(error))
 
 
 def kind_of(error: BaseException) -> str:
-    """What the others may know of an error: never its message."""
+    """Returns what other parties may know of an error: never its message."""
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
     if isinstance(error, PeerClosed):
@@ -55,7 +57,7 @@ def kind_of(error: BaseException) -> str:
 
 
 def reason_of_end(error: BaseException, channels: Mapping[int, Channel]) -> PeerAborted | None:
-    """What a peer whose connection is lost had to say about it, if anything."""
+    """Returns the abort of a peer whose connection is lost, if it sent one."""
     peer = error.party if isinstance(error, PeerClosed) else None
     if peer is None or peer not in channels:
         return None
@@ -64,7 +66,7 @@ def reason_of_end(error: BaseException, channels: Mapping[int, Channel]) -> Peer
 
 
 def _answer(channel: Channel, seconds: float) -> LastWord | None:
-    """What a peer says now; rubbish is no answer."""
+    """Returns a peer's last word; None if it sends none or something malformed."""
     try:
         return channel.last_word(seconds)
     except TransportError:
@@ -72,7 +74,7 @@ def _answer(channel: Channel, seconds: float) -> LastWord | None:
 
 
 def follow(word: Abort, channels: Mapping[int, Channel]) -> PeerAborted | None:
-    """The end of a chain of silence, as told by the last party that answered."""
+    """Returns the end of a chain of silence, as reported by the last party that answered."""
     told: PeerAborted | None = None
     heard: set[int] = set()
     while word.reason == PeerTimeout.__name__ and word.origin in channels.keys() - heard:

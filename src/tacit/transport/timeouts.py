@@ -1,12 +1,12 @@
-"""How long a peer is waited for, and what is said when that is over.
+"""How long a party waits for a peer, and the error when it stops waiting.
 
 NOTE [slow or dead]
-A party that computes for long sends heartbeats, from a thread of its own. While they come it is
-waited for up to `Limits.patience`; without them it is dead, frozen or cut off, and given up after
-`Limits.deadline`. A heartbeat also says whether its party is stuck: waiting too, and getting
-nothing. When all are, they wait for each other, and none needs to be patient. In the midst of a
-message there is nothing left to compute: it has to go on within the deadline. In one process nobody
-can be cut off, there are no heartbeats, and the deadline is all.
+A party that computes for long sends heartbeats from a separate thread. While they arrive, others
+wait for it up to `Limits.patience`; without them it is dead, frozen or cut off, and given up after
+`Limits.deadline`. A heartbeat also says whether its party is stuck: it waits as well and receives
+nothing. If all parties are stuck, they wait for each other, and waiting longer cannot help. A
+message whose first part has arrived needs no more computation: the rest has to follow within the
+deadline. Between threads of one process there are no heartbeats, and only the deadline counts.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def judge(
     now: float,
     operation: int,
 ) -> None:
-    """Raise if a peer that owes a message since then is waited for no longer.
+    """Raises if a peer whose message is expected since `since` is not waited for any longer.
 
-    `now` is when this party began to look for what had come: if it was frozen itself after that,
-    it knows too little to judge.
+    `now` is the time before this party last read its connections: if it was frozen itself after
+    that, messages and heartbeats may have arrived that it has not seen.
     """
     for channel in waiting.values():
         if now - max(since, channel.progress) > limits.deadline:
@@ -44,7 +44,7 @@ def judge(
 def _overdue(
     channel: Channel, limits: Limits, now: float, since: float, operation: int, all_stuck: bool
 ) -> PeerTimeout | ProtocolDesync | None:
-    """The error for a peer that sent nothing for the deadline; None if it is given more time."""
+    """Returns the error for a peer that sent nothing for the deadline; None to wait longer."""
     quiet = now - max(since, channel.progress)
     peer, at = Party(channel.peer), f"for {limits.deadline} s at " + Operation(operation)
     alive = channel.heard is None or now - max(since, channel.heard) <= limits.deadline
@@ -71,7 +71,7 @@ def _overdue(
 
 
 def silence(peer: int, seconds: float, operation: int) -> PeerTimeout:
-    """What one that is accused of silence says of the peer that it waits for itself."""
+    """Returns the error of a party accused of silence, about the peer that it waits for."""
     return PeerTimeout(
         Party(peer) + f" sent nothing for {seconds:.1f} s",
         party=peer,
@@ -82,7 +82,7 @@ def silence(peer: int, seconds: float, operation: int) -> PeerTimeout:
 def stalled(
     peer: int, since: float, heard: float, now: float, limits: Limits
 ) -> PeerTimeout | None:
-    """Why a peer that takes nothing since then is waited for no longer; None while it is."""
+    """Returns the error for a peer that has taken nothing since `since`; None to wait longer."""
     alive = now - max(since, heard) <= limits.deadline
     if alive and now - since <= max(limits.patience, limits.deadline):
         return None

@@ -30,9 +30,9 @@ _BUFFER_BYTES = HEADER.size + MAX_TABLE_BYTES + (1 << 16)
 
 
 class Receiver:
-    """Messages of one peer, read without blocking, straight into the memory of new tensors.
+    """Reads the messages of one peer, without blocking, directly into the memory of new tensors.
 
-    Headers and short messages go through a small buffer, so that one system call fetches them.
+    Headers and short messages go through a small buffer: one system call reads both.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Receiver:
         self._message: Message | None = None  # the one whose head has come
 
     def expect(self, expected: Expected) -> None:
-        """Make room for the next message, while it may still be on its way."""
+        """Allocates memory for the next message, before it arrives."""
         self._expected = expected
         kind, operation, how = expected
         if how is not None:
@@ -73,7 +73,7 @@ class Receiver:
         self._tensors = [empty_for(shape, dtype, self.device) for shape, dtype in how.specs]
 
     def take(self, patient: bool) -> Message | None:
-        """The expected message, if all of it is here."""
+        """Returns the expected message, None while it is incomplete."""
         if self._message is None:
             message = self._recognise(patient) or self._open(patient)
             if message is None:
@@ -91,17 +91,17 @@ class Receiver:
         return message
 
     def in_message(self) -> bool:
-        """Whether the head of a message has come, and not yet all of the rest."""
+        """Returns whether the head of a message has arrived, and the rest is incomplete."""
         return self._message is not None
 
     def _unpack(self) -> None:
-        """Copy a message that is in the buffer as a whole."""
+        """Copies a message that is complete in the buffer."""
         for tensor in self._tensors:
             memmove(tensor.data_ptr(), self._address + self._start, tensor.nbytes)
             self._start += tensor.nbytes
 
     def _recognise(self, patient: bool) -> Message | None:
-        """The usual case: the head is, byte for byte, the expected one."""
+        """Returns a message whose head is, byte for byte, the expected one: the usual case."""
         how = self._expected.layout
         if how is None or how.size > self._limits.max_message_bytes:
             return None
@@ -113,7 +113,7 @@ class Receiver:
         return Message(self._tensors, how.size, 0)
 
     def _open(self, patient: bool) -> Message | None:
-        """Any other head: incomplete, stamped by a shaped link, or one to be refused by name."""
+        """Returns a message with another head (stamped by a shaped link), or raises the fault."""
         if not self._buffered(HEADER.size, patient):
             return None
         header = parse_header(self._buffer[self._start : self._end])
@@ -152,7 +152,7 @@ class Receiver:
         )
 
     def _buffered(self, count: int, patient: bool) -> bool:
-        """Whether so many bytes are in the buffer, after reading if need be."""
+        """Reads if needed; returns whether so many bytes are in the buffer."""
         while self._end - self._start < count:
             if self._start == self._end:
                 self._start = self._end = 0
@@ -170,7 +170,7 @@ class Receiver:
         self._buffer[: len(kept)] = kept
 
     def _fill(self, patient: bool) -> bool:
-        """Put the next bytes where they belong: those in the buffer first, then the socket's."""
+        """Copies the next bytes into a tensor: those in the buffer first, then the socket's."""
         target = self._missing.pop()
         held = min(self._end - self._start, len(target))
         if held:
@@ -185,7 +185,7 @@ class Receiver:
         return count > 0
 
     def _note(self, count: int) -> None:
-        """Bytes have come; a trickle of them is no progress."""
+        """Notes that bytes have arrived; less than PROGRESS_BYTES is not progress."""
         self._last_read = self._now()
         self._since_progress += count
         if self._since_progress >= PROGRESS_BYTES:

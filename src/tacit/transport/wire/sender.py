@@ -61,7 +61,7 @@ class Sender:
     def send(
         self, head: bytes, tensors: Sequence[Tensor], size: int, ready: ReadyEvent | None = None
     ) -> None:
-        """Send `head` and the memory of plain tensors, `size` bytes in all, when it is ready."""
+        """Sends `head` and the memory of plain tensors, `size` bytes in all, once ready."""
         if self.failure is not None:
             raise self.failure
         if size > _SHORT_BYTES:
@@ -92,7 +92,7 @@ class Sender:
         self._await(lambda: not self._queue)
 
     def _await(self, condition: Callable[[], bool]) -> None:
-        """Wait for the background; looking around also checks for how long nothing was taken."""
+        """Waits for the background thread; `look_around` also detects a peer that takes nothing."""
         while not condition() and self.failure is None:
             with self._changed:
                 over = self._changed.wait_for(
@@ -104,7 +104,7 @@ class Sender:
             raise self.failure
 
     def settle(self) -> None:
-        """Wait until what has been written is at the peer's machine, or is not wanted there."""
+        """Waits until all bytes have reached the peer's machine, or the peer has closed."""
         left, pause = math.inf, _SHORTEST_PAUSE
         while (now_left := self._stream.unacknowledged()) and not self._stream.ended():
             if now_left < left:
@@ -115,7 +115,7 @@ class Sender:
         self._progress = math.inf
 
     def check(self, heard: float) -> None:
-        """Raise what went wrong, or that the peer, heard last at that time, takes nothing."""
+        """Raises an earlier failure, or PeerTimeout if the peer, last heard then, takes nothing."""
         if self.failure is None:
             since = self._progress
             if self._now() - since > self._limits.deadline:
@@ -124,7 +124,7 @@ class Sender:
             raise self.failure
 
     def stop(self) -> None:
-        """End the background, also in the middle of a message."""
+        """Ends the background thread, even in the middle of a message."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
@@ -161,7 +161,7 @@ class Sender:
 
 
 def _after(parts: list[Part], count: int) -> list[Part]:
-    """What remains of `parts` after so many bytes."""
+    """Returns what remains of `parts` after so many bytes."""
     for index, part in enumerate(parts):
         if count < len(part):
             return [memoryview(part)[count:], *parts[index + 1 :]]

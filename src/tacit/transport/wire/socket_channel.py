@@ -1,8 +1,8 @@
 """A channel over two connections, one for each direction.
 
-Tensors flow along a connection; against the flow come the receiver's heartbeats and its last word.
-So they overtake all data on its way and never part a message, a dead peer shows as soon as its end
-of any connection closes, and the tensors of both directions never share a cipher state.
+Tensors flow along a connection; the receiver sends heartbeats and its last word against this flow.
+So these overtake all queued data and never split a message, a dead peer is noticed when one of its
+connections closes, and the two directions of tensors never share a cipher state.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class SocketChannel(Channel):
         self._sender.check(self.heard)
 
     def has_ended(self) -> bool:
-        """Whether the peer says, against the flow, anything but that it is alive."""
+        """Returns whether the peer has sent anything but heartbeats against the flow, or closed."""
         try:
             for _ in range(_MAX_READS):
                 if self._last_word is not None or not self.outgoing.readable(0.0):
@@ -124,7 +124,7 @@ class SocketChannel(Channel):
         return self._last_word
 
     def _hear(self) -> None:
-        """Read against the flow of the outgoing connection."""
+        """Reads heartbeats and the last word, against the flow of the outgoing connection."""
         view = memoryview(bytearray(MAX_WORD_BYTES))
         count = self.outgoing.read(view)
         self._unread += bytes(view[:count])
