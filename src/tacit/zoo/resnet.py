@@ -14,7 +14,7 @@ def _conv(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.Conv2d:
 
 
 def _shortcut(inputs: int, outputs: int, stride: int) -> nn.Sequential | None:
-    """What makes the input of a block as large as its output; None if it is."""
+    """Returns a projection of a block's input to the size of its output; None if they match."""
     if stride == 1 and inputs == outputs:
         return None
     return nn.Sequential(_conv(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs))
