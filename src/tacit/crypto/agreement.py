@@ -21,7 +21,7 @@ ALL_GROUPS_UP_TO = 8  # parties; there are 2^n groups
 
 
 def default_groups(parties: int) -> list[Group]:
-    """Every group of up to 8 parties; of more, the single ones, the pairs and all together."""
+    """Returns all groups of up to 8 parties; of more parties, the singles, the pairs and all."""
     sizes = range(1, parties + 1) if parties <= ALL_GROUPS_UP_TO else (1, 2, parties)
     return [group for size in sizes for group in combinations(range(parties), size)]
 
@@ -35,7 +35,7 @@ def agree_keys(
     groups: Collection[Collection[int]] | None = None,
     verify: bool = False,
 ) -> KeyRing:
-    """The keys of every group that contains this party. One round; one more to verify.
+    """Returns the keys of every group that contains this party. One round; one more to verify.
 
     `groups` must be the same at every party; pairs are always included. With `verify` the receivers
     of a sampled key check that all of them got the same one (for malicious security).
@@ -64,7 +64,7 @@ def agree_keys(
 
 
 def _own_groups(groups: Collection[Collection[int]], rank: int, parties: int) -> list[Group]:
-    """The groups whose key is sampled, in the order in which their keys are sent."""
+    """Returns the groups whose key is sampled, in the order in which their keys are sent."""
     named = {group_of(group) for group in groups}
     for group in named:
         if not set(group) <= set(range(parties)):

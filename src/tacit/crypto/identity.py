@@ -34,7 +34,7 @@ class Credentials:
 def create_credentials(
     name: str, *, valid_for: timedelta = timedelta(days=365), passphrase: str | None = None
 ) -> Credentials:
-    """A new identity called `name`. The name is for people: peers trust the key, not the name.
+    """Returns a new identity called `name`. The name is for people: peers trust only the key.
 
     With a passphrase the private key is encrypted (PKCS#8).
     """
@@ -61,14 +61,14 @@ def create_credentials(
 
 
 def public_key_fingerprint(certificate: bytes) -> str:
-    """SHA-256 of the public key in a PEM certificate, as hex: what two people can read out."""
+    """Returns SHA-256 of the public key in a PEM certificate, in hex, for people to compare."""
     public = x509.load_pem_x509_certificate(certificate).public_key()
     encoded = public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     return hashlib.sha256(encoded).hexdigest()
 
 
 def certificate_from_der(der: bytes) -> bytes:
-    """The PEM of an Ed25519 certificate that is valid now; ConfigError says what is wrong."""
+    """Returns a valid Ed25519 certificate as PEM; ConfigError says what is wrong with it."""
     try:
         certificate = x509.load_der_x509_certificate(der)
         key, since, until = _key_and_dates(certificate)
@@ -88,12 +88,12 @@ def certificate_from_der(der: bytes) -> bytes:
 
 
 def certificate_to_der(certificate: bytes) -> bytes:
-    """A PEM certificate in DER form."""
+    """Returns a PEM certificate in DER form."""
     return x509.load_pem_x509_certificate(certificate).public_bytes(Encoding.DER)
 
 
 def valid_until(certificate: bytes) -> datetime:
-    """When a PEM certificate expires."""
+    """Returns when a PEM certificate expires."""
     return x509.load_pem_x509_certificate(certificate).not_valid_after_utc
 
 

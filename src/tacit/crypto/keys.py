@@ -14,12 +14,12 @@ Group = tuple[int, ...]  # ranks in ascending order
 
 
 def group_of(parties: Iterable[int]) -> Group:
-    """The one name of a set of parties."""
+    """Returns a set of parties in its canonical form: ranks in ascending order."""
     return tuple(sorted(set(parties)))
 
 
 def key_label(session: bytes, group: Group) -> str:
-    """What a key is bound to: this session and exactly these parties."""
+    """Returns what a key is bound to: this session and exactly these parties."""
     return f"prf|{session.hex()}|{','.join(map(str, group))}"
 
 
@@ -39,13 +39,13 @@ class Key:
 
     @classmethod
     def extract(cls, material: bytes, *, salt: bytes, session: bytes, group: Group) -> Key:
-        """The key that HKDF-SHA256 makes of shared key material, bound to session and group."""
+        """Returns the HKDF-SHA256 key of shared key material, bound to session and group."""
         info = key_label(session, group).encode()
         secret = HKDF(hashes.SHA256(), length=KEY_BYTES, salt=salt, info=info).derive(material)
         return cls(secret, group)
 
     def derive(self, label: str, size: int) -> bytes:
-        """`size` bytes for one use; different labels give independent bytes."""
+        """Returns `size` bytes for one use; different labels give independent bytes."""
         return HKDFExpand(hashes.SHA256(), length=size, info=label.encode()).derive(self._secret)
 
     def __repr__(self) -> str:
@@ -65,7 +65,7 @@ class KeyRing:
         self._keys = {frozenset(group): key for group, key in keys.items()}
 
     def key(self, parties: Iterable[int]) -> Key:
-        """The key of exactly these parties, of whom this one must be one."""
+        """Returns the key of exactly these parties; this party must be one of them."""
         parties = frozenset(parties)
         if parties not in self._keys:
             raise ConfigError(

@@ -1,4 +1,4 @@
-"""How the interactive pieces talk: one call of an `Exchange` is one round of messages."""
+"""The messages of interactive functions: one call of an `Exchange` is one round."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ Exchange = Callable[[Mapping[int, bytes], Collection[int]], dict[int, bytes]]
 
 
 def others(rank: int, parties: int) -> list[int]:
-    """Every party but this one."""
+    """Returns the ranks of all parties but this one."""
     return [party for party in range(parties) if party != rank]
 
 
 def check_size(message: bytes, size: int, *, party: int, what: str) -> None:
-    """Refuses a message that cannot be what it should be."""
+    """Raises ProtocolError for a message of a wrong size."""
     if len(message) != size:
         raise ProtocolError(
             Party(party)
