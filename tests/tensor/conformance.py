@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,7 @@ def torch_warnings_ignored() -> Iterator[None]:
         yield
 
 
+@cache
 def database() -> dict[str, Any]:
     """torch's OpInfos by name and variant."""
     with torch_warnings_ignored():

@@ -29,7 +29,6 @@ from tests.tiers import FULL
 
 import tacit
 
-DATABASE = database()
 RECORD = json.loads(TABLE.read_text())
 WITH_GRADIENTS = [name for name in CHOSEN if RECORD[name]["gradients"] == RIGHT]
 RESULT_SAMPLES = 8 if FULL else 3
@@ -97,11 +96,11 @@ THREE = [
 @pytest.mark.parametrize(("protocol", "truncation", "first"), THREE)
 def test_three_parties(protocol, truncation, first):
     names = [*CHOSEN[first :: 9 if FULL else 27], "softmax"]
-    drawn = {name: samples_of(DATABASE[name], 2) for name in names}  # parties share torch's state
+    drawn = {name: samples_of(database()[name], 2) for name in names}  # parties share torch's state
 
     def main(session):
         small = {name: [x for x in drawn[name] if size_of(x) < 1000] for name in names}
-        return [check_samples(session, name, DATABASE[name], small[name]) for name in names]
+        return [check_samples(session, name, database()[name], small[name]) for name in names]
 
     options = {"protocol": protocol, "truncation": truncation, "deadline": 120.0}
     for found in tacit.run(main, **options)[0]:
