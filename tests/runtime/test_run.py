@@ -150,6 +150,7 @@ def test_a_thread_that_computes_without_talking_is_waited_for():
     assert len(caught.value.__notes__) == 2
 
 
+@pytest.mark.full("tests/runtime/test_failures.py ends parties that wait")
 def test_a_process_that_computes_without_talking_is_ended():
     start = time.monotonic()
     with pytest.raises(PartyFailed, match="party 0 failed: LookupError") as caught:
@@ -172,6 +173,7 @@ def test_a_killed_process_is_reported_with_its_signal_at_once(tmp_path, monkeypa
     assert all("PeerClosed" in echo and "party 1" in echo for echo in echoes)
 
 
+@pytest.mark.full("tests/runtime/test_failures.py freezes a party")
 def test_a_frozen_process_is_found_at_the_deadline_and_ended(tmp_path):
     clock = tmp_path / "clock"
     with pytest.raises(PartyFailed, match=r"PeerTimeout: .*party 2") as caught:
@@ -180,6 +182,7 @@ def test_a_frozen_process_is_found_at_the_deadline_and_ended(tmp_path):
     assert "then party 2 failed: no answer in time; it was still running" in caught.value.__notes__
 
 
+@pytest.mark.full("a killed process is reported in the same way")
 def test_a_process_that_vanishes_is_reported_with_its_exit_code():
     with pytest.raises(PartyFailed, match=r"party 0 failed: .* exit code 7 and without a result"):
         tacit.run(programs.vanish, 0, 7, parties=2, protocol="none", transport="processes")
