@@ -10,9 +10,10 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from threading import Lock
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from ...errors import ConfigError
@@ -57,6 +58,16 @@ def _digest(path: Path) -> bytes:
     return digest.digest()
 
 
+class _SourceLoader(SourceFileLoader):
+    """Compiles the source, never a cached file: that may be older, and its digest is not compared.
+
+    Python takes a cached file for the source's if size and second of the last change agree.
+    """
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
 def _module(job: Job) -> ModuleType:
     """Returns the module of a job; imports it once per process, and again after a change."""
     path = job.path
@@ -66,14 +77,16 @@ def _module(job: Job) -> ModuleType:
             return sys.modules[name]
         if str(path.parent) not in sys.path:
             sys.path.insert(0, str(path.parent))
-        spec = importlib.util.spec_from_file_location(name, path)
-        if spec is None or spec.loader is None:
+        if path.suffix != ".py":
             raise ConfigError(
                 "a file of Python is needed, its name ends in .py", subject=f"job {path}"
             )
+        loader = _SourceLoader(name, str(path))
+        spec = importlib.util.spec_from_loader(name, loader)
+        assert spec is not None
         module = sys.modules[name] = importlib.util.module_from_spec(spec)
         try:
-            spec.loader.exec_module(module)
+            loader.exec_module(module)
         except BaseException:
             del sys.modules[name]
             raise
