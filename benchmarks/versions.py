@@ -38,7 +38,7 @@ def measured(python: str, folder: Path, suite: str) -> dict[str, dict[str, Any]]
     found = subprocess.run(
         [python, "-c", RUN, suite],
         cwd=own,
-        env=os.environ | {"PYTHONPATH": str(own)},
+        env=os.environ | {"PYTHONPATH": f"{own}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"},
         capture_output=True,
         text=True,
         check=True,
