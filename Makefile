@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 NATIVE := $(VENV)/.installed
-JOBS ?= 3
+JOBS ?= 4
 # Tests start many interpreters: bytecode is kept, whatever the caller's environment says.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 

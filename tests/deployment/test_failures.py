@@ -48,6 +48,7 @@ def contents(site: Site) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in found}
 
 
+@pytest.mark.full("tests/runtime/test_failures.py kills a party")
 def test_sigkill(site: Site, record: partial[None]) -> None:
     with training(site) as run:
         saved = site.newest()

@@ -99,6 +99,7 @@ def test_keys_are_made_and_exchanged(hosts: Site) -> None:
     (hosts.of("dave") / PARTY_FILE).write_text(stranger)
 
 
+@pytest.mark.full("tests/cli/test_party_check.py checks the links")
 def test_all_links_are_checked(hosts: Site) -> None:
     with Run() as run:
         for name in ("bob", "carol", "alice"):
@@ -148,6 +149,7 @@ def check_refusal(hosts: Site, code: int, said: str) -> None:
     assert (failed - began).total_seconds() < SLACK
 
 
+@pytest.mark.full("tests/runtime/test_training.py trains; the inference has three hosts")
 def test_a_short_training(hosts: Site) -> None:
     with hosts.start("train.py", str(STEPS), order=("alice", "bob", "carol")) as run:
         ended = run.end()
@@ -215,6 +217,7 @@ def send_in_the_clear(network: Network, content: bytes, file: Path) -> None:
     assert receiver.wait(timeout=ENOUGH) == 0
 
 
+@pytest.mark.full("tests/runtime/test_connect.py starts a party late")
 def test_a_party_that_starts_late_is_waited_for(late: tuple[Site, Run, Network]) -> None:
     there, run, network = late
     time.sleep(max(0.0, run.since + LATE - time.monotonic()))
