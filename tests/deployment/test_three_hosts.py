@@ -51,6 +51,11 @@ sock.sendall(open(sys.argv[2], "rb").read())
 """
 
 
+pytestmark = pytest.mark.full(
+    "tests/cli/test_run.py runs three processes with keys; tests/transport/test_tls.py encrypts"
+)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if reason := why_not():
@@ -99,7 +104,6 @@ def test_keys_are_made_and_exchanged(hosts: Site) -> None:
     (hosts.of("dave") / PARTY_FILE).write_text(stranger)
 
 
-@pytest.mark.full("tests/cli/test_party_check.py checks the links")
 def test_all_links_are_checked(hosts: Site) -> None:
     with Run() as run:
         for name in ("bob", "carol", "alice"):
@@ -149,7 +153,6 @@ def check_refusal(hosts: Site, code: int, said: str) -> None:
     assert (failed - began).total_seconds() < SLACK
 
 
-@pytest.mark.full("tests/runtime/test_training.py trains; the inference has three hosts")
 def test_a_short_training(hosts: Site) -> None:
     with hosts.start("train.py", str(STEPS), order=("alice", "bob", "carol")) as run:
         ended = run.end()
@@ -180,7 +183,7 @@ def test_nothing_on_the_wire_can_be_read(hosts: Site, network: Network) -> None:
         secrets |= {part: content for part, content in parts.items() if any(content)}
     assert len(secrets) >= 5 + 2
     capture = network.captured()
-    assert len(capture) > 1e6
+    assert len(capture) > 2e5
     assert not seen(secrets, capture)
 
     send_in_the_clear(network, b"".join(secrets.values()), hosts.folder / "clear")
@@ -217,7 +220,6 @@ def send_in_the_clear(network: Network, content: bytes, file: Path) -> None:
     assert receiver.wait(timeout=ENOUGH) == 0
 
 
-@pytest.mark.full("tests/runtime/test_connect.py starts a party late")
 def test_a_party_that_starts_late_is_waited_for(late: tuple[Site, Run, Network]) -> None:
     there, run, network = late
     time.sleep(max(0.0, run.since + LATE - time.monotonic()))
