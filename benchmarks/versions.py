@@ -92,6 +92,10 @@ def main() -> None:
     about = describe() | {"old_commit": old.stdout.strip(), "turns": arguments.turns}
     path = RESULTS / "versions" / f"{about['date'][:10]}-{about['machine']}.json"
     path.parent.mkdir(exist_ok=True)
+    if path.exists():  # suites that were measured in another call of this day stay
+        measured_now = {line["suite"] for line in lines}
+        before = json.loads(path.read_text())["rows"]
+        lines = [line for line in before if line["suite"] not in measured_now] + lines
     path.write_text(json.dumps({"run": about, "rows": lines}, indent=1) + "\n")
     print(f"recorded in {path}")
 
