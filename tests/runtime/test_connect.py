@@ -156,7 +156,10 @@ def test_party_files_that_differ_are_told_everywhere(tmp_path, head, field, told
 def test_programs_and_arguments_that_differ_are_told_everywhere(tmp_path):
     path = write_parties(tmp_path)
     (tmp_path / "job.py").write_text("def main(session, *words):\n    return words\n")
-    (tmp_path / "other.py").write_text("def main(session, *words):\n    return 5\n")
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "job.py").write_text("def main(session, *words):\n    return 5\n")
+    (tmp_path / "named.py").write_text("def main(session, *words):\n    return words\n")
     jobs = dict.fromkeys(NAMES, load_job(tmp_path / "job.py", ["a"]))
 
     def run(**changed):
@@ -164,7 +167,8 @@ def test_programs_and_arguments_that_differ_are_told_everywhere(tmp_path):
 
     assert run() == dict.fromkeys(NAMES, ("a",))
     for changed, field in [
-        (load_job(tmp_path / "other.py", ["a"]), "the program"),
+        (load_job(other / "job.py", ["a"]), "file job.py of the program"),
+        (load_job(tmp_path / "named.py", ["a"]), "the program"),
         (load_job(tmp_path / "job.py", ["b"]), "the arguments"),
         (None, "the program"),
     ]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import py_compile
 import secrets
+import sys
 
 import pytest
 
@@ -32,7 +35,7 @@ def main(session, first="1", *rest):
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A job with modules beside it, under names that no other test imports."""
-    monkeypatch.setattr("sys.path", [*__import__("sys").path])
+    monkeypatch.setattr("sys.meta_path", [*sys.meta_path])
     parts, late = f"parts{secrets.token_hex(4)}", f"late{secrets.token_hex(4)}"
     deep = tmp_path / parts / "deep"
     deep.mkdir(parents=True)
@@ -119,3 +122,103 @@ def test_what_a_job_raises_while_it_is_imported_is_its_own(tmp_path):
     for _ in range(2):  # and is not taken for loaded
         with pytest.raises(LookupError, match="mine"):
             load_job(tmp_path / "bad.py")
+
+
+# What runs is what was hashed --------------------------------------------------------------------
+
+
+def write_stale_cache(file, old, new):
+    """Leaves the source `new` beside a cached file of `old` that Python takes for its own."""
+    assert len(old) == len(new)
+    for text in (old, new):
+        file.write_text(text)
+        os.utime(file, (10**9, 10**9))
+        if text is old:
+            py_compile.compile(str(file))
+
+
+def test_a_stale_cached_file_is_never_run_and_none_is_written(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.meta_path", [*sys.meta_path])
+    monkeypatch.setattr("sys.dont_write_bytecode", False)
+    part = f"part{secrets.token_hex(4)}"
+    job = f"from {part} import VALUE\n\n\ndef main(session):\n    return VALUE, %d\n"
+    write_stale_cache(tmp_path / f"{part}.py", "VALUE = 1\n", "VALUE = 2\n")
+    write_stale_cache(tmp_path / "job.py", job % 1, job % 2)
+    caches = sorted((tmp_path / "__pycache__").iterdir())
+    times = [file.stat().st_mtime_ns for file in caches]
+    assert load_job(tmp_path / "job.py").main(None) == (2, 2)
+    assert [file.stat().st_mtime_ns for file in caches] == times
+    for file in caches:
+        file.unlink()
+    (tmp_path / "job.py").write_text(job % 3)
+    assert load_job(tmp_path / "job.py").main(None) == (2, 3)
+    assert not any((tmp_path / "__pycache__").iterdir())
+
+
+def test_a_file_that_changes_after_it_was_hashed_runs_as_it_was(folder):
+    job = load_job(folder / "job.py")
+    [late] = folder.glob("late*.py")
+    late.write_text("THREE = 'another program'\n")
+    assert tacit.run(job.main)[0][3] == 3
+    fresh = load_job(folder / "job.py")
+    assert fresh.program != job.program
+    assert fresh.main(type("Session", (), {"rank": 0}))[3] == "another program"
+
+
+def test_processes_run_the_bytes_of_the_job_and_not_the_files(folder):
+    job = load_job(folder / "job.py")
+    [late] = folder.glob("late*.py")
+    late.write_text("THREE = 'another program'\n")
+    (folder / "job.py").write_text("raise LookupError\n")
+    assert [found[3] for found in tacit.run(job.main, transport="processes")] == [3, 3, 3]
+
+
+COMPUTED = """
+import importlib
+
+EARLY = importlib.import_module("early".replace("early", "%s")).VALUE
+
+
+def main(session, name=""):
+    return EARLY if not name else importlib.import_module(name).VALUE
+"""
+
+
+def test_a_computed_name_is_compared_if_imported_early_and_refused_later(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.meta_path", [*sys.meta_path])
+    early, late = f"early{secrets.token_hex(4)}", f"late{secrets.token_hex(4)}"
+    (tmp_path / "job.py").write_text(COMPUTED % early)
+    (tmp_path / f"{early}.py").write_text("VALUE = 1\n")
+    (tmp_path / f"{late}.py").write_text("VALUE = 2\n")
+    (tmp_path / f"{late}s.so").write_bytes(b"no such thing")
+    job = load_job(tmp_path / "job.py")
+    assert sorted(job.files) == [f"{early}.py", "job.py"]
+    assert job.main(None) == 1
+    for name, remedy in ((late, "import it by its name"), (f"{late}s", "an installed package")):
+        with pytest.raises(ConfigError, match=rf"file {name}\.\w+ of the job's folder.*{remedy}"):
+            load_job(tmp_path / "job.py", [name]).main(None)
+    assert load_job(tmp_path / "job.py", ["fractions"]).files == job.files
+
+
+def test_a_file_under_the_name_of_a_loaded_module_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.meta_path", [*sys.meta_path])
+    (tmp_path / "job.py").write_text("import json\n\n\ndef main(session):\n    pass\n")
+    (tmp_path / "json.py").write_text("")
+    with pytest.raises(ConfigError, match=r"module json of the job's folder"):
+        load_job(tmp_path / "job.py")
+
+
+def test_packages_without_an_init_file_and_data_beside_code(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.meta_path", [*sys.meta_path])
+    space = f"space{secrets.token_hex(4)}"
+    (tmp_path / space / "inner").mkdir(parents=True)
+    (tmp_path / space / "inner" / "__init__.py").write_text("")
+    (tmp_path / space / "inner" / "table.txt").write_text("7")
+    (tmp_path / space / "deep.py").write_text("VALUE = 5\n")
+    (tmp_path / "job.py").write_text(
+        f"import importlib.resources\nimport {space}.deep\nfrom {space} import inner\n\n\n"
+        "def main(session):\n"
+        "    table = importlib.resources.files(inner) / 'table.txt'\n"
+        f"    return {space}.deep.VALUE, table.read_text()\n"
+    )
+    assert load_job(tmp_path / "job.py").main(None) == (5, "7")

@@ -41,8 +41,9 @@ def connect(
     of the party's private key, by default `<party>.key` beside the party file. A party listens on
     the port of its address; `listen` gives another host and port, for one behind a gateway. It
     waits for the others as long as the file's connect_deadline says. Then all compare the party
-    file, `job`, `resume` and the versions of tacit and torch; a difference is HandshakeMismatch at
-    every party. `folder` is where this party writes what it records.
+    file, every file of `job`, `resume` and the versions of tacit and torch; a difference is
+    HandshakeMismatch at every party. Without `job` no program is compared: the caller's own script
+    may differ from that of the others. `folder` is where this party writes what it records.
     """
     file = parties if isinstance(parties, PartyFile) else read_party_file(parties)
     rank = file.rank_of(party)
@@ -127,10 +128,18 @@ def agreed_items(file: PartyFile, *, job: Job | None, resume: bool) -> dict[str,
         "the version of tacit": __version__,
         "the version of torch": torch.__version__.partition("+")[0],
         **about,
-        "the program": "none" if job is None else job.program.hex(),
+        **_program(job),
         "the arguments": "none" if job is None else _digest(job.arguments),
         "resume": json.dumps(resume),
     }
+
+
+def _program(job: Job | None) -> dict[str, str]:
+    """Returns the name of a job's file and the digest of every file of it, by name."""
+    if job is None:
+        return {"the program": "none"}
+    files = {f"file {name} of the program": digest for name, digest in job.digests.items()}
+    return {"the program": job.path.name, **files}
 
 
 def _digest(arguments: Sequence[str]) -> str:
