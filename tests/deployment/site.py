@@ -22,7 +22,8 @@ import numpy as np
 import torch
 from tests.deployment import plain
 from tests.deployment.network import Network
-from tests.runtime.party_files import NAMES, credentials, free_ports, write_key
+from tests.ports import free_ports
+from tests.runtime.party_files import NAMES, credentials, write_key
 
 from tacit.runtime.deploy.party_file import snippet
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from tests import forked
+from tests.ports import free_ports
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -66,9 +66,8 @@ def test_what_happens_without_a_gpu_is_said():
 
 
 def test_three_machines_as_three_processes(tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = min(free.getsockname()[1], 65000)
-    said = output("bash", EXAMPLES / "04_three_machines" / "run.sh", tmp_path, PORT=str(port))
+    port = str(free_ports(3)[0])
+    said = output("bash", EXAMPLES / "04_three_machines" / "run.sh", tmp_path, PORT=port)
     assert re.search(r"bob: (29|3[0-2]) of 32 digits are right", said), said
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import socket
 from functools import cache
 from pathlib import Path
+
+from tests.ports import free_ports
 
 from tacit.crypto import Credentials, create_credentials
 from tacit.runtime.deploy.party_file import snippet
@@ -22,14 +23,6 @@ def write_key(folder: Path, name: str, content: bytes) -> Path:
     path.touch(mode=0o600)
     path.write_bytes(content)
     return path
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 def blocks(ports: list[int], **extra: str) -> list[str]:

@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from tests.runtime.party_files import NAMES, credentials, free_ports, write_key, write_parties
+from tests.ports import free_ports
+from tests.runtime.party_files import NAMES, credentials, write_key, write_parties
 
 import tacit
 from tacit.errors import (
