@@ -97,8 +97,12 @@ def test_a_pair_key_is_x25519_and_hkdf_as_specified(monkeypatch):
     shared = x25519(secret[publics[0]], publics[1])
     info = f"prf|{SESSION.hex()}|0,1".encode()
     key = hkdf(shared, publics[0] + publics[1], info, 32)
-    assert rings[0].key({0, 1}).aes == rings[1].key({0, 1}).aes == expand(key, b"aes128-ctr", 16)
-    assert rings[0].key({0, 1}).chacha == expand(key, b"chacha20", 32)
+    assert (
+        rings[0].key({0, 1}).derive("aes128-ctr", 16)
+        == rings[1].key({0, 1}).derive("aes128-ctr", 16)
+        == expand(key, b"aes128-ctr", 16)
+    )
+    assert rings[0].key({0, 1}).derive("chacha20", 32) == expand(key, b"chacha20", 32)
 
 
 def test_a_group_key_is_the_sampled_one_through_hkdf():
@@ -106,7 +110,9 @@ def test_a_group_key_is_the_sampled_one_through_hkdf():
     rings = agree(3, board)
     (sampled,) = {m[32:] for _, sender, _, m in board.log if sender == 0}
     key = hkdf(sampled, b"", f"prf|{SESSION.hex()}|0,1,2".encode(), 32)
-    assert all(ring.key((2, 0, 1)).chacha == expand(key, b"chacha20", 32) for ring in rings)
+    assert all(
+        ring.key((2, 0, 1)).derive("chacha20", 32) == expand(key, b"chacha20", 32) for ring in rings
+    )
 
 
 @pytest.mark.parametrize("parties", [1, 2, 3, 4, 5])
@@ -115,8 +121,8 @@ def test_members_of_every_group_agree_and_all_keys_differ(parties):
     seen = set()
     for size in range(1, parties + 1):
         for group in combinations(range(parties), size):
-            (aes,) = {rings[rank].key(group).aes for rank in group}
-            (chacha,) = {rings[rank].key(group).chacha for rank in group}
+            (aes,) = {rings[rank].key(group).derive("aes", 16) for rank in group}
+            (chacha,) = {rings[rank].key(group).derive("chacha20", 32) for rank in group}
             seen |= {aes, chacha, chacha[:16]}
     assert len(seen) == 3 * (2**parties - 1)
 
@@ -124,7 +130,7 @@ def test_members_of_every_group_agree_and_all_keys_differ(parties):
 def test_keys_are_fresh_every_time():
     first, second = agree(3), agree(3)
     for group in ((0,), (0, 1), (0, 1, 2)):
-        assert first[0].key(group).aes != second[0].key(group).aes
+        assert first[0].key(group).derive("aes", 16) != second[0].key(group).derive("aes", 16)
 
 
 def test_one_round_and_one_more_to_verify():
@@ -207,7 +213,10 @@ def test_verification_finds_a_sampler_that_hands_out_two_keys(bad_round, index):
     assert "group (0, 1, 2)" in str(results[2])
     assert getattr(results[0], "party", None) != 0  # the sampler does not accuse itself
     unverified = agree(3, Board(3, tamper))
-    assert (unverified[1].key({0, 1, 2}).aes == unverified[2].key({0, 1, 2}).aes) == bool(bad_round)
+    assert (
+        unverified[1].key({0, 1, 2}).derive("aes", 16)
+        == unverified[2].key({0, 1, 2}).derive("aes", 16)
+    ) == bool(bad_round)
 
 
 def test_a_key_shows_and_gives_away_nothing():

@@ -8,20 +8,17 @@ to tell something; that the proof finds fault with it is its control.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from itertools import pairwise
 from typing import Any
 
 import pytest
 import torch
 from tests.protocols import views
-from tests.protocols.chosen_randomness import seeded_words
-from tests.protocols.views import OPERATIONS, SHIFT, Message, Recorder, joint_pads, unpadded
+from tests.protocols.chosen_randomness import Draw, seeded_words
+from tests.protocols.views import OPERATIONS, Message, Recorder, joint_pads, unpadded
 from torch import Tensor
 
 import tacit
 from tacit import Session
-from tacit.protocols import BitSum
 from tacit.registry import PROTOCOLS
 
 SECRET = [name for name, info in PROTOCOLS.items() if info.guarantees.private]
@@ -35,7 +32,6 @@ SIGMAS = 7.0
 # Every protocol in each of its roles.
 TURNS = [(name, turn) for name in SECRET for turn in range(3 if name == "trio" else 1)]
 TURNED = pytest.mark.parametrize(("protocol", "turn"), TURNS)
-RINGS = pytest.mark.parametrize("ring", [64, 32])
 EACH = pytest.mark.parametrize("protocol", SECRET)
 
 
@@ -174,60 +170,10 @@ def reused(session: Session) -> list[Message]:
 def test_the_proof_sees_what_it_should():
     assert [len(unpadded(share_and_reveal, receiver)) for receiver in range(3)] == [1, 1, 2]
     assert unpadded(reused, 2) == {0, 1}
-    a, b = ((frozenset({0, 1}), 1, start) for start in (0, 64))
+    a, b = (Draw(frozenset({0, 1}), "open|0->2", 1, start) for start in (0, 64))
     assert joint_pads(2, {a: {0: True, 1: False}, b: {1: True}}) == ([(1, b), (0, a)], set())
     assert joint_pads(2, {a: {0: True, 1: True}, b: {0: True, 1: True}})[1] == {0, 1}
     assert joint_pads(1, {a: {0: False}})[1] == {0}
-
-
-# Masks ------------------------------------------------------------------------------------------
-
-
-def long_program(session: Session) -> dict[tuple[tuple[int, ...], int], list[tuple[int, int]]]:
-    """The byte ranges that this party draws, by key and call, in a program with everything."""
-    ranges = defaultdict(list)
-
-    def watch(holders: frozenset[int], operation: int, start: int, end: int) -> None:
-        ranges[tuple(sorted(holders)), operation].append((start, end))
-
-    session.protocol.context.streams.observer = watch
-    for turn in range(3):
-        p = views.rotated(session, turn)
-        v = torch.arange(-100, 92, dtype=p.ring.dtype)
-        for operation in OPERATIONS.values():
-            operation(p, v)
-        x, y, bit = views.shared(p, v), p.random(v.shape), p.random_bits(v.shape)
-        with p.parallel():
-            results = [p.mul(x, y), p.square(x), p.sign(x), p.inject(bit, x), p.random((3,))]
-        with p.parallel():
-            twice = p.mul(results[0], y, shift=SHIFT), p.mul(results[0], y, shift=SHIFT)
-        p.inject_sums([bit, results[2]], p.add(*twice), [BitSum((1, 1), (1, 1))])
-        p.reveal(p.add(*twice))
-    return dict(ranges)
-
-
-@RINGS
-@EACH
-def test_no_mask_is_drawn_twice(protocol, ring):
-    """Within a call the ranges of a key are disjoint, and calls have different numbers."""
-    by_party = tacit.run(long_program, protocol=protocol, ring=ring, fraction_bits=8)
-    for rank, ranges in enumerate(by_party):
-        for (holders, operation), drawn in ranges.items():
-            assert rank in holders
-            ordered = sorted(drawn)
-            apart = all(a[1] <= b[0] for a, b in pairwise(ordered))
-            assert apart, f"party {rank}, key of {holders}, operation {operation}"
-
-
-@RINGS
-@EACH
-def test_the_holders_of_a_key_draw_the_same_words(protocol, ring):
-    by_party = tacit.run(long_program, protocol=protocol, ring=ring, fraction_bits=8)
-    keys = {key for ranges in by_party for key in ranges}
-    assert len({holders for holders, _ in keys}) >= 3
-    for holders, operation in keys:
-        drawn = [sorted(by_party[rank].get((holders, operation), ())) for rank in holders]
-        assert all(other == drawn[0] for other in drawn), f"{holders}, operation {operation}"
 
 
 # Text -------------------------------------------------------------------------------------------

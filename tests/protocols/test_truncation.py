@@ -11,7 +11,7 @@ from math import sqrt
 import pytest
 import torch
 from tests import tiers
-from tests.protocols.chosen_randomness import Draw, changed_draws, fixed, seeded_words
+from tests.protocols.chosen_randomness import Draw, changed_draws, other_words, seeded_words
 from torch import Tensor
 
 import tacit
@@ -134,7 +134,7 @@ def test_inject_exact_share_is_never_off(ring):
 
 def forced(draw: Draw, words: Tensor) -> Tensor:
     """Ring masks from the turning points, the same at both holders; bits stay uniform."""
-    uniform = fixed(draw, words, SEED)
+    uniform = other_words(draw, words, SEED)
     if words.dim() > 1 and words.dtype == torch.int64 and words.shape[-1] == N // 64:
         return uniform  # planes of bits
     ring = RING32 if words.dtype == torch.int32 else RING64

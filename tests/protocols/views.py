@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from tests.protocols.chosen_randomness import Draw, changed_draws, fixed
+from tests.protocols.chosen_randomness import Draw, changed_draws, other_words
 from torch import Tensor
 
 import tacit
@@ -171,36 +171,34 @@ def joint_pads(
 
 
 def unpadded(program: Callable[..., Any], receiver: int, *args: Any, **settings: Any) -> set[int]:
-    """The numbers of the messages to `receiver` that no mask unknown to it hides.
+    """The numbers of the messages to `receiver` that no mask of their sender and for them hides.
 
-    `program(session, *args)` returns the messages of a party. It runs once with fixed masks, then
+    `program(session, *args)` returns the messages of a party. It runs once with fixed keys, then
     once for each draw of a key that the receiver does not hold, with other words for that draw.
     """
     draws: dict[Draw, Tensor] = {}
 
     def base(draw: Draw, words: Tensor) -> Tensor:
-        words = fixed(draw, words)
-        if receiver not in draw[0]:
+        if receiver not in draw.holders:
             draws[draw] = words.clone()
         return words
 
-    def run(change: Callable[[Draw, Tensor], Tensor]) -> list[Tensor]:
+    def run(change: Callable[[Draw, Tensor], Tensor]) -> list[Message]:
         with changed_draws(change):
-            messages = tacit.run(program, *args, **settings)[receiver]
-        return [tensor for _, tensor in messages]
+            return tacit.run(program, *args, **settings)[receiver]
 
     before = run(base)
     relations: dict[Draw, dict[int, bool]] = {}
     for target, old in list(draws.items()):
-        new = fixed(target, old, "other")
+        new = other_words(target, old)
 
-        def other(draw: Draw, words: Tensor, target: Draw = target) -> Tensor:
-            return fixed(draw, words, "other" if draw == target else "")
+        def other(draw: Draw, words: Tensor, target: Draw = target, new: Tensor = new) -> Tensor:
+            return new if draw == target else words
 
-        after = run(other)
+        pairs = enumerate(zip(before, run(other), strict=True))
         relations[target] = {
-            i: is_pad(a, b, old, new)
-            for i, (a, b) in enumerate(zip(before, after, strict=True))
+            i: target.hides(sender, receiver) and is_pad(a, b, old, new)
+            for i, ((sender, a), (_, b)) in pairs
             if not torch.equal(a, b)
         }
     return joint_pads(len(before), relations)[1]

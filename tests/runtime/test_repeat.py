@@ -13,7 +13,7 @@ import tacit
 from tacit.crypto import KeyRing
 from tacit.errors import PeerTimeout, ProtocolError
 from tacit.fixedpoint.flatten import canonical, signature, tensors, with_tensors
-from tacit.protocols.randomness import CallRandomness, KeyStreams
+from tacit.protocols.randomness import CallRandomness, KeyStreams, common_stream
 from tacit.runtime.replay.buffers import CallSignature, SecretTree, TensorBuffers, ValueBuffers
 from tacit.tensor.trace import Trace
 from tacit.transport import Barrier
@@ -187,7 +187,7 @@ def sources() -> list[KeyStreams]:
 
 
 def drawn(source: KeyStreams, number: int) -> Tensor:
-    return CallRandomness(source, number).draw([0, 1], [64], torch.int64)
+    return CallRandomness(source, number).draw(common_stream("test", 0, 1), [64], torch.int64)
 
 
 def test_renewed_keys_are_fresh_and_those_of_all_holders() -> None:

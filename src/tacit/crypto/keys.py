@@ -26,16 +26,14 @@ def key_label(session: bytes, group: Group) -> str:
 class Key:
     """A secret that exactly the parties of `group` know. It is never shown, compared or saved.
 
-    `aes` and `chacha` are the keys of the two mask streams; other uses take their own label.
+    Every use, such as each stream of masks, derives a key of its own.
     """
 
-    __slots__ = ("_secret", "aes", "chacha", "group")
+    __slots__ = ("_secret", "group")
 
     def __init__(self, secret: bytes, group: Group) -> None:
         self._secret = secret
         self.group = group
-        self.aes = self.derive("aes128-ctr", 16)
-        self.chacha = self.derive("chacha20", 32)
 
     @classmethod
     def extract(cls, material: bytes, *, salt: bytes, session: bytes, group: Group) -> Key:

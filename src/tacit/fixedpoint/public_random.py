@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ..protocols.randomness import common_stream
 from ..ring.deterministic import cosine_of_turns, logarithm
 from .format import Format
 
@@ -16,7 +17,8 @@ BITS = 53  # the significant bits of a float64
 def uniform(n: Format, shape: Sequence[int]) -> Tensor:
     """Returns multiples of 2^-53 in [0, 1) as float64, the same at every party. No message."""
     context = n.protocol.context
-    words = context.streams.new_call().draw(range(context.mesh.parties), shape, torch.int64)
+    source = common_stream("public", *range(context.mesh.parties))
+    words = context.streams.new_call().draw(source, shape, torch.int64)
     return (words & ((1 << BITS) - 1)).to(torch.float64) / 2.0**BITS
 
 

@@ -20,6 +20,7 @@ from ..transport import Spec
 from .base import Protocol
 from .core import BitSum, check_bits
 from .products.bilinear import Bilinear
+from .randomness import Stream, common_stream
 from .share import Arith, Bool
 from .steps import Interactive, Round, Steps
 
@@ -111,14 +112,18 @@ def reveal(
 @_without_rounds
 def random(p: Cleartext, shape: Sequence[int]) -> Arith:
     """Returns uniform ring elements, the same at every party."""
-    return Arith({VALUE: p.context.draw(range(p.context.mesh.parties), shape)}, p.ring)
+    return Arith({VALUE: p.context.draw(_everybody(p), shape)}, p.ring)
 
 
 @_without_rounds
 def random_bits(p: Cleartext, shape: Sequence[int], width: int = 1) -> Bool:
     """Returns uniform bits, the same at every party."""
     form = (width, num_words(torch.Size(shape).numel()))
-    return Bool({VALUE: p.context.draw_planes(range(p.context.mesh.parties), form)}, shape)
+    return Bool({VALUE: p.context.draw_planes(_everybody(p), form)}, shape)
+
+
+def _everybody(p: Cleartext) -> Stream:
+    return common_stream("random", *range(p.context.mesh.parties))
 
 
 @_without_rounds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ from ..crypto import KeyRing
 from ..ring import Ring
 from ..transport import Mesh
 from .products.executor import ProductExecutor
-from .randomness import CallRandomness, KeyStreams
+from .randomness import CallRandomness, KeyStreams, Stream
 from .reveals import RevealPolicy, party_names
 from .share import Arith, Bool
 from .steps import Group
@@ -65,10 +65,10 @@ class Context:
         default = torch.bool if isinstance(x, Bool) and x.width == 1 else self.ring.dtype
         return str(dtype or default).removeprefix("torch.")
 
-    def draw(self, holders: Collection[int], shape: Sequence[int]) -> Tensor:
-        """Returns ring elements that exactly the parties in `holders` know."""
-        return self.randomness.draw(holders, shape, self.ring.dtype)
+    def draw(self, source: Stream, shape: Sequence[int]) -> Tensor:
+        """Returns ring elements that exactly the holders of a stream know."""
+        return self.randomness.draw(source, shape, self.ring.dtype)
 
-    def draw_planes(self, holders: Collection[int], shape: Sequence[int]) -> Tensor:
-        """Returns planes of bits that exactly the parties in `holders` know."""
-        return self.randomness.draw(holders, shape, torch.int64)
+    def draw_planes(self, source: Stream, shape: Sequence[int]) -> Tensor:
+        """Returns planes of bits that exactly the holders of a stream know."""
+        return self.randomness.draw(source, shape, torch.int64)

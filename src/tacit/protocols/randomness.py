@@ -1,14 +1,23 @@
-"""The random words of one call, from keys that parties share: no word is drawn twice.
+"""The random words of one call, from keys that parties share: no word hides two messages.
 
 The holders of a key draw the same words in the same order without a message. A word is identified
-by (key, number of the call, byte in the call's stream); numbers and bytes only grow.
+by (key, stream, number of the call, byte in the stream); numbers and bytes only grow.
+
+NOTE [one message for each mask]: a stream of masks names the sender and the receivers of the
+messages that its words hide, and has a key of its own. The sender alone hides messages with it, and
+it begins each call once, so no two messages that a party receives are hidden by the same words.
+This holds whatever programs the parties run: if they fall out of step, they compute nonsense, but a
+party that runs another operation under the same number hides its messages with other streams. All
+other holders of the key use the words as terms that cancel, or as parts of their shares. The use
+of the words ("input", "open" ...) is part of the name too, so that a part which one party reveals
+holds no word that hides a message of another kind of operation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache, lru_cache
 from math import prod
 from typing import NamedTuple
 
@@ -18,6 +27,7 @@ from torch import Tensor
 from ..crypto import KeyRing
 from ..errors import ProtocolError
 from ..kernels import StreamKey, blank_key, mask, stream, stream_key
+from ..kernels.stream import CIPHERS
 from ..transport import CPU
 
 BLOCK_BYTES = 64  # every draw starts at a block of either cipher
@@ -25,17 +35,50 @@ BLOCK_BYTES = 64  # every draw starts at a block of either cipher
 SHARED_BUFFER_BYTES = {"cpu": 1 << 20, "cuda": 1 << 22}
 
 Layout = tuple[tuple[int, ...], torch.dtype]  # shape and dtype of a draw
-Keys = dict[frozenset[int], bytes | StreamKey]
 
-# Called with (parties that hold the key, operation, first byte, end) of each draw, for tests.
-DrawObserver = Callable[[frozenset[int], int, int, int], None]
+
+class Stream(NamedTuple):
+    """A stream of words: who holds its key, and what the words are used for.
+
+    sender, receivers: of the messages that the words hide; None if they hide no message.
+    """
+
+    holders: frozenset[int]
+    use: str
+    sender: int | None = None
+    receivers: tuple[int, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """What its key is bound to."""
+        if self.sender is None:
+            return self.use
+        return f"{self.use}|{self.sender}->{','.join(map(str, self.receivers))}"
+
+
+@cache
+def mask_stream(use: str, sender: int, helper: int, *receivers: int) -> Stream:
+    """Returns the stream of the masks on what a sender sends; it and a helper hold the key."""
+    holders = frozenset((sender, helper))
+    if len(holders) != 2 or not receivers or holders & {*receivers}:
+        raise ProtocolError(f"masks of {sender} and {helper} cannot hide messages to {receivers}")
+    return Stream(holders, use, sender, receivers)
+
+
+@cache
+def common_stream(use: str, *holders: int) -> Stream:
+    """Returns the stream of words that hide no message: all holders use them alike."""
+    return Stream(frozenset(holders), use)
+
+
+Keys = dict[Stream, bytes | StreamKey]
+NEW_KEY = "new key of "  # the use of words that become the key of another stream
 
 
 class KeyStreams:
     """The keys of a party as streams of words, for one cipher and one device.
 
-    number: how many calls began, equal at all parties; each gets words of its own. observer: a test
-    that watches all draws.
+    number: how many calls began, equal at all parties; each gets words of its own.
     """
 
     def __init__(
@@ -44,9 +87,8 @@ class KeyStreams:
         self.cipher, self.device = cipher, device
         self._keys = keys
         self._ready: Keys = {}
-        self._is_complete = False  # no other group may be drawn from than those that are ready
+        self._is_complete = False  # no other stream may be drawn from than those that are ready
         self.number = 0
-        self.observer: DrawObserver | None = None
 
     def new_number(self) -> int:
         """Returns the number of the next call."""
@@ -55,29 +97,28 @@ class KeyStreams:
 
     def new_call(self) -> CallRandomness:
         """Returns the randomness of the next call."""
-        return CallRandomness(self, self.new_number(), self.observer)
+        return CallRandomness(self, self.new_number())
 
-    def fill(self, group: frozenset[int], words: Tensor, operation: int, offset: int) -> None:
-        """Writes bytes of the stream of this group and operation to `words`."""
-        key = self._ready.get(group) or self._key(group)
+    def fill(self, source: Stream, words: Tensor, operation: int, offset: int) -> None:
+        """Writes bytes of a stream, of the words for this operation, to `words`."""
+        key = self._ready.get(source) or self._key(source)
         stream(key, words, operation=operation, offset=offset, cipher=self.cipher)
 
-    def mask(
-        self, group: frozenset[int], values: Tensor, how: str, operation: int, offset: int
-    ) -> None:
+    def mask(self, source: Stream, values: Tensor, how: str, operation: int, offset: int) -> None:
         """Adds to, subtracts from, or xors into `values` what `fill` would write."""
-        key = self._ready.get(group) or self._key(group)
+        key = self._ready.get(source) or self._key(source)
         mask(key, values, how, operation=operation, offset=offset, cipher=self.cipher)
 
     def blank_keys(self) -> Keys:
-        """Returns memory on the device for another key of each group that was drawn from so far."""
-        return {group: blank_key(self.device) for group in self._ready}
+        """Returns memory on the device for another key of each stream drawn from so far."""
+        own = [source for source in self._ready if not source.use.startswith(NEW_KEY)]
+        return {source: blank_key(self.device) for source in own}
 
     def renew(self, keys: Keys, operation: int) -> None:
-        """Writes keys from the groups' streams to that memory; all holders write the same."""
-        for group, key in keys.items():
+        """Writes new keys to that memory; all holders of a stream's key write the same."""
+        for source, key in keys.items():
             assert isinstance(key, StreamKey)
-            self.fill(group, key.words, operation, 0)
+            self.fill(Stream(source.holders, NEW_KEY + source.label), key.words, operation, 0)
 
     @contextmanager
     def using(self, keys: Keys) -> Iterator[None]:
@@ -88,70 +129,67 @@ class KeyStreams:
         finally:
             self._ready, self._is_complete = before, False
 
-    def _key(self, group: frozenset[int]) -> bytes | StreamKey:
+    def _key(self, source: Stream) -> bytes | StreamKey:
         if self._is_complete:
-            raise ProtocolError(f"no key is ready for masks of the parties {sorted(group)}")
-        key = self._keys.key(group)
+            raise ProtocolError(
+                f"no key is ready for masks of the parties {sorted(source.holders)}"
+            )
+        key, size = self._keys.key(source.holders), CIPHERS[self.cipher].key_bytes
+        derived = key.derive(f"{self.cipher}|{source.label}", size)
         is_aes = self.cipher == "aes128-ctr"
-        ready = self._ready[group] = key.aes if is_aes else stream_key(key.chacha, self.device)
+        ready = self._ready[source] = derived if is_aes else stream_key(derived, self.device)
         return ready
 
 
 class CallRandomness:
     """The random words of one call.
 
-    The number of the call is the operation of the stream, and the offset in it only grows: no word
-    is drawn twice in a session.
+    The number of the call is the operation of each stream, and the offset in it only grows: no word
+    is drawn twice in a session. See NOTE [one message for each mask].
     """
 
-    def __init__(
-        self, streams: KeyStreams, number: int, observer: DrawObserver | None = None
-    ) -> None:
+    def __init__(self, streams: KeyStreams, number: int) -> None:
         self.number = number
-        self._streams, self._observer = streams, observer
-        self._offsets: dict[frozenset[int], int] = {}
+        self._streams = streams
+        self._offsets: dict[Stream, int] = {}
 
-    def draw(self, holders: Collection[int], shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-        """Returns uniform words that exactly the parties in `holders` know; each of them calls."""
-        [words] = self.draws(holders, [(tuple(shape), dtype)])
+    def draw(self, source: Stream, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+        """Returns uniform words that exactly the holders of a stream know; each of them calls."""
+        [words] = self.draws(source, [(tuple(shape), dtype)])
         return words
 
-    def draws(self, holders: Collection[int], layouts: Sequence[Layout]) -> list[Tensor]:
+    def draws(self, source: Stream, layouts: Sequence[Layout]) -> list[Tensor]:
         """Returns several draws, each from the next block on; small ones share a buffer."""
-        group, number = frozenset(holders), self.number
+        number = self.number
         segments, size, dtypes = _segments(tuple(layouts))
-        start = self._take(group, segments, size)
+        start = self._take(source, size)
         fill, device = self._streams.fill, self._streams.device
         if len(segments) > 1 and size <= SHARED_BUFFER_BYTES[device.type]:
             words = torch.empty(size // 8, dtype=torch.int64, device=device)
-            fill(group, words, number, start)
+            fill(source, words, number, start)
             views = {torch.int64: words}
             for dtype in dtypes:
                 views[dtype] = words.view(dtype)
             return [views[s.dtype].as_strided(s.shape, s.stride, s.offset) for s in segments]
         drawn = [torch.empty(s.shape, dtype=s.dtype, device=device) for s in segments]
         for segment, words in zip(segments, drawn, strict=True):
-            fill(group, words, number, start + segment.start)
+            fill(source, words, number, start + segment.start)
         return drawn
 
-    def mask(self, holders: Collection[int], values: Tensor, how: str) -> Tensor:
+    def mask(self, source: Stream, values: Tensor, how: str) -> Tensor:
         """Returns `values` plus, minus or xor what `draw` would return ("add", "sub", "xor").
 
         For masks that are needed once: they are never in memory. `values` is overwritten.
         """
-        group, values = frozenset(holders), values.contiguous()
-        segments, size, _ = _segments(((tuple(values.shape), values.dtype),))
-        start = self._take(group, segments, size)
-        self._streams.mask(group, values, how, self.number, start)
+        values = values.contiguous()
+        start = self._take(source, -(-values.nbytes // BLOCK_BYTES) * BLOCK_BYTES)
+        self._streams.mask(source, values, how, self.number, start)
         return values
 
-    def _take(self, group: frozenset[int], segments: Sequence[Segment], size: int) -> int:
-        """Reserves the next bytes of a group's stream; returns where they start."""
-        start = self._offsets.get(group, 0)
-        self._offsets[group] = start + size
-        if self._observer:
-            for segment in segments:
-                self._observer(group, self.number, start + segment.start, start + segment.end)
+    def _take(self, source: Stream, size: int) -> int:
+        """Reserves the next bytes of a stream, whole blocks; returns where they start."""
+        start = self._offsets.get(source, 0)
+        self._offsets[source] = start + size
         return start
 
 
@@ -159,7 +197,6 @@ class Segment(NamedTuple):
     """The bytes of one draw among several, and how they are read."""
 
     start: int
-    end: int
     shape: tuple[int, ...]
     dtype: torch.dtype
     stride: tuple[int, ...]
@@ -175,6 +212,6 @@ def _segments(
     for shape, dtype in layouts:
         end = place + prod(shape) * dtype.itemsize
         stride = torch.empty(shape, device="meta").stride()
-        segments.append(Segment(place, end, tuple(shape), dtype, stride, place // dtype.itemsize))
+        segments.append(Segment(place, tuple(shape), dtype, stride, place // dtype.itemsize))
         place = -(-end // BLOCK_BYTES) * BLOCK_BYTES
     return tuple(segments), place, tuple({s.dtype for s in segments} - {torch.int64})

@@ -49,7 +49,7 @@ def product(p: MaskedBase, op: Bilinear, x: Arith, y: Arith) -> Steps[Arith]:
         mask = p.context.products.sum(op, [(p.whole_mask(x), p.mask_parts(y))])
         spec = ring_spec(p, mask.shape)
         for evaluator in p.roles.evaluators:
-            mask = p.context.randomness.mask((p.rank, evaluator), mask, "add")
+            mask = p.context.randomness.mask(p.roles.opening[evaluator], mask, "add")
         yield from open_value(p, None, spec)
         return Arith({WHOLE_MASK: mask}, p.ring, limit=limit, dealer=p.roles.dealer)
     m, a = p.opened(x), p.own_mask(x)
@@ -59,7 +59,7 @@ def product(p: MaskedBase, op: Bilinear, x: Arith, y: Arith) -> Steps[Arith]:
         n, b = p.opened(y), p.own_mask(y)
         share = p.context.products.sum(op, [(m, [b, n] if p.is_leader else [b]), (a, [n])])
     spec = ring_spec(p, share.shape)
-    message = p.context.randomness.mask((p.roles.dealer, p.rank), share, "sub")  # s_i - z_i
+    message = p.context.randomness.mask(p.roles.opening[p.rank], share, "sub")  # s_i - z_i
     opened = yield from open_value(p, message, spec)
     assert opened is not None
     return Arith({p.roles.opened: opened}, p.ring, limit=limit, dealer=p.roles.dealer)

@@ -18,6 +18,7 @@ from ...errors import ProtocolError
 from ..base import Protocol
 from ..context import Context
 from ..products.bilinear import sum_parts
+from ..randomness import Stream, mask_stream
 from ..share import WHOLE_MASK, Arith, Bool
 
 
@@ -39,6 +40,24 @@ class Roles:
     def mask_of(self) -> dict[int, int]:
         """The number of each evaluator's mask, by its rank."""
         return dict(zip(self.evaluators, self.masks, strict=True))
+
+    @cached_property
+    def opening(self) -> dict[int, Stream]:
+        """For each evaluator, the stream of the masks on what it opens, which the dealer knows."""
+        return {
+            e: mask_stream(
+                "open", e, self.dealer, *(other for other in self.evaluators if other != e)
+            )
+            for e in self.evaluators
+        }
+
+    @cached_property
+    def dealing(self) -> dict[int, Stream]:
+        """For each evaluator but the leader, the stream of its shares of what is dealt.
+
+        They hide what the dealer sends to the leader.
+        """
+        return {e: mask_stream("deal", self.dealer, e, self.leader) for e in self.evaluators[:-1]}
 
     @property
     def leader(self) -> int:

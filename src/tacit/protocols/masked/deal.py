@@ -9,7 +9,7 @@ to each other and know m = sum of s_i - z_i; the dealer knows z = sum of z_i. Se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, reduce
 from math import prod
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from torch import Tensor
 from ...kernels import bit_planes
 from ...ring import num_words
 from ...transport import Spec
-from ..randomness import Layout
+from ..randomness import Layout, Stream
 from ..steps import PASS, PASS_AHEAD, Round, Steps
 from .base import MaskedBase
 
@@ -90,28 +90,26 @@ def deal(
 def deal_with_masks(
     p: MaskedBase, opened: ValueSpecs, dealt: ValueSpecs, corrections: Corrections
 ) -> Steps[tuple[KnownShares, KnownShares]]:
-    """Draws the masks z of what is opened later, and deals (M1), with one draw from each key.
+    """Draws the masks z of what is opened later, and deals (M1), with one draw from each stream.
 
     Returns the masks and the dealt shares that this party knows. 0 rounds; sends `dealt` from the
     dealer to the leader, ahead.
     """
-    roles, count = p.roles, len(opened)
+    roles = p.roles
     if p.is_leader:  # draws its masks, receives value minus pads
-        own = _draw(p, p.rank, opened)
+        own = _draw(p, roles.opening[p.rank], opened)
         received = yield Round(receive={roles.dealer: _messages(dealt)}, ahead=True)
         return [[z] for z in own], [[value] for value in received[roles.dealer]]
     if not p.is_dealer:  # the other evaluators draw masks and pads
-        drawn = [[words] for words in _draw(p, p.rank, opened + dealt)]
+        own, drawn = _draw(p, roles.opening[p.rank], opened), _draw(p, roles.dealing[p.rank], dealt)
         yield PASS_AHEAD
-        return drawn[:count], drawn[count:]
-    *drawing, last = roles.evaluators
-    columns = list(zip(*[_draw(p, e, opened + dealt) for e in drawing], strict=True))
-    with_leader = zip(columns, _draw(p, last, opened), strict=False)
-    masks, pads = [[*column, z] for column, z in with_leader], columns[count:]
+        return [[z] for z in own], [[pad] for pad in drawn]
+    masks = _columns(p, roles.opening, opened)
+    pads = _columns(p, roles.dealing, dealt)
     totals = [_total(spec, column) for spec, column in zip(dealt, pads, strict=True)]
     values = corrections(masks, totals)
     sent = [spec.packed(value) for spec, value in zip(dealt, values, strict=True)]
-    yield Round(send={last: sent}, ahead=True)
+    yield Round(send={roles.leader: sent}, ahead=True)
     return masks, [[*column, value] for column, value in zip(pads, values, strict=True)]
 
 
@@ -126,11 +124,14 @@ def deal_sharing(p: MaskedBase, value: Tensor | None, shape: Sequence[int]) -> S
     return shares
 
 
-def _draw(p: MaskedBase, evaluator: int, specs: ValueSpecs) -> list[Tensor]:
-    """Words of the key that the dealer has with one evaluator."""
-    if not specs:
-        return []
-    return p.context.randomness.draws((p.roles.dealer, evaluator), _layouts(specs))
+def _draw(p: MaskedBase, source: Stream, specs: ValueSpecs) -> list[Tensor]:
+    return p.context.randomness.draws(source, _layouts(specs)) if specs else []
+
+
+def _columns(p: MaskedBase, sources: Mapping[int, Stream], specs: ValueSpecs) -> KnownShares:
+    """At the dealer: for each value, the words of every stream."""
+    drawn = [_draw(p, source, specs) for source in sources.values()]
+    return [list(column) for column in zip(*drawn, strict=True)]
 
 
 def _total(spec: ValueSpec, values: Sequence[Tensor]) -> Tensor:
@@ -143,9 +144,8 @@ def draw_masks(p: MaskedBase, specs: Sequence[ValueSpec]) -> KnownShares:
     """Returns this evaluator's mask z_i of each value that is opened later; at the dealer, all."""
     specs = tuple(specs)
     if not p.is_dealer:
-        return [[z] for z in _draw(p, p.rank, specs)]
-    drawn = [_draw(p, e, specs) for e in p.roles.evaluators]
-    return [list(masks) for masks in zip(*drawn, strict=True)]
+        return [[z] for z in _draw(p, p.roles.opening[p.rank], specs)]
+    return _columns(p, p.roles.opening, specs)
 
 
 def open_value(p: MaskedBase, message: Tensor | None, spec: ValueSpec) -> Steps[Tensor | None]:

@@ -55,7 +55,7 @@ def relu_with_bit(p: MaskedBase, x: Arith, *, low: int = 0) -> Steps[tuple[Arith
     """Returns relu(x), and the bits [x >= 0] that its gradient needs. r + 1 rounds.
 
     A sign, and an injection by it, for which everything is dealt in one message and all masks come
-    from one draw of each key.
+    from one draw of each stream.
     """
     if x.numel > LARGE_RELU:
         return (yield from select.relu_with_bit(p, x, low=low))

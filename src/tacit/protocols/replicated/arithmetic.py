@@ -6,15 +6,26 @@ three: those of its parts that the other parties do not compute.
 
 from __future__ import annotations
 
+from functools import cache
+
 from torch import Tensor
 
 from ...transport import Spec
 from ..products.bilinear import MUL, Bilinear
+from ..randomness import Stream, mask_stream
 from ..share import Arith, Parts
 from ..steps import Round, Steps, together
-from ..three_party.io import holders
 from .base import ReplicatedBase
 from .truncation import replicate_truncated
+
+
+@cache
+def zero_terms(part: int) -> Stream:
+    """Returns the stream of K_part that hides what party part+1 sends to party `part`.
+
+    The other holder of the key, party part+2, adds the same words, so that the sum is unchanged.
+    """
+    return mask_stream("product", (part + 1) % 3, (part + 2) % 3, part)
 
 
 def product_share(p: ReplicatedBase, op: Bilinear, x: Parts, y: Parts) -> Tensor:
@@ -29,8 +40,8 @@ def product_share(p: ReplicatedBase, op: Bilinear, x: Parts, y: Parts) -> Tensor
         z = op(x[i], x[i] + 2 * x[j])
     else:
         z = p.context.products.sum(op, [(x[i], [y[i], y[j]]), (x[j], [y[i]])])
-    z = p.context.randomness.mask(holders(i), z, "add")
-    return p.context.randomness.mask(holders(j), z, "sub")
+    z = p.context.randomness.mask(zero_terms(i), z, "add")
+    return p.context.randomness.mask(zero_terms(j), z, "sub")
 
 
 def replicate(p: ReplicatedBase, z: Tensor, *, ahead: bool = False) -> Steps[Parts]:

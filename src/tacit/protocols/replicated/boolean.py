@@ -10,8 +10,7 @@ from torch import Tensor
 from ...errors import ConfigError
 from ..share import Bool, Parts
 from ..steps import Steps
-from ..three_party.io import holders
-from .arithmetic import replicate
+from .arithmetic import replicate, zero_terms
 from .base import ReplicatedBase
 
 MOST_INPUTS = 9
@@ -27,7 +26,7 @@ def and_parts(p: ReplicatedBase, x: Parts, y: Parts) -> Steps[Parts]:
     i, j = p.held
     z = (x[i] & (y[i] ^ y[j])) ^ (x[j] & y[i])
     for part in p.held:
-        z = p.context.randomness.mask(holders(part), z, "xor")
+        z = p.context.randomness.mask(zero_terms(part), z, "xor")
     return (yield from replicate(p, z))
 
 

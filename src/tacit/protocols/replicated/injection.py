@@ -18,9 +18,10 @@ from ...ring import num_words
 from ...transport import Spec
 from ..core import BitSum, check_bits
 from ..products.bilinear import MUL
+from ..randomness import Stream, mask_stream
 from ..share import Arith, Bool, Parts, stack_planes
 from ..steps import Round, Steps
-from ..three_party.io import holders, share_parts
+from ..three_party.io import share_parts
 from .arithmetic import product_share, replicate
 from .base import ReplicatedBase
 from .boolean import map_parts
@@ -128,7 +129,7 @@ def dabits(p: ReplicatedBase, count: int, shape: Sequence[int]) -> Steps[tuple[P
     """
     a, (i, j) = p.adder, p.held
     form = (count, num_words(torch.Size(shape).numel()))
-    planes = {part: p.context.draw_planes(holders(part), form) for part in p.held}
+    planes = {part: p.context.draw_planes(_flips(part), form) for part in p.held}
     known = _as_elements(p, planes[i] ^ planes[j] if p.rank == a else planes[a], shape)
     spec = Spec(tuple(known.shape), p.ring.dtype)
     c = yield from share_parts(p, known if p.rank == a else None, a, spec, ahead=True)
@@ -136,6 +137,11 @@ def dabits(p: ReplicatedBase, count: int, shape: Sequence[int]) -> Steps[tuple[P
     other = {part: known if part == a else zero for part in p.held}
     product = yield from replicate(p, product_share(p, MUL, c, other), ahead=True)
     return planes, map_parts(lambda x, y, xy: x + y - 2 * xy, c, other, product)
+
+
+def _flips(part: int) -> Stream:
+    """The stream of a part of random bits: it hides the part of flipped bits that is opened."""
+    return mask_stream("flip", (part + 1) % 3, (part + 2) % 3, part)
 
 
 def _as_elements(p: ReplicatedBase, planes: Tensor, shape: Sequence[int]) -> Tensor:

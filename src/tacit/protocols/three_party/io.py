@@ -16,6 +16,7 @@ from ...errors import ConfigError, Party
 from ...kernels import from_bit_planes, unpack_bits
 from ...ring import num_words
 from ...transport import Spec
+from ..randomness import Stream, common_stream, mask_stream
 from ..share import Arith, Bool, Parts
 from ..steps import Round, Steps
 
@@ -82,7 +83,8 @@ def share_parts(
     if p.rank == receiver:
         received = yield Round(receive={owner: [spec]}, ahead=sent_ahead)
         return {helper: received[owner][0], owner: zero}
-    drawn = p.context.randomness.draw((owner, helper), spec.shape, spec.dtype)
+    hidden = mask_stream("input", owner, helper, receiver)
+    drawn = p.context.randomness.draw(hidden, spec.shape, spec.dtype)
     if p.rank == helper:
         yield Round(ahead=sent_ahead)
         return {receiver: drawn, owner: zero}
@@ -151,9 +153,14 @@ def _plain_bits(planes: Tensor, shape: Sequence[int]) -> Tensor:
     return from_bit_planes(planes, shape, torch.int64)
 
 
+def nobodys(part: int) -> Stream:
+    """Returns the stream of a part of a secret that nobody knows."""
+    return common_stream("random", *holders(part))
+
+
 def random(p: ThreeParty, shape: Sequence[int]) -> Steps[Arith]:
     """Returns uniform ring elements that nobody knows. No message."""
-    parts = {part: p.context.draw(holders(part), shape) for part in holders(p.rank)}
+    parts = {part: p.context.draw(nobodys(part), shape) for part in holders(p.rank)}
     return Arith(parts, p.ring)
     yield  # a generator that needs no round
 
@@ -161,7 +168,7 @@ def random(p: ThreeParty, shape: Sequence[int]) -> Steps[Arith]:
 def random_bits(p: ThreeParty, shape: Sequence[int], width: int = 1) -> Steps[Bool]:
     """Returns uniform bits that nobody knows. No message."""
     form = (width, num_words(torch.Size(shape).numel()))
-    parts = {part: p.context.draw_planes(holders(part), form) for part in holders(p.rank)}
+    parts = {part: p.context.draw_planes(nobodys(part), form) for part in holders(p.rank)}
     return Bool(parts, shape)
     yield  # a generator that needs no round
 
@@ -176,7 +183,8 @@ def refresh(p: ThreeParty, x: Arith | Bool) -> Steps[Arith | Bool]:
     if isinstance(x, Arith):
         x = yield from p.settled.steps(x)
     held = next(iter(x.parts.values()))
-    first, second = (p.context.randomness.draw(PARTIES, held.shape, held.dtype) for _ in range(2))
+    layout, changed = (tuple(held.shape), held.dtype), common_stream("refresh", *PARTIES)
+    first, second = p.context.randomness.draws(changed, [layout, layout])
     if isinstance(x, Arith):
         changes = (first, second, -(first + second))
         return x.with_parts({i: part + changes[i] for i, part in x.parts.items()})

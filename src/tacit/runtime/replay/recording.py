@@ -2,8 +2,8 @@
 
 NOTE [fresh masks]: a recorded kernel draws its masks from a key in a buffer at a fixed address,
 with the operation number of the recording. Before each replay every key in these buffers is
-replaced by a new one, drawn from the stream of the group's key at an operation number that nothing
-else uses. So no mask is drawn twice, and all holders of a key still draw the same masks.
+replaced by a new one, drawn from a stream for new keys at an operation number that nothing else
+uses. So no mask is drawn twice, and all holders of a key still draw the same masks.
 """
 
 from __future__ import annotations
