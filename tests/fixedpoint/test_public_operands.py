@@ -45,7 +45,7 @@ def test_a_product_with_infinity_is_refused():
     def main(session):
         return session.share(torch.ones(2), owner=0) * math.inf
 
-    with pytest.raises(PartyFailed, match="not finite"):
+    with pytest.raises(PartyFailed, match="a public factor is infinite"):
         run(main)
 
 

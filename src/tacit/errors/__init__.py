@@ -99,7 +99,22 @@ class UnsupportedModule(UnsupportedError):
 
 
 class RangeError(Error, OverflowError):
-    """A value outside the fixed-point range; names the range and the setting that widens it."""
+    """A value outside the fixed-point range; names the range and the setting that widens it.
+
+    `number` is its class ("NaN", "infinite", "too large", "zero", "index") and `position` its place
+    in the tensor, where they are known.
+    """
+
+    def __init__(
+        self,
+        reason: Phrase,
+        *,
+        number: str = "",
+        position: tuple[int, ...] | None = None,
+        **fields: Any,
+    ) -> None:
+        super().__init__(reason, **fields)
+        self.number, self.position = number, position
 
 
 class OutOfMemory(Error, MemoryError):

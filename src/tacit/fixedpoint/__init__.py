@@ -2,13 +2,13 @@
 
 `Numbers` is the façade; the other names are the types of its arguments and results, and the windows
 of poolings. Other packages use besides only these modules:
-- `format`: the fixed-point format, and which numbers count as infinite;
+- `format`: the fixed-point format; `encoding`: which public numbers it takes, and which are masks;
 - `lazy`, `extended`: kinds of values for which the tensor layer has rules of their own;
 - `flatten`: values as tensors, for replayed functions and checkpoints;
 - `debug`: the numbers behind cleartext values, and their range.
 tests/fixedpoint/test_facade.py checks this. Inside, imports point one way:
 
-    format < value < logic < arithmetic < compare < reduce < functions
+    format < encoding < value < logic < arithmetic < compare < reduce < functions
                   < norm, pool, indexing, attention, recurrent, ... < numbers
 """
 

@@ -21,7 +21,8 @@ from ..protocols import (
     ConvGradWeight,
 )
 from ..ring import Window
-from .format import Format, cap, encode, finite, most_pending, public_bits, spare_bits
+from .encoding import encode, encode_factor, factor_bits, summand
+from .format import Format, cap, most_pending, spare_bits
 from .logic import logical_and, logical_or, truth
 from .value import Operand, Value, convert, result_dtype
 
@@ -41,7 +42,7 @@ def add(n: Format, a: Operand, b: Operand) -> Value:
         return logical_or(n, a, b)
     a = a if a.dtype == dtype else convert(n, a, dtype)
     if not isinstance(b, Value):
-        elements = encode(n, finite(n, b), n.bits_of(dtype))
+        elements = encode(n, summand(n, b), n.bits_of(dtype))
         return Value(n.protocol.add_public(a.arith, elements), dtype)
     b = b if b.dtype == dtype else convert(n, b, dtype)
     return Value(n.protocol.add(*_broadcast(a.arith, b.arith)), dtype)
@@ -98,8 +99,8 @@ def _mul_public(n: Format, a: Value, b: Operand, dtype: torch.dtype) -> Value:
     x = a.arith
     if spare_bits(n, x) < n.fraction_bits:
         x = cap(n, n.protocol.settled(x))
-    bits = public_bits(n, x, factor)
-    product = n.protocol.mul_public(x, encode(n, factor, bits)).divided(bits)
+    bits = factor_bits(n, x, factor)
+    product = n.protocol.mul_public(x, encode_factor(n, factor, bits)).divided(bits)
     if product.pending > most_pending(n):  # a later sum with another value could wrap
         product = n.protocol.settled(product)
     return Value(product, dtype)
@@ -152,8 +153,8 @@ def bilinear(n: Format, op: Bilinear, a: Operand, b: Operand) -> Value:
     grown = op.terms(*shapes).bit_length()
     if spare_bits(n, x) < n.fraction_bits + grown:
         x = cap(n, n.protocol.settled(x))
-    bits = public_bits(n, x, factor, grown)
-    product = n.protocol.bilinear_public(op, x, encode(n, factor, bits), left=left)
+    bits = factor_bits(n, x, factor, grown)
+    product = n.protocol.bilinear_public(op, x, encode_factor(n, factor, bits), left=left)
     if not secret.is_real and dtype.is_floating_point:
         product = product.scaled(1 << n.fraction_bits)
     return Value(cap(n, product.divided(bits)), dtype)

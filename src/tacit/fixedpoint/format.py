@@ -7,24 +7,16 @@ argument, `n`.
 
 from __future__ import annotations
 
-import math
-from typing import Any, overload
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..errors import RangeError
 from ..protocols import Arith, Protocol
 from ..ring import Ring
 
 # A product of a secret and a public factor stays below 2^(k - 2 - HEADROOM) in a ring of k bits.
 HEADROOM = 1
-# A public factor has at least this many significant bits, even if that costs a round.
-SIGNIFICANT = 16
-
-# A public number of at least this magnitude counts as infinite. Programs build masks from -inf,
-# from -1e9 and from the smallest float.
-INFINITE = 2.0**28
 
 
 class Format:
@@ -71,63 +63,17 @@ class Format:
         return self.fraction_bits if dtype.is_floating_point else 0
 
 
-@overload
-def encode(n: Format, value: Tensor, fraction_bits: int) -> Tensor: ...
-@overload
-def encode(n: Format, value: Tensor | float, fraction_bits: int) -> Tensor | int: ...
-def encode(n: Format, value: Tensor | float, fraction_bits: int) -> Tensor | int:
-    """Returns the ring elements of real numbers with `fraction_bits`, rounded to the nearest.
+def largest_of(value: Tensor | float) -> float:
+    """Returns the largest magnitude; NaN if one number is, 0 for an empty tensor.
 
-    A Python number gives a Python integer. Raises RangeError for numbers that the ring cannot hold.
+    One pass that copies nothing. The magnitude of an integer is exact.
     """
     if not isinstance(value, Tensor):
-        _check_range(n, abs(value * 2.0**fraction_bits), fraction_bits)
-        return (
-            round(value * 2.0**fraction_bits)
-            if isinstance(value, float)
-            else (int(value) << fraction_bits)
-        )
-    if not value.dtype.is_floating_point:
-        return value.to(n.ring.dtype) << fraction_bits
-    scaled = value.detach().to(torch.float64) * 2.0**fraction_bits
-    _check_range(n, largest_of(scaled), fraction_bits)
-    return scaled.round_().to(n.ring.dtype)
-
-
-def largest_of(value: Tensor) -> float:
-    """Returns the largest magnitude; NaN if one element is, 0 for an empty tensor."""
+        return abs(value)
     if not value.numel():
-        return 0.0
-    low, high = torch.aminmax(value)
-    return max(-float(low), float(high))
-
-
-def _check_range(n: Format, largest: float, fraction_bits: int) -> None:
-    if not largest < 2.0 ** (n.ring.bits - 2):
-        raise RangeError(
-            f"a public value is beyond the range of {n.ring.bits} bits with {fraction_bits} "
-            "fraction bits",
-            remedy="scale it, or use fewer fraction bits",
-        )
-
-
-@overload
-def finite(n: Format, value: Tensor) -> Tensor: ...
-@overload
-def finite(n: Format, value: Tensor | float) -> Tensor | float: ...
-def finite(n: Format, value: Tensor | float) -> Tensor | float:
-    """Returns public summands with infinities replaced by 2^(range_bits - 3).
-
-    Sums of a few of them stay within the range.
-    """
-    if not isinstance(value, Tensor):
-        end = 2.0 ** (n.range_bits - 3)
-        return math.copysign(end, value) if abs(value) >= INFINITE else value
-    if not value.dtype.is_floating_point or largest_of(value.detach()) < INFINITE:
-        return value
-    wide = value.detach().to(torch.float64)
-    end = 2.0 ** (n.range_bits - 3)
-    return torch.where(wide.abs() >= INFINITE, wide.sign() * end, wide)
+        return 0
+    low, high = torch.aminmax(value.detach())
+    return max(-low.item(), high.item())
 
 
 def decode(n: Format, elements: Tensor, dtype: torch.dtype) -> Tensor:
@@ -152,32 +98,6 @@ def most_pending(n: Format) -> int:
     return n.ring.bits - 3 - n.fraction_bits - n.range_bits
 
 
-def public_bits(n: Format, x: Arith, value: Tensor | float, grown: int = 0) -> int:
-    """Returns how many fraction bits a public factor of x gets: as many as fit.
-
-    So that small factors (a learning rate, 1 / n) keep their relative precision. `grown`: by how
-    many bits a sum of such products is larger than one product.
-    """
-    if not isinstance(value, Tensor):
-        largest, whole, single = abs(float(value)), float(value).is_integer(), True
-    elif not value.dtype.is_floating_point or not value.numel():
-        return 0
-    else:
-        detached, single = value.detach().to(torch.float64), value.numel() == 1
-        largest, whole = float(detached.abs().max()), bool((detached == detached.round()).all())
-    if whole and largest < 2.0**20:
-        return 0
-    if not math.isfinite(largest):
-        raise RangeError("a public factor is not finite", remedy="choose with torch.where")
-    mantissa, exponent = math.frexp(largest)
-    magnitude = exponent - (mantissa == 0.5)
-    enough = max(most_pending(n) - x.pending, SIGNIFICANT - magnitude)
-    bits = max(min(spare_bits(n, x) - grown - magnitude, enough, n.ring.bits - 4 - x.pending), 0)
-    if single:  # no more than an exact factor needs: 1 / 4 needs two
-        bits = min(bits, largest.as_integer_ratio()[1].bit_length() - 1)
-    return bits
-
-
 def largest_in(x: Arith) -> int:
     """Returns the largest magnitude in a cleartext share, which has one part."""
     [part] = x.parts.values()
@@ -192,4 +112,5 @@ def range_remedy(n: Format) -> str:
     most = n.most_range_bits
     fewer = f"fewer fraction_bits than {n.fraction_bits}"
     more = f"a larger range_bits, up to {most}, or " if n.range_bits < most else ""
-    return f"scale what grows, or give tacit.run {more}{fewer}"
+    wider = ", or ring=64" if n.ring.bits < 64 else ""
+    return f"scale it, or give tacit.run {more}{fewer}{wider}"

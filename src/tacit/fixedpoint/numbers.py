@@ -33,6 +33,7 @@ class Numbers(Format):
     """Fixed-point numbers over a protocol, with their arithmetic."""
 
     # Input and output --------------------------------------------------------------------------
+    checked_input = transfer.checked_input
     share = transfer.share
     share_many = transfer.share_many
     reveal = transfer.reveal

@@ -1,8 +1,8 @@
 """Reals rounded to integers, and integer quotients with their remainders.
 
 Integer quotients are exact for the encoded operands: a division gives a guess, a second division
-of the remainder improves it, and one comparison corrects it. Division by zero gives a meaningless
-number; nothing raises.
+of the remainder improves it, and one comparison corrects it. Division by a secret zero gives a
+meaningless number; a public divisor that is 0, or rounds to 0, raises RangeError.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from torch import Tensor
 from ..protocols import Arith
 from .arithmetic import add, mul, neg, sub
 from .compare import less, where
+from .encoding import require_divisor
 from .format import Format
 from .functions.quotient import divide
 from .value import (
@@ -110,11 +111,13 @@ def _settled_real(n: Format, x: Operand) -> Value:
 
 
 def _split(n: Format, x: Operand) -> tuple[Operand, Operand]:
-    """Returns |x| and [x < 0]. A public x is rounded to fixed point, as if it were shared."""
+    """Returns |x| and [x < 0]. A public x, a divisor, is rounded to fixed point as if shared."""
     if not isinstance(x, Value):
         public = torch.as_tensor(x).to(torch.float64)
         unit = 2.0**n.fraction_bits
-        return (public.abs() * unit).round() / unit, public < 0
+        magnitude = (public.abs() * unit).round() / unit
+        require_divisor(public, magnitude)
+        return magnitude, public < 0
     x = _settled_real(n, x)
     negative = less(n, x, 0)
     return where(n, negative, neg(n, x), x), negative

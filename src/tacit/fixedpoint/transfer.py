@@ -9,11 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..errors import RangeError
 from ..kernels import pack_bits
 from ..protocols import Arith, Bool
 from ..protocols.steps import Steps, drive, together
-from .debug import check_range
-from .format import Format, cap, decode, encode
+from .encoding import elements, require_in_range
+from .format import Format, cap, decode
 from .value import Value
 
 # The limits of one message: the transport's table of tensors is short, and both ends hold the whole
@@ -24,12 +25,33 @@ MOST_ELEMENTS = 1 << 23
 
 @dataclass(frozen=True)
 class Input:
-    """A tensor to share. Only its owner has the values; `path` is its name in errors."""
+    """A tensor to share, made by `checked_input`. Only its owner has the values."""
 
     shape: torch.Size
     dtype: torch.dtype
     values: Tensor | None
-    path: str = "the tensor"
+
+
+def checked_input(n: Format, tensor: Tensor, path: str, *, mine: bool) -> Input:
+    """Returns what this party contributes to `share_many`: values only if they are its own.
+
+    Raises RangeError, which names the tensor by its `path`, if one of its own numbers is not
+    representable: NaN, infinite or beyond the range. Nothing is sent.
+    """
+    if not mine:
+        return Input(tensor.shape, tensor.dtype, None)
+    values = tensor.detach()
+    if tensor.dtype != torch.bool:
+        _require_representable(n, values, path)
+    return Input(tensor.shape, tensor.dtype, values)
+
+
+def _require_representable(n: Format, values: Tensor, path: str) -> None:
+    try:
+        require_in_range(n, values, n.bits_of(values.dtype), path)
+    except RangeError as error:
+        error.party = n.protocol.rank
+        raise error.about("share") from None
 
 
 def share(
@@ -39,6 +61,8 @@ def share(
 
     1 round, or none if the owner deals.
     """
+    if value is not None:
+        _require_representable(n, value, "the tensor")
     call = _share(n, value, owner, shape, dtype)
     return _as_value(n, drive(n.protocol.context, call), dtype)
 
@@ -51,9 +75,6 @@ def share_many(n: Format, inputs: Sequence[Input], owner: int) -> list[Value]:
         calls = [_share(n, one.values, owner, one.shape, one.dtype) for one in chosen]
         shares = drive(n.protocol.context, together(*calls))
         shared += [_as_value(n, s, one.dtype) for s, one in zip(shares, chosen, strict=True)]
-    if n.debug:
-        for value, one in zip(shared, inputs, strict=True):
-            check_range(n, value, f"share: {one.path}")
     return shared
 
 
@@ -63,8 +84,8 @@ def _share(
     if dtype == torch.bool:
         planes = None if value is None else pack_bits(value).unsqueeze(0)
         return n.protocol.share_bits.steps(planes, owner, shape)
-    elements = None if value is None else encode(n, value, n.bits_of(dtype))
-    return n.protocol.share.steps(elements, owner, shape)
+    encoded = None if value is None else elements(n, value, n.bits_of(dtype))
+    return n.protocol.share.steps(encoded, owner, shape)
 
 
 def _as_value(n: Format, share: Arith | Bool, dtype: torch.dtype) -> Value:

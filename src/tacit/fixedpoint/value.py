@@ -17,7 +17,8 @@ from torch import Tensor
 
 from ..kernels import pack_bits, unpack_bits
 from ..protocols import Arith, BitSum, Bool
-from .format import Format, cap, encode, finite
+from .encoding import encode, placed
+from .format import Format, cap
 
 
 @dataclass(frozen=True)
@@ -130,10 +131,13 @@ Combine = Callable[[list[Tensor]], Tensor]
 
 
 def public(n: Format, value: Tensor) -> Value:
-    """Returns public numbers as a value, for operations that cannot take them as they are."""
+    """Returns public numbers as a value, for operations that cannot take them as they are.
+
+    Masks saturate, see NOTE [masks] in encoding.py.
+    """
     if value.dtype == torch.bool:
         return Value(n.protocol.pack(value), value.dtype, known=value)
-    elements = encode(n, finite(n, value), n.bits_of(value.dtype))
+    elements = encode(n, placed(n, value), n.bits_of(value.dtype))
     return Value(n.protocol.public(elements), value.dtype, known=value)
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from ..config import Config
-from ..fixedpoint import Input, Numbers, Value
+from ..fixedpoint import Numbers, Value
 from ..protocols import ALONE, cleartext_alone
 from ..protocols.observed import Observer
 from ..tensor import SecretTensor
@@ -57,7 +57,7 @@ def secret(n: Numbers, tensor: Tensor) -> SecretTensor:
 
 
 def _share(n: Numbers, tensor: Tensor, path: str) -> Value:
-    [value] = n.share_many([Input(tensor.shape, tensor.dtype, tensor, path)], ALONE)
+    [value] = n.share_many([n.checked_input(tensor, path, mine=True)], ALONE)
     return value
 
 

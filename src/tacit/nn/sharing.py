@@ -69,7 +69,7 @@ def _input(n: Numbers, path: str, tensor: Tensor, owner: int) -> Input:
         raise ConfigError(
             f"{path} has no values (meta device) at its owner, " + Party(owner), subject="share"
         )
-    return Input(tensor.shape, tensor.dtype, tensor.detach() if mine else None, path)
+    return n.checked_input(tensor, path, mine=mine)
 
 
 def _share_nested(n: Numbers, nest: Any, owner: int) -> Any:

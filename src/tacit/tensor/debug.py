@@ -18,8 +18,9 @@ from torch._ops import OpOverload
 from ..errors import RangeError
 from ..fixedpoint import Numbers, Value
 from ..fixedpoint.debug import check_range, cleartext, exceeds_range, out_of_range
+from ..fixedpoint.encoding import BOUNDLESS, MASK, placed
 from ..fixedpoint.extended.moments import ExtendedValue
-from ..fixedpoint.format import finite, largest_of, range_remedy
+from ..fixedpoint.format import largest_of, range_remedy
 from ..fixedpoint.lazy import LazyValue
 from .table import Rule
 
@@ -120,9 +121,9 @@ def _in_floating_point(
             numbers = cleartext(n, x)
             return numbers.double() if wide and not x.is_bit else numbers
         if isinstance(x, Tensor) and x.is_floating_point():
-            return (finite(n, x) if masks else x).double()
+            return (placed(n, x) if masks else x).double()
         if isinstance(x, float) and masks:
-            return finite(n, x)
+            return placed(n, x)
         if isinstance(x, torch.dtype) and (x.is_floating_point or wide):
             return torch.float64
         return [plain(one) for one in x] if isinstance(x, list | tuple) else x
@@ -155,10 +156,10 @@ def _unread(x: Any) -> bool:
 
 
 def _infinite(x: Any) -> bool:
-    """Whether a public operand is infinite, or so large that it stands for infinity."""
+    """Whether a public operand may have masks; see NOTE [masks] in fixedpoint/encoding.py."""
     if isinstance(x, Tensor):
-        return x.is_floating_point() and not largest_of(x.detach()) < 2.0**28
-    return isinstance(x, float) and not abs(x) < 2.0**28
+        return x.is_floating_point() and not largest_of(x) < -MASK
+    return isinstance(x, float) and not MASK < x < BOUNDLESS
 
 
 def _holds(n: Numbers, x: Any) -> bool:

@@ -8,7 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..errors import RangeError
 from ..fixedpoint import Numbers, Operand, Value
+from ..fixedpoint.encoding import first_position, in_words
 
 Array = Value | Tensor  # an operand with a shape
 Dims = Sequence[int] | int | None  # of a reduction; None for all
@@ -24,6 +26,26 @@ def number(x: Any) -> float | None:
 def mapped(x: Any, change: Callable[[Tensor], Tensor]) -> Any:
     """Returns a secret or public tensor after a change of shape. Local."""
     return x.map(change) if isinstance(x, Value) else change(torch.as_tensor(x))
+
+
+def require_indices(x: Tensor, size: int, what: str, *, ignored: int | None = None) -> None:
+    """Raises RangeError unless all public indices are from 0 to size - 1, or `ignored`."""
+    if not x.numel():
+        return
+    low, high = torch.aminmax(x)
+    if low >= 0 and high < size:
+        return
+    wrong = (x < 0) | (x >= size)
+    wrong = wrong if ignored is None else wrong & (x != ignored)
+    if bool(wrong.any()):
+        position = first_position(wrong)
+        raise RangeError(
+            f"{what}{in_words(position)} is outside of its range",
+            limit=f"0 to {size - 1}",
+            remedy="check the data, or the number of classes or rows",
+            position=position,
+            number="index",
+        )
 
 
 def times(n: Numbers, a: Operand, b: Operand) -> Any:

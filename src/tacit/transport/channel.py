@@ -28,6 +28,7 @@ from ..errors import (
     Party,
     PeerClosed,
     ProtocolDesync,
+    RangeError,
     RevealForbidden,
 )
 from .devices import CPU
@@ -38,6 +39,9 @@ from .wire.frames import Kind, Layout, Spec, describe
 REASON_LENGTH = 80
 CONNECTION_LOST = "connection lost"  # the reasons of one that cannot say so itself
 NO_HEARTBEAT = "no heartbeat"
+_SAME_EVERYWHERE: dict[str, type[RevealForbidden] | type[RangeError]] = {
+    kind.__name__: kind for kind in (RevealForbidden, RangeError)
+}
 PROGRESS_BYTES = 1 << 14  # what must pass within a deadline while a long message is on its way
 LOOK_AROUND_SECONDS = 0.25
 
@@ -70,12 +74,13 @@ class Abort:
         reason = re.sub(r"[^\w .:-]", "?", self.reason[:REASON_LENGTH])
         object.__setattr__(self, "reason", reason)
 
-    def error(self, teller: int) -> PeerClosed | RevealForbidden:
+    def error(self, teller: int) -> PeerClosed | RevealForbidden | RangeError:
         """Returns the error to raise where the party `teller` reported this abort.
 
-        A reveal that the policy forbids raises RevealForbidden at every party.
+        Every party raises RevealForbidden for a reveal that the policy forbids, and RangeError for
+        a number of one party that is out of range; its class and position stay at its owner.
         """
-        kind = RevealForbidden if self.reason == RevealForbidden.__name__ else PeerClosed
+        kind = _SAME_EVERYWHERE.get(self.reason, PeerClosed)
         gone = self.reason in (CONNECTION_LOST, NO_HEARTBEAT)
         return kind(
             Party(self.origin) + (" was given up" if gone else " ended the run"),

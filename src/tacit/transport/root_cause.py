@@ -15,7 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..errors import PeerClosed, PeerTimeout, ProtocolError, RevealForbidden, TransportError
+from ..errors import (
+    PeerClosed,
+    PeerTimeout,
+    ProtocolError,
+    RangeError,
+    RevealForbidden,
+    TransportError,
+)
 from .channel import CONNECTION_LOST, NO_HEARTBEAT, Abort, Channel, LastWord
 
 _ANSWER_SECONDS = 0.75  # for the answer of a party that is accused of silence
@@ -31,7 +38,7 @@ class PeerAborted(Exception):
         super().__init__(word.reason)
         self.word, self.teller = word, teller
 
-    def error(self) -> PeerClosed | RevealForbidden:
+    def error(self) -> PeerClosed | RevealForbidden | RangeError:
         return self.word.error(self.teller)
 
     def accuses(self, rank: int) -> bool:

@@ -28,7 +28,8 @@ from torch import Tensor
 from ...protocols import Arith
 from ...protocols.steps import Steps
 from ..arithmetic import mul
-from ..format import Format, cap, encode
+from ..encoding import encode
+from ..format import Format, cap
 from ..functions.mantissa import mantissa_of, polynomial
 from ..functions.quotient import divide, divided
 from ..functions.share_functions import product, run

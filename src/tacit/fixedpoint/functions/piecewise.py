@@ -11,6 +11,7 @@ import torch
 from ...protocols import Arith, BitSum, Bool
 from ...protocols.derived.piecewise import Line
 from ...protocols.steps import Interactive, Steps, together
+from ..encoding import encode
 from ..format import Format, cap
 from ..value import Value, convert, real
 
@@ -27,8 +28,8 @@ def piecewise(
     right.
     """
     bits = n.bits_of(x.dtype)
-    ends = [round(t * 2**bits) for t in thresholds]
-    scaled = [Line(slope, round(offset * 2**bits)) for slope, offset in lines]
+    ends = [_threshold(n, t, bits) for t in thresholds]
+    scaled = [Line(slope, encode(n, offset, bits)) for slope, offset in lines]
     [value] = n.protocol.piecewise(cap(n, x.arith), ends, [scaled])
     return Value(cap(n, value), x.dtype)
 
@@ -36,12 +37,18 @@ def piecewise(
 def between(n: Format, x: Value, low: float, high: float) -> Value:
     """Returns [low < x < high]. r rounds."""
     bits = n.bits_of(x.dtype)
-    ends = [round(low * 2**bits) + 1, round(high * 2**bits)]
+    ends = [_threshold(n, low, bits) + 1, _threshold(n, high, bits)]
     p = n.protocol
     if ends[0] >= ends[1]:
         return Value(p.pack(torch.zeros(x.shape, dtype=torch.bool)), torch.bool)
     first, second = p.signs(cap(n, x.arith), ends)
     return Value(p.bit_xor(first, second), torch.bool)
+
+
+def _threshold(n: Format, t: float, bits: int) -> int:
+    """Returns a threshold as a ring element; one beyond the range is moved to its end."""
+    end = 2.0 ** (n.range_bits + n.fraction_bits - bits)
+    return encode(n, min(max(t, -end), end), bits)
 
 
 def sign(n: Format, x: Value) -> Value:

@@ -13,7 +13,8 @@ from torch import Tensor
 from ...protocols import MUL, Arith
 from ...protocols.steps import Steps, together
 from ..arithmetic import mul
-from ..format import Format, cap, encode, most_pending
+from ..encoding import encode, require_divisor
+from ..format import Format, cap, most_pending
 from ..value import Operand, Value, convert, real, result_dtype
 from .mantissa import Mantissa, exponents, mantissa_of, polynomial
 from .share_functions import function, product, run, settle_exactly
@@ -123,10 +124,10 @@ def divided(n: Format, a: Arith | Tensor, b: Arith, *, positive: bool = False) -
 
 
 def divide(n: Format, a: Operand, b: Operand, *, positive: bool = False) -> Value:
-    """Returns a / b as a real, for |a / b| < 2^range_bits; division by zero saturates.
+    """Returns a / b as a real, for |a / b| < 2^range_bits; division by a secret zero saturates.
 
-    A public b costs a product with 1/b, or for a power of two a pending division. A secret b costs
-    the rounds of `reciprocal`. `positive` promises b > 0.
+    A public b must not be 0; it costs a product with 1/b, or for a power of two a pending division.
+    A secret b costs the rounds of `reciprocal`. `positive` promises b > 0.
     """
     if not isinstance(b, Value):
         return _by_public(n, real(n, a), b)
@@ -145,6 +146,7 @@ def divide(n: Format, a: Operand, b: Operand, *, positive: bool = False) -> Valu
 
 def _by_public(n: Format, a: Value, b: Operand) -> Value:
     divisor = torch.as_tensor(b)
+    require_divisor(divisor)
     dtype = result_dtype(a, b)
     if divisor.numel() == 1:
         mantissa, exponent = torch.frexp(divisor.double().abs().reshape(()))

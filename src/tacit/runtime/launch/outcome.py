@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
-from ...errors import ConnectError, Party, PartyFailed, PeerClosed, RevealForbidden
+from ...errors import ConnectError, Party, PartyFailed, PeerClosed, RangeError, RevealForbidden
 
-ECHOES = (PeerClosed, ConnectError, RevealForbidden)  # another party may be the cause
+# Another party may be the cause of these.
+ECHOES = (PeerClosed, ConnectError, RevealForbidden, RangeError)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ....errors import UnsupportedOp
 from ....fixedpoint import Numbers, Operand, Value
+from ...operand import require_indices
 from ...table import implements
 from ..linalg.norms import linalg_vector_norm
 
@@ -26,10 +27,12 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Value:
-    """Secret indices: a one-hot product with the whole table. Public ones: local."""
+    """Secret indices: a one-hot product with the whole table, 0 for one that is no row. Public
+    ones: local."""
     if isinstance(indices, Value):
         return n.take_rows(weight, indices)
     assert isinstance(weight, Value)
+    require_indices(indices, weight.shape[0], "an index")
     return weight.map(lambda part: part[indices])
 
 
@@ -115,6 +118,7 @@ def embedding_bag(
             "an embedding bag of secret indices, or of maxima",
             remedy="use nn.Embedding, then sum or amax",
         )
+    require_indices(indices, weight.shape[0], "an index")  # type: ignore[union-attr]
     starts = offsets[:-1] if include_last_offset else offsets
     sizes = torch.diff(starts, append=torch.tensor([len(indices)]))
     bags = torch.repeat_interleave(torch.arange(len(starts)), sizes)

@@ -9,7 +9,7 @@ from ....errors import UnsupportedOp
 from ....fixedpoint import Numbers, Operand, Value
 from ....fixedpoint.lazy import Deferred, LazyValue
 from ....ring import deterministic
-from ...operand import Array, mapped
+from ...operand import Array, mapped, require_indices
 from ...table import implements
 from .loss import MEAN, SUM
 
@@ -26,7 +26,8 @@ def nll_loss_forward(
     ignore_index: int,
 ) -> tuple[Operand, Operand]:
     """The loss and the weight of all labels. Public labels: local; secret ones: an equality for
-    each class, and a division by their weight where a mean is taken."""
+    each class, and a division by their weight where a mean is taken. A secret label that is no
+    class counts like one that is ignored."""
     marks = _score_weights(n, self, target, weight, ignore_index)
     total = _sum(n, marks)
     positive = weight is None
@@ -81,7 +82,7 @@ def _score_weights(
     wanted = mapped(target, lambda part: part.unsqueeze(dim))
     counts = (classes != ignore_index).view(shape)
     if isinstance(wanted, Tensor):
-        _check(target, len(classes), ignore_index)
+        require_indices(target, len(classes), "a label", ignored=ignore_index)
         marks: Array = (wanted == classes.view(shape)) & counts
     else:
         marks = n.equal(wanted, classes.view(shape))
@@ -92,13 +93,6 @@ def _score_weights(
     if isinstance(marks, Tensor) and isinstance(by_class, Tensor):
         return marks * by_class
     return n.mul(marks, by_class)
-
-
-def _check(target: Array, classes: int, ignore_index: int) -> None:
-    assert isinstance(target, Tensor)
-    wrong = (target != ignore_index) & ((target < 0) | (target >= classes))
-    if wrong.any():
-        raise IndexError(f"nll_loss: a label is not among the {classes} classes")
 
 
 def _sum(n: Numbers, marks: Array) -> Operand:
