@@ -81,7 +81,7 @@ def _score_weights(
     shape = [-1 if d == dim else 1 for d in range(len(scores.shape))]
     wanted = mapped(target, lambda part: part.unsqueeze(dim))
     counts = (classes != ignore_index).view(shape)
-    if isinstance(wanted, Tensor):
+    if isinstance(target, Tensor):
         require_indices(target, len(classes), "a label", ignored=ignore_index)
         marks: Array = (wanted == classes.view(shape)) & counts
     else:
