@@ -8,6 +8,7 @@ from math import prod as product_of
 
 import torch
 
+from ..errors import RangeError
 from ..protocols.derived.piecewise import quotient_limit
 from .arithmetic import as_number, mul, square, sub, sum_
 from .compare import equal
@@ -50,6 +51,11 @@ def _divided_sum(n: Format, x: Value, dims: Dims, divisor: float, *, keepdim: bo
 
     A mean is no larger than its largest term, even if the sum leaves the range.
     """
+    if divisor <= 0:
+        raise RangeError(
+            "the mean or variance of too few values is not a number",
+            limit="more values than the correction",
+        )
     quotient = mul(n, total(n, x, dims, keepdim=keepdim), 1.0 / divisor)
     if not x.is_real:
         return quotient

@@ -14,7 +14,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -23,15 +23,14 @@ from torch._ops import OpOverload
 from torch.nn import Parameter
 from torch.utils._pytree import tree_leaves
 
-from ..errors import Operator, OutOfMemory, RangeError, RevealForbidden, UnsupportedError
+from ..errors import Operator, OutOfMemory, RangeError, UnsupportedError
 from ..fixedpoint import Numbers, Value
 from ..protocols import out_of_memory
+from .hidden import HiddenValues, hide_memory
 from .module_path import name_place
 
 Take = Callable[[Value], Value]
 Layout = tuple[tuple[int, ...], int]
-
-REVEAL = "session.reveal(tensor, to=...) opens it to a party or to all"
 
 
 class Cell:
@@ -52,7 +51,7 @@ class Cell:
         self.set(numbers.replace(self.value, take, value))
 
 
-class SecretTensor(Tensor):
+class SecretTensor(HiddenValues, Tensor):
     """A `torch.Tensor` of secret numbers. Shape, dtype and device are public, the values are not.
 
     Made by `session.share`; opened by `session.reveal`. torch's functions, modules, autograd and
@@ -77,6 +76,7 @@ class SecretTensor(Tensor):
         made: SecretTensor = Tensor._make_wrapper_subclass(
             cls, value.shape, dtype=value.dtype, requires_grad=requires_grad
         )
+        hide_memory(made)
         made.numbers, made._cell, made._take = numbers, Cell(value), None
         if numbers.trace is not None:
             numbers.trace.note_new(made._cell)
@@ -129,6 +129,7 @@ class SecretTensor(Tensor):
             storage_offset=self.storage_offset() + offset,
             dtype=value.dtype,
         )
+        hide_memory(made)
         return made
 
     def base(self) -> SecretTensor:
@@ -174,48 +175,9 @@ class SecretTensor(Tensor):
         else:
             self._value, self._seen = value, self._cell.version
 
-    # What would reveal the values ----------------------------------------------------------------
-
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         grad = ", requires_grad=True" if self.requires_grad else ""
         return f"SecretTensor(shape={tuple(self.shape)}, dtype={self.dtype}{grad})"
-
-    def __bool__(self) -> bool:
-        remedy = "choose with torch.where(condition, a, b)"
-        return bool(_refuse(self, "__bool__", "bool(), if or while", remedy))
-
-    def item(self) -> Any:
-        """Raises RevealForbidden."""
-        return _refuse(self, "item", "item(), int() or float()")
-
-    def tolist(self) -> Any:
-        """Raises RevealForbidden."""
-        return _refuse(self, "tolist", "tolist()")
-
-    def numpy(self, *, force: bool = False) -> Any:
-        """Raises RevealForbidden."""
-        return _refuse(self, "numpy", "numpy()")
-
-    def __array__(self, *args: Any) -> Any:
-        return _refuse(self, "__array__", "numpy", REVEAL, *args)
-
-    def __int__(self) -> int:
-        return int(_refuse(self, "__int__", "int()"))
-
-    def __float__(self) -> float:
-        return float(_refuse(self, "__float__", "float()"))
-
-    def __index__(self) -> int:
-        remedy = "a secret index needs torch.gather or a one-hot product"
-        return int(_refuse(self, "__index__", "an index", remedy))
-
-    def __contains__(self, item: Any) -> bool:
-        remedy = "compare with == and take any()"
-        return bool(_refuse(self, "__contains__", "in", remedy, item))
-
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        what = "pickling, copying between processes and torch.save"
-        raise _needs_values(what, "tacit.nn saves checkpoints")
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SecretTensor:
         made = SecretTensor(self.value, self.numbers, requires_grad=self.requires_grad)
@@ -241,19 +203,6 @@ class SecretTensor(Tensor):
             if exhausted := out_of_memory(error, context, where):
                 raise name_place(exhausted, func) from error
             raise
-
-
-def _refuse(tensor: SecretTensor, method: str, what: str, remedy: str = REVEAL, *args: Any) -> Any:
-    """Raises RevealForbidden; a run that rehearses a model may answer instead, and goes on."""
-    error = _needs_values(what, remedy)
-    if tensor.numbers.on_refusal is None:
-        raise error
-    return tensor.numbers.on_refusal(error, tensor, method, args)
-
-
-def _needs_values(what: str, remedy: str) -> RevealForbidden:
-    reason = f"{what} would need the values of a secret tensor"
-    return name_place(RevealForbidden(reason, remedy=remedy))
 
 
 def _fitted(tensor: SecretTensor, value: Value) -> Value:

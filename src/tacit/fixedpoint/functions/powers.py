@@ -33,6 +33,8 @@ def power(n: Format, x: Operand, exponent: Operand) -> Value:
     plain = torch.as_tensor(exponent)
     dtype = result_dtype(x, exponent)
     values = plain.unique()
+    if x.dtype is torch.bool:
+        x = convert(n, x, torch.int64)
     if values.numel() == 1:
         shape = torch.broadcast_shapes(x.shape, plain.shape)
         made = convert(n, _uniform(n, x, values.item()), dtype)

@@ -1,0 +1,150 @@
+"""What a secret tensor refuses: every way of torch, numpy and Python to read its values.
+
+NOTE [no memory] A secret tensor is a wrapper without memory: its storage has no data. Some
+functions of torch take the address of that data without looking, and would crash or hand out
+memory that is not theirs. The methods among them are refused here; functions in C++ raise because
+`hide_memory` marks the storage.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+import torch
+
+from ..errors import RevealForbidden, UnsupportedError
+from .module_path import name_place
+
+if TYPE_CHECKING:
+    from .secret import SecretTensor
+
+REVEAL = "session.reveal(tensor, to=...) opens it to a party or to all"
+
+hide_memory = torch._C._set_throw_on_mutable_data_ptr
+
+
+class HiddenValues:
+    """The methods of a tensor that would need its values; they raise RevealForbidden."""
+
+    def __bool__(self) -> bool:
+        remedy = "choose with torch.where(condition, a, b)"
+        return bool(_refuse(self, "__bool__", "bool(), if or while", remedy))
+
+    __nonzero__ = is_nonzero = __bool__
+
+    def item(self) -> Any:
+        """Raises RevealForbidden."""
+        return _refuse(self, "item", "item(), int() or float()")
+
+    def tolist(self) -> Any:
+        """Raises RevealForbidden."""
+        return _refuse(self, "tolist", "tolist()")
+
+    def numpy(self, *, force: bool = False) -> Any:
+        """Raises RevealForbidden."""
+        return _refuse(self, "numpy", "numpy()")
+
+    def __int__(self) -> int:
+        return int(_refuse(self, "__int__", "int()"))
+
+    __long__ = __int__
+
+    def __float__(self) -> float:
+        return float(_refuse(self, "__float__", "float()"))
+
+    def __complex__(self) -> complex:
+        return complex(_refuse(self, "__complex__", "complex()"))
+
+    def __index__(self) -> int:
+        remedy = "a secret index needs torch.gather or a one-hot product"
+        return int(_refuse(self, "__index__", "an index", remedy))
+
+    def __contains__(self, item: Any) -> bool:
+        remedy = "compare with == and take any()"
+        return bool(_refuse(self, "__contains__", "in", remedy, item))
+
+    def __format__(self, spec: str) -> str:
+        if not spec:
+            return str(self)
+        return str(_refuse(self, "__format__", f"the format {spec!r}", REVEAL, spec))
+
+    # Pickling -------------------------------------------------------------------------------------
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        what = "pickling, copying between processes and torch.save"
+        raise _needs_values(what, "tacit.nn saves checkpoints")
+
+    def __reduce__(self) -> NoReturn:
+        self.__reduce_ex__(2)
+
+    # numpy and other libraries --------------------------------------------------------------------
+
+    def __array__(self, *args: Any) -> Any:
+        return _refuse(self, "__array__", "numpy", REVEAL, *args)
+
+    def __array_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        if func.__name__ in ("shape", "ndim"):  # these are public
+            return func._implementation(*args, **kwargs)
+        name = func.__name__
+        raise name_place(
+            UnsupportedError(
+                f"numpy.{name} of a secret tensor",
+                limit="numpy computes on values",
+                remedy=f"torch.{name} computes on secrets" if hasattr(torch, name) else REVEAL,
+            )
+        )
+
+    __dlpack_c_exchange_api__: object = None  # torch's own would read memory without asking
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return _refuse(self, "__dlpack__", "DLPack")
+
+    def __dlpack_device__(self) -> Any:
+        return _refuse(self, "__dlpack_device__", "DLPack")
+
+    # Memory: see NOTE [no memory] -----------------------------------------------------------------
+
+    def data_ptr(self) -> int:
+        """Raises RevealForbidden."""
+        return int(_refuse(self, "data_ptr", "data_ptr()"))
+
+    const_data_ptr = data_ptr
+
+    def untyped_storage(self) -> Any:
+        """Raises RevealForbidden."""
+        return _refuse(self, "untyped_storage", "the storage")
+
+    storage = _typed_storage = untyped_storage
+
+    def share_memory_(self) -> Any:
+        """Raises RevealForbidden."""
+        return _refuse(self, "share_memory_", "shared memory")
+
+    def apply_(self, function: Any) -> Any:
+        """Raises RevealForbidden."""
+        return _refuse(self, "apply_", "a Python function of every element", REVEAL, function)
+
+    def map_(self, other: Any, function: Any) -> Any:
+        """Raises RevealForbidden."""
+        return _refuse(self, "map_", "a Python function of every element", REVEAL, other, function)
+
+    def map2_(self, x: Any, y: Any, function: Any) -> Any:
+        """Raises RevealForbidden."""
+        what = "a Python function of every element"
+        return _refuse(self, "map2_", what, REVEAL, x, y, function)
+
+
+def _refuse(hidden: HiddenValues, method: str, what: str, remedy: str = REVEAL, *args: Any) -> Any:
+    """Raises RevealForbidden; a run that rehearses a model may answer instead, and goes on."""
+    error = _needs_values(what, remedy)
+    tensor = cast("SecretTensor", hidden)
+    if tensor.numbers.on_refusal is None:
+        raise error
+    return tensor.numbers.on_refusal(error, tensor, method, args)
+
+
+def _needs_values(what: str, remedy: str) -> RevealForbidden:
+    reason = f"{what} would need the values of a secret tensor"
+    return name_place(RevealForbidden(reason, remedy=remedy))
