@@ -24,7 +24,7 @@ from ..ring import Window
 from .encoding import encode, encode_factor, factor_bits, summand
 from .format import Format, cap, most_pending, spare_bits
 from .logic import logical_and, logical_or, truth
-from .value import Operand, Value, convert, result_dtype
+from .value import Operand, Value, addable, convert, result_dtype
 
 
 def as_number(n: Format, x: Value) -> Value:
@@ -43,9 +43,9 @@ def add(n: Format, a: Operand, b: Operand) -> Value:
     a = a if a.dtype == dtype else convert(n, a, dtype)
     if not isinstance(b, Value):
         elements = encode(n, summand(n, b), n.bits_of(dtype))
-        return Value(n.protocol.add_public(a.arith, elements), dtype)
+        return Value(n.protocol.add_public(addable(n, a.arith), elements), dtype)
     b = b if b.dtype == dtype else convert(n, b, dtype)
-    return Value(n.protocol.add(*_broadcast(a.arith, b.arith)), dtype)
+    return Value(n.protocol.add(*_summands(n, a.arith, b.arith)), dtype)
 
 
 def sub(n: Format, a: Operand, b: Operand) -> Value:
@@ -55,7 +55,7 @@ def sub(n: Format, a: Operand, b: Operand) -> Value:
             return add(n, neg(n, b), a)
         dtype = result_dtype(a, b)
         a, b = convert(n, a, dtype), convert(n, b, dtype)
-        return Value(n.protocol.sub(*_broadcast(a.arith, b.arith)), dtype)
+        return Value(n.protocol.sub(*_summands(n, a.arith, b.arith)), dtype)
     return add(n, a, -b)
 
 
@@ -108,7 +108,7 @@ def _mul_public(n: Format, a: Value, b: Operand, dtype: torch.dtype) -> Value:
 
 def _product(n: Format, a: Value, b: Value, dtype: torch.dtype) -> Value:
     """A product of two reals has 2 f fraction bits; the division by 2^f is pending."""
-    x, y = _broadcast(a.arith, b.arith)
+    x, y = broadcast(a.arith, b.arith)
     shift = n.fraction_bits if a.is_real and b.is_real else 0
     return Value(cap(n, n.protocol.bilinear(MUL, x, y, shift=shift)), dtype)
 
@@ -125,13 +125,13 @@ def sum_(n: Format, x: Value, dims: Sequence[int] = (), *, keepdim: bool = False
     Its limit grows with the number of terms; `reduce.total` keeps it within the range.
     """
     x = as_number(n, x)
-    return Value(x.arith.sum(*dims, keepdim=keepdim), x.dtype)
+    return Value(addable(n, x.arith).sum(*dims, keepdim=keepdim), x.dtype)
 
 
 def cumsum(n: Format, x: Value, dim: int) -> Value:
     """Returns the sums of the first 1, 2, 3, ... elements along `dim`. Local for numbers."""
     x = as_number(n, x)
-    return Value(x.arith.cumsum(dim), x.dtype)
+    return Value(addable(n, x.arith).cumsum(dim), x.dtype)
 
 
 def bilinear(n: Format, op: Bilinear, a: Operand, b: Operand) -> Value:
@@ -223,7 +223,12 @@ def conv_grads(
     return [next(made) if want else None for want in wanted]
 
 
-def _broadcast(x: Arith, y: Arith) -> tuple[Arith, Arith]:
+def _summands(n: Format, x: Arith, y: Arith) -> tuple[Arith, Arith]:
+    return broadcast(addable(n, x), addable(n, y))
+
+
+def broadcast(x: Arith, y: Arith) -> tuple[Arith, Arith]:
+    """Returns both shares in the shape that torch gives their sum. Local."""
     if x.shape == y.shape:
         return x, y
     shape = torch._C._infer_size(x.shape, y.shape)

@@ -13,7 +13,7 @@ from .arithmetic import add, as_number, mul, mul_bit, neg, sub
 from .encoding import encode, placed, refusal
 from .format import Format, cap, largest_in, largest_of, range_remedy
 from .logic import logical_and, logical_not, logical_xor, truth
-from .value import Operand, Value, combined, convert, operand, public, result_dtype
+from .value import Operand, Value, combined, comparable, convert, operand, public, result_dtype
 
 
 def less(n: Format, a: Operand, b: Operand) -> Value:
@@ -160,6 +160,7 @@ def clamp(n: Format, x: Value, low: float | None, high: float | None) -> Value:
         return add(n, mul(n, x, 0), high)  # torch.clamp returns the upper bound then
     if low is not None and high is not None:
         first, last = encode(n, low, bits), encode(n, high, bits)
+        x = Value(comparable(n, x.arith, (first, last)), x.dtype)
         return Value(n.protocol.clip(compared(n, x), first, last), x.dtype)
     if low is not None:
         return add(n, relu(n, sub(n, x, low))[0], low)

@@ -2,7 +2,8 @@
 
 NOTE [extended]: the inverse of a standard deviation is small if the values are large. So it is an
 *extended* value: it has `extended_bits` more fraction bits than its dtype says. So are the factors
-that take its place.
+that take its place. A product with it has 2 f + extended_bits fraction bits before its division,
+and fits the ring if it is below 2^NORMAL_BITS.
 
 NOTE [sums of squares]: the sum of the squares of many values, or of one large value, may leave the
 range although their mean does not. The sum is divided by a power of two close to the count, in the
@@ -21,12 +22,15 @@ import torch
 from torch import Tensor
 
 from ..protocols import MUL
-from .arithmetic import add, mul, neg, sub
+from .arithmetic import add, broadcast, mul, neg, sub
 from .format import Format, cap
 from .functions.roots import inverse_root
 from .functions.share_functions import run
 from .reduce import mean, total
 from .value import Operand, Value, operand, settled
+
+# Normalised values are below 2^12: a value normalised over 2^24 elements is below sqrt(2^24).
+NORMAL_BITS = 12
 
 Dims = Sequence[int]
 Known = Value | Tensor
@@ -38,8 +42,11 @@ def variance_bits(n: Format) -> int:
 
 
 def extended_bits(n: Format) -> int:
-    """Returns the extra fraction bits of an extended value."""
-    return 8 if n.ring.bits == 64 else 0
+    """Returns the extra fraction bits of an extended value: 8, or as many as fit."""
+    if n.ring.bits < 64:
+        return 0
+    room = n.ring.bits - 2 - 2 * n.fraction_bits - min(NORMAL_BITS, n.range_bits)
+    return max(min(8, room), 0)
 
 
 class Normalization(NamedTuple):
@@ -110,11 +117,22 @@ def mul_extended(n: Format, x: Operand, factor: Operand) -> Value:
     """Returns x times an extended value, or times public numbers. An ordinary value; 1 round."""
     if not isinstance(factor, Value):
         return mul(n, x, factor)
-    a, b = operand(n, x).arith, factor.arith
-    shape = torch.broadcast_shapes(a.shape, b.shape)
-    a, b = (y if y.shape == shape else y.expand(*shape) for y in (a, b))
+    a, b = broadcast(operand(n, x).arith, factor.arith)
     shift = n.fraction_bits + extended_bits(n)
     return Value(cap(n, n.protocol.bilinear(MUL, a, b, shift=shift)), factor.dtype)
+
+
+def apply_norm(n: Format, x: Operand, scale: Operand, shift: Operand) -> Value:
+    """Returns x scale + shift, where a secret scale is extended. Rounds as `mul_extended`.
+
+    The result must be below 2^NORMAL_BITS. x scale and shift need not be: their sum is made before
+    a division, so that what wraps in one of them wraps back in the sum.
+    """
+    product = mul_extended(n, x, scale)
+    if not isinstance(scale, Value) or not isinstance(shift, Value):
+        return add(n, product, shift)
+    both = broadcast(product.arith, shift.arith)
+    return Value(cap(n, n.protocol.add(*both)), product.dtype)
 
 
 def round_extended(n: Format, x: Value) -> Value:

@@ -68,6 +68,7 @@ class Numbers(Format):
     normalise = norm.normalise
     normalise_backward = norm.normalise_backward
     fixed_norm = norm.fixed_norm
+    apply_norm = norm.apply_norm
     mul_extended = norm.mul_extended
     round_extended = norm.round_extended
     attention = attention_module.attention

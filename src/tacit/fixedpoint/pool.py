@@ -14,7 +14,7 @@ from ..errors import UnsupportedOp
 from .arithmetic import mul
 from .format import Format
 from .lazy import Deferred
-from .value import Operand, Value, settled
+from .value import Operand, Value, addable, settled
 
 
 @dataclass(frozen=True)
@@ -191,14 +191,16 @@ def max_pool_backward(n: Format, grad: Operand, winners: Value, grid: Grid) -> V
 
 def sum_pool(n: Format, x: Value, grid: Grid) -> Value:
     """Returns the sum of each window. Local."""
-    limit = x.arith.limit * prod(windows.most_elements for windows in grid)
-    return Value(x.arith.map(lambda part: _sums(part, grid), limit=limit), x.dtype)
+    share = addable(n, x.arith)
+    limit = share.limit * prod(windows.most_elements for windows in grid)
+    return Value(share.map(lambda part: _sums(part, grid), limit=limit), x.dtype)
 
 
 def sum_pool_backward(n: Format, grad: Value, grid: Grid) -> Value:
     """Returns the gradient by the input of `sum_pool`. Local."""
-    limit = grad.arith.limit * _most_readers(grid)
-    return Value(grad.arith.map(lambda part: _sums_transposed(part, grid), limit=limit), grad.dtype)
+    share = addable(n, grad.arith)
+    limit = share.limit * _most_readers(grid)
+    return Value(share.map(lambda part: _sums_transposed(part, grid), limit=limit), grad.dtype)
 
 
 def _windows(part: Tensor, grid: Grid) -> Tensor:

@@ -7,7 +7,7 @@ exact, like those of torch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, reduce
 from typing import Any
@@ -18,7 +18,7 @@ from torch import Tensor
 from ..kernels import pack_bits, unpack_bits
 from ..protocols import Arith, BitSum, Bool
 from .encoding import encode, placed
-from .format import Format, cap
+from .format import Format, cap, most_pending
 
 
 @dataclass(frozen=True)
@@ -179,8 +179,25 @@ def settled(n: Format, x: Value) -> Value:
     return x
 
 
+def addable(n: Format, x: Arith) -> Arith:
+    """Returns x so that any number of the range can be added to it, or stand beside it.
+
+    A number that meets a pending division is multiplied by 2^pending. Where the ring cannot hold
+    that product, the division is made first. Changes x in place, so it is made once.
+    """
+    return n.protocol.settled(x) if x.pending > most_pending(n) else x
+
+
+def comparable(n: Format, x: Arith, thresholds: Iterable[int]) -> Arith:
+    """Returns x so that it can be compared with public thresholds, in units: as `addable`."""
+    largest = max(map(abs, thresholds), default=0)
+    fits = largest << x.pending < 1 << (n.ring.bits - 3)
+    return cap(n, x if fits else n.protocol.settled(x))
+
+
 def aligned(n: Format, shares: Sequence[Arith]) -> list[Arith]:
     """Returns the shares with one pending division and with the same parts at this party."""
+    shares = [addable(n, share) for share in shares]
     common = shares[0]
     for share in shares[1:]:
         common, _ = n.protocol.aligned(common, share)

@@ -158,10 +158,12 @@ def _bits(x: Bool) -> Tensor:
 
 @_without_rounds
 def bilinear(p: Cleartext, op: Bilinear, x: Arith, y: Arith, *, shift: int = 0) -> Arith:
-    """Returns op(x, y) / 2^shift, rounded to nearest."""
+    """Returns op(x, y) / 2^shift; an exact division stays pending, as in other protocols."""
     a, b = _settled(x), _settled(y)
     limit = a.limit * b.limit * op.terms(a.shape, b.shape)
-    return _settled(Arith({VALUE: op(_value(a), _value(b))}, p.ring, limit=limit, pending=shift))
+    made = Arith({VALUE: op(_value(a), _value(b))}, p.ring, limit=limit, pending=shift)
+    made.check_pending()
+    return made if p.exact else _settled(made)
 
 
 def _settled(x: Arith) -> Arith:

@@ -13,7 +13,7 @@ from ...protocols.derived.piecewise import Line
 from ...protocols.steps import Interactive, Steps, together
 from ..encoding import encode
 from ..format import Format, cap
-from ..value import Value, convert, real
+from ..value import Value, comparable, convert, real
 
 if TYPE_CHECKING:
     from ...protocols import Protocol
@@ -30,7 +30,8 @@ def piecewise(
     bits = n.bits_of(x.dtype)
     ends = [_threshold(n, t, bits) for t in thresholds]
     scaled = [Line(slope, encode(n, offset, bits)) for slope, offset in lines]
-    [value] = n.protocol.piecewise(cap(n, x.arith), ends, [scaled])
+    share = comparable(n, x.arith, [*ends, *(line.offset for line in scaled)])
+    [value] = n.protocol.piecewise(share, ends, [scaled])
     return Value(cap(n, value), x.dtype)
 
 
@@ -41,7 +42,7 @@ def between(n: Format, x: Value, low: float, high: float) -> Value:
     p = n.protocol
     if ends[0] >= ends[1]:
         return Value(p.pack(torch.zeros(x.shape, dtype=torch.bool)), torch.bool)
-    first, second = p.signs(cap(n, x.arith), ends)
+    first, second = p.signs(comparable(n, x.arith, ends), ends)
     return Value(p.bit_xor(first, second), torch.bool)
 
 

@@ -37,9 +37,9 @@ def native_batch_norm(
         assert running_mean is not None
         assert running_var is not None
         line = n.fixed_norm(weight, bias, running_mean, running_var, eps)
-        product = n.mul_extended(input, spatial(line.scale, input))
+        result = n.apply_norm(input, spatial(line.scale, input), spatial(line.shift, input))
         nothing = torch.empty(0, dtype=input.dtype)
-        return n.add(product, spatial(line.shift, input)), nothing, nothing, None, None
+        return result, nothing, nothing, None, None
     if isinstance(running_mean, Tensor) or isinstance(running_var, Tensor):
         raise UnsupportedOp(
             "batch norm in training would put secret statistics into public buffers",
