@@ -47,11 +47,12 @@ def train(
         optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
         scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
         x, y = session.share(X, owner=0), session.share(Y, owner=1)
-        training = session.training(model, optimizer, **{"every": EVERY, "seed": 5} | settings)
+        torch.manual_seed(5)
+        training = session.training(model, optimizer, **{"every": EVERY} | settings)
         scheduler.load_state_dict(training.extra or scheduler.state_dict())
         for step in training.steps(total):
             rows = training.batch(ROWS, 5)
-            noise = torch.randn(5, 4, generator=training.generator) / 8
+            noise = torch.randn(5, 4) / 8
             optimizer.zero_grad()
             loss = (model(x[rows] + noise) - y[rows]).square().mean()
             loss.backward()

@@ -160,13 +160,12 @@ class Session:
         keep: int = 2,
         key: Key | None = None,
         extra: Any = None,
-        seed: int | None = None,
     ) -> Training:
         """Returns a training with secret checkpoints; it resumes after a crash if `resume` is set.
 
         folder: in it each party has one of its name; by default the session's. every, minutes: when
         to save; keep: how many stay. key: 32 bytes or a passphrase; by default one in the folder.
-        extra: public state to save. seed: of `generator` and `batch`; by default drawn. 2 rounds.
+        extra: public state to save. The state of torch's random numbers is saved too. 2 rounds.
         """
         schedule = Schedule(every, minutes, keep)
         return Training(
@@ -177,7 +176,6 @@ class Session:
             schedule=schedule,
             key=key,
             extra=extra,
-            seed=seed,
         )
 
     def repeated(self, function: Callable[..., Any]) -> Callable[..., Any]:

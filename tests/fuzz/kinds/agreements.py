@@ -43,7 +43,7 @@ def writing(circle: Circle) -> None:
 
 
 def training(circle: Circle) -> None:
-    answers, _ = exchange_inventories(
+    answers = exchange_inventories(
         circle.numbers, {IDENTITY: 7, IDENTITY[::-1]: 9}, ["step-1: changed"], ""
     )
     common_checkpoints(answers)

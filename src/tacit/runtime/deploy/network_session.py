@@ -19,6 +19,7 @@ from ...transport import listen as open_port
 from ...transport.setup.handshake import SESSION_BYTES
 from ..launch.program import compare_settings, open_session
 from ..placement import PartyDevices, party_devices
+from ..public_randomness import public_randomness
 from ..session import Session
 from .job import Job
 from .party_file import PartyFile, parse_address, read_party_file, write_address
@@ -44,6 +45,9 @@ def connect(
     file, every file of `job`, `resume` and the versions of tacit and torch; a difference is
     HandshakeMismatch at every party. Without `job` no program is compared: the caller's own script
     may differ from that of the others. `folder` is where this party writes what it records.
+
+    Until the session closes, the default generators of torch, Python and numpy draw the same
+    numbers at all parties.
     """
     file = parties if isinstance(parties, PartyFile) else read_party_file(parties)
     rank = file.rank_of(party)
@@ -113,6 +117,7 @@ def _open(
                 folder=None if folder is None else Path(folder),
                 resume=resume,
             )
+            stack.enter_context(public_randomness(session.keys, mesh.parties, whole_process=True))
             session.ending.push(stack.pop_all())
             return session
     except BaseException as error:

@@ -58,7 +58,13 @@ def serve_party(link: Connection, task: PartyTask) -> None:
 def _run(link: Connection, task: PartyTask) -> Any:
     program: Program = unpack(task.program, "main or one of its arguments")
     mesh = _connect(link, task)
-    return program.run(mesh, config=task.config, session_id=task.session_id, devices=task.devices)
+    return program.run(
+        mesh,
+        config=task.config,
+        session_id=task.session_id,
+        devices=task.devices,
+        whole_process=True,
+    )
 
 
 def _connect(link: Connection, task: PartyTask) -> Mesh:

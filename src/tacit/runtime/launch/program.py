@@ -14,6 +14,7 @@ from ...protocols import RevealPolicy, make_protocol, party_names
 from ...transport import Mesh
 from ...transport.consensus import agree
 from ..placement import ON_CPU, PartyDevices
+from ..public_randomness import public_randomness
 from ..session import Session
 
 REVEALS_FILE = "reveals.jsonl"  # in a session's folder
@@ -34,9 +35,18 @@ class Program:
     resume: bool = False
 
     def run(
-        self, mesh: Mesh, *, config: Config, session_id: bytes, devices: PartyDevices = ON_CPU
+        self,
+        mesh: Mesh,
+        *,
+        config: Config,
+        session_id: bytes,
+        devices: PartyDevices = ON_CPU,
+        whole_process: bool = False,
     ) -> Any:
-        """Returns what `main` returns; closes the mesh, or aborts it if `main` raises."""
+        """Returns what `main` returns; closes the mesh, or aborts it if `main` raises.
+
+        whole_process: whether this party has the process for itself.
+        """
         with devices.selected(), mesh:
             session = open_session(
                 mesh,
@@ -47,7 +57,8 @@ class Program:
                 folder=None if self.folder is None else self.folder / self.names[mesh.rank],
                 resume=self.resume,
             )
-            return self.main(session, *self.args, **self.kwargs)
+            with public_randomness(session.keys, mesh.parties, whole_process=whole_process):
+                return self.main(session, *self.args, **self.kwargs)
 
 
 def compare_settings(mesh: Mesh, items: Mapping[str, str]) -> None:

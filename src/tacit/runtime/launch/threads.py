@@ -12,6 +12,7 @@ from typing import Any
 from ...config import Config
 from ...transport import NO_LOCK, Barrier, InterpreterLock, Limits, Mesh, Network, memory_meshes
 from ..placement import PartyDevices
+from ..public_randomness import replace_operators, unchanged_cuda_generators
 from .outcome import Outcome, attempt, collect
 from .program import Program
 
@@ -36,6 +37,7 @@ def run_threads(
     is left behind after the deadline, and the error says so.
     """
     parties = len(devices)
+    replace_operators()
     session_id = secrets.token_bytes(16)
     interpreter = _interpreter_lock(devices) if connect is None else NO_LOCK
     connect = connect or partial(memory_meshes, interpreter=interpreter)
@@ -60,9 +62,10 @@ def run_threads(
         for mesh in meshes
     ]
     try:
-        for thread in threads:
-            thread.start()
-        return collect(partial(_next, outcomes), parties, patience=limits.deadline)
+        with unchanged_cuda_generators():
+            for thread in threads:
+                thread.start()
+            return collect(partial(_next, outcomes), parties, patience=limits.deadline)
     finally:  # also after an interrupt: whoever waits for a message stops waiting
         for mesh in meshes:
             mesh.abort("the run was ended")

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from hashlib import sha256
 
 from ...errors import CheckpointRejected, Party
 from ...fixedpoint import Numbers
 from ...transport.consensus import all_gather, decode_all, quoted, synchronized
 
 MOST = 1000  # newest checkpoints that a party lists
-SEED_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -21,13 +18,12 @@ class Inventory:
     """The message of one party, as JSON with these fields.
 
     have: its checkpoints, as steps by identity. refused: those it cannot use, and why. trouble: why
-    it cannot use its folder at all, if so. seed: its contribution to a common seed.
+    it cannot use its folder at all, if so.
     """
 
     have: dict[str, int]
     refused: list[str]
     trouble: str
-    seed: str
 
     @property
     def summary(self) -> str:
@@ -37,13 +33,13 @@ class Inventory:
 
 def exchange_inventories(
     n: Numbers, own: dict[str, int], refused: Sequence[str], trouble: str
-) -> tuple[list[Inventory], int]:
-    """Returns every party's inventory by rank, and a public seed that no party chose.
+) -> list[Inventory]:
+    """Returns every party's inventory by rank. 1 round.
 
-    1 round. Raises CheckpointRejected at every party if one cannot use its folder.
+    Raises CheckpointRejected at every party if one cannot use its folder.
     """
     newest = dict(sorted(own.items(), key=lambda item: -item[1])[:MOST])
-    mine = Inventory(newest, list(refused)[:MOST], trouble, secrets.token_hex(SEED_BYTES))
+    mine = Inventory(newest, list(refused)[:MOST], trouble)
     mesh = n.protocol.context.mesh
     inventories = decode_all(all_gather(mesh, json.dumps(asdict(mine)).encode()), _read)
     for rank, one in enumerate(inventories):
@@ -54,8 +50,7 @@ def exchange_inventories(
                 party=rank,
             )
             raise synchronized(mesh, error)
-    material = sha256("".join(one.seed for one in inventories).encode()).digest()
-    return inventories, int.from_bytes(material[:8], "little") >> 1
+    return inventories
 
 
 def common_checkpoints(inventories: Sequence[Inventory]) -> list[str]:
@@ -69,7 +64,6 @@ def _read(message: bytes) -> Inventory:
     found = json.loads(message)
     have = {str(name): int(step) for name, step in found["have"].items()}
     refused = [quoted(str(text)) for text in found["refused"]]
-    seed = bytes.fromhex(found["seed"])
-    if max(len(have), len(refused)) > MOST or len(seed) != SEED_BYTES:
-        raise ValueError("more entries, or another size of seed, than an inventory has")
-    return Inventory(have, refused, quoted(str(found["trouble"])), seed.hex())
+    if max(len(have), len(refused)) > MOST:
+        raise ValueError("more entries than an inventory has")
+    return Inventory(have, refused, quoted(str(found["trouble"])))

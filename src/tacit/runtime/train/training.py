@@ -55,7 +55,7 @@ class Training:
     """Counts steps, saves a secret module and its optimizer regularly, and logs public numbers.
 
     step: the number of completed steps. extra: public state to save too, anything JSON can hold.
-    generator: public randomness, the same at all parties; resuming restores it.
+    Resuming restores torch's public random numbers too.
     """
 
     def __init__(
@@ -68,7 +68,6 @@ class Training:
         schedule: Schedule,
         key: Key | None = None,
         extra: Any = None,
-        seed: int | None = None,
     ) -> None:
         self._session, self._module, self._optimizer = session, module, optimizer
         self._schedule = schedule
@@ -79,15 +78,14 @@ class Training:
         self._lineage: list[Path] = []  # folders of checkpoints of this training, oldest first
         self._begun = False
         self._saved_at = monotonic()
-        settings = asdict(schedule) | {"seed": seed, "resume": session.resume}
+        settings = asdict(schedule) | {"resume": session.resume}
         agree(session.mesh, {name: repr(x) for name, x in settings.items()}, topic="training")
-        self._inventories, drawn = self._exchange_inventories(key)
-        self._seed = drawn if seed is None else seed
-        self.generator = torch.Generator().manual_seed(self._seed)
+        self._inventories = self._exchange_inventories(key)
+        self._seed = int(torch.randint(1 << 62, ()))  # of the batches; public, as torch draws it
         if session.resume:
             self.resume()
 
-    def _exchange_inventories(self, key: Key | None) -> tuple[list[Inventory], int]:
+    def _exchange_inventories(self, key: Key | None) -> list[Inventory]:
         usable, rejected, failure = list[StoredCheckpoint](), list[str](), ""
         try:
             usable, rejected = self._checkpoints.scan()
@@ -149,7 +147,7 @@ class Training:
         """Saves now, at all parties together; deletes the oldest checkpoint beyond `keep`."""
         self._begin()
         folder = self._checkpoints.new_folder(self.step)
-        state = b64encode(self.generator.get_state().numpy().tobytes()).decode()
+        state = b64encode(torch.get_rng_state().numpy().tobytes()).decode()
         made = save(
             self._session,
             folder,
@@ -157,7 +155,7 @@ class Training:
             self._optimizer,
             key=self._key,
             step=self.step,
-            extra={"extra": self.extra, "seed": self._seed, "generator": state},
+            extra={"extra": self.extra, "seed": self._seed, "random state": state},
         )
         self._saved_at = monotonic()
         self._lineage = [*self._lineage, folder][-self._schedule.keep :]
@@ -212,8 +210,8 @@ class Training:
 
     def _restore(self, found: Checkpoint) -> None:
         self.step, self.extra, self._seed = found.step, found.extra["extra"], found.extra["seed"]
-        state = bytearray(b64decode(found.extra["generator"]))
-        self.generator.set_state(torch.frombuffer(state, dtype=torch.uint8))
+        state = bytearray(b64decode(found.extra["random state"]))
+        torch.set_rng_state(torch.frombuffer(state, dtype=torch.uint8))
         self._begun = True
         self._scalars.begin(self.step)
         LOG.info("resume: the training goes on after step %d", self.step)
