@@ -105,11 +105,17 @@ def test_a_pair_key_is_x25519_and_hkdf_as_specified(monkeypatch):
     assert rings[0].key({0, 1}).derive("chacha20", 32) == expand(key, b"chacha20", 32)
 
 
-def test_a_group_key_is_the_sampled_one_through_hkdf():
+def contributions(board: Board, round_: int = 1) -> dict[int, bytes]:
+    """What each party contributes to the only group of three, by the messages on the board."""
+    return {sender: m[-32:] for number, sender, _, m in board.log if number == round_}
+
+
+def test_a_group_key_is_the_contributions_of_all_through_hkdf():
     board = Board(3)
     rings = agree(3, board)
-    (sampled,) = {m[32:] for _, sender, _, m in board.log if sender == 0}
-    key = hkdf(sampled, b"", f"prf|{SESSION.hex()}|0,1,2".encode(), 32)
+    material = b"".join(value for _, value in sorted(contributions(board).items()))
+    key = hkdf(material, b"", f"prf|{SESSION.hex()}|0,1,2".encode(), 32)
+    assert len(material) == 96
     assert all(
         ring.key((2, 0, 1)).derive("chacha20", 32) == expand(key, b"chacha20", 32) for ring in rings
     )
@@ -117,7 +123,7 @@ def test_a_group_key_is_the_sampled_one_through_hkdf():
 
 @pytest.mark.parametrize("parties", [1, 2, 3, 4, 5])
 def test_members_of_every_group_agree_and_all_keys_differ(parties):
-    rings = agree(parties, verify=True)
+    rings = agree(parties)
     seen = set()
     for size in range(1, parties + 1):
         for group in combinations(range(parties), size):
@@ -133,19 +139,29 @@ def test_keys_are_fresh_every_time():
         assert first[0].key(group).derive("aes", 16) != second[0].key(group).derive("aes", 16)
 
 
-def test_one_round_and_one_more_to_verify():
-    plain, verified = Board(4), Board(4)
-    agree(4, plain)
-    agree(4, verified, verify=True)
-    assert {entry[0] for entry in plain.log} == {0}
-    assert {entry[0] for entry in verified.log} == {0, 1}
+def test_two_rounds_and_one_for_pairs_alone():
+    every, pairs = Board(4), Board(4)
+    agree(4, every)
+    agree(4, pairs, groups=[])
+    assert {entry[0] for entry in every.log} == {0, 1}
+    assert {entry[0] for entry in pairs.log} == {0}
 
 
-def test_nobody_outside_a_group_is_sent_its_key():
+def test_nobody_outside_a_group_is_sent_contributions_to_its_key():
     board = Board(4)
     agree(4, board, groups=[(0, 1, 2)])
-    sizes = {(sender, receiver): len(message) for _, sender, receiver, message in board.log}
-    assert {link for link, size in sizes.items() if size > 32} == {(0, 1), (0, 2)}
+    links = {(sender, receiver) for number, sender, receiver, _ in board.log if number == 1}
+    assert links == {(a, b) for a in range(3) for b in range(3) if a != b}
+    sizes = {len(m) for number, sender, peer, m in board.log if number == 0 and 3 in (sender, peer)}
+    assert sizes == {32}
+
+
+def test_contributions_are_committed_to_before_any_is_shown():
+    board = Board(3)
+    agree(3, board)
+    first = b"".join(message for number, *_, message in board.log if number == 0)
+    for value in contributions(board).values():
+        assert value not in first
 
 
 def test_labels_and_sessions_separate():
@@ -198,25 +214,33 @@ def test_a_message_of_the_wrong_size_names_its_sender():
     result = agree(3, Board(3, tamper))[0]
     assert isinstance(result, ProtocolError)
     assert result.party == 1
-    assert "33 bytes" in str(result)
+    assert "65 bytes" in str(result)
 
 
-@pytest.mark.parametrize(("bad_round", "index"), [(0, 32), (0, 63), (1, 0), (1, 31)])
-def test_verification_finds_a_sampler_that_hands_out_two_keys(bad_round, index):
-    def tamper(round_, sender, receiver, message):
-        wrong = (round_, sender, receiver) == (bad_round, bad_round, 2)
-        return flip(message, index) if wrong else message
+# In round 1: a digest of all commitments, then the nonce and the contribution.
+@pytest.mark.parametrize("rogue", range(3))
+@pytest.mark.parametrize("index", [32, 63, 64, 95])
+def test_a_party_that_opens_something_else_than_it_committed_to_is_named(rogue, index):
+    def tamper(round_, sender, _receiver, message):
+        return flip(message, index) if (round_, sender) == (1, rogue) else message
 
-    results = agree(3, Board(3, tamper), verify=True)
-    assert isinstance(results[2], CheatingDetected)
-    assert results[2].party == 0
-    assert "group (0, 1, 2)" in str(results[2])
-    assert getattr(results[0], "party", None) != 0  # the sampler does not accuse itself
-    unverified = agree(3, Board(3, tamper))
-    assert (
-        unverified[1].key({0, 1, 2}).derive("aes", 16)
-        == unverified[2].key({0, 1, 2}).derive("aes", 16)
-    ) == bool(bad_round)
+    results = agree(3, Board(3, tamper))
+    for rank, result in enumerate(results):
+        if rank != rogue:
+            assert isinstance(result, CheatingDetected)
+            assert result.party == rogue
+            assert "key of (0, 1, 2)" in str(result)
+
+
+@pytest.mark.parametrize("round_", [0, 1])
+def test_a_party_that_commits_or_reports_differently_to_two_peers_is_found(round_):
+    def tamper(number, sender, receiver, message):
+        wrong = (number, sender, receiver) == (round_, 0, 2)
+        return flip(message, 32 if round_ == 0 else 0) if wrong else message
+
+    found = [r for r in agree(3, Board(3, tamper)) if isinstance(r, CheatingDetected)]
+    assert found
+    assert all("saw other commitments" in str(error) for error in found)
 
 
 def test_a_key_shows_and_gives_away_nothing():

@@ -1,19 +1,18 @@
 """Agreeing on keys at the start of a session, over channels that are authenticated and encrypted.
 
-Two parties combine ephemeral X25519 keys; the key of a larger group is sampled by its lowest rank
-and sent to the others. A key of this party alone never leaves it. Everything is fresh every time.
+Two parties combine ephemeral X25519 keys; to the key of a larger group all its holders contribute.
+A key of this party alone never leaves it. Everything is fresh every time.
 """
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Collection
-from hmac import compare_digest
 from itertools import combinations
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
 from ..errors import CheatingDetected, ConfigError, Party
+from .contributions import SHOWN_BYTES, GroupSecret
 from .keys import KEY_BYTES, Group, Key, KeyRing, group_of
 from .rounds import Exchange, check_size, others
 
@@ -33,49 +32,56 @@ def agree_keys(
     parties: int,
     session: bytes,
     groups: Collection[Collection[int]] | None = None,
-    verify: bool = False,
 ) -> KeyRing:
-    """Returns the keys of every group that contains this party. One round; one more to verify.
+    """Returns the keys of every group that contains this party. Two rounds; one for pairs alone.
 
-    `groups` must be the same at every party; pairs are always included. With `verify` the receivers
-    of a sampled key check that all of them got the same one (for malicious security).
+    `groups` must be the same at every party; pairs are always included.
     """
-    mine = _own_groups(default_groups(parties) if groups is None else groups, rank, parties)
-    sampled = {group: secrets.token_bytes(KEY_BYTES) for group in mine if group[0] == rank}
+    named = _checked(default_groups(parties) if groups is None else groups, rank, parties)
+    mine = [group for group in named if rank in group and len(group) != 2]
+    drawn = [GroupSecret(group, rank=rank, session=session) for group in mine]
     private = X25519PrivateKey.generate()
     public = private.public_key().public_bytes_raw()
 
     peers = others(rank, parties)
-    offers = {peer: public + b"".join(sampled[g] for g in sampled if peer in g) for peer in peers}
+    common = {peer: [secret for secret in drawn if peer in secret.group] for peer in peers}
+    offers = {p: public + b"".join(secret.commitment for secret in common[p]) for p in peers}
     keys: dict[Group, Key] = {}
     for peer, offer in exchange(offers, peers).items():
-        dealt = [group for group in mine if group[0] == peer]
-        check_size(offer, KEY_BYTES * (1 + len(dealt)), party=peer, what="its session keys")
-        theirs, *received = _split(offer)
+        check_size(offer, KEY_BYTES * (1 + len(common[peer])), party=peer, what="its session keys")
+        theirs, *commitments = _split(offer, KEY_BYTES)
         pair = group_of((rank, peer))
         keys[pair] = _pair_key(private, theirs, peer=peer, session=session, group=pair)
-        sampled.update(zip(dealt, received, strict=True))
-
-    for group, material in sampled.items():
-        keys[group] = Key.extract(material, salt=b"", session=session, group=group)
-    if verify:
-        _compare_keys(exchange, {group: keys[group] for group in mine}, rank=rank, peers=peers)
-    return KeyRing(rank, keys)
+        for secret, commitment in zip(common[peer], commitments, strict=True):
+            secret.hear(peer, commitment)
+    if any(len(group) > 2 for group in named):  # all parties, so that they stay in step
+        _show_contributions(exchange, common)
+    return KeyRing(rank, keys | {secret.group: secret.key() for secret in drawn})
 
 
-def _own_groups(groups: Collection[Collection[int]], rank: int, parties: int) -> list[Group]:
-    """Returns the groups whose key is sampled, in the order in which their keys are sent."""
+def _show_contributions(exchange: Exchange, common: dict[int, list[GroupSecret]]) -> None:
+    """Each two members of a group show each other what they contribute to its key. One round."""
+    peers = [peer for peer, drawn in common.items() if drawn]
+    shown = {peer: b"".join(secret.shown() for secret in common[peer]) for peer in peers}
+    for peer, received in exchange(shown, peers).items():
+        check_size(received, len(shown[peer]), party=peer, what="its contributions to keys")
+        for secret, one in zip(common[peer], _split(received, SHOWN_BYTES), strict=True):
+            secret.accept(peer, one)
+
+
+def _checked(groups: Collection[Collection[int]], rank: int, parties: int) -> list[Group]:
+    """Returns the groups in the order in which all parties speak of them."""
     named = {group_of(group) for group in groups}
     for group in named:
         if not set(group) <= set(range(parties)):
             raise ConfigError(
                 f"group {group}", limit=f"the parties are 0 to {parties - 1}", party=rank
             )
-    return sorted(group for group in named if rank in group and len(group) != 2)
+    return sorted(named)
 
 
-def _split(offer: bytes) -> list[bytes]:
-    return [offer[start : start + KEY_BYTES] for start in range(0, len(offer), KEY_BYTES)]
+def _split(message: bytes, size: int) -> list[bytes]:
+    return [message[start : start + size] for start in range(0, len(message), size)]
 
 
 def _pair_key(
@@ -96,26 +102,3 @@ def _pair_key(
     own = private.public_key().public_bytes_raw()
     salt = own + theirs if peer == group[1] else theirs + own
     return Key.extract(material, salt=salt, session=session, group=group)
-
-
-def _compare_keys(
-    exchange: Exchange, keys: dict[Group, Key], *, rank: int, peers: list[int]
-) -> None:
-    """Each two members of a group of three or more compare a digest of its key."""
-    checks = {group: key.derive("key check", 32) for group, key in keys.items()}
-    common = {peer: [group for group in checks if peer in group] for peer in peers}
-    sent = {peer: b"".join(checks[group] for group in common[peer]) for peer in peers}
-    for peer, received in exchange(sent, peers).items():
-        check_size(received, len(sent[peer]), party=peer, what="its key digests")
-        for group, check in zip(common[peer], _split(received), strict=True):
-            if not compare_digest(check, checks[group]):
-                raise CheatingDetected(
-                    Party(rank)
-                    + " and "
-                    + Party(peer)
-                    + f" hold different keys of the group {group}: "
-                    + Party(group[0])
-                    + ", who sampled it, or one of the two cheats",
-                    remedy="start a new session",
-                    party=peer if group[0] == rank else group[0],
-                )

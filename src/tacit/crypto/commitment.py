@@ -54,12 +54,12 @@ def toss_coin(
     value = secrets.token_bytes(size)
     commitment, opening = commit(value, session=session, party=rank, label=label)
     commitments = {rank: commitment, **exchange(dict.fromkeys(peers, commitment), peers)}
-    view = _view(commitments, session=session, label=label)
+    view = view_of(commitments, session=session, label=label)
 
     coin = value
     for peer, message in sorted(exchange(dict.fromkeys(peers, view + opening), peers).items()):
         check_size(message, len(view) + len(opening), party=peer, what="a coin-toss opening")
-        _compare_views(view, message[:DIGEST_BYTES], party=peer, label=label)
+        compare_views(view, message[:DIGEST_BYTES], party=peer, label=label)
         opened = open_commitment(
             commitments[peer], message[DIGEST_BYTES:], session=session, party=peer, label=label
         )
@@ -73,14 +73,16 @@ def _digest(opening: bytes, *, session: bytes, party: int, label: str) -> bytes:
     return transcript.digest()
 
 
-def _view(commitments: dict[int, bytes], *, session: bytes, label: str) -> bytes:
+def view_of(commitments: dict[int, bytes], *, session: bytes, label: str) -> bytes:
+    """A digest of the commitments of all parties, by rank, as one of them received them."""
     transcript = Transcript("coin toss").absorb("session", session).absorb("label", label.encode())
     for party, commitment in sorted(commitments.items()):
         transcript.absorb(str(party), commitment)
     return transcript.digest()
 
 
-def _compare_views(ours: bytes, theirs: bytes, *, party: int, label: str) -> None:
+def compare_views(ours: bytes, theirs: bytes, *, party: int, label: str) -> None:
+    """Raises CheatingDetected if another party received other commitments."""
     if not compare_digest(ours, theirs):
         raise CheatingDetected(
             Party(party)

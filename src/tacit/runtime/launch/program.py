@@ -86,7 +86,7 @@ def open_session(
     folder: Path | None = None,
     resume: bool = False,
 ) -> Session:
-    """Returns a session over connected channels, with fresh keys. One round."""
+    """Returns a session over connected channels, with fresh keys. Two rounds."""
     names = party_names(mesh.parties) if names is None else tuple(names)
     record = None if folder is None else folder / REVEALS_FILE
     reveal_policy = RevealPolicy(names, allowed=config.reveals, file=record)
