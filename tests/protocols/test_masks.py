@@ -6,6 +6,8 @@ That each message is hidden by words of a stream that names its sender and its r
 
 from __future__ import annotations
 
+from threading import Thread
+
 import pytest
 import torch
 from tests.protocols import views
@@ -76,3 +78,42 @@ def test_a_stream_of_masks_is_one_of_its_sender_and_its_receivers():
     for parties in [(0, 1), (0, 1, 1), (0, 1, 0), (0, 0, 1), (0, 1, 2, 1)]:
         with pytest.raises(ProtocolError, match="cannot hide messages"):
             mask_stream("open", *parties)
+
+
+# Threads ----------------------------------------------------------------------------------------
+
+
+def two_threads(session: Session) -> list[object]:
+    """What a second thread is told, while the first one goes on."""
+    p, found = session.protocol, []
+
+    def second() -> None:
+        calls = [
+            lambda: p.share(torch.arange(4), 0),
+            lambda: p.random((4,)),
+            lambda: p.refresh(x),
+            lambda: session.reveal(total),
+            lambda: torch.nn.functional.dropout(total),
+            lambda: session.mesh.exchange({1 - session.rank % 2: [torch.arange(4)]}, {}),
+            lambda: session.mesh.exchange_bytes({}, ()),
+        ]
+        for call in calls:
+            with pytest.raises(ProtocolError) as caught:
+                call()
+            found.append((type(caught.value), caught.value.party, bool(caught.value.remedy)))
+
+    x, total = p.share(torch.arange(4), 0), session.share(torch.ones(4), owner=1)
+    number, sent = p.context.streams.number, session.stats.snapshot()
+    thread = Thread(target=second)
+    thread.start()
+    thread.join()
+    assert p.context.streams.number == number
+    assert session.stats.take_back(sent).messages == 0
+    return [found, p.reveal(x).tolist()]
+
+
+@pytest.mark.parametrize("protocol", [*SECRET, "cleartext"])
+def test_a_second_thread_is_refused_and_the_first_goes_on(protocol):
+    for rank, (found, plain) in enumerate(tacit.run(two_threads, protocol=protocol)):
+        assert found == [(ProtocolError, rank, True)] * 7
+        assert plain == [0, 1, 2, 3]

@@ -158,10 +158,10 @@ def share_and_reveal(session: Session) -> list[Message]:
 def reused(session: Session) -> list[Message]:
     """A protocol with a hole: the same words mask two messages."""
     recorder, p = Recorder(session), session.protocol
-    streams = p.context.streams
-    words = streams.new_call()
+    context = p.context
+    words = context.new_call()
     for _ in range(2):
-        streams.new_call = lambda: words
+        context.new_call = lambda: words
         words._offsets.clear()
         p.share(torch.arange(64), 1)
     return recorder.take()

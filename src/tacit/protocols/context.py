@@ -46,6 +46,11 @@ class Context:
         offload = None if product_device == mesh.device else product_device
         self.products = ProductExecutor(mesh.device, memory_limit=memory_limit, offload=offload)
 
+    def new_call(self) -> CallRandomness:
+        """Returns the randomness of the next call, in the only thread that may make calls."""
+        self.mesh.require_own_thread()
+        return self.streams.new_call()
+
     @property
     def operation(self) -> int:
         """The operation, as messages carry it, of the call that began last."""

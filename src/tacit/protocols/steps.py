@@ -100,7 +100,7 @@ def drive(context: Context, steps: Steps[R]) -> R:
 
     Each message carries the number of the call and that of the round in it.
     """
-    context.randomness = randomness = context.streams.new_call()
+    context.randomness = randomness = context.new_call()
     received: Any = None
     try:
         for index in count(randomness.number << 16):

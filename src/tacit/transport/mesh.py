@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from threading import get_ident
 from types import TracebackType
 from typing import NoReturn, Self
 
 import torch
 from torch import Tensor
 
-from ..errors import Party, PeerClosed, Phrase, TransportError
+from ..errors import Party, PeerClosed, Phrase, ProtocolError, TransportError
 from .channel import Abort, Channel, Expected, Goodbye, LastWord, Message, Peers, Poller
 from .devices import CPU
 from .limits import SYSTEM_CLOCK, Clock, Limits
@@ -26,7 +27,7 @@ _SPIN = 2e-3  # s before a stamp at which waiting becomes an exact sleep
 
 
 class Mesh:
-    """The connected channels of one party, driven by one thread.
+    """The connected channels of one party, driven by one thread: another one is refused.
 
     As a context manager it closes at the end, and aborts the run if the block raises.
     """
@@ -56,6 +57,7 @@ class Mesh:
         self._waiting_since = 0.0
         self._end: Phrase | None = None
         self._ended_by = rank
+        self._thread: int | None = None  # that drives this mesh
 
     def place(self, device: torch.device) -> None:
         """Sets the device on which received tensors are put from now on."""
@@ -154,7 +156,20 @@ class Mesh:
         else:
             self.abort(error)
 
+    def require_own_thread(self) -> None:
+        """Raises unless this is the thread of the first exchange: two would mix up their rounds."""
+        if self._thread != get_ident():
+            if self._thread is not None:
+                raise ProtocolError(
+                    "a second thread uses the session of " + Party(self.rank),
+                    limit="one thread drives a party, the one that connected it",
+                    remedy="make all calls on secrets in that thread",
+                    party=self.rank,
+                )
+            self._thread = get_ident()
+
     def _begin(self, operation: int | None) -> int:
+        self.require_own_thread()
         if self._end is not None:
             self._require_open()
         if operation is None:
