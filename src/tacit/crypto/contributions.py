@@ -40,8 +40,10 @@ class GroupSecret:
         check_size(shown, SHOWN_BYTES, party=peer, what="its contribution to a key")
         view, opening = shown[:DIGEST_BYTES], shown[DIGEST_BYTES:]
         compare_views(self._view(), view, party=peer, label=self._label)
-        name = {"session": self._session, "party": peer, "label": self._label}
-        self._values[peer] = open_commitment(self._commitments[peer], opening, **name)
+        commitment, session = self._commitments[peer], self._session
+        self._values[peer] = open_commitment(
+            commitment, opening, session=session, party=peer, label=self._label
+        )
 
     def key(self) -> Key:
         """Returns the key, from the contributions of all, the lowest rank first."""
