@@ -10,6 +10,8 @@ from .registry import PROTOCOLS
 
 RINGS = (32, 64)
 TRUNCATIONS = ("exact", "probabilistic")
+# Numbers below 2^5 and their products must fit the ring. A smaller range can be asked for.
+LEAST_RANGE = 5
 LEAST_MEMORY = 1 << 20
 CIPHERS = ("aes128-ctr", "chacha20")
 
@@ -45,11 +47,12 @@ class Config:
     def __post_init__(self) -> None:
         if type(self.ring) is not int or self.ring not in RINGS:
             raise ConfigError(f"ring={self.ring!r}", limit=f"allowed are {_listed(RINGS)} bits")
-        highest = self.ring // 2 - 1
+        highest = (self.ring - 3 - LEAST_RANGE) // 2
         if type(self.fraction_bits) is not int or not 0 <= self.fraction_bits <= highest:
             raise ConfigError(
                 f"fraction_bits={self.fraction_bits!r}",
-                limit=f"a ring of {self.ring} bits allows 0 to {highest}, so that a product fits",
+                limit=f"a ring of {self.ring} bits allows 0 to {highest}, so that a product of "
+                f"numbers below 2^{LEAST_RANGE} fits",
             )
         if not isinstance(self.protocol, str) or self.protocol not in PROTOCOLS:
             raise ConfigError(
@@ -67,7 +70,7 @@ class Config:
                 f"memory_limit={limit!r}",
                 limit=f"a number of bytes is needed, {LEAST_MEMORY} at least",
             )
-        most = max(self.ring - 3 - 2 * self.fraction_bits, 1)
+        most = self.ring - 3 - 2 * self.fraction_bits
         bits = self.range_bits
         if bits is not None and (type(bits) is not int or not 1 <= bits <= most):
             raise ConfigError(

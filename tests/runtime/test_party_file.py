@@ -77,7 +77,7 @@ HEADS = [
     ("ring = 16", r"ring=16: allowed are 32, 64"),
     ("ring = 64.0", r"ring=64\.0"),
     ("ring = [64]", r"ring=\[64\]"),
-    ("fraction_bits = 40", r"fraction_bits=40: .* 0 to 31"),
+    ("fraction_bits = 40", r"fraction_bits=40: .* 0 to 28"),
     ('placement = "sky"', r"placement='sky': allowed are 'gpu', 'linear'"),
     ('reveals = ["dave"]', r"reveals=\['dave'\]: allowed is a list of 'alice', 'bob', 'carol'"),
     ('reveals = "bob"', r"reveals='bob'"),

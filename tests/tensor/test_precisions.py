@@ -169,3 +169,37 @@ def test_debug_mode_sees_a_number_that_wraps(monkeypatch):
     monkeypatch.setattr(value, "most_pending", lambda n: 64)
     with pytest.raises(PartyFailed, match="RangeError"):
         run([QUICK[0]], fraction_bits=20, protocol="cleartext", debug=True)
+
+
+# Long sums ---------------------------------------------------------------------------------------
+
+IMAGES = torch.randn(2, 3, 48, 48, generator=torch.Generator().manual_seed(4)) * 6 + 3
+ROWS = torch.randn(3, 2048, generator=torch.Generator().manual_seed(5)) * 20
+KERNEL = torch.tensor([[1.0, -0.5, 2.0], [0.3, 1.5, -1.0], [-2.0, 0.2, 0.7]]).view(3, 3, 1, 1)
+LONG: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
+    "instance norm": lambda x, rows, kernel: F.instance_norm(x),
+    "batch norm": lambda x, rows, kernel: F.batch_norm(x, None, None, training=True),
+    "layer norm": lambda x, rows, kernel: F.layer_norm(rows, (2048,)),
+    "rms norm": lambda x, rows, kernel: rows * torch.rsqrt(rows.pow(2).mean(-1, keepdim=True) + 1),
+    "mean": lambda x, rows, kernel: x.mean((2, 3)),
+    "mean of products": lambda x, rows, kernel: F.conv2d(x, kernel).mean((2, 3)),
+    "pooled products": lambda x, rows, kernel: F.adaptive_avg_pool2d(F.conv2d(x, kernel), 1),
+    "variance": lambda x, rows, kernel: x.var((2, 3)),
+}
+
+
+@pytest.mark.parametrize("fraction_bits", [16, 22])
+def test_statistics_of_many_elements(fraction_bits):
+    """The sum of the squares of 2048 numbers around 20 is 2^20: with 22 bits it leaves the ring."""
+    operands = (IMAGES, ROWS, KERNEL)
+
+    def main(session: tacit.Session) -> list[Tensor]:
+        secrets = [session.share(x, owner=0) for x in operands]
+        return [session.reveal(compute(*secrets)) for compute in LONG.values()]
+
+    found = tacit.run(main, fraction_bits=fraction_bits)[0]
+    for (name, compute), got in zip(LONG.items(), found, strict=True):
+        want = compute(*(x.double() for x in operands))
+        allowed = 4 * 2.0**-fraction_bits + 2.0**-16 * float(want.abs().max())
+        worst = float((got.double() - want).abs().max())
+        assert worst <= allowed, f"{name} is off by {worst}, more than {allowed}"

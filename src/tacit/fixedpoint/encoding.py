@@ -7,9 +7,10 @@ RangeError, with the class and the position of the first such number, and what t
 
 NOTE [masks]: programs hide elements with -inf, the smallest float, -1e30 or -1e9. Such a number
 stands for "as low as possible" and becomes -2^(range_bits - 3), so that sums of a few of them stay
-within the range:
+within the range. With fewer than 7 range bits it becomes -16, so that e^-16 is below a unit, or
+half of the range:
 - placed into a tensor (`masked_fill`, `where`, `pad`, `full_like`, an assignment): from -2^28 down,
-  and from 1e30 up, which becomes 2^(range_bits - 3);
+  and from 1e30 up, which becomes the same number with the other sign;
 - added to a tensor: in a public tensor with dimensions, from -1e30 down and from 1e30 up; also
   from -2^28 down if all other elements are 0. A single number that is added is never a mask.
 """
@@ -139,7 +140,7 @@ def placed(n: Format, value: Tensor | float) -> Tensor | float: ...
 def placed(n: Format, value: Tensor | float) -> Tensor | float:
     """Returns numbers that take the places of elements; masks saturate, see NOTE [masks]."""
     if not isinstance(value, Tensor):
-        end = 2.0 ** (n.range_bits - 3)
+        end = mask_end(n)
         return -end if value <= MASK else end if value >= BOUNDLESS else value
     if not value.dtype.is_floating_point or largest_of(value) <= 2.0**n.range_bits:
         return value
@@ -156,8 +157,13 @@ def summand(n: Format, value: Tensor | float) -> Tensor | float:
     return _saturated(n, value, MASK if others.numel() and not others.any() else -BOUNDLESS)
 
 
+def mask_end(n: Format) -> float:
+    """Returns the number that stands for infinity; see NOTE [masks]."""
+    return 2.0 ** max(n.range_bits - 3, min(n.range_bits - 1, 4))
+
+
 def _saturated(n: Format, value: Tensor, lowest: float) -> Tensor:
-    wide, end = value.detach().to(torch.float64), 2.0 ** (n.range_bits - 3)
+    wide, end = value.detach().to(torch.float64), mask_end(n)
     low = torch.where(wide <= lowest, -end, wide)
     return torch.where(wide >= BOUNDLESS, end, low)
 

@@ -26,6 +26,7 @@ from .arithmetic import add, broadcast, mul, neg, sub
 from .format import Format, cap
 from .functions.roots import inverse_root
 from .functions.share_functions import run
+from .long_sum import long_sum
 from .reduce import mean, total
 from .value import Operand, Value, operand, settled
 
@@ -61,9 +62,9 @@ class Normalization(NamedTuple):
 def normalise(n: Format, x: Value, dims: Dims, eps: float) -> Normalization:
     """Returns (x - mean) / sqrt(variance + eps) over these dimensions, and the statistics.
 
-    The variance, eps included, has an error of 2^-(f + 6) and must be below 2^(range_bits - 7); the
-    sum of the squares must be below 2^(k - 2 - 2f), which is 2^30 for 64 bits and f = 16. Rounds:
-    three divisions, two products and an inverse square root.
+    The variance, eps included, has an error of 2^-(f + 6) and must be below 2^(range_bits - 7), and
+    each square below 2^(k - 2 - 2f), which is 2^30 for 64 bits and f = 16. Rounds: three divisions,
+    two products and an inverse square root; a division more for long sums (long_sum.py).
     """
     if not x.shape.numel():
         nothing = total(n, x, dims, keepdim=True)
@@ -86,7 +87,9 @@ def _larger_variance(n: Format, centred: Value, dims: Dims) -> tuple[Value, Frac
     power = count.bit_length() - 1
     elements = centred.arith.promise(1 << (n.ring.bits // 2 - 1))
     squares = n.protocol.square(elements, shift=n.fraction_bits - variance_bits(n))
-    total = squares.sum(*dims, keepdim=True).promise(1 << (n.ring.bits - 2)).divided(power)
+    bits = n.fraction_bits + variance_bits(n)
+    total = long_sum(n, squares, dims, fraction_bits=bits, keepdim=True)
+    total = total.promise(1 << (n.ring.bits - 2)).divided(power)
     return settled(n, Value(total, centred.dtype)), Fraction(count, 1 << power)
 
 

@@ -12,9 +12,11 @@ from ..errors import RangeError
 from ..protocols.derived.piecewise import quotient_limit
 from .arithmetic import as_number, mul, square, sub, sum_
 from .compare import equal
+from .encoding import SIGNIFICANT
 from .format import Format, cap
 from .logic import logical_not
-from .value import Value, combined, convert, public, settled
+from .long_sum import long_sum, spare_terms
+from .value import Value, addable, combined, convert, public, settled
 
 Dims = Sequence[int] | int | None
 
@@ -56,14 +58,36 @@ def _divided_sum(n: Format, x: Value, dims: Dims, divisor: float, *, keepdim: bo
             "the mean or variance of too few values is not a number",
             limit="more values than the correction",
         )
-    quotient = mul(n, total(n, x, dims, keepdim=keepdim), 1.0 / divisor)
     if not x.is_real:
-        return quotient
+        return mul(n, total(n, x, dims, keepdim=keepdim), 1.0 / divisor)
+    quotient = _times_inverse(n, _long_total(n, x, dims, keepdim=keepdim), divisor, _count(x, dims))
     most = ceil(_count(x, dims) / divisor) * (quotient_limit(x.arith) + 1)
     limit = most << quotient.arith.pending
     return Value(
         cap(n, quotient.arith.with_parts(quotient.arith.parts, limit=limit)), quotient.dtype
     )
+
+
+def _long_total(n: Format, x: Value, dims: Dims, *, keepdim: bool) -> Value:
+    """Returns the sum over dimensions, which may leave the range; its limit does not say so."""
+    chosen = dims_of(x, dims)
+    if not chosen:
+        return x
+    share = addable(n, x.arith)
+    found = long_sum(n, share, chosen, fraction_bits=n.fraction_bits, keepdim=keepdim)
+    return Value(cap(n, found), x.dtype)
+
+
+def _times_inverse(n: Format, x: Value, divisor: float, count: int) -> Value:
+    """Returns x / divisor, where x is the sum of `count` terms.
+
+    If the sum has no room for a factor with enough bits, most of the division is made first.
+    """
+    power = count.bit_length() - 1
+    if not x.arith.pending and spare_terms(n, n.fraction_bits) < power + SIGNIFICANT:
+        x = Value(cap(n, n.protocol.settled(x.arith.divided(power))), x.dtype)
+        divisor /= 1 << power
+    return mul(n, x, 1.0 / divisor)
 
 
 def flattened(x: Value, dims: Dims) -> Value:

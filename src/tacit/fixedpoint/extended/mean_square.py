@@ -28,6 +28,7 @@ from ..functions.mantissa import mantissa_of
 from ..functions.roots import function_times_entry, reciprocal_root, root_of_power, table_bits
 from ..functions.share_functions import run
 from ..lazy import LazyValue
+from ..long_sum import long_sum
 from ..norm import extended_bits, mul_extended, round_extended
 from ..reduce import Dims, dims_of, mean
 from ..value import Value, settled
@@ -44,7 +45,7 @@ class Square(LazyValue):
 
 
 class MeanSquare(LazyValue):
-    """raw / excess, where raw has the extra bits. The sum of the squares is below 2^(k-2-2f)."""
+    """raw / excess, where raw has the extra bits. Each square is below 2^(k-2-2f)."""
 
     def __init__(self, n: Format, raw: Arith, excess: Fraction, dtype: torch.dtype) -> None:
         def rounded() -> Value:
@@ -122,7 +123,9 @@ def mean_square(
     power, bits = count.bit_length() - 1, n.ring.bits
     elements = settled(n, base).arith.promise(1 << (bits // 2 - 1))
     total = n.protocol.square(elements, shift=n.fraction_bits - EXTRA_BITS)
-    total = total.sum(*chosen, keepdim=keepdim).promise(1 << (bits - 2)).divided(power)
+    extra = n.fraction_bits + EXTRA_BITS
+    total = long_sum(n, total, chosen, fraction_bits=extra, keepdim=keepdim)
+    total = total.promise(1 << (bits - 2)).divided(power)
     return MeanSquare(n, _ranged(n, total), Fraction(count, 1 << power), base.dtype)
 
 
