@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import ssl
+from base64 import b64decode, b64encode
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 from tacit.crypto import (
+    SCRYPT,
     Credentials,
     create_credentials,
+    is_sealed,
     public_key_fingerprint,
     read_key_file,
 )
+from tacit.crypto.key_file import seal
 from tacit.errors import ConfigError
 
 
@@ -113,7 +125,7 @@ def test_a_key_is_read_from_its_file(tmp_path):
 
 def test_an_encrypted_key_needs_its_passphrase(tmp_path):
     made = create_credentials("alice", passphrase="correct horse")
-    assert b"ENCRYPTED PRIVATE KEY" in made.private_key
+    assert is_sealed(made.private_key)
     path = key_file(tmp_path, made.private_key)
     opened = read_key_file(path, made.certificate, "correct horse")
     assert load_pem_private_key(opened, None) is not None
@@ -149,6 +161,78 @@ def test_a_passphrase_that_is_no_text_is_refused_unquoted(tmp_path, passphrase):
         create_credentials("alice", passphrase=passphrase)
     assert all("secret" not in str(error.value) for error in (read, create))
     assert all(error.value.__suppress_context__ for error in (read, create))
+
+
+@pytest.fixture
+def cheap(monkeypatch):
+    """Passphrases that are quick to try."""
+    monkeypatch.setitem(SCRYPT, "n", 2)
+
+
+def raw(sealed: bytes) -> bytearray:
+    return bytearray(b64decode(b"".join(sealed.splitlines()[1:-1])))
+
+
+def armoured(data: bytes) -> bytes:
+    begin, *_, end = create_credentials("x", passphrase="any").private_key.splitlines()
+    return b"\n".join([begin, b64encode(data), end, b""])
+
+
+def test_a_passphrase_goes_through_scrypt_with_the_cost_in_the_file(tmp_path):
+    """2^17 rounds of 8 blocks; whoever has the file needs 128 MiB for each guess."""
+    made = create_credentials("alice", passphrase="correct horse")
+    data = raw(made.private_key)
+    assert tuple(data[:4]) == (1, 17, 8, 1)
+    secret = hashlib.scrypt(
+        b"correct horse", salt=data[4:36], n=1 << 17, r=8, p=1, maxmem=1 << 28, dklen=32
+    )
+    extracted = hmac.digest(bytes(data[4:36]), secret, "sha256")  # HKDF, by its RFC 5869
+    first = hmac.digest(extracted, b"tacit private key file\x01", "sha256")
+    second = hmac.digest(extracted, first + b"tacit private key file\x02", "sha256")
+    assert data[36:68] == second
+    key = AESGCM(first).decrypt(bytes(12), bytes(data[68:]), bytes(data[:68]))
+    opened = read_key_file(key_file(tmp_path, made.private_key), made.certificate, "correct horse")
+    assert load_pem_private_key(opened, None).private_bytes_raw() == key
+
+
+def test_no_changed_byte_of_a_sealed_key_is_accepted(tmp_path, cheap):
+    made = create_credentials("alice", passphrase="any")
+    data = raw(made.private_key)
+    for place in range(len(data)):
+        changed = bytearray(data)
+        changed[place] ^= 1 + place % 255
+        with pytest.raises(ConfigError, match=r"alice\.key"):
+            read_key_file(key_file(tmp_path, armoured(changed)), made.certificate, "any")
+    for size in (0, 1, len(data) - 1, len(data) + 1, 2 * len(data)):
+        cut = armoured(bytes(data * 2)[:size])
+        with pytest.raises(ConfigError, match=r"alice\.key.*changed"):
+            read_key_file(key_file(tmp_path, cut), made.certificate, "any")
+
+
+@pytest.mark.parametrize("cost", [(20, 8, 1), (17, 255, 1), (255, 8, 1), (17, 8, 255), (0, 8, 1)])
+def test_a_sealed_key_cannot_ask_for_any_effort(tmp_path, cheap, cost):
+    made = create_credentials("alice", passphrase="any")
+    data = raw(made.private_key)
+    data[1:4] = bytes(cost)
+    with pytest.raises(ConfigError, match="changed"):
+        read_key_file(key_file(tmp_path, armoured(data)), made.certificate, "any")
+
+
+def test_a_key_that_is_sealed_twice_has_another_salt_and_commitment(cheap):
+    key = Ed25519PrivateKey.generate()
+    one, other = (raw(seal(key, "any")) for _ in range(2))
+    assert one[:4] == other[:4]
+    for part in (slice(4, 36), slice(36, 68), slice(68, None)):
+        assert one[part] != other[part]
+
+
+def test_a_key_that_is_encrypted_in_another_way_is_refused(tmp_path):
+    key = Ed25519PrivateKey.generate()
+    how = Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"any")
+    made = create_credentials("alice")
+    with pytest.raises(ConfigError, match=r"alice\.key.*openssl pkey") as found:
+        read_key_file(key_file(tmp_path, key.private_bytes(*how)), made.certificate, "any")
+    assert "any" not in str(found.value).replace("alice", "")
 
 
 @pytest.mark.parametrize("content", [b"", b"ENCRYPTED", b"-----BEGIN PRIVATE KEY-----\nMIIB\n"])

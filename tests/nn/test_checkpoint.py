@@ -1,15 +1,21 @@
 """Secret checkpoints: encrypted, refused if anything is wrong, and as good as no pause."""
 
 import errno
+import hashlib
 import json
 import os
 import re
 import shutil
 import struct
 import threading
+from io import BytesIO
 
 import pytest
 import torch
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import ECB
 from tests.runtime.rogue import say
 from torch import nn
 
@@ -359,10 +365,69 @@ def test_a_passphrase_is_in_no_error(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+# AES-GCM does not commit to its key ----------------------------------------------------------
+
+
+def times(a: int, b: int) -> int:
+    """The product in the field of GCM (NIST SP 800-38D, 6.3): bit 0 is the leftmost."""
+    product = 0
+    for place in range(127, -1, -1):
+        if b >> place & 1:
+            product ^= a
+        a = a >> 1 ^ (0xE1 << 120 if a & 1 else 0)
+    return product
+
+
+def inverse(a: int) -> int:
+    """a^(2^128 - 2)."""
+    result, power = 1 << 127, a
+    for _ in range(127):
+        power = times(power, power)
+        result = times(result, power)
+    return result
+
+
+def opens_under_both(keys: list[bytes], nonce: bytes, header: bytes) -> bytes:
+    """One block and a tag that AES-GCM accepts under two keys: a linear equation in the block."""
+    padded = header + bytes(-len(header) % 16)
+    blocks = [int.from_bytes(padded[i : i + 16], "big") for i in range(0, len(padded), 16)]
+    length = 8 * len(header) << 64 | 128
+    constants, squares = [], []
+    for key in keys:
+        cipher = Cipher(AES(key), ECB()).encryptor()
+        point = int.from_bytes(cipher.update(bytes(16)), "big")
+        total = 0
+        for block in blocks:
+            total = times(total ^ block, point)
+        square = times(point, point)
+        start = int.from_bytes(cipher.update(nonce + bytes([0, 0, 0, 1])), "big")
+        constants.append(times(total, square) ^ times(length, point) ^ start)
+        squares.append(square)
+    block = times(constants[0] ^ constants[1], inverse(squares[0] ^ squares[1]))
+    tag = constants[0] ^ times(block, squares[0])
+    return block.to_bytes(16, "big") + tag.to_bytes(16, "big")
+
+
+def test_a_file_that_two_keys_would_open_opens_under_the_one_of_its_commitment():
+    salt, keys = bytes(range(32)), [bytes([1]) * 32, bytes([2]) * 32]
+    derived = [encrypted_file._file_key(key, salt, {}) for key in keys]
+    kdf = {"salt": salt.hex(), "commitment": derived[0][1].hex()}
+    binding = hashlib.sha256(b"any header").digest()
+    sealed = opens_under_both([key for key, _ in derived], bytes(12), binding + b"\x01")
+    opened = [AESGCM(key).decrypt(bytes(12), sealed, binding + b"\x01") for key, _ in derived]
+    assert opened[0] != opened[1]  # the cipher alone is content with both
+    file = struct.pack("<I", len(sealed)) + sealed
+    assert encrypted_file.read_body(BytesIO(file), {"kdf": kdf}, binding, keys[0]) == opened[0]
+    with pytest.raises(CheckpointRejected, match="the key is wrong"):
+        encrypted_file.read_body(BytesIO(file), {"kdf": kdf}, binding, keys[1])
+
+
 @pytest.mark.parametrize("cost", [(1 << 20, 32, 16), (1 << 25, 1, 1), (2, 0, 1), (-4, -2, 1)])
 def test_a_header_cannot_ask_for_any_effort(cost):
-    with pytest.raises(CheckpointRejected, match="cannot be derived so"):
-        encrypted_file._file_key("words", bytes(32), dict(zip("nrp", cost, strict=True)))
+    scrypt = dict(zip("nrp", cost, strict=True))
+    header = {"kdf": {"salt": "00" * 32, "commitment": "00" * 32, "scrypt": scrypt}}
+    with pytest.raises(CheckpointRejected, match="header cannot be read"):
+        encrypted_file.read_body(BytesIO(), header, bytes(32), "words")
 
 
 SAID = [

@@ -45,12 +45,13 @@ def new_passphrase() -> str:
 
 
 def passphrase_of(key: Path) -> str | None:
-    """Returns the passphrase of a key file; None if it is not encrypted or cannot be read."""
+    """Returns the passphrase of a key file; None if it needs none or cannot be read."""
+    from ..crypto import is_sealed
+
     try:
-        encrypted = b"ENCRYPTED" in key.read_bytes()[:100]
+        if not is_sealed(key.read_bytes()):
+            return None
     except OSError:
-        return None
-    if not encrypted:
         return None
     return os.environ.get(VARIABLE) or _prompt(f"Passphrase of {key}", twice=False)
 

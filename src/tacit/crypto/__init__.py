@@ -10,12 +10,15 @@ from .identity import (
     public_key_fingerprint,
     valid_until,
 )
-from .key_file import read_key_file
+from .key_file import is_sealed, read_key_file
 from .keys import Key, KeyRing
 from .rounds import Exchange
+from .sealing import KEY_BYTES, SCRYPT, commitments_equal, committed_key, stretched
 from .transcript import Transcript
 
 __all__ = [
+    "KEY_BYTES",
+    "SCRYPT",
     "Credentials",
     "Exchange",
     "Key",
@@ -25,11 +28,15 @@ __all__ = [
     "certificate_from_der",
     "certificate_to_der",
     "commit",
+    "commitments_equal",
+    "committed_key",
     "create_credentials",
     "default_groups",
+    "is_sealed",
     "open_commitment",
     "public_key_fingerprint",
     "read_key_file",
+    "stretched",
     "toss_coin",
     "valid_until",
 ]

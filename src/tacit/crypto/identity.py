@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import (
-    BestAvailableEncryption,
     Encoding,
     NoEncryption,
     PrivateFormat,
@@ -18,14 +17,14 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import NameOID
 
 from ..errors import ConfigError
-from .key_file import secret_bytes
+from .key_file import seal
 
 CLOCK_SKEW = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
 class Credentials:
-    """A certificate to hand to the peers and the private key to keep, both as PEM."""
+    """A certificate to hand to the peers, as PEM, and what the file of the private key holds."""
 
     certificate: bytes
     private_key: bytes = field(repr=False)
@@ -36,7 +35,7 @@ def create_credentials(
 ) -> Credentials:
     """Returns a new identity called `name`. The name is for people: peers trust only the key.
 
-    With a passphrase the private key is encrypted (PKCS#8).
+    With a passphrase the private key is sealed; see `key_file`.
     """
     if not 1 <= len(name) <= 64:
         raise ConfigError(f"name={name!r}: a certificate's name has 1 to 64 characters")
@@ -50,14 +49,9 @@ def create_credentials(
         )
     key = Ed25519PrivateKey.generate()
     certificate = _unsigned(name, key, valid_for).sign(key, algorithm=None)
-    return Credentials(
-        certificate.public_bytes(Encoding.PEM),
-        key.private_bytes(
-            Encoding.PEM,
-            PrivateFormat.PKCS8,
-            BestAvailableEncryption(secret_bytes(passphrase)) if passphrase else NoEncryption(),
-        ),
-    )
+    plain = Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+    private = seal(key, passphrase) if passphrase else key.private_bytes(*plain)
+    return Credentials(certificate.public_bytes(Encoding.PEM), private)
 
 
 def public_key_fingerprint(certificate: bytes) -> str:

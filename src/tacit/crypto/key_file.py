@@ -1,15 +1,25 @@
-"""The file that holds a party's private key."""
+"""The file that holds a party's private key: as PEM, or sealed with a passphrase.
+
+A sealed key is text: two lines around base64 of a fixed layout. It holds the version, the cost of
+scrypt (log2 n, r, p), a random salt, the commitment to the key (NOTE [commitment] in sealing.py),
+and the 32 bytes of the Ed25519 key under AES-256-GCM, which authenticates all that stands before.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+import secrets
 import stat
-from base64 import b64decode
+import struct
+from base64 import b64decode, b64encode
 from pathlib import Path
+from typing import NoReturn
 
 from cryptography import x509
+from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
@@ -18,16 +28,16 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from ..errors import ConfigError
+from .sealing import KEY_BYTES, SCRYPT, commitments_equal, committed_key, stretched
 
 MOST_BYTES = 1 << 14
-_PEM = re.compile(rb"-----BEGIN ENCRYPTED PRIVATE KEY-----([A-Za-z0-9+/=\s]+)-----END")
-_SCHEME = re.compile(  # the start of a PKCS#8 file: PBES2 with PBKDF2, a salt, below 2^22 rounds
-    rb"\x30(?:[\x00-\x7f]|\x81.|\x82..)"
-    rb"\x30.\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x05\x0d"
-    rb"\x30.\x30.\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x05\x0c"
-    rb"\x30.\x04(?:\x08.{8}|\x10.{16}|\x20.{32})\x02(?:\x01.|\x02..|\x03[\x00-\x3f]..)",
-    re.DOTALL,
-)
+VERSION = 1
+PURPOSE = b"tacit private key file"
+TAG_BYTES = 16
+_HEAD = struct.Struct(f"<BBBB{KEY_BYTES}s{KEY_BYTES}s")
+_NONCE = bytes(12)  # a key derived from a new salt encrypts once
+_BEGIN, _END = b"-----BEGIN TACIT SEALED KEY-----", b"-----END TACIT SEALED KEY-----"
+_TEXT = re.compile(_BEGIN + rb"\n([A-Za-z0-9+/=\n]+)\n" + _END + rb"\n?")
 
 
 def read_key_file(path: Path, certificate: bytes, passphrase: str | None = None) -> bytes:
@@ -45,6 +55,24 @@ def read_key_file(path: Path, certificate: bytes, passphrase: str | None = None)
             "certificate with all parties",
         )
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def is_sealed(content: bytes) -> bool:
+    """Returns whether the content of a key file needs a passphrase."""
+    return content.startswith(_BEGIN)
+
+
+def seal(key: Ed25519PrivateKey, passphrase: str) -> bytes:
+    """Returns a private key sealed with a passphrase, as the content of a file."""
+    salt = secrets.token_bytes(KEY_BYTES)
+    secret = stretched(passphrase, salt, SCRYPT, subject="passphrase")
+    sealing_key, commitment = committed_key(secret, salt, PURPOSE)
+    cost = SCRYPT["n"].bit_length() - 1, SCRYPT["r"], SCRYPT["p"]
+    head = _HEAD.pack(VERSION, *cost, salt, commitment)
+    sealed = AESGCM(sealing_key).encrypt(_NONCE, key.private_bytes_raw(), head)
+    text = b64encode(head + sealed)
+    lines = [text[start : start + 64] for start in range(0, len(text), 64)]
+    return b"\n".join([_BEGIN, *lines, _END, b""])
 
 
 def _content(path: Path) -> bytes:
@@ -66,40 +94,62 @@ def _content(path: Path) -> bytes:
 
 
 def _opened(content: bytes, path: Path, passphrase: str | None) -> object:
-    encrypted = b"ENCRYPTED" in content
-    if encrypted and not passphrase:
-        raise ConfigError("this private key needs its passphrase", subject=f"key={str(path)!r}")
-    if encrypted:
-        _check_scheme(content, path)
-    secret = secret_bytes(passphrase) if passphrase and encrypted else None
+    if is_sealed(content):
+        return _unsealed(content, path, passphrase)
     try:
-        return load_pem_private_key(content, secret)
+        return load_pem_private_key(content, None)
     except Exception:  # whatever the parser makes of it; its message might quote the file
-        why = "the passphrase does not open it, or it is" if encrypted else "it is"
+        encrypted = b"ENCRYPTED" in content
         raise ConfigError(
-            f"{why} not a private key in PEM form (PKCS#8)", subject=f"key={str(path)!r}"
+            "it is not a private key of `tacit party init`",
+            limit="a key in PEM form without encryption (PKCS#8), or one that Tacit has sealed",
+            remedy="openssl pkey -in OLD -out NEW takes the encryption off" if encrypted else None,
+            subject=f"key={str(path)!r}",
         ) from None
 
 
-def _check_scheme(content: bytes, path: Path) -> None:
-    """Refuses what would take a passphrase long, or much memory, to open."""
-    found = _PEM.search(content)
+def _unsealed(content: bytes, path: Path, passphrase: str | None) -> Ed25519PrivateKey:
+    subject = f"key={str(path)!r}"
+    if not passphrase:
+        raise ConfigError("this private key needs its passphrase", subject=subject)
+    head, sealed = _parts(content, subject)
+    version, log_n, r, p, salt, commitment = _HEAD.unpack(head)
+    if version != VERSION:
+        raise ConfigError(f"it was sealed by another version of Tacit ({version})", subject=subject)
     try:
-        known = found is not None and _SCHEME.match(b64decode(found[1]))
-    except ValueError:
-        known = False
-    if not known:
+        cost = {"n": 1 << log_n, "r": r, "p": p}
+        secret = stretched(passphrase, salt, cost, subject="passphrase")
+    except ValueError as error:
+        if isinstance(error, ConfigError):
+            raise
+        _damaged(subject)
+    sealing_key, expected = committed_key(secret, salt, PURPOSE)
+    if not commitments_equal(commitment, expected):
         raise ConfigError(
-            "it is not a private key that was encrypted as `tacit party init` "
-            "does it (PKCS#8, PBKDF2)",
-            subject=f"key={str(path)!r}",
-            remedy="openssl pkcs8 -topk8 converts other ones",
+            "the passphrase does not open it, or it is not a private key that Tacit has sealed",
+            subject=subject,
         )
-
-
-def secret_bytes(passphrase: str) -> bytes:
-    """A passphrase in UTF-8."""
     try:
-        return passphrase.encode()
-    except UnicodeEncodeError:  # which holds the passphrase
-        raise ConfigError("it is not text that UTF-8 can hold", subject="passphrase") from None
+        return Ed25519PrivateKey.from_private_bytes(
+            AESGCM(sealing_key).decrypt(_NONCE, sealed, head)
+        )
+    except InvalidTag:
+        _damaged(subject)
+
+
+def _parts(content: bytes, subject: str) -> tuple[bytes, bytes]:
+    """Returns what stands before the ciphertext, and the ciphertext."""
+    found = _TEXT.fullmatch(content)
+    try:
+        data = b64decode(found[1], validate=False) if found else b""
+    except ValueError:
+        data = b""
+    if len(data) != _HEAD.size + KEY_BYTES + TAG_BYTES:
+        _damaged(subject)
+    return data[: _HEAD.size], data[_HEAD.size :]
+
+
+def _damaged(subject: str) -> NoReturn:
+    raise ConfigError(
+        "it was changed: it is not a private key as Tacit has sealed it", subject=subject
+    ) from None

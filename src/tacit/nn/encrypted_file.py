@@ -4,7 +4,8 @@ Layout, all integers little-endian: the magic, the length of the header, the hea
 then the body in chunks, each a length and AES-256-GCM of up to CHUNK bytes. The key of a file is
 derived from the party's key and a random salt, so a nonce, the number of the chunk, is never used
 twice under one key. Each chunk authenticates the header, its position and whether it is the last:
-a changed byte, a missing chunk and a truncated file are all detected.
+a changed byte, a missing chunk and a truncated file are all detected. The header commits to the
+key (NOTE [commitment] in crypto/sealing.py), so no file opens under two keys.
 """
 
 from __future__ import annotations
@@ -19,20 +20,17 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
+from ..crypto import KEY_BYTES, SCRYPT, commitments_equal, committed_key, stretched
 from ..errors import CheckpointRejected, ConfigError
 
-MAGIC = b"tacit checkpoint 1\n"
+MAGIC = b"tacit checkpoint 2\n"
+PURPOSE = b"tacit checkpoint file"
 CHUNK = 1 << 22
 MOST_HEADER = 1 << 16
-KEY_BYTES = 32
 TAG_BYTES = 16
-SCRYPT = {"n": 1 << 17, "r": 8, "p": 1}  # 128 MiB and some tenths of a second for each guess
-MOST_SCRYPT = 1 << 21  # of n r p: twice the cost, at most 256 MiB
+WRONG_KEY = "the key is wrong, or it was changed since it was saved"
 
 Key = bytes | str
 
@@ -40,9 +38,12 @@ Key = bytes | str
 def write_file(path: Path, header: dict[str, Any], body: Iterable[bytes], key: Key) -> None:
     """Writes an encrypted file and flushes it to the disk; deletes it if that fails."""
     salt = secrets.token_bytes(KEY_BYTES)
-    kdf = {"salt": salt.hex()} | ({"scrypt": SCRYPT} if isinstance(key, str) else {})
+    file_key, commitment = _file_key(key, salt, SCRYPT)
+    kdf: dict[str, Any] = {"salt": salt.hex(), "commitment": commitment.hex()}
+    if isinstance(key, str):
+        kdf["scrypt"] = SCRYPT
     text = json.dumps(header | {"kdf": kdf}).encode()
-    cipher, binding = AESGCM(_file_key(key, salt, SCRYPT)), hashlib.sha256(MAGIC + text).digest()
+    cipher, binding = AESGCM(file_key), hashlib.sha256(MAGIC + text).digest()
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -90,14 +91,18 @@ def read_body(file: BinaryIO, header: dict[str, Any], binding: bytes, key: Key) 
     try:
         kdf = header["kdf"]
         salt, cost = bytes.fromhex(kdf["salt"]), kdf.get("scrypt")
+        commitment = bytes.fromhex(kdf["commitment"])
         if (cost is not None) != isinstance(key, str):
             made = "a passphrase" if cost is not None else "a key of 32 bytes"
             raise CheckpointRejected(f"it was saved with {made}", remedy="give that")
-        cipher = AESGCM(_file_key(key, salt, cost or SCRYPT))
+        file_key, expected = _file_key(key, salt, cost or SCRYPT)
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
         if isinstance(error, ConfigError):
             raise
         raise CheckpointRejected("it was changed: its header cannot be read") from error
+    if not commitments_equal(commitment, expected):
+        raise CheckpointRejected(WRONG_KEY)
+    cipher = AESGCM(file_key)
     body = bytearray()
     for number in range(1 << 32):
         [size] = struct.unpack("<I", _exactly(file, 4))
@@ -119,7 +124,7 @@ def _decrypt(cipher: AESGCM, number: int, sealed: bytes, binding: bytes) -> tupl
             return cipher.decrypt(_nonce(number), sealed, binding + bytes([last])), last
         except InvalidTag:
             continue
-    raise CheckpointRejected("the key is wrong, or it was changed since it was saved")
+    raise CheckpointRejected(WRONG_KEY)
 
 
 def _exactly(file: BinaryIO, size: int) -> bytes:
@@ -133,25 +138,13 @@ def _nonce(number: int) -> bytes:
     return number.to_bytes(12, "little")
 
 
-def _file_key(key: Key, salt: bytes, cost: dict[str, int]) -> bytes:
+def _file_key(key: Key, salt: bytes, cost: dict[str, int]) -> tuple[bytes, bytes]:
+    """Returns the key of a file and the commitment to it."""
     if isinstance(key, str):
-        if not key:
-            raise ConfigError("the passphrase is empty", subject="key")
-        n, r, p = (int(cost[name]) for name in "nrp")
-        if min(n - 1, r, p) < 1 or n * r * p > MOST_SCRYPT:
-            raise CheckpointRejected("it was changed: its key cannot be derived so")
-        key = Scrypt(salt=salt, length=KEY_BYTES, n=n, r=r, p=p).derive(_secret_bytes(key))
+        key = stretched(key, salt, cost, subject="key")
     elif not isinstance(key, bytes) or len(key) != KEY_BYTES:
         raise ConfigError(f"{KEY_BYTES} bytes, or a passphrase as str, are needed", subject="key")
-    info = b"tacit checkpoint file"
-    return HKDF(hashes.SHA256(), length=KEY_BYTES, salt=salt, info=info).derive(key)
-
-
-def _secret_bytes(passphrase: str) -> bytes:
-    try:
-        return passphrase.encode()
-    except UnicodeEncodeError:  # its text would show the passphrase
-        raise ConfigError("the passphrase is not text that UTF-8 can hold", subject="key") from None
+    return committed_key(key, salt, PURPOSE)
 
 
 def _chunked(body: Iterable[bytes]) -> Iterator[tuple[int, bytes, bool]]:

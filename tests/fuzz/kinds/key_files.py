@@ -19,7 +19,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from tests.runtime.party_files import credentials
 
-from tacit.crypto import create_credentials, read_key_file
+from tacit.crypto import SCRYPT, create_credentials, read_key_file
+from tacit.crypto.key_file import seal
 
 from ..attempts import Case, plant
 from ..der import ED25519, integer, item, octets, pem, sequence
@@ -28,7 +29,7 @@ from ..mutate import mutations
 PASSPHRASE = "correct horse of Zanzibar"
 PBES2 = bytes.fromhex("06092a864886f70d01050d")
 PBKDF2 = bytes.fromhex("06092a864886f70d01050c")
-SCRYPT = bytes.fromhex("06092b06010401da47040b")
+SCRYPT_ID = bytes.fromhex("06092b06010401da47040b")
 AES = bytes.fromhex("060960864801650304012a")
 SHA256 = bytes.fromhex("300c06082a864886f70d02090500")
 COUNTS = (0, -1, 1 << 24, 1 << 31, 1 << 40, 1 << 70, 1 << 2000)
@@ -56,7 +57,7 @@ def _crafted(random: Random) -> Iterator[tuple[str, bytes]]:
         way = sequence(PBKDF2, sequence(octets(bytes(16)), integer(count), SHA256))
         yield f"{str(count)[:20]} iterations", _encrypted(way, octets(bytes(64)))
         for numbers in ((count, 8, 1), (1 << 14, count, 1), (1 << 14, 8, count)):
-            way = sequence(SCRYPT, sequence(octets(bytes(16)), *map(integer, numbers)))
+            way = sequence(SCRYPT_ID, sequence(octets(bytes(16)), *map(integer, numbers)))
             yield f"scrypt {str(numbers)[:30]}", _encrypted(way, octets(bytes(64)))
     for size in (0, 1, 31, 33, 10_000):
         yield f"a key of {size}", _pkcs8(integer(0), ED25519, octets(octets(bytes(size))))
@@ -86,7 +87,8 @@ def cases(random: Random, count: int, folder: Path) -> Iterator[Case]:
     plant("the text of the private key", own.private_key.split(b"\n")[1])
     plant("the passphrase", PASSPHRASE)
     how = PrivateFormat.PKCS8, BestAvailableEncryption(PASSPHRASE.encode())
-    sealed = key.private_bytes(Encoding.PEM, *how)
+    encrypted = key.private_bytes(Encoding.PEM, *how)
+    sealed = _sealed_cheaply(key)
     path = folder / "alice.key"
     path.touch(mode=0o600)
 
@@ -97,6 +99,7 @@ def cases(random: Random, count: int, folder: Path) -> Iterator[Case]:
     yield Case("valid", lambda: [read(own.private_key), read(sealed)])
     for what, data in _crafted(random):
         yield Case(what, lambda d=data: read(d), hostile=True, names="alice.key")
+    yield Case("another encryption", lambda: read(encrypted), hostile=True, names="alice.key")
     for passphrase in (None, "", PASSPHRASE[::-1], PASSPHRASE + "\ud800", PASSPHRASE * 1000, "\0"):
         what = f"the passphrase {str(passphrase)[-5:]!r}"
         yield Case(what, lambda p=passphrase: read(sealed, p), hostile=True, names="passphrase")
@@ -112,11 +115,20 @@ def cases(random: Random, count: int, folder: Path) -> Iterator[Case]:
         act = lambda p=other: read_key_file(p, own.certificate)  # noqa: E731
         yield Case(f"the path {other.name[:20]}", act, hostile=True, names=other.name)
     for valid in (own.private_key, sealed):
-        _, *lines, _, _ = valid.split(b"\n")
-        label = valid.split(b"-----")[1].decode().removeprefix("BEGIN ")
-        der = base64.b64decode(b"".join(lines))
+        begin, *lines, end, _ = valid.split(b"\n")
+        packed = base64.b64decode(b"".join(lines))
         for what, data in mutations(valid, seed=random.randrange(1 << 30), count=count // 4):
             yield Case(what, lambda d=data: read(d), names="alice.key")
-        for what, data in mutations(der, seed=random.randrange(1 << 30), count=count // 4):
-            text = pem(label, data)
-            yield Case(f"{what} of the DER", lambda t=text: read(t), names="alice.key")
+        for what, data in mutations(packed, seed=random.randrange(1 << 30), count=count // 4):
+            text = b"\n".join([begin, base64.b64encode(data), end, b""])
+            yield Case(f"{what} of the content", lambda t=text: read(t), names="alice.key")
+
+
+def _sealed_cheaply(key: Any) -> bytes:
+    """The key, sealed at a cost that many attempts can afford."""
+    cost = dict(SCRYPT)
+    SCRYPT["n"] = 2
+    try:
+        return seal(key, PASSPHRASE)
+    finally:
+        SCRYPT.update(cost)

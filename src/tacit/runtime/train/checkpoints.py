@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
 
+from ...crypto import KEY_BYTES
 from ...errors import CheckpointRejected
 from ...fixedpoint import Numbers
 from ...nn.checkpoint_file import checkpoint_file, read_identity
-from ...nn.encrypted_file import KEY_BYTES, Key, put_in_place
+from ...nn.encrypted_file import Key, put_in_place
 
 KEY_FILE = "checkpoint.key"
 PATTERN = "step-*"
