@@ -28,6 +28,8 @@ class Config:
     the ring allows. Fewer make comparisons cheaper; a number beyond them is misread.
     `debug`: a value outside the range, or outside the domain of a function, raises RangeError. This
     inspects all values, so it needs `protocol="cleartext"`.
+    `guard`: the results of modules, and what is revealed, are compared with their range on secrets;
+    a bit for each module is opened before a reveal, and a value out of range raises RangeError.
     `cipher` draws the masks: AES, or ChaCha20 if a party draws them on a GPU.
     `memory_limit`: the bytes that an operation may take at a party beyond its operands and results.
     Larger operations run in chunks: products at no cost, the others in more rounds.
@@ -40,6 +42,7 @@ class Config:
     truncation: str = "exact"
     range_bits: int | None = None
     debug: bool = False
+    guard: bool = False
     cipher: str = "aes128-ctr"
     memory_limit: int | None = None
     reveals: tuple[int, ...] | None = None
@@ -79,6 +82,14 @@ class Config:
                 f"1 to {most}, so that a product fits",
             )
         self._check_reveals()
+        if type(self.guard) is not bool:
+            raise ConfigError(f"guard={self.guard!r}", limit="allowed are True and False")
+        if self.guard and self.reveals == ():
+            raise ConfigError(
+                "guard=True with reveals=()",
+                limit="a guard opens a bit for each module to the parties in reveals",
+                remedy="let one party learn it, or leave guard out",
+            )
         if self.debug and self.protocol != "cleartext":
             raise ConfigError(
                 f"debug=True with protocol={self.protocol!r}",

@@ -29,6 +29,23 @@ def test_threads(folder):
     assert (folder / "runs" / "job" / "party1" / "reveals.jsonl").exists()
 
 
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("--check-range", "RangeError: aten.mul.Tensor: a result is beyond the range"),
+        ("--guard", "RangeError: the guard found values beyond their range"),
+    ],
+)
+def test_ranges_are_checked_if_asked_for(folder, option, told):
+    (folder / "job.py").write_text(
+        "import torch\n\ndef main(session):\n"
+        "    x = session.share(torch.tensor([1e5]), owner=0)\n    return session.reveal(x * x)\n"
+    )
+    done = tacit("local", option, "job.py", cwd=folder)
+    assert done.code == 1
+    assert told in done.err
+
+
 def test_processes_with_names(folder):
     options = ("--transport", "processes", "--names", "alice,bob,carol", "--reveals", "bob")
     done = tacit_process("local", *options, "--log", "trial", "--json", "job.py", cwd=folder)

@@ -9,7 +9,7 @@ import typer
 
 from ..registry import PROTOCOLS, TRANSPORTS
 from .errors import reported
-from .options import Arguments, Debug, Job, Json
+from .options import Arguments, CheckRange, Debug, Guard, Job, Json
 from .report import play, print_report, print_reveals
 from .screen import Screen
 
@@ -40,6 +40,8 @@ def local(
         bool,
         typer.Option("--resume", help="Continue trainings from the checkpoints in the folder."),
     ] = False,
+    guard: Guard = False,
+    check_range: CheckRange = False,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -55,6 +57,8 @@ def local(
         tacit local --transport processes job.py -- 20 mnist
 
         tacit local --names alice,bob,carol --reveals bob --log runs/trial job.py
+
+        tacit local --check-range job.py
     """
     screen = Screen(json)
     with reported(screen, debug=debug) as known:
@@ -72,7 +76,9 @@ def local(
                 play,
                 loaded,
                 parties=len(all_names),
-                protocol=protocol,
+                protocol="cleartext" if check_range else protocol,
+                debug=check_range,
+                guard=guard,
                 transport=transport,
                 device=device,
                 names=all_names,

@@ -16,6 +16,20 @@ from ..errors import ConfigError
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Print the whole traceback of an error.")]
+Guard = Annotated[
+    bool,
+    typer.Option(
+        "--guard", help="Check on secrets that values stay in range; opens one bit for each module."
+    ),
+]
+CheckRange = Annotated[
+    bool,
+    typer.Option(
+        "--check-range",
+        help="Compute in clear, and compare every operation with float64: names the operation and "
+        "the module where a value leaves its range. Implies --protocol cleartext.",
+    ),
+]
 PartyFile = Annotated[Path, typer.Option("--parties", help="The party file.")]
 PartyName = Annotated[
     str, typer.Option("--party", help="The name of this party in the party file.")

@@ -75,7 +75,7 @@ def print_reveals(screen: Screen, report: Mapping[str, Any]) -> None:
     """Prints what was revealed, to whom, and by which line of the program."""
     lines = [
         f"{one['number']}: {one['dtype']}{list(one['shape'])} to {', '.join(one['to'])} "
-        f"at {one['where']}"
+        f"at {one['where']}{', by a guard' if one['purpose'] == 'guard' else ''}"
         for one in report["reveals"]
     ]
     screen.section("revealed", lines or ["nothing"])

@@ -66,7 +66,8 @@ def opening(error: Error) -> str:
 def places(error: Error, lines: Lines | None) -> Iterator[str]:
     """Yields the module and the lines in words, if they are known."""
     if error.path is not None:
-        inner = f"{error.path!r}, a {error.module}" if error.path else "the module itself"
+        kind = f", a {error.module}" if error.module else ""
+        inner = f"{error.path!r}{kind}" if error.path else "the module itself"
         yield f"in {error.model}: {inner}" if error.model else f"in {inner}"
     if lines is not None:
         yield from lines_text(*lines)

@@ -7,6 +7,7 @@ argument, `n`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -19,12 +20,25 @@ from ..ring import Ring
 HEADROOM = 1
 
 
+@dataclass
+class Watched:
+    """What guards watch, see guard.py: values that wait for their comparison, and counts by name.
+
+    waiting: name, share and bits of the largest magnitude, by the identity of the share.
+    """
+
+    waiting: dict[int, tuple[str, Arith, int]] = field(default_factory=dict)
+    elements: int = 0
+    counts: dict[str, Arith] = field(default_factory=dict)
+
+
 class Format:
     """The numbers of a session: a protocol, the fraction bits and the range.
 
     range_bits: every real value has a magnitude below 2^range_bits. Comparisons of larger values
         give wrong results; sums and products stay right up to the end of the ring.
     debug: raises RangeError if a value leaves the range. Needs the cleartext protocol.
+    watched: what the guards of a session watch, or None for a session without them.
     trace: the object that records which tensors a replayed function reads and creates, or None.
     on_refusal: the function that answers `bool(secret)` and the like in a dry run; None refuses.
     """
@@ -36,8 +50,10 @@ class Format:
         fraction_bits: int,
         range_bits: int | None = None,
         debug: bool = False,
+        guard: bool = False,
     ) -> None:
         self.protocol, self.debug = protocol, debug
+        self.watched = Watched() if guard else None
         self.trace: Any = None
         self.on_refusal: Any = None
         self.fraction_bits = fraction_bits

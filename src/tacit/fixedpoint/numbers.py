@@ -10,6 +10,7 @@ from __future__ import annotations
 from . import (
     arithmetic,
     compare,
+    guard,
     indexing,
     logic,
     norm,
@@ -38,6 +39,8 @@ class Numbers(Format):
     share_many = transfer.share_many
     reveal = transfer.reveal
     reveal_many = transfer.reveal_many
+    watch = guard.watch
+    check = guard.check
 
     # Operands in one form ----------------------------------------------------------------------
     public = value.public

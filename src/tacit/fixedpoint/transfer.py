@@ -15,6 +15,7 @@ from ..protocols import Arith, Bool
 from ..protocols.steps import Steps, drive, together
 from .encoding import elements, require_in_range
 from .format import Format, cap, decode
+from .guard import check
 from .value import Value
 
 # The limits of one message: the transport's table of tensors is short, and both ends hold the whole
@@ -99,7 +100,11 @@ def reveal(n: Format, x: Value, to: int | None = None) -> Tensor | None:
 
 
 def reveal_many(n: Format, values: Sequence[Value], to: int | None = None) -> list[Tensor | None]:
-    """Returns all plain tensors at every party, or at party `to`. 1 round for each batch."""
+    """Returns all plain tensors at every party, or at party `to`. 1 round for each batch.
+
+    With guards, raises RangeError instead if one of these or of the watched values left its range.
+    """
+    check(n, values)
     opened: list[Tensor | None] = []
     for batch in _batches([value.shape.numel() for value in values]):
         calls: list[Steps[Tensor | None]] = [

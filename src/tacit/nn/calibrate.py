@@ -28,6 +28,7 @@ from ..tensor.module_path import module_path, name_place
 from ..transport.consensus import broadcast_from
 from .checkpoint import HasNumbers
 from .dry_run import call, lone_numbers, plain, secret_copy, secret_example
+from .guarding import follows
 
 ERROR = 2.0**-8  # of the largest result: what `fraction_bits` is recommended for
 FEWEST_FRACTION_BITS = 10
@@ -235,18 +236,20 @@ def promise(module: nn.Module, limits: dict[str, int]) -> None:
     """Adds the hooks that promise |result| < 2^limit for the module at each path."""
     for path, part in module.named_modules():
         if path in limits:
-            part.register_forward_hook(Promise(limits[path]))
+            part.register_forward_hook(Promise(limits[path], path))
 
 
 @dataclass(frozen=True)
 class Promise:
-    """A forward hook that promises |result| < 2^bits."""
+    """A forward hook that promises |result| < 2^bits; a session with guards watches that."""
 
     bits: int
+    path: str = ""
 
-    def __call__(self, _module: nn.Module, _inputs: Any, output: Any) -> None:
+    def __call__(self, module: nn.Module, _inputs: Any, output: Any) -> None:
         for tensor in _floats(output):
-            if isinstance(tensor, SecretTensor):
+            if isinstance(tensor, SecretTensor) and not follows(tensor.numbers, module):
+                tensor.numbers.watch(self.path, tensor.value, self.bits)
                 _limit(tensor.numbers, tensor.value, self.bits)
 
 

@@ -16,6 +16,7 @@ from ..errors import ConfigError, Party, UnsupportedModule
 from ..fixedpoint import Input, Numbers, Value
 from ..tensor import SecretTensor
 from ..transport.consensus import agree, broadcast_from
+from .guarding import watch_modules
 from .module_tensors import ModuleTensor, describe, module_tensors, unsharable
 
 
@@ -119,6 +120,7 @@ def share_module(n: Numbers, module: nn.Module, owner: int) -> nn.Module:
             entry.replace(tensor)
         for entry, value in zip(secret, values, strict=True):
             replace_by_secret(n, entry, value)
+        watch_modules(n, module)
     return module
 
 

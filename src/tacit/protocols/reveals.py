@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -13,11 +14,15 @@ from ..errors import ConfigError, Party, Phrase, RevealForbidden, joined
 
 PACKAGE = str(Path(__file__).parents[1]) + os.sep
 CLIENT = "a client"
+PROGRAM, GUARD = "program", "guard"  # who asks for a reveal
 
 
 @dataclass(frozen=True)
 class Revealed:
-    """One reveal: what was opened, to whom, and the line of the program that asked for it."""
+    """One reveal: what was opened, to whom, and the line of the program that asked for it.
+
+    purpose: "program", or "guard" for the bits that a check of a session with guards opens.
+    """
 
     number: int
     operation: int
@@ -25,6 +30,7 @@ class Revealed:
     dtype: str
     to: tuple[str, ...]
     where: str
+    purpose: str = PROGRAM
 
 
 class RevealPolicy:
@@ -42,7 +48,27 @@ class RevealPolicy:
         file: Path | None = None,
     ) -> None:
         self._names, self._allowed, self._file = tuple(names), allowed, file
+        self._purpose = PROGRAM
         self.record: list[Revealed] = []
+
+    @property
+    def admits_all(self) -> bool:
+        """Whether every party may learn what is revealed."""
+        return self._allowed is None or set(self._allowed) >= set(range(len(self._names)))
+
+    @property
+    def recipients(self) -> tuple[int | None, ...]:
+        """The `to` of reveals to everybody who may learn anything: None for all at once."""
+        return (None,) if self.admits_all else tuple(self._allowed or ())
+
+    @contextmanager
+    def guarding(self) -> Iterator[None]:
+        """Within, reveals are recorded as those of a guard."""
+        self._purpose = GUARD
+        try:
+            yield
+        finally:
+            self._purpose = PROGRAM
 
     def admit(self, operation: int, shape: Sequence[int], dtype: str, to: int | None) -> None:
         """Records a reveal to a party, or to all, or raises RevealForbidden."""
@@ -76,7 +102,7 @@ class RevealPolicy:
 
     def _add(self, operation: int, shape: Sequence[int], dtype: str, to: tuple[str, ...]) -> None:
         number = len(self.record) + 1
-        entry = Revealed(number, operation, tuple(shape), dtype, to, call_site())
+        entry = Revealed(number, operation, tuple(shape), dtype, to, call_site(), self._purpose)
         if self._file is not None:
             self._write(self._file, entry)
         self.record.append(entry)

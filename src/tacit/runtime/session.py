@@ -91,6 +91,7 @@ class Session:
             fraction_bits=config.fraction_bits,
             range_bits=config.range_bits,
             debug=config.debug,
+            guard=config.guard,
         )
 
     def share(self, value: Any, owner: int | str, shape: Sequence[int] | None = None) -> Any:
@@ -148,6 +149,13 @@ class Session:
             if exhausted := out_of_memory(error, self.protocol.context, "in reveal"):
                 raise exhausted from error
             raise
+
+    def check(self) -> None:
+        """Raises RangeError, at every party, if a guarded value has left its range so far.
+
+        Every reveal does this too. Without `guard=True` it does nothing.
+        """
+        self.numbers.check()
 
     def training(
         self,

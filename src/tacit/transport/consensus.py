@@ -26,6 +26,7 @@ from ..errors import (
     Party,
     ProtocolDesync,
     ProtocolError,
+    RangeError,
     TransportError,
     joined,
 )
@@ -154,7 +155,7 @@ def synchronized(mesh: Mesh, error: E) -> E:
     """
     # A faster party may have ended the run already; it did so after all parties came here. A party
     # that was told something else sends another message: this error says more than that one would.
-    with suppress(TransportError, ProtocolError):
+    with suppress(TransportError, ProtocolError, RangeError):
         all_gather(mesh, b"")
     return error
 

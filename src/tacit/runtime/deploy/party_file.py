@@ -29,7 +29,10 @@ MOST_DOTS = 64  # of a line: the time to read a name grows with the square of it
 MOST_TOLD = 1000  # characters of a message, which may quote the file
 MOST_SECONDS = 10**8  # of a wait: three years
 CONNECT_DEADLINE = 300.0  # s; people start their parties one after another
-SETTINGS = ("protocol", "ring", "fraction_bits", "truncation", "range_bits", "memory_limit")
+SETTINGS = (
+    *("protocol", "ring", "fraction_bits", "truncation", "range_bits", "guard"),
+    "memory_limit",
+)
 WAITS = ("deadline", "connect_deadline", "patience")
 FIELDS = (*SETTINGS, "placement", "reveals", *WAITS, "party")
 PARTY_FIELDS = ("name", "address", "certificate", "device")

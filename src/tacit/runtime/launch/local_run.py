@@ -27,6 +27,7 @@ def run(
     truncation: str = "exact",
     range_bits: int | None = None,
     debug: bool = False,
+    guard: bool = False,
     device: DeviceSetting | None = None,
     placement: str = "gpu",
     memory_limit: int | None = None,
@@ -44,12 +45,14 @@ def run(
     TLS between them; then `main` must be importable and results are copied. Secret reals are below
     2^range_bits, by default 2^20; `tacit.calibrate` finds what a model needs. `debug=True`,
     for `protocol="cleartext"`, raises RangeError where a value leaves its range or a function's
-    domain, with the names of operation and module. `device` is "cpu" or "cuda", of all parties or
-    of each, by default what TACIT_DEVICE in the environment says, or "cpu"; `placement="linear"`
-    keeps everything but products off the GPU. `memory_limit` is in bytes: an operation that takes
-    more beyond its operands and results is done in pieces. `network` gives the
-    links a latency and a bandwidth. No party waits longer than `deadline` seconds for a message,
-    beyond what `network` delays it; between processes, for one from a party that is dead or frozen.
+    domain, with the names of operation and module. `guard=True` finds values beyond their range in
+    a run on secrets, and names the module; see docs/concepts/fixed_point.md. `device` is "cpu" or
+    "cuda", of all parties or of each, by default what TACIT_DEVICE in the environment says, or
+    "cpu"; `placement="linear"` keeps everything but products off the GPU. `memory_limit` is in
+    bytes: an operation that takes more beyond its operands and results is done in pieces. `network`
+    gives the links a latency and a bandwidth. No party waits longer than `deadline` seconds for a
+    message, beyond what `network` delays it; between processes, for one from a party that is dead
+    or frozen.
     `names` are what the parties are called, by rank; `reveals` lists those that may learn
     anything at all. With `folder` each party writes to a folder of its name in it, the record of
     its reveals for one; `resume` lets a training go on from its checkpoints there.
@@ -73,6 +76,7 @@ def run(
         truncation=truncation,
         range_bits=range_bits,
         debug=debug,
+        guard=guard,
         memory_limit=memory_limit,
         cipher=cipher_for([one.shares for one in devices], placement),
         reveals=None if reveals is None else _ranks(reveals, called),
