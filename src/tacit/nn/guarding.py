@@ -22,14 +22,12 @@ NO_LARGER = (
 )
 
 
-def watch_modules(n: Numbers, module: nn.Module) -> None:
-    """Adds hooks that watch the results of all parts of a module, where the session has guards.
+def watch_modules(module: nn.Module) -> None:
+    """Adds hooks that watch the results of all parts of a module.
 
     `NO_LARGER` modules are left out. A result that two modules return is watched once, under the
     path of the inner one.
     """
-    if n.watched is None:
-        return
     for path, part in module.named_modules():
         if not isinstance(part, NO_LARGER):
             part.register_forward_hook(Watch(path or type(part).__name__))

@@ -120,7 +120,8 @@ def share_module(n: Numbers, module: nn.Module, owner: int) -> nn.Module:
             entry.replace(tensor)
         for entry, value in zip(secret, values, strict=True):
             replace_by_secret(n, entry, value)
-        watch_modules(n, module)
+        if n.watched is not None:
+            watch_modules(module)
     return module
 
 
