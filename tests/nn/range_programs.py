@@ -13,8 +13,10 @@ def parties_of_bad_input(
     session: Session, value: Any, owner: int, seen: dict[int, Any] | None = None
 ) -> None:
     """Shares a value; notes the bytes that this party sent since, and its error."""
-    before = session.stats.bytes_sent
+    before = 0
     try:
+        all_gather(session.mesh, b"all are here")
+        before = session.stats.bytes_sent
         session.share(copy.deepcopy(value), owner=owner)
         all_gather(session.mesh, b"shared")
     except BaseException as error:
