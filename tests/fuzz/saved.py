@@ -70,9 +70,9 @@ def written(folder: Path) -> Saved:
     return Saved(sessions[0], path, path.read_bytes(), header, contents, parts)
 
 
-def _refuse(_: Any, refusal: str, *__: Any) -> None:
+def _refuse(_: Any, refusal: CheckpointRejected | None, *__: Any) -> None:
     if refusal:
-        raise CheckpointRejected(refusal)
+        raise refusal
 
 
 def load_it(saved: Saved, data: bytes, key: encrypted_file.Key = KEY) -> None:

@@ -217,9 +217,10 @@ def test_a_missing_file_is_refused(tmp_path):
 def test_another_partys_file_is_refused(tmp_path):
     write(tmp_path)
     shutil.copy(checkpoint_file(tmp_path, 0), checkpoint_file(tmp_path, 2))
-    message, party = refusal(tmp_path)[0]
-    assert party == 2
-    assert "it belongs to party 0" in message
+    messages = refusal(tmp_path)
+    assert {party for _, party in messages} == {2}
+    assert "it belongs to party 0" in messages[2][0]
+    assert "it belongs to another party" in messages[0][0]
 
 
 def test_another_partys_file_with_a_changed_header_is_refused(tmp_path):

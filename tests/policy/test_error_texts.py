@@ -19,6 +19,7 @@ FRAMES = re.compile(
     r"^(_getframe|_current_frames|currentframe|f_back|f_locals|stack|getouterframes|walk_stack|"
     r"extract_stack|setprofile|settrace)$"
 )
+BASE = "errors/base.py"  # takes what the others give
 # Names by which code calls a caught exception.
 ERROR = re.compile(r"^(e|err|error|exc|exception|failure|cause|__cause__|__context__)$")
 PARSERS = {
@@ -43,6 +44,26 @@ PARSERS = {
 }
 # torch's own errors have no class or field for it.
 FOREIGN_TEXTS = {"protocols/out_of_memory.py": "torch says only in words that memory is exhausted"}
+
+
+def told_texts(tree: ast.Module) -> list[str]:
+    """Where a text for other parties is made of something else than literals."""
+    return [
+        f"line {call.lineno}: told={ast.unparse(given.value)}"
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call)
+        for given in call.keywords
+        if given.arg == "told"
+        and not (isinstance(given.value, ast.Constant) and isinstance(given.value.value, str))
+        and not (isinstance(given.value, ast.Name) and given.value.id.isupper())
+    ]
+
+
+def test_what_peers_are_told_of_an_error_is_a_literal():
+    assert told_texts(ast.parse('E("x", told="y")\nE("x", told=MISSING)\nE("x")')) == []
+    assert len(told_texts(ast.parse('E(told=f"{p}")\nE(told=str(e))\nE(told=path)'))) == 3
+    wrong = {sources.relative(p): told_texts(sources.tree(p)) for p in sources.files()}
+    assert not {name: lines for name, lines in wrong.items() if lines and name != BASE}
 
 
 def frame_reads(tree: ast.Module) -> list[str]:

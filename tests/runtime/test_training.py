@@ -130,7 +130,10 @@ def test_nothing_in_common_says_what_each_has(tmp_path):
     with pytest.raises(PartyFailed, match="no checkpoint in common") as caught:
         tacit.run(train, folder=tmp_path, resume=True)
     message = str(caught.value)
-    assert "party 0 has steps 4; party 1 has steps 6; party 2 has steps 6; not step-" in message
+    assert (
+        "party 0 has steps 4; party 1 has steps 6; party 2 has steps 6; one cannot be used: "
+        in message
+    )
     assert "give another folder" in message
 
 

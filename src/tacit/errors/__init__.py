@@ -38,7 +38,7 @@ from .base import Error, naming_parties
 from .call_sites import Frame, frames_of
 from .phrases import Operation, Operator, Party, Phrase, Text, joined, rendered
 from .rendering import FIELDS, described, lines_text, sentence, statement
-from .reports import fields_of, lines_of, one_line
+from .reports import fields_of, lines_of, one_line, told_to_peers
 
 __all__ = [
     "FIELDS",
@@ -79,6 +79,7 @@ __all__ = [
     "one_line",
     "rendered",
     "statement",
+    "told_to_peers",
 ]
 
 

@@ -21,6 +21,7 @@ class Error(Exception):
     """
 
     subject: Phrase | None = None
+    told: str | None = None  # what peers may know of it; see NOTE [what peers are told]
     path: str | None = None
     module: str | None = None
     model: str | None = None
@@ -39,6 +40,7 @@ class Error(Exception):
         path: str | None = None,
         subject: Phrase | None = None,
         cause: Phrase | None = None,
+        told: str | None = None,
     ) -> None:
         super().__init__(reason)
         self.reason = reason
@@ -48,6 +50,8 @@ class Error(Exception):
             self.path = path
         if subject is not None:
             self.subject = subject
+        if told is not None:
+            self.told = told
 
     def __str__(self) -> str:
         return sentence(self)

@@ -1,7 +1,14 @@
-"""Errors of any kind, ours or not, for programs that show them: a line of text, or all fields."""
+"""Errors of any kind, ours or not, for programs that show them and for other parties.
+
+NOTE [what peers are told] The text of an error belongs to the party that raised it: it may hold a
+path, a cell or a setting. Other parties get its type, or a text that stands in the source as it is:
+the field `told`, whose value is always a literal (tests/policy checks that), the operating system's
+words for an error number, and the reasons of `FileRejected`, which are written for all parties.
+"""
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from .base import Error
@@ -32,3 +39,12 @@ def fields_of(error: BaseException) -> dict[str, Any]:
     stranger = Error(str(error))
     stranger.known_lines, stranger.__cause__ = lines_of(error), error.__cause__
     return {**rendered_fields(stranger), "kind": type(error).__name__}
+
+
+def told_to_peers(error: BaseException) -> str:
+    """Returns what other parties may know of an error; see NOTE [what peers are told]."""
+    if isinstance(error, Error):
+        return error.told or type(error).__name__
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno)
+    return type(error).__name__

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from ..errors import CheckpointRejected, ConfigError, Party, joined
+from ..errors import CheckpointRejected, ConfigError, Party, joined, told_to_peers
 from ..fixedpoint import Numbers, Value
 from ..tensor import SecretTensor
 from ..transport.consensus import agree, all_gather, decode_all, quoted, synchronized
@@ -89,17 +89,20 @@ def save(
 
 def _at_all(n: Numbers, what: str, path: Path, action: Callable[[], None]) -> None:
     """Runs `action` on this party's file; CheckpointRejected at every party if one fails."""
-    failure = ""
+    failure = None
     try:
         action()
     except OSError as cannot:
-        failure = cannot.strerror or type(cannot).__name__
+        failure = cannot
     mesh = n.protocol.context.mesh
-    for rank, answer in enumerate(decode_all(all_gather(mesh, failure.encode()), bytes.decode)):
+    told = told_to_peers(failure).encode() if failure else b""
+    for rank, answer in enumerate(decode_all(all_gather(mesh, told), bytes.decode)):
         if answer:
-            whose = str(path) if rank == mesh.rank else "its file"
+            whose, why = "its file", quoted(answer)
+            if rank == mesh.rank and failure:
+                whose, why = str(path), failure.strerror or why
             error = CheckpointRejected(
-                Party(rank) + f" could not {what} {whose} ({quoted(answer)}): this checkpoint is "
+                Party(rank) + f" could not {what} {whose} ({why}): this checkpoint is "
                 "not complete; those before are as they were",
                 subject="save",
                 party=rank,
@@ -152,12 +155,13 @@ def load(
     """
     n = session.numbers
     path = checkpoint_file(folder, n.protocol.rank)
-    found, refusal, header = None, "", dict[str, Any](id="", step=0)
+    found, refusal, header = None, None, dict[str, Any](id="", step=0)
     try:
         found, header = read_part(n, path, key)
-        refusal = _mismatch(module, optimizer, found) or ""
+        if different := _mismatch(module, optimizer, found):
+            raise CheckpointRejected(different, told="it does not fit the module or optimizer")
     except CheckpointRejected as error:
-        refusal = str(error)
+        refusal = error
     _agree(n, refusal, header["id"], header["step"], path)
     assert found is not None
     fresh = {
@@ -182,19 +186,24 @@ def _mismatch(module: nn.Module, optimizer: Optimizer | None, found: SavedState)
     return optimizer_state.mismatch(optimizer, found.plain.get("optimizer"))
 
 
-def _agree(n: Numbers, refusal: str, identity: str, step: int, path: Path) -> None:
+def _agree(
+    n: Numbers, refusal: CheckpointRejected | None, identity: str, step: int, path: Path
+) -> None:
     """Raises CheckpointRejected at every party unless all have the same checkpoint.
 
     One round; one more if they have not.
     """
     mesh = n.protocol.context.mesh
-    message = json.dumps({"refusal": refusal, "id": identity, "step": step}).encode()
+    told = told_to_peers(refusal) if refusal else ""
+    message = json.dumps({"refusal": told, "id": identity, "step": step}).encode()
     answers = decode_all(all_gather(mesh, message), _answer)
     for rank, answer in enumerate(answers):
         if answer["refusal"]:
             file = str(path) if rank == mesh.rank else "the file of " + Party(rank)
-            error = CheckpointRejected(quoted(answer["refusal"]), subject=file, party=rank)
-            raise synchronized(mesh, error.about("load"))
+            error = refusal if rank == mesh.rank else None
+            error = error or CheckpointRejected(quoted(answer["refusal"]))
+            error.party = rank
+            raise synchronized(mesh, error.about(file).about("load"))
     if len({answer["id"] for answer in answers}) > 1:
         steps = joined(", ", (Party(r) + f": step {a['step']}" for r, a in enumerate(answers)))
         differ = CheckpointRejected(

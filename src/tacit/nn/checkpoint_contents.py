@@ -19,6 +19,7 @@ from ..tensor import SecretTensor
 
 MOST = 1 << 48  # of a dimension
 MOST_PLACES = 64
+UNFIT = "its parts do not fit its header"
 DTYPES = {
     str(dtype).removeprefix("torch."): dtype
     for dtype in (
@@ -95,7 +96,7 @@ def unpack_tensors(n: Numbers, table: Any, body: bytearray) -> dict[str, Any]:
         nonlocal place
         size = prod(shape) * dtype.itemsize
         if place + size > len(body):
-            raise CheckpointRejected("its parts do not fit its header")
+            raise CheckpointRejected(UNFIT, told=UNFIT)
         raw = torch.frombuffer(body[place : place + size] or bytearray(1), dtype=torch.uint8)
         place += size
         return raw[:size].view(dtype).reshape(shape)
@@ -105,7 +106,7 @@ def unpack_tensors(n: Numbers, table: Any, body: bytearray) -> dict[str, Any]:
         _check(entry, held, taken=made)
         made[entry["name"]] = _rebuild(n, entry, take)
     if place != len(body):
-        raise CheckpointRejected("its parts do not fit its header")
+        raise CheckpointRejected(UNFIT, told=UNFIT)
     return made
 
 

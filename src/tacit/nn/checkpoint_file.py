@@ -16,7 +16,7 @@ from ..fixedpoint import Numbers
 from ..transport.consensus import quoted
 from . import optimizer_state
 from .checkpoint_contents import SavedState, unpack_tensors
-from .encrypted_file import Key, read_body, read_header
+from .encrypted_file import CHANGED, UNREADABLE, Key, read_body, read_header
 
 # What reading damaged contents may raise; torch raises RuntimeError, deep JSON RecursionError.
 _UNREADABLE = (
@@ -24,6 +24,8 @@ _UNREADABLE = (
     RuntimeError,
 )
 IDENTITY = re.compile("[0-9a-f]{32}")
+MISSING = "there is no such file"
+UNKNOWN = "its contents cannot be read by this version"
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ def read_part(n: Numbers, path: Path, key: Key) -> tuple[SavedState, dict[str, A
         optimizer_state.check(plain.get("optimizer"), tensors)
         return SavedState(tensors, plain), header
     except _UNREADABLE as error:
-        raise CheckpointRejected("its contents cannot be read by this version") from error
+        raise CheckpointRejected(UNKNOWN, told=UNKNOWN) from error
 
 
 def read_identity(n: Numbers, path: Path) -> tuple[str, int]:
@@ -86,24 +88,29 @@ def _open(path: Path) -> Iterator[BinaryIO]:
         with path.open("rb") as file:
             yield file
     except FileNotFoundError as error:
-        raise CheckpointRejected("there is no such file") from error
+        raise CheckpointRejected(MISSING, told=MISSING) from error
     except OSError as error:
-        raise CheckpointRejected(f"it cannot be read: {error.strerror}") from error
+        raise CheckpointRejected(
+            f"it cannot be read: {error.strerror}", told="it cannot be read"
+        ) from error
 
 
 def _check_header(n: Numbers, header: dict[str, Any]) -> None:
     here = header_of(n, Checkpoint("", 0, None))
     if header.get("party") != here["party"]:
-        raise CheckpointRejected(f"it belongs to party {_shown(header.get('party'))}")
+        raise CheckpointRejected(
+            f"it belongs to party {_shown(header.get('party'))}", told="it belongs to another party"
+        )
     for name in ("parties", "form", "ring", "fraction_bits"):
         if header.get(name) != here[name]:
             raise CheckpointRejected(
                 f"it was saved with {name}={_shown(header.get(name))}; this session has "
-                f"{here[name]!r}"
+                f"{here[name]!r}",
+                told="it was saved with other settings than those of this session",
             )
     identity, step = header.get("id"), header.get("step")
     if not (isinstance(identity, str) and IDENTITY.fullmatch(identity) and type(step) is int):
-        raise CheckpointRejected("it was changed: its header cannot be read")
+        raise CheckpointRejected(UNREADABLE, told=CHANGED)
 
 
 def _shown(value: Any) -> str:

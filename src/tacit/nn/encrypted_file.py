@@ -31,6 +31,9 @@ CHUNK = 1 << 22
 MOST_HEADER = 1 << 16
 TAG_BYTES = 16
 WRONG_KEY = "the key is wrong, or it was changed since it was saved"
+CHANGED = "it was changed since it was saved"
+UNREADABLE = "it was changed: its header cannot be read"
+FOREIGN = "it is not a checkpoint of this version"
 
 Key = bytes | str
 
@@ -72,17 +75,17 @@ def put_in_place(temporary: Path, path: Path) -> None:
 def read_header(file: BinaryIO) -> tuple[dict[str, Any], bytes]:
     """Returns the header, not yet authenticated, and the digest that chunks authenticate."""
     if file.read(len(MAGIC)) != MAGIC:
-        raise CheckpointRejected("it is not a checkpoint of this version")
+        raise CheckpointRejected(FOREIGN, told=FOREIGN)
     [size] = struct.unpack("<I", _exactly(file, 4))
     if size > MOST_HEADER:
-        raise CheckpointRejected("it was changed: its header cannot be so long")
+        raise CheckpointRejected("it was changed: its header cannot be so long", told=CHANGED)
     text = _exactly(file, size)
     try:
         header = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise CheckpointRejected("it was changed: its header cannot be read") from error
+        raise CheckpointRejected(UNREADABLE, told=CHANGED) from error
     if not isinstance(header, dict):
-        raise CheckpointRejected("it was changed: its header cannot be read")
+        raise CheckpointRejected(UNREADABLE, told=CHANGED)
     return header, hashlib.sha256(MAGIC + text).digest()
 
 
@@ -94,27 +97,31 @@ def read_body(file: BinaryIO, header: dict[str, Any], binding: bytes, key: Key) 
         commitment = bytes.fromhex(kdf["commitment"])
         if (cost is not None) != isinstance(key, str):
             made = "a passphrase" if cost is not None else "a key of 32 bytes"
-            raise CheckpointRejected(f"it was saved with {made}", remedy="give that")
+            raise CheckpointRejected(
+                f"it was saved with {made}",
+                remedy="give that",
+                told="it was saved with a key of another kind",
+            )
         file_key, expected = _file_key(key, salt, cost or SCRYPT)
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
         if isinstance(error, ConfigError):
             raise
-        raise CheckpointRejected("it was changed: its header cannot be read") from error
+        raise CheckpointRejected(UNREADABLE, told=CHANGED) from error
     if not commitments_equal(commitment, expected):
-        raise CheckpointRejected(WRONG_KEY)
+        raise CheckpointRejected(WRONG_KEY, told=WRONG_KEY)
     cipher = AESGCM(file_key)
     body = bytearray()
     for number in range(1 << 32):
         [size] = struct.unpack("<I", _exactly(file, 4))
         if size > CHUNK + TAG_BYTES:
-            raise CheckpointRejected("it was changed: a part of it cannot be so long")
+            raise CheckpointRejected("it was changed: a part of it cannot be so long", told=CHANGED)
         sealed = _exactly(file, size)
         chunk, last = _decrypt(cipher, number, sealed, binding)
         body += chunk
         if last:
             break
     if file.read(1):
-        raise CheckpointRejected("it was changed: something follows its end")
+        raise CheckpointRejected("it was changed: something follows its end", told=CHANGED)
     return body
 
 
@@ -124,13 +131,13 @@ def _decrypt(cipher: AESGCM, number: int, sealed: bytes, binding: bytes) -> tupl
             return cipher.decrypt(_nonce(number), sealed, binding + bytes([last])), last
         except InvalidTag:
             continue
-    raise CheckpointRejected(WRONG_KEY)
+    raise CheckpointRejected(WRONG_KEY, told=WRONG_KEY)
 
 
 def _exactly(file: BinaryIO, size: int) -> bytes:
     data = file.read(size)
     if len(data) != size:
-        raise CheckpointRejected("it was cut short")
+        raise CheckpointRejected("it was cut short", told="it was cut short")
     return data
 
 

@@ -35,13 +35,13 @@ class CheckpointFolder:
         self._n = n
         self._taken: set[str] = set()
 
-    def scan(self) -> tuple[list[StoredCheckpoint], list[str]]:
-        """Returns the usable checkpoints, and texts that say which others cannot be used and why.
+    def scan(self) -> tuple[list[StoredCheckpoint], list[CheckpointRejected]]:
+        """Returns the usable checkpoints, and errors that say which others cannot be used and why.
 
         Deletes files that were left half written. May raise OSError.
         """
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        usable, rejected = [], []
+        usable, rejected = list[StoredCheckpoint](), list[CheckpointRejected]()
         names = sorted(entry.name for entry in os.scandir(self.folder) if entry.is_dir())
         for folder in (self.folder / name for name in names if Path(name).match(PATTERN)):
             path = checkpoint_file(folder, self.rank)
@@ -53,7 +53,7 @@ class CheckpointFolder:
             try:
                 usable.append(StoredCheckpoint(*read_identity(self._n, path), folder))
             except CheckpointRejected as error:
-                rejected.append(f"{path.relative_to(self.folder)}: {error}")
+                rejected.append(error.about(str(path.relative_to(self.folder))))
         return usable, rejected
 
     def new_folder(self, step: int) -> Path:
@@ -78,7 +78,8 @@ class CheckpointFolder:
         if not path.exists():
             if not create:
                 raise CheckpointRejected(
-                    f"{path} is missing, which its checkpoints were saved with"
+                    f"{path} is missing, which its checkpoints were saved with",
+                    told="the key of its checkpoints is missing",
                 )
             temporary = path.with_name(f".{KEY_FILE}.{secrets.token_hex(8)}")
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -88,8 +89,15 @@ class CheckpointFolder:
                 os.fsync(file.fileno())
             put_in_place(temporary, path)
         if path.stat().st_mode & 0o077:
-            raise CheckpointRejected(f"{path} can be read by others", remedy="chmod 600 it")
+            raise CheckpointRejected(
+                f"{path} can be read by others",
+                remedy="chmod 600 it",
+                told="others can read the key of its checkpoints",
+            )
         key = path.read_bytes()
         if len(key) != KEY_BYTES:
-            raise CheckpointRejected(f"{path} is not a key of {KEY_BYTES} bytes")
+            raise CheckpointRejected(
+                f"{path} is not a key of {KEY_BYTES} bytes",
+                told="the key of its checkpoints is not a key",
+            )
         return key

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
-from ...errors import CheckpointRejected, Party
+from ...errors import CheckpointRejected, Party, told_to_peers
 from ...fixedpoint import Numbers
 from ...transport.consensus import all_gather, decode_all, quoted, synchronized
 
@@ -28,20 +29,30 @@ class Inventory:
     @property
     def summary(self) -> str:
         steps = ", ".join(map(str, sorted(set(self.have.values())))) or "none"
-        return f"steps {steps}" + "".join(f"; not {text}" for text in self.refused)
+        return f"steps {steps}" + "".join(f"; one cannot be used: {text}" for text in self.refused)
 
 
 def exchange_inventories(
-    n: Numbers, own: dict[str, int], refused: Sequence[str], trouble: str
+    n: Numbers,
+    own: dict[str, int],
+    refused: Sequence[CheckpointRejected],
+    trouble: OSError | CheckpointRejected | None,
+    folder: Path,
 ) -> list[Inventory]:
-    """Returns every party's inventory by rank. 1 round.
+    """Returns every party's inventory by rank; only a party's own one names its files. 1 round.
 
     Raises CheckpointRejected at every party if one cannot use its folder.
     """
     newest = dict(sorted(own.items(), key=lambda item: -item[1])[:MOST])
-    mine = Inventory(newest, list(refused)[:MOST], trouble)
+    told = [told_to_peers(error) for error in refused[:MOST]]
+    mine = Inventory(newest, told, told_to_peers(trouble) if trouble else "")
     mesh = n.protocol.context.mesh
     inventories = decode_all(all_gather(mesh, json.dumps(asdict(mine)).encode()), _read)
+    inventories[mesh.rank] = Inventory(
+        newest,
+        [str(error) for error in refused[:MOST]],
+        f"{folder}: {mine.trouble}" if isinstance(trouble, OSError) else str(trouble or ""),
+    )
     for rank, one in enumerate(inventories):
         if one.trouble:
             error = CheckpointRejected(

@@ -86,18 +86,18 @@ class Training:
             self.resume()
 
     def _exchange_inventories(self, key: Key | None) -> list[Inventory]:
-        usable, rejected, failure = list[StoredCheckpoint](), list[str](), ""
+        usable, rejected = list[StoredCheckpoint](), list[CheckpointRejected]()
+        failure: OSError | CheckpointRejected | None = None
         try:
             usable, rejected = self._checkpoints.scan()
             is_new = not usable and not rejected
             self._key = self._checkpoints.key(create=is_new) if key is None else key
-        except OSError as error:
-            failure = f"{self._checkpoints.folder}: {error.strerror or type(error).__name__}"
-        except CheckpointRejected as error:
-            failure = str(error)
+        except (OSError, CheckpointRejected) as error:
+            failure = error
         self._folders = {one.id: one.folder for one in usable}
         steps = {one.id: one.step for one in usable}
-        return exchange_inventories(self._session.numbers, steps, rejected, failure)
+        place = self._checkpoints.folder
+        return exchange_inventories(self._session.numbers, steps, rejected, failure, place)
 
     def steps(self, total: int) -> Iterator[int]:
         """Yields the numbers of the remaining steps, up to total - 1.
@@ -175,7 +175,8 @@ class Training:
         names = self._session.names
         for rank, one in enumerate(self._inventories):
             for text in one.refused:
-                LOG.warning("resume: %s cannot use %s", Party(rank).render(names), text)
+                whose = Party(rank).render(names)
+                LOG.warning("resume: a checkpoint of %s cannot be used: %s", whose, text)
         if not any(one.have or one.refused for one in self._inventories):
             LOG.warning("resume: no party has a checkpoint: the training starts from the beginning")
             return 0
