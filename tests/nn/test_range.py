@@ -1,6 +1,7 @@
 """Numbers that cannot be shared are refused at their owner; guards find what leaves its range."""
 
 import math
+import warnings
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ from tests.nn.range_programs import parties_of_bad_input
 from torch import nn
 
 import tacit
-from tacit.errors import ConfigError, PartyFailed, RangeError
+from tacit.errors import ConfigError, PartyFailed, PrecisionWarning, RangeError
 from tacit.fixedpoint import guard
 
 OWNER = 1
@@ -177,3 +178,34 @@ def test_without_guards_nothing_is_watched():
         return session.reveals, len(model[0]._forward_hooks)
 
     assert tacit.run(main)[0] == ([], 0)
+
+
+# Numbers below the precision --------------------------------------------------------------------
+
+
+def small_numbers(session):
+    """Two norms and an optimizer of small eps, and a small factor."""
+    norms = nn.Sequential(nn.LayerNorm(2, eps=1e-12), nn.Linear(2, 2), nn.BatchNorm1d(2, eps=1e-9))
+    session.share(norms, owner=0)
+    session.share(nn.BatchNorm1d(2), owner=0)
+    optimizer = torch.optim.Adam(norms.parameters())
+    x = session.share(torch.rand(4, 2), owner=0)
+    for _ in range(2):
+        norms(x).sum().backward()
+        optimizer.step()
+    return session.reveal(x * 1e-8), session.reveal(x * 1e-5)
+
+
+def test_warnings_tell_of_numbers_that_round_to_zero():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", PrecisionWarning)
+        tacit.run(small_numbers, protocol="cleartext", parties=1)
+    texts = [str(one.message) for one in caught if one.category is PrecisionWarning]
+    assert texts == [
+        "precision: eps=1e-12 of 0 and 1 more is 0 with 22 fraction bits; 0 is used, and a "
+        "variance of 0 counts as 2^-22",
+        "precision: eps=1e-08 of Adam is below a unit, 2^-16; a root counts as 2^-16 at least, and "
+        "eps is added to that",
+        "precision: the factor 1e-08 is below half a unit, 2^-17: numbers below 763 become 0; "
+        "scale first, or use more fraction_bits",
+    ]

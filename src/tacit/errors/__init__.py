@@ -23,6 +23,8 @@ Error
   DataRejected        ValueError           a data file that cannot be read or is not as announced
   PartyFailed                              the program of one party raised
 
+PrecisionWarning      UserWarning          a public number that fixed point rounds to zero
+
 Every error carries fields: what happened (`reason`), to what (`subject`, `party`, `operation`,
 `op`, `path`), where (`line`, `library_line`), the `limit`, the `remedy`, and the `cause`. `str`
 renders them in one sentence. No field ever holds tensor values, shares, seeds or keys.
@@ -61,6 +63,7 @@ __all__ = [
     "PeerClosed",
     "PeerTimeout",
     "Phrase",
+    "PrecisionWarning",
     "ProtocolDesync",
     "ProtocolError",
     "RangeError",
@@ -116,6 +119,16 @@ class RangeError(Error, OverflowError):
     ) -> None:
         super().__init__(reason, **fields)
         self.number, self.position = number, position
+
+
+class PrecisionWarning(UserWarning):
+    """A public number that fixed point rounds to zero; says what is used instead.
+
+    Every text begins with "precision:", so that a filter of `warnings` can choose them.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(f"precision: {text}")
 
 
 class OutOfMemory(Error, MemoryError):

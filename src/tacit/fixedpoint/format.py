@@ -74,6 +74,11 @@ class Format:
         """The largest range_bits for which a product of two reals fits the ring."""
         return self.ring.bits - 3 - 2 * self.fraction_bits
 
+    @property
+    def eps_bits(self) -> int:
+        """The fraction bits that the eps of a normalisation has."""
+        return self.fraction_bits + variance_bits(self)
+
     def bits_of(self, dtype: torch.dtype) -> int:
         """Returns the fraction bits of a value of this dtype."""
         return self.fraction_bits if dtype.is_floating_point else 0
@@ -112,6 +117,11 @@ def spare_bits(n: Format, x: Arith) -> int:
 def most_pending(n: Format) -> int:
     """Returns the most bits of a pending division for which any sum still fits the ring."""
     return n.ring.bits - 3 - n.fraction_bits - n.range_bits
+
+
+def variance_bits(n: Format) -> int:
+    """Returns the extra fraction bits of a variance, which shrink its range accordingly."""
+    return 6 if n.ring.bits == 64 else 2
 
 
 def largest_in(x: Arith) -> int:

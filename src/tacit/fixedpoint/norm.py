@@ -23,7 +23,7 @@ from torch import Tensor
 
 from ..protocols import MUL
 from .arithmetic import add, broadcast, mul, neg, sub
-from .format import Format, cap
+from .format import Format, cap, variance_bits
 from .functions.roots import inverse_root
 from .functions.share_functions import run
 from .long_sum import long_sum
@@ -35,11 +35,6 @@ NORMAL_BITS = 12
 
 Dims = Sequence[int]
 Known = Value | Tensor
-
-
-def variance_bits(n: Format) -> int:
-    """Returns the extra fraction bits of a variance, which shrink its range accordingly."""
-    return 6 if n.ring.bits == 64 else 2
 
 
 def extended_bits(n: Format) -> int:

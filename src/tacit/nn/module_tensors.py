@@ -1,13 +1,19 @@
-"""The tensors of a module: their paths, ties between them, and what the parties compare."""
+"""The tensors of a module: their paths, ties, what the parties compare, and what is too small."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
+
+from ..errors import PrecisionWarning
+from ..fixedpoint import Numbers
+
+EPS = ("eps", "variance_epsilon")  # of torch's norms, and of those of transformers
 
 
 @dataclass
@@ -88,3 +94,27 @@ def _obstacle(tensor: Tensor) -> str | None:
     if tensor.layout != torch.strided:
         return f"is {tensor.layout}: make it dense with to_dense()"
     return None
+
+
+def warn_of_small_eps(n: Numbers, module: nn.Module) -> None:
+    """Warns of the eps of normalisations that fixed point rounds to zero.
+
+    Once for a module: of the smallest eps, with the path of the first part that has it.
+    """
+    bits = n.eps_bits
+    found = [
+        (eps, path or type(part).__name__)
+        for path, part in module.named_modules()
+        for eps in (getattr(part, name, None) for name in EPS)
+        if isinstance(eps, float) and 0 < eps * 2.0**bits < 0.5
+    ]
+    if found:
+        eps, path = min(found, key=lambda one: one[0])
+        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        warnings.warn(
+            PrecisionWarning(
+                f"eps={eps:g} of {path}{more} is 0 with {bits} fraction bits; 0 is used, and a "
+                f"variance of 0 counts as 2^-{bits}"
+            ),
+            stacklevel=2,
+        )

@@ -17,7 +17,13 @@ from ..fixedpoint import Input, Numbers, Value
 from ..tensor import SecretTensor
 from ..transport.consensus import agree, broadcast_from
 from .guarding import watch_modules
-from .module_tensors import ModuleTensor, describe, module_tensors, unsharable
+from .module_tensors import (
+    ModuleTensor,
+    describe,
+    module_tensors,
+    unsharable,
+    warn_of_small_eps,
+)
 
 
 def share(n: Numbers, value: Any, owner: int, shape: Sequence[int] | None = None) -> Any:
@@ -122,6 +128,7 @@ def share_module(n: Numbers, module: nn.Module, owner: int) -> nn.Module:
             replace_by_secret(n, entry, value)
         if n.watched is not None:
             watch_modules(module)
+    warn_of_small_eps(n, module)
     return module
 
 

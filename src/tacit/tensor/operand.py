@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..errors import RangeError
+from ..errors import PrecisionWarning, RangeError
 from ..fixedpoint import Numbers, Operand, Value
 from ..fixedpoint.encoding import first_position, in_words
 
@@ -48,6 +49,22 @@ def require_indices(x: Tensor, size: int, what: str, *, ignored: int | None = No
         )
 
 
+def _warn_of_small_factor(n: Numbers, factor: float) -> None:
+    least = 0.5 * 2.0**-n.fraction_bits / abs(factor)
+    warnings.warn(
+        PrecisionWarning(
+            f"the factor {factor:g} is below half a unit, 2^-{n.fraction_bits + 1}: numbers below "
+            f"{least:.3g} become 0; scale first, or use more fraction_bits"
+        ),
+        stacklevel=2,
+    )
+
+
 def times(n: Numbers, a: Operand, b: Operand) -> Any:
-    """Returns the product of two operands, of which both may be public."""
+    """Returns the product of two operands, of which both may be public.
+
+    Warns of a single factor that takes numbers below 1 to less than half a unit.
+    """
+    if isinstance(b, float) and 0 < abs(b) < 0.5 * 2.0**-n.fraction_bits:
+        _warn_of_small_factor(n, b)
     return n.mul(a, b) if isinstance(a, Value) or isinstance(b, Value) else a * b

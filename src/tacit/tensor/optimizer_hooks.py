@@ -8,6 +8,7 @@ nothing: an average of weights or a user's own update rule is ordinary arithmeti
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,7 +21,8 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
-from ..fixedpoint.extended.moments import Gradient, OptimizerStep, gradient
+from ..errors import PrecisionWarning
+from ..fixedpoint.extended.moments import Gradient, OptimizerStep, gradient, has_room
 from .secret import SecretTensor
 
 # They divide averages of gradients by roots of averages of their squares.
@@ -47,6 +49,7 @@ def begin_step(
     if not any(type(x) is SecretTensor for x in _parameters(optimizer)):
         return None
     _hook_bases(type(optimizer))
+    _warn_of_small_eps(optimizer)
     step = OptimizerStep(type(optimizer), clips=_is_torchs(optimizer))
     _mark(optimizer, step)
     if len(args) > 1 and callable(args[1]):
@@ -72,6 +75,29 @@ def end_step(optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
 
 def _end(step: OptimizerStep) -> None:
     step.active = False
+
+
+_seen: weakref.WeakSet[Optimizer] = weakref.WeakSet()
+
+
+def _warn_of_small_eps(optimizer: Optimizer) -> None:
+    """Warns, once for an optimizer, of an eps below a unit, and says what is used instead."""
+    if optimizer in _seen:
+        return
+    _seen.add(optimizer)
+    secret = next(x for x in _parameters(optimizer) if type(x) is SecretTensor)
+    n, eps = secret.numbers, [group.get("eps") for group in optimizer.param_groups]
+    small = [x for x in eps if isinstance(x, float) and 0 < x < 2.0**-n.fraction_bits]
+    if small:
+        wide = isinstance(optimizer, ADAPTIVE) and has_room(n)
+        used = f"a root counts as 2^-{n.fraction_bits} at least, and eps is added to that"
+        warnings.warn(
+            PrecisionWarning(
+                f"eps={small[0]:g} of {type(optimizer).__name__} is below a unit, "
+                f"2^-{n.fraction_bits}; {used if wide else 'it is rounded to a unit or to 0'}"
+            ),
+            stacklevel=2,
+        )
 
 
 def _is_torchs(optimizer: Optimizer) -> bool:
