@@ -30,6 +30,7 @@ NB_MODULE(native, module) {
   module.def("set_num_threads", &tacit::set_num_threads);
   tacit::bind_matmul(module);
   tacit::bind_conv(module);
+  tacit::bind_digest(module);
   tacit::bind_elementwise(module);
   tacit::bind_gates(module);
   tacit::bind_injection(module);

@@ -32,6 +32,7 @@ void set_num_threads(int count);
 
 void bind_matmul(nb::module_& module);
 void bind_conv(nb::module_& module);
+void bind_digest(nb::module_& module);
 void bind_elementwise(nb::module_& module);
 void bind_gates(nb::module_& module);
 void bind_injection(nb::module_& module);

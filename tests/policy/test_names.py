@@ -22,6 +22,7 @@ SHARED_STEMS = {
     "conv": "convolutions: the kernel, and the rules",
     "costs": "bytes and rounds of each protocol",
     "debug": "debug mode: of fixed-point numbers, and of operators",
+    "digest": "the digest of memory: the kernel and its reference",
     "elementwise": "element by element: the kernels and their reference",
     "functions": "functions of reals: of shares, and as rules",
     "gates": "gates on bit planes: kernels, GPU kernels and reference",

@@ -11,14 +11,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.transport.parties import hello
 
-from tacit.errors import ConfigError, FrameRejected, HandshakeMismatch, PeerClosed, ProtocolDesync
+from tacit.errors import (
+    ConfigError,
+    FrameRejected,
+    HandshakeMismatch,
+    PeerClosed,
+    ProtocolDesync,
+    PublicMismatch,
+)
 from tacit.transport import Hello, Limits, Spec
 from tacit.transport.channel import Abort, Expected, Goodbye
+from tacit.transport.public_record import PublicRecord
 from tacit.transport.wire.control import decode, encode
 from tacit.transport.wire.frames import (
     DTYPES,
     HEADER,
     MAGIC,
+    NO_DIGEST,
     VERSION,
     Kind,
     layout,
@@ -84,14 +93,17 @@ def test_rubbish_is_refused_or_incomplete(data: bytes, plausible: bool) -> None:
 @given(st.data())
 @settings(max_examples=400, deadline=None)
 def test_a_message_with_any_byte_changed_is_never_misread(data: st.DataObject) -> None:
-    """A change is refused, explained, or lies in the values or the time stamp."""
+    """A change is refused, explained, or lies in the values or the time stamp.
+
+    A change of the digest is a difference in what is public.
+    """
     original = message()
     at = data.draw(st.integers(0, len(original) - 1))
     value = data.draw(st.integers(0, 255))
     changed = original[:at] + bytes([value]) + original[at + 1 :]
-    in_stamp = HEADER.size - 8 <= at < HEADER.size
+    in_stamp = HEADER.size - 24 <= at < HEADER.size - 16
     in_values = at >= len(original) - WANTED.size
-    with suppress(FrameRejected, ProtocolDesync):
+    with suppress(FrameRejected, ProtocolDesync, PublicMismatch):
         unread = receive(changed, EXPECTED) is None
         assert unread or in_stamp or in_values or changed == original
 
@@ -113,7 +125,7 @@ def test_parsers_raise_nothing_but_frame_rejected(data: bytes, tensors: int) -> 
 @pytest.mark.parametrize(
     "data",
     [
-        b"GET / HTTP/1.1\r\nHost: parties.example.org\r\nAccept: text/html\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: parties.example.org\r\nAccept: text/html, text/plain\r\n\r\n",
         message(size=WANTED.size + 1),
         message(size=1 << 40),
         message().replace(SESSION, bytes(16)),
@@ -135,12 +147,23 @@ def test_bytes_must_be_one_vector() -> None:
 @pytest.mark.parametrize("length", [11, 1 << 46, 1 << 62, (1 << 64) - 1])
 def test_a_table_cannot_ask_for_more_memory_than_the_message(length: int) -> None:
     table = bytes([DTYPES.index(torch.uint8), 1]) + length.to_bytes(8, "little")
-    data = HEADER.pack(MAGIC, VERSION, Kind.BYTES, 1, len(table), SESSION, 7, 10, 0)
+    data = HEADER.pack(MAGIC, VERSION, Kind.BYTES, 1, len(table), SESSION, 7, 10, 0, NO_DIGEST)
     with pytest.raises(FrameRejected, match="size"):
         receive(data + table + bytes(10), Expected(Kind.BYTES, 7, None))
 
 
-@pytest.mark.parametrize("word", [Goodbye(), Abort(3, 1 << 60, "KeyError")])
+RECORD = PublicRecord()
+for _name in ("share", "aten::add.Tensor"):
+    RECORD.absorb(_name, _name.encode())
+WORDS = [
+    Goodbye(),
+    Goodbye(RECORD.digest, RECORD.excerpt()),
+    Abort(3, 1 << 60, "KeyError"),
+    Abort(3, 1 << 60, "PublicMismatch", RECORD.excerpt()),
+]
+
+
+@pytest.mark.parametrize("word", WORDS, ids=range(len(WORDS)))
 def test_last_words_survive_the_wire(word: Abort | Goodbye) -> None:
     data = encode(word, SESSION)
     assert decode(data, SESSION) == word

@@ -18,6 +18,7 @@ Error
     CertificateRejected                    a peer is not who it should be (not retried)
   ProtocolError
     ProtocolDesync                         two parties are at different operations
+    PublicMismatch                         public operands or operations differ between parties
     CheatingDetected                       a check of a malicious-secure protocol failed
   CheckpointRejected                       a saved file missing, foreign, changed or unwritable
   DataRejected        ValueError           a data file that cannot be read or is not as announced
@@ -66,6 +67,7 @@ __all__ = [
     "PrecisionWarning",
     "ProtocolDesync",
     "ProtocolError",
+    "PublicMismatch",
     "RangeError",
     "RevealForbidden",
     "Text",
@@ -185,6 +187,14 @@ class ProtocolError(Error):
 
 class ProtocolDesync(ProtocolError):
     """Two parties are at different operations, or expect different tensors."""
+
+
+class PublicMismatch(ProtocolError):
+    """The parties differ in something public: an operand that meets a secret, or the operations.
+
+    Every party raises it, with `op` and `line` of the first difference in its own program. `party`
+    is the one that differs from all others, if there is one. No value of the call was returned.
+    """
 
 
 class CheatingDetected(ProtocolError):

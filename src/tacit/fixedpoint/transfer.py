@@ -64,6 +64,7 @@ def share(
     """
     if value is not None:
         _require_representable(n, value, "the tensor")
+    n.protocol.context.absorb("share", (owner, shape, dtype))
     call = _share(n, value, owner, shape, dtype)
     return _as_value(n, drive(n.protocol.context, call), dtype)
 
@@ -73,6 +74,8 @@ def share_many(n: Format, inputs: Sequence[Input], owner: int) -> list[Value]:
     shared: list[Value] = []
     for batch in _batches([one.shape.numel() for one in inputs]):
         chosen = inputs[batch]
+        forms = [(one.shape, one.dtype) for one in chosen]
+        n.protocol.context.absorb("share", (owner, forms))
         calls = [_share(n, one.values, owner, one.shape, one.dtype) for one in chosen]
         shares = drive(n.protocol.context, together(*calls))
         shared += [_as_value(n, s, one.dtype) for s, one in zip(shares, chosen, strict=True)]
@@ -107,6 +110,8 @@ def reveal_many(n: Format, values: Sequence[Value], to: int | None = None) -> li
     check(n, values)
     opened: list[Tensor | None] = []
     for batch in _batches([value.shape.numel() for value in values]):
+        forms = [(value.shape, value.dtype) for value in values[batch]]
+        n.protocol.context.absorb("reveal", (to, forms))
         calls: list[Steps[Tensor | None]] = [
             n.protocol.reveal.steps(value.share, to, dtype=value.dtype) for value in values[batch]
         ]

@@ -32,6 +32,7 @@ from .conv import (
     plan_conv,
     prepare_conv,
 )
+from .digest import digest
 from .elementwise import add, mul, mul_add, neg, sub, truncate
 from .gates import (
     and_gates,
@@ -85,6 +86,7 @@ __all__ = [
     "deal_flip",
     "deal_inject_exact",
     "deal_injection",
+    "digest",
     "exact_share",
     "flip_share",
     "from_bit_planes",

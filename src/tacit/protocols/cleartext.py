@@ -92,15 +92,21 @@ def _without_rounds(body: Callable[A, R]) -> Callable[A, Steps[R]]:
     return steps
 
 
-@_without_rounds
 def reveal(
     p: Cleartext, x: Arith | Bool, to: int | None = None, *, dtype: torch.dtype | None = None
-) -> Tensor | None:
-    """Returns the ring elements, or bits; None at other parties than `to`, if given."""
+) -> Steps[Tensor | None]:
+    """Returns the ring elements, or bits; None at other parties than `to`, if given.
+
+    1 round of empty messages: each receiver compares its public record with those of all others.
+    """
     if to is not None:
         _check_party(p, "to", to)
     p.context.admit_reveal(x, to, dtype)
-    if to not in (None, p.rank):
+    receivers = range(p.context.mesh.parties) if to is None else (to,)
+    peers = [party for party in range(p.context.mesh.parties) if party != p.rank]
+    send: dict[int, list[Tensor]] = {party: [] for party in receivers if party != p.rank}
+    yield Round(send=send, receive={party: [] for party in peers if p.rank in receivers})
+    if p.rank not in receivers:
         return None
     if isinstance(x, Arith):
         return _nearest(x).cpu()
@@ -247,8 +253,8 @@ class Cleartext(Protocol):
     name = "cleartext"
     form = "cleartext"
 
-    share = Interactive(share, Arith)
-    share_bits = Interactive(share_bits, Bool)
+    share = Interactive(share, Arith, owned=True)
+    share_bits = Interactive(share_bits, Bool, owned=True)
     reveal = Interactive(reveal)
     random = Interactive(random, Arith)
     random_bits = Interactive(random_bits, Bool)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,17 +13,20 @@ from ..crypto import KeyRing
 from ..ring import Ring
 from ..transport import Mesh
 from .products.executor import ProductExecutor
+from .public_operands import public_bytes
 from .randomness import CallRandomness, KeyStreams, Stream
 from .reveals import RevealPolicy, party_names
 from .share import Arith, Bool
 from .steps import Group
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Context:
     """One party's connection to the others, its keys, and what limits its operations.
 
     streams: the keys, and the count of calls. randomness: that of the call that is running. group:
-    the parallel block that collects calls, if any.
+    the parallel block that collects calls, if any. record: of everything public that was done.
     """
 
     randomness: CallRandomness
@@ -38,6 +43,7 @@ class Context:
         reveal_policy: RevealPolicy | None = None,
     ) -> None:
         self.mesh, self.ring = mesh, ring
+        self.record, mesh.compares_ends = mesh.record, True
         self.rank, self.device = mesh.rank, mesh.device
         self.streams = KeyStreams(keys, cipher, mesh.device)
         self.memory_limit = memory_limit
@@ -50,6 +56,19 @@ class Context:
         """Returns the randomness of the next call, in the only thread that may make calls."""
         self.mesh.require_own_thread()
         return self.streams.new_call()
+
+    def absorb(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any] = NOTHING) -> None:
+        """Adds a call to the record of what is public, before it is made.
+
+        The parties compare their records with every message, and here after many calls that need
+        no message: so all of them find the place where they differ.
+        """
+        self.mesh.require_own_thread()
+        record = self.record
+        record.absorb(name, public_bytes(name, args, kwargs))
+        if record.count >= record.compare_at:
+            self.mesh.compare()
+            record.mark_compared()
 
     @property
     def operation(self) -> int:

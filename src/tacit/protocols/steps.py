@@ -110,6 +110,7 @@ def drive(context: Context, steps: Steps[R]) -> R:
                 result: R = stop.value
                 return result
             received = {}
+            context.record.mark_compared()
             if one.send or one.receive:
                 received = context.mesh.exchange(
                     one.send, one.receive, operation=index, ahead=one.ahead
@@ -150,7 +151,8 @@ class Interactive(Generic[P, R]):
     `protocol.name(...)` runs it; `protocol.name.steps(...)` is the generator, for operations that
     are made of others. `kinds`: the types of the shares that it returns; without them it cannot be
     called in a parallel block. `chunk_bytes`: for an elementwise operation that keeps to the
-    session's memory limit, the bytes that an element takes beyond operands and results.
+    session's memory limit, the bytes that an element takes beyond operands and results. `owned`:
+    arguments belong to one party, so they are not in the record of what is public.
     """
 
     def __init__(
@@ -158,8 +160,10 @@ class Interactive(Generic[P, R]):
         body: Callable[Concatenate[Any, P], Steps[R]],
         *kinds: type[Share],
         chunk_bytes: ChunkBytes | None = None,
+        owned: bool = False,
     ) -> None:
         self.body, self.kinds, self.chunk_bytes = body, kinds, chunk_bytes
+        self.owned = owned
         self.__doc__ = body.__doc__
         self.__name__ = body.__name__
 
@@ -188,9 +192,14 @@ class Bound(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         context, steps = self._protocol.context, self.steps(*args, **kwargs)
+        operation = self._operation
+        if operation.owned:
+            context.absorb(operation.__name__, ())
+        else:
+            context.absorb(operation.__name__, args, kwargs)
         if context.group is None:
             return drive(context, steps)
-        kinds = self._operation.kinds
+        kinds = operation.kinds
         if not kinds:
             raise ProtocolError(
                 f"{self._operation.__name__} gives no share",

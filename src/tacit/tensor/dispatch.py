@@ -38,7 +38,13 @@ EXACT = {
 
 def dispatch(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Returns the result of an operation with at least one secret among its arguments."""
+    secret = args[0] if args and type(args[0]) is SecretTensor else _first_secret(args, kwargs)
+    secret.numbers.protocol.context.absorb(func.name(), args, kwargs)
     return plan(func)(args, kwargs)
+
+
+def _first_secret(args: tuple[Any, ...], kwargs: dict[str, Any]) -> SecretTensor:
+    return next(x for x in tree_leaves((args, kwargs)) if isinstance(x, SecretTensor))
 
 
 @cache

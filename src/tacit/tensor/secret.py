@@ -26,6 +26,7 @@ from torch.utils._pytree import tree_leaves
 from ..errors import Operator, OutOfMemory, RangeError, UnsupportedError
 from ..fixedpoint import Numbers, Value
 from ..protocols import out_of_memory
+from ..protocols.public_operands import SECRETS
 from .hidden import HiddenValues, hide_memory
 from .module_path import name_place
 
@@ -154,6 +155,7 @@ class SecretTensor(HiddenValues, Tensor):
     @data.setter
     def data(self, new: Tensor) -> None:
         if not isinstance(new, SecretTensor):
+            self.numbers.protocol.context.absorb("data", (self, new))
             new = SecretTensor(self.numbers.public(new.clone()), self.numbers)
         self.become(new)
 
@@ -203,6 +205,9 @@ class SecretTensor(HiddenValues, Tensor):
             if exhausted := out_of_memory(error, context, where):
                 raise name_place(exhausted, func) from error
             raise
+
+
+SECRETS.add(SecretTensor)
 
 
 def _fitted(tensor: SecretTensor, value: Value) -> Value:

@@ -3,7 +3,8 @@
 A mesh drives its channels from one thread. It sends without waiting, calls `recv` until a message
 is complete, and sleeps on the channels' `Poller` in between. Every implementation:
 
-- keeps the order of messages to one peer, and checks each against what the receiver expects;
+- keeps the order of messages to one peer, and checks each against what the receiver expects, the
+  digest first (`check_digest`);
 - bounds what waits to be sent, and every wait, by the `Limits`;
 - carries the peer's last word, a goodbye or an abort, past any data that is still on its way;
 - is never used again after a failure.
@@ -28,13 +29,15 @@ from ..errors import (
     Party,
     PeerClosed,
     ProtocolDesync,
+    PublicMismatch,
     RangeError,
     RevealForbidden,
 )
 from .devices import CPU
 from .limits import Limits
+from .public_record import Excerpt
 from .shaping import Wire
-from .wire.frames import Kind, Layout, Spec, describe
+from .wire.frames import NO_DIGEST, Kind, Layout, Spec, describe
 
 REASON_LENGTH = 80
 CONNECTION_LOST = "connection lost"  # the reasons of one that cannot say so itself
@@ -52,6 +55,7 @@ class Expected(NamedTuple):
     kind: Kind
     operation: int
     layout: Layout | None
+    digest: bytes = NO_DIGEST  # of the receiver's public record, which has to be the sender's
 
 
 class Message(NamedTuple):
@@ -64,11 +68,15 @@ class Message(NamedTuple):
 
 @dataclass(frozen=True)
 class Abort:
-    """Why a run ends: the party at fault, its operation, and an exception's type name."""
+    """Why a run ends: the party at fault, its operation, and an exception's type name.
+
+    After a public mismatch the origin is the party that noticed it.
+    """
 
     origin: int
     operation: int
     reason: str
+    record: Excerpt | None = None  # of the teller's public operations, after a public mismatch
 
     def __post_init__(self) -> None:
         reason = re.sub(r"[^\w .:-]", "?", self.reason[:REASON_LENGTH])
@@ -91,7 +99,10 @@ class Abort:
 
 
 class Goodbye(NamedTuple):
-    """The last word of a peer whose program is complete."""
+    """The last word of a peer whose program is complete, with its public record."""
+
+    digest: bytes = NO_DIGEST
+    record: Excerpt | None = None
 
 
 LastWord = Abort | Goodbye
@@ -117,7 +128,7 @@ class Channel(ABC):
     is_stuck: Callable[[], bool]
 
     @abstractmethod
-    def send(self, kind: Kind, operation: int, tensors: Sequence[Tensor]) -> int:
+    def send(self, kind: Kind, operation: int, digest: bytes, tensors: Sequence[Tensor]) -> int:
         """Queues a message and returns its size in bytes; blocks while too much is queued."""
 
     @abstractmethod
@@ -182,6 +193,14 @@ def check_size(size: int, *, kind: int, peer: int, limits: Limits) -> None:
     if size > cap:
         raise FrameRejected(
             Party(peer) + f" sends {size} bytes, over the limit {name} = {cap}", party=peer
+        )
+
+
+def check_digest(digest: bytes, expected: Expected, *, peer: int) -> None:
+    """Raises PublicMismatch for a message of a party whose public record is another."""
+    if digest != expected.digest:
+        raise PublicMismatch(
+            Party(peer) + " differs in public operands or operations", operation=expected.operation
         )
 
 

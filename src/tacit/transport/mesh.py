@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from threading import get_ident
 from types import TracebackType
@@ -12,12 +13,14 @@ from typing import NoReturn, Self
 import torch
 from torch import Tensor
 
-from ..errors import Party, PeerClosed, Phrase, ProtocolError, TransportError
+from ..errors import Party, PeerClosed, Phrase, ProtocolError, PublicMismatch, TransportError
 from .channel import Abort, Channel, Expected, Goodbye, LastWord, Message, Peers, Poller
 from .devices import CPU
 from .limits import SYSTEM_CLOCK, Clock, Limits
 from .local.barrier import Barrier
-from .root_cause import PeerAborted, blame, follow, reason_of_end
+from .mismatch import answer, differs, is_mismatch, public_mismatch
+from .public_record import PublicRecord
+from .root_cause import PeerAborted, blame, follow, word_of_end
 from .stats import Stats
 from .timeouts import judge, silence
 from .wire.frames import Kind, Spec, layout
@@ -29,6 +32,8 @@ _SPIN = 2e-3  # s before a stamp at which waiting becomes an exact sleep
 class Mesh:
     """The connected channels of one party, driven by one thread: another one is refused.
 
+    `record`: what this party's program did that is public. Every message carries its digest, and
+    one with another digest is a PublicMismatch at all parties; see NOTE [public mismatch].
     As a context manager it closes at the end, and aborts the run if the block raises.
     """
 
@@ -48,6 +53,9 @@ class Mesh:
             channel.look_around, channel.is_stuck = self.look_around, self._is_stuck
         self.device = CPU
         self.barrier: Barrier | None = None  # of parties that are threads and share a GPU
+        self.record = PublicRecord()
+        self.compares_ends = False  # whether `close` waits until all others have ended, too
+        self._last_words: dict[int, LastWord | None] = {}  # of peers that have ended
         self._poller = poller
         self._limits = limits
         self._now = clock.now
@@ -96,7 +104,8 @@ class Mesh:
         operation = self._begin(operation)
         wanted: dict[int, Expected] = {}
         for peer, specs in receive.items():
-            wanted[peer] = Expected(Kind.TENSORS, operation, layout(tuple(specs)))
+            how = layout(tuple(specs))
+            wanted[peer] = Expected(Kind.TENSORS, operation, how, self.record.digest)
         tensors: dict[int, list[Tensor]] = {}
         for peer, message in self._exchange(Kind.TENSORS, send, wanted, ahead).items():
             tensors[peer] = message.tensors
@@ -107,10 +116,19 @@ class Mesh:
     ) -> dict[int, bytes]:
         """One round of short messages whose length the receiver does not know, such as keys."""
         operation = self._begin(operation)
-        wanted = {peer: Expected(Kind.BYTES, operation, None) for peer in receive}
+        wanted = {
+            peer: Expected(Kind.BYTES, operation, None, self.record.digest) for peer in receive
+        }
         boxed = {peer: [_boxed(data)] for peer, data in send.items()}
         arrived = self._exchange(Kind.BYTES, boxed, wanted, False)
         return {p: message.tensors[0].cpu().numpy().tobytes() for p, message in arrived.items()}
+
+    def compare(self) -> None:
+        """Compares the public records of all parties: one round of empty messages, not counted."""
+        before = self.stats.snapshot()
+        peers: dict[int, list[Tensor]] = {peer: [] for peer in self._channels}
+        self.exchange(peers, dict.fromkeys(peers, ()))
+        self.stats.take_back(before)
 
     def flush(self) -> None:
         """Waits until everything sent has left this party."""
@@ -125,12 +143,38 @@ class Mesh:
             self._fail(error)
 
     def close(self) -> None:
-        """Waits until everything sent has arrived, says goodbye and frees all channels."""
+        """Waits until everything sent has arrived, says goodbye and frees all channels.
+
+        With `compares_ends` it also waits until all others end, and raises PublicMismatch if their
+        public records differ.
+        """
         if self._end is None:
             self.flush()
             self._await_all(channel.settle for channel in self._channels.values())
-            self._say(Goodbye())
-            self._release("is closed", self.rank)
+            self._say(Goodbye(self.record.digest, self.record.excerpt()))
+            try:
+                if self.compares_ends:
+                    self._compare_ends()
+            finally:
+                self._release("is closed", self.rank)
+
+    def _compare_ends(self) -> None:
+        """Waits for the last words of all peers that are alive. Other failures are theirs alone."""
+        self._collect_last_words(None)
+        if any(differs(word, self.record) for word in self._last_words.values()):
+            raise public_mismatch(self.record, self.rank, self._last_words, noticed=True)
+
+    def _collect_last_words(self, seconds: float | None) -> None:
+        """Waits until each peer has ended, or is silent for the deadline; at most so long."""
+        until = None if seconds is None else self._now() + seconds
+        while self._end is None and (until is None or self._now() < until):
+            self._note_ends(self._poller.wait((), _SLICE))
+            missing = [c for peer, c in self._channels.items() if peer not in self._last_words]
+            if all(self._is_lost(channel) for channel in missing):
+                return
+
+    def _is_lost(self, channel: Channel) -> bool:
+        return channel.heard is not None and self._now() - channel.heard > self._limits.deadline
 
     def abort(self, cause: str | BaseException) -> None:
         """Ends the run at every party, best effort; they learn only the class of an exception."""
@@ -138,7 +182,7 @@ class Mesh:
             if isinstance(cause, str):
                 word = Abort(self.rank, self._operation, cause)
             else:
-                word = blame(cause, self.rank, self._operation)
+                word = blame(cause, self.rank, self._operation, self.record)
             self._say(word)
             self._release(f"was aborted: {word.reason}", word.origin)
 
@@ -193,7 +237,7 @@ class Mesh:
     ) -> dict[int, Message]:
         try:
             for peer, tensors in send.items():
-                size = self._channels[peer].send(kind, self._operation, tensors)
+                size = self._channels[peer].send(kind, self._operation, self.record.digest, tensors)
                 self.stats.count_sent(peer, size, ahead)
             for peer, expected in wanted.items():
                 self._channels[peer].expect(expected)
@@ -212,7 +256,10 @@ class Mesh:
         while True:
             now = self._now()
             for peer, channel in tuple(waiting.items()):
+                has_ended = peer in self._last_words  # then all that it sent is here
                 message = channel.recv(patient=len(waiting) == 1)
+                if message is None and has_ended:
+                    raise PeerClosed(Party(peer) + " has ended", party=peer)
                 if message is not None:
                     if channel.wire.shaped:
                         self._hold(channel.wire.arrival(message.sent_at, message.size))
@@ -247,8 +294,10 @@ class Mesh:
 
     def _listen(self, peers: Collection[int], seconds: float) -> None:
         """Sleeps until there is news; raises the abort of a peer. A goodbye is no error."""
-        for peer in self._poller.wait(peers, seconds):
-            word = self._channels[peer].last_word()
+        ended = self._poller.wait(peers, seconds)
+        self._note_ends(ended)
+        for peer in ended:
+            word = self._last_words[peer]
             if isinstance(word, Abort):
                 raise PeerAborted(word, peer)
             if word is None:
@@ -256,33 +305,55 @@ class Mesh:
         for channel in self._channels.values():
             channel.check()
 
+    def _note_ends(self, ended: Collection[int]) -> None:
+        for peer in ended:
+            self._last_words[peer] = self._channels[peer].last_word()
+
     def _fail(self, error: BaseException) -> NoReturn:
         """Ends the run because of `error`, and raises its root cause, which may be `error` itself.
 
         See NOTE [one root cause].
         """
-        word = blame(error, self.rank, self._operation)
+        word = blame(error, self.rank, self._operation, self.record)
         told = error if isinstance(error, PeerAborted) else None
         try:
-            told = told or reason_of_end(error, self._channels)
-            if told is not None and told.accuses(self.rank) and self._is_stuck():
-                peer = next(iter(self._waiting))
-                error, told = (
-                    silence(peer, self._now() - self._waiting_since, self._operation),
-                    None,
-                )
-            word = told.word if told else blame(error, self.rank, self._operation)
-            self._say(word)
-            told = follow(word, self._channels) or told
+            last = word_of_end(error, self._channels)
+            told = last if isinstance(last, PeerAborted) else told
+            if not is_mismatch(error, told, last, self.record):
+                error, told = self._unstuck(error, told)
+                word = blame(error, self.rank, self._operation, self.record)
+                word = replace(told.word, record=None) if told else word
+                self._say(word)
+                told = follow(word, self._channels) or told
+            if is_mismatch(error, told, last, self.record):
+                error, told = self._agreed_mismatch(told), None
+                word = blame(error, self.rank, self._operation, self.record)
         finally:
             self._release(
                 "has failed because of " + Party(word.origin) + f": {word.reason}", word.origin
             )
         if told is not None:
             raise told.error() from None
+        if isinstance(error, PublicMismatch):
+            raise error from None
         if isinstance(error, TransportError) and error.operation is None:
             error.operation = self._operation
         raise error
+
+    def _unstuck(
+        self, error: BaseException, told: PeerAborted | None
+    ) -> tuple[BaseException, PeerAborted | None]:
+        """What to raise; a party that is accused of silence names the one that it waits for."""
+        if told is None or not told.accuses(self.rank) or not self._is_stuck():
+            return error, told
+        peer = next(iter(self._waiting))
+        return silence(peer, self._now() - self._waiting_since, self._operation), None
+
+    def _agreed_mismatch(self, told: PeerAborted | None) -> PublicMismatch:
+        """Tells all others what this party did, hears what they did, and returns the error."""
+        self._say(answer(told, self.rank, self._operation, self.record))
+        self._collect_last_words(self._limits.deadline)
+        return public_mismatch(self.record, self.rank, self._last_words, noticed=told is None)
 
     def _is_stuck(self) -> bool:
         """Returns whether this party waits and has received nothing for long. Thread-safe."""

@@ -18,12 +18,18 @@ from collections.abc import Mapping
 from ..errors import (
     PeerClosed,
     PeerTimeout,
+    ProtocolDesync,
     ProtocolError,
+    PublicMismatch,
     RangeError,
     RevealForbidden,
     TransportError,
 )
-from .channel import CONNECTION_LOST, NO_HEARTBEAT, Abort, Channel, LastWord
+from .channel import CONNECTION_LOST, NO_HEARTBEAT, Abort, Channel, Goodbye, LastWord
+from .public_record import PublicRecord
+
+# The errors of parties that may run different programs.
+OUT_OF_STEP = {kind.__name__ for kind in (PublicMismatch, ProtocolDesync, PeerTimeout)}
 
 _ANSWER_SECONDS = 0.75  # for the answer of a party that is accused of silence
 _LAST_WORD_SECONDS = (
@@ -46,10 +52,17 @@ class PeerAborted(Exception):
         return self.word.reason == PeerTimeout.__name__ and self.word.origin == rank
 
 
-def blame(error: BaseException, rank: int, operation: int) -> Abort:
-    """Returns what the party `rank` tells the others about its error."""
+def blame(
+    error: BaseException, rank: int, operation: int, record: PublicRecord | None = None
+) -> Abort:
+    """Returns what the party `rank` tells the others about its error.
+
+    The record tells them whether the error may be due to programs that differ.
+    """
     peer = error.party if isinstance(error, TransportError | ProtocolError) else None
-    return Abort(rank if peer is None else peer, operation, kind_of(error))
+    reason = kind_of(error)
+    told = record.excerpt() if record and record.count and reason in OUT_OF_STEP else None
+    return Abort(rank if peer is None else peer, operation, reason, told)
 
 
 def kind_of(error: BaseException) -> str:
@@ -63,13 +76,15 @@ def kind_of(error: BaseException) -> str:
     return type(error).__name__
 
 
-def reason_of_end(error: BaseException, channels: Mapping[int, Channel]) -> PeerAborted | None:
-    """Returns the abort of a peer whose connection is lost, if it sent one."""
+def word_of_end(
+    error: BaseException, channels: Mapping[int, Channel]
+) -> PeerAborted | Goodbye | None:
+    """Returns the last word of a peer that has ended or whose connection is lost, if any."""
     peer = error.party if isinstance(error, PeerClosed) else None
     if peer is None or peer not in channels:
         return None
     word = _answer(channels[peer], _LAST_WORD_SECONDS)
-    return PeerAborted(word, peer) if isinstance(word, Abort) else None
+    return PeerAborted(word, peer) if isinstance(word, Abort) else word
 
 
 def _answer(channel: Channel, seconds: float) -> LastWord | None:

@@ -10,7 +10,17 @@ import torch
 
 from tacit.transport import Mesh, Spec
 from tacit.transport.wire.control import beat
-from tacit.transport.wire.frames import DTYPES, HEADER, MAGIC, VERSION, Kind, Layout, layout, pack
+from tacit.transport.wire.frames import (
+    DTYPES,
+    HEADER,
+    MAGIC,
+    NO_DIGEST,
+    VERSION,
+    Kind,
+    Layout,
+    layout,
+    pack,
+)
 
 from ..attempts import Case, plant
 from ..links import SESSION, listen_to
@@ -46,6 +56,7 @@ def _head(kind: int = Kind.BYTES, **changes: int | bytes) -> bytes:
         "operation": OPERATION,
         "size": len(TEXT),
         "sent_at": 0,
+        "digest": NO_DIGEST,
     }
     return HEADER.pack(*(fields | changes).values())
 

@@ -12,7 +12,7 @@ from random import Random
 
 from tacit.transport import Hello
 from tacit.transport.setup.handshake import Verdict, greet, introduce
-from tacit.transport.wire.frames import HEADER, MAGIC, VERSION, Kind
+from tacit.transport.wire.frames import HEADER, MAGIC, NO_DIGEST, VERSION, Kind
 from tacit.transport.wire.tcp import TcpStream
 
 from ..attempts import Case
@@ -40,6 +40,7 @@ def framed(body: bytes, **changes: int | bytes) -> bytes:
         "operation": 0,
         "size": len(body),
         "sent_at": 0,
+        "digest": NO_DIGEST,
     }
     return HEADER.pack(*(fields | changes).values()) + body
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import struct
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
 from tacit.transport.channel import Abort, Goodbye
 from tacit.transport.wire.control import beat, encode
-from tacit.transport.wire.frames import HEADER, MAGIC, VERSION, Kind, layout, pack
+from tacit.transport.wire.frames import HEADER, MAGIC, NO_DIGEST, VERSION, Kind, layout, pack
 
 from ..attempts import Case
 from ..links import SESSION, listen_to
@@ -22,8 +23,24 @@ BYE = encode(Goodbye(), SESSION)
 
 
 def _abort(origin: int, reason: bytes, operation: int = 7) -> bytes:
-    body = struct.pack("<H", origin) + reason
+    body = struct.pack("<HB", origin, min(len(reason), 255)) + reason
     return pack(Kind.ABORT, SESSION, operation, layout(()), len(body)) + body
+
+
+def _head(kind: int, size: int, table: int = 0) -> bytes:
+    return HEADER.pack(MAGIC, VERSION, kind, 0, table, SESSION, 0, size, 0, NO_DIGEST)
+
+
+def _records(random: Random) -> Iterator[bytes]:
+    """Yields records of what a peer did, most of them malformed."""
+    names = zlib.compress(b"aten::add\naten::mul")
+    yield struct.pack("<QH", 0, 2) + bytes(8) + names
+    yield struct.pack("<QH", (1 << 64) - 1, 2) + bytes(8) + names
+    yield struct.pack("<QH", 0, 65535) + bytes(8) + names
+    yield struct.pack("<QH", 0, 1) + bytes(4) + zlib.compress(b"\x1b[2J\xff")
+    yield struct.pack("<QH", 0, 1) + bytes(4) + zlib.compress(bytes(1 << 22))
+    yield struct.pack("<QH", 0, 1) + bytes(4)
+    yield random.randbytes(300)
 
 
 def _crafted(random: Random) -> Iterator[tuple[str, bytes]]:
@@ -40,14 +57,18 @@ def _crafted(random: Random) -> Iterator[tuple[str, bytes]]:
     )
     for reason in (*reasons, random.randbytes(500)):
         yield f"the reason {reason[:8]!r}", _abort(1, reason)
+    for number, record in enumerate(_records(random)):
+        told = struct.pack("<HB", 1, 14) + b"PublicMismatch" + record
+        yield f"a mismatch with record {number}", _head(Kind.ABORT, len(told)) + told
+        yield f"a goodbye with record {number}", _head(Kind.BYE, len(record)) + record
     for size in (1, 1 << 10, 1 << 20, 1 << 62, (1 << 64) - 1):
         yield (
             f"an abort of {size}",
-            HEADER.pack(MAGIC, VERSION, Kind.ABORT, 0, 0, SESSION, 0, size, 0) + bytes(2000),
+            _head(Kind.ABORT, size) + bytes(40_000),
         )
         yield (
             f"a goodbye of {size}",
-            HEADER.pack(MAGIC, VERSION, Kind.BYE, 0, 0, SESSION, 0, size, 0) + bytes(2000),
+            _head(Kind.BYE, size) + bytes(40_000),
         )
     for kind in (0, Kind.HELLO, Kind.TENSORS, Kind.BYTES, 7, 255):
         yield (
@@ -57,7 +78,7 @@ def _crafted(random: Random) -> Iterator[tuple[str, bytes]]:
             ),
         )
     yield "an operation beyond all", _abort(1, b"KeyError", (1 << 64) - 1)
-    yield "a table", HEADER.pack(MAGIC, VERSION, Kind.BYE, 0, 9, SESSION, 0, 0, 0) + bytes(9)
+    yield "a table", _head(Kind.BYE, 0, table=9) + bytes(9)
     yield "a message of tensors", TENSORS
     yield "another session", beat(bytes(16), False)
     yield "a heartbeat of a kind to come", pack(Kind.BEAT, SESSION, 2, layout(()), 0)

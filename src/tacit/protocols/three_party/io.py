@@ -123,8 +123,9 @@ def reveal(
 ) -> Steps[Tensor | None]:
     """Returns the ring elements, or bits, on the CPU; None at other parties than `to`, if given.
 
-    1 round; each receiver gets the part that it lacks. This is the only way to open a secret to a
-    party. `dtype` is the name of their type in the record of reveals.
+    1 round; each receiver gets the part that it lacks from one party, and an empty message from the
+    other: so it has compared its public record with both. This is the only way to open a secret to
+    a party. `dtype` is the name of their type in the record of reveals.
     """
     if to is not None:
         _check_party("to", to)
@@ -132,11 +133,13 @@ def reveal(
     if isinstance(x, Arith):
         x = yield from p.settled.steps(x)
     receivers = PARTIES if to is None else (to,)
-    send = {j: [x.parts[j].contiguous()] for j in receivers if p.reveal_sender(j) == p.rank}
-    receive = {}
+    send: dict[int, list[Tensor]] = {j: [] for j in receivers if j != p.rank}
+    send |= {j: [x.parts[j].contiguous()] for j in receivers if p.reveal_sender(j) == p.rank}
+    receive: dict[int, list[Spec]] = {}
     if p.rank in receivers:
         held = next(iter(x.parts.values()))
-        receive = {p.reveal_sender(p.rank): [Spec(tuple(held.shape), held.dtype)]}
+        receive = {party: [] for party in PARTIES if party != p.rank}
+        receive[p.reveal_sender(p.rank)] = [Spec(tuple(held.shape), held.dtype)]
     received = yield Round(send=send, receive=receive)
     if p.rank not in receivers:
         return None

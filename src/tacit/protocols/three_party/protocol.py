@@ -15,13 +15,13 @@ class ThreeParty(Protocol):
 
     form = "three parts"
 
-    share = Interactive(io.share, Arith)
-    share_bits = Interactive(io.share_bits, Bool)
+    share = Interactive(io.share, Arith, owned=True)
+    share_bits = Interactive(io.share_bits, Bool, owned=True)
     reveal = Interactive(io.reveal)
     random = Interactive(io.random, Arith)
     random_bits = Interactive(io.random_bits, Bool)
     refresh = Interactive(io.refresh)
-    from_client = Interactive(client.from_client, Arith)
+    from_client = Interactive(client.from_client, Arith, owned=True)
     for_client = Interactive(client.for_client)
 
     @abstractmethod

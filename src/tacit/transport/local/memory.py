@@ -17,6 +17,7 @@ from ..channel import (
     LastWord,
     Message,
     Poller,
+    check_digest,
     check_size,
     desync,
 )
@@ -32,6 +33,7 @@ from .interpreter_lock import NO_LOCK, InterpreterLock
 class _Envelope(NamedTuple):
     kind: Kind
     operation: int
+    digest: bytes
     layout: Layout
     message: Message
     ready: ReadyEvent | None
@@ -120,10 +122,10 @@ class MemoryChannel(Channel):
         self._own, self._other, self._party = own, other, party
         self._limits, self.wire, self._clock = limits, wire, clock
 
-    def send(self, kind: Kind, operation: int, tensors: Sequence[Tensor]) -> int:
+    def send(self, kind: Kind, operation: int, digest: bytes, tensors: Sequence[Tensor]) -> int:
         how = layout(tuple([(tensor.shape, tensor.dtype) for tensor in tensors]))
         message = Message(list(tensors), how.size, self.wire.stamp())
-        envelope = _Envelope(kind, operation, how, message, ready_event(tensors))
+        envelope = _Envelope(kind, operation, digest, how, message, ready_event(tensors))
         if self._other.closed or not self._has_space(how.size):
             self._await_space(how.size, operation)
         self._other.put(self._party, envelope)
@@ -173,6 +175,7 @@ class MemoryChannel(Channel):
         return PeerClosed(Party(self.peer) + " has ended", party=self.peer, operation=operation)
 
     def _check(self, envelope: _Envelope, expected: Expected) -> None:
+        check_digest(envelope.digest, expected, peer=self.peer)
         same = (envelope.kind, envelope.operation) == (expected.kind, expected.operation)
         if not same or (expected.layout and envelope.layout.table != expected.layout.table):
             raise desync(

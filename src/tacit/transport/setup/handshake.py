@@ -25,7 +25,7 @@ from ...errors import (
     Party,
     TransportError,
 )
-from ..wire.frames import HEADER, MAGIC, VERSION, Header, Kind
+from ..wire.frames import HEADER, MAGIC, NO_DIGEST, VERSION, Header, Kind
 from ..wire.tcp import TcpStream
 
 SESSION_BYTES = 16
@@ -149,7 +149,8 @@ def refused(verdict: int, peer: int) -> TransportError:
 
 def _tell(stream: TcpStream, hello: Hello, last: int) -> None:
     body = hello.encode() + bytes([last])
-    head = HEADER.pack(MAGIC, VERSION, Kind.HELLO, hello.rank, 0, hello.session, 0, len(body), 0)
+    fields = (hello.rank, 0, hello.session, 0, len(body), 0, NO_DIGEST)
+    head = HEADER.pack(MAGIC, VERSION, Kind.HELLO, *fields)
     stream.write((head + body,))
 
 

@@ -6,10 +6,12 @@ import struct
 
 from ...errors import FrameRejected
 from ..channel import Abort, Goodbye, LastWord
+from ..public_record import Excerpt
 from .frames import HEADER, Kind, layout, pack, parse_header
 
-_ORIGIN = struct.Struct("<H")
-MAX_WORD_BYTES = 1 << 10
+_ORIGIN = struct.Struct("<HB")  # with the length of the reason
+MAX_WORD_BYTES = 1 << 14
+MAX_REASON_BYTES = 255
 
 
 def beat(session: bytes, stuck: bool) -> bytes:
@@ -18,9 +20,12 @@ def beat(session: bytes, stuck: bool) -> bytes:
 
 
 def encode(word: LastWord, session: bytes) -> bytes:
+    record = b"" if word.record is None else word.record.encode()
     if isinstance(word, Goodbye):
-        return pack(Kind.BYE, session, 0, layout(()), 0)
-    body = _ORIGIN.pack(word.origin) + word.reason.encode()
+        head = pack(Kind.BYE, session, 0, layout(()), len(record), digest=word.digest)
+        return head + record
+    reason = word.reason.encode()[:MAX_REASON_BYTES]
+    body = _ORIGIN.pack(word.origin, len(reason)) + reason + record
     return pack(Kind.ABORT, session, word.operation, layout(()), len(body)) + body
 
 
@@ -34,10 +39,15 @@ def decode(data: bytes, session: bytes) -> LastWord | None:
     body = data[HEADER.size :]
     if len(body) < header.size:
         return None
+    body = body[: header.size]
     if header.kind == Kind.BYE:
-        return Goodbye()
+        return Goodbye(header.digest, _record(body))
     if header.kind != Kind.ABORT or header.size < _ORIGIN.size:
         raise FrameRejected(f"a message of kind {header.kind} is not a last word")
-    (origin,) = _ORIGIN.unpack_from(body)
-    reason = body[_ORIGIN.size : header.size].decode(errors="replace")
-    return Abort(origin, header.operation, reason)
+    origin, length = _ORIGIN.unpack_from(body)
+    reason, rest = body[_ORIGIN.size :][:length], body[_ORIGIN.size + length :]
+    return Abort(origin, header.operation, reason.decode(errors="replace"), _record(rest))
+
+
+def _record(data: bytes) -> Excerpt | None:
+    return Excerpt.decode(data) if data else None

@@ -21,10 +21,11 @@ from torch import Tensor
 from ...errors import ConfigError, FrameRejected
 
 MAGIC = b"TCIT"
-VERSION = 3
+VERSION = 4
 MAX_TABLE_BYTES = 1 << 16
 
-HEADER = struct.Struct("<4sBBHI16sQQQ")
+HEADER = struct.Struct("<4sBBHI16sQQQ16s")
+NO_DIGEST = bytes(16)
 _ENTRY = struct.Struct("<BB")
 
 
@@ -58,6 +59,7 @@ class Header(NamedTuple):
     operation: int
     size: int
     sent_at: int  # monotonic clock, ns; 0 on a link that is not shaped
+    digest: bytes  # of the sender's public record
 
 
 class Layout(NamedTuple):
@@ -108,12 +110,18 @@ def _entry(shape: tuple[int, ...], dtype: torch.dtype) -> bytes:
 
 
 def pack(
-    kind: Kind, session: bytes, operation: int, layout: Layout, size: int, sent_at: int = 0
+    kind: Kind,
+    session: bytes,
+    operation: int,
+    layout: Layout,
+    size: int,
+    sent_at: int = 0,
+    digest: bytes = NO_DIGEST,
 ) -> bytes:
     """The header and table of a message whose remaining bytes are `size`."""
     specs, table = layout[0], layout[1]
     counts = len(specs), len(table)
-    head = HEADER.pack(MAGIC, VERSION, kind, *counts, session, operation, size, sent_at)
+    head = HEADER.pack(MAGIC, VERSION, kind, *counts, session, operation, size, sent_at, digest)
     return head + table
 
 

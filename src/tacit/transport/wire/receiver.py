@@ -8,7 +8,15 @@ import torch
 from torch import Tensor
 
 from ...errors import FrameRejected
-from ..channel import LOOK_AROUND_SECONDS, PROGRESS_BYTES, Expected, Message, check_size, desync
+from ..channel import (
+    LOOK_AROUND_SECONDS,
+    PROGRESS_BYTES,
+    Expected,
+    Message,
+    check_digest,
+    check_size,
+    desync,
+)
 from ..devices import CPU, empty_for
 from ..limits import SYSTEM_CLOCK, Clock, Limits
 from .frames import (
@@ -64,9 +72,9 @@ class Receiver:
     def expect(self, expected: Expected) -> None:
         """Allocates memory for the next message, before it arrives."""
         self._expected = expected
-        kind, operation, how = expected
+        kind, operation, how, digest = expected
         if how is not None:
-            self._head = pack(kind, self._session, operation, how, how.size)
+            self._head = pack(kind, self._session, operation, how, how.size, digest=digest)
             self._make_room(how)
 
     def _make_room(self, how: Layout) -> None:
@@ -128,8 +136,9 @@ class Receiver:
     def _check(self, header: Header, table: bytes) -> None:
         if header.session != self._session or header.kind not in (Kind.TENSORS, Kind.BYTES):
             raise FrameRejected("it has no place here")
+        check_digest(header.digest, self._expected, peer=self._peer)
         check_size(header.size, kind=header.kind, peer=self._peer, limits=self._limits)
-        kind, operation, how = self._expected
+        kind, operation, how, _ = self._expected
         same = header.operation == operation and header.kind == kind
         if not (same and how and table == how.table and header.tensors == len(how.specs)):
             specs = parse_table(table, header.tensors)

@@ -66,10 +66,10 @@ class SocketChannel(Channel):
             clock=clock,
         )
 
-    def send(self, kind: Kind, operation: int, tensors: Sequence[Tensor]) -> int:
+    def send(self, kind: Kind, operation: int, digest: bytes, tensors: Sequence[Tensor]) -> int:
         on_way = [to_pinned(tensor) if tensor.is_cuda else plain(tensor) for tensor in tensors]
         how = layout(tuple([(tensor.shape, tensor.dtype) for tensor in on_way]))
-        head = pack(kind, self._session, operation, how, how.size, self.wire.stamp())
+        head = pack(kind, self._session, operation, how, how.size, self.wire.stamp(), digest)
         self._sender.send(head, on_way, len(head) + how.size, ready_event(tensors))
         return how.size
 

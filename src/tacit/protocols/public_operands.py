@@ -1,0 +1,104 @@
+"""Everything public about a call on secrets, as bytes for the public record.
+
+Secrets and shares are described by shape and dtype. Public tensors are described by shape, dtype
+and contents, bit by bit: parties that compute with them must hold the same. Nothing here depends on
+the process or the machine, such as addresses or Python's salted hashes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from ctypes import string_at
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..kernels import digest
+from .share import Arith, Bool
+
+SHORT_BYTES = 1 << 11  # contents of so many bytes are absorbed as they are, longer ones by digest
+
+SECRETS: set[type] = set()
+"""Classes of secret tensors, which layers above add: their dtypes and shapes are public."""
+
+_SIMPLE = frozenset({int, float, bool, str, complex, type(None)})
+_TORCH_NAMES = (torch.dtype, torch.layout, torch.device, torch.memory_format)
+
+
+def public_bytes(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bytes:
+    """Returns everything public about a call, in a form that is the same at all parties."""
+    found: list[Any] = [name]
+    for x in args:
+        describe(x, found)
+    for key, x in kwargs.items():
+        found.append(key)
+        describe(x, found)
+    held = [x for x in found if type(x) is bytes]
+    return repr([len(x) if type(x) is bytes else x for x in found]).encode() + b"".join(held)
+
+
+def describe(x: Any, found: list[Any]) -> None:
+    """Appends what is public about an argument: numbers, texts, and bytes of public tensors."""
+    kind = type(x)
+    if kind in _SIMPLE:
+        found.append(x)
+    elif kind is list or kind is tuple:
+        found.append(len(x))
+        for one in x:
+            describe(one, found)
+    else:
+        _describe_object(x, kind, found)
+
+
+def _describe_object(x: Any, kind: type, found: list[Any]) -> None:
+    if kind in SECRETS:
+        found += (str(x.dtype), *x.shape)
+    elif isinstance(x, Tensor):
+        found += (str(x.dtype), *x.shape, contents(x))
+    elif kind is Arith:
+        found += (*x.shape, x.pending, x.limit)
+    elif kind is Bool:
+        found += (*x.shape, x.width)
+    elif isinstance(x, list | tuple):  # torch.Size, named tuples
+        describe(tuple(x), found)
+    elif isinstance(x, dict):
+        describe([part for item in x.items() for part in item], found)
+    elif isinstance(x, slice):
+        describe((x.start, x.stop, x.step), found)
+    elif isinstance(x, int | float):  # numpy's numbers, torch's symbolic ones
+        found.append(float(x) if isinstance(x, float) else int(x))
+    elif isinstance(x, _TORCH_NAMES):
+        found.append(str(x))
+    else:
+        found.append(kind.__qualname__)
+
+
+def contents(x: Tensor) -> bytes:
+    """Returns a public tensor's elements in their order, or the digest of a long one.
+
+    A tensor without memory, such as one on the meta device, has none; nor has one on a GPU while a
+    graph is captured, which a call before has shown.
+    """
+    if x.is_cuda and torch.cuda.is_current_stream_capturing():
+        return b""
+    x = plain(x)
+    try:
+        address = x.data_ptr()
+    except RuntimeError:  # a fake tensor
+        return b""
+    size = x.nbytes
+    if not address:
+        return b""
+    return string_at(address, size) if size <= SHORT_BYTES else digest(x)
+
+
+def plain(x: Tensor) -> Tensor:
+    """Returns the same numbers as a contiguous tensor on the CPU, as it is if it is one."""
+    if x.layout is not torch.strided:
+        x = x.to_dense()
+    if x.is_conj() or x.is_neg():
+        x = x.resolve_conj().resolve_neg()
+    if x.is_meta:
+        return x
+    return x if x.is_cpu and x.is_contiguous() else x.cpu().contiguous()

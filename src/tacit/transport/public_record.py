@@ -1,0 +1,123 @@
+"""What this party's program did with secrets, as far as it is public: a digest, and a record.
+
+Layers above absorb every operation on a secret with everything public about it: its name, shapes,
+scalars, indices, and the contents of public tensors. All parties run the same program on the same
+public values, so their digests are equal at the same point of it. Every message carries the digest
+of its sender; see NOTE [public mismatch] in `mismatch.py`.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections import deque
+from collections.abc import Mapping
+from hashlib import blake2b
+from itertools import islice
+from typing import NamedTuple
+
+from ..errors import FrameRejected
+from ..errors.call_sites import Place, running_place
+
+DIGEST_BYTES = 16
+KEPT = 1 << 13  # entries; one takes about 150 bytes
+TOLD = 1 << 9  # entries in a last word
+COMPARED_EVERY = 1 << 8  # entries; less than TOLD, so that a last word holds the first difference
+
+_SHORT_BYTES = 4  # of a digest, in a last word
+_MAX_NAMES_BYTES = 1 << 16
+_HEAD = struct.Struct("<QH")
+
+
+class Entry(NamedTuple):
+    """One operation: its name, the digest after it, and the line of the user's program."""
+
+    name: str
+    digest: bytes
+    place: Place | None
+
+
+class PublicRecord:
+    """The digest, the number of operations so far, and the last of them.
+
+    `compare_at` is the number of operations at which the digests have to be compared, because no
+    operation with a round came before.
+    """
+
+    def __init__(self) -> None:
+        self.digest = bytes(DIGEST_BYTES)
+        self.count = 0
+        self.compare_at = COMPARED_EVERY
+        self._entries: deque[Entry] = deque(maxlen=KEPT)
+
+    def absorb(self, name: str, data: bytes) -> None:
+        """Adds an operation; `data` is everything public about it, its name included."""
+        self.digest = digest = blake2b(self.digest + data, digest_size=DIGEST_BYTES).digest()
+        self._entries.append(Entry(name, digest, running_place()))
+        self.count += 1
+
+    def mark_compared(self) -> None:
+        """Notes that the parties exchange messages at this point of the program."""
+        self.compare_at = self.count + COMPARED_EVERY
+
+    @property
+    def first(self) -> int:
+        """The index of the oldest entry."""
+        return self.count - len(self._entries)
+
+    def entry(self, index: int) -> Entry | None:
+        """Returns an entry, if it is still kept."""
+        return self._entries[index - self.first] if self.first <= index < self.count else None
+
+    def excerpt(self, end: int | None = None, *, most: int = TOLD) -> Excerpt:
+        """Returns the last entries, or those before the index `end`, for other parties."""
+        end = self.count if end is None else min(max(end, self.first), self.count)
+        start = max(end - most, self.first)
+        kept = islice(self._entries, start - self.first, end - self.first)
+        return Excerpt(start, {start + i: _told(entry) for i, entry in enumerate(kept)})
+
+
+class Told(NamedTuple):
+    """What other parties are told of an entry: nothing about the program's files."""
+
+    name: str
+    digest: bytes
+
+
+def _told(entry: Entry) -> Told:
+    return Told(entry.name, entry.digest[:_SHORT_BYTES])
+
+
+class Excerpt(NamedTuple):
+    """Consecutive entries of a party's record, by index, from `first` on."""
+
+    first: int
+    entries: Mapping[int, Told]
+
+    @property
+    def end(self) -> int:
+        """The index after the last entry."""
+        return self.first + len(self.entries)
+
+    def encode(self) -> bytes:
+        """Returns the bytes for a last word."""
+        names = "\n".join(told.name for told in self.entries.values())
+        digests = b"".join(told.digest for told in self.entries.values())
+        return _HEAD.pack(self.first, len(self.entries)) + digests + zlib.compress(names.encode())
+
+    @classmethod
+    def decode(cls, data: bytes) -> Excerpt:
+        """Returns the excerpt in these bytes. Raises FrameRejected if they hold none."""
+        try:
+            first, count = _HEAD.unpack_from(data)
+            start = _HEAD.size + count * _SHORT_BYTES
+            text = zlib.decompressobj().decompress(data[start:], _MAX_NAMES_BYTES)
+            names = text.decode(errors="replace").split("\n") if count else []
+        except (struct.error, zlib.error) as error:
+            raise FrameRejected("a record that cannot be read") from error
+        digests = data[_HEAD.size : start]
+        if len(names) != count or count > TOLD:
+            raise FrameRejected(f"a record of {len(names)} names for {count} entries")
+        pieces = (digests[i * _SHORT_BYTES : (i + 1) * _SHORT_BYTES] for i in range(count))
+        told = map(Told, names, pieces)
+        return cls(first, {first + i: one for i, one in enumerate(told)})
