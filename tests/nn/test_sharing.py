@@ -4,8 +4,10 @@ import copy
 import zlib
 from collections import OrderedDict, namedtuple
 
+import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from tests.runtime.rogue import say
 from torch import nn
 
@@ -14,6 +16,7 @@ from tacit.errors import ConfigError, PartyFailed, ProtocolDesync, UnsupportedMo
 from tacit.tensor import SecretTensor
 
 Pair = namedtuple("Pair", "left right")
+REAL = torch.float64
 
 
 class Tied(nn.Module):
@@ -231,15 +234,90 @@ def test_nests_that_differ_are_refused():
     assert "the parties differ in ['" in failure(main)
 
 
-@pytest.mark.parametrize("value", [3.5, "text", [torch.zeros(2), None]])
-def test_what_is_no_tensor_is_refused(value):
+class Table:
+    """Like a DataFrame of pandas, as far as `share` looks at it."""
+
+    def to_numpy(self):
+        return np.zeros(2)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("text", "tensors, modules, numpy arrays and numbers"),
+        ([torch.zeros(2), None], "is a NoneType"),
+        ([1.0, 2.0], "share torch.tensor"),
+        (np.array(["a"]), "a numpy array of <U1"),
+        (1 << 70, "which no tensor can hold"),
+        (Table(), "to_numpy"),
+    ],
+)
+def test_what_is_no_tensor_is_refused(value, words):
     def main(session):
-        with pytest.raises(ConfigError, match="tensors and modules"):
+        with pytest.raises(ConfigError, match=words):
             session.share(value, owner=0)
         with pytest.raises(ConfigError, match="not a secret"):
             session.reveal(value)
 
     tacit.run(main, parties=1, protocol="cleartext")
+
+
+@pytest.mark.parametrize(
+    ("value", "options", "words"),
+    [
+        (torch.zeros(2), {"shape": (3,)}, "is not the value's"),
+        (torch.zeros(2), {"dtype": torch.int64}, "is not the value's torch.float32"),
+        (torch.zeros(2), {"public": ["mask"]}, "for buffers of a module"),
+        ([torch.zeros(2)], {"shape": (2,)}, "for a single tensor"),
+        (nn.Linear(2, 2), {"dtype": torch.float32}, "for a single tensor"),
+        (None, {}, "or shape="),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused(value, options, words):
+    def main(session):
+        with pytest.raises(ConfigError, match=words):
+            session.share(value, owner=0, **options)
+
+    tacit.run(main, parties=1, protocol="cleartext")
+
+
+def test_numbers_and_arrays_are_shared_as_tensors():
+    given = {
+        "number": 2.5,
+        "count": 7,
+        "flag": True,
+        "array": np.arange(6.0).reshape(2, 3)[:, ::-1],
+        "scalar": np.float32(1.5),
+        "bytes": np.array([1, 2], dtype=np.uint8),
+    }
+    want = {name: torch.tensor(np.array(value)) for name, value in given.items()}
+    want |= {"number": torch.tensor(2.5), "scalar": torch.tensor(1.5)}
+
+    def main(session):
+        nested = session.reveal(session.share(given, owner=1))
+        own = session.share(given["array"] if session.rank == 1 else None, 1, (2, 3), dtype=REAL)
+        return nested, session.reveal([own, session.share(2.5, owner=2)])
+
+    for nested, [array, number] in run(main):
+        for name, tensor in want.items():
+            assert torch.equal(nested[name], tensor), name
+            assert nested[name].dtype == tensor.dtype
+        assert torch.equal(array, want["array"])
+        assert number == 2.5
+
+
+def test_integers_by_shape_and_dtype_are_integers():
+    labels = torch.tensor([2, 0, 1])
+    logits = torch.tensor([[1.0, 2.0, 0.5], [0.0, 1.0, 3.0], [2.0, -1.0, 0.0]])
+
+    def main(session):
+        own = labels if session.rank == 1 else None
+        y = session.share(own, owner=1, shape=(3,), dtype=torch.int64)
+        assert y.dtype == torch.int64
+        return session.reveal(F.cross_entropy(session.share(logits, owner=0), y))
+
+    for loss in run(main):
+        torch.testing.assert_close(loss, F.cross_entropy(logits, labels), atol=1e-3, rtol=0)
 
 
 def test_sharing_twice_is_refused():

@@ -39,7 +39,7 @@ def secret_copy(n: Numbers, module: nn.Module) -> Any:
     """Returns a copy of a module, hooks included, with secret parameters and floating buffers."""
     made: dict[int, Any] = {}
     for entry in module_tensors(module):
-        if entry.becomes_secret:
+        if entry.has_secret_kind:
             made[id(entry.tensor)] = _secret(n, entry)
     return copy.deepcopy(module, made)
 

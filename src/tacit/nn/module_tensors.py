@@ -8,11 +8,15 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.parameter import is_lazy
+from torch.optim.swa_utils import AveragedModel
 
 from ..errors import PrecisionWarning
 from ..fixedpoint import Numbers
 
+# Buffers that count training steps, by class and name.
+COUNTERS = ((_NormBase, "num_batches_tracked"), (AveragedModel, "n_averaged"))
 EPS = ("eps", "variance_epsilon")  # of torch's norms, and of those of transformers
 
 
@@ -25,11 +29,18 @@ class ModuleTensor:
     is_parameter: bool
     references: list[tuple[dict[str, Tensor | None], str]] = field(default_factory=list)
     other_paths: list[str] = field(default_factory=list)  # of the same tensor, if it is tied
+    counts_steps: bool = False
 
     @property
-    def becomes_secret(self) -> bool:
-        """Parameters and floating-point buffers become secret; integer and bool buffers do not."""
+    def has_secret_kind(self) -> bool:
+        """Whether it is a parameter or a floating-point buffer, which always become secret."""
         return self.is_parameter or self.tensor.is_floating_point()
+
+    def is_called(self, name: str) -> bool:
+        """Whether the name is one of its paths, or the last part of one."""
+        return any(
+            name in (path, path.rpartition(".")[2]) for path in (self.path, *self.other_paths)
+        )
 
     def replace(self, tensor: Tensor) -> None:
         """Puts another tensor into the module, under all paths of this one."""
@@ -48,10 +59,12 @@ class ModuleTensor:
 def module_tensors(module: nn.Module) -> list[ModuleTensor]:
     """Returns every tensor of a module once, in the order of its state dict."""
     found: dict[int, ModuleTensor] = {}
-    for path, table, name, tensor, is_parameter in _references(module):
+    for path, part, table, name, tensor in _references(module):
         entry = found.get(id(tensor))
         if entry is None:
-            entry = found[id(tensor)] = ModuleTensor(path, tensor, is_parameter)
+            entry = ModuleTensor(path, tensor, table is part._parameters)
+            entry.counts_steps = any(isinstance(part, c) and name == one for c, one in COUNTERS)
+            found[id(tensor)] = entry
         else:
             entry.other_paths.append(path)
         entry.references.append((table, name))
@@ -60,13 +73,13 @@ def module_tensors(module: nn.Module) -> list[ModuleTensor]:
 
 def _references(
     module: nn.Module,
-) -> Iterator[tuple[str, dict[str, Tensor | None], str, Tensor, bool]]:
+) -> Iterator[tuple[str, nn.Module, dict[str, Tensor | None], str, Tensor]]:
     for prefix, part in module.named_modules():
-        for table, is_parameter in ((part._parameters, True), (part._buffers, False)):
+        for table in (part._parameters, part._buffers):
             for name, tensor in table.items():
                 if tensor is not None:
                     path = f"{prefix}.{name}" if prefix else name
-                    yield path, table, name, tensor, is_parameter
+                    yield path, part, table, name, tensor
 
 
 def describe(module: nn.Module, tensors: Sequence[ModuleTensor]) -> dict[str, str]:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import keystr, tree_flatten_with_path, tree_unflatten
+from torch.utils._pytree import SequenceKey, keystr, tree_flatten_with_path, tree_unflatten
 
 from ..errors import ConfigError, Party, UnsupportedModule
 from ..fixedpoint import Input, Numbers, Value
 from ..tensor import SecretTensor
-from ..transport.consensus import agree, broadcast_from
+from ..transport.consensus import agree
 from .guarding import watch_modules
+from .integer_buffers import named_public, publish
 from .module_tensors import (
     ModuleTensor,
     describe,
@@ -24,18 +25,32 @@ from .module_tensors import (
     unsharable,
     warn_of_small_eps,
 )
+from .sharable import Number, as_tensor, form_of, tensor_or_form
 
 
-def share(n: Numbers, value: Any, owner: int, shape: Sequence[int] | None = None) -> Any:
+def share(
+    n: Numbers,
+    value: Any,
+    owner: int,
+    shape: Sequence[int] | None = None,
+    *,
+    dtype: torch.dtype | None = None,
+    public: Collection[str] = (),
+) -> Any:
     """Returns the owner's tensor or module, or a nest of them, as secrets."""
     _check_party(n, "owner", owner)
     if n.trace is not None:
         n.trace.refuse("it shares plain numbers, which may be others the next time")
-    if isinstance(value, nn.Module):
-        return share_module(n, value, owner)
-    if isinstance(value, list | tuple | dict):
+    is_module, is_nest = isinstance(value, nn.Module), isinstance(value, list | tuple | dict)
+    if (is_module or is_nest) and (shape is not None or dtype is not None):
+        raise ConfigError(f"{shape=}, {dtype=}", limit="for a single tensor", subject="share")
+    if public and not is_module:
+        raise ConfigError(f"{public=}", limit="for buffers of a module", subject="share")
+    if is_module:
+        return share_module(n, value, owner, public)
+    if is_nest:
         return _share_nested(n, value, owner)
-    return share_tensor(n, value, owner, shape)
+    return share_tensor(n, tensor_or_form(value, shape, dtype), owner)
 
 
 def _check_party(n: Numbers, name: str, party: int) -> None:
@@ -44,47 +59,34 @@ def _check_party(n: Numbers, name: str, party: int) -> None:
         raise ConfigError(f"{name}={party!r}", limit=f"the parties are 0 to {parties - 1}")
 
 
-def share_tensor(
-    n: Numbers, value: Tensor | None, owner: int, shape: Sequence[int] | None = None
-) -> SecretTensor:
-    """Returns the owner's tensor as a secret; float32 if all give only a shape."""
-    if value is None:
-        if shape is None:
-            raise ConfigError(
-                "share: a party that is not the owner gives a tensor of the same shape, or shape="
-            )
-        value = torch.empty(tuple(shape), device="meta")
-    elif shape is not None and tuple(shape) != tuple(value.shape):
-        raise ConfigError(
-            f"shape={tuple(shape)} is not the value's {tuple(value.shape)}", subject="share"
-        )
-    [made] = n.share_many([_input(n, "the tensor", value, owner)], owner)
+def share_tensor(n: Numbers, tensor: Tensor, owner: int) -> SecretTensor:
+    """Returns the owner's tensor as a secret; the others give one of the same shape and dtype."""
+    [made] = n.share_many([_input(n, "the tensor", tensor, owner)], owner)
     return SecretTensor(made, n)
 
 
 def _input(n: Numbers, path: str, tensor: Tensor, owner: int) -> Input:
     """Returns what this party contributes: shape and dtype, and the values if it is the owner."""
-    if not isinstance(tensor, Tensor):
-        kind = type(tensor).__name__
-        raise ConfigError(
-            f"{path} is a {kind}", remedy="tensors and modules can be shared", subject="share"
-        )
+    _require_values(n, path, tensor, owner)
+    return n.checked_input(tensor, path, mine=n.protocol.rank == owner)
+
+
+def _require_values(n: Numbers, path: str, tensor: Tensor, owner: int) -> None:
+    """Raises ConfigError if a tensor is secret, or its owner has no values for it."""
     if isinstance(tensor, SecretTensor):
         raise ConfigError(f"{path} is secret already", subject="share")
-    mine = n.protocol.rank == owner
-    if mine and tensor.is_meta:
+    if n.protocol.rank == owner and tensor.is_meta:
         raise ConfigError(
             f"{path} has no values (meta device) at its owner, " + Party(owner), subject="share"
         )
-    return n.checked_input(tensor, path, mine=mine)
 
 
 def _share_nested(n: Numbers, nest: Any, owner: int) -> Any:
     """Shares every tensor of nested lists, tuples and dicts in few messages; modules one by one."""
     leaves, form = tree_flatten_with_path(nest)
     paths = [keystr(path) for path, _ in leaves]
-    values = [value for _, value in leaves]
-    forms = {path: _describe(value) for path, value in zip(paths, values, strict=True)}
+    values: list[Any] = [_leaf(path, value) for path, value in leaves]
+    forms = {path: form_of(value) for path, value in zip(paths, values, strict=True)}
     agree(n.protocol.context.mesh, forms, topic="share")
     places = [i for i, value in enumerate(values) if not isinstance(value, nn.Module)]
     made = n.share_many([_input(n, paths[i], values[i], owner) for i in places], owner)
@@ -96,34 +98,46 @@ def _share_nested(n: Numbers, nest: Any, owner: int) -> Any:
     return tree_unflatten(values, form)
 
 
-def _describe(leaf: Any) -> str:
-    if isinstance(leaf, Tensor):
-        return f"shape {tuple(leaf.shape)}, {str(leaf.dtype).removeprefix('torch.')}"
-    return f"a {type(leaf).__name__}"
+def _leaf(path: tuple[Any, ...], value: Any) -> Tensor | nn.Module:
+    if isinstance(value, nn.Module):
+        return value
+    if isinstance(value, Number) and isinstance(path[-1], SequenceKey):
+        raise ConfigError(
+            f"{keystr(path)} is a number in a list",
+            limit="a list is shared as a list of tensors",
+            remedy="for one tensor, share torch.tensor(list)",
+            subject="share",
+        )
+    return as_tensor(value, keystr(path))
 
 
 # Modules ----------------------------------------------------------------------------------------
 
 
-def share_module(n: Numbers, module: nn.Module, owner: int) -> nn.Module:
-    """Makes the parameters and floating-point buffers of a module secret, in place.
+def share_module(
+    n: Numbers, module: nn.Module, owner: int, public: Collection[str] = ()
+) -> nn.Module:
+    """Makes the parameters and buffers of a module secret, in place.
 
-    Class, code, hooks and ties stay. Integer and bool buffers stay public, and all parties get the
-    owner's. Every party gives the same architecture; a difference is a ConfigError, before anything
-    is sent. 1 or 2 rounds to compare, then a message for every 2^23 elements.
+    Class, code, hooks and ties stay. Integer and bool buffers stay public if all parties hold the
+    same, and the owner's are revealed if `public` names them: see `integer_buffers.py`. Every party
+    gives the same architecture; a difference is a ConfigError, before anything is sent. 1 round to
+    compare, 2 or 3 for integer buffers, then a message for every 2^23 elements.
     """
     with _exclusive(module):
         tensors = module_tensors(module)
         _check_sharable(module, tensors)
-        secret = [entry for entry in tensors if entry.becomes_secret]
-        public = [entry for entry in tensors if not entry.becomes_secret]
-        inputs = [_input(n, entry.path, entry.tensor, owner) for entry in secret]
-        mesh = n.protocol.context.mesh
-        agree(mesh, describe(module, tensors), topic="share")
-        owners = broadcast_from(mesh, [entry.tensor for entry in public], owner)
-        values = n.share_many(inputs, owner)
-        for entry, tensor in zip(public, owners, strict=True):
-            entry.replace(tensor)
+        named = named_public(tensors, public) if public else []
+        for entry in tensors:
+            _require_values(n, entry.path, entry.tensor, owner)
+        inputs = {id(x): _input(n, x.path, x.tensor, owner) for x in tensors if x.has_secret_kind}
+        lines = describe(module, tensors) | {"public=": ", ".join(named)}
+        agree(n.protocol.context.mesh, lines, topic="share")
+        integers = [entry for entry in tensors if not entry.has_secret_kind]
+        for entry in publish(n, integers, owner, named) if integers else []:
+            inputs[id(entry)] = _input(n, entry.path, entry.tensor, owner)
+        secret = [entry for entry in tensors if id(entry) in inputs]
+        values = n.share_many([inputs[id(entry)] for entry in secret], owner)
         for entry, value in zip(secret, values, strict=True):
             replace_by_secret(n, entry, value)
         if n.watched is not None:

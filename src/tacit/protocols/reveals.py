@@ -78,9 +78,13 @@ class RevealPolicy:
 
     def require(self, to: int | None) -> None:
         """Raises RevealForbidden if a party, or one of all, may not learn anything."""
-        ranks = range(len(self._names)) if to is None else (to,)
-        if self._allowed is not None and not set(ranks) <= set(self._allowed):
+        if not self.allows(to):
             raise self._forbidden("all parties" if to is None else Party(to))
+
+    def allows(self, to: int | None) -> bool:
+        """Returns whether a party, or each of all, may learn anything."""
+        ranks = range(len(self._names)) if to is None else (to,)
+        return self._allowed is None or set(ranks) <= set(self._allowed)
 
     def admit_client(self, operation: int, shape: Sequence[int], dtype: str) -> None:
         """Records a reveal to a client outside; forbidden if `allowed` lists ranks."""

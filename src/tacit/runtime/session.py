@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -94,16 +94,26 @@ class Session:
             guard=config.guard,
         )
 
-    def share(self, value: Any, owner: int | str, shape: Sequence[int] | None = None) -> Any:
+    def share(
+        self,
+        value: Any,
+        owner: int | str,
+        shape: Sequence[int] | None = None,
+        *,
+        dtype: torch.dtype | None = None,
+        public: Collection[str] = (),
+    ) -> Any:
         """Returns the owner's tensor or module, or a list, tuple or dict of them, as secrets.
 
-        The other parties give a tensor of the same shape and dtype, whose values are ignored; or,
-        for a single tensor, None and its shape. A module keeps its class and code; its parameters
-        and floating buffers become secret, in place.
+        A numpy array or a number is shared as a tensor. The other parties give a tensor of the same
+        shape and dtype, whose values are ignored; or, for a single tensor, None, its shape and its
+        dtype, by default float32. A module keeps its class and code; its parameters and buffers
+        become secret, in place. Integer and bool buffers that are the same at all parties stay
+        public; `public` names others whose values the owner reveals to all.
         """
         rank = self.rank_of(owner, "owner")
         try:
-            return share(self.numbers, value, rank, shape)
+            return share(self.numbers, value, rank, shape, dtype=dtype, public=public)
         except (RuntimeError, MemoryError) as error:
             if exhausted := out_of_memory(error, self.protocol.context, "in share"):
                 raise exhausted from error
