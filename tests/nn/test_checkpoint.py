@@ -205,6 +205,24 @@ def test_a_checkpoint_is_never_replaced(tmp_path):
     assert {checkpoint.id for checkpoint in found} == {first.id}
 
 
+def test_a_new_folder_is_its_owners_alone_and_an_old_wide_one_is_told(tmp_path, caplog):
+    old_mask = os.umask(0o022)
+    try:
+        write(tmp_path / "new" / "inner")
+        wide = tmp_path / "wide"
+        wide.mkdir()
+        wide.chmod(0o755)
+        write(wide)
+    finally:
+        os.umask(old_mask)
+    assert (tmp_path / "new" / "inner").stat().st_mode & 0o777 == 0o700
+    for folder in (tmp_path / "new" / "inner", wide):
+        assert [file.stat().st_mode & 0o777 for file in folder.iterdir()] == [0o600] * 3
+    assert [r.message for r in caplog.records] == [
+        f"others than its owner may look into {wide}: chmod 700 it"
+    ]
+
+
 def test_a_missing_file_is_refused(tmp_path):
     write(tmp_path)
     checkpoint_file(tmp_path, 1).unlink()

@@ -20,7 +20,9 @@ from tests.runtime.rogue import say
 
 import tacit
 from tacit.errors import ConfigError, DataRejected, Error, ProtocolDesync
+from tacit.runtime.files.contents import Budget, Options
 from tacit.runtime.files.messages import decode_message, encode_message
+from tacit.runtime.files.reading import read
 
 OWNER = 1
 COUNT = 60
@@ -117,8 +119,30 @@ def test_a_folder_of_pictures(folder):
     images, labels = loaded(folder / "picturespng", shape=expected)
     order = np.argsort(LABELS[:5], kind="stable")
     want = torch.as_tensor(PIXELS[:5][order].reshape(5, 1, 8, 8) * 15 / 255).expand(5, 3, 8, 8)
-    same(images, want, torch.float32)
-    same(labels, np.arange(5), torch.int64)
+    drawn = labels.argsort()
+    same(images[drawn], want, torch.float32)
+    same(labels[drawn], np.arange(5), torch.int64)
+
+
+def test_the_order_of_pictures_tells_nothing_of_their_classes(tmp_path):
+    """Whoever guesses classes by the place of a row is right as often as by chance."""
+    classes, each, repeats = 3, 8, 40
+    for label in range(classes):
+        (tmp_path / str(label)).mkdir()
+        for number in range(each):
+            picture = Image.new("L", (1, 1), 10 * (label * each + number))
+            picture.save(tmp_path / str(label) / f"{number}.bmp")
+    orders = [read(tmp_path, Options(Budget(1 << 20))).tensors for _ in range(repeats)]
+    by_place = torch.arange(classes).repeat_interleave(each)
+    right = sum(int((one["labels"] == by_place).sum()) for one in orders)
+    guesses, chance = repeats * classes * each, 1 / classes
+    # the guesses of one order depend on each other a little; 6 sigma of independent ones
+    assert abs(right - guesses * chance) < 6 * (guesses * chance * (1 - chance)) ** 0.5
+    assert len({tuple(one["labels"].tolist()) for one in orders}) == repeats
+    for one in orders:  # a picture keeps its class
+        shown = (one["images"][:, 0, 0, 0] * 255 / 10).round().long()
+        assert (shown // each).equal(one["labels"])
+        assert shown.sort().values.equal(torch.arange(classes * each))
 
 
 def test_how_many_classes_is_public_and_their_names_are_not(folder):

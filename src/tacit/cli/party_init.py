@@ -87,8 +87,11 @@ def _check_free(path: Path) -> None:
 
 def _write(path: Path, content: bytes, *, mode: int) -> None:
     """Writes a new file that has its mode from the start, so that nobody else can open it."""
+    from ..crypto import make_private_folder
+
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.parent.exists():
+            make_private_folder(path.parent)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)

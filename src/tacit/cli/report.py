@@ -83,10 +83,12 @@ def print_reveals(screen: Screen, report: Mapping[str, Any]) -> None:
 
 def log(folder: Path, event: str, **content: Any) -> None:
     """Adds a line to the log of runs in a party's folder."""
+    from ..crypto import make_private_folder, open_private
+
     line = {"event": event, "time": datetime.now(UTC).isoformat(timespec="seconds"), **content}
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with (folder / LOG).open("a", encoding="utf-8") as file:
+        make_private_folder(folder)
+        with open_private(folder / LOG, "a", encoding="utf-8") as file:
             file.write(json.dumps(line, default=str) + "\n")
     except OSError as error:
         raise ConfigError(

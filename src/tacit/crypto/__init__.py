@@ -12,6 +12,7 @@ from .identity import (
 )
 from .key_file import is_sealed, read_key_file
 from .keys import Key, KeyRing
+from .private_files import make_private_folder, open_private
 from .rounds import Exchange
 from .sealing import KEY_BYTES, SCRYPT, commitments_equal, committed_key, stretched
 from .transcript import Transcript
@@ -33,7 +34,9 @@ __all__ = [
     "create_credentials",
     "default_groups",
     "is_sealed",
+    "make_private_folder",
     "open_commitment",
+    "open_private",
     "public_key_fingerprint",
     "read_key_file",
     "stretched",

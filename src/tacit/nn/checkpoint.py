@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from ..crypto import make_private_folder
 from ..errors import CheckpointRejected, ConfigError, Party, joined, told_to_peers
 from ..fixedpoint import Numbers, Value
 from ..tensor import SecretTensor
@@ -71,7 +72,7 @@ def save(
     contents = json.dumps({"tensors": table, "plain": state.plain}).encode()
 
     def write() -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private_folder(path.parent)
         if path.exists():
             raise FileExistsError(EEXIST, "it is there already: save to a folder of its own")
         pieces = chain([struct.pack("<Q", len(contents)), contents], state.body())

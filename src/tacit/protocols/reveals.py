@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from ..crypto import make_private_folder, open_private
 from ..errors import ConfigError, Party, Phrase, RevealForbidden, joined
 
 PACKAGE = str(Path(__file__).parents[1]) + os.sep
@@ -113,8 +114,8 @@ class RevealPolicy:
 
     def _write(self, file: Path, entry: Revealed) -> None:
         try:
-            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with file.open("a", encoding="utf-8") as out:
+            make_private_folder(file.parent)
+            with open_private(file, "a", encoding="utf-8") as out:
                 out.write(json.dumps(asdict(entry)) + "\n")
         except OSError as error:
             raise ConfigError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +35,11 @@ class Pictures:
 
 
 def read_pictures(path: Path, options: Options) -> Contents:
-    """Reads pictures; the class of each is the index of its subfolder, in alphabetical order."""
+    """Reads pictures; the class of each is the index of its subfolder, in alphabetical order.
+
+    The rows stand in an order that is drawn here: the order of the files would tell the classes,
+    because all parties know how many there are and which row is which.
+    """
     library = require_package("PIL.Image", "pillow")
     folders = sorted(p for p in path.iterdir() if p.is_dir() and not p.name.startswith("."))
     found = [(label, p) for label, folder in enumerate(folders) for p in _files(folder)]
@@ -42,6 +47,7 @@ def read_pictures(path: Path, options: Options) -> Contents:
         raise FileRejected(
             "a folder of pictures has a subfolder for each class, with pictures in it"
         )
+    secrets.SystemRandom().shuffle(found)
     first = _picture(library, found[0][1], 0, options.size)
     options.budget.take((len(found), *first.shape))
     pictures = np.empty((len(found), *first.shape), np.uint8)

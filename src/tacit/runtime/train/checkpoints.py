@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
 
-from ...crypto import KEY_BYTES
+from ...crypto import KEY_BYTES, make_private_folder
 from ...errors import CheckpointRejected
 from ...fixedpoint import Numbers
 from ...nn.checkpoint_file import checkpoint_file, read_identity
@@ -40,7 +40,7 @@ class CheckpointFolder:
 
         Deletes files that were left half written. May raise OSError.
         """
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(self.folder)
         usable, rejected = list[StoredCheckpoint](), list[CheckpointRejected]()
         names = sorted(entry.name for entry in os.scandir(self.folder) if entry.is_dir())
         for folder in (self.folder / name for name in names if Path(name).match(PATTERN)):

@@ -13,6 +13,7 @@ from typing import Any
 
 from torch import Tensor
 
+from ...crypto import open_private
 from ...errors import CheckpointRejected, ConfigError, Party, RevealForbidden
 from ...tensor import SecretTensor
 
@@ -45,7 +46,7 @@ class Scalars:
         with self._reporting():
             if not self._columns or not row.keys() <= set(self._columns):
                 self._rewrite(list(row), step + 1)
-            with self.path.open("a", newline="") as file:
+            with open_private(self.path, "a", newline="") as file:
                 writer = csv.DictWriter(file, self._columns)
                 writer.writerow({"step": step, "time": f"{time():.3f}"} | row)
             self._show(step, row)
@@ -68,7 +69,7 @@ class Scalars:
                 rows = [row for row in reader if _is_before(row, before)]
         self._columns = columns + [name for name in names if name not in columns]
         temporary = self.path.with_name(f".{self.path.name}")
-        with temporary.open("w", newline="") as file:
+        with open_private(temporary, "w", newline="") as file:
             writer = csv.DictWriter(file, self._columns, extrasaction="ignore")
             writer.writeheader()
             writer.writerows(rows)
