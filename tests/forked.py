@@ -83,7 +83,7 @@ def run(
     cwd: str | Path | None = None,
     env: Mapping[str, str] | None = None,
     warnings_are_errors: bool = False,
-    timeout: float = 180,
+    timeout: float = 600,
 ) -> tuple[int, str, str]:
     """The exit code of a program, and what it wrote to stdout and stderr."""
     program = Forked(arguments, cwd=cwd, env=env, warnings_are_errors=warnings_are_errors)

@@ -65,7 +65,7 @@ def start(*arguments: str | Path, cwd: Path | None = None, **variables: str) -> 
 def end(child: Forked) -> Done:
     """How it ended; it is killed if it does not."""
     try:
-        out, err = child.communicate(timeout=180)
+        out, err = child.communicate(timeout=600)
     finally:
         child.kill()
     assert child.returncode is not None
@@ -99,4 +99,4 @@ def in_terminal(
             for shown in [text for text in waiting if text in seen.decode(errors="replace")]:
                 terminal.write(waiting.pop(shown).encode())
     watchdog.cancel()
-    return child.wait(timeout=10), seen.decode()
+    return child.wait(timeout=600), seen.decode()

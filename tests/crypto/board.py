@@ -40,7 +40,7 @@ class Board:
         return exchange
 
     def _take(self, sender: int, receiver: int) -> bytes:
-        message = self._queues[sender, receiver].get(timeout=10)
+        message = self._queues[sender, receiver].get(timeout=600)
         if message is None:
             raise Gone(f"party {sender} ended")
         return message

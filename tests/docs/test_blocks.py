@@ -15,7 +15,7 @@ import pytest
 from tests import forked
 from tests.docs.pages import DOCUMENTS, ROOT, Block, blocks, name, program
 
-SECONDS = 180
+SECONDS = 600
 PROGRAMS = [page for page in DOCUMENTS if program(page)]
 COMMANDS = [page for page in DOCUMENTS if any(block.commands for block in blocks(page))]
 

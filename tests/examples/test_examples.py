@@ -27,7 +27,7 @@ SAYS = {
 
 
 def output(*command: str | Path, **environment: str) -> str:
-    """What a command prints; it ends well and within two minutes."""
+    """What a command prints; it ends well."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     done = subprocess.run(
         command,
@@ -35,7 +35,7 @@ def output(*command: str | Path, **environment: str) -> str:
         env=os.environ | {"PATH": path} | environment,
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=600,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -16,7 +16,7 @@ def test_the_notebook_runs():
     nbformat = pytest.importorskip("nbformat")
     pytest.importorskip("ipykernel", reason="make setup installs ipykernel")
     notebook = nbformat.read(PATH, as_version=4)
-    nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+    nbclient.NotebookClient(notebook, timeout=600, kernel_name="python3").execute()
     printed = [
         output["text"]
         for cell in notebook.cells

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from tacit.errors import Error
 
 ROOM = 300 << 20  # bytes of address space beyond what the process has after a first attempt
-HANGS = 20.0  # s after which an attempt is given up, and the process with it
+HANGS = 300.0  # s after which an attempt is given up, and the process with it
 
 
 class Case(NamedTuple):

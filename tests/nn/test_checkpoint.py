@@ -63,7 +63,7 @@ def write(folder, *, seed=0, step=0, protocol="trio", keys=KEYS, **kwargs):
     return tacit.run(main, protocol=protocol)
 
 
-def refusal(folder, *, keys=KEYS, make=build, deadline=10.0, **settings):
+def refusal(folder, *, keys=KEYS, make=build, deadline=120.0, **settings):
     """The message with which all parties refuse a checkpoint."""
 
     def main(session):
@@ -475,7 +475,7 @@ def test_an_answer_that_says_nothing_names_who_gave_it(tmp_path, said):
             return error.party
         return "loaded"
 
-    assert tacit.run(main, deadline=10.0) == [1, None, 1]
+    assert tacit.run(main, deadline=120.0) == [1, None, 1]
 
 
 def test_what_a_peer_says_of_its_file_is_escaped_and_cut(tmp_path):
@@ -491,7 +491,7 @@ def test_what_a_peer_says_of_its_file_is_escaped_and_cut(tmp_path):
             return str(error)
         return ""
 
-    told = tacit.run(main, deadline=10.0)[0]
+    told = tacit.run(main, deadline=120.0)[0]
     assert "\\x1b[2J\\n" in told
     assert told.isprintable()
     assert len(told) < MAX_QUOTED + 100

@@ -47,7 +47,7 @@ def run(main, *args, protocol="trio", **kwargs):
 
 def failure(main, *args, parties=3):
     with pytest.raises(PartyFailed) as caught:
-        tacit.run(main, *args, parties=parties, deadline=10.0)
+        tacit.run(main, *args, parties=parties, deadline=120.0)
     return str(caught.value)
 
 

@@ -10,6 +10,7 @@ import tacit
 from tacit.errors import ConfigError
 from tacit.runtime.placement import ON_CPU, VARIABLE, cipher_for, party_devices
 from tacit.transport import NO_LOCK, InterpreterLock
+from tacit.transport.local import interpreter_lock
 
 
 def nothing(session):
@@ -47,7 +48,8 @@ def test_no_gpu(monkeypatch):
         tacit.run(nothing)
 
 
-def test_a_turn_is_one_threads_at_a_time():
+def test_a_turn_is_one_threads_at_a_time(monkeypatch):
+    monkeypatch.setattr(interpreter_lock, "_MAX_WAIT_SECONDS", 600.0)
     interpreter, inside, most = InterpreterLock(), [0], [0]
 
     def work() -> None:
@@ -73,7 +75,7 @@ def test_nobody_waits_for_ever_for_a_turn():
     went_on = threading.Event()
     thread = threading.Thread(target=lambda: (interpreter.acquire(), went_on.set()))
     thread.start()
-    assert went_on.wait(5.0)  # although this thread never gives its turn
+    assert went_on.wait(600.0)  # although this thread never gives its turn
     thread.join()
     interpreter.release()
     interpreter.release()  # what one does not have, one does not give

@@ -236,7 +236,7 @@ def run_script(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
     script.write_text(textwrap.dedent(text))
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
     return subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, env=environment, timeout=60
+        [sys.executable, script], capture_output=True, text=True, env=environment, timeout=600
     )
 
 
@@ -275,7 +275,7 @@ def test_a_main_that_other_processes_cannot_import_is_explained():
     )
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
     command = [sys.executable, "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
     assert done.returncode == 1
     assert "party 0 failed: ConfigError: main or one of its arguments cannot be read" in done.stderr
     assert "at the top level of a module" in done.stderr

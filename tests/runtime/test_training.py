@@ -69,7 +69,7 @@ def test_killed_processes_resume_to_the_same_model(
     tmp_path, uninterrupted, parties, where, step, newest
 ):
     """SIGKILL in a step or in the checkpoint after it; then from the newest that all have."""
-    run = {"folder": tmp_path, "transport": "processes", "deadline": 20.0, "fixed": True}
+    run = {"folder": tmp_path, "transport": "processes", "deadline": 120.0, "fixed": True}
     with pytest.raises(PartyFailed, match="SIGKILL") as caught:
         tacit.run(train, crash=(parties, where, step), **run)
     assert caught.value.party in parties
