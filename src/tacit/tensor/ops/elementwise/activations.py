@@ -93,7 +93,26 @@ def log_sigmoid_backward(n: Numbers, grad_output: Operand, self: Value, buffer: 
     return n.mul(grad_output, n.sigmoid(n.neg(self)))
 
 
+@implements(aten.glu.default)
+def glu(n: Numbers, self: Value, dim: int = -1) -> Value:
+    """The first half times the sigmoid of the second."""
+    first, second = self.map_list(lambda part: part.chunk(2, dim))
+    return n.mul(first, n.sigmoid(second))
+
+
 # Lines ------------------------------------------------------------------------------------------
+
+
+@implements(aten.hardtanh.default)
+def hardtanh(n: Numbers, self: Value, min_val: float = -1, max_val: float = 1) -> Value:
+    """self between two bounds."""
+    return n.clamp(self, min_val, max_val)
+
+
+@implements(aten.threshold.default)
+def threshold(n: Numbers, self: Value, threshold: float, value: float) -> Value:
+    """self where it is above the threshold, else the value."""
+    return n.where(n.less(threshold, self), self, value)
 
 
 def _positive(n: Numbers, x: Value) -> Value:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import pi
 
 import torch
 
@@ -28,6 +29,27 @@ def cos(n: Numbers, self: Value) -> Value:
 def tan(n: Numbers, self: Value) -> Value:
     """The tangent: sine over cosine."""
     return n.tan(self)
+
+
+@implements(aten.sinc.default)
+def sinc(n: Numbers, self: Value) -> Value:
+    """sin(pi x) / (pi x), and 1 at 0."""
+    x = n.settled(n.mul(self, pi))
+    zero = n.equal(x, 0)
+    ratio = n.div(n.sin(x), n.where(zero, 1.0, x))
+    return n.where(zero, 1.0, ratio)
+
+
+@implements(aten.deg2rad.default)
+def deg2rad(n: Numbers, self: Value) -> Value:
+    """Degrees as radians."""
+    return n.mul(self, pi / 180)
+
+
+@implements(aten.rad2deg.default)
+def rad2deg(n: Numbers, self: Value) -> Value:
+    """Radians as degrees."""
+    return n.mul(self, 180 / pi)
 
 
 @implements(aten.asin.default)
