@@ -13,9 +13,9 @@ from .table import DECOMPOSED, decomposed
 
 aten = torch.ops.aten
 
-# tests/tensor/test_operators.py checks them on secrets. A decomposition that needs values, leaves the
-# fixed-point range, or imports torch._dynamo (seconds, in the run) is not listed: the operation needs
-# a rule. Those written with torch._prims_common.wrappers import it.
+# tests/tensor/test_operators.py checks them on secrets. A decomposition that needs values, leaves
+# the fixed-point range, or imports torch._dynamo within the run (as those do that use
+# torch._prims_common.wrappers) is not listed: the operation needs a rule.
 
 # Primitives that stand for the ATen operation of the same name.
 PRIMS = {
