@@ -252,3 +252,24 @@ def test_probabilistic_divisions():
     for name in names:
         wanted = CASES[name][1](rounded(x, 16))
         torch.testing.assert_close(found[name][0], wanted, rtol=2**-9, atol=2**-10)
+
+
+def near_poles(bits: int) -> Tensor:
+    """Multiples of 2^-bits from 1 to 2^-bits away from poles of the tangent, and between them."""
+    poles = (torch.arange(-3, 4, dtype=DOUBLE) + 0.5) * torch.pi
+    away = torch.logspace(0, -bits, bits + 1, base=2, dtype=DOUBLE)
+    around = torch.stack([poles.unsqueeze(1) + away, poles.unsqueeze(1) - away]).flatten()
+    return rounded(torch.cat([around, torch.linspace(-20, 20, 200, dtype=DOUBLE)]), bits)
+
+
+@pytest.mark.parametrize("bits", [16, 20])
+@pytest.mark.parametrize(("protocol", "lost"), [("trio", -26), ("replicated", -18)])
+def test_tangent_up_to_its_poles(protocol, lost, bits):
+    lost = lost if protocol == "trio" else lost + bits - 16
+    x = near_poles(bits)
+    x = x[x.tan().abs() < 2.0 ** min(16, -6 - lost)]  # from there on, nothing is left of it
+    found = compute({"tan": (Numbers.tan, x)}, protocol, bits)["tan"][0]
+    want = x.tan()
+    allowed = (2.0**-14 + want.abs() * 2.0**lost) * want.abs() + 2 * 2.0**-bits
+    off = (found - want).abs() / allowed
+    assert float(off.max()) <= 1, f"at {float(x[off.argmax()])}"

@@ -58,15 +58,16 @@ def fourier(
     *,
     period_bits: int,
     fraction_bits: int,
+    tolerance: float = TOLERANCE,
 ) -> Steps[Arith]:
     """Returns the sum over i of coefficients[i] sin(2 pi (2 i + 1) x / 2^period_bits).
 
     Without a dealer: x is folded into a quarter of the period (r + 1 rounds, none if x.limit says
-    that it lies there), then a Chebyshev polynomial. Off by TOLERANCE and a few units at most. A
+    that it lies there), then a Chebyshev polynomial. Off by `tolerance` and a few units at most. A
     caller that replaces results for large |x| promises a limit first, and saves the folding.
     """
     x = yield from _folded(p, x, period_bits - 2)
-    series, bits = odd_series(tuple(coefficients)), period_bits - 2
+    series, bits = odd_series(tuple(coefficients), tolerance), period_bits - 2
     return (yield from chebyshev(p, x, series, argument_bits=bits, fraction_bits=fraction_bits))
 
 
@@ -169,7 +170,9 @@ def _folded(p: ProtocolCore, x: Arith, quarter_bits: int) -> Steps[Arith]:
 
 
 @cache
-def odd_series(coefficients: tuple[float, ...], nodes: int = 128) -> tuple[float, ...]:
+def odd_series(
+    coefficients: tuple[float, ...], tolerance: float = TOLERANCE, nodes: int = 128
+) -> tuple[float, ...]:
     """Returns the Chebyshev series on |z| <= 1 of the sum of coefficients[i] sin(pi/2 (2i+1) z)."""
     angles = [(i + 0.5) * pi / nodes for i in range(nodes)]
     values = [
@@ -181,7 +184,7 @@ def odd_series(coefficients: tuple[float, ...], nodes: int = 128) -> tuple[float
         terms = (v * cos(j * angle) for v, angle in zip(values, angles, strict=True))
         series[j] = 2 / nodes * sum(terms)
     degree, left_out = nodes - 1, 0.0
-    while degree > 1 and left_out + abs(series[degree]) <= TOLERANCE:
+    while degree > 1 and left_out + abs(series[degree]) <= tolerance:
         left_out += abs(series[degree])
         degree -= 2
     return tuple(series[: degree + 1])

@@ -26,13 +26,19 @@ from .deal import deal, ring_spec
 TABLE_BITS = 6
 
 
-def fourier_bytes(x: Arith, coefficients: Sequence[float], **_: int) -> int:
+def fourier_bytes(x: Arith, coefficients: Sequence[float], **_: float) -> int:
     """Returns the bytes that `fourier` takes for an element."""
     return 64 + 40 * len(coefficients)
 
 
 def fourier(
-    p: MaskedBase, x: Arith, coefficients: Sequence[float], *, period_bits: int, fraction_bits: int
+    p: MaskedBase,
+    x: Arith,
+    coefficients: Sequence[float],
+    *,
+    period_bits: int,
+    fraction_bits: int,
+    tolerance: float = 0.0,
 ) -> Steps[Arith]:
     """Returns the sum over i of coefficients[i] sin(2 pi (2 i + 1) x / 2^period_bits) (M12).
 
@@ -40,7 +46,7 @@ def fourier(
     is pending. Modulo the period the phase of x is that of m plus that of a, and sin(m + a) =
     sin m cos a + cos m sin a; the dealer deals cos a and sin a. A pending division of x makes the
     period longer. Each factor has b bits, 30 in a ring of 64 and 14 in one of 32; the sum is off by
-    at most 2^-b for each coefficient, and one unit.
+    at most 2^-b for each coefficient, and one unit, whatever `tolerance` is.
     """
     p, x = p.in_roles_of(x), x.with_parts(x.parts)  # a copy: another call may settle x meanwhile
     period = period_bits + x.pending

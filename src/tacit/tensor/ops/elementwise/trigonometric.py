@@ -27,7 +27,7 @@ def cos(n: Numbers, self: Value) -> Value:
 
 @implements(aten.tan.default)
 def tan(n: Numbers, self: Value) -> Value:
-    """The tangent: sine over cosine."""
+    """The tangent, up to its poles. Relative error 2^-14 + |result| 2^-26."""
     return n.tan(self)
 
 
