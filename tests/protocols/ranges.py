@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from hashlib import sha256
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 from torch import Tensor
 
 from tacit import Session
+from tacit.kernels import StreamKey
 from tacit.protocols.randomness import Stream
 
 
 class Use(NamedTuple):
     """Bytes [start, end) of a stream, for the call of this number."""
 
+    key: str  # a digest of the key that was used in fact
     stream: Stream
     number: int
     start: int
@@ -27,12 +30,17 @@ def watch(session: Session) -> list[Use]:
     streams: Any = session.protocol.context.streams
     fill, mask, uses = streams.fill, streams.mask, []
 
+    def note(source: Stream, words: Tensor, operation: int, offset: int) -> None:
+        key = streams._ready.get(source) or streams._key(source)
+        digest = sha256(key.key if isinstance(key, StreamKey) else key).hexdigest()
+        uses.append(Use(digest, source, operation, offset, offset + words.nbytes))
+
     def watched_fill(source: Stream, words: Tensor, operation: int, offset: int) -> None:
-        uses.append(Use(source, operation, offset, offset + words.nbytes))
+        note(source, words, operation, offset)
         fill(source, words, operation, offset)
 
     def watched_mask(source: Stream, values: Tensor, how: str, operation: int, offset: int) -> None:
-        uses.append(Use(source, operation, offset, offset + values.nbytes))
+        note(source, values, operation, offset)
         mask(source, values, how, operation, offset)
 
     streams.fill, streams.mask = watched_fill, watched_mask
@@ -40,17 +48,13 @@ def watch(session: Session) -> list[Use]:
 
 
 def overlaps(uses: Iterable[Use]) -> list[tuple[Use, Use]]:
-    """Returns the uses of the same bytes of one stream."""
-    ordered = sorted(uses, key=lambda use: (use.number, use.stream.label, _place(use)))
+    """Returns the uses of the same bytes under one key."""
+    ordered = sorted(uses, key=lambda use: (use.key, use.number, use.start))
     return [
         (a, b)
         for a, b in pairwise(ordered)
-        if (a.stream, a.number) == (b.stream, b.number) and a.end > b.start
+        if (a.key, a.number) == (b.key, b.number) and a.end > b.start
     ]
-
-
-def _place(use: Use) -> tuple[list[int], int, int]:
-    return sorted(use.stream.holders), use.start, use.end
 
 
 def hidden_twice(by_party: Sequence[Iterable[Use]]) -> list[tuple[Use, Use]]:
@@ -69,7 +73,7 @@ def differences(by_party: Sequence[Iterable[Use]]) -> list[tuple[Stream, int]]:
     """Returns the streams, by call, of which two holders use different bytes: in step, none."""
     drawn: dict[tuple[Stream, int], dict[int, set[tuple[int, int]]]] = {}
     for rank, uses in enumerate(by_party):
-        for stream, number, start, end in uses:
+        for _, stream, number, start, end in uses:
             parties = drawn.setdefault((stream, number), defaultdict(set))
             parties[rank].add((start, end))
     return [

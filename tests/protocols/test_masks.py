@@ -11,15 +11,19 @@ from threading import Thread
 import pytest
 import torch
 from tests.protocols import views
+from tests.protocols.out_of_step import two_time_pads
 from tests.protocols.ranges import Use, differences, hidden_twice, overlaps, watch
-from tests.protocols.views import OPERATIONS, SHIFT
+from tests.protocols.views import EVERY, SHIFT, Recorder
+from torch import Tensor
 
 import tacit
 from tacit import Session
 from tacit.errors import ProtocolError
 from tacit.protocols import BitSum
+from tacit.protocols.masked.injection import LARGE_RELU
 from tacit.protocols.randomness import Stream, common_stream, mask_stream
 from tacit.registry import PROTOCOLS
+from tacit.runtime.launch import local_run
 
 SECRET = [name for name, info in PROTOCOLS.items() if info.guarantees.private]
 RINGS = pytest.mark.parametrize("ring", [64, 32])
@@ -35,7 +39,7 @@ def long_program(session: Session) -> list[Use]:
     for turn in range(3):
         p = views.rotated(session, turn)
         v = torch.arange(-100, 92, dtype=p.ring.dtype)
-        for operation in OPERATIONS.values():
+        for operation in EVERY.values():
             operation(p, v)
         x, y, bit = views.shared(p, v), p.random(v.shape), p.random_bits(v.shape)
         with p.parallel():
@@ -65,6 +69,70 @@ def test_no_word_is_drawn_twice_and_holders_draw_the_same(protocol, ring):
     assert {stream.sender for stream in streams} == {None, 0, 1, 2}
 
 
+def test_no_word_of_chacha20_is_drawn_twice(monkeypatch):
+    monkeypatch.setattr(local_run, "cipher_for", lambda *_: "chacha20")
+    check_in_step(tacit.run(long_program, fraction_bits=8))
+
+
+def test_no_word_is_drawn_twice_over_tcp():
+    check_in_step(tacit.run(long_program, transport="processes", fraction_bits=8))
+
+
+def pieces(session: Session) -> list[Use]:
+    """Everything that is cut to a limit of memory, in pieces of 64 elements and of 36."""
+    session.protocol.context.memory_limit = 1
+    return long_program(session)
+
+
+@EACH
+def test_pieces_of_a_memory_limit_draw_words_of_their_own(protocol):
+    check_in_step(tacit.run(pieces, protocol=protocol, fraction_bits=8))
+
+
+def large_relu(session: Session) -> tuple[list[Use], Tensor]:
+    """A ReLU so large that it deals twice: what it draws, and the words that arrive."""
+    uses, recorder, p = watch(session), Recorder(session), session.protocol
+    p.relu(p.random((LARGE_RELU + 100,)).promise(1 << 20))
+    words = [tensor.reshape(-1) for _, tensor in recorder.take()]
+    return uses, torch.cat(words) if words else torch.empty(0)
+
+
+def test_a_relu_above_the_limit_of_one_deal_draws_words_of_its_own():
+    found = tacit.run(large_relu)
+    check_in_step([uses for uses, _ in found])
+    for _, words in found[1:]:  # the dealer receives nothing
+        assert len(words) > LARGE_RELU
+        assert len(words.unique()) == len(words)  # p < 1e-6 that 64 uniform bits repeat
+
+
+def training(session: Session) -> list[Use]:
+    """Two steps of training, written in torch."""
+    uses = watch(session)
+    model = session.share(small_network(), owner=0)
+    x = session.share(torch.linspace(-1, 1, 64).reshape(4, 1, 4, 4), owner=1)
+    y = session.share(torch.tensor([0, 1, 0, 1]), owner=2)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    for _ in range(2):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    model(x).topk(1)
+    return uses
+
+
+def small_network() -> torch.nn.Module:
+    torch.manual_seed(1)
+    convolution = torch.nn.Conv2d(1, 2, 3), torch.nn.BatchNorm2d(2), torch.nn.ReLU()
+    return torch.nn.Sequential(
+        *convolution, torch.nn.MaxPool2d(2), torch.nn.Flatten(), torch.nn.Linear(2, 2)
+    )
+
+
+@EACH
+def test_no_word_is_drawn_twice_in_a_training(protocol):
+    check_in_step(tacit.run(training, protocol=protocol))
+
+
 # Names ------------------------------------------------------------------------------------------
 
 
@@ -78,6 +146,66 @@ def test_a_stream_of_masks_is_one_of_its_sender_and_its_receivers():
     for parties in [(0, 1), (0, 1, 1), (0, 1, 0), (0, 0, 1), (0, 1, 2, 1)]:
         with pytest.raises(ProtocolError, match="cannot hide messages"):
             mask_stream("open", *parties)
+
+
+# Out of step ------------------------------------------------------------------------------------
+
+
+def each_operation(session: Session) -> dict[str, list[Use]]:
+    """What each operation draws if it begins with the same number as all others."""
+    uses, streams, found = watch(session), session.protocol.context.streams, {}
+    v = torch.arange(-50, 54, dtype=session.protocol.ring.dtype)
+    for turn in range(3):
+        p = views.rotated(session, turn)
+        for name, operation in EVERY.items():
+            streams.number = 0
+            operation(p, v)
+            found[f"{name}, {turn}"] = list(uses)
+            uses.clear()
+    return found
+
+
+@EACH
+def test_no_two_operations_of_two_parties_hide_messages_with_the_same_words(protocol):
+    """Every pair of operations at the same number: a word that one party hides with is no other's.
+
+    The key, the number and the bytes are compared, not the name of the stream.
+    """
+    by_party = tacit.run(each_operation, protocol=protocol, fraction_bits=8)
+    hiding = [
+        {(use.key, use.number) for uses in found.values() for use in uses if use.stream.sender == r}
+        for r, found in enumerate(by_party)
+    ]
+    assert all(len(used) > 10 for used in hiding)
+    for one in range(3):
+        for other in range(one):
+            assert not hiding[one] & hiding[other]
+    for found in by_party:
+        for name, uses in found.items():
+            assert not overlaps(uses), name
+
+
+@pytest.mark.parametrize("start", range(0, 100, 50))
+def test_parties_out_of_step_send_no_two_messages_under_one_mask(start):
+    assert not two_time_pads(range(start, start + 50))
+
+
+@pytest.mark.full("980 runs; test_parties_out_of_step_send_no_two_messages does 100")
+@pytest.mark.parametrize("seed", range(100, 1080, 98))
+def test_no_run_of_many_out_of_step_sends_two_messages_under_one_mask(seed):
+    assert not two_time_pads(range(seed, seed + 98))
+
+
+@pytest.mark.full("20 runs of processes; the quick runs are threads, and TCP runs in step")
+@pytest.mark.parametrize("seed", range(5000, 5020))
+def test_no_run_of_processes_sends_two_messages_under_one_mask(seed):
+    assert not two_time_pads([seed], transport="processes")
+
+
+def test_the_experiments_see_masks_that_meet(monkeypatch):
+    """With the addresses of old, by key, number and offset alone, they do: the audit's finding."""
+    monkeypatch.setattr(Stream, "label", property(lambda stream: "masks"))
+    assert len(two_time_pads(range(20))) > 5
 
 
 # Threads ----------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 Statistics: the messages of every operation, on extreme secrets, look uniform and do not depend on
 the secret. Bounds are 7 standard deviations and more (p < 1e-11), so that no run fails by chance.
-Proof: `views.joint_pads`. Both count messages of all operations but `reveal`, whose purpose it is
+Proof: `pads.joint_pads`. Both count messages of all operations but `reveal`, whose purpose it is
 to tell something; that the proof finds fault with it is its control.
 """
 
@@ -14,12 +14,15 @@ import pytest
 import torch
 from tests.protocols import views
 from tests.protocols.chosen_randomness import Draw, seeded_words
-from tests.protocols.views import OPERATIONS, Message, Recorder, joint_pads, unpadded
+from tests.protocols.pads import joint_pads, unpadded
+from tests.protocols.views import EVERY, OPERATIONS, Message, Recorder
 from torch import Tensor
 
 import tacit
 from tacit import Session
+from tacit.protocols.masked import injection
 from tacit.registry import PROTOCOLS
+from tacit.runtime.launch import local_run
 
 SECRET = [name for name, info in PROTOCOLS.items() if info.guarantees.private]
 N = 2048  # a multiple of 64: there are no unused bits in the last word of a plane
@@ -117,35 +120,111 @@ def test_the_statistics_see_what_they_should():
 # Pads -------------------------------------------------------------------------------------------
 
 
-def messages_of(session: Session, name: str, turn: int, n: int) -> list[Message]:
+def messages_of(
+    session: Session, name: str, turn: int, n: int, limit: int | None = None
+) -> list[Message]:
     words = seeded_words("values", (n,), session.protocol.ring.dtype)
     value = words >> (session.protocol.ring.bits - 10)
+    session.protocol.context.memory_limit = limit
     return views.views(session, [name], value, turn, n)[name]
 
 
+def bare_messages(protocol: str, ring: int, name: str, **settings: Any) -> dict[int, set[int]]:
+    """By receiver, the messages of an operation that no mask hides."""
+    n, limit, turn = 104, settings.pop("limit", None), len(name) % 3  # n: two words, one not full
+    settings = {"protocol": protocol, "ring": ring, "fraction_bits": 8, **settings}
+    every = {r: unpadded(messages_of, r, name, turn, n, limit, **settings) for r in range(3)}
+    return {receiver: bare for receiver, bare in every.items() if bare}
+
+
 # In the small ring, those that send elements, low bits of elements, and planes. What replicated
-# sharing derives from its core alone is proved with the core.
+# sharing derives from its core alone costs more to prove, and is left to the full tier.
 SMALL = ("share", "truncate", "narrow sign", "inject of a quotient")
-DERIVED = ("relu", "relu of a quotient", "max", "fourier", "exp_negative")
+LONG = ("relu", "relu of a quotient", "max", "fourier", "exp_negative", "mixed")
+CHEAP = ("select", "equal", "refresh", "random", "clients", "sign, low")
+ALL_OF_BOTH = [(protocol, name) for protocol in SECRET for name in EVERY]
 PADDED = [
-    *(("trio", 64, name) for name in OPERATIONS),
-    *(("replicated", 64, name) for name in OPERATIONS if name not in DERIVED),
+    *(("trio", 64, name) for name in EVERY),
+    *(("replicated", 64, name) for name in (*OPERATIONS, *CHEAP) if name not in LONG),
     *((protocol, 32, name) for protocol in SECRET for name in SMALL),
 ]
 
 
 @pytest.mark.parametrize(("protocol", "ring", "name"), PADDED)
-def test_every_message_has_a_pad_that_its_receiver_cannot_know(protocol, ring, name):
-    """The masks that hide a message come from a key that the receiver does not have.
+def test_every_message_has_a_pad_of_its_sender_that_its_receiver_cannot_know(protocol, ring, name):
+    """A message is hidden by words of a stream of its sender, for its receiver, who lacks the key.
 
     Every draw of that key is changed alone, while all keys that the receiver holds stay as they
     are: so its messages change by exactly a fresh mask each, or the test fails.
     """
-    turn = len(name) % 3
-    for receiver in range(3):
-        settings = {"protocol": protocol, "ring": ring, "fraction_bits": 8}
-        bare = unpadded(messages_of, receiver, name, turn, 128, **settings)
-        assert not bare, f"{name}: messages {bare} to party {receiver} are not padded"
+    assert not bare_messages(protocol, ring, name)
+
+
+@pytest.mark.full("what replicated sharing derives, both rings; the quick test proves its core")
+@pytest.mark.parametrize("ring", [64, 32])
+@pytest.mark.parametrize(("protocol", "name"), ALL_OF_BOTH)
+def test_every_message_of_every_operation_has_a_pad(protocol, ring, name):
+    assert not bare_messages(protocol, ring, name)
+
+
+# Cut into two pieces: every operation that is cut where memory is limited.
+CUT = ("truncate", "sign", "signs", "is_zero", "inject", "inject_sums", "relu", "fourier", "sort")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "name"),
+    [*(("trio", name) for name in CUT), ("replicated", "sign"), ("replicated", "inject_sums")],
+)
+def test_pieces_of_a_memory_limit_have_masks_of_their_own(protocol, name):
+    assert not bare_messages(protocol, 64, name, limit=1)
+
+
+@pytest.mark.parametrize("name", ["relu", "relu of a quotient", "relu, low", "relu_with_bit"])
+def test_a_large_relu_has_masks_of_its_own(name, monkeypatch):
+    """It deals for its sign and its injection one after the other."""
+    monkeypatch.setattr(injection, "LARGE_RELU", 64)
+    assert not bare_messages("trio", 64, name)
+
+
+@pytest.mark.parametrize(("protocol", "name"), [("trio", "relu"), ("replicated", "inject")])
+def test_masks_of_chacha20_are_pads(protocol, name, monkeypatch):
+    monkeypatch.setattr(local_run, "cipher_for", lambda *_: "chacha20")
+    assert not bare_messages(protocol, 64, name)
+
+
+def small_layer(session: Session) -> list[Message]:
+    """A layer of a network, written in torch."""
+    recorder = Recorder(session)
+    torch.manual_seed(1)
+    layer = session.share(torch.nn.Linear(4, 3), owner=0)
+    x = session.share(torch.linspace(-1, 1, 20).reshape(5, 4), owner=1)
+    torch.relu(layer(x)).sum()
+    return recorder.take()
+
+
+def training_step(session: Session) -> list[Message]:
+    recorder = Recorder(session)
+    torch.manual_seed(1)
+    layers = torch.nn.Linear(4, 3), torch.nn.ReLU(), torch.nn.Linear(3, 2)
+    model = session.share(torch.nn.Sequential(*layers), owner=0)
+    x = session.share(torch.linspace(-1, 1, 20).reshape(5, 4), owner=1)
+    y = session.share(torch.tensor([0, 1, 0, 1, 1]), owner=2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    torch.nn.functional.cross_entropy(model(x), y).backward()
+    optimizer.step()
+    return recorder.take()
+
+
+@EACH
+def test_a_layer_in_torch_is_padded(protocol):
+    assert not unpadded(small_layer, 2, protocol=protocol)
+
+
+@pytest.mark.full("a step of training; test_a_layer_in_torch_is_padded runs a layer")
+@pytest.mark.parametrize("receiver", range(3))
+@EACH
+def test_a_training_step_in_torch_is_padded(protocol, receiver):
+    assert not unpadded(training_step, receiver, protocol=protocol)
 
 
 def share_and_reveal(session: Session) -> list[Message]:

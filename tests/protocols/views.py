@@ -1,8 +1,4 @@
-"""What a party sees: programs of one operation each, a recorder of messages, and their pads.
-
-A party's view of a run is its input, the keys it holds and the messages it receives. `joint_pads`
-proves from runs that the messages tell it nothing: see its docstring.
-"""
+"""What a party sees: programs of one operation each, and a recorder of messages."""
 
 from __future__ import annotations
 
@@ -10,13 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from tests.protocols.chosen_randomness import Draw, changed_draws, other_words
 from torch import Tensor
 
-import tacit
 from tacit import Session
-from tacit.kernels import bit_planes, from_bit_planes
+from tacit.kernels import bit_planes
 from tacit.protocols import BitSum
+from tacit.protocols.three_party import client
 
 SHIFT = 6
 Message = tuple[int, Tensor]  # sender and tensor, in the order in which a party received them
@@ -52,6 +47,19 @@ def mixed(p: Any, v: Tensor) -> None:
     p.mul(w, p.truncate(p.mul(w, w, shift=SHIFT)))
 
 
+def rows(v: Tensor) -> Tensor:
+    return v[: len(v) // 4 * 4].reshape(-1, 4)
+
+
+def of_a_client(p: Any, v: Tensor) -> None:
+    """What a client gave is squared and goes back to it. Its seeds are fixed here."""
+    seeds = {part: bytes([part]) * client.SEED_BYTES for part in (1, 2)}
+    rest = v - sum(client._expand(seed, v.shape, p.ring) for seed in seeds.values())
+    own = {part: seed for part, seed in seeds.items() if part != p.rank}
+    message = client.ClientInput(tuple(v.shape), p.ring.bits, own, rest if p.rank else None)
+    p.for_client(p.square(p.from_client(message, limit=1 << 20)))
+
+
 OPERATIONS: dict[str, Operation] = {
     "share": of_all_owners,
     "mul": product,
@@ -83,6 +91,26 @@ OPERATIONS: dict[str, Operation] = {
     "exp_negative": lambda p, v: p.exp_negative(shared(p, v), fraction_bits=8),
     "mixed": mixed,
 }
+
+# What the protocols derive from their core. Rows have 4 elements.
+DERIVED: dict[str, Operation] = {
+    "sign, low": lambda p, v: p.sign(shared(p, v), low=3),
+    "relu, low": lambda p, v: p.relu(product(p, v, SHIFT), low=2),
+    "relu_with_bit": lambda p, v: p.relu_backward(p.relu_with_bit(shared(p, v))[1], shared(p, v)),
+    "max, radix 4": lambda p, v: p.max(shared(p, rows(v)), 1, radix=4),
+    "argmax": lambda p, v: p.argmax(shared(p, rows(v)), 1),
+    "one_hot_argmax": lambda p, v: p.one_hot_argmax(shared(p, rows(v)), 1, radix=4),
+    "sort": lambda p, v: p.sort(shared(p, rows(v)), 1),
+    "topk": lambda p, v: p.topk(shared(p, rows(v)), 2, 1),
+    "select": lambda p, v: p.select(flags(p, v), shared(p, v), shared(p, v, 2)),
+    "equal": lambda p, v: p.equal(shared(p, v), shared(p, v, 0)),
+    "refresh": lambda p, v: p.mul(p.refresh(shared(p, v)), p.refresh(shared(p, v, 2))),
+    "random": lambda p, v: p.mul(p.random(v.shape), shared(p, v)),
+    "clients": of_a_client,
+}
+
+
+EVERY = OPERATIONS | DERIVED
 
 
 # Recording --------------------------------------------------------------------------------------
@@ -121,84 +149,6 @@ def views(session: Session, names: Sequence[str], value: int | Tensor, turn: int
     v = torch.full((n,), value, dtype=p.ring.dtype) if isinstance(value, int) else value
     recorder, found = Recorder(session), {}
     for name in names:
-        OPERATIONS[name](p, v)
+        EVERY[name](p, v)
         found[name] = recorder.take()
     return found
-
-
-# Pads -------------------------------------------------------------------------------------------
-
-
-def is_pad(before: Tensor, after: Tensor, old: Tensor, new: Tensor) -> bool:
-    """Whether a message changed by exactly as much as the mask, so it is a value minus the mask.
-
-    Of a mask in the ring the message may hold the low bits only, as planes.
-    """
-    if before.numel() == old.numel() and before.dtype == old.dtype:
-        change, by = (after - before).view(-1), (new - old).view(-1)
-        flipped = ((after ^ before).view(-1) == (new ^ old).view(-1)).all()
-        return bool((change == by).all() or (change == -by).all() or flipped)
-    width = before.shape[0] if before.dim() == 2 else 0
-    if not 0 < width < 64 or before.shape[1] != -(-old.numel() // 64):
-        return False
-    change = from_bit_planes(after, old.shape, torch.int64)
-    change -= from_bit_planes(before, old.shape, torch.int64)
-    by = (new - old).to(torch.int64)
-    return bool(((change + by) % (1 << width) == 0).all())
-
-
-def joint_pads(
-    messages: int, relations: dict[Draw, dict[int, bool]]
-) -> tuple[list[tuple[int, Draw]], set[int]]:
-    """Messages matched to masks of their own, and the messages for which there are none.
-
-    relations[d][i]: mask d changes message i, and whether as its pad. If d, uniform and unknown to
-    the receiver, pads message i and changes no other of a set of messages, then message i is
-    uniform whatever the others of the set are. Taking one message at a time out of the set shows
-    that all of them together are uniform, and independent of the secrets.
-    """
-    left, found = set(range(messages)), []
-    progress = True
-    while progress:
-        progress = False
-        for draw, touched in relations.items():
-            now = [i for i in touched if i in left]
-            if len(now) == 1 and touched[now[0]]:
-                left.remove(now[0])
-                found.append((now[0], draw))
-                progress = True
-    return found, left
-
-
-def unpadded(program: Callable[..., Any], receiver: int, *args: Any, **settings: Any) -> set[int]:
-    """The numbers of the messages to `receiver` that no mask of their sender and for them hides.
-
-    `program(session, *args)` returns the messages of a party. It runs once with fixed keys, then
-    once for each draw of a key that the receiver does not hold, with other words for that draw.
-    """
-    draws: dict[Draw, Tensor] = {}
-
-    def base(draw: Draw, words: Tensor) -> Tensor:
-        if receiver not in draw.holders:
-            draws[draw] = words.clone()
-        return words
-
-    def run(change: Callable[[Draw, Tensor], Tensor]) -> list[Message]:
-        with changed_draws(change):
-            return tacit.run(program, *args, **settings)[receiver]
-
-    before = run(base)
-    relations: dict[Draw, dict[int, bool]] = {}
-    for target, old in list(draws.items()):
-        new = other_words(target, old)
-
-        def other(draw: Draw, words: Tensor, target: Draw = target, new: Tensor = new) -> Tensor:
-            return new if draw == target else words
-
-        pairs = enumerate(zip(before, run(other), strict=True))
-        relations[target] = {
-            i: target.hides(sender, receiver) and is_pad(a, b, old, new)
-            for i, ((sender, a), (_, b)) in pairs
-            if not torch.equal(a, b)
-        }
-    return joint_pads(len(before), relations)[1]

@@ -1,0 +1,128 @@
+"""Runs in which the parties do not run the same program, and what a third party receives then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from threading import Thread
+from time import sleep
+from typing import Any, NamedTuple
+
+import torch
+from tests.protocols import views
+from tests.protocols.ranges import Use, overlaps, watch
+from torch import Tensor
+
+import tacit
+from tacit import Session, errors
+
+N = 40
+ZEROS = torch.zeros(N, dtype=torch.int64)
+FLAGS = torch.zeros((1, 1), dtype=torch.int64)
+
+
+class Sent(NamedTuple):
+    """A message, and its receiver."""
+
+    receiver: int
+    tensor: Tensor
+
+
+def speaking(session: Session) -> list[Sent]:
+    """Lets a party send everything and wait for nothing; returns the list of what it sends.
+
+    Where it would receive something, there are zeros: what it masks is then wrong, and known.
+    """
+    mesh: Any = session.mesh
+    exchange, sent = mesh.exchange, []
+
+    def speak(send: Any, receive: Any, **where: Any) -> dict[int, list[Tensor]]:
+        sent.extend(Sent(peer, t.clone()) for peer, tensors in send.items() for t in tensors)
+        exchange(send, {}, **where)
+        return {
+            peer: [torch.zeros(spec.shape, dtype=spec.dtype) for spec in specs]
+            for peer, specs in receive.items()
+        }
+
+    mesh.exchange = speak
+    return sent
+
+
+# The secrets are zero, so that a message is its mask: two equal messages have one mask.
+STEPS: dict[str, Callable[[Any], object]] = {
+    **{f"share of {owner}": lambda p, o=owner: p.share(ZEROS, o) for owner in range(3)},
+    **{f"bits of {owner}": lambda p, o=owner: p.share_bits(FLAGS, o, (N,)) for owner in range(3)},
+    "mul": lambda p: p.mul(p.public(ZEROS), p.public(ZEROS)),
+    "bit_and": lambda p: p.bit_and(p.pack(ZEROS), p.pack(ZEROS)),
+    "truncate": lambda p: p.truncate(p.share(ZEROS, 1, limit=9).divided(1)),
+    "sign": lambda p: p.sign(p.public(ZEROS + 1)),
+    "relu": lambda p: p.relu(p.public(ZEROS + 1)),
+    "inject": lambda p: p.inject(p.pack(ZEROS), p.public(ZEROS + 1)),
+    "random": lambda p: p.random((N,)),
+    "refresh": lambda p: p.refresh(p.public(ZEROS)),
+}
+
+
+def meet(session: Session, folder: str) -> None:
+    """Waits until all parties are here, without a message of theirs."""
+    (Path(folder) / str(session.rank)).touch()
+    while len(list(Path(folder).iterdir())) < session.parties:
+        sleep(1e-3)
+
+
+def experiment(session: Session, seed: int, folder: str) -> tuple[list[Use], list[Sent]]:
+    """Runs this party's program of an experiment: other steps than those of the others."""
+    choose = Random(f"{seed}")
+    alone, first = choose.randrange(3), choose.randrange(3)
+    steps = [choose.choice(list(STEPS)) for _ in range(4)]
+    own = Random(f"{seed}, {session.rank}")
+    uses, sent = watch(session), speaking(session)
+    p = views.rotated(session, choose.randrange(3))
+    if seed % 4 == 0:
+        if session.rank == alone:  # the program of the audit
+            p.share(ZEROS, alone)
+    elif seed % 4 == 1:
+        _in_a_second_thread(lambda: p.share(ZEROS, alone))
+    else:
+        steps = [own.choice(list(STEPS)) for _ in range(4)]
+    for step in (f"share of {first}", *steps):
+        STEPS[step](p)
+    meet(session, folder)
+    return uses, sent
+
+
+def _in_a_second_thread(call: Callable[[], object]) -> None:
+    """Makes a call while this thread does something else."""
+
+    def act() -> None:
+        with suppress(errors.ProtocolError):
+            call()
+
+    thread = Thread(target=act)
+    thread.start()
+    thread.join()
+
+
+def two_time_pads(seeds: Iterable[int], **settings: Any) -> list[int]:
+    """Returns the seeds of the experiments in which two messages have one mask."""
+    found = []
+    for seed in seeds:
+        protocol = ("trio", "replicated")[seed // 4 % 2]
+        with TemporaryDirectory() as folder:
+            by_party = tacit.run(experiment, seed, folder, protocol=protocol, **settings)
+        hiding = [u for r, (uses, _) in enumerate(by_party) for u in uses if u.stream.sender == r]
+        if overlaps(hiding) or any(words_met(by_party, receiver) for receiver in range(3)):
+            found.append(seed)
+    return found
+
+
+def words_met(by_party: list[tuple[list[Use], list[Sent]]], receiver: int) -> bool:
+    """Whether two words that a party receives are equal, or add up to zero: p < 1e-12 by chance."""
+    messages = [m.tensor for _, sent in by_party for m in sent if m.receiver == receiver]
+    if not messages:
+        return False
+    words = torch.cat([message.reshape(-1) for message in messages])
+    return len(torch.cat([words, -words]).unique()) < 2 * len(words)

@@ -1,0 +1,93 @@
+"""A proof from runs that the messages to a party tell it nothing: each has a mask of its own.
+
+A party's view of a run is its input, the keys it holds and the messages it receives. See
+`joint_pads`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from tests.protocols.chosen_randomness import Draw, changed_draws, other_words
+from tests.protocols.views import Message
+from torch import Tensor
+
+import tacit
+from tacit.kernels import from_bit_planes
+
+
+def is_pad(before: Tensor, after: Tensor, old: Tensor, new: Tensor) -> bool:
+    """Whether a message changed by exactly as much as the mask, so it is a value minus the mask.
+
+    Of a mask in the ring the message may hold the low bits only, as planes.
+    """
+    if before.numel() == old.numel() and before.dtype == old.dtype:
+        change, by = (after - before).view(-1), (new - old).view(-1)
+        flipped = ((after ^ before).view(-1) == (new ^ old).view(-1)).all()
+        return bool((change == by).all() or (change == -by).all() or flipped)
+    width = before.shape[0] if before.dim() == 2 else 0
+    if not 0 < width < 64 or before.shape[1] != -(-old.numel() // 64):
+        return False
+    change = from_bit_planes(after, old.shape, torch.int64)
+    change -= from_bit_planes(before, old.shape, torch.int64)
+    by = (new - old).to(torch.int64)
+    return bool(((change + by) % (1 << width) == 0).all())
+
+
+def joint_pads(
+    messages: int, relations: dict[Draw, dict[int, bool]]
+) -> tuple[list[tuple[int, Draw]], set[int]]:
+    """Messages matched to masks of their own, and the messages for which there are none.
+
+    relations[d][i]: mask d changes message i, and whether as its pad. If d, uniform and unknown to
+    the receiver, pads message i and changes no other of a set of messages, then message i is
+    uniform whatever the others of the set are. Taking one message at a time out of the set shows
+    that all of them together are uniform, and independent of the secrets.
+    """
+    left, found = set(range(messages)), []
+    progress = True
+    while progress:
+        progress = False
+        for draw, touched in relations.items():
+            now = [i for i in touched if i in left]
+            if len(now) == 1 and touched[now[0]]:
+                left.remove(now[0])
+                found.append((now[0], draw))
+                progress = True
+    return found, left
+
+
+def unpadded(program: Callable[..., Any], receiver: int, *args: Any, **settings: Any) -> set[int]:
+    """The numbers of the messages to `receiver` that no mask of their sender and for them hides.
+
+    `program(session, *args)` returns the messages of a party. It runs once with fixed keys, then
+    once for each draw of a key that the receiver does not hold, with other words for that draw.
+    """
+    draws: dict[Draw, Tensor] = {}
+
+    def base(draw: Draw, words: Tensor) -> Tensor:
+        if receiver not in draw.holders:
+            draws[draw] = words.clone()
+        return words
+
+    def run(change: Callable[[Draw, Tensor], Tensor]) -> list[Message]:
+        with changed_draws(change):
+            return tacit.run(program, *args, **settings)[receiver]
+
+    before = run(base)
+    relations: dict[Draw, dict[int, bool]] = {}
+    for target, old in list(draws.items()):
+        new = other_words(target, old)
+
+        def other(draw: Draw, words: Tensor, target: Draw = target, new: Tensor = new) -> Tensor:
+            return new if draw == target else words
+
+        pairs = enumerate(zip(before, run(other), strict=True))
+        relations[target] = {
+            i: target.hides(sender, receiver) and is_pad(a, b, old, new)
+            for i, ((sender, a), (_, b)) in pairs
+            if not torch.equal(a, b)
+        }
+    return joint_pads(len(before), relations)[1]
