@@ -12,7 +12,13 @@ from tests.runtime.rogue import say
 from torch import nn
 
 import tacit
-from tacit.errors import ConfigError, PartyFailed, ProtocolDesync, UnsupportedModule
+from tacit.errors import (
+    ConfigError,
+    PartyFailed,
+    ProtocolDesync,
+    PublicMismatch,
+    UnsupportedModule,
+)
 from tacit.tensor import SecretTensor
 
 Pair = namedtuple("Pair", "left right")
@@ -304,6 +310,41 @@ def test_numbers_and_arrays_are_shared_as_tensors():
             assert nested[name].dtype == tensor.dtype
         assert torch.equal(array, want["array"])
         assert number == 2.5
+
+
+def share_shapes(session):
+    return session.share(torch.zeros(3 if session.rank == 2 else 4), owner=0)
+
+
+def share_integers_by_shape(session):
+    return session.share(torch.arange(3) if session.rank == 1 else None, owner=1, shape=(3,))
+
+
+def share_own(session):
+    return session.share(torch.zeros(2), owner=session.rank % 2)
+
+
+DIFFERENT = [
+    (share_shapes, {": shape (4,), float32, owner 0", "party 2: shape (3,), float32, owner 0"}),
+    (share_integers_by_shape, {": shape (3,), float32,", "party 1: shape (3,), int64, owner 1"}),
+    (share_own, {": shape (2,), float32, owner 0", "party 1: shape (2,), float32, owner 1"}),
+]
+
+
+@pytest.mark.parametrize(("share", "held"), DIFFERENT)
+@pytest.mark.parametrize("protocol", ["trio", "replicated", "cleartext"])
+def test_tensors_that_differ_are_named_with_their_parties(share, held, protocol):
+    def main(session):
+        return session.reveal(share(session))  # a party that only sends waits at the reveal
+
+    with pytest.raises(PartyFailed) as failed:
+        run(main, protocol=protocol)
+    error = failed.value.__cause__
+    assert isinstance(error, PublicMismatch)
+    assert error.op == "share"
+    assert all(text in str(error) for text in held), str(error)
+    assert "shape= and dtype=" in error.remedy
+    assert [note for note in failed.value.__notes__ if "in the same way" not in note] == []
 
 
 def test_integers_by_shape_and_dtype_are_integers():

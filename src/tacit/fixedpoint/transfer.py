@@ -64,7 +64,7 @@ def share(
     """
     if value is not None:
         _require_representable(n, value, "the tensor")
-    n.protocol.context.absorb("share", (owner, shape, dtype))
+    _absorb(n, owner, [(shape, dtype)])
     call = _share(n, value, owner, shape, dtype)
     return _as_value(n, drive(n.protocol.context, call), dtype)
 
@@ -74,12 +74,23 @@ def share_many(n: Format, inputs: Sequence[Input], owner: int) -> list[Value]:
     shared: list[Value] = []
     for batch in _batches([one.shape.numel() for one in inputs]):
         chosen = inputs[batch]
-        forms = [(one.shape, one.dtype) for one in chosen]
-        n.protocol.context.absorb("share", (owner, forms))
+        _absorb(n, owner, [(one.shape, one.dtype) for one in chosen])
         calls = [_share(n, one.values, owner, one.shape, one.dtype) for one in chosen]
         shares = drive(n.protocol.context, together(*calls))
         shared += [_as_value(n, s, one.dtype) for s, one in zip(shares, chosen, strict=True)]
     return shared
+
+
+def _absorb(n: Format, owner: int, forms: Sequence[tuple[Sequence[int], torch.dtype]]) -> None:
+    """Adds a share to the public record; if it is of one tensor, errors say what each party has.
+
+    The forms of many are compared by `nn` before.
+    """
+    name = "share"
+    if len(forms) == 1:
+        [(shape, dtype)] = forms
+        name = f"share: shape {tuple(shape)}, {str(dtype).removeprefix('torch.')}, owner {owner}"
+    n.protocol.context.absorb(name, (owner, forms))
 
 
 def _share(

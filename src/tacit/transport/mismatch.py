@@ -28,6 +28,8 @@ CAUSES = (
     "random number or a shuffle with a party's own seed, labels or data that were never shared, "
     "session.rank in an expression, a forgotten session.share(model)"
 )
+DETAIL = ": "  # between the name of an operation and what it says about itself
+FORMS = "every party gives the same shape, dtype and owner; without values, by shape= and dtype="
 MAX_NAME = 80
 
 
@@ -41,6 +43,15 @@ class Difference(NamedTuple):
     position: int
     told: dict[int, Told | None]
     earlier: bool
+
+    @property
+    def details(self) -> dict[int, str] | None:
+        """What each party's operation says about itself behind its name, if they differ there."""
+        names = {rank: told.name if told else "" for rank, told in self.told.items()}
+        if len({name.partition(DETAIL)[0] for name in names.values()}) > 1:
+            return None
+        found = {rank: _printable(name.partition(DETAIL)[2]) for rank, name in names.items()}
+        return found if len(set(found.values())) > 1 else None
 
     @property
     def groups(self) -> list[list[int]]:
@@ -126,7 +137,7 @@ def public_mismatch(
         return PublicMismatch(reason, remedy=CAUSES)
     groups = found.groups
     alone = groups[-1][0] if len(groups) == 2 and len(groups[-1]) == 1 < len(groups[0]) else None
-    error = PublicMismatch(_reason(found), remedy=CAUSES, party=alone)
+    error = PublicMismatch(_reason(found), remedy=_remedy(found), party=alone)
     entry = record.entry(found.position)
     if entry is None:  # this party has not come there
         error.op = next((operator_name(one.name) for one in found.told.values() if one), None)
@@ -143,15 +154,24 @@ def _reason(found: Difference) -> Phrase:
         what: Phrase = "the parties run different operations: " + joined(", ", held)
     else:
         what = "public operands of " + _doing(next(iter(names.values()))) + " differ: "
-        what += _sides(found.groups)
+        what += _sides(found.groups) if found.details is None else _held(found.details)
     return what + (", or those of an operation before" if found.earlier else "")
+
+
+def _held(details: Mapping[int, str]) -> Phrase:
+    """What each party has, in words."""
+    return joined("; ", (_parties(group) + ": " + details[group[0]] for group in _by(details)))
+
+
+def _remedy(found: Difference) -> str:
+    return CAUSES if found.details is None else FORMS
 
 
 def _doing(name: str | None) -> Phrase:
     return "nothing more" if name is None else Operator(name)
 
 
-def _by(names: Mapping[int, str | None]) -> list[list[int]]:
+def _by(names: Mapping[int, str | None] | Mapping[int, str]) -> list[list[int]]:
     """The ranks with the same name, in their order."""
     found: dict[str | None, list[int]] = {}
     for rank, name in sorted(names.items()):
@@ -174,8 +194,12 @@ def _parties(ranks: list[int]) -> Phrase:
 
 def operator_name(name: str) -> str:
     """Returns an operator's name as torch writes it, from the record of any party."""
-    shown = "".join(c if c.isprintable() else "?" for c in name[:MAX_NAME])
+    shown = _printable(name.partition(DETAIL)[0])
     if not shown.startswith("aten::"):
         return shown
     shown = shown.replace("::", ".", 1)
     return shown if shown.count(".") > 1 else f"{shown}.default"
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text[:MAX_NAME])

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
-from tacit.errors import HandshakeMismatch, naming_parties
+from tacit.errors import CheckpointRejected, HandshakeMismatch, naming_parties
 from tacit.nn.checkpoint import _agree, _at_all
 from tacit.runtime.train.resume import common_checkpoints, exchange_inventories
 from tacit.transport.consensus import agree
@@ -44,7 +44,11 @@ def writing(circle: Circle) -> None:
 
 def training(circle: Circle) -> None:
     answers = exchange_inventories(
-        circle.numbers, {IDENTITY: 7, IDENTITY[::-1]: 9}, ["step-1: changed"], ""
+        circle.numbers,
+        {IDENTITY: 7, IDENTITY[::-1]: 9},
+        [CheckpointRejected("step-1: changed")],
+        None,
+        Path("folder"),
     )
     common_checkpoints(answers)
     assert len("; ".join(answer.summary for answer in answers)) < 1 << 20
