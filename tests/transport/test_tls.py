@@ -1,4 +1,4 @@
-"""Connections that fail before they are encrypted leave nothing behind."""
+"""Connections that fail before they are encrypted leave nothing behind; long ones are renewed."""
 
 import gc
 import socket
@@ -7,9 +7,14 @@ import struct
 import time
 
 import pytest
+import torch
+from tests.transport.parties import run
 
 from tacit.crypto import create_credentials
 from tacit.errors import TransportError
+from tacit.transport import Limits, Mesh
+from tacit.transport.wire import tls
+from tacit.transport.wire.frames import Spec
 from tacit.transport.wire.tls import Credentials, Identity, TlsStream
 
 
@@ -40,3 +45,68 @@ def test_an_end_without_a_goodbye_is_told_in_our_words():
     stream.peer = 2
     error = stream.lost(ssl.SSLEOFError(ssl.SSL_ERROR_EOF, "EOF occurred in violation of protocol"))
     assert str(error) == "the connection with party 2 is lost: closed by the other side"
+
+
+# Renewal ------------------------------------------------------------------------------------------
+
+
+def exchange(mesh: Mesh, sizes: list[int]) -> int:
+    """Sends a tensor of each size to the next party; returns how often the way here is renewed."""
+    after, before = (mesh.rank + 1) % mesh.parties, (mesh.rank - 1) % mesh.parties
+    for size in sizes:
+        sent = torch.arange(size) * 1_000_003 + mesh.rank
+        got = mesh.exchange({after: [sent]}, {before: [Spec((size,), torch.int64)]})
+        assert got[before][0].equal(torch.arange(size) * 1_000_003 + before)
+    return mesh._channels[before].incoming.renewals
+
+
+@pytest.mark.parametrize("limit", [1, 20_000, 100_003])
+def test_connections_are_renewed_and_nothing_is_lost(limit, monkeypatch):
+    monkeypatch.setattr(tls, "RENEW_BYTES", limit)
+    sizes = [1, 2] if limit == 1 else [1, 100, 511, 512, 513, 20_000, 3, 200_000, 7]
+    found = run("tls", lambda mesh: exchange(mesh, sizes), parties=3).values()
+    total = 8 * sum(sizes)
+    for renewals in found:
+        assert renewals >= total // limit
+
+
+def test_a_renewal_gives_a_new_secret_for_the_same_key(monkeypatch):
+    monkeypatch.setattr(tls, "RENEW_BYTES", 10_000)
+
+    def main(mesh):
+        seen = []
+        for _ in range(4):
+            exchange(mesh, [500, 500, 500])
+            incoming = mesh._channels[1 - mesh.rank].incoming
+            seen.append((incoming._tls, incoming.pin, incoming._tls.version()))
+        return seen
+
+    for seen in run("tls", main).values():
+        assert len({id(one) for one, _, _ in seen}) > 1
+        assert len({pin for _, pin, _ in seen}) == 1
+        assert {version for _, _, version in seen} == {"TLSv1.3"}
+
+
+def test_heartbeats_and_last_words_pass_renewals(monkeypatch):
+    """While tensors flow one way and renewals happen, the receiver's side is heard of."""
+    monkeypatch.setattr(tls, "RENEW_BYTES", 50_000)
+
+    def main(mesh):
+        if mesh.rank == 0:
+            for _ in range(300):
+                mesh.exchange({1: [torch.zeros(1000, dtype=torch.int64)]}, {})
+        else:
+            for _ in range(300):
+                mesh.exchange({}, {0: [Spec((1000,), torch.int64)]})
+            raise KeyError("after the last one")
+        mesh.exchange({}, {1: [Spec((1,), torch.int64)]})
+
+    limits = Limits(deadline=30.0)
+    outcome = run("tls", main, limits=limits)
+    assert isinstance(outcome[1], KeyError)
+    assert "KeyError" in str(outcome[0])
+
+
+def test_the_bound_is_below_that_of_the_standard():
+    """RFC 8446, 5.5: 2^24.5 records of 2^14 bytes under one key of AES-GCM."""
+    assert 2**24.5 * 2**14 / tls.RENEW_BYTES > 5

@@ -47,6 +47,8 @@ class SocketChannel(Channel):
     ) -> None:
         self.peer = peer
         self.outgoing, self.incoming = outgoing, incoming
+        outgoing.begin_flow(sending=True)
+        incoming.begin_flow(sending=False)
         self._session, self.wire = session, wire
         self._receiver = Receiver(incoming, party, peer, session, limits, clock)
         self._sender = Sender(outgoing, peer, limits, lambda: self.look_around(), clock)

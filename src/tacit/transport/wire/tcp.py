@@ -51,6 +51,9 @@ class TcpStream:
     def shake(self, seconds: float) -> None:
         """Secure the connection; plain TCP has no means to."""
 
+    def begin_flow(self, *, sending: bool) -> None:
+        """From here on tensors pass in one direction, away from here or to here."""
+
     def fileno(self) -> int:
         return self._sock.fileno()
 

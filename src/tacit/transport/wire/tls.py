@@ -1,4 +1,12 @@
-"""TLS 1.3 with certificates on both sides, each pinned by its public key."""
+"""TLS 1.3 with certificates on both sides, each pinned by its public key.
+
+NOTE [renewal] AES-GCM may encrypt about 2^34 blocks under one key (RFC 8446, 5.5: 2^24.5 records of
+16 KiB), and Python cannot ask TLS for a new key. So both ends of a connection replace TLS itself
+when RENEW_BYTES have passed in the direction of the tensors: the receiver, who has read exactly so
+many, ends its side; the sender reads what was still under way against the flow, and ends its own;
+then they shake hands anew, on the same TCP connection and for the same pinned key. Nobody waits
+in a call: reads and writes return 0 while it lasts, and each takes it a step further.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +18,9 @@ import ssl
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from socket import socket
 
@@ -24,6 +33,8 @@ from .tcp import PATIENCE, Part, TcpStream, ready
 _DATED = (9, 10)  # OpenSSL: not yet valid, expired
 _RECORD_BYTES = 1 << 14  # the most that TLS encrypts at one time
 _MAX_TRANSFER = 1 << 20  # bytes under one hold of a stream's lock
+RENEW_BYTES = 1 << 36  # 2^32 blocks; see NOTE [renewal]
+_WORD_SECONDS = 1.0  # that a heartbeat or a last word waits for a renewal
 
 
 @dataclass(frozen=True)
@@ -67,6 +78,14 @@ class TlsStream(TcpStream):
         self._tls = sock
         self._lock = threading.Lock()
         self._closed = False
+        self._sending: bool | None = None  # whether tensors flow away from here, once they do
+        self._left = 0  # bytes in that direction until the next renewal
+        self._step: Callable[[], None] | None = None  # of the renewal under way
+        self._early = bytearray()  # what came against the flow during a renewal
+        self.renewals = 0
+
+    def begin_flow(self, *, sending: bool) -> None:
+        self._sending, self._left = sending, RENEW_BYTES
 
     def close(self) -> None:
         """Under the lock: a TLS socket closed in the middle of a call would send in the clear."""
@@ -90,35 +109,97 @@ class TlsStream(TcpStream):
             raise CertificateRejected("the certificate of the other side cannot be read") from error
 
     def read(self, view: memoryview, *, patient: bool = False) -> int:
-        count = self._transfer(self._tls.recv_into, view)
+        count = self._transfer(view, reading=True)
         if not count and patient and self.readable(PATIENCE):
-            count = self._transfer(self._tls.recv_into, view)
+            count = self._transfer(view, reading=True)
         return count
 
     def write(self, parts: Sequence[Part], *, patient: bool = False) -> int:
         view = memoryview(parts[0])
-        count = self._transfer(self._tls.send, view)
-        if not count and patient and ready(self._tls, select.POLLOUT, PATIENCE):
-            count = self._transfer(self._tls.send, view)
+        count = self._transfer(view, reading=False)
+        until = time.monotonic() + (_WORD_SECONDS if self._sending is False else 0.0)
+        while not count and (patient or (self._step and time.monotonic() < until)):
+            is_ready = ready(self._sock, select.POLLIN if self._step else select.POLLOUT, PATIENCE)
+            count = self._transfer(view, reading=False) if is_ready else 0
+            if patient:
+                break
         return count
 
-    def _transfer(self, call: Callable[[memoryview], int], view: memoryview) -> int:
+    def readable(self, seconds: float) -> bool:
+        return bool(self._early) or super().readable(seconds)
+
+    def _transfer(self, view: memoryview, *, reading: bool) -> int:
         """Go on as long as whole records pass; 0 means that the socket would block."""
-        done, count = 0, _RECORD_BYTES
         try:
             with self._lock:
                 if self._closed:
                     raise OSError(errno.EBADF, "this side has closed it")
-                while count == _RECORD_BYTES and done < min(len(view), _MAX_TRANSFER):
-                    count = call(view[done:])
-                    done += count
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            return done
+                self._renew()
+                if reading and self._early:
+                    return self._take_early(view)
+                return 0 if self._step else self._pass_records(view, reading)
         except OSError as error:
+            if isinstance(error, TransportError):
+                raise
             raise self.lost(error) from error
-        if not done:
+
+    def _pass_records(self, view: memoryview, reading: bool) -> int:
+        flows = self._sending is not None and reading is not self._sending
+        end = min(len(view), _MAX_TRANSFER, self._left if flows else _MAX_TRANSFER)
+        call = self._tls.recv_into if reading else self._tls.send
+        done, count = 0, _RECORD_BYTES
+        try:
+            while count == _RECORD_BYTES and done < end:
+                count = call(view[done:end])
+                done += count
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            count = -1
+        if not done and count >= 0:
             raise self.lost(None)
+        if flows:
+            self._left -= done
+            if not self._left:
+                self._step = self._drain if self._sending else self._end
         return done
+
+    # Renewal: a step returns when it is complete, and raises if it would block --------------------
+
+    def _renew(self) -> None:
+        """Takes a renewal as far as it goes without waiting; see NOTE [renewal]."""
+        with suppress(ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            while self._step is not None:
+                self._step()
+
+    def _drain(self) -> None:
+        """The sender reads against the flow until the receiver has ended its side."""
+        view = memoryview(bytearray(_RECORD_BYTES))
+        while count := self._tls.recv_into(view):
+            self._early += view[:count]
+        self._step = self._end
+
+    def _end(self) -> None:
+        """Ends TLS on this side and begins it anew."""
+        context, server = self._tls.context, self._tls.server_side
+        plain = self._tls.unwrap()
+        self._tls = self._sock = context.wrap_socket(
+            plain, server_side=server, do_handshake_on_connect=False
+        )
+        self._tls.setblocking(False)
+        self._step = self._shake_again
+
+    def _shake_again(self) -> None:
+        self._tls.do_handshake()
+        certificate = x509.load_der_x509_certificate(self._tls.getpeercert(binary_form=True) or b"")
+        if pin(certificate) != self.pin:
+            raise CertificateRejected("the other side has another key after a renewal of TLS")
+        self._step, self._left = None, RENEW_BYTES
+        self.renewals += 1
+
+    def _take_early(self, view: memoryview) -> int:
+        count = min(len(view), len(self._early))
+        view[:count] = self._early[:count]
+        del self._early[:count]
+        return count
 
     def lost(self, error: OSError | None) -> TransportError:
         """Before the hello a certificate may turn out to be refused; later there is only an end."""
