@@ -9,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tacit
-from tacit.config import Config
+from tacit.config import LEAST_RANGE, Config
 from tacit.errors import RangeError
 from tacit.nn.dry_run import lone_numbers
 from tacit.protocols import ALONE
 
 DOUBLE = torch.float64
-FORMATS = [(64, f) for f in range(8, 23)] + [(32, f) for f in range(8, 15)]
+MOST_OF_32 = (32 - 3 - LEAST_RANGE) // 2
+FORMATS = [(64, f) for f in range(8, 23)] + [(32, f) for f in range(8, MOST_OF_32 + 1)]
 
 
 def numbers(ring, fraction_bits):
@@ -76,6 +77,18 @@ def test_one_unit_beyond_the_range(ring, fraction_bits):
     for outside in (end + unit, -end - unit):
         with pytest.raises(RangeError):
             shared(n, torch.tensor([outside], dtype=DOUBLE))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.uint8])
+def test_inputs_of_narrow_dtypes(dtype):
+    n = numbers(64, 16)
+    values = torch.tensor([1, 255]).to(dtype)
+    assert torch.equal(shared(n, values), values)
+    if dtype.is_floating_point:
+        with pytest.raises(RangeError, match="infinite at 1"):
+            shared(n, torch.tensor([1.0, -math.inf], dtype=dtype))
+        with pytest.raises(RangeError, match="NaN at 1"):
+            shared(n, torch.tensor([1.0, math.nan], dtype=dtype))
 
 
 # Public operands ----------------------------------------------------------------------------------

@@ -43,8 +43,8 @@ def _beyond(n: Format, a: Operand, b: Operand) -> Tensor | None:
         return None
     numbers = b if isinstance(a, Value) else a
     assert not isinstance(numbers, Value)
-    most = _most(n, result_dtype(a, b))
-    if largest_of(numbers) <= most:
+    largest = largest_of(numbers)
+    if largest <= 2.0**n.range_bits or largest <= (most := _most(n, result_dtype(a, b))):
         return None
     wide = torch.as_tensor(numbers)
     if bool(wide.isnan().any()):

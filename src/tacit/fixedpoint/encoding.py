@@ -177,6 +177,7 @@ def refusal(n: Format, value: Tensor | float, bits: int, what: str) -> RangeErro
     A public number that stands alone is shown; elements of a tensor never are.
     """
     wide = torch.as_tensor(value).detach()
+    wide = wide.double() if wide.is_floating_point() else wide
     position = first_position(~((wide >= -(2.0**bits)) & (wide <= 2.0**bits)))
     one = wide[position]
     found = NAN if one.isnan() else INFINITE if one.isinf() else TOO_LARGE

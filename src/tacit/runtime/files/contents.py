@@ -22,12 +22,12 @@ _WIDER = {torch.uint16: torch.int32, torch.uint32: torch.int64, torch.uint64: to
 class FileRejected(Exception):
     """Why a file is rejected, in words that every party may see: no cell, no path, no name.
 
-    `path` is the file at fault, which only its owner may see.
+    `path` is the file at fault and `place` the position in its tensor; only its owner sees them.
     """
 
-    def __init__(self, reason: str, path: object = None) -> None:
+    def __init__(self, reason: str, path: object = None, place: str = "") -> None:
         super().__init__(reason)
-        self.reason, self.path = reason, path
+        self.reason, self.path, self.place = reason, path, place
 
 
 class Budget:

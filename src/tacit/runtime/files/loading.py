@@ -61,7 +61,7 @@ def _read_at_owner(
         return contents, announced, f" ({path})"
     except FileRejected as rejection:
         failed = LoadMessage(own.owner, own.expected, failure=rejection.reason[:MOST_REASON])
-        return None, failed, f" ({rejection.path or path})"
+        return None, failed, f" ({rejection.path or path}{rejection.place})"
 
 
 def _accepted(messages: Sequence[LoadMessage], owner: int, detail: str) -> Announcement:

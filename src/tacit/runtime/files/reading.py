@@ -10,7 +10,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from ...errors import RangeError
 from ...fixedpoint import Numbers
+from ...fixedpoint.encoding import TOO_LARGE, first_position, in_words, require_in_range
 from .arrays import read_idx, read_npy, read_npz, read_safetensors
 from .contents import Contents, FileRejected, Options
 from .pictures import read_pictures
@@ -72,26 +74,23 @@ def _reader(path: Path) -> Reader:
 
 
 def check_values(n: Numbers, contents: Contents) -> None:
-    """Rejects values that a secret cannot hold; names the tensor and the position."""
+    """Rejects numbers that a secret cannot hold. Only the owner is told the position."""
     for name, tensor in contents.tensors.items():
-        if not tensor.numel():
-            continue
         what = f"{name!r}" if name else "the tensor"
         if tensor.dtype == torch.bool:
-            _within(tensor.view(torch.uint8), 1, what, "neither True nor False")
-        elif tensor.is_floating_point():
-            why = f"not finite or beyond 2^{n.range_bits}: scale it, or give more range_bits"
-            _within(tensor, 2**n.range_bits, what, why)
-        else:
-            bits = n.range_bits + n.fraction_bits
-            _within(tensor, 2**bits, what, f"an integer beyond 2^{bits}, the range of this session")
+            _check_truth(tensor, what)
+            continue
+        try:
+            require_in_range(n, tensor, n.bits_of(tensor.dtype), what)
+        except RangeError as error:
+            found = f"beyond {error.limit}" if error.number == TOO_LARGE else error.number
+            reason = f"{what} has a number that is {found}: {error.remedy}"
+            raise FileRejected(reason, place=in_words(error.position or ())) from None
 
 
-def _within(tensor: Tensor, most: int, what: str, why: str) -> None:
-    low, high = torch.aminmax(tensor)
-    if -most <= low.item() and high.item() <= most:
-        return
-    wide = tensor.to(torch.float64)
-    wrong = ~((wide >= -most) & (wide <= most))
-    place = torch.unravel_index(wrong.flatten().to(torch.uint8).argmax(), tensor.shape)
-    raise FileRejected(f"{what} at {tuple(int(i) for i in place)} is {why}")
+def _check_truth(tensor: Tensor, what: str) -> None:
+    """Rejects bytes of truth values that are neither 0 nor 1."""
+    wrong = tensor.view(torch.uint8) > 1
+    if bool(wrong.any()):
+        reason = f"{what} has a truth value that is neither True nor False"
+        raise FileRejected(reason, place=in_words(first_position(wrong)))
