@@ -24,6 +24,7 @@ SHARED_STEMS = {
     "debug": "debug mode: of fixed-point numbers, and of operators",
     "digest": "the digest of memory: the kernel and its reference",
     "elementwise": "element by element: the kernels and their reference",
+    "fine_gradients": "gradients with extra fraction bits: their values, and their rules",
     "functions": "functions of reals: of shares, and as rules",
     "gates": "gates on bit planes: kernels, GPU kernels and reference",
     "indexing": "secret and public indices: of fixed-point numbers, and as rules",

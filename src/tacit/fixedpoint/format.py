@@ -7,8 +7,9 @@ argument, `n`.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -54,6 +55,7 @@ class Format:
     ) -> None:
         self.protocol, self.debug = protocol, debug
         self.watched = Watched() if guard else None
+        self._widened: dict[int, Self] = {}
         self.trace: Any = None
         self.on_refusal: Any = None
         self.fraction_bits = fraction_bits
@@ -79,6 +81,14 @@ class Format:
         """The fraction bits that the eps of a normalisation has."""
         return self.fraction_bits + variance_bits(self)
 
+    def widened(self, bits: int) -> Self:
+        """Returns the same format with a range of `bits` more. Kept, so that it is made once."""
+        found = self._widened.get(bits)
+        if found is None:
+            found = self._widened[bits] = copy.copy(self)
+            found.range_bits += bits
+        return found
+
     def bits_of(self, dtype: torch.dtype) -> int:
         """Returns the fraction bits of a value of this dtype."""
         return self.fraction_bits if dtype.is_floating_point else 0
@@ -97,11 +107,11 @@ def largest_of(value: Tensor | float) -> float:
     return max(-low.item(), high.item())
 
 
-def decode(n: Format, elements: Tensor, dtype: torch.dtype) -> Tensor:
-    """Returns the numbers that ring elements stand for."""
+def decode(elements: Tensor, dtype: torch.dtype, fraction_bits: int) -> Tensor:
+    """Returns the numbers that ring elements with `fraction_bits` stand for."""
     if not dtype.is_floating_point:
         return elements.to(dtype)
-    return (elements.to(torch.float64) / 2.0**n.fraction_bits).to(dtype)
+    return (elements.to(torch.float64) / 2.0**fraction_bits).to(dtype)
 
 
 def cap(n: Format, x: Arith) -> Arith:

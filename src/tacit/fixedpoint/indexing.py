@@ -15,6 +15,7 @@ from ..kernels import pack_bits, unpack_bits
 from ..protocols import Arith, Bool
 from .arithmetic import add, cumsum, matmul, mul, sum_
 from .compare import equal, where
+from .extended.fine_gradients import FineGradient, is_fine
 from .format import Format
 from .logic import logical_and, logical_not, logical_xor
 from .value import Operand, Value, aligned, convert, operand
@@ -148,8 +149,10 @@ def replace(n: Format, whole: Value, take: Callable[[Value], Value], value: Valu
     """Returns `whole` with the elements that `take` selects replaced by `value`. Local.
 
     `take` returns a view; the new elements are written through the view of a copy. `value` has the
-    dtype of `whole`.
+    dtype of `whole`. Gradients keep their extra bits if both have them.
     """
+    if is_fine(whole) and is_fine(value):
+        return FineGradient(n, replace(n, whole.raw, take, value.raw))
     if isinstance(whole.share, Bool):
         return _replace_bits(n, whole.share, take, value.bits)
     share, new = aligned(n, [whole.arith, value.arith])

@@ -115,8 +115,13 @@ def mul_extended(n: Format, x: Operand, factor: Operand) -> Value:
     """Returns x times an extended value, or times public numbers. An ordinary value; 1 round."""
     if not isinstance(factor, Value):
         return mul(n, x, factor)
-    a, b = broadcast(operand(n, x).arith, factor.arith)
-    shift = n.fraction_bits + extended_bits(n)
+    return _product(n, operand(n, x), factor, extended_bits(n))
+
+
+def _product(n: Format, x: Value, factor: Value, extra: int) -> Value:
+    """Returns x times a value with `extra` more fraction bits. An ordinary value; 1 round."""
+    a, b = broadcast(x.arith, factor.arith)
+    shift = n.fraction_bits + extra
     return Value(cap(n, n.protocol.bilinear(MUL, a, b, shift=shift)), factor.dtype)
 
 
@@ -141,14 +146,18 @@ def round_extended(n: Format, x: Value) -> Value:
 def normalise_backward(n: Format, grad: Value, value: Value, inverse: Value, dims: Dims) -> Value:
     """Returns the gradient by the input of `normalise`, from that by its value. Three products.
 
-    With y the value, it is (grad - mean(grad) - y mean(grad y)) inverse.
+    With y the value, it is (grad - mean(grad) - y mean(grad y)) inverse. An error of a mean would
+    be the same for all elements, and add up in the gradients of earlier layers. So the division of
+    mean(grad) stays pending, and mean(grad y) has as many extra bits as the ring has room for.
     """
     if not grad.shape.numel():
         return grad
     grad = settled(n, grad)
-    along = settled(n, mean(n, mul(n, grad, value), dims, keepdim=True))
+    along = mean(n, mul(n, grad, value), dims, keepdim=True).arith
+    extra = min(extended_bits(n), max(n.most_range_bits - n.range_bits, 0), along.pending)
+    precise = Value(n.protocol.settled(along.divided(-extra)), grad.dtype)
     centred = sub(n, grad, mean(n, grad, dims, keepdim=True))
-    return mul_extended(n, sub(n, centred, mul(n, value, along)), inverse)
+    return mul_extended(n, sub(n, centred, _product(n, value, precise, extra)), inverse)
 
 
 class FixedNorm(NamedTuple):

@@ -14,6 +14,7 @@ from ..kernels import pack_bits
 from ..protocols import Arith, Bool
 from ..protocols.steps import Steps, drive, together
 from .encoding import elements, require_in_range
+from .extended.fine_gradients import full_share
 from .format import Format, cap, decode
 from .guard import check
 from .value import Value
@@ -109,8 +110,9 @@ def _as_value(n: Format, share: Arith | Bool, dtype: torch.dtype) -> Value:
 
 def reveal(n: Format, x: Value, to: int | None = None) -> Tensor | None:
     """Returns the plain tensor at every party, or at party `to` and None elsewhere. 1 round."""
-    elements = n.protocol.reveal(x.share, to, dtype=x.dtype)
-    return None if elements is None else decode(n, elements, x.dtype)
+    share, fraction_bits = full_share(n, x)
+    elements = n.protocol.reveal(share, to, dtype=x.dtype)
+    return None if elements is None else decode(elements, x.dtype, fraction_bits)
 
 
 def reveal_many(n: Format, values: Sequence[Value], to: int | None = None) -> list[Tensor | None]:
@@ -123,14 +125,18 @@ def reveal_many(n: Format, values: Sequence[Value], to: int | None = None) -> li
     for batch in _batches([value.shape.numel() for value in values]):
         forms = [(value.shape, value.dtype) for value in values[batch]]
         n.protocol.context.absorb("reveal", (to, forms))
+        shares = [full_share(n, value) for value in values[batch]]
+        dtypes = [value.dtype for value in values[batch]]
         calls: list[Steps[Tensor | None]] = [
-            n.protocol.reveal.steps(value.share, to, dtype=value.dtype) for value in values[batch]
+            n.protocol.reveal.steps(share, to, dtype=dtype)
+            for (share, _), dtype in zip(shares, dtypes, strict=True)
         ]
-        opened += drive(n.protocol.context, together(*calls))
-    return [
-        None if elements is None else decode(n, elements, value.dtype)
-        for elements, value in zip(opened, values, strict=True)
-    ]
+        found = drive(n.protocol.context, together(*calls))
+        opened += [
+            None if elements is None else decode(elements, dtype, fraction_bits)
+            for elements, (_, fraction_bits), dtype in zip(found, shares, dtypes, strict=True)
+        ]
+    return opened
 
 
 def _batches(sizes: Sequence[int]) -> Iterator[slice]:

@@ -17,6 +17,7 @@ from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
 
 from ..errors import Operator, UnsupportedOp
 from ..fixedpoint import Numbers, Value
+from ..fixedpoint.extended.fine_gradients import FineGradient, Seed, seed
 from ..fixedpoint.lazy import Deferred, LazyValue
 from . import ops  # noqa: F401  registers the rules
 from .debug import debugged
@@ -33,7 +34,9 @@ EXACT = {
     getattr(packet, overload)
     for packet in (aten.add, aten.sub, aten.mul, aten.div)
     for overload in ("Tensor", "Scalar")
-}
+} | {aten.neg.default}
+# Gradients with extra fraction bits: their rules call those of the other operands' kinds.
+GRADIENTS = (FineGradient, Seed)
 
 
 def dispatch(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -118,10 +121,14 @@ def _special(
     hidden = [x for x in values if x.known is None]
     if not hidden and func in EXACT:
         made = func(*_together(_known(plain)), **{name: _known(x) for name, x in named.items()})
-        return numbers.public(made)
+        public = numbers.public(made)
+        return seed(public) if any(type(x) is Seed for x in values) else public
+    linear = next((x for x in values if type(x) in GRADIENTS and (func, type(x)) in RULES), None)
     if hidden and len(hidden) < len(values):
-        plain, named = _known(plain), {name: _known(x) for name, x in named.items()}
-    for value in hidden or values:
+        kept = () if linear is None else Seed
+        plain = _known(plain, kept)
+        named = {name: _known(x, kept) for name, x in named.items()}
+    for value in [linear] if linear is not None else hidden or values:
         kind = type(value)
         if kind is not Value and (found := RULES.get((func, kind))) is not None:
             rule = found
@@ -159,15 +166,18 @@ def _meta(x: Any) -> Any:
 
 def _written(
     rule: Rule, func: OpOverload, result: tuple[Any, ...], args: tuple[Any, ...], kwargs: Any
-) -> tuple[Any, ...]:
+) -> tuple[Any, ...] | None:
     """The results, after the values behind them are written to the arguments in `writes`."""
     names = [argument.name for argument in func._schema.arguments]
     given = dict(zip(names, args, strict=False)) | kwargs
     count = len(rule.writes)
     for name, value in zip(rule.writes, result[-count:], strict=True):
-        if value is not None:
+        if isinstance(value, list):
+            for one, new in zip(given[name], value, strict=True):
+                one.write(new)
+        elif value is not None:
             given[name].write(value)
-    return result[:-count]
+    return result[:-count] or None
 
 
 def _opened(x: Any, secrets: list[SecretTensor], values: list[Value]) -> Any:
@@ -183,11 +193,11 @@ def _opened(x: Any, secrets: list[SecretTensor], values: list[Value]) -> Any:
     return x
 
 
-def _known(x: Any) -> Any:
-    """An argument with public tensors in place of values that are known."""
+def _known(x: Any, kept: Any = ()) -> Any:
+    """An argument with public tensors in place of values that are known, but for those kept."""
     if isinstance(x, Value):
-        return x if x.known is None else x.known
-    return [_known(one) for one in x] if type(x) is list else x
+        return x if x.known is None or isinstance(x, kept) else x.known
+    return [_known(one, kept) for one in x] if type(x) is list else x
 
 
 def _together(plain: list[Any]) -> list[Any]:

@@ -5,9 +5,11 @@ Adam, RMSprop and Adagrad divide a gradient by the root of an average of its squ
 squares have 40 fraction bits, their roots and the averages of gradients 26, while an optimizer
 computes with them; for every other reader they are ordinary values.
 
-NOTE [gradients]: gradients are clipped to 2^5 before they are squared or divided by a root. A root
-counts as 2^-f at least, because a gradient has no more than f fraction bits: for gradients of a few
-units the steps are smaller than those of plain torch, not random.
+NOTE [gradients]: gradients are clipped to 2^5 before they are squared or divided by a root. They
+have 20 fraction bits if they come from a backward pass (fine_gradients.py), so that squares need no
+division, and f otherwise. A root counts as 2^-f at least, because a thousandth of a smaller square,
+which Adam adds to its average, would be less than 2^-40: for gradients of less than a unit the
+steps are smaller than those of plain torch, not random.
 
 NOTE [steps]: what may be clipped is known from the operands. While `Optimizer.step` runs, the
 gradients of its parameters are of the kind `Gradient` (see tacit.tensor.optimizer_hooks); what is
@@ -35,6 +37,7 @@ from ..functions.quotient import divide, divided
 from ..functions.share_functions import product, run
 from ..lazy import LazyValue
 from ..value import Operand, Value, operand
+from .fine_gradients import gradient_bits, is_fine
 
 SQUARE_BITS = 40  # fraction bits of squares
 ROOT_BITS = 26  # of roots of squares, and of averages of gradients
@@ -59,21 +62,28 @@ class OptimizerStep:
 
 @dataclass(frozen=True)
 class Gradient(Value):
-    """The gradient of a parameter while an optimizer steps; see NOTE [steps]."""
+    """The gradient of a parameter while an optimizer steps; see NOTE [steps].
+
+    raw: the same with the extra fraction bits of a `FineGradient`, if it has them.
+    """
 
     step: OptimizerStep | None = field(default=None, repr=False, compare=False)
+    raw: Value | None = field(default=None, repr=False, compare=False)
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Value:
-        return gradient(super().map(change), self.step)
+        raw = None if self.raw is None else self.raw.map(change)
+        return gradient(super().map(change), self.step, raw)
 
     def ordinary(self) -> Value:
         """The same value without the mark."""
         return Value(self.share, self.dtype, self.saved, self.known)
 
 
-def gradient(x: Value, step: OptimizerStep | None) -> Gradient:
-    """The same value as a gradient of this step."""
-    return Gradient(x.share, x.dtype, x.saved, x.known, step)
+def gradient(x: Value, step: OptimizerStep | None, raw: Value | None = None) -> Gradient:
+    """The same value as a gradient of this step; see `Gradient` for raw."""
+    if is_fine(x):
+        raw = x.raw
+    return Gradient(x.share, x.dtype, x.saved, x.known, step, raw)
 
 
 class ExtendedValue(LazyValue):
@@ -157,8 +167,8 @@ def _square(n: Format, x: Value) -> Arith:
     p = n.protocol
     if is_root(x):
         return p.settled(p.square(p.settled(_bounded(n, x).divided(ROOT_BITS - SQUARE_BITS // 2))))
-    square = p.settled(p.square(clipped(n, x)))
-    return square.scaled(1 << (SQUARE_BITS - 2 * n.fraction_bits))
+    share, bits = clipped(n, x)
+    return p.settled(p.square(share)).scaled(1 << (SQUARE_BITS - 2 * bits))
 
 
 def is_root(x: Any) -> bool:
@@ -171,14 +181,34 @@ def is_square(x: Any) -> bool:
     return isinstance(x, ExtendedValue) and x.fraction_bits == SQUARE_BITS
 
 
-def clipped(n: Format, x: Value) -> Arith:
-    """The gradient clipped to 2^5. Kept beside it, because an optimizer needs it twice."""
+def clipped(n: Format, x: Value) -> tuple[Arith, int]:
+    """The gradient clipped to 2^5, and its fraction bits.
+
+    Kept beside the gradient, because an optimizer needs it twice.
+    """
+    bits = n.fraction_bits
+    if isinstance(x, Gradient) and x.raw is not None:
+        bits = min(bits + gradient_bits(n), SQUARE_BITS // 2)
     found = x.saved.get("clipped")
     if found is None:
-        end = (1 << (n.fraction_bits + GRADIENT_BITS)) - 1
-        share = n.protocol.clip(cap(n, x.arith), -end, end).promise(end)
+        end = (1 << (bits + GRADIENT_BITS)) - 1
+        share = n.protocol.clip(_gradient_share(n, x, bits), -end, end).promise(end)
         found = x.saved["clipped"] = Value(share, x.dtype)
-    return found.arith
+    return found.arith, bits
+
+
+def _gradient_share(n: Format, x: Value, bits: int) -> Arith:
+    """A gradient with this many fraction bits, those that `clipped` gives it."""
+    if not isinstance(x, Gradient) or x.raw is None:
+        return cap(n, x.arith)
+    extra = gradient_bits(n)
+    return cap(n.widened(extra), x.raw.arith).divided(n.fraction_bits + extra - bits)
+
+
+def _wide(n: Format, x: Value) -> Arith:
+    """The clipped gradient with 26 fraction bits."""
+    share, bits = clipped(n, x)
+    return share.scaled(1 << (ROOT_BITS - bits))
 
 
 def _bounded(n: Format, x: Value) -> Arith:
@@ -226,7 +256,7 @@ def average(n: Format, mean: Operand, x: Gradient, weight: float) -> ExtendedVal
     """mean + weight (x - mean), with 26 fraction bits: with fewer, small means would not move."""
     p, bits = n.protocol, n.range_bits
     if x.step is not None and x.step.clips:
-        bits, wide = GRADIENT_BITS, clipped(n, x).scaled(1 << (ROOT_BITS - n.fraction_bits))
+        bits, wide = GRADIENT_BITS, _wide(n, x)
     else:
         wide = cap(n, p.settled(x.arith)).scaled(1 << (ROOT_BITS - n.fraction_bits))
     if isinstance(mean, Tensor):
@@ -245,8 +275,7 @@ def larger(n: Format, a: ExtendedValue, b: ExtendedValue) -> ExtendedValue:
 def largest_size(n: Format, old: Operand, size: Value) -> ExtendedValue:
     """The larger of a running maximum, the size of a gradient and a quarter of a unit."""
     p, least = n.protocol, 1 << (ROOT_BITS - n.fraction_bits - 2)
-    wide = clipped(n, size).scaled(1 << (ROOT_BITS - n.fraction_bits))
-    raw = p.maximum(_raw(n, old, ROOT_BITS), p.add_public(wide, least))
+    raw = p.maximum(_raw(n, old, ROOT_BITS), p.add_public(_wide(n, size), least))
     return _extended(n, raw.promise(1 << (ROOT_BITS + GRADIENT_BITS)), ROOT_BITS, old, size)
 
 
@@ -298,9 +327,10 @@ def quotient(n: Format, a: Value, b: ExtendedValue) -> Value:
     steps = active_step(a, b) is not None
     if is_root(a):
         above = _bounded(n, a) if steps else a.raw  # type: ignore[attr-defined]
+    elif steps:
+        above = _wide(n, a)
     else:
-        above = clipped(n, a) if steps else cap(n, n.protocol.settled(a.arith))
-        above = above.scaled(1 << (ROOT_BITS - n.fraction_bits))
+        above = _raw(n, Value(cap(n, n.protocol.settled(a.arith)), a.dtype), ROOT_BITS)
     return Value(run(n, divided, above, b.raw, positive=True), a.dtype)
 
 
@@ -317,14 +347,15 @@ def _wide_quotient(
     n: Format, above: ExtendedValue, below: ExtendedValue, x: Value
 ) -> ExtendedValue:
     """x above / below, which is promised to be below 2^5, with 26 fraction bits."""
-    raw = run(n, _wide_divided, above.raw, clipped(n, x), below.raw)
+    share, bits = clipped(n, x)
+    raw = run(n, _wide_divided, above.raw, share, bits, below.raw)
     raw = n.protocol.settled(raw).promise(1 << (ROOT_BITS + GRADIENT_BITS))
     return _extended(n, raw, ROOT_BITS, below, x)
 
 
-def _wide_divided(n: Format, above: Arith, x: Arith, below: Arith) -> Steps[Arith]:
-    """The fraction bits that a quotient lacks are given to its numerator."""
-    shift = n.fraction_bits - (ROOT_BITS - n.fraction_bits)
+def _wide_divided(n: Format, above: Arith, x: Arith, bits: int, below: Arith) -> Steps[Arith]:
+    """The fraction bits that a quotient lacks are given to its numerator; x has `bits`."""
+    shift = bits - (ROOT_BITS - n.fraction_bits)
     numerator = yield from product(n, above, x, shift=max(shift, 0))
     numerator = yield from n.protocol.settled.steps(numerator)
     wide = numerator.scaled(1 << max(-shift, 0))

@@ -9,6 +9,7 @@ import torch
 
 from ...errors import UnsupportedOp
 from ...fixedpoint import Numbers, Operand, Value
+from ...fixedpoint.extended.fine_gradients import gradient_bits, seed
 from ...ring.deterministic import logarithm
 from ..table import implements
 
@@ -27,13 +28,20 @@ def _register_creation(overload: Any) -> None:
 
 for each in (
     aten.zeros_like.default,
-    aten.ones_like.default,
     aten.full_like.default,
     aten.new_zeros.default,
     aten.new_ones.default,
     aten.new_full.default,
 ):
     _register_creation(each)
+
+
+@implements(aten.ones_like.default)
+def ones_like(n: Numbers, self: Value, **kwargs: Any) -> Value:
+    """Public ones. With preserve_format, torch.autograd asks for the first gradient of a loss."""
+    made = n.public(aten.ones_like(torch.empty(self.shape, dtype=self.dtype), **kwargs))
+    first = kwargs.get("memory_format") is torch.preserve_format and self.shape.numel() == 1
+    return seed(made) if first and made.is_real and gradient_bits(n) else made
 
 
 @implements(aten.empty_like.default)

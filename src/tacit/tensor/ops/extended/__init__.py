@@ -1,5 +1,5 @@
 """Rules for the kinds of value that carry extra fraction bits."""
 
-from . import mean_square, moments
+from . import fine_gradients, mean_square, moments
 
-__all__ = ["mean_square", "moments"]
+__all__ = ["fine_gradients", "mean_square", "moments"]

@@ -14,6 +14,7 @@ from torch import Tensor, optim
 from ....errors import UnsupportedError
 from ....fixedpoint import Numbers, Operand, Value
 from ....fixedpoint.extended import moments
+from ....fixedpoint.extended.fine_gradients import gradient_bits, larger
 from ....fixedpoint.extended.moments import (
     ExtendedValue,
     Gradient,
@@ -24,7 +25,7 @@ from ....fixedpoint.extended.moments import (
     is_root,
     is_square,
 )
-from ...operand import number
+from ...operand import number, times
 from ...table import implements
 from .. import creation
 from ..elementwise import arithmetic, compare, functions
@@ -40,17 +41,17 @@ def _steps(x: Any, optimizer: type) -> bool:
     return step is not None and issubclass(step.optimizer, optimizer)
 
 
-def _as_gradient(result: Value, x: Operand) -> Value:
-    """The result, as a gradient if x is one of a running step."""
+def _as_gradient(result: Value, x: Operand, raw: Value | None = None) -> Value:
+    """The result, as a gradient if x is one of a running step; raw: with its extra bits."""
     if type(result) is Value and isinstance(x, Gradient) and active_step(x) is not None:
-        return gradient(result, x.step)
+        return gradient(result, x.step, raw)
     return result
 
 
 @implements(aten.neg.default, kind=Gradient)
 def neg(n: Numbers, self: Gradient) -> Value:
     """-self, still a gradient."""
-    return _as_gradient(n.neg(self), self)
+    return _as_gradient(n.neg(self), self, None if self.raw is None else n.neg(self.raw))
 
 
 @implements(aten.abs.default, kind=Gradient)
@@ -80,7 +81,10 @@ def add(n: Numbers, self: Operand, other: Operand, *, alpha: float = 1) -> Value
             return moments.add_to_root(n, self, alpha * summand)
         if is_square(self) and 0 < alpha * summand < 1:
             return moments.add_to_square(n, self, alpha * summand)
-    return _as_gradient(arithmetic.add(n, self, other, alpha=alpha), self)
+    added, raw = other if alpha == 1 else times(n, other, alpha), None
+    if isinstance(self, Gradient) and self.raw is not None:
+        raw = n.widened(gradient_bits(n)).add(self.raw, larger(n, n.operand(added)))
+    return _as_gradient(n.add(self, added), self, raw)
 
 
 @implements(aten.mul.Tensor, aten.mul.Scalar, kind=(Gradient, ExtendedValue, Ratio))
