@@ -11,7 +11,7 @@ from torch import Tensor
 from ..errors import RangeError
 from ..kernels import unpack_bits
 from ..protocols import Arith
-from .extended.fine_gradients import FineGradient, full_share
+from .extended.fine_gradients import full_share
 from .extended.moments import ExtendedValue
 from .format import Format, largest_in, largest_of, range_remedy
 from .value import Value
@@ -33,9 +33,9 @@ def _integers(n: Format, x: Value) -> tuple[Arith, int]:
     """Returns the share of numbers, and its fraction bits after the pending division."""
     if isinstance(x, ExtendedValue):
         return x.raw, x.fraction_bits
-    if isinstance(x, FineGradient):
-        return full_share(n, x)
-    return x.arith, n.bits_of(x.dtype)
+    share, fraction_bits = full_share(n, x)
+    assert isinstance(share, Arith)
+    return share, fraction_bits
 
 
 def within_limit(x: Arith) -> bool:

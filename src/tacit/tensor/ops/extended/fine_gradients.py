@@ -108,7 +108,8 @@ class LinearRule:
 
     def __call__(self, n: Numbers, *args: Any, **kwargs: Any) -> Any:
         """Returns the result with extra bits, or that of the ordinary rule."""
-        given = {**dict(enumerate(args)), **kwargs}
+        given: dict[Any, Any] = dict(enumerate(args))
+        given.update(kwargs)
         chosen = [key for key in given if key in self.places or key in self.names]
         if self.each:
             chosen = _one_of(given, chosen)
