@@ -6,7 +6,7 @@ from torch import nn
 
 from tacit import zoo
 from tacit.errors import ConfigError, UnsupportedModule
-from tacit.nn import fold_batch_norm
+from tacit.nn import batch_norm_places, fold_batch_norm, folding
 
 
 def settled(model: nn.Module) -> nn.Module:
@@ -97,13 +97,85 @@ def test_what_others_need_is_not_folded():
     torch.testing.assert_close(folded(x), model(x))
 
 
-def test_training_mode_and_untraceable_models_are_refused():
+class Padded(nn.Conv2d):
+    """A subclass whose forward does something before its base's."""
+
+    def forward(self, x):
+        return super().forward(nn.functional.pad(x, (1, 1, 1, 1)))
+
+
+class Inherited(nn.Conv2d):
+    """A subclass that computes what its base does."""
+
+
+class Standardised(nn.Conv2d):
+    """A subclass that computes its weight: a factor in it is lost."""
+
+    def forward(self, x):
+        weight = self.weight / self.weight.norm()
+        return nn.functional.conv2d(x, weight, self.bias)
+
+
+SUBCLASSES = {Inherited: (0, 0), Padded: (1, 0), Standardised: (1, 1)}
+
+
+@pytest.mark.parametrize("kind", SUBCLASSES)
+def test_subclasses_are_folded_where_they_compute_the_same(kind, caplog):
+    """The norms that are left without an example, and with one."""
+    model = settled(nn.Sequential(kind(2, 3, 3), nn.BatchNorm2d(3)))
+    x = torch.randn(2, 2, 5, 5, dtype=torch.float64)
+    for example, left in zip((None, x), SUBCLASSES[kind], strict=True):
+        with caplog.at_level("INFO", "tacit"):
+            folded = fold_batch_norm(model, example)
+        assert norms(folded) == left
+        assert f"folded {1 - left} of 1 batch norms" in caplog.text.splitlines()[-1]
+        torch.testing.assert_close(folded(x), model(x))
+
+
+class Branching(nn.Module):
+    """Branches on values, which torch.fx cannot trace; reads some outputs twice, returns one."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm1 = nn.Conv2d(2, 2, 1), nn.BatchNorm2d(2)
+        self.twice, self.norm2 = nn.Conv2d(2, 2, 1), nn.BatchNorm2d(2)
+        self.viewed, self.norm3 = nn.Conv2d(2, 2, 1), nn.BatchNorm2d(2)
+        self.shown, self.norm4 = nn.Conv2d(2, 2, 1), nn.BatchNorm2d(2)
+        self.last, self.norm5 = nn.Linear(2, 3), nn.BatchNorm1d(3)
+        self.never, self.norm6 = nn.Conv2d(2, 2, 1), nn.BatchNorm2d(2)
+
+    def forward(self, x):
+        x = self.norm1(self.first(x))
+        if x.sum() > 1e9:
+            x = self.norm6(self.never(x))
+        y = self.twice(x)
+        x = self.norm2(y) + y
+        z = self.viewed(x)
+        x = self.norm3(z) * z.flatten()[0]
+        shown = self.shown(x)
+        x = self.norm4(shown)
+        return self.norm5(self.last(x.mean((2, 3)))), shown
+
+
+def test_a_model_that_cannot_be_traced_is_observed():
+    model, x = settled(Branching()), torch.randn(4, 2, 3, 3, dtype=torch.float64)
+    with pytest.raises(UnsupportedModule, match=r"Branching cannot be traced.* example"):
+        fold_batch_norm(model)
+    places = {place.norm: place for place in batch_norm_places(model, x)}
+    assert {norm for norm, place in places.items() if place.layer} == {"norm1", "norm5"}
+    assert all(place.layer or place.reason for place in places.values())
+    folded = fold_batch_norm(model, x)
+    assert norms(folded) == 4
+    torch.testing.assert_close(folded(x), model(x))
+
+
+def test_what_differs_on_the_example_is_refused(monkeypatch):
+    model = settled(nn.Sequential(nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3)))
+    monkeypatch.setattr(folding, "_fold", lambda layer, norm: None)
+    with pytest.raises(UnsupportedModule, match="another result"):
+        fold_batch_norm(model, torch.randn(2, 2, 5, 5, dtype=torch.float64))
+
+
+def test_training_mode_is_refused():
     with pytest.raises(ConfigError, match="training mode"):
         fold_batch_norm(nn.Sequential(nn.Conv2d(1, 1, 1), nn.BatchNorm2d(1)))
-
-    class Branches(nn.Module):
-        def forward(self, x):
-            return x if x.sum() > 0 else -x
-
-    with pytest.raises(UnsupportedModule, match="Branches cannot be traced"):
-        fold_batch_norm(Branches().eval())

@@ -45,8 +45,8 @@ def tangent(n: Format, x: Value) -> Value:
     """Returns tan x, for |tan x| < 2^range_bits. Rounds of `sine` and of a quotient.
 
     A quotient of a sine and a cosine with 28 fraction bits: near a pole the cosine is small. In a
-    ring of 64 bits the relative error is 2^-14 + |tan x| 2^-26 with a dealer, 2^-14 + |tan x|
-    2^(f + range_bits - 54) without one; and two units.
+    ring of 64 bits the error is 2^-14 |tan x| + (1 + tan^2 x) 2^-26 with a dealer, and with 2^(f +
+    range_bits - 54) in place of 2^-26 without one; and two units.
     """
     x = settled(n, real(n, x))
     waves = Value(run(n, _both_waves, cap(n, x.arith)), x.dtype)
