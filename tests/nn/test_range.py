@@ -9,6 +9,7 @@ from tests.nn.range_programs import parties_of_bad_input
 from torch import nn
 
 import tacit
+import tacit.zoo
 from tacit.errors import ConfigError, PartyFailed, PrecisionWarning, RangeError
 from tacit.fixedpoint import guard
 
@@ -73,6 +74,19 @@ def test_the_owner_refuses_in_a_process_of_its_own():
     assert (caught.value.party, caught.value.kind) == (OWNER, "RangeError")
     assert "share: the tensor is NaN at 1" in str(caught.value)
     assert all(f"party {OWNER} ended the run" in note for note in caught.value.__notes__)
+
+
+def test_the_owner_is_warned_of_statistics_whose_inverse_root_is_rough():
+    def main(session):
+        session.share(normed(5000.0), owner=OWNER)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", PrecisionWarning)
+        tacit.run(main, ring=32, fraction_bits=8)
+        tacit.run(main)
+    texts = [str(one.message) for one in caught if "1.running_var" in str(one.message)]
+    assert len(texts) == 1
+    assert "fewer than 5 significant bits with 8 fraction bits; fold it" in texts[0]
 
 
 # Guards -----------------------------------------------------------------------------------------
@@ -168,6 +182,22 @@ def test_check_is_a_reveal_without_values(monkeypatch):
         return [(one.purpose, one.shape) for one in session.reveals]
 
     assert tacit.run(main, guard=True)[0] == [("guard", (2,)), ("guard", (2,))]
+
+
+@pytest.mark.parametrize(("guarded", "megabytes", "rounds"), [(False, 1.41, 20), (True, 2.73, 27)])
+def test_guards_cost_what_the_page_says(guarded, megabytes, rounds):
+    """docs/concepts/fixed_point.md has these figures."""
+
+    def main(session):
+        model = session.share(tacit.zoo.lenet().eval(), owner=0)
+        x = session.share(torch.rand(1, 1, 28, 28), owner=1)
+        with torch.no_grad(), session.stats.scope("inference") as cost:
+            session.reveal(model(x))
+        return cost.bytes_sent, cost.rounds
+
+    costs = tacit.run(main, guard=guarded)
+    assert round(sum(sent for sent, _ in costs) / 1e6, 2) == megabytes
+    assert max(taken for _, taken in costs) == rounds
 
 
 def test_without_guards_nothing_is_watched():

@@ -17,6 +17,7 @@ from ..fixedpoint import Numbers
 
 # Buffers that count training steps, by class and name.
 COUNTERS = ((_NormBase, "num_batches_tracked"), (AveragedModel, "n_averaged"))
+SIGNIFICANT_BITS = 5  # of the inverse root of a variance, at least
 EPS = ("eps", "variance_epsilon")  # of torch's norms, and of those of transformers
 
 
@@ -128,6 +129,29 @@ def warn_of_small_eps(n: Numbers, module: nn.Module) -> None:
             PrecisionWarning(
                 f"eps={eps:g} of {path}{more} is 0 with {bits} fraction bits; 0 is used, and a "
                 f"variance of 0 counts as 2^-{bits}"
+            ),
+            stacklevel=2,
+        )
+
+
+def warn_of_rough_statistics(n: Numbers, tensors: Sequence[ModuleTensor]) -> None:
+    """Warns the owner of running variances v for which 1 / sqrt(v) has few significant bits.
+
+    Batch norm multiplies by it. In a ring of 64 bits it is extended, see fixedpoint/norm.py; in one
+    of 32 bits it has the session's fraction bits only.
+    """
+    most = 4.0 ** (n.fraction_bits - SIGNIFICANT_BITS)
+    if n.ring.bits == 64:
+        return
+    variances = [x for x in tensors if x.path.endswith("running_var") and x.tensor.numel()]
+    rough = [x.path for x in variances if float(x.tensor.max()) > most]
+    if rough:
+        more = f" and {len(rough) - 1} more" if len(rough) > 1 else ""
+        warnings.warn(
+            PrecisionWarning(
+                f"the inverse root of {rough[0]}{more} has fewer than {SIGNIFICANT_BITS} "
+                f"significant bits with {n.fraction_bits} fraction bits; fold it with "
+                "tacit.nn.fold_batch_norm, or use ring=64"
             ),
             stacklevel=2,
         )

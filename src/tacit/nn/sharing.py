@@ -23,6 +23,7 @@ from .module_tensors import (
     describe,
     module_tensors,
     unsharable,
+    warn_of_rough_statistics,
     warn_of_small_eps,
 )
 from .sharable import Number, as_tensor, form_of, tensor_or_form
@@ -131,6 +132,8 @@ def share_module(
         for entry in tensors:
             _require_values(n, entry.path, entry.tensor, owner)
         inputs = {id(x): _input(n, x.path, x.tensor, owner) for x in tensors if x.has_secret_kind}
+        if n.protocol.rank == owner:
+            warn_of_rough_statistics(n, tensors)
         lines = describe(module, tensors) | {"public=": ", ".join(named)}
         agree(n.protocol.context.mesh, lines, topic="share")
         integers = [entry for entry in tensors if not entry.has_secret_kind]
