@@ -214,6 +214,7 @@ class Recording:
     def replay(self, given: SecretTree) -> Any:
         """Returns the function's results for these arguments, for which `fits` holds."""
         session, stream = self._session, torch.cuda.current_stream()
+        session.protocol.context.absorb("replay", ())  # its public operands: those of the recording
         self._input_buffers.copy_from(given.values)
         self._source.renew(self._keys, self._source.new_number())
         befores = session.gather_objects(event())
