@@ -190,7 +190,7 @@ def send_half_a_frame_and_wait(part: Part, listener: Listener) -> None:
 def trickle_a_frame(part: Part, listener: Listener) -> None:
     """A byte now and then: progress, so never silent for the deadline, but the frame is wrong."""
     mesh = part.connect(listener)
-    for byte in b"\0" * 60:
+    for byte in bytes(frames.HEADER.size + 8):
         write(mesh, bytes([byte]))
         time.sleep(0.005)
     part.link.recv()

@@ -27,6 +27,8 @@ class Context:
 
     streams: the keys, and the count of calls. randomness: that of the call that is running. group:
     the parallel block that collects calls, if any. record: of everything public that was done.
+    in_recorded_call: an operation of torch is running that is in the record. What it calls in turn
+    follows from its operands, and is not recorded.
     """
 
     randomness: CallRandomness
@@ -44,6 +46,7 @@ class Context:
     ) -> None:
         self.mesh, self.ring = mesh, ring
         self.record, mesh.compares_ends = mesh.record, True
+        self.in_recorded_call = False
         self.rank, self.device = mesh.rank, mesh.device
         self.streams = KeyStreams(keys, cipher, mesh.device)
         self.memory_limit = memory_limit
@@ -63,7 +66,6 @@ class Context:
         The parties compare their records with every message, and here after many calls that need
         no message: so all of them find the place where they differ.
         """
-        self.mesh.require_own_thread()
         record = self.record
         record.absorb(name, public_bytes(name, args, kwargs))
         if record.count >= record.compare_at:

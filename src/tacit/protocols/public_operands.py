@@ -1,8 +1,8 @@
 """Everything public about a call on secrets, as bytes for the public record.
 
-Secrets and shares are described by shape and dtype. Public tensors are described by shape, dtype
-and contents, bit by bit: parties that compute with them must hold the same. Nothing here depends on
-the process or the machine, such as addresses or Python's salted hashes.
+Secrets are described by their shapes; their dtypes follow from earlier operations. Public tensors
+are described by shape, dtype and contents, bit by bit: parties that compute with them must hold the
+same. Nothing here depends on the process or the machine, such as addresses or salted hashes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .share import Arith, Bool
 SHORT_BYTES = 1 << 11  # contents of so many bytes are absorbed as they are, longer ones by digest
 
 SECRETS: set[type] = set()
-"""Classes of secret tensors, which layers above add: their dtypes and shapes are public."""
+"""Classes of secret tensors, which layers above add: their shapes are public."""
 
 _SIMPLE = frozenset({int, float, bool, str, complex, type(None)})
 _TORCH_NAMES = (torch.dtype, torch.layout, torch.device, torch.memory_format)
@@ -29,43 +29,56 @@ _TORCH_NAMES = (torch.dtype, torch.layout, torch.device, torch.memory_format)
 def public_bytes(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bytes:
     """Returns everything public about a call, in a form that is the same at all parties."""
     found: list[Any] = [name]
+    held: list[bytes] = []
     for x in args:
-        describe(x, found)
-    for key, x in kwargs.items():
-        found.append(key)
-        describe(x, found)
-    held = [x for x in found if type(x) is bytes]
-    return repr([len(x) if type(x) is bytes else x for x in found]).encode() + b"".join(held)
+        kind = type(x)
+        if kind in _SIMPLE:  # the usual cases first: this runs for every operation
+            found.append(x)
+        elif kind in SECRETS:
+            found.append(x.shape)
+        else:
+            describe(x, found, held)
+    if kwargs:
+        for key, x in kwargs.items():
+            found.append(key)
+            describe(x, found, held)
+    text = repr(found).encode()
+    return text + b"".join(held) if held else text
 
 
-def describe(x: Any, found: list[Any]) -> None:
-    """Appends what is public about an argument: numbers, texts, and bytes of public tensors."""
+def describe(x: Any, found: list[Any], held: list[bytes]) -> None:
+    """Appends what is public about an argument to `found`, and contents of tensors to `held`."""
     kind = type(x)
     if kind in _SIMPLE:
         found.append(x)
+    elif kind in SECRETS:
+        found.append(x.shape)
     elif kind is list or kind is tuple:
-        found.append(len(x))
-        for one in x:
-            describe(one, found)
-    else:
-        _describe_object(x, kind, found)
-
-
-def _describe_object(x: Any, kind: type, found: list[Any]) -> None:
-    if kind in SECRETS:
-        found += (str(x.dtype), *x.shape)
-    elif isinstance(x, Tensor):
-        found += (str(x.dtype), *x.shape, contents(x))
+        if _SIMPLE.issuperset(map(type, x)):
+            found.append([*x])
+        else:
+            found.append(len(x))
+            for one in x:
+                describe(one, found, held)
     elif kind is Arith:
-        found += (*x.shape, x.pending, x.limit)
+        found.append((*x.shape, x.pending, x.limit))
     elif kind is Bool:
-        found += (*x.shape, x.width)
+        found.append((*x.shape, x.width, "bits"))
+    else:
+        _describe_object(x, kind, found, held)
+
+
+def _describe_object(x: Any, kind: type, found: list[Any], held: list[bytes]) -> None:
+    if isinstance(x, Tensor):
+        memory = contents(x)
+        found.append((str(x.dtype), *x.shape, len(memory)))
+        held.append(memory)
     elif isinstance(x, list | tuple):  # torch.Size, named tuples
-        describe(tuple(x), found)
+        describe([*x], found, held)
     elif isinstance(x, dict):
-        describe([part for item in x.items() for part in item], found)
+        describe([part for item in x.items() for part in item], found, held)
     elif isinstance(x, slice):
-        describe((x.start, x.stop, x.step), found)
+        describe([x.start, x.stop, x.step], found, held)
     elif isinstance(x, int | float):  # numpy's numbers, torch's symbolic ones
         found.append(float(x) if isinstance(x, float) else int(x))
     elif isinstance(x, _TORCH_NAMES):

@@ -193,10 +193,11 @@ class Bound(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         context, steps = self._protocol.context, self.steps(*args, **kwargs)
         operation = self._operation
-        if operation.owned:
-            context.absorb(operation.__name__, ())
-        else:
-            context.absorb(operation.__name__, args, kwargs)
+        if not context.in_recorded_call:
+            if operation.owned:
+                context.absorb(operation.__name__, ())
+            else:
+                context.absorb(operation.__name__, args, kwargs)
         if context.group is None:
             return drive(context, steps)
         kinds = operation.kinds

@@ -42,8 +42,15 @@ GRADIENTS = (FineGradient, Seed)
 def dispatch(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Returns the result of an operation with at least one secret among its arguments."""
     secret = args[0] if args and type(args[0]) is SecretTensor else _first_secret(args, kwargs)
-    secret.numbers.protocol.context.absorb(func.name(), args, kwargs)
-    return plan(func)(args, kwargs)
+    context = secret.numbers.protocol.context
+    if context.in_recorded_call:
+        return plan(func)(args, kwargs)
+    context.absorb(func.name(), args, kwargs)
+    context.in_recorded_call = True
+    try:
+        return plan(func)(args, kwargs)
+    finally:
+        context.in_recorded_call = False
 
 
 def _first_secret(args: tuple[Any, ...], kwargs: dict[str, Any]) -> SecretTensor:

@@ -151,7 +151,8 @@ class Mesh:
         if self._end is None:
             self.flush()
             self._await_all(channel.settle for channel in self._channels.values())
-            self._say(Goodbye(self.record.digest, self.record.excerpt()))
+            told = self.record.excerpt() if self.record.count else None
+            self._say(Goodbye(self.record.digest, told))
             try:
                 if self.compares_ends:
                     self._compare_ends()

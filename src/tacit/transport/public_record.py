@@ -48,12 +48,12 @@ class PublicRecord:
         self.digest = bytes(DIGEST_BYTES)
         self.count = 0
         self.compare_at = COMPARED_EVERY
-        self._entries: deque[Entry] = deque(maxlen=KEPT)
+        self._entries: deque[tuple[str, bytes, Place | None]] = deque(maxlen=KEPT)
 
     def absorb(self, name: str, data: bytes) -> None:
         """Adds an operation; `data` is everything public about it, its name included."""
         self.digest = digest = blake2b(self.digest + data, digest_size=DIGEST_BYTES).digest()
-        self._entries.append(Entry(name, digest, running_place()))
+        self._entries.append((name, digest, running_place()))
         self.count += 1
 
     def mark_compared(self) -> None:
@@ -67,14 +67,17 @@ class PublicRecord:
 
     def entry(self, index: int) -> Entry | None:
         """Returns an entry, if it is still kept."""
-        return self._entries[index - self.first] if self.first <= index < self.count else None
+        if not self.first <= index < self.count:
+            return None
+        return Entry(*self._entries[index - self.first])
 
     def excerpt(self, end: int | None = None, *, most: int = TOLD) -> Excerpt:
         """Returns the last entries, or those before the index `end`, for other parties."""
         end = self.count if end is None else min(max(end, self.first), self.count)
         start = max(end - most, self.first)
         kept = islice(self._entries, start - self.first, end - self.first)
-        return Excerpt(start, {start + i: _told(entry) for i, entry in enumerate(kept)})
+        told = (Told(name, digest[:_SHORT_BYTES]) for name, digest, _ in kept)
+        return Excerpt(start, {start + i: one for i, one in enumerate(told)})
 
 
 class Told(NamedTuple):
@@ -82,10 +85,6 @@ class Told(NamedTuple):
 
     name: str
     digest: bytes
-
-
-def _told(entry: Entry) -> Told:
-    return Told(entry.name, entry.digest[:_SHORT_BYTES])
 
 
 class Excerpt(NamedTuple):
