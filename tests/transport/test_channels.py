@@ -25,9 +25,9 @@ def test_a_check_that_does_not_exist_is_a_config_error() -> None:
 
 
 def test_a_chain_of_silence_leads_to_the_silent_party() -> None:
-    """Party 1 waits for party 0, which waits for party 2; channels in memory have no heartbeats."""
+    """Party 1 waits for party 0, which waits for party 2, which is alive but silent."""
     clock, one = ManualClock(), [Spec((1,), torch.int64)]
-    meshes = connected("memory", 3, limits=Limits(deadline=5.0), clock=clock)
+    meshes = connected("memory", 3, limits=Limits(deadline=5.0, patience=5.0), clock=clock)
 
     def wait(mesh: Mesh) -> None:
         with mesh:
@@ -45,3 +45,21 @@ def test_a_chain_of_silence_leads_to_the_silent_party() -> None:
     assert isinstance(zero, PeerTimeout)
     assert isinstance(one_, PeerClosed)
     assert zero.party == one_.party == 2
+
+
+def test_a_thread_that_computes_for_long_is_waited_for() -> None:
+    clock, one = ManualClock(), [Spec((1,), torch.int64)]
+    meshes = connected("memory", 2, limits=Limits(deadline=5.0, patience=100.0), clock=clock)
+
+    def wait(mesh: Mesh) -> int:
+        with mesh:
+            [number] = mesh.exchange({}, {1: one})[1]
+            return int(number)
+
+    def compute(mesh: Mesh) -> None:
+        with mesh:
+            until(lambda: meshes[0].waiting_for)
+            clock.advance(60.0)
+            mesh.exchange({0: [torch.tensor([7])]}, {})
+
+    assert together(partial(wait, meshes[0]), partial(compute, meshes[1])) == [7, None]

@@ -111,10 +111,10 @@ LastWord = Abort | Goodbye
 class Channel(ABC):
     """One peer of a mesh.
 
-    `progress` is the time of the last part of a message, `heard` of the last heartbeat, or None
-    without heartbeats; `stuck` is what the heartbeat said, see NOTE [slow or dead]. While a send or
-    a flush waits, the channel calls `look_around` now and then, which raises if the run has ended.
-    `is_stuck` says whether this party is stuck itself.
+    `progress` is the time of the last part of a message, `heard` of the last sign of life, and
+    `stuck` says whether the peer waits too, see NOTE [slow or dead]. While a send or a flush waits,
+    the channel calls `look_around` now and then, which raises if the run has ended. `is_stuck` says
+    whether this party is stuck itself.
     """
 
     peer: int
@@ -122,8 +122,8 @@ class Channel(ABC):
     wire: Wire  # of the messages that come
     certificate_expires: datetime | None = None
     progress: float = 0.0
-    heard: float | None = None
-    stuck: bool = False
+    heard: float
+    stuck: bool
     look_around: Callable[[], None]
     is_stuck: Callable[[], bool]
 

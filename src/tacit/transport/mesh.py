@@ -175,7 +175,7 @@ class Mesh:
                 return
 
     def _is_lost(self, channel: Channel) -> bool:
-        return channel.heard is not None and self._now() - channel.heard > self._limits.deadline
+        return self._now() - channel.heard > self._limits.deadline
 
     def abort(self, cause: str | BaseException) -> None:
         """Ends the run at every party, best effort; they learn only the class of an exception."""

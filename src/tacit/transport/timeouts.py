@@ -6,7 +6,7 @@ wait for it up to `Limits.patience`; without them it is dead, frozen or cut off,
 `Limits.deadline`. A heartbeat also says whether its party is stuck: it waits as well and receives
 nothing. If all parties are stuck, they wait for each other, and waiting longer cannot help. A
 message whose first part has arrived needs no more computation: the rest has to follow within the
-deadline. Between threads of one process there are no heartbeats, and only the deadline counts.
+deadline. Threads of one process need no heartbeats: they see each other's state.
 """
 
 from __future__ import annotations
@@ -47,10 +47,8 @@ def _overdue(
     """Returns the error for a peer that sent nothing for the deadline; None to wait longer."""
     quiet = now - max(since, channel.progress)
     peer, at = Party(channel.peer), f"for {limits.deadline} s at " + Operation(operation)
-    alive = channel.heard is None or now - max(since, channel.heard) <= limits.deadline
-    if channel.heard is None:
-        why = peer + " sent nothing " + at + f", or less than {PROGRESS_BYTES} bytes"
-    elif not alive:
+    alive = now - max(since, channel.heard) <= limits.deadline
+    if not alive:
         why = peer + " sent nothing " + at + f", {_NO_HEARTBEAT}"
     elif channel.in_message():
         less = f" is alive but sent less than {PROGRESS_BYTES} bytes of a message "

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from ...errors import Party, PeerClosed, PeerTimeout
+from ...errors import Party, PeerClosed
 from ..channel import (
     LOOK_AROUND_SECONDS,
     Channel,
@@ -26,6 +26,7 @@ from ..limits import SYSTEM_CLOCK, Clock, Limits
 from ..mesh import Mesh
 from ..shaping import Network, NetworkSetting, Wire
 from ..shaping import network as build_network
+from ..timeouts import stalled
 from ..wire.frames import Kind, Layout, layout
 from .interpreter_lock import NO_LOCK, InterpreterLock
 
@@ -51,6 +52,7 @@ class Mailbox(Poller):
         self.queued = dict.fromkeys(peers, 0)  # bytes
         self.last_words: dict[int, LastWord] = {}
         self.closed = False
+        self.is_stuck: Callable[[], bool] = lambda: False  # whether its party is, thread-safe
         self._reported: set[int] = set()  # peers whose end `wait` has returned
 
     def wait(self, peers: Collection[int], seconds: float) -> Collection[int]:
@@ -122,6 +124,25 @@ class MemoryChannel(Channel):
         self._own, self._other, self._party = own, other, party
         self._limits, self.wire, self._clock = limits, wire, clock
 
+    @property
+    def heard(self) -> float:  # type: ignore[override]
+        """The present: a thread that has not ended is alive."""
+        return self._clock.now()
+
+    @property
+    def stuck(self) -> bool:  # type: ignore[override]
+        """Whether the peer's thread waits and receives nothing, or has ended."""
+        return self._other.closed or self._other.is_stuck()
+
+    @property
+    def is_stuck(self) -> Callable[[], bool]:
+        """Whether this party is stuck; its peers ask."""
+        return self._own.is_stuck
+
+    @is_stuck.setter
+    def is_stuck(self, is_stuck: Callable[[], bool]) -> None:
+        self._own.is_stuck = is_stuck
+
     def send(self, kind: Kind, operation: int, digest: bytes, tensors: Sequence[Tensor]) -> int:
         how = layout(tuple([(tensor.shape, tensor.dtype) for tensor in tensors]))
         message = Message(list(tensors), how.size, self.wire.stamp())
@@ -132,15 +153,12 @@ class MemoryChannel(Channel):
         return how.size
 
     def _await_space(self, size: int, operation: int) -> None:
-        until = self._clock.now() + self._limits.deadline
+        since = self._clock.now()
         while not self._has_space(size):
-            if self._clock.now() > until:
-                raise PeerTimeout(
-                    Party(self.peer)
-                    + f" took nothing of what is sent to it for {self._limits.deadline} s",
-                    party=self.peer,
-                    operation=operation,
-                )
+            now = self._clock.now()
+            if error := stalled(self.peer, since, now, now, self._limits):
+                error.operation = operation
+                raise error
             with self._other.changed:
                 self._other.await_change(
                     self._own.interpreter, lambda: self._has_space(size), LOOK_AROUND_SECONDS

@@ -54,7 +54,7 @@ class SocketChannel(Channel):
         self._sender = Sender(outgoing, peer, limits, lambda: self.look_around(), clock)
         self.certificate_expires = outgoing.expires
         self._now = clock.now
-        self.heard: float = self._now()
+        self.heard, self.stuck = self._now(), False
         self._beats = {beat(session, stuck): stuck for stuck in (False, True)}
         self._unread = b""  # of what came against the flow
         self._last_word: LastWord | None = None
