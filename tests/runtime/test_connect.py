@@ -180,6 +180,17 @@ def test_programs_and_arguments_that_differ_are_told_everywhere(tmp_path):
             assert "party 2 (carol)" in str(error)
 
 
+def test_the_keys_of_a_session_are_wiped_at_its_end(tmp_path):
+    kept = {}
+
+    def main(session):
+        kept[session.name] = [session.keys.key(group) for group in session.keys.groups]
+        return all(any(key._secret) for key in kept[session.name])
+
+    assert play(main, write_parties(tmp_path)) == dict.fromkeys(NAMES, True)
+    assert not any(any(key._secret) for name in NAMES for key in kept[name])
+
+
 def test_versions_that_differ_are_told(tmp_path, monkeypatch):
     path = write_parties(tmp_path)
     versions = iter(["0.1.0", "0.1.0", "9.9.9"])

@@ -11,6 +11,7 @@ from .identity import (
     valid_until,
 )
 from .key_file import is_sealed, read_key_file
+from .key_memory import protect_process
 from .keys import Key, KeyRing
 from .private_files import make_private_folder, open_private
 from .rounds import Exchange
@@ -37,6 +38,7 @@ __all__ = [
     "make_private_folder",
     "open_commitment",
     "open_private",
+    "protect_process",
     "public_key_fingerprint",
     "read_key_file",
     "stretched",

@@ -8,6 +8,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 
 from ..errors import ConfigError, Party, RevealForbidden
+from .key_memory import locked, wipe
 
 KEY_BYTES = 32
 Group = tuple[int, ...]  # ranks in ascending order
@@ -26,13 +27,14 @@ def key_label(session: bytes, group: Group) -> str:
 class Key:
     """A secret that exactly the parties of `group` know. It is never shown, compared or saved.
 
-    Every use, such as each stream of masks, derives a key of its own.
+    Every use, such as each stream of masks, derives a key of its own. It is locked in memory, and
+    the end of a session over the network wipes it, see NOTE [best effort] in key_memory.py.
     """
 
     __slots__ = ("_secret", "group")
 
     def __init__(self, secret: bytes, group: Group) -> None:
-        self._secret = secret
+        self._secret = locked(secret)
         self.group = group
 
     @classmethod
@@ -44,7 +46,13 @@ class Key:
 
     def derive(self, label: str, size: int) -> bytes:
         """Returns `size` bytes for one use; different labels give independent bytes."""
+        if not any(self._secret):
+            raise ConfigError(f"{self!r} was wiped: its session has ended")
         return HKDFExpand(hashes.SHA256(), length=size, info=label.encode()).derive(self._secret)
+
+    def wipe(self) -> None:
+        """Overwrites the secret; nothing can be derived any more."""
+        wipe(self._secret)
 
     def __repr__(self) -> str:
         return f"Key(group={self.group})"
@@ -75,6 +83,11 @@ class KeyRing:
                 party=self.rank,
             )
         return self._keys[parties]
+
+    def wipe(self) -> None:
+        """Overwrites all keys, at the end of a session."""
+        for key in self._keys.values():
+            key.wipe()
 
     @property
     def groups(self) -> list[Group]:

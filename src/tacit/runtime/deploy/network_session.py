@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from ... import __version__
-from ...crypto import public_key_fingerprint, read_key_file
+from ...crypto import protect_process, public_key_fingerprint, read_key_file
 from ...errors import ConnectError, HandshakeMismatch, naming_parties
 from ...transport import Hello, Identity, Listener, Mesh
 from ...transport import connect as connect_mesh
@@ -44,11 +44,13 @@ def connect(
     waits for the others as long as the file's connect_deadline says. Then all compare the party
     file, every file of `job`, `resume` and the versions of tacit and torch; a difference is
     HandshakeMismatch at every party. Without `job` no program is compared: the caller's own script
-    may differ from that of the others. `folder` is where this party writes what it records.
+    may differ from that of the others. `folder` is where this party writes what it records. From
+    here on the process leaves no core dump, and no debugger of the same user may attach to it.
 
     Until the session closes, the default generators of torch, Python and numpy draw the same
     numbers at all parties.
     """
+    protect_process()
     file = parties if isinstance(parties, PartyFile) else read_party_file(parties)
     rank = file.rank_of(party)
     identity = _identity(file, rank, key, passphrase)

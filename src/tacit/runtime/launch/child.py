@@ -12,7 +12,7 @@ from threading import Thread
 from typing import Any, NamedTuple
 
 from ...config import Config
-from ...crypto import create_credentials
+from ...crypto import create_credentials, protect_process
 from ...transport import Hello, Identity, Limits, Mesh, Network, connect, listen, memory_meshes
 from ..placement import PartyDevices
 from .outcome import Failure, attempt
@@ -56,6 +56,7 @@ def serve_party(link: Connection, task: PartyTask) -> None:
 
 
 def _run(link: Connection, task: PartyTask) -> Any:
+    protect_process()
     program: Program = unpack(task.program, "main or one of its arguments")
     mesh = _connect(link, task)
     return program.run(

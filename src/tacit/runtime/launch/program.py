@@ -97,7 +97,7 @@ def open_session(
     operations = make_protocol(
         config, mesh, keys, product_device=devices.products, reveal_policy=reveal_policy
     )
-    return Session(
+    session = Session(
         mesh=mesh,
         keys=keys,
         config=config,
@@ -106,3 +106,5 @@ def open_session(
         folder=folder,
         resume=resume,
     )
+    session.ending.callback(keys.wipe)
+    return session
