@@ -29,6 +29,17 @@ class Draw(NamedTuple):
     label: str  # of the use of the key
     number: int  # of the call
     start: int  # the first byte in the stream
+    size: int  # in bytes
+
+    @property
+    def key(self) -> tuple[frozenset[int], str, int]:
+        """The key that is used in fact, and the number of the call."""
+        return self.holders, self.label, self.number
+
+    @property
+    def end(self) -> int:
+        """The byte in the stream after the last one."""
+        return self.start + self.size
 
     def hides(self, sender: int, receiver: int) -> bool:
         """Returns whether the key is that of masks on messages from this sender to this party."""
@@ -65,11 +76,11 @@ class ChangedDraws:
         start = where["offset"]
         segments, size, _ = self._now.segments
         if len(segments) < 2 or out.nbytes != size:
-            draw = Draw(*name, where["operation"], start)
+            draw = Draw(*name, where["operation"], start, out.nbytes)
             return out.copy_(self._change(draw, out.clone()))
         for segment in segments:  # several draws in one buffer
             part = out.view(segment.dtype).as_strided(segment.shape, segment.stride, segment.offset)
-            draw = Draw(*name, where["operation"], start + segment.start)
+            draw = Draw(*name, where["operation"], start + segment.start, part.nbytes)
             part.copy_(self._change(draw, part.clone()))
         return out
 

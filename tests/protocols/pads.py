@@ -6,15 +6,17 @@ A party's view of a run is its input, the keys it holds and the messages it rece
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
-from tests.protocols.chosen_randomness import Draw, changed_draws, other_words
+from tests.protocols import views
+from tests.protocols.chosen_randomness import Draw, changed_draws, other_words, seeded_words
 from tests.protocols.views import Message
 from torch import Tensor
 
 import tacit
+from tacit import Session
 from tacit.kernels import from_bit_planes
 
 
@@ -59,6 +61,17 @@ def joint_pads(
     return found, left
 
 
+def replaced(draw: Draw, words: Tensor, target: Draw, new: Tensor) -> Tensor:
+    """The words of a draw, with the bytes that are also the target's taken from `new`."""
+    low, high = max(draw.start, target.start), min(draw.end, target.end)
+    if draw.key != target.key or low >= high:
+        return words
+    flat = words.reshape(-1).clone()
+    taken = new.reshape(-1).view(torch.uint8)[low - target.start : high - target.start]
+    flat.view(torch.uint8)[low - draw.start : high - draw.start] = taken
+    return flat.view(words.shape)
+
+
 def unpadded(program: Callable[..., Any], receiver: int, *args: Any, **settings: Any) -> set[int]:
     """The numbers of the messages to `receiver` that no mask of their sender and for them hides.
 
@@ -82,7 +95,7 @@ def unpadded(program: Callable[..., Any], receiver: int, *args: Any, **settings:
         new = other_words(target, old)
 
         def other(draw: Draw, words: Tensor, target: Draw = target, new: Tensor = new) -> Tensor:
-            return new if draw == target else words
+            return replaced(draw, words, target, new)
 
         pairs = enumerate(zip(before, run(other), strict=True))
         relations[target] = {
@@ -91,3 +104,27 @@ def unpadded(program: Callable[..., Any], receiver: int, *args: Any, **settings:
             if not torch.equal(a, b)
         }
     return joint_pads(len(before), relations)[1]
+
+
+def messages_of(
+    session: Session, name: str, turn: int, n: int, limit: int | None = None
+) -> list[Message]:
+    words = seeded_words("values", (n,), session.protocol.ring.dtype)
+    value = words >> (session.protocol.ring.bits - 10)
+    session.protocol.context.memory_limit = limit
+    return views.views(session, [name], value, turn, n)[name]
+
+
+def bare_messages(
+    protocol: str,
+    ring: int,
+    name: str,
+    *,
+    limit: int | None = None,
+    receivers: Iterable[int] = range(3),
+) -> dict[int, set[int]]:
+    """By receiver, the messages of an operation that no mask hides."""
+    n, turn = 104, len(name) % 3  # two words of planes, one of which is not full
+    settings = {"protocol": protocol, "ring": ring, "fraction_bits": 8}
+    found = {r: unpadded(messages_of, r, name, turn, n, limit, **settings) for r in receivers}
+    return {receiver: bare for receiver, bare in found.items() if bare}

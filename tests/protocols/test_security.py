@@ -14,7 +14,7 @@ import pytest
 import torch
 from tests.protocols import views
 from tests.protocols.chosen_randomness import Draw, seeded_words
-from tests.protocols.pads import joint_pads, unpadded
+from tests.protocols.pads import bare_messages, joint_pads, unpadded
 from tests.protocols.views import EVERY, OPERATIONS, Message, Recorder
 from torch import Tensor
 
@@ -118,23 +118,6 @@ def test_the_statistics_see_what_they_should():
 
 
 # Pads -------------------------------------------------------------------------------------------
-
-
-def messages_of(
-    session: Session, name: str, turn: int, n: int, limit: int | None = None
-) -> list[Message]:
-    words = seeded_words("values", (n,), session.protocol.ring.dtype)
-    value = words >> (session.protocol.ring.bits - 10)
-    session.protocol.context.memory_limit = limit
-    return views.views(session, [name], value, turn, n)[name]
-
-
-def bare_messages(protocol: str, ring: int, name: str, **settings: Any) -> dict[int, set[int]]:
-    """By receiver, the messages of an operation that no mask hides."""
-    n, limit, turn = 104, settings.pop("limit", None), len(name) % 3  # n: two words, one not full
-    settings = {"protocol": protocol, "ring": ring, "fraction_bits": 8, **settings}
-    every = {r: unpadded(messages_of, r, name, turn, n, limit, **settings) for r in range(3)}
-    return {receiver: bare for receiver, bare in every.items() if bare}
 
 
 # In the small ring, those that send elements, low bits of elements, and planes. What replicated
@@ -249,7 +232,7 @@ def reused(session: Session) -> list[Message]:
 def test_the_proof_sees_what_it_should():
     assert [len(unpadded(share_and_reveal, receiver)) for receiver in range(3)] == [1, 1, 2]
     assert unpadded(reused, 2) == {0, 1}
-    a, b = (Draw(frozenset({0, 1}), "open|0->2", 1, start) for start in (0, 64))
+    a, b = (Draw(frozenset({0, 1}), "open|0->2", 1, start, 64) for start in (0, 64))
     assert joint_pads(2, {a: {0: True, 1: False}, b: {1: True}}) == ([(1, b), (0, a)], set())
     assert joint_pads(2, {a: {0: True, 1: True}, b: {0: True, 1: True}})[1] == {0, 1}
     assert joint_pads(1, {a: {0: False}})[1] == {0}
