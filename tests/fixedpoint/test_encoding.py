@@ -98,11 +98,16 @@ NAN, INF = math.nan, math.inf
 # By name: a function of x = (1.5, 3), and the class of the refused number.
 REFUSED = {
     "x - 1e9": (lambda x: x - 1e9, "too large"),
+    "x - 1e300": (lambda x: x - 1e300, "too large"),
     "x.sub_(1e9)": (lambda x: x.clone().sub_(1e9), "too large"),
     "x + nan": (lambda x: x + NAN, "NaN"),
     "x - inf": (lambda x: x - INF, "infinite"),
     "x + tensor": (lambda x: x + torch.tensor([1.0, -1e9]), "too large"),
     "x + all -1e9": (lambda x: x + torch.tensor([-1e9, -1e9]), "too large"),
+    "x - tensor": (lambda x: x - torch.tensor([0.0, 1e9]), "too large"),
+    "huber": (lambda x: F.huber_loss(x, torch.tensor([0.0, 1e9])), "too large"),
+    "mse": (lambda x: F.mse_loss(x, torch.tensor([0.0, NAN])), "NaN"),
+    "addcdiv": (lambda x: torch.addcdiv(x, torch.ones(2), torch.tensor([0.0, 1.0])), "zero"),
     "x * nan": (lambda x: x * torch.tensor([1.0, NAN]), "NaN"),
     "x * inf": (lambda x: x * INF, "infinite"),
     "x @ inf": (lambda x: x @ torch.tensor([[1.0], [INF]]), "infinite"),
@@ -161,6 +166,7 @@ RIGHT = {
         -3.0,
     ),
     "mask": (lambda x: (x + torch.tensor([0.0, -1e9])).softmax(0), [1.0, 0.0]),
+    "x - mask": (lambda x: (x - torch.tensor([0.0, 1e30])).softmax(0), [1.0, 0.0]),
     "finfo": (
         lambda x: x.masked_fill(torch.tensor([True, False]), torch.finfo(x.dtype).min).softmax(0),
         [0.0, 1.0],

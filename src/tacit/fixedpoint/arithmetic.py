@@ -21,7 +21,7 @@ from ..protocols import (
     ConvGradWeight,
 )
 from ..ring import Window
-from .encoding import encode, encode_factor, factor_bits, summand
+from .encoding import encode, encode_factor, factor_bits, subtrahend, summand
 from .format import Format, cap, most_pending, spare_bits
 from .logic import logical_and, logical_or, truth
 from .value import Operand, Value, addable, convert, result_dtype
@@ -56,7 +56,7 @@ def sub(n: Format, a: Operand, b: Operand) -> Value:
         dtype = result_dtype(a, b)
         a, b = convert(n, a, dtype), convert(n, b, dtype)
         return Value(n.protocol.sub(*_summands(n, a.arith, b.arith)), dtype)
-    return add(n, a, -b)
+    return add(n, a, -subtrahend(n, b))
 
 
 def neg(n: Format, x: Value) -> Value:

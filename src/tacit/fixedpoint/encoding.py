@@ -12,7 +12,8 @@ half of the range:
 - placed into a tensor (`masked_fill`, `where`, `pad`, `full_like`, an assignment): from -2^28 down,
   and from 1e30 up, which becomes the same number with the other sign;
 - added to a tensor: in a public tensor with dimensions, from -1e30 down and from 1e30 up; also
-  from -2^28 down if all other elements are 0. A single number that is added is never a mask.
+  from -2^28 down if all other elements are 0. A single number that is added is never a mask;
+- subtracted from a tensor: the same without the second half, because a target may be 1e9.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from ..errors import RangeError
 from ..protocols import Arith
 from .format import Format, largest_of, most_pending, range_remedy, spare_bits
 
+DOUBLE = torch.float64
 MASK = -(2.0**28)
 BOUNDLESS = 1e30
 # A public factor has at least this many significant bits, even if that costs a round.
@@ -162,6 +164,17 @@ def mask_end(n: Format) -> float:
     return 2.0 ** max(n.range_bits - 3, min(n.range_bits - 1, 4))
 
 
+def subtrahend(n: Format, value: Tensor | float) -> Tensor | float:
+    """Returns numbers that are subtracted from a tensor; masks saturate, see NOTE [masks]."""
+    if not isinstance(value, Tensor) or not value.dim() or not value.dtype.is_floating_point:
+        return value
+    if largest_of(value) <= 2.0**n.range_bits:
+        return value
+    made = _saturated(n, value, -BOUNDLESS)
+    require_in_range(n, made, n.fraction_bits)
+    return made.to(value.dtype)
+
+
 def _saturated(n: Format, value: Tensor, lowest: float) -> Tensor:
     wide, end = value.detach().to(torch.float64), mask_end(n)
     low = torch.where(wide <= lowest, -end, wide)
@@ -176,28 +189,28 @@ def refusal(n: Format, value: Tensor | float, bits: int, what: str) -> RangeErro
 
     A public number that stands alone is shown; elements of a tensor never are.
     """
-    wide = torch.as_tensor(value).detach()
-    wide = wide.double() if wide.is_floating_point() else wide
+    number = value.detach() if isinstance(value, Tensor) else torch.tensor(value, dtype=DOUBLE)
+    wide = number.to(DOUBLE) if number.is_floating_point() else number
     position = first_position(~((wide >= -(2.0**bits)) & (wide <= 2.0**bits)))
     one = wide[position]
     found = NAN if one.isnan() else INFINITE if one.isinf() else TOO_LARGE
-    if not isinstance(value, Tensor) and found == TOO_LARGE:
-        what = f"{what} of magnitude {abs(value):g}"
+    alone = not isinstance(value, Tensor) and found == TOO_LARGE
+    called = f"{what} of magnitude {abs(value):g}" if alone else what
     return RangeError(
-        f"{what} is {'beyond the range' if found == TOO_LARGE else found}{in_words(position)}",
+        f"{called} is {'beyond the range' if found == TOO_LARGE else found}{in_words(position)}",
         limit=None if found == NAN else f"2^{bits} in magnitude",
-        remedy=_remedy(n, found),
+        remedy=_remedy(n, found, hides=what == PUBLIC),
         position=position,
         number=found,
     )
 
 
-def _remedy(n: Format, found: str) -> str:
+def _remedy(n: Format, found: str, *, hides: bool) -> str:
     if found == NAN:
         return "replace it, with torch.nan_to_num or by a mean, or leave its row out"
     if found == INFINITE:
         return "clamp it, or replace it with torch.nan_to_num(x, posinf=..., neginf=...)"
-    return range_remedy(n)
+    return range_remedy(n) + ("; -inf in a mask hides an element" if hides else "")
 
 
 def first_position(wrong: Tensor) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ import torch
 
 from ....errors import UnsupportedOp
 from ....fixedpoint import Numbers, Operand, Value
+from ....fixedpoint.encoding import require_divisor
 from ....fixedpoint.extended.mean_square import lazy_square
 from ...operand import times
 from ...table import implements
@@ -104,7 +105,9 @@ def addcdiv(
     if isinstance(tensor1, Value) or isinstance(tensor2, Value):
         quotient: Operand = n.div(tensor1, tensor2)
     else:
-        quotient = torch.as_tensor(tensor1) / torch.as_tensor(tensor2)
+        divisor = torch.as_tensor(tensor2)
+        require_divisor(divisor)
+        quotient = torch.as_tensor(tensor1) / divisor
     return n.add(self, quotient if value == 1 else times(n, quotient, value))
 
 
