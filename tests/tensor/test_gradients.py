@@ -1,6 +1,7 @@
 """Gradients of secrets beside those of float64: small ones keep extra fraction bits."""
 
 import copy
+import warnings
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import tacit
-from tacit.errors import PartyFailed, RangeError
+from tacit.errors import PartyFailed, PrecisionWarning, RangeError
 from tacit.fixedpoint import Value
 from tacit.fixedpoint.extended.fine_gradients import FineGradient, Seed, gradient_bits
 from tacit.tensor.ops.extended.fine_gradients import EACH, TOGETHER, LinearRule
@@ -241,6 +242,44 @@ def test_linear_operations_give_what_ordinary_ones_give():
         assert kinds == [FineGradient, FineGradient] or "debug" in protocol
         for got, want in zip(found, wanted, strict=True):
             assert (got - want.grad).abs().max() < 2.0**-16
+
+
+# What says that gradients are lost ----------------------------------------------------------------
+
+
+def warnings_of(main, **options):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", PrecisionWarning)
+        tacit.run(main, **options)
+    return [str(one.message) for one in caught if one.category is PrecisionWarning]
+
+
+def mean_of(count, factor):
+    def main(session):
+        w = session.share(torch.ones(1), owner=0).requires_grad_()
+        x = session.share(drawn(count), owner=0)
+        ((w * x).sigmoid().mean() * factor).backward()
+
+    return main
+
+
+def test_a_first_gradient_of_few_units_is_warned_of():
+    assert not warnings_of(mean_of(500, 1.0), **PARTIES)
+    [text] = warnings_of(mean_of(500, 2.0**-14), **PARTIES)
+    assert "starts as 1.2e-07" in text
+    assert "GradScaler" in text
+    [text] = warnings_of(mean_of(500, 1.0), ring=32, fraction_bits=8, **PARTIES)
+    assert "8 fraction bits" in text
+
+
+def test_debug_mode_counts_gradients_that_round_to_zero():
+    def main(session):
+        w = session.share(drawn(20), owner=0).requires_grad_()
+        ((w * 2.0**-12) * 2.0**-8 * session.share(drawn(20) * 2.0**-6, owner=0)).sum().backward()
+
+    [text] = [x for x in warnings_of(main, debug=True, **PARTIES) if "round to zero" in x][:1]
+    assert "gradients of mul.Tensor, of shape [20]" in text
+    assert not [x for x in warnings_of(main, **PARTIES) if "round to zero" in x]
 
 
 # torch.amp.GradScaler -----------------------------------------------------------------------------

@@ -124,7 +124,7 @@ class RangeError(Error, OverflowError):
 
 
 class PrecisionWarning(UserWarning):
-    """A public number that fixed point rounds to zero; says what is used instead.
+    """A public number that fixed point rounds to zero, or gradients that vanish; says what to do.
 
     Every text begins with "precision:", so that a filter of `warnings` can choose them.
     """

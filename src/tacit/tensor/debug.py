@@ -23,6 +23,7 @@ from ..fixedpoint.extended.moments import ExtendedValue
 from ..fixedpoint.format import largest_of, range_remedy
 from ..fixedpoint.lazy import LazyValue
 from .table import Rule
+from .vanishing import warn_of_lost_gradients
 
 # The allowed error, relative to the largest element or to 1. Overflows are far beyond it.
 TOLERANCE = 2.0**-4
@@ -84,6 +85,7 @@ def debugged(
             if isinstance(value, Value) and not _unread(value):
                 check_range(n, value, "a result")
         _compare(n, func, found, wanted)
+        warn_of_lost_gradients(n, func, list(_leaves([*args, *kwargs.values()])), wanted)
     except RangeError as error:
         error.op = str(func)
         raise

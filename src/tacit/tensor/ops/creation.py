@@ -9,7 +9,7 @@ import torch
 
 from ...errors import UnsupportedOp
 from ...fixedpoint import Numbers, Operand, Value
-from ...fixedpoint.extended.fine_gradients import gradient_bits, seed
+from ...fixedpoint.extended.fine_gradients import seed
 from ...ring.deterministic import logarithm
 from ..table import implements
 
@@ -41,7 +41,7 @@ def ones_like(n: Numbers, self: Value, **kwargs: Any) -> Value:
     """Public ones. With preserve_format, torch.autograd asks for the first gradient of a loss."""
     made = n.public(aten.ones_like(torch.empty(self.shape, dtype=self.dtype), **kwargs))
     first = kwargs.get("memory_format") is torch.preserve_format and self.shape.numel() == 1
-    return seed(made) if first and made.is_real and gradient_bits(n) else made
+    return seed(made) if first and made.is_real else made
 
 
 @implements(aten.empty_like.default)

@@ -18,6 +18,7 @@ from ....errors import RangeError
 from ....fixedpoint import Numbers, Value
 from ....fixedpoint.extended.fine_gradients import FineGradient, Seed, gradient_bits, is_fine, seed
 from ...table import RULES, Rule, implements, rule_of
+from ...vanishing import warn_of_first_gradient
 from .. import creation, elementwise, linalg, nn, reductions, shape  # noqa: F401  their rules
 
 aten = torch.ops.aten
@@ -130,6 +131,9 @@ class LinearRule:
 
         raised = {key: _mapped(x, larger if key in chosen else _known) for key, x in given.items()}
         made = self._applied(n.widened(gradient_bits(n)), raised)
+        seeds = [x.known for x in operands if type(x) is Seed]
+        if seeds and any(isinstance(x, Value) for x in _leaves(made)):
+            warn_of_first_gradient(n, seeds)
         return _mapped(made, lambda x: _as_gradient(n, x, factor))
 
     def _applied(self, n: Numbers, given: dict[Any, Any]) -> Any:
