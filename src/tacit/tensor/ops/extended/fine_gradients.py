@@ -131,7 +131,7 @@ class LinearRule:
 
         raised = {key: _mapped(x, larger if key in chosen else _known) for key, x in given.items()}
         made = self._applied(n.widened(gradient_bits(n)), raised)
-        seeds = [x.known for x in operands if type(x) is Seed]
+        seeds = [x.known for x in operands if type(x) is Seed and x.known is not None]
         if seeds and any(isinstance(x, Value) for x in _leaves(made)):
             warn_of_first_gradient(n, seeds)
         return _mapped(made, lambda x: _as_gradient(n, x, factor))
