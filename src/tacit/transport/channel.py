@@ -70,7 +70,7 @@ class Message(NamedTuple):
 class Abort:
     """Why a run ends: the party at fault, its operation, and an exception's type name.
 
-    After a public mismatch the origin is the party that noticed it.
+    After a public mismatch the origin is the party whose message or goodbye showed it.
     """
 
     origin: int
@@ -199,9 +199,7 @@ def check_size(size: int, *, kind: int, peer: int, limits: Limits) -> None:
 def check_digest(digest: bytes, expected: Expected, *, peer: int) -> None:
     """Raises PublicMismatch for a message of a party whose public record is another."""
     if digest != expected.digest:
-        raise PublicMismatch(
-            Party(peer) + " differs in public operands or operations", operation=expected.operation
-        )
+        raise PublicMismatch(Party(peer) + " differs in public operands or operations", party=peer)
 
 
 def desync(

@@ -18,7 +18,7 @@ from .channel import Abort, Channel, Expected, Goodbye, LastWord, Message, Peers
 from .devices import CPU
 from .limits import SYSTEM_CLOCK, Clock, Limits
 from .local.barrier import Barrier
-from .mismatch import answer, differs, is_mismatch, public_mismatch
+from .mismatch import accused, answer, differs, is_mismatch, public_mismatch
 from .public_record import PublicRecord
 from .root_cause import PeerAborted, blame, follow, word_of_end
 from .stats import Stats
@@ -151,7 +151,7 @@ class Mesh:
         if self._end is None:
             self.flush()
             self._await_all(channel.settle for channel in self._channels.values())
-            told = self.record.excerpt() if self.record.count else None
+            told = self.record.excerpt(stopped=True) if self.record.count else None
             self._say(Goodbye(self.record.digest, told))
             try:
                 if self.compares_ends:
@@ -327,7 +327,7 @@ class Mesh:
                 self._say(word)
                 told = follow(word, self._channels) or told
             if is_mismatch(error, told, last, self.record):
-                error, told = self._agreed_mismatch(told), None
+                error, told = self._agreed_mismatch(told, accused(error, told)), None
                 word = blame(error, self.rank, self._operation, self.record)
         finally:
             self._release(
@@ -350,11 +350,13 @@ class Mesh:
         peer = next(iter(self._waiting))
         return silence(peer, self._now() - self._waiting_since, self._operation), None
 
-    def _agreed_mismatch(self, told: PeerAborted | None) -> PublicMismatch:
+    def _agreed_mismatch(self, told: PeerAborted | None, origin: int | None) -> PublicMismatch:
         """Tells all others what this party did, hears what they did, and returns the error."""
-        self._say(answer(told, self.rank, self._operation, self.record))
+        at = self.rank if origin is None else origin
+        self._say(answer(told, at, self._operation, self.record))
         self._collect_last_words(self._limits.deadline)
-        return public_mismatch(self.record, self.rank, self._last_words, noticed=told is None)
+        words, noticed = self._last_words, told is None
+        return public_mismatch(self.record, self.rank, words, noticed=noticed, accused=origin)
 
     def _is_stuck(self) -> bool:
         """Returns whether this party waits and has received nothing for long. Thread-safe."""

@@ -14,10 +14,10 @@ own program, and which parties agree. What is told are names of operations and d
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from ..errors import Operator, Party, Phrase, PublicMismatch, joined
+from ..errors import Operator, Party, PeerClosed, Phrase, PublicMismatch, joined
 from ..errors.call_sites import frame_at
 from .channel import Abort, Goodbye, LastWord
 from .public_record import KEPT, Excerpt, PublicRecord, Told
@@ -62,26 +62,19 @@ class Difference(NamedTuple):
         return sorted(found.values(), key=len, reverse=True)
 
 
-def first_difference(
-    excerpts: Mapping[int, Excerpt], stopped: Collection[int] = ()
-) -> Difference | None:
-    """Returns where records of parties, by rank, first differ; None if they do not show it.
-
-    `stopped`: the parties that do nothing more, or waited for another's message when they noticed
-    the difference. The other records may be shorter because their parties were slower.
-    """
+def first_difference(excerpts: Mapping[int, Excerpt]) -> Difference | None:
+    """Returns where records of parties, by rank, first differ; None if they do not show it."""
     start = max(excerpt.first for excerpt in excerpts.values())
     end = max(excerpt.end for excerpt in excerpts.values())
     for index in range(start, end):
         told = {rank: one.entries[index] for rank, one in excerpts.items() if index in one.entries}
         if len(set(told.values())) > 1:
             return Difference(index, dict(told), index == start > 0)
-    index = min((excerpts[rank].end for rank in stopped), default=end)
+    index = min((one.end for one in excerpts.values() if one.stopped), default=end)
     if not start <= index < end:
         return None
-    there = {rank: one.entries.get(index) for rank, one in excerpts.items()}
-    slower = [rank for rank in there if there[rank] is None and rank not in stopped]
-    return Difference(index, {r: one for r, one in there.items() if r not in slower}, False)
+    known = [rank for rank, one in excerpts.items() if one.stopped or index in one.entries]
+    return Difference(index, {rank: excerpts[rank].entries.get(index) for rank in known}, False)
 
 
 def differs(word: LastWord | None, record: PublicRecord) -> bool:
@@ -109,32 +102,42 @@ def is_mismatch(
     return isinstance(last, Goodbye) and differs(last, record)
 
 
-def answer(told: PeerAborted | None, rank: int, operation: int, record: PublicRecord) -> Abort:
+def accused(error: BaseException, told: PeerAborted | None) -> int | None:
+    """Returns the party whose message or goodbye showed the mismatch."""
+    if told is not None:
+        return told.word.origin
+    return error.party if isinstance(error, PublicMismatch | PeerClosed) else None
+
+
+def answer(told: PeerAborted | None, origin: int, operation: int, record: PublicRecord) -> Abort:
     """Returns what a party tells the others when it notices a mismatch, or is told of one."""
     if told is None or told.word.record is None:
-        return Abort(rank, operation, PublicMismatch.__name__, record.excerpt())
-    near = record.excerpt(told.word.record.end + 1)  # what the other party has, and what comes next
-    return Abort(told.word.origin, operation, PublicMismatch.__name__, near)
+        near = record.excerpt(stopped=told is None)
+    else:  # what the other party has, and what comes next
+        near = record.excerpt(told.word.record.end + 1)
+    return Abort(origin, operation, PublicMismatch.__name__, near)
 
 
 def public_mismatch(
-    record: PublicRecord, rank: int, words: Mapping[int, LastWord | None], *, noticed: bool
+    record: PublicRecord,
+    rank: int,
+    words: Mapping[int, LastWord | None],
+    *,
+    noticed: bool,
+    accused: int | None = None,
 ) -> PublicMismatch:
     """Returns the error of the party `rank`, from its record and those in the peers' last words.
 
-    noticed: this party noticed the difference itself, at the end of its record.
+    noticed: this party noticed the difference itself, at the end of its record. accused: the party
+    to name if the records do not show the difference.
     """
-    told, stopped = {}, [rank] if noticed else []
-    for peer, word in words.items():
-        if word is not None and word.record is not None:
-            told[peer] = word.record
-            stopped.append(peer if isinstance(word, Goodbye) else word.origin)
-    excerpts = {rank: record.excerpt(most=KEPT), **told}
-    known = [party for party in stopped if party in excerpts]
-    found = first_difference(excerpts, known) if told else None
+    told = {peer: word.record for peer, word in words.items() if word and word.record}
+    own = record.excerpt(most=KEPT, stopped=noticed)
+    found = first_difference({rank: own, **told}) if told else None
     if found is None:
-        reason = "the parties differ in public operands, or in their operations"
-        return PublicMismatch(reason, remedy=CAUSES)
+        who = "the parties differ" if accused is None else Party(accused) + " differs from others"
+        reason = who + " in public operands or operations"
+        return PublicMismatch(reason, remedy=CAUSES, party=accused)
     groups = found.groups
     alone = groups[-1][0] if len(groups) == 2 and len(groups[-1]) == 1 < len(groups[0]) else None
     error = PublicMismatch(_reason(found), remedy=_remedy(found), party=alone)

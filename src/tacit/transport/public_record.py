@@ -26,7 +26,7 @@ COMPARED_EVERY = 1 << 8  # entries; less than TOLD, so that a last word holds th
 
 _SHORT_BYTES = 4  # of a digest, in a last word
 _MAX_NAMES_BYTES = 1 << 16
-_HEAD = struct.Struct("<QH")
+_HEAD = struct.Struct("<QH?")
 
 
 class Entry(NamedTuple):
@@ -71,13 +71,15 @@ class PublicRecord:
             return None
         return Entry(*self._entries[index - self.first])
 
-    def excerpt(self, end: int | None = None, *, most: int = TOLD) -> Excerpt:
+    def excerpt(
+        self, end: int | None = None, *, most: int = TOLD, stopped: bool = False
+    ) -> Excerpt:
         """Returns the last entries, or those before the index `end`, for other parties."""
         end = self.count if end is None else min(max(end, self.first), self.count)
         start = max(end - most, self.first)
         kept = islice(self._entries, start - self.first, end - self.first)
         told = (Told(name, digest[:_SHORT_BYTES]) for name, digest, _ in kept)
-        return Excerpt(start, {start + i: one for i, one in enumerate(told)})
+        return Excerpt(start, {start + i: one for i, one in enumerate(told)}, stopped)
 
 
 class Told(NamedTuple):
@@ -88,10 +90,15 @@ class Told(NamedTuple):
 
 
 class Excerpt(NamedTuple):
-    """Consecutive entries of a party's record, by index, from `first` on."""
+    """Consecutive entries of a party's record, by index, from `first` on.
+
+    stopped: the party does nothing more, or waited for another's message when it noticed a
+    difference. Without it, the record may be short because the party is slower.
+    """
 
     first: int
     entries: Mapping[int, Told]
+    stopped: bool = False
 
     @property
     def end(self) -> int:
@@ -102,13 +109,14 @@ class Excerpt(NamedTuple):
         """Returns the bytes for a last word."""
         names = "\n".join(told.name for told in self.entries.values())
         digests = b"".join(told.digest for told in self.entries.values())
-        return _HEAD.pack(self.first, len(self.entries)) + digests + zlib.compress(names.encode())
+        head = _HEAD.pack(self.first, len(self.entries), self.stopped)
+        return head + digests + zlib.compress(names.encode())
 
     @classmethod
     def decode(cls, data: bytes) -> Excerpt:
         """Returns the excerpt in these bytes. Raises FrameRejected if they hold none."""
         try:
-            first, count = _HEAD.unpack_from(data)
+            first, count, stopped = _HEAD.unpack_from(data)
             start = _HEAD.size + count * _SHORT_BYTES
             text = zlib.decompressobj().decompress(data[start:], _MAX_NAMES_BYTES)
             names = text.decode(errors="replace").split("\n") if count else []
@@ -119,4 +127,4 @@ class Excerpt(NamedTuple):
             raise FrameRejected(f"a record of {len(names)} names for {count} entries")
         pieces = (digests[i * _SHORT_BYTES : (i + 1) * _SHORT_BYTES] for i in range(count))
         told = map(Told, names, pieces)
-        return cls(first, {first + i: one for i, one in enumerate(told)})
+        return cls(first, {first + i: one for i, one in enumerate(told)}, stopped)

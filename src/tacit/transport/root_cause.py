@@ -61,7 +61,9 @@ def blame(
     """
     peer = error.party if isinstance(error, TransportError | ProtocolError) else None
     reason = kind_of(error)
-    told = record.excerpt() if record and record.count and reason in OUT_OF_STEP else None
+    told = None
+    if record is not None and record.count and reason in OUT_OF_STEP:
+        told = record.excerpt(stopped=True)
     return Abort(rank if peer is None else peer, operation, reason, told)
 
 

@@ -34,12 +34,12 @@ def _head(kind: int, size: int, table: int = 0) -> bytes:
 def _records(random: Random) -> Iterator[bytes]:
     """Yields records of what a peer did, most of them malformed."""
     names = zlib.compress(b"aten::add\naten::mul")
-    yield struct.pack("<QH", 0, 2) + bytes(8) + names
-    yield struct.pack("<QH", (1 << 64) - 1, 2) + bytes(8) + names
-    yield struct.pack("<QH", 0, 65535) + bytes(8) + names
-    yield struct.pack("<QH", 0, 1) + bytes(4) + zlib.compress(b"\x1b[2J\xff")
-    yield struct.pack("<QH", 0, 1) + bytes(4) + zlib.compress(bytes(1 << 22))
-    yield struct.pack("<QH", 0, 1) + bytes(4)
+    yield struct.pack("<QH?", 0, 2, False) + bytes(8) + names
+    yield struct.pack("<QH?", (1 << 64) - 1, 2, False) + bytes(8) + names
+    yield struct.pack("<QH?", 0, 65535, False) + bytes(8) + names
+    yield struct.pack("<QH?", 0, 1, False) + bytes(4) + zlib.compress(b"\x1b[2J\xff")
+    yield struct.pack("<QH?", 0, 1, False) + bytes(4) + zlib.compress(bytes(1 << 22))
+    yield struct.pack("<QH?", 0, 1, False) + bytes(4)
     yield random.randbytes(300)
 
 
