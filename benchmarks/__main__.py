@@ -26,6 +26,7 @@ SUITES = (
     "transport",
     "protocols",
     "kept",
+    "public_record",
     "networks",
     "programs",
 )
