@@ -26,7 +26,7 @@ def linalg_vector_norm(
     *,
     dtype: torch.dtype | None = None,
 ) -> Value:
-    """Norms of order 0, from 1 to 3, and of the infinities; gradients of others are too coarse."""
+    """Norms of orders from 0 to 3, and of the infinities; gradients of others leave the range."""
     x = self if self.is_real else n.convert(self, torch.get_default_dtype())
     return n.convert(_norm(n, x, float(ord), dim, keepdim), dtype or x.dtype)
 
@@ -42,17 +42,21 @@ def _norm(n: Numbers, x: Value, order: float, dim: Dims, keepdim: bool) -> Value
         return n.amax(n.absolute(x), dim, keepdim=keepdim)
     if order == -inf:
         return n.amin(n.absolute(x), dim, keepdim=keepdim)
-    if not 1 <= order <= 3:
-        orders = "there are 0, those from 1 to 3, inf and -inf"
+    if not 0 < order <= 3:
+        orders = "there are those from 0 to 3, inf and -inf"
         raise UnsupportedOp(f"a norm of order {order} of secrets", limit=orders)
     return _of_powers(n, x, order, dim, keepdim)
 
 
 def _of_powers(n: Numbers, x: Value, order: float, dim: Dims, keepdim: bool) -> Value:
     """The largest times the norm of the ratios to it: powers of larger numbers leave the range."""
+    if not x.shape.numel():
+        return n.total(x, dim, keepdim=keepdim)
     sizes = n.settled(n.absolute(x))
     largest = n.settled(n.amax(sizes, dim, keepdim=True))
     powers = n.pow(n.div(sizes, largest, positive=True), order)
+    if order < 1:  # a power of zero is taken for that of a unit, which is not small
+        powers = n.where(n.equal(sizes, 0), 0, powers)
     root = n.mul(n.pow(n.total(powers, dim, keepdim=True), 1 / order), largest)
     shape = n.reduced_shape(x, dim, keepdim=keepdim)
     return root.map(lambda part: part.reshape(shape))
