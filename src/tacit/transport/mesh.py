@@ -169,10 +169,10 @@ class Mesh:
         """Waits until each peer has ended, or is silent for the deadline; at most so long."""
         until = None if seconds is None else self._now() + seconds
         while self._end is None and (until is None or self._now() < until):
-            self._note_ends(self._poller.wait((), _SLICE))
             missing = [c for peer, c in self._channels.items() if peer not in self._last_words]
             if all(self._is_lost(channel) for channel in missing):
                 return
+            self._note_ends(self._poller.wait((), _SLICE))
 
     def _is_lost(self, channel: Channel) -> bool:
         return self._now() - channel.heard > self._limits.deadline
