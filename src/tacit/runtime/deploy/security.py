@@ -79,6 +79,6 @@ def _deviation(config: Config) -> list[str]:
     if PROTOCOLS[config.protocol].guarantees.detects:
         return ["a party that deviates from the protocol is caught, and nothing is opened"]
     return [
-        "the parties are trusted to follow the program (semi-honest): one that deviates learns no "
-        "more than its view, but can make results wrong without being caught"
+        "the parties are trusted to follow the program (semi-honest): one that deviates can make "
+        "results wrong, or a permitted reveal show it something else, without being caught"
     ]
