@@ -17,7 +17,7 @@ import torch
 from tests.runtime.parties import HOST, PARTIES, Behaviour, Part, Report, Stage, credentials, talk
 
 from tacit.cli.errors import terminable
-from tacit.errors import RangeError
+from tacit.errors import ConfigError
 from tacit.transport import Limits, Mesh, Spec
 from tacit.transport.setup import handshake
 from tacit.transport.wire import frames
@@ -159,7 +159,7 @@ def head_of(part: Part, size: int) -> bytes:
 
 def raise_an_error(part: Part, listener: Listener) -> None:
     with part.connect(listener):
-        raise RangeError(SECRET)
+        raise ConfigError(SECRET)
 
 
 def send_rubbish(part: Part, listener: Listener) -> None:
