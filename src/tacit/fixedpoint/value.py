@@ -185,7 +185,7 @@ def addable(n: Format, x: Arith) -> Arith:
     A number that meets a pending division is multiplied by 2^pending. Where the ring cannot hold
     that product, the division is made first. Changes x in place, so it is made once.
     """
-    return n.protocol.settled(x) if x.pending > most_pending(n) else x
+    return n.protocol.settled(x) if x.pending and x.pending > most_pending(n) else x
 
 
 def comparable(n: Format, x: Arith, thresholds: Iterable[int]) -> Arith:
