@@ -1,7 +1,7 @@
 """A digest of a tensor's elements, at the speed of memory.
 
-It finds accidental differences; it is no cryptographic hash. Measured on one core: benchmarks in
-`benchmarks/results` of `public_record.py`.
+It finds accidental differences; it is no cryptographic hash. `benchmarks/public_record.py` compares
+it with a copy of the same memory.
 """
 
 from __future__ import annotations
