@@ -51,7 +51,7 @@ from tacit.transport import (
 )
 from tacit.transport.setup import rendezvous
 from tacit.transport.setup.handshake import Verdict
-from tacit.transport.wire.frames import HEADER, MAGIC, VERSION, Kind, layout, pack
+from tacit.transport.wire.frames import HEADER, MAGIC, NO_DIGEST, VERSION, Kind, layout, pack
 
 LONG = 60.0  # seconds; a wait that a busy machine keeps
 LIMITS = Limits(deadline=LONG, connect_deadline=LONG)
@@ -115,7 +115,7 @@ def greeting(address: tuple[str, int], direction: bytes) -> socket.socket:
     """A plain connection on which party 1 has said hello, and has been heard."""
     sock = socket.create_connection(address)
     body = hello(1).encode() + direction
-    head = HEADER.pack(MAGIC, VERSION, Kind.HELLO, 1, 0, bytes(16), 0, len(body), 0)
+    head = HEADER.pack(MAGIC, VERSION, Kind.HELLO, 1, 0, bytes(16), 0, len(body), 0, NO_DIGEST)
     sock.sendall(head + body)
     assert sock.recv(4, socket.MSG_PEEK) == MAGIC
     return sock
@@ -253,7 +253,7 @@ def test_another_version_is_named_on_both_sides() -> None:
 
     def from_the_future() -> None:
         with socket.create_connection(addresses[0]) as sock:
-            sock.sendall(HEADER.pack(MAGIC, 9, Kind.HELLO, 1, 0, bytes(16), 0, 0, 0))
+            sock.sendall(HEADER.pack(MAGIC, 9, Kind.HELLO, 1, 0, bytes(16), 0, 0, 0, NO_DIGEST))
             answers.append(sock.recv(4096))
 
     error, _ = together(party(hello(0), (listener, addresses)), from_the_future)
