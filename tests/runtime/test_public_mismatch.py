@@ -221,6 +221,7 @@ def test_costs_are_those_of_the_values() -> None:
     assert tacit.run(program) == [(1, 8 * 24)] * 3
 
 
+@pytest.mark.full("test_every_party_finds_it_and_gets_no_value, in threads")
 def test_processes_find_it() -> None:
     with pytest.raises(PartyFailed) as caught:
         tacit.run(in_processes, transport="processes")
