@@ -221,9 +221,9 @@ def reused(session: Session) -> list[Message]:
     """A protocol with a hole: the same words mask two messages."""
     recorder, p = Recorder(session), session.protocol
     context = p.context
-    words = context.new_call()
+    words = context.streams.new_call()
     for _ in range(2):
-        context.new_call = lambda: words
+        context.streams.new_call = lambda: words
         words._offsets.clear()
         p.share(torch.arange(64), 1)
     return recorder.take()

@@ -19,9 +19,9 @@ from tacit.errors import (
     ProtocolDesync,
     PublicMismatch,
 )
+from tacit.protocols.public_operands import CallRecord
 from tacit.transport import Hello, Limits, Spec
 from tacit.transport.channel import Abort, Expected, Goodbye
-from tacit.transport.public_record import PublicRecord
 from tacit.transport.wire.control import decode, encode
 from tacit.transport.wire.frames import (
     DTYPES,
@@ -152,9 +152,9 @@ def test_a_table_cannot_ask_for_more_memory_than_the_message(length: int) -> Non
         receive(data + table + bytes(10), Expected(Kind.BYTES, 7, None))
 
 
-RECORD = PublicRecord()
+RECORD = CallRecord(compare=lambda: None)
 for _name in ("share", "aten::add.Tensor"):
-    RECORD.absorb(_name, _name.encode())
+    RECORD.absorb(_name, ())
 WORDS = [
     Goodbye(),
     Goodbye(RECORD.digest, RECORD.excerpt()),

@@ -72,7 +72,7 @@ def owner_of(file: str) -> str:
     return "python" if str(path).startswith(STANDARD) else "user"
 
 
-def _owner(frame: FrameType) -> str:
+def owner_of_frame(frame: FrameType) -> str:
     """Returns whose frame this is. Code that a dataclass generates belongs to its module."""
     file = frame.f_code.co_filename
     if is_cell(file):
@@ -103,28 +103,10 @@ def running_frames() -> tuple[Frame, ...]:
 
 
 def _frame(frame: FrameType, line: int | None) -> Frame:
-    return Frame(frame.f_code.co_filename, line or 0, frame.f_code.co_name, _owner(frame))
+    return Frame(frame.f_code.co_filename, line or 0, frame.f_code.co_name, owner_of_frame(frame))
 
 
 Place = tuple[CodeType, int]  # a line of code: cheap to keep, and without references to values
-
-_is_users: dict[str, bool] = {}  # by file
-
-
-def running_place() -> Place | None:
-    """Returns the innermost line of the user's program that is running. Takes a microsecond."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        file = frame.f_code.co_filename
-        users = _is_users.get(file)
-        if users is None:
-            users = _owner(frame) == "user"
-            if not file.startswith("<"):  # such a name stands for the code of many modules
-                _is_users[file] = users
-        if users:
-            return frame.f_code, frame.f_lineno
-        frame = frame.f_back
-    return None
 
 
 def frame_at(place: Place) -> Frame:

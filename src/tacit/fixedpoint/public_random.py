@@ -18,7 +18,8 @@ def uniform(n: Format, shape: Sequence[int]) -> Tensor:
     """Returns multiples of 2^-53 in [0, 1) as float64, the same at every party. No message."""
     context = n.protocol.context
     source = common_stream("public", *range(context.mesh.parties))
-    words = context.new_call().draw(source, shape, torch.int64)
+    context.mesh.require_own_thread()
+    words = context.streams.new_call().draw(source, shape, torch.int64)
     return (words & ((1 << BITS) - 1)).to(torch.float64) / 2.0**BITS
 
 

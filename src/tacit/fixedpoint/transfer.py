@@ -91,7 +91,7 @@ def _absorb(n: Format, owner: int, forms: Sequence[tuple[Sequence[int], torch.dt
     if len(forms) == 1:
         [(shape, dtype)] = forms
         name = f"share: shape {tuple(shape)}, {str(dtype).removeprefix('torch.')}, owner {owner}"
-    n.protocol.context.absorb(name, (owner, forms))
+    n.protocol.context.record.absorb(name, (owner, forms))
 
 
 def _share(
@@ -124,7 +124,7 @@ def reveal_many(n: Format, values: Sequence[Value], to: int | None = None) -> li
     opened: list[Tensor | None] = []
     for batch in _batches([value.shape.numel() for value in values]):
         forms = [(value.shape, value.dtype) for value in values[batch]]
-        n.protocol.context.absorb("reveal", (to, forms))
+        n.protocol.context.record.absorb("reveal", (to, forms))
         shares = [full_share(n, value) for value in values[batch]]
         dtypes = [value.dtype for value in values[batch]]
         calls: list[Steps[Tensor | None]] = [

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -13,13 +11,11 @@ from ..crypto import KeyRing
 from ..ring import Ring
 from ..transport import Mesh
 from .products.executor import ProductExecutor
-from .public_operands import public_bytes
+from .public_operands import CallRecord
 from .randomness import CallRandomness, KeyStreams, Stream
 from .reveals import RevealPolicy, party_names
 from .share import Arith, Bool
 from .steps import Group
-
-NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Context:
@@ -45,7 +41,8 @@ class Context:
         reveal_policy: RevealPolicy | None = None,
     ) -> None:
         self.mesh, self.ring = mesh, ring
-        self.record, mesh.compares_ends = mesh.record, True
+        self.record = mesh.record = CallRecord(mesh.compare)
+        mesh.compares_ends = True
         self.in_recorded_call = False
         self.rank, self.device = mesh.rank, mesh.device
         self.streams = KeyStreams(keys, cipher, mesh.device)
@@ -54,23 +51,6 @@ class Context:
         self.group: Group | None = None
         offload = None if product_device == mesh.device else product_device
         self.products = ProductExecutor(mesh.device, memory_limit=memory_limit, offload=offload)
-
-    def new_call(self) -> CallRandomness:
-        """Returns the randomness of the next call, in the only thread that may make calls."""
-        self.mesh.require_own_thread()
-        return self.streams.new_call()
-
-    def absorb(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any] = NOTHING) -> None:
-        """Adds a call to the record of what is public, before it is made.
-
-        The parties compare their records with every message, and here after many calls that need
-        no message: so all of them find the place where they differ.
-        """
-        record = self.record
-        record.absorb(name, public_bytes(name, args, kwargs))
-        if record.count >= record.compare_at:
-            self.mesh.compare()
-            record.mark_compared()
 
     @property
     def operation(self) -> int:

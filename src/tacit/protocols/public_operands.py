@@ -1,4 +1,4 @@
-"""Everything public about a call on secrets, as bytes for the public record.
+"""The record of calls on secrets, and everything public about a call, as bytes for its digest.
 
 Secrets are described by their shapes; their dtypes follow from earlier operations. Public tensors
 are described by shape, dtype and contents, bit by bit: parties that compute with them must hold the
@@ -7,16 +7,22 @@ same. Nothing here depends on the process or the machine, such as addresses or s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from ctypes import string_at
+from hashlib import blake2b
+from types import FrameType, MappingProxyType
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from ..errors.call_sites import Place, owner_of_frame
 from ..kernels import digest
+from ..transport.public_record import DIGEST_BYTES, TOLD, PublicRecord
 from .share import Arith, Bool
 
+COMPARED_EVERY = TOLD // 2  # calls; so that a last word holds the first difference
 SHORT_BYTES = 1 << 11  # contents of so many bytes are absorbed as they are, longer ones by digest
 
 SECRETS: set[type] = set()
@@ -24,6 +30,50 @@ SECRETS: set[type] = set()
 
 _SIMPLE = frozenset({int, float, bool, str, complex, type(None)})
 _TORCH_NAMES = (torch.dtype, torch.layout, torch.device, torch.memory_format)
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_is_users: dict[str, bool] = {}  # by file
+
+
+class CallRecord(PublicRecord):
+    """The record of one party's calls, and when it is compared.
+
+    `compare` exchanges the digests of all parties. They are also compared with every message; so it
+    is called only after many calls that need none.
+    """
+
+    def __init__(self, compare: Callable[[], None]) -> None:
+        super().__init__()
+        self._compare, self._compare_at = compare, COMPARED_EVERY
+
+    def absorb(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any] = _NOTHING) -> None:
+        """Adds a call and everything public about it, before it is made."""
+        data = self.digest + public_bytes(name, args, kwargs)
+        self.digest = made = blake2b(data, digest_size=DIGEST_BYTES).digest()
+        self._entries.append((name, made, running_place()))
+        self.count += 1
+        if self.count >= self._compare_at:
+            self._compare()
+            self.mark_compared()
+
+    def mark_compared(self) -> None:
+        """Notes that the parties exchange messages at this point of the program."""
+        self._compare_at = self.count + COMPARED_EVERY
+
+
+def running_place() -> Place | None:
+    """Returns the innermost line of the user's program that is running. Takes a microsecond."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        users = _is_users.get(file)
+        if users is None:
+            users = owner_of_frame(frame) == "user"
+            if not file.startswith("<"):  # such a name stands for the code of many modules
+                _is_users[file] = users
+        if users:
+            return frame.f_code, frame.f_lineno
+        frame = frame.f_back
+    return None
 
 
 def public_bytes(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bytes:

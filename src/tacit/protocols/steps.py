@@ -100,7 +100,8 @@ def drive(context: Context, steps: Steps[R]) -> R:
 
     Each message carries the number of the call and that of the round in it.
     """
-    context.randomness = randomness = context.new_call()
+    context.mesh.require_own_thread()
+    context.randomness = randomness = context.streams.new_call()
     received: Any = None
     try:
         for index in count(randomness.number << 16):
@@ -195,9 +196,9 @@ class Bound(Generic[P, R]):
         operation = self._operation
         if not context.in_recorded_call:
             if operation.owned:
-                context.absorb(operation.__name__, ())
+                context.record.absorb(operation.__name__, ())
             else:
-                context.absorb(operation.__name__, args, kwargs)
+                context.record.absorb(operation.__name__, args, kwargs)
         if context.group is None:
             return drive(context, steps)
         kinds = operation.kinds

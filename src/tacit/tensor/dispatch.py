@@ -45,7 +45,7 @@ def dispatch(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     context = secret.numbers.protocol.context
     if context.in_recorded_call:
         return plan(func)(args, kwargs)
-    context.absorb(func.name(), args, kwargs)
+    context.record.absorb(func.name(), args, kwargs)
     context.in_recorded_call = True
     try:
         return plan(func)(args, kwargs)

@@ -155,7 +155,7 @@ class SecretTensor(HiddenValues, Tensor):
     @data.setter
     def data(self, new: Tensor) -> None:
         if not isinstance(new, SecretTensor):
-            self.numbers.protocol.context.absorb("data", (self, new))
+            self.numbers.protocol.context.record.absorb("data", (self, new))
             new = SecretTensor(self.numbers.public(new.clone()), self.numbers)
         self.become(new)
 

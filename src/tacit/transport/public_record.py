@@ -1,6 +1,6 @@
 """What this party's program did with secrets, as far as it is public: a digest, and a record.
 
-Layers above absorb every operation on a secret with everything public about it: its name, shapes,
+A layer above adds every operation on a secret with everything public about it: its name, shapes,
 scalars, indices, and the contents of public tensors. All parties run the same program on the same
 public values, so their digests are equal at the same point of it. Every message carries the digest
 of its sender; see NOTE [public mismatch] in `mismatch.py`.
@@ -12,17 +12,15 @@ import struct
 import zlib
 from collections import deque
 from collections.abc import Mapping
-from hashlib import blake2b
 from itertools import islice
 from typing import NamedTuple
 
 from ..errors import FrameRejected
-from ..errors.call_sites import Place, running_place
+from ..errors.call_sites import Place
 
 DIGEST_BYTES = 16
 KEPT = 1 << 13  # entries; one takes about 150 bytes
 TOLD = 1 << 9  # entries in a last word
-COMPARED_EVERY = 1 << 8  # entries; less than TOLD, so that a last word holds the first difference
 
 _SHORT_BYTES = 4  # of a digest, in a last word
 _MAX_NAMES_BYTES = 1 << 16
@@ -40,25 +38,13 @@ class Entry(NamedTuple):
 class PublicRecord:
     """The digest, the number of operations so far, and the last of them.
 
-    `compare_at` is the number of operations at which the digests have to be compared, because no
-    operation with a round came before.
+    A party that records nothing, such as one without a protocol, has an empty record.
     """
 
     def __init__(self) -> None:
         self.digest = bytes(DIGEST_BYTES)
         self.count = 0
-        self.compare_at = COMPARED_EVERY
         self._entries: deque[tuple[str, bytes, Place | None]] = deque(maxlen=KEPT)
-
-    def absorb(self, name: str, data: bytes) -> None:
-        """Adds an operation; `data` is everything public about it, its name included."""
-        self.digest = digest = blake2b(self.digest + data, digest_size=DIGEST_BYTES).digest()
-        self._entries.append((name, digest, running_place()))
-        self.count += 1
-
-    def mark_compared(self) -> None:
-        """Notes that the parties exchange messages at this point of the program."""
-        self.compare_at = self.count + COMPARED_EVERY
 
     @property
     def first(self) -> int:

@@ -214,7 +214,8 @@ class Recording:
     def replay(self, given: SecretTree) -> Any:
         """Returns the function's results for these arguments, for which `fits` holds."""
         session, stream = self._session, torch.cuda.current_stream()
-        session.protocol.context.absorb("replay", ())  # its public operands: those of the recording
+        # Its public operands are those of the recording.
+        session.protocol.context.record.absorb("replay", ())
         self._input_buffers.copy_from(given.values)
         self._source.renew(self._keys, self._source.new_number())
         befores = session.gather_objects(event())
