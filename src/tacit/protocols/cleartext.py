@@ -102,6 +102,8 @@ def reveal(
     if to is not None:
         _check_party(p, "to", to)
     p.context.admit_reveal(x, to, dtype)
+    if isinstance(x, Arith):
+        x = yield from p.settled.steps(x)
     receivers = range(p.context.mesh.parties) if to is None else (to,)
     peers = [party for party in range(p.context.mesh.parties) if party != p.rank]
     send: dict[int, list[Tensor]] = {party: [] for party in receivers if party != p.rank}
@@ -109,7 +111,7 @@ def reveal(
     if p.rank not in receivers:
         return None
     if isinstance(x, Arith):
-        return _nearest(x).cpu()
+        return _value(x).cpu()
     if x.width == 1:
         return unpack_bits(_planes(x)[0].cpu(), x.shape, torch.bool)
     return from_bit_planes(_planes(x).cpu(), x.shape, torch.int64)
