@@ -56,6 +56,7 @@ def written(folder: Path) -> Saved:
             sessions.append(session)
 
     tacit.run(main)
+    sessions[0].mesh._thread = None  # this thread drives party 0 from here on
     checkpoint._agree = _refuse  # the others' part of a load
     path = checkpoint_file(folder, 0)
     with path.open("rb") as file:

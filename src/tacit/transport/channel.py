@@ -122,8 +122,8 @@ class Channel(ABC):
     wire: Wire  # of the messages that come
     certificate_expires: datetime | None = None
     progress: float = 0.0
-    heard: float
-    stuck: bool
+    heard: float = 0.0
+    stuck: bool = False
     look_around: Callable[[], None]
     is_stuck: Callable[[], bool]
 
