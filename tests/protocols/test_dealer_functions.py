@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import torch
 from tests.protocols.chosen_randomness import seeded_words
-from tests.protocols.views import Message, Recorder, rotated, unpadded
+from tests.protocols.pads import unpadded
+from tests.protocols.views import Message, Recorder, rotated
 from torch import Tensor
 
 import tacit

@@ -25,11 +25,11 @@ def heard(monkeypatch):
     received = bytearray()
     send, say = MemoryChannel.send, MemoryChannel.say
 
-    def noted_send(self, kind, operation, tensors):
+    def noted_send(self, kind, operation, digest, tensors):
         if self._party == OWNER:
             for tensor in tensors:
                 received.extend(tensor.contiguous().view(torch.uint8).cpu().numpy().tobytes())
-        return send(self, kind, operation, tensors)
+        return send(self, kind, operation, digest, tensors)
 
     def noted_say(self, word):
         if self._party == OWNER and isinstance(word, Abort):
