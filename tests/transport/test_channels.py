@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import partial
 
 import pytest
@@ -63,3 +64,24 @@ def test_a_thread_that_computes_for_long_is_waited_for() -> None:
             mesh.exchange({0: [torch.tensor([7])]}, {})
 
     assert together(partial(wait, meshes[0]), partial(compute, meshes[1])) == [7, None]
+
+
+def test_the_end_of_a_living_peer_is_waited_for_no_longer_than_patience() -> None:
+    clock = ManualClock()
+    meshes = connected("memory", 2, limits=Limits(deadline=5.0, patience=100.0), clock=clock)
+    meshes[0].compares_ends = True
+    ended = threading.Event()
+
+    def end(mesh: Mesh) -> None:
+        mesh.close()
+        ended.set()
+
+    def go_on(mesh: Mesh) -> None:
+        with mesh:
+            assert mesh.channel(0).last_word(60.0) is not None
+            clock.advance(60.0)
+            assert not ended.wait(0.5)
+            clock.advance(60.0)
+            assert ended.wait(60.0)
+
+    assert together(partial(end, meshes[0]), partial(go_on, meshes[1])) == [None, None]

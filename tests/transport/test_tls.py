@@ -11,7 +11,7 @@ import torch
 from tests.transport.parties import run
 
 from tacit.crypto import create_credentials
-from tacit.errors import TransportError
+from tacit.errors import FrameRejected, TransportError
 from tacit.transport import Limits, Mesh
 from tacit.transport.wire import tls
 from tacit.transport.wire.frames import Spec
@@ -105,6 +105,28 @@ def test_heartbeats_and_last_words_pass_renewals(monkeypatch):
     outcome = run("tls", main, limits=limits)
     assert isinstance(outcome[1], KeyError)
     assert "KeyError" in str(outcome[0])
+
+
+def test_what_comes_against_the_flow_in_a_renewal_is_bounded(monkeypatch):
+    """A receiver that never ends its side of TLS, and sends without end, is refused."""
+    monkeypatch.setattr(tls, "RENEW_BYTES", 8_000)
+    monkeypatch.setattr(tls, "_MAX_EARLY", 100)
+
+    def main(mesh):
+        if mesh.rank == 0:
+            mesh.exchange({1: [torch.zeros(1000, dtype=torch.int64)]}, {})
+            mesh.exchange({1: [torch.zeros(1000, dtype=torch.int64)]}, {})
+            mesh.flush()
+        else:
+            incoming = mesh._channels[0].incoming
+            with incoming._lock:
+                incoming._tls.setblocking(True)
+                incoming._tls.sendall(bytes(5000))
+            mesh.exchange({}, {0: [Spec((1000,), torch.int64)]})
+
+    outcome = run("tls", main, limits=Limits(deadline=30.0))
+    assert isinstance(outcome[0], FrameRejected)
+    assert "against the flow in a renewal" in str(outcome[0])
 
 
 def test_the_bound_is_below_that_of_the_standard():

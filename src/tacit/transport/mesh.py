@@ -160,15 +160,18 @@ class Mesh:
                 self._release("is closed", self.rank)
 
     def _compare_ends(self) -> None:
-        """Waits for the last words of all peers that are alive. Other failures are theirs alone."""
-        self._collect_last_words(None)
+        """Waits for the last words of all peers that are alive, at most `patience`.
+
+        Other failures are theirs alone. What came after the last message was revealed to nobody.
+        """
+        self._collect_last_words(self._limits.patience)
         if any(differs(word, self.record) for word in self._last_words.values()):
             raise public_mismatch(self.record, self.rank, self._last_words, noticed=True)
 
-    def _collect_last_words(self, seconds: float | None) -> None:
+    def _collect_last_words(self, seconds: float) -> None:
         """Waits until each peer has ended, or is silent for the deadline; at most so long."""
-        until = None if seconds is None else self._now() + seconds
-        while self._end is None and (until is None or self._now() < until):
+        until = self._now() + seconds
+        while self._end is None and self._now() < until:
             missing = [c for peer, c in self._channels.items() if peer not in self._last_words]
             if all(self._is_lost(channel) for channel in missing):
                 return

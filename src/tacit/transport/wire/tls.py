@@ -22,18 +22,26 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from socket import socket
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from ...errors import CertificateRejected, ConfigError, ConnectError, TransportError
+from ...errors import (
+    CertificateRejected,
+    ConfigError,
+    ConnectError,
+    FrameRejected,
+    TransportError,
+)
 from .tcp import PATIENCE, Part, TcpStream, ready
 
 _DATED = (9, 10)  # OpenSSL: not yet valid, expired
 _RECORD_BYTES = 1 << 14  # the most that TLS encrypts at one time
 _MAX_TRANSFER = 1 << 20  # bytes under one hold of a stream's lock
 RENEW_BYTES = 1 << 36  # 2^32 blocks; see NOTE [renewal]
+_MAX_EARLY = 1 << 20  # bytes of heartbeats and last words while a renewal is under way
 _WORD_SECONDS = 1.0  # that a heartbeat or a last word waits for a renewal
 
 
@@ -101,10 +109,14 @@ class TlsStream(TcpStream):
             self._tls.setblocking(False)
         except OSError as error:
             raise refusal(error) from error
+        self.pin, self.expires = self._certificate()
+
+    def _certificate(self) -> tuple[bytes, datetime]:
+        """Returns the pin of the other side's certificate, and the end of its validity."""
         try:
             encoded = self._tls.getpeercert(binary_form=True)
             certificate = x509.load_der_x509_certificate(encoded or b"")
-            self.pin, self.expires = pin(certificate), certificate.not_valid_after_utc
+            return pin(certificate), certificate.not_valid_after_utc
         except Exception as error:  # whatever the parser makes of what a pinned party signed
             raise CertificateRejected("the certificate of the other side cannot be read") from error
 
@@ -175,6 +187,11 @@ class TlsStream(TcpStream):
         view = memoryview(bytearray(_RECORD_BYTES))
         while count := self._tls.recv_into(view):
             self._early += view[:count]
+            if len(self._early) > _MAX_EARLY:
+                raise FrameRejected(
+                    f"more than {_MAX_EARLY} bytes against the flow in a renewal of TLS",
+                    party=self.peer,
+                )
         self._step = self._end
 
     def _end(self) -> None:
@@ -189,8 +206,7 @@ class TlsStream(TcpStream):
 
     def _shake_again(self) -> None:
         self._tls.do_handshake()
-        certificate = x509.load_der_x509_certificate(self._tls.getpeercert(binary_form=True) or b"")
-        if pin(certificate) != self.pin:
+        if self._certificate()[0] != self.pin:
             raise CertificateRejected("the other side has another key after a renewal of TLS")
         self._step, self._left = None, RENEW_BYTES
         self.renewals += 1
