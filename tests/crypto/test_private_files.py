@@ -1,6 +1,7 @@
 """What Tacit writes for a party is its user's alone, whatever the umask and whatever was there."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -35,8 +36,8 @@ def test_a_folder_is_private_and_an_old_one_keeps_its_mode(tmp_path, caplog):
     make_private_folder(tmp_path / "one" / "two")
     assert mode(tmp_path / "one" / "two") == 0o700
     (tmp_path / "wide").mkdir(mode=0o750)
-    for _ in range(2):
-        make_private_folder(tmp_path / "wide")
+    with ThreadPoolExecutor(8) as parties:
+        list(parties.map(make_private_folder, [tmp_path / "wide"] * 8))
     assert mode(tmp_path / "wide") == 0o750
     assert [record.message for record in caplog.records] == [
         f"others than its owner may look into {tmp_path / 'wide'}: chmod 700 it"

@@ -36,7 +36,7 @@ def test_the_python_of_a_page_runs(page, tmp_path):
     assert code == 0, err
 
 
-@pytest.mark.full("tests/examples runs the same commands in 04_three_machines/run.sh")
+@pytest.mark.full("tests/cli runs the same commands")
 @pytest.mark.parametrize("page", COMMANDS, ids=name)
 def test_the_commands_of_a_page_run(page, tmp_path):
     """In order, in one folder that holds the page's files."""

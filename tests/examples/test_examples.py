@@ -41,11 +41,11 @@ def output(*command: str | Path, **environment: str) -> str:
     return done.stdout
 
 
-DIGITS = pytest.mark.full("demo.py recognises digits as well")
+DIGITS = pytest.mark.full("tests/runtime/test_demo.py recognises digits as well")
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[DIGITS] * name.startswith("02")) for name in SAYS]
+    "name", [pytest.param(n, marks=[DIGITS] * n.startswith(("02", "demo"))) for n in SAYS]
 )
 def test_an_example_runs(name):
     code, said, err = forked.run([EXAMPLES / name], cwd=ROOT, warnings_are_errors=True)
@@ -65,6 +65,7 @@ def test_what_happens_without_a_gpu_is_said():
     assert said.startswith("torch finds no GPU here: this runs on the CPU.")
 
 
+@pytest.mark.full("tests/cli/test_run.py runs `tacit run` with three parties")
 def test_three_machines_as_three_processes(tmp_path):
     port = str(free_ports(3)[0])
     said = output("bash", EXAMPLES / "04_three_machines" / "run.sh", tmp_path, PORT=port)

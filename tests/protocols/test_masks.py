@@ -74,6 +74,7 @@ def test_no_word_of_chacha20_is_drawn_twice(monkeypatch):
     check_in_step(tacit.run(long_program, fraction_bits=8))
 
 
+@pytest.mark.full("the same in threads; tests/protocols/test_conformance.py runs processes")
 def test_no_word_is_drawn_twice_over_tcp():
     check_in_step(tacit.run(long_program, transport="processes", fraction_bits=8))
 

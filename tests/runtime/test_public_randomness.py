@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -13,6 +15,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import tacit
+from tacit.runtime import public_randomness
 from tacit.runtime.public_randomness import DRAWING
 
 
@@ -164,3 +167,24 @@ def test_tensors_without_numbers_draw_nothing():
 
     plain = torch.rand(3, generator=torch.Generator().manual_seed(0))
     assert all(torch.equal(drawn, plain) for drawn in tacit.run(main))
+
+
+def test_sessions_that_open_at_the_same_time_replace_the_operators_once(monkeypatch):
+    public_randomness.replace_operators()  # in earnest, if no test has done it
+    replaced, start = [], threading.Barrier(8)
+
+    def slow(name, kernel_of):
+        replaced.append(name)
+        time.sleep(1e-4)
+
+    monkeypatch.setattr(public_randomness, "_replace", slow)
+    monkeypatch.setattr(torch.random, "default_generator", torch.random.default_generator)
+    public_randomness._replace_operators.cache_clear()
+
+    def party(_):
+        start.wait()
+        public_randomness.replace_operators()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(party, range(8)))
+    assert len(replaced) == len(set(replaced)) > len(DRAWING)

@@ -240,18 +240,22 @@ def reloaded(model, optimizer):
     return step, between
 
 
+WHOLE = pytest.mark.full("the same step with other settings")
+OTHER_STATE = pytest.mark.full("test_a_state_of_another_form_is_recorded_anew")
+
+
 @pytest.mark.parametrize(
     ("make", "settings"),
     [
         (whole, {}),
         (whole, {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}),
-        (whole, {"maximize": True, "momentum": 0.5, "dampening": 0.5}),
+        pytest.param(whole, {"maximize": True, "momentum": 0.5, "dampening": 0.5}, marks=WHOLE),
         (apart, {"momentum": 0.9}),
         (accumulating, {}),
         (clipped, {}),
-        (scheduled, {}),
-        (frozen, {}),
-        (reloaded, {"momentum": 0.9}),
+        pytest.param(scheduled, {}, marks=OTHER_STATE),
+        pytest.param(frozen, {}, marks=OTHER_STATE),
+        pytest.param(reloaded, {"momentum": 0.9}, marks=OTHER_STATE),
     ],
 )
 def test_a_recorded_training_is_the_training(pretended, make, settings):

@@ -24,6 +24,7 @@ from tacit.runtime.launch import processes
 ROOT = Path(__file__).parents[2]
 LONG = 120.0  # seconds; a busy machine does in this time what is not waited for
 BOTH = pytest.mark.parametrize("transport", TRANSPORTS)
+THREADS = pytest.mark.full("the same in threads; other tests of this file start processes")
 
 
 def open_files() -> set[str]:
@@ -95,7 +96,7 @@ def test_threads_exchange_tensors(parties):
     check_sum(parties, "threads")
 
 
-@pytest.mark.parametrize("parties", [1, 4])
+@pytest.mark.parametrize("parties", [1, pytest.param(4, marks=THREADS)])
 def test_processes_exchange_tensors(parties):
     check_sum(parties, "processes")
 
@@ -107,7 +108,11 @@ def test_parties_share_keys_and_every_run_has_its_own():
 
 
 @pytest.mark.parametrize(
-    ("transport", "bad"), [("threads", 0), ("threads", 1), ("threads", 2), ("processes", 2)]
+    ("transport", "bad"),
+    [
+        *(("threads", rank) for rank in range(3)),
+        pytest.param("processes", 2, marks=THREADS),
+    ],
 )
 def test_a_failure_names_the_party_that_failed_first(transport, bad):
     with pytest.raises(PartyFailed) as caught:
@@ -123,7 +128,7 @@ def test_a_failure_names_the_party_that_failed_first(transport, bad):
     assert isinstance(cause, LookupError if transport == "threads" else type(None))
 
 
-@BOTH
+@pytest.mark.parametrize("transport", ["threads", pytest.param("processes", marks=THREADS)])
 def test_leaving_the_program_is_a_failure_like_any_other(transport):
     with pytest.raises(PartyFailed, match="party 1 failed: SystemExit: enough") as caught:
         tacit.run(programs.give_up, 1, "enough", parties=2, protocol="none", transport=transport)

@@ -54,14 +54,14 @@ def assert_same(got: list[torch.Tensor], want: list[torch.Tensor]) -> None:
     assert all(torch.equal(a, b) for a, b in zip(got, want, strict=True))
 
 
-ONE_KILLED = pytest.mark.full("the party that is killed before it renames its file")
-
-
+@pytest.mark.full(
+    "test_the_newest_that_all_have resumes; tests/runtime/test_run.py kills a process"
+)
 @pytest.mark.parametrize(
     ("parties", "where", "step", "newest"),
     [
-        pytest.param([1], "now", 4, 4, id="one", marks=ONE_KILLED),
-        pytest.param([0, 1, 2], "now", 4, 4, id="all", marks=ONE_KILLED),
+        pytest.param([1], "now", 4, 4, id="one"),
+        pytest.param([0, 1, 2], "now", 4, 4, id="all"),
         pytest.param([2], "put_in_place", 3, 2, id="one that has not renamed its file"),
     ],
 )

@@ -83,19 +83,34 @@ def join(
     return connect(me, *port, identity=who, insecure_plain_tcp=plain, limits=limits, clock=clock)
 
 
-def party(*args: Any, **options: Any) -> Callable[[], None]:
+class SharedClock(ManualClock):
+    """A clock that knows how many parties have not ended yet."""
+
+    parties = 0
+
+
+def party(*args: Any, clock: Clock = SYSTEM_CLOCK, **options: Any) -> Callable[[], None]:
+    if isinstance(clock, SharedClock):
+        clock.parties += 1
+
     def program() -> None:
-        join(*args, **options).close()
+        try:
+            join(*args, clock=clock, **options).close()
+        finally:
+            if isinstance(clock, SharedClock):
+                clock.parties -= 1
 
     return program
 
 
-def give_up(clock: ManualClock, when: Callable[[], bool] = lambda: True) -> Callable[[], None]:
-    """Lets the deadline of connecting pass once a condition holds."""
+def give_up(clock: SharedClock, when: Callable[[], bool] = lambda: True) -> Callable[[], None]:
+    """Lets deadlines of connecting pass once a condition holds, also of a party that is late."""
 
     def program() -> None:
         until(when)
-        clock.advance(2 * LONG)
+        while clock.parties:
+            clock.advance(2 * LONG)
+            time.sleep(0.02)
 
     return program
 
@@ -156,7 +171,7 @@ def test_a_party_that_starts_much_later_is_waited_for(
 ) -> None:
     """Later than one attempt to connect takes, and than those here wait for messages."""
     monkeypatch.setattr(rendezvous, "_ATTEMPT_SECONDS", 0.1)
-    clock = ManualClock()
+    clock = SharedClock()
     doors = ports(3)
     address = doors[late][0].address
     doors[late][0].close()
@@ -266,7 +281,7 @@ def test_another_version_is_named_on_both_sides() -> None:
 def test_a_wrong_address_is_named() -> None:
     doors = ports(3)
     swapped = [doors[1][1][1], doors[1][1][0], doors[1][1][2]]
-    clock = ManualClock()
+    clock = SharedClock()
     errors = together(
         party(hello(0, 3), doors[0], clock=clock),
         party(hello(1, 3), doors[1], clock=clock),
@@ -277,7 +292,7 @@ def test_a_wrong_address_is_named() -> None:
 
 
 def test_an_unknown_certificate_is_refused_by_both_sides(caplog: pytest.LogCaptureFixture) -> None:
-    doors, clock = ports(2), ManualClock()
+    doors, clock = ports(2), SharedClock()
     errors = together(
         party(hello(0), doors[0], identity(0), clock=clock),
         party(hello(1), doors[1], identity(1, name="stranger")),
@@ -318,7 +333,7 @@ def test_a_stranger_is_told_at_once_and_the_others_go_on(
 
 
 def test_an_expired_certificate_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    doors, clock = ports(2), ManualClock()
+    doors, clock = ports(2), SharedClock()
     now = datetime.datetime.now(datetime.UTC)
     own, key = certificate("party 1", until=now - datetime.timedelta(minutes=1))
     old = Identity(own, key, (certificate("party 0")[0], own))
@@ -334,7 +349,7 @@ def test_an_expired_certificate_says_so(caplog: pytest.LogCaptureFixture) -> Non
 
 
 def test_an_impostor_at_a_peers_address_is_refused() -> None:
-    doors, clock = ports(2), ManualClock()
+    doors, clock = ports(2), SharedClock()
     errors = together(
         party(hello(0), doors[0], identity(0, name="stranger"), clock=clock),
         then(party(hello(1), doors[1], identity(1)), give_up(clock)),
@@ -344,7 +359,7 @@ def test_an_impostor_at_a_peers_address_is_refused() -> None:
 
 
 def test_a_party_cannot_take_the_rank_of_another() -> None:
-    doors, clock = ports(3), ManualClock()
+    doors, clock = ports(3), SharedClock()
     errors = together(
         party(hello(0, 3), doors[0], identity(0, 3), clock=clock),
         party(hello(1, 3), doors[1], identity(1, 3), clock=clock),
@@ -358,7 +373,7 @@ def test_a_key_that_a_pinned_party_vouches_for_is_not_pinned(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Party 1 signs a certificate for somebody else's key; nobody has pinned that key."""
-    doors, clock = ports(2), ManualClock()
+    doors, clock = ports(2), SharedClock()
     delegate = Identity(*delegated("party 1"), identity(1).peers)
     errors = together(
         party(hello(0), doors[0], identity(0), clock=clock),
@@ -380,7 +395,7 @@ def test_two_parties_with_one_key_are_refused() -> None:
 
 def test_a_second_process_under_one_rank_is_refused(caplog: pytest.LogCaptureFixture) -> None:
     (listener, addresses), (other, _) = ports(2)
-    clock = ManualClock()
+    clock = SharedClock()
     other.close()
 
     def twins() -> int:
@@ -404,7 +419,7 @@ def test_a_taken_port_says_so() -> None:
 
 @pytest.mark.parametrize("kind", SOCKETS)
 def test_a_missing_party_is_named(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    doors, clock, attempts = ports(2), ManualClock(), [0]
+    doors, clock, attempts = ports(2), SharedClock(), [0]
     doors[0][0].close()
     dial = rendezvous.dial
 
@@ -640,7 +655,7 @@ def test_another_party_is_not_blamed_for_settings_sent_under_its_name(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Party 2 says that it is party 1, of another session."""
-    doors, clock = ports(3), ManualClock()
+    doors, clock = ports(3), SharedClock()
     errors = together(
         party(hello(0, 3), doors[0], identity(0, 3), clock=clock),
         party(hello(1, 3), doors[1], identity(1, 3), clock=clock),
@@ -661,7 +676,7 @@ def test_tls_is_1_3_only() -> None:
         with socket.create_connection(addresses[0]) as sock, context.wrap_socket(sock):
             pass
 
-    clock = ManualClock()
+    clock = SharedClock()
     error, refused = together(
         party(hello(0), (listener, addresses * 2), identity(0), clock=clock),
         then(old, give_up(clock)),

@@ -7,6 +7,7 @@ import os
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import Any, Literal
 
 LOG = logging.getLogger("tacit")
@@ -17,7 +18,8 @@ def make_private_folder(path: Path) -> None:
     """Makes a folder that only its owner may enter (0700). Tells if others may enter an old one."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     if path.stat().st_mode & OTHERS:
-        _tell(path)
+        with _telling:
+            _tell(path)
 
 
 def open_private(path: Path, mode: Literal["a", "w"], **options: Any) -> Any:
@@ -28,6 +30,9 @@ def open_private(path: Path, mode: Literal["a", "w"], **options: Any) -> Any:
         with suppress(OSError):  # of another user
             os.fchmod(descriptor, 0o600)
     return os.fdopen(descriptor, mode, **options)
+
+
+_telling = Lock()  # parties may be threads of one process
 
 
 @cache  # once for each folder

@@ -23,7 +23,10 @@ NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 FOLDABLE = (*CONVOLUTIONS, *TRANSPOSED, nn.Linear)
-CLOSE = 2.0**-10  # how near results must be, relative to the largest: float32 rounds otherwise
+# How near results must be, relative to the largest: of a model in its own dtype, of a layer alone
+# in float64.
+CLOSE = 2.0**-10
+LAYER_CLOSE = 2.0**-20
 
 
 @dataclass(frozen=True)
@@ -145,9 +148,10 @@ def _inherits(part: nn.Module, bases: tuple[type, ...]) -> bool:
 def _same(layer: nn.Module, norm: nn.Module, x: torch.Tensor) -> bool:
     """Whether a copy of the layer with the norm folded into it gives what both give, on x."""
     try:
-        alone = copy.deepcopy(layer)
+        layer, norm = (copy.deepcopy(part).double() for part in (layer, norm))
+        alone, x = copy.deepcopy(layer), x.double()
         _fold(alone, norm)
-        return _near(alone(x), norm(layer(x)))
+        return _near(alone(x), norm(layer(x)), LAYER_CLOSE)
     except (RuntimeError, ValueError):  # the features of a linear layer are not what is normalised
         return False
 
@@ -159,11 +163,11 @@ def _agree(model: nn.Module, folded: nn.Module, example: Any) -> bool:
     return all(_near(a, b) for a, b in pairs if isinstance(a, torch.Tensor))
 
 
-def _near(a: torch.Tensor, b: torch.Tensor) -> bool:
+def _near(a: torch.Tensor, b: torch.Tensor, close: float = CLOSE) -> bool:
     if a.shape != b.shape:
         return False
     a, b = a.double(), b.double()
-    most = CLOSE * float(b.abs().max()) if b.numel() else 0.0
+    most = close * float(b.abs().max()) if b.numel() else 0.0
     return bool(((a - b).abs() <= most + torch.finfo(torch.float32).tiny).all())
 
 

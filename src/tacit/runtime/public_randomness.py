@@ -46,6 +46,7 @@ DRAWING = (
 DEFAULT = torch.default_generator._cdata  # type: ignore[attr-defined]  # torch copies the object
 _library = torch.library.Library("aten", "IMPL")
 _thread = threading.local()
+_replacing = threading.Lock()
 
 
 class PublicStream:
@@ -150,12 +151,17 @@ def _seeded_process(seed: int) -> Iterator[None]:
 # Redirecting torch's default generator ------------------------------------------------------------
 
 
-@cache
 def replace_operators() -> None:
     """Makes torch's random operators and functions ask for a session's stream; only once.
 
-    Call it before threads start. See NOTE [operators].
+    See NOTE [operators]. Parties of one process may open their sessions at the same time.
     """
+    with _replacing:
+        _replace_operators()
+
+
+@cache
+def _replace_operators() -> None:
     for name in DRAWING:
         _replace(name, _drawing)
     _replace("native_dropout", _dropout)
