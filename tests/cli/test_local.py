@@ -3,8 +3,6 @@
 import pytest
 from tests.cli.shell import in_terminal, tacit, tacit_process
 
-from tacit.registry import TRANSPORTS
-
 JOB = """
 import torch
 
@@ -56,7 +54,10 @@ def test_processes_with_names(folder):
     assert (folder / "trial" / "carol" / "reveals.jsonl").exists()
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize(
+    "transport",
+    ["threads", pytest.param("processes", marks=pytest.mark.full("threads"))],
+)
 def test_an_error_of_the_job(folder, transport):
     (folder / "job.py").write_text(
         "def main(session):\n    if session.rank == 1:\n        raise ValueError('of the job')\n"

@@ -45,7 +45,9 @@ def test_all_rules():
     assert "nonzero" in done.json["operators"]["refused"]
 
 
-@pytest.mark.parametrize("source", ["models.py", "models"])
+@pytest.mark.parametrize(
+    "source", ["models.py", pytest.param("models", marks=pytest.mark.full("models.py"))]
+)
 def test_a_model_that_runs(folder, source):
     done = tacit_process("ops", f"{source}:network", cwd=folder)
     assert done.code == 0

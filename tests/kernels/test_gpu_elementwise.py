@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kernels.conftest import forget
 from tests.kernels.draws import ring_tensor, rings, seeds
-from tests.tiers import draws
+from tests.tiers import FULL, draws
 
 from tacit import kernels
 from tacit.kernels import backend
@@ -29,8 +29,8 @@ gpu = pytest.importorskip("tacit.kernels.gpu")
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 HERE = torch.cuda.is_available()
-FEW = draws(60) if HERE else settings(deadline=None, max_examples=6)
-SOME = draws(100) if HERE else draws(15)
+FEW = draws(60) if HERE else settings(deadline=None, max_examples=6 if FULL else 3)
+SOME = draws(100) if HERE else settings(deadline=None, max_examples=15 if FULL else 4)
 
 counts = st.sampled_from([0, 1, 63, 64, 65, 130])
 words = st.sampled_from([0, 1, 5, 129])

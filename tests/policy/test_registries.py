@@ -82,16 +82,16 @@ def packages():
 
 
 @cache
-def texts() -> dict[Path, str]:
+def words() -> dict[Path, set[str]]:
     folders = ("src", "tests", "docs", "benchmarks", "examples")
     found = (path for folder in folders for path in (ROOT / folder).rglob("*"))
-    return {path: path.read_text() for path in found if path.suffix in (".py", ".md", ".ipynb")}
+    read = (path for path in found if path.suffix in (".py", ".md", ".ipynb"))
+    return {path: set(re.findall(r"\w+", path.read_text())) for path in read}
 
 
 def used_outside(package, name):
     folder = Path(package.__file__).parent
-    word = re.compile(rf"\b{name}\b")
-    return any(word.search(text) for path, text in texts().items() if folder not in path.parents)
+    return any(name in known for path, known in words().items() if folder not in path.parents)
 
 
 def test_every_exported_name_exists_and_is_used():

@@ -16,6 +16,7 @@ from tests.protocols import views
 from tests.protocols.chosen_randomness import Draw, seeded_words
 from tests.protocols.pads import bare_messages, joint_pads, unpadded
 from tests.protocols.views import EVERY, OPERATIONS, Message, Recorder
+from tests.tiers import spread
 from torch import Tensor
 
 import tacit
@@ -78,7 +79,7 @@ def run_views(value: int, **settings: Any) -> list[dict[str, list[Message]]]:
 )
 def test_messages_are_uniform(protocol, turn, ring):
     """All zeros, all ones, the largest value: what arrives looks uniform."""
-    for value in (0, -1, MOST):
+    for value in spread([0, -1, MOST], 2):
         for rank, found in enumerate(run_views(value, turn=turn, protocol=protocol, ring=ring)):
             for name, messages in found.items():
                 what = f"{name} of {value} at party {rank}"

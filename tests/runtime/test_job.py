@@ -50,6 +50,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.full("test_processes_run_the_bytes_of_the_job_and_not_the_files")
 def test_a_job_runs_in_threads_and_in_processes(folder):
     job = load_job(folder / "job.py", ["7", "8"])
     wanted = [(rank, 1, 2, 3, "7", ("8",)) for rank in range(3)]

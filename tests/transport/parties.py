@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from threading import Lock
 from typing import Any
 
 from cryptography import x509
@@ -35,9 +36,17 @@ def hello(rank: int, parties: int = 2, **changes: Any) -> Hello:
     return replace(base, **changes)
 
 
-@cache
 def certificate(name: str, until: datetime.datetime | None = None) -> tuple[bytes, bytes]:
     """A self-signed certificate and its key, both PEM; as common tools make them, of a CA."""
+    with _making:
+        return _certificate(name, until)
+
+
+_making = Lock()  # parties are threads, and all must know the same certificates
+
+
+@cache
+def _certificate(name: str, until: datetime.datetime | None) -> tuple[bytes, bytes]:
     key = ec.generate_private_key(ec.SECP256R1())
     return _signed(name, key, name, key, until), _pem(key)
 

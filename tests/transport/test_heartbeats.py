@@ -408,7 +408,7 @@ def test_a_link_that_drops_everything_is_noticed_by_both(kind: str, sending: boo
             return proxies[-1].address
 
         stage = Stage(kind, roads=road)
-        blocked = threading.Barrier(2, timeout=LONG)
+        blocked = threading.Barrier(3, timeout=LONG)
         noticed = threading.Barrier(3, timeout=LONG)
 
         def program(mesh: Mesh) -> None:
@@ -423,6 +423,8 @@ def test_a_link_that_drops_everything_is_noticed_by_both(kind: str, sending: boo
             noticed.wait()
 
         def drive() -> None:
+            for _ in range(2):  # parties also wait for each other in the exchange before
+                blocked.wait()
             stage.await_waiting(0, 1)
             stage.clock.advance(1.2 * DEADLINE)
             noticed.wait()

@@ -74,11 +74,20 @@ def _bombs() -> Iterator[tuple[str, bytes]]:
         ("lists in lists", b"", b"[", b""),
         ("digits", b"[", b"9", b"]"),
     ):
-        packer = zlib.compressobj(9)
-        parts = [packer.compress(start)]
-        for _ in range(256):
-            parts.append(packer.compress(again * ((1 << 20) // len(again))))
-        yield what, b"".join([*parts, packer.compress(end), packer.flush()])
+        yield what, _packed(start, again * ((1 << 20) // len(again)), 256, end)
+
+
+def _packed(start: bytes, middle: bytes, times: int, end: bytes) -> bytes:
+    """Returns what zlib makes of start + times middle + end, compressing the middle once."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+    head, repeated = (
+        packer.compress(part) + packer.flush(zlib.Z_FULL_FLUSH) for part in (start, middle)
+    )
+    check = zlib.adler32(start)
+    for _ in range(times):
+        check = zlib.adler32(middle, check)
+    tail = packer.compress(end) + packer.flush() + zlib.adler32(end, check).to_bytes(4)
+    return b"\x78\xda" + head + repeated * times + tail
 
 
 def cases(random: Random, count: int, _: Path) -> Iterator[Case]:
