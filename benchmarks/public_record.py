@@ -35,13 +35,13 @@ def party(
     """Seconds of this party without and with the record, for each turn."""
     model = session.share(models[session.rank], owner=0) if share else models[session.rank]
     x = session.share(torch.rand(shape, generator=torch.Generator().manual_seed(1)), owner=1)
-    context, seconds = session.protocol.context, []
-    record: Callable[..., None] = context.absorb
+    record, seconds = session.protocol.context.record, []
+    absorb: Callable[..., None] = record.absorb
     with torch.no_grad():
         for turn in range(turns + 2):  # of which the first two prepare the weights
             seconds.append([0.0, 0.0])
             for way in (0, 1) if turn % 2 else (1, 0):
-                context.absorb = (_nothing, record)[way]  # type: ignore[method-assign]
+                record.absorb = (_nothing, absorb)[way]  # type: ignore[method-assign]
                 session.mesh.compare()
                 begin = time.thread_time()
                 session.numbers.settled(model(x).value)
