@@ -32,6 +32,7 @@ NB_MODULE(native, module) {
   tacit::bind_conv(module);
   tacit::bind_digest(module);
   tacit::bind_elementwise(module);
+  tacit::bind_call_bytes(module);
   tacit::bind_gates(module);
   tacit::bind_injection(module);
   tacit::bind_planes(module);

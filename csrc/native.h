@@ -13,7 +13,7 @@ namespace tacit {
 namespace nb = nanobind;
 
 // Pointers arrive as integers (torch's data_ptr). The Python wrappers have checked device, dtype,
-// contiguity and size. Bound functions release the GIL, except those that only plan.
+// contiguity and size. Bound functions release the GIL, except those that plan or read objects.
 using Address = std::uintptr_t;
 
 template <class T>
@@ -34,6 +34,7 @@ void bind_matmul(nb::module_& module);
 void bind_conv(nb::module_& module);
 void bind_digest(nb::module_& module);
 void bind_elementwise(nb::module_& module);
+void bind_call_bytes(nb::module_& module);
 void bind_gates(nb::module_& module);
 void bind_injection(nb::module_& module);
 void bind_planes(nb::module_& module);

@@ -8,29 +8,28 @@ same. Nothing here depends on the process or the machine, such as addresses or s
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from ctypes import string_at
-from hashlib import blake2b
-from types import FrameType, MappingProxyType
+from types import FrameType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ..errors.call_sites import Place, owner_of_frame
-from ..kernels import digest
-from ..transport.public_record import DIGEST_BYTES, TOLD, PublicRecord
+from ..kernels import digest, load_call_bytes
+from ..transport.public_record import LONG_BYTES, TOLD, PublicRecord, hashed
 from .share import Arith, Bool
 
 COMPARED_EVERY = TOLD // 2  # calls; so that a last word holds the first difference
-SHORT_BYTES = 1 << 11  # contents of so many bytes are absorbed as they are, longer ones by digest
+SHORT_BYTES = 1 << 7  # contents of so many bytes are absorbed as they are, longer ones by digest
 
 SECRETS: set[type] = set()
 """Classes of secret tensors, which layers above add: their shapes are public."""
 
-_SIMPLE = frozenset({int, float, bool, str, complex, type(None)})
 _TORCH_NAMES = (torch.dtype, torch.layout, torch.device, torch.memory_format)
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_NOTHING: dict[str, Any] = {}
 _is_users: dict[str, bool] = {}  # by file
 
 
@@ -44,12 +43,18 @@ class CallRecord(PublicRecord):
     def __init__(self, compare: Callable[[], None]) -> None:
         super().__init__()
         self._compare, self._compare_at = compare, COMPARED_EVERY
+        self._call_bytes = load_call_bytes()
 
-    def absorb(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any] = _NOTHING) -> None:
+    def absorb(self, name: str, args: Sequence[Any], kwargs: dict[str, Any] = _NOTHING) -> None:
         """Adds a call and everything public about it, before it is made."""
-        data = self.digest + public_bytes(name, args, kwargs)
-        self.digest = made = blake2b(data, digest_size=DIGEST_BYTES).digest()
-        self._entries.append((name, made, running_place()))
+        data, others = self._call_bytes(args, kwargs, SECRETS)
+        if others:
+            data += b"".join(map(self._described, others))
+        if len(data) > LONG_BYTES:
+            data = hashed(data)
+        self._waiting += (name.encode(), b"\0", data)
+        self._entries.append((name, data, running_place()))
+        self._digest = None
         self.count += 1
         if self.count >= self._compare_at:
             self._compare()
@@ -59,10 +64,30 @@ class CallRecord(PublicRecord):
         """Notes that the parties exchange messages at this point of the program."""
         self._compare_at = self.count + COMPARED_EVERY
 
+    def _described(self, x: Any) -> bytes:
+        """Returns what is public about an argument that `call_bytes` leaves out."""
+        if isinstance(x, Tensor):
+            memory = contents(x)
+            return self._listed(str(x.dtype), *x.shape, len(memory)) + memory
+        if isinstance(x, Arith):
+            return self._listed(*x.shape, x.pending, x.limit)
+        if isinstance(x, Bool):
+            return self._listed(*x.shape, x.width, "bits")
+        if isinstance(x, slice):
+            return self._listed(x.start, x.stop, x.step)
+        if isinstance(x, np.generic):
+            return self._listed(str(x.dtype), x.tobytes().hex())
+        if isinstance(x, (*_TORCH_NAMES, complex)):
+            return self._listed(str(x))
+        return self._listed(type(x).__qualname__)
+
+    def _listed(self, *found: Any) -> bytes:
+        return self._call_bytes(found, _NOTHING, SECRETS)[0]
+
 
 def running_place() -> Place | None:
     """Returns the innermost line of the user's program that is running. Takes a microsecond."""
-    frame: FrameType | None = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(2)  # of the caller of `absorb`
     while frame is not None:
         file = frame.f_code.co_filename
         users = _is_users.get(file)
@@ -74,67 +99,6 @@ def running_place() -> Place | None:
             return frame.f_code, frame.f_lineno
         frame = frame.f_back
     return None
-
-
-def public_bytes(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bytes:
-    """Returns everything public about a call, in a form that is the same at all parties."""
-    found: list[Any] = [name]
-    held: list[bytes] = []
-    for x in args:
-        kind = type(x)
-        if kind in _SIMPLE:  # the usual cases first: this runs for every operation
-            found.append(x)
-        elif kind in SECRETS:
-            found.append(x.shape)
-        else:
-            describe(x, found, held)
-    if kwargs:
-        for key, x in kwargs.items():
-            found.append(key)
-            describe(x, found, held)
-    text = repr(found).encode()
-    return text + b"".join(held) if held else text
-
-
-def describe(x: Any, found: list[Any], held: list[bytes]) -> None:
-    """Appends what is public about an argument to `found`, and contents of tensors to `held`."""
-    kind = type(x)
-    if kind in _SIMPLE:
-        found.append(x)
-    elif kind in SECRETS:
-        found.append(x.shape)
-    elif kind is list or kind is tuple:
-        if _SIMPLE.issuperset(map(type, x)):
-            found.append([*x])
-        else:
-            found.append(len(x))
-            for one in x:
-                describe(one, found, held)
-    elif kind is Arith:
-        found.append((*x.shape, x.pending, x.limit))
-    elif kind is Bool:
-        found.append((*x.shape, x.width, "bits"))
-    else:
-        _describe_object(x, kind, found, held)
-
-
-def _describe_object(x: Any, kind: type, found: list[Any], held: list[bytes]) -> None:
-    if isinstance(x, Tensor):
-        memory = contents(x)
-        found.append((str(x.dtype), *x.shape, len(memory)))
-        held.append(memory)
-    elif isinstance(x, list | tuple):  # torch.Size, named tuples
-        describe([*x], found, held)
-    elif isinstance(x, dict):
-        describe([part for item in x.items() for part in item], found, held)
-    elif isinstance(x, slice):
-        describe([x.start, x.stop, x.step], found, held)
-    elif isinstance(x, int | float):  # numpy's numbers, torch's symbolic ones
-        found.append(float(x) if isinstance(x, float) else int(x))
-    elif isinstance(x, _TORCH_NAMES):
-        found.append(str(x))
-    else:
-        found.append(kind.__qualname__)
 
 
 def contents(x: Tensor) -> bytes:

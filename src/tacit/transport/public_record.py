@@ -12,6 +12,7 @@ import struct
 import zlib
 from collections import deque
 from collections.abc import Mapping
+from hashlib import blake2b
 from itertools import islice
 from typing import NamedTuple
 
@@ -19,32 +20,48 @@ from ..errors import FrameRejected
 from ..errors.call_sites import Place
 
 DIGEST_BYTES = 16
-KEPT = 1 << 13  # entries; one takes about 150 bytes
+KEPT = 1 << 13  # entries; one takes about 250 bytes
 TOLD = 1 << 9  # entries in a last word
+LONG_BYTES = 1 << 9  # of what is public about an operation: more is replaced by its hash
 
 _SHORT_BYTES = 4  # of a digest, in a last word
 _MAX_NAMES_BYTES = 1 << 16
+_QUICK_BYTES = 2000  # hashlib waits for other threads after it has got more than 2,047 at once
 _HEAD = struct.Struct("<QH?")
 
 
 class Entry(NamedTuple):
-    """One operation: its name, the digest after it, and the line of the user's program."""
+    """One operation: its name, what is public about it, and the line of the user's program."""
 
     name: str
-    digest: bytes
+    data: bytes
     place: Place | None
 
 
 class PublicRecord:
     """The digest, the number of operations so far, and the last of them.
 
-    A party that records nothing, such as one without a protocol, has an empty record.
+    A party that records nothing, such as one without a protocol, has an empty record. What a
+    subclass adds waits until the digest is read. No data begin with those of another operation.
     """
 
     def __init__(self) -> None:
-        self.digest = bytes(DIGEST_BYTES)
         self.count = 0
         self._entries: deque[tuple[str, bytes, Place | None]] = deque(maxlen=KEPT)
+        self._hash = blake2b(digest_size=DIGEST_BYTES)
+        self._waiting: list[bytes] = []  # for the hash
+        self._digest: bytes | None = bytes(DIGEST_BYTES)  # None: not of the last operation
+
+    @property
+    def digest(self) -> bytes:
+        """Depends on all operations so far."""
+        if self._digest is None:
+            data = b"".join(self._waiting)
+            for start in range(0, len(data), _QUICK_BYTES):
+                self._hash.update(data[start : start + _QUICK_BYTES])
+            self._waiting.clear()
+            self._digest = self._hash.digest()
+        return self._digest
 
     @property
     def first(self) -> int:
@@ -64,8 +81,17 @@ class PublicRecord:
         end = self.count if end is None else min(max(end, self.first), self.count)
         start = max(end - most, self.first)
         kept = islice(self._entries, start - self.first, end - self.first)
-        told = (Told(name, digest[:_SHORT_BYTES]) for name, digest, _ in kept)
+        told = (Told(name, _short_digest(data)) for name, data, _ in kept)
         return Excerpt(start, {start + i: one for i, one in enumerate(told)}, stopped)
+
+
+def hashed(data: bytes) -> bytes:
+    """Returns what takes the place of long data."""
+    return b"#" + blake2b(data).digest()
+
+
+def _short_digest(data: bytes) -> bytes:
+    return blake2b(data, digest_size=_SHORT_BYTES).digest()
 
 
 class Told(NamedTuple):

@@ -1,0 +1,147 @@
+// The public part of a call's arguments as bytes, which are the same on every machine.
+//
+//   None             N
+//   True, False      T, F
+//   an integer       i and 8 bytes; beyond 64 bits I, a length, and its decimal digits
+//   a float          f and 8 bytes
+//   a text           s, a length, and UTF-8
+//   a list or tuple  [, a length, and the elements
+//   a dict           {, a length, and keys and values in turn
+//   of a class in `shaped`: S, a length, and the sizes in its attribute `shape`, 8 bytes each
+//   anything else    ?; it is returned in a list
+//
+// Lengths have 4 bytes; numbers are little-endian. No description begins with another one, so those
+// of several calls can be joined. `tacit.ring.reference.call_bytes` is the same in Python.
+#include <bit>
+#include <cstring>
+#include <string>
+
+#include "native.h"
+
+namespace tacit {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "numbers are written as they lie");
+
+// Refuses lists that contain themselves.
+struct Nested {
+  Nested() {
+    if (Py_EnterRecursiveCall(" while arguments are described") != 0) throw nb::python_error();
+  }
+  ~Nested() { Py_LeaveRecursiveCall(); }
+};
+
+class CallBytes {
+ public:
+  explicit CallBytes(nb::handle shaped) : shaped_(shaped) {}
+
+  void add(PyObject* x) {
+    if (x == Py_None) {
+      bytes_ += 'N';
+    } else if (PyBool_Check(x)) {
+      bytes_ += x == Py_True ? 'T' : 'F';
+    } else if (PyLong_Check(x)) {
+      add_integer(x);
+    } else if (PyFloat_Check(x)) {
+      bytes_ += 'f';
+      append(PyFloat_AsDouble(x));
+    } else if (PyList_Check(x) || PyTuple_Check(x)) {
+      add_sequence(x);
+    } else if (PyUnicode_Check(x)) {
+      add_text('s', x);
+    } else if (contains(reinterpret_cast<PyObject*>(Py_TYPE(x)))) {
+      add_shape(x);
+    } else if (PyDict_Check(x)) {
+      add_dict(x);
+    } else {
+      bytes_ += '?';
+      others_.append(nb::handle(x));
+    }
+  }
+
+  nb::tuple result() const {
+    return nb::make_tuple(nb::bytes(bytes_.data(), bytes_.size()), others_);
+  }
+
+ private:
+  template <class T>
+  void append(T number) {
+    char raw[sizeof number];
+    std::memcpy(raw, &number, sizeof number);
+    bytes_.append(raw, sizeof number);
+  }
+
+  void begin(char kind, Py_ssize_t length) {
+    bytes_ += kind;
+    append(static_cast<std::uint32_t>(length));
+  }
+
+  bool contains(PyObject* type) const {
+    const int found = PySet_Contains(shaped_.ptr(), type);
+    if (found < 0) throw nb::python_error();
+    return found == 1;
+  }
+
+  void add_integer(PyObject* x) {
+    int overflow = 0;
+    const long long number = PyLong_AsLongLongAndOverflow(x, &overflow);
+    if (overflow != 0) {
+      add_text('I', nb::steal(PyNumber_ToBase(x, 10)).ptr());
+    } else {
+      bytes_ += 'i';
+      append(static_cast<std::int64_t>(number));
+    }
+  }
+
+  void add_text(char kind, PyObject* x) {
+    Py_ssize_t size = 0;
+    const char* text = x == nullptr ? nullptr : PyUnicode_AsUTF8AndSize(x, &size);
+    if (text == nullptr) throw nb::python_error();
+    begin(kind, size);
+    bytes_.append(text, static_cast<std::size_t>(size));
+  }
+
+  void add_sequence(PyObject* x) {
+    const Nested nested;
+    begin('[', PySequence_Fast_GET_SIZE(x));
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(x); ++i) {
+      add(PySequence_Fast_GET_ITEM(x, i));
+    }
+  }
+
+  void add_dict(PyObject* x) {
+    const Nested nested;
+    begin('{', PyDict_GET_SIZE(x));
+    PyObject *key = nullptr, *value = nullptr;
+    for (Py_ssize_t at = 0; PyDict_Next(x, &at, &key, &value) != 0;) {
+      add(key);
+      add(value);
+    }
+  }
+
+  void add_shape(PyObject* x) {
+    const nb::object shape = nb::handle(x).attr("shape");
+    const Py_ssize_t size = PyTuple_GET_SIZE(shape.ptr());
+    begin('S', size);
+    for (Py_ssize_t i = 0; i < size; ++i) {
+      append(static_cast<std::int64_t>(PyLong_AsLongLong(PyTuple_GET_ITEM(shape.ptr(), i))));
+    }
+  }
+
+  nb::handle shaped_;
+  std::string bytes_;
+  nb::list others_;
+};
+
+nb::tuple call_bytes(nb::handle args, nb::handle kwargs, nb::handle shaped) {
+  CallBytes made(shaped);
+  made.add(args.ptr());
+  made.add(kwargs.ptr());
+  return made.result();
+}
+
+}  // namespace
+
+void bind_call_bytes(nb::module_& module) { module.def("call_bytes", &call_bytes); }
+
+}  // namespace tacit

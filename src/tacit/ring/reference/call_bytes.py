@@ -1,0 +1,43 @@
+"""The public part of a call's arguments as bytes: see `csrc/call_bytes.cpp` for its definition."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def call_bytes(
+    args: Sequence[Any], kwargs: Mapping[str, Any], shaped: set[type]
+) -> tuple[bytes, list[Any]]:
+    """Returns the arguments as bytes, and those that have to be described otherwise."""
+    others: list[Any] = []
+    return b"".join(_flat(x, shaped, others) for x in (args, kwargs)), others
+
+
+def _flat(x: Any, shaped: set[type], others: list[Any]) -> bytes:
+    if x is None:
+        return b"N"
+    if isinstance(x, bool):
+        return b"T" if x else b"F"
+    if isinstance(x, int):
+        if -(1 << 63) <= x < 1 << 63:
+            return struct.pack("<cq", b"i", x)
+        return _begin(b"I", digits := b"%d" % x) + digits
+    if isinstance(x, float):
+        return struct.pack("<cd", b"f", x)
+    if isinstance(x, list | tuple):
+        return _begin(b"[", x) + b"".join(_flat(one, shaped, others) for one in x)
+    if isinstance(x, str):
+        return _begin(b"s", text := x.encode()) + text
+    if type(x) in shaped:
+        return _begin(b"S", x.shape) + struct.pack(f"<{len(x.shape)}q", *x.shape)
+    if isinstance(x, dict):
+        parts = (part for item in x.items() for part in item)
+        return _begin(b"{", x) + b"".join(_flat(part, shaped, others) for part in parts)
+    others.append(x)
+    return b"?"
+
+
+def _begin(kind: bytes, x: Sequence[Any] | Mapping[Any, Any]) -> bytes:
+    return struct.pack("<cI", kind, len(x))
