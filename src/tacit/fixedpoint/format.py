@@ -39,6 +39,7 @@ class Format:
     range_bits: every real value has a magnitude below 2^range_bits. Comparisons of larger values
         give wrong results; sums and products stay right up to the end of the ring.
     debug: raises RangeError if a value leaves the range. Needs the cleartext protocol.
+    extra_bits: the values are gradients, which are 2^extra_bits times larger; see `widened`.
     watched: what the guards of a session watch, or None for a session without them.
     trace: the object that records which tensors a replayed function reads and creates, or None.
     on_refusal: the function that answers `bool(secret)` and the like in a dry run; None refuses.
@@ -55,6 +56,7 @@ class Format:
     ) -> None:
         self.protocol, self.debug = protocol, debug
         self.watched = Watched() if guard else None
+        self.extra_bits = 0
         self._widened: dict[int, Self] = {}
         self.trace: Any = None
         self.on_refusal: Any = None
@@ -82,11 +84,12 @@ class Format:
         return self.fraction_bits + variance_bits(self)
 
     def widened(self, bits: int) -> Self:
-        """Returns the same format with a range of `bits` more. Kept, so that it is made once."""
+        """Returns the format of numbers that are 2^bits times larger. Kept: it is made once."""
         found = self._widened.get(bits)
         if found is None:
             found = self._widened[bits] = copy.copy(self)
             found.range_bits += bits
+            found.extra_bits = bits
         return found
 
     def bits_of(self, dtype: torch.dtype) -> int:

@@ -118,6 +118,25 @@ def mul_extended(n: Format, x: Operand, factor: Operand) -> Value:
     return _product(n, operand(n, x), factor, extended_bits(n))
 
 
+def scale_gradient(n: Format, grad: Operand, factor: Operand) -> Value:
+    """Returns a gradient times an extended value, as `mul_extended`, in the whole range.
+
+    The ring has no room for the extra bits of the factor, and of a gradient that has some too
+    (extended/fine_gradients.py), if the result is large: some of both are dropped before the
+    product. Where a division of the gradient is pending, that is free.
+    """
+    if not isinstance(factor, Value):
+        return mul(n, grad, factor)
+    x, extra = operand(n, grad), extended_bits(n)
+    room = n.ring.bits - 2 - 2 * n.fraction_bits - extra
+    excess = max(n.range_bits - room, 0)
+    if excess:
+        of_gradient = min(n.extra_bits, excess - excess // 2)
+        x = Value(x.arith.divided(of_gradient), x.dtype)
+        factor = Value(factor.arith.divided(excess - of_gradient), factor.dtype)
+    return _product(n, x, factor, extra - excess)
+
+
 def _product(n: Format, x: Value, factor: Value, extra: int) -> Value:
     """Returns x times a value with `extra` more fraction bits. An ordinary value; 1 round."""
     a, b = broadcast(x.arith, factor.arith)
@@ -157,7 +176,7 @@ def normalise_backward(n: Format, grad: Value, value: Value, inverse: Value, dim
     extra = min(extended_bits(n), max(n.most_range_bits - n.range_bits, 0), along.pending)
     precise = Value(n.protocol.settled(along.divided(-extra)), grad.dtype)
     centred = sub(n, grad, mean(n, grad, dims, keepdim=True))
-    return mul_extended(n, sub(n, centred, _product(n, value, precise, extra)), inverse)
+    return scale_gradient(n, sub(n, centred, _product(n, value, precise, extra)), inverse)
 
 
 class FixedNorm(NamedTuple):

@@ -74,6 +74,7 @@ class Numbers(Format):
     apply_norm = norm.apply_norm
     mul_extended = norm.mul_extended
     round_extended = norm.round_extended
+    scale_gradient = norm.scale_gradient
     attention = attention_module.attention
     attention_backward = attention_module.attention_backward
     split_heads = staticmethod(attention_module.split_heads)

@@ -29,7 +29,7 @@ from ..functions.roots import function_times_entry, reciprocal_root, root_of_pow
 from ..functions.share_functions import run
 from ..lazy import LazyValue
 from ..long_sum import long_sum
-from ..norm import extended_bits, mul_extended, round_extended
+from ..norm import extended_bits, mul_extended, round_extended, scale_gradient
 from ..reduce import Dims, dims_of, mean
 from ..value import Value, settled
 
@@ -97,13 +97,14 @@ class GradientTimesCube(LazyValue):
     def times(self, x: Value) -> Value:
         """The product with x, computed so that no factor is larger than what goes in."""
         n = self.n
-        left = mul(n, mul_extended(n, self.grad, self.extended), self.factor)
-        return mul_extended(n, mul(n, left, mul_extended(n, x, self.extended)), self.extended)
+        left = mul(n, scale_gradient(n, self.grad, self.extended), self.factor)
+        normal = mul_extended(n, x, self.extended)
+        return scale_gradient(n, mul(n, left, normal), self.extended)
 
 
 def _times_power(n: Format, x: Value, extended: Value, power: int) -> Value:
     for _ in range(power):
-        x = settled(n, mul_extended(n, x, extended))
+        x = settled(n, scale_gradient(n, x, extended))
     return x
 
 

@@ -106,12 +106,17 @@ def divided(n: Format, a: Arith | Tensor, b: Arith, *, positive: bool = False) -
     spare = n.ring.bits - 4 - f - n.range_bits
     extra = min(max(spare - f - 2, 0), 4, scaled)  # guard bits of a 2^(f-e-1)
     bits = spare - extra  # fraction bits of 1/c
+    # The extra bits of a gradient `a` that are dropped, so that a 2^(f-e-1) fits the ring.
+    excess = min(n.extra_bits, max(f + n.range_bits + scaled - (n.ring.bits - 2), 0))
 
     def shifted() -> Steps[Arith]:
         if isinstance(a, Tensor):
-            quotient = p.mul_public(power, a).divided(scaled - extra)
+            rounded = (a + ((1 << excess) >> 1)) >> excess
+            quotient = p.mul_public(power, rounded).divided(scaled - extra - excess)
         else:
-            quotient = yield from product(n, a, power, shift=scaled - extra)
+            quotient = yield from product(
+                n, a.divided(excess), power, shift=scaled - extra - excess
+            )
         quotient = quotient.promise(1 << (f + n.range_bits + extra + quotient.pending))
         return (yield from settle_exactly(n, quotient))
 

@@ -100,7 +100,7 @@ def _product(n: Numbers, x: Operand, other: Operand) -> Value | None:
         return None
     if isinstance(other, CubedInverseRoot) and x.shape == other.shape:
         return GradientTimesCube(n, n.settled(x), other.extended)
-    return n.mul_extended(x, other.extended) if isinstance(other, InverseRoot) else None
+    return n.scale_gradient(x, other.extended) if isinstance(other, InverseRoot) else None
 
 
 @implements(aten.div.Tensor, aten.div.Scalar, kind=GradientTimesCube)

@@ -179,7 +179,7 @@ def native_batch_norm_backward(
     scaled = grad if weight is None else n.mul(grad, spatial(weight, grad))
     if train:
         return n.normalise_backward(scaled, value, inverse, dims), by_weight, by_bias
-    return n.mul_extended(scaled, inverse), by_weight, by_bias
+    return n.scale_gradient(scaled, inverse), by_weight, by_bias
 
 
 # Helpers of all norms -----------------------------------------------------------------------------
