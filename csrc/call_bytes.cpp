@@ -7,7 +7,8 @@
 //   a text           s, a length, and UTF-8
 //   a list or tuple  [, a length, and the elements
 //   a dict           {, a length, and keys and values in turn
-//   of a class in `shaped`: S, a length, and the sizes in its attribute `shape`, 8 bytes each
+//   of a class in `shaped`: S, a length, the sizes in its attribute `shape` and its number `origin`,
+//                    8 bytes each
 //   anything else    ?; it is returned in a list
 //
 // Lengths have 4 bytes; numbers are little-endian. No description begins with another one, so those
@@ -126,6 +127,7 @@ class CallBytes {
     for (Py_ssize_t i = 0; i < size; ++i) {
       append(static_cast<std::int64_t>(PyLong_AsLongLong(PyTuple_GET_ITEM(shape.ptr(), i))));
     }
+    append(nb::cast<std::int64_t>(nb::handle(x).attr("origin")));
   }
 
   nb::handle shaped_;

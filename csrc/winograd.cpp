@@ -117,6 +117,13 @@ constexpr std::size_t panels_size(std::size_t depth, std::size_t columns) {
   return kPoints * panel_stride(depth) * round_up(columns, kColumns) / kColumns;
 }
 
+// Residues below a modulus, from centred ones. Sums may be above 127, so they are of unsigned bytes.
+Bytes unsigned_residues(Bytes value, int modulus) {
+  typedef std::uint8_t Unsigned __attribute__((vector_size(sizeof(Bytes))));
+  const Unsigned added = (Unsigned)(value < 0) & static_cast<std::uint8_t>(modulus);
+  return (Bytes)((Unsigned)value + added);
+}
+
 // The panels of one modulus: [panel][point][depth / 4][column][4].
 void transform_taps(const EncodedTaps& taps, int plane, std::size_t depth, std::int8_t* panels) {
   const Modulus modulus(OddModuli::moduli[plane]);
@@ -143,8 +150,7 @@ void transform_taps(const EncodedTaps& taps, int plane, std::size_t depth, std::
         }
         for (int x = 0; x < 6; ++x) {
           Bytes value = modulus.reduce(lines[y][x][0], lines[y][x][1]);
-          if (kUnsignedPanel)
-            value += (value < 0) & static_cast<std::int8_t>(OddModuli::moduli[plane]);
+          if (kUnsignedPanel) value = unsigned_residues(value, OddModuli::moduli[plane]);
           emit(out + (6 * y + x) * panel_stride(depth), value);
         }
       }

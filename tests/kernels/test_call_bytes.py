@@ -21,11 +21,11 @@ Pair = namedtuple("Pair", "first second")
 
 
 class Shaped:
-    def __init__(self, *shape: int) -> None:
-        self.shape = torch.Size(shape)
+    def __init__(self, *shape: int, origin: int = 0) -> None:
+        self.shape, self.origin = torch.Size(shape), origin
 
     def __repr__(self) -> str:
-        return f"Shaped{tuple(self.shape)}"
+        return f"Shaped({self.shape}, {self.origin})"
 
 
 class Other:
@@ -40,7 +40,11 @@ simple = st.one_of(
     st.integers(-(1 << 63) - 2, (1 << 63) + 2),
     st.floats(),
     st.text(st.characters(exclude_categories=["Cs"])),
-    st.builds(lambda shape: Shaped(*shape), st.lists(st.integers(0, 1 << 40), max_size=4)),
+    st.builds(
+        lambda shape, origin: Shaped(*shape, origin=origin),
+        st.lists(st.integers(0, 1 << 40), max_size=4),
+        st.integers(0, 1 << 40),
+    ),
     st.builds(Other),
 )
 nested = st.recursive(
@@ -70,6 +74,7 @@ NEAR = [
     None, False, True, 0, 1, -1, 256, 0.0, -0.0, 1.0, math.nan, math.inf, -math.inf, "", "1",
     1 << 63, -(1 << 63), -(1 << 63) - 1, 1 << 64, [], [[]], [0], [0, 0], [[0], 0], ["a", "b"],
     ["ab"], {}, {"a": 0}, {"a": None}, Shaped(), Shaped(0), Shaped(1, 2), Shaped(12), Shaped(2, 1),
+    Shaped(12, origin=1),
 ]  # fmt: skip
 
 

@@ -115,6 +115,17 @@ def own_mask(s: Session, give: Give) -> None:
     give(s.reveal(secret(s).masked_fill(keep, 0.0)))
 
 
+def another_secret(s: Session, give: Give) -> None:
+    x, y = secret(s), secret(s)
+    give(s.reveal((x if s.rank == 1 else y) * 2))
+
+
+def another_revealed(s: Session, give: Give) -> None:
+    x = secret(s)
+    y = x + 1
+    give(s.reveal(x if s.rank == 2 else y))
+
+
 def protocol_operand(s: Session, give: Give) -> None:
     x = s.protocol.share(torch.arange(4) if s.rank == 0 else None, 0, (4,), limit=8)
     give(s.protocol.reveal(s.protocol.less_public(x, 2 + (s.rank == 1))))
@@ -124,7 +135,7 @@ CASES = (
     *(own_order, own_labels, forgotten_share, forgotten_large_share, own_noise, rank_as_factor),
     *(rank_as_index, another_float, another_flag, one_more, swapped, dealer_differs),
     *(evaluator_differs, revealed_to_others, revealed_by_one, written_data, own_mask),
-    protocol_operand,
+    *(another_secret, another_revealed, protocol_operand),
 )
 
 

@@ -115,16 +115,19 @@ def reveal(n: Format, x: Value, to: int | None = None) -> Tensor | None:
     return None if elements is None else decode(elements, x.dtype, fraction_bits)
 
 
-def reveal_many(n: Format, values: Sequence[Value], to: int | None = None) -> list[Tensor | None]:
+def reveal_many(
+    n: Format, values: Sequence[Value], to: int | None = None, origins: Sequence[int] = ()
+) -> list[Tensor | None]:
     """Returns all plain tensors at every party, or at party `to`. 1 round for each batch.
 
-    With guards, raises RangeError instead if one of these or of the watched values left its range.
+    origins: of the tensors that have these values, which must be the same at all parties. With
+    guards, raises RangeError instead if one of these or of the watched values left its range.
     """
     check(n, values)
     opened: list[Tensor | None] = []
     for batch in _batches([value.shape.numel() for value in values]):
         forms = [(value.shape, value.dtype) for value in values[batch]]
-        n.protocol.context.record.absorb("reveal", (to, forms))
+        n.protocol.context.record.absorb("reveal", (to, forms, origins[batch]))
         shares = [full_share(n, value) for value in values[batch]]
         dtypes = [value.dtype for value in values[batch]]
         calls: list[Steps[Tensor | None]] = [

@@ -16,7 +16,7 @@ def load_call_bytes() -> CallBytes:
 
     It returns bytes, and the arguments that have to be described otherwise. The bytes are the same
     on every machine, and none begin with those of another call. Of objects whose class is in
-    `shaped` they contain only the shape. See `csrc/call_bytes.cpp`.
+    `shaped` they contain the attributes `shape` and `origin` only. See `csrc/call_bytes.cpp`.
     """
     native = load_native()
     return reference if native is None else native.call_bytes

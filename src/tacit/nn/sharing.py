@@ -210,7 +210,8 @@ def reveal(n: Numbers, secret: Any, to: int | None = None) -> Any:
             kind = type(value).__name__
             raise ConfigError(f"{kind}{place} is not a secret tensor or module", subject="reveal")
     places = [i for i, value in enumerate(values) if isinstance(value, SecretTensor)]
-    opened = n.reveal_many([values[i].value for i in places], to)
+    origins = [values[i].origin for i in places]
+    opened = n.reveal_many([values[i].value for i in places], to, origins)
     for i, plain in zip(places, opened, strict=True):
         values[i] = plain
     plain_values = [
@@ -222,7 +223,8 @@ def reveal(n: Numbers, secret: Any, to: int | None = None) -> Any:
 def _reveal_module(n: Numbers, module: nn.Module, to: int | None) -> nn.Module | None:
     """Returns a plain copy of a module, which stays secret."""
     secret = [entry for entry in module_tensors(module) if isinstance(entry.tensor, SecretTensor)]
-    opened = n.reveal_many([_value(entry.tensor) for entry in secret], to)
+    origins = [entry.tensor.origin for entry in secret]
+    opened = n.reveal_many([_value(entry.tensor) for entry in secret], to, origins)
     if to not in (None, n.protocol.rank):
         return None
     plain: dict[int, Any] = {}

@@ -1,7 +1,8 @@
 """The record of calls on secrets, and everything public about a call, as bytes for its digest.
 
-Secrets are described by their shapes; their dtypes follow from earlier operations. Public tensors
-are described by shape, dtype and contents, bit by bit: parties that compute with them must hold the
+Secrets are described by their shapes and by the call that made them: a program that takes another
+secret of the same shape is noticed. Their dtypes follow from earlier operations. Public tensors are
+described by shape, dtype and contents, bit by bit: parties that compute with them must hold the
 same. Nothing here depends on the process or the machine, such as addresses or salted hashes.
 """
 
@@ -26,7 +27,7 @@ COMPARED_EVERY = TOLD // 2  # calls; so that a last word holds the first differe
 SHORT_BYTES = 1 << 7  # contents of so many bytes are absorbed as they are, longer ones by digest
 
 SECRETS: set[type] = set()
-"""Classes of secret tensors, which layers above add: their shapes are public."""
+"""Classes of secret tensors, which layers above add: `shape` and `origin` are public."""
 
 _TORCH_NAMES = (torch.dtype, torch.layout, torch.device, torch.memory_format)
 _NOTHING: dict[str, Any] = {}

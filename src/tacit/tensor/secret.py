@@ -64,6 +64,7 @@ class SecretTensor(HiddenValues, Tensor):
     __torch_function__ = _disabled_torch_function_impl  # type: ignore[assignment]
 
     numbers: Numbers
+    origin: int  # how many calls the record had when it was made: part of what is compared
     _is_param: bool  # torch's mark of a parameter
     _cell: Cell
     _take: Take | None
@@ -79,6 +80,7 @@ class SecretTensor(HiddenValues, Tensor):
         )
         hide_memory(made)
         made.numbers, made._cell, made._take = numbers, Cell(value), None
+        made.origin = numbers.protocol.context.record.count
         if numbers.trace is not None:
             numbers.trace.note_new(made._cell)
         return made
@@ -115,6 +117,7 @@ class SecretTensor(HiddenValues, Tensor):
         made = self._alias(value, layout)
         made.numbers, made._cell, made._take = self.numbers, self._cell, chained(self._take, take)
         made._value, made._seen = value, self._cell.version
+        made.origin = self.numbers.protocol.context.record.count
         return made
 
     def _alias(self, value: Value, layout: Layout) -> SecretTensor:
@@ -143,6 +146,7 @@ class SecretTensor(HiddenValues, Tensor):
         """Makes this tensor an alias of what `other` is an alias of, with its shape."""
         Tensor.data.__set__(self, other)  # type: ignore[attr-defined]  # torch's record of the shape
         self.numbers, self._cell, self._take = other.numbers, other._cell, other._take
+        self.origin = other.origin
         if other._take is not None:
             self._value, self._seen = other._value, other._seen
         return self

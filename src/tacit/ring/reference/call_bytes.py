@@ -31,7 +31,7 @@ def _flat(x: Any, shaped: set[type], others: list[Any]) -> bytes:
     if isinstance(x, str):
         return _begin(b"s", text := x.encode()) + text
     if type(x) in shaped:
-        return _begin(b"S", x.shape) + struct.pack(f"<{len(x.shape)}q", *x.shape)
+        return _begin(b"S", x.shape) + struct.pack(f"<{len(x.shape) + 1}q", *x.shape, x.origin)
     if isinstance(x, dict):
         parts = (part for item in x.items() for part in item)
         return _begin(b"{", x) + b"".join(_flat(part, shaped, others) for part in parts)
