@@ -7,8 +7,7 @@
 //   a text           s, a length, and UTF-8
 //   a list or tuple  [, a length, and the elements
 //   a dict           {, a length, and keys and values in turn
-//   of a class in `shaped`: S, a length, the sizes in its attribute `shape` and its number `origin`,
-//                    8 bytes each
+//   of a class in `shaped`: S, a length, the sizes in its `shape` and its `origin`, 8 bytes each
 //   anything else    ?; it is returned in a list
 //
 // Lengths have 4 bytes; numbers are little-endian. No description begins with another one, so those

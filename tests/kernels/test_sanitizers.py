@@ -58,7 +58,7 @@ def test_the_kernels_touch_no_memory_but_their_own(tmp_path):
         cwd=tmp_path,
         env={
             **os.environ,
-            "PYTHONPATH": f"{tmp_path / 'src'}{os.pathsep}{tmp_path}",
+            "PYTHONPATH": os.pathsep.join([str(tmp_path / "src"), str(tmp_path), *sys.path]),
             "LD_PRELOAD": f"{library} {runtime('libstdc++.so.6')}",
             "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0",  # Python itself leaks by design
             "UBSAN_OPTIONS": "print_stacktrace=1",

@@ -223,7 +223,7 @@ def reveal(n: Numbers, secret: Any, to: int | None = None) -> Any:
 def _reveal_module(n: Numbers, module: nn.Module, to: int | None) -> nn.Module | None:
     """Returns a plain copy of a module, which stays secret."""
     secret = [entry for entry in module_tensors(module) if isinstance(entry.tensor, SecretTensor)]
-    origins = [entry.tensor.origin for entry in secret]
+    origins = [entry.tensor.origin for entry in secret]  # type: ignore[attr-defined]
     opened = n.reveal_many([_value(entry.tensor) for entry in secret], to, origins)
     if to not in (None, n.protocol.rank):
         return None
