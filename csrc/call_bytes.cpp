@@ -23,12 +23,21 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "numbers are written as they lie");
 
-// Refuses lists that contain themselves.
-struct Nested {
-  Nested() {
-    if (Py_EnterRecursiveCall(" while arguments are described") != 0) throw nb::python_error();
+constexpr int kMostDepth = 100;  // of lists in lists: one that contains itself is refused
+
+class Nested {
+ public:
+  explicit Nested(int& depth) : depth_(depth) {
+    if (depth_ >= kMostDepth) {
+      PyErr_SetString(PyExc_RecursionError, "the lists of a call are nested too deeply");
+      throw nb::python_error();
+    }
+    ++depth_;
   }
-  ~Nested() { Py_LeaveRecursiveCall(); }
+  ~Nested() { --depth_; }
+
+ private:
+  int& depth_;
 };
 
 class CallBytes {
@@ -102,7 +111,7 @@ class CallBytes {
   }
 
   void add_sequence(PyObject* x) {
-    const Nested nested;
+    const Nested nested(depth_);
     begin('[', PySequence_Fast_GET_SIZE(x));
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(x); ++i) {
       add(PySequence_Fast_GET_ITEM(x, i));
@@ -110,7 +119,7 @@ class CallBytes {
   }
 
   void add_dict(PyObject* x) {
-    const Nested nested;
+    const Nested nested(depth_);
     begin('{', PyDict_GET_SIZE(x));
     PyObject *key = nullptr, *value = nullptr;
     for (Py_ssize_t at = 0; PyDict_Next(x, &at, &key, &value) != 0;) {
@@ -130,6 +139,7 @@ class CallBytes {
   }
 
   nb::handle shaped_;
+  int depth_ = 0;
   std::string bytes_;
   nb::list others_;
 };

@@ -110,9 +110,20 @@ def test_the_rest_is_returned_in_order():
 def test_a_list_that_contains_itself_is_an_error():
     endless: list[object] = []
     endless.append(endless)
-    with pytest.raises(RecursionError):
-        call_bytes([endless], {}, SHAPED)
-    assert call_bytes([1], {}, SHAPED)[1] == []
+    for function in (call_bytes, reference):
+        with pytest.raises(RecursionError, match="nested too deeply"):
+            function([endless], {}, SHAPED)
+        assert function([1], {}, SHAPED)[1] == []
+
+
+def test_deep_lists_are_described_up_to_a_limit():
+    deep: list[object] = []
+    for _ in range(98):
+        deep = [deep]
+    assert call_bytes([deep], {}, SHAPED) == reference([deep], {}, SHAPED)
+    for function in (call_bytes, reference):
+        with pytest.raises(RecursionError):
+            function([[deep]], {}, SHAPED)
 
 
 def test_a_text_that_is_no_unicode_is_an_error():

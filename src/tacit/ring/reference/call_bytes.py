@@ -6,16 +6,20 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+MOST_DEPTH = 100  # of lists in lists
+
 
 def call_bytes(
     args: Sequence[Any], kwargs: Mapping[str, Any], shaped: set[type]
 ) -> tuple[bytes, list[Any]]:
     """Returns the arguments as bytes, and those that have to be described otherwise."""
     others: list[Any] = []
-    return b"".join(_flat(x, shaped, others) for x in (args, kwargs)), others
+    return b"".join(_flat(x, shaped, others, 0) for x in (args, kwargs)), others
 
 
-def _flat(x: Any, shaped: set[type], others: list[Any]) -> bytes:
+def _flat(x: Any, shaped: set[type], others: list[Any], depth: int) -> bytes:
+    if isinstance(x, list | tuple | dict) and depth == MOST_DEPTH:
+        raise RecursionError("the lists of a call are nested too deeply")
     if x is None:
         return b"N"
     if isinstance(x, bool):
@@ -27,14 +31,14 @@ def _flat(x: Any, shaped: set[type], others: list[Any]) -> bytes:
     if isinstance(x, float):
         return struct.pack("<cd", b"f", x)
     if isinstance(x, list | tuple):
-        return _begin(b"[", x) + b"".join(_flat(one, shaped, others) for one in x)
+        return _begin(b"[", x) + b"".join(_flat(one, shaped, others, depth + 1) for one in x)
     if isinstance(x, str):
         return _begin(b"s", text := x.encode()) + text
     if type(x) in shaped:
         return _begin(b"S", x.shape) + struct.pack(f"<{len(x.shape) + 1}q", *x.shape, x.origin)
     if isinstance(x, dict):
         parts = (part for item in x.items() for part in item)
-        return _begin(b"{", x) + b"".join(_flat(part, shaped, others) for part in parts)
+        return _begin(b"{", x) + b"".join(_flat(part, shaped, others, depth + 1) for part in parts)
     others.append(x)
     return b"?"
 
