@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cache
 
 import torch
-from sklearn.datasets import load_digits
 from tests.deployment.jobs.digits import network
 from torch import Tensor, nn
 
@@ -16,6 +15,8 @@ BATCH = 32
 @cache
 def digits() -> tuple[Tensor, Tensor]:
     """Pictures, no number of which is round, and labels."""
+    from sklearn.datasets import load_digits  # takes seconds
+
     data = load_digits()
     return torch.tensor(data.data).float() * 0.0613 + 0.0123456, torch.tensor(data.target)
 

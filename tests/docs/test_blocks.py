@@ -27,7 +27,15 @@ def test_every_block_says_what_is_done_with_it(page):
     assert len(fences) == len(blocks(page)), "a block is indented, or has no end"
 
 
-@pytest.mark.parametrize("page", PROGRAMS, ids=name)
+SHORT = {"README.md", "docs/index.md", "docs/quickstart.md", "docs/guides/modules.md"}
+REST = pytest.mark.full("the pages that are read first; other tests run what the rest show")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [p if name(p) in SHORT else pytest.param(p, marks=REST) for p in PROGRAMS],
+    ids=name,
+)
 def test_the_python_of_a_page_runs(page, tmp_path):
     """As one program, with the page's line numbers."""
     script = tmp_path / f"{page.stem}.py"

@@ -41,11 +41,11 @@ def output(*command: str | Path, **environment: str) -> str:
     return done.stdout
 
 
-DIGITS = pytest.mark.full("tests/runtime/test_demo.py recognises digits as well")
+DIGITS = pytest.mark.full("tests/runtime/test_demo.py and tests/zoo/test_real_data.py use digits")
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[DIGITS] * n.startswith(("02", "demo"))) for n in SAYS]
+    "name", [pytest.param(n, marks=[DIGITS] * n.startswith(("02", "03", "demo"))) for n in SAYS]
 )
 def test_an_example_runs(name):
     code, said, err = forked.run([EXAMPLES / name], cwd=ROOT, warnings_are_errors=True)

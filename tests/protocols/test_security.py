@@ -16,7 +16,7 @@ from tests.protocols import views
 from tests.protocols.chosen_randomness import Draw, seeded_words
 from tests.protocols.pads import bare_messages, joint_pads, unpadded
 from tests.protocols.views import EVERY, OPERATIONS, Message, Recorder
-from tests.tiers import spread
+from tests.tiers import FULL, spread
 from torch import Tensor
 
 import tacit
@@ -33,8 +33,9 @@ MOST = (1 << 20) - 1
 LOWEST, HIGHEST = 120.0, 450.0
 SIGMAS = 7.0
 
-# Every protocol in each of its roles.
-TURNS = [(name, turn) for name in SECRET for turn in range(3 if name == "trio" else 1)]
+# Every protocol; in the full tier in each of its roles.
+ROLES = 3 if FULL else 1
+TURNS = [(name, turn) for name in SECRET for turn in range(ROLES if name == "trio" else 1)]
 TURNED = pytest.mark.parametrize(("protocol", "turn"), TURNS)
 EACH = pytest.mark.parametrize("protocol", SECRET)
 

@@ -47,7 +47,7 @@ def nothing_left():
     assert open_files() <= files
 
 
-@BOTH
+@pytest.mark.parametrize("transport", ["threads", pytest.param("processes", marks=THREADS)])
 def test_every_party_gets_the_arguments_and_results_come_by_rank(transport):
     tensor = torch.arange(3)
     results = tacit.run(
@@ -271,6 +271,7 @@ def test_a_script_without_a_guard_is_told_so(tmp_path):
     assert "needs an `if __name__ == '__main__':` guard" in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.full("test_a_script_without_a_guard_is_told_so")
 def test_a_main_that_other_processes_cannot_import_is_explained():
     program = (
         "import tacit\n"

@@ -31,7 +31,7 @@ import tacit
 
 RECORD = json.loads(TABLE.read_text())
 WITH_GRADIENTS = [name for name in CHOSEN if RECORD[name]["gradients"] == RIGHT]
-RESULT_SAMPLES = 8 if FULL else 3
+RESULT_SAMPLES = 8 if FULL else 2
 GRADIENT_SAMPLES = 2 if FULL else 1
 
 

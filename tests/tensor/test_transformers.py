@@ -7,24 +7,28 @@ import torch
 
 import tacit
 
-transformers = pytest.importorskip("transformers", reason="pip install transformers")
+
+def library():
+    """The package, which takes seconds to import: not in processes that do not need it."""
+    return pytest.importorskip("transformers", reason="pip install transformers")
+
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
 TEXT = {**SIZES, "vocab_size": 50, "intermediate_size": 64, "max_position_embeddings": 16}
 
 
 def bert():
-    return transformers.BertModel(transformers.BertConfig(**TEXT))
+    return library().BertModel(library().BertConfig(**TEXT))
 
 
 def gpt2():
-    config = transformers.GPT2Config(vocab_size=50, n_positions=16, n_embd=32, n_layer=2, n_head=4)
-    return transformers.GPT2LMHeadModel(config)
+    config = library().GPT2Config(vocab_size=50, n_positions=16, n_embd=32, n_layer=2, n_head=4)
+    return library().GPT2LMHeadModel(config)
 
 
 def vit():
-    config = transformers.ViTConfig(**SIZES, intermediate_size=64, image_size=16, patch_size=4)
-    return transformers.ViTModel(config)
+    config = library().ViTConfig(**SIZES, intermediate_size=64, image_size=16, patch_size=4)
+    return library().ViTModel(config)
 
 
 def tokens():

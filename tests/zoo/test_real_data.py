@@ -3,7 +3,6 @@
 import copy
 
 import torch
-from sklearn import datasets
 from torch import nn
 from torch.nn import functional as F
 
@@ -15,7 +14,9 @@ BATCH = 128
 
 def split(load, *, scale):
     """Rows in a fixed random order, normalised, a fifth of them for the test."""
-    rows, labels = load(return_X_y=True)
+    from sklearn import datasets  # takes seconds
+
+    rows, labels = getattr(datasets, load)(return_X_y=True)
     order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))
     x, y = torch.tensor(rows, dtype=torch.float32)[order], torch.tensor(labels)[order]
     x = scale(x)
@@ -71,7 +72,7 @@ def test_a_dense_network_learns_digits():
     def make(parameters):
         return torch.optim.SGD(parameters, lr=0.2, momentum=0.9)
 
-    x, y, test_x, test_y = split(datasets.load_digits, scale=lambda x: x / 16)
+    x, y, test_x, test_y = split("load_digits", scale=lambda x: x / 16)
     data = list(batches(x, F.one_hot(y, 10).float(), epochs=3))
     model = seeded(zoo.mlp(64, 32, 10))
     plain, got, off = compare(model, make, F.cross_entropy, data, argmax_right, (test_x, test_y))
@@ -82,7 +83,7 @@ def test_a_dense_network_learns_digits():
 
 def test_adam_learns_digits():
     """In clear, by one party: the same roundings as by three."""
-    x, y, *test = split(datasets.load_digits, scale=lambda x: x / 16)
+    x, y, *test = split("load_digits", scale=lambda x: x / 16)
     data = list(batches(x, F.one_hot(y, 10).float(), epochs=2))
 
     def make(parameters):
@@ -96,9 +97,7 @@ def test_adam_learns_digits():
 
 
 def test_logistic_regression_finds_breast_cancer():
-    x, y, test_x, test_y = split(
-        datasets.load_breast_cancer, scale=lambda x: (x - x.mean(0)) / x.std(0)
-    )
+    x, y, test_x, test_y = split("load_breast_cancer", scale=lambda x: (x - x.mean(0)) / x.std(0))
     data = list(batches(x, y.float().unsqueeze(1), epochs=5))
 
     def right(scores, labels):
