@@ -11,10 +11,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FILES = [
-    *("call_bytes", "conv", "digest", "elementwise", "gates", "injection", "matmul", "planes"),
-    *("prepared", "signs", "stream"),
-]
+# Not yet the convolutions and the description of calls.
+FILES = ["elementwise", "planes", "stream", "signs", "gates", "injection", "matmul"]
 
 
 def runtime(name: str) -> str:
