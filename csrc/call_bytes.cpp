@@ -94,6 +94,7 @@ class CallBytes {
   void add_integer(PyObject* x) {
     int overflow = 0;
     const long long number = PyLong_AsLongLongAndOverflow(x, &overflow);
+    if (number == -1 && PyErr_Occurred() != nullptr) throw nb::python_error();
     if (overflow != 0) {
       add_text('I', nb::steal(PyNumber_ToBase(x, 10)).ptr());
     } else {
@@ -114,7 +115,8 @@ class CallBytes {
     const Nested nested(depth_);
     begin('[', PySequence_Fast_GET_SIZE(x));
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(x); ++i) {
-      add(PySequence_Fast_GET_ITEM(x, i));
+      // Held: a size may be computed by Python, which can change the list.
+      add(nb::borrow(PySequence_Fast_GET_ITEM(x, i)).ptr());
     }
   }
 
@@ -123,6 +125,7 @@ class CallBytes {
     begin('{', PyDict_GET_SIZE(x));
     PyObject *key = nullptr, *value = nullptr;
     for (Py_ssize_t at = 0; PyDict_Next(x, &at, &key, &value) != 0;) {
+      const nb::object held_key = nb::borrow(key), held_value = nb::borrow(value);
       add(key);
       add(value);
     }
@@ -133,7 +136,7 @@ class CallBytes {
     const Py_ssize_t size = PyTuple_GET_SIZE(shape.ptr());
     begin('S', size);
     for (Py_ssize_t i = 0; i < size; ++i) {
-      append(static_cast<std::int64_t>(PyLong_AsLongLong(PyTuple_GET_ITEM(shape.ptr(), i))));
+      append(nb::cast<std::int64_t>(nb::handle(PyTuple_GET_ITEM(shape.ptr(), i))));
     }
     append(nb::cast<std::int64_t>(nb::handle(x).attr("origin")));
   }

@@ -28,13 +28,13 @@ NB_MODULE(native, module) {
   module.attr("features") = kFeatures;
   module.def("num_threads", &tacit::num_threads);
   module.def("set_num_threads", &tacit::set_num_threads);
-  tacit::bind_matmul(module);
+  tacit::bind_call_bytes(module);
   tacit::bind_conv(module);
   tacit::bind_digest(module);
   tacit::bind_elementwise(module);
-  tacit::bind_call_bytes(module);
   tacit::bind_gates(module);
   tacit::bind_injection(module);
+  tacit::bind_matmul(module);
   tacit::bind_planes(module);
   tacit::bind_stream(module);
 }

@@ -11,8 +11,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-# Not yet the convolutions and the description of calls.
-FILES = ["elementwise", "planes", "stream", "signs", "gates", "injection", "matmul"]
+FILES = [
+    "call_bytes",
+    "conv",
+    "digest",
+    "elementwise",
+    "gates",
+    "injection",
+    "matmul",
+    "planes",
+    "prepared",
+    "signs",
+    "stream",
+]
 
 
 def runtime(name: str) -> str:

@@ -97,7 +97,8 @@ def _mul_public(n: Format, a: Value, b: Operand, dtype: torch.dtype) -> Value:
     assert not isinstance(b, Value)
     factor = b if isinstance(b, Tensor | float) else int(b)
     x = a.arith
-    if spare_bits(n, x) < n.fraction_bits or x.pending > most_pending(n):
+    may_grow = isinstance(factor, Tensor) or abs(factor) > 1
+    if spare_bits(n, x) < n.fraction_bits or (may_grow and x.pending > most_pending(n)):
         x = cap(n, n.protocol.settled(x))  # or a result of the whole range could wrap
     bits = factor_bits(n, x, factor)
     product = n.protocol.mul_public(x, encode_factor(n, factor, bits)).divided(bits)

@@ -12,6 +12,7 @@ import torch
 
 from ....fixedpoint import Numbers, Operand, Value
 from ....fixedpoint.extended import mean_square as squares
+from ....fixedpoint.extended.fine_gradients import gradient_bits
 from ....fixedpoint.extended.mean_square import (
     CubedInverseRoot,
     GradientTimesCube,
@@ -100,7 +101,11 @@ def _product(n: Numbers, x: Operand, other: Operand) -> Value | None:
         return None
     if isinstance(other, CubedInverseRoot) and x.shape == other.shape:
         return GradientTimesCube(n, n.settled(x), other.extended)
-    return n.scale_gradient(x, other.extended) if isinstance(other, InverseRoot) else None
+    if not isinstance(other, InverseRoot):
+        return None
+    # Gradients without extra bits look like other numbers, and may be as large.
+    may_be_gradient = n.extra_bits or not gradient_bits(n)
+    return (n.scale_gradient if may_be_gradient else n.mul_extended)(x, other.extended)
 
 
 @implements(aten.div.Tensor, aten.div.Scalar, kind=GradientTimesCube)
