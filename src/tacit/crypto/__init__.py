@@ -1,6 +1,7 @@
 """Keys, commitments, transcripts and identities. Nothing here knows how messages travel."""
 
 from .agreement import agree_keys, default_groups
+from .base_ot import BaseReceiver, BaseSender
 from .commitment import commit, open_commitment, toss_coin
 from .identity import (
     Credentials,
@@ -21,6 +22,8 @@ from .transcript import Transcript
 __all__ = [
     "KEY_BYTES",
     "SCRYPT",
+    "BaseReceiver",
+    "BaseSender",
     "Credentials",
     "Exchange",
     "Key",
