@@ -8,15 +8,13 @@ from typing import Any
 
 import pytest
 import torch
+from tests.runtime.mismatches import PROTOCOLS, Give, check
 from torch import nn
 from torch.nn import functional as F
 
 import tacit
-from tacit.errors import PartyFailed, PublicMismatch
+from tacit.errors import PartyFailed
 from tacit.runtime.session import Session
-
-Give = Callable[[Any], None]
-PROTOCOLS = ("trio", "replicated", "cleartext")
 
 
 def own(session: Session) -> torch.Generator:
@@ -126,45 +124,17 @@ def another_revealed(s: Session, give: Give) -> None:
     give(s.reveal(x if s.rank == 2 else y))
 
 
-def protocol_operand(s: Session, give: Give) -> None:
-    x = s.protocol.share(torch.arange(4) if s.rank == 0 else None, 0, (4,), limit=8)
-    give(s.protocol.reveal(s.protocol.less_public(x, 2 + (s.rank == 1))))
-
-
 CASES = (
     *(own_order, own_labels, forgotten_share, forgotten_large_share, own_noise, rank_as_factor),
     *(rank_as_index, another_float, another_flag, one_more, swapped, dealer_differs),
     *(evaluator_differs, revealed_to_others, revealed_by_one, written_data, own_mask),
-    *(another_secret, another_revealed, protocol_operand),
+    *(another_secret, another_revealed),
 )
-
-
-def attempted(s: Session, case: Callable[[Session, Give], None]) -> tuple[Any, list[Any]]:
-    """The error that a party raises, and the values that its program was given."""
-    given: list[Any] = []
-    try:
-        s.mesh.compare()  # a party that is still starting would raise before its program runs
-        case(s, lambda value: given.append(value) if value is not None else None)
-        s.close()
-    except PublicMismatch as error:
-        error.names = s.names
-        return error, given
-    return None, given
-
-
-def check(case: Callable[[Session, Give], None], protocol: str = "trio") -> list[PublicMismatch]:
-    """Runs a program; every party raises PublicMismatch and is given no value."""
-    outcomes = tacit.run(attempted, case, protocol=protocol, names=("ann", "bob", "cyd"))
-    for error, given in outcomes:
-        assert isinstance(error, PublicMismatch)
-        assert not given
-        assert "session.share(model)" in str(error)  # the usual causes
-    return [error for error, _ in outcomes]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_every_party_finds_it_and_gets_no_value(case: Callable[..., None]) -> None:
-    for protocol in ("trio",) if case is protocol_operand else PROTOCOLS:
+    for protocol in PROTOCOLS:
         check(case, protocol)
 
 

@@ -274,10 +274,8 @@ class Cleartext(Protocol):
     def constant_parts(self, x: Arith | Bool) -> Sequence[int]:
         return (VALUE,)
 
-    def public(self, value: Tensor) -> Arith:
-        value = value.to(self.ring.dtype, copy=True)
-        low, high = torch.aminmax(value) if value.numel() else (torch.zeros(()),) * 2
-        return Arith({VALUE: value.to(self.device)}, self.ring, limit=max(-int(low), int(high)))
+    def constant(self, value: Tensor, *, limit: int) -> Arith:
+        return Arith({VALUE: value}, self.ring, limit=limit)
 
-    def public_bits(self, planes: Tensor, shape: Sequence[int]) -> Bool:
-        return Bool({VALUE: planes.to(self.device)}, shape)
+    def constant_bits(self, planes: Tensor, shape: Sequence[int]) -> Bool:
+        return Bool({VALUE: planes}, shape)

@@ -23,8 +23,8 @@ class Context:
 
     streams: the keys, and the count of calls. randomness: that of the call that is running. group:
     the parallel block that collects calls, if any. record: of everything public that was done.
-    in_recorded_call: an operation of torch is running that is in the record. What it calls in turn
-    follows from its operands, and is not recorded.
+    in_recorded_call: an operation of torch or of the protocol is running that is in the record.
+    What it calls in turn follows from its operands, and is not recorded.
     """
 
     randomness: CallRandomness

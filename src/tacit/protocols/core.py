@@ -21,7 +21,7 @@ from ..kernels import pack_bits
 from .context import Context
 from .products.bilinear import MUL, Bilinear
 from .share import Arith, Bool
-from .steps import Group, Interactive
+from .steps import Group, Interactive, local
 
 
 @dataclass(frozen=True)
@@ -104,12 +104,23 @@ class ProtocolCore(ABC):
         """Returns the parts of x at this party to which a public constant is added: one or none."""
 
     @abstractmethod
-    def public(self, value: Tensor) -> Arith:
-        """Returns public ring elements as a share."""
+    def constant(self, value: Tensor, *, limit: int) -> Arith:
+        """Returns the share of public ring elements, which lie in memory of its own."""
 
     @abstractmethod
+    def constant_bits(self, planes: Tensor, shape: Sequence[int]) -> Bool:
+        """Returns the share of public planes of bits."""
+
+    @local
+    def public(self, value: Tensor) -> Arith:
+        """Returns public ring elements as a share."""
+        value = value.to(self.ring.dtype, copy=True)
+        return self.constant(value.to(self.device), limit=_largest(value))
+
+    @local
     def public_bits(self, planes: Tensor, shape: Sequence[int]) -> Bool:
         """Returns public planes of bits as a share."""
+        return self.constant_bits(planes.to(self.device), shape)
 
     def aligned(self, x: Arith, y: Arith) -> tuple[Arith, Arith]:
         """Returns x and y with the same pending division and the same parts at this party."""
@@ -119,22 +130,26 @@ class ProtocolCore(ABC):
             y = y.scaled(1 << (most - y.pending)).divided(most - y.pending)
         return x, y
 
+    @local
     def add(self, x: Arith, y: Arith) -> Arith:
         """Returns x + y, with broadcasting; pending divisions are added before they are made."""
         x, y = self.aligned(x, y)
         parts = {i: x.parts[i] + y.parts[i] for i in x.parts}
         return x.with_parts(parts, limit=x.limit + y.limit)
 
+    @local
     def sub(self, x: Arith, y: Arith) -> Arith:
         """Returns x - y, as `add`."""
         x, y = self.aligned(x, y)
         parts = {i: x.parts[i] - y.parts[i] for i in x.parts}
         return x.with_parts(parts, limit=x.limit + y.limit)
 
+    @local
     def neg(self, x: Arith) -> Arith:
         """Returns -x."""
         return x.map(torch.neg)
 
+    @local
     def add_public(self, x: Arith, value: Tensor | int) -> Arith:
         """Returns x + value; if a division is pending, value has the scale of the quotient."""
         if isinstance(value, int):
@@ -149,12 +164,14 @@ class ProtocolCore(ABC):
             parts[i] = parts[i] + c
         return x.with_parts(parts, limit=x.limit + largest)
 
+    @local
     def mul_public(self, x: Arith, value: Tensor | int) -> Arith:
         """Returns x times public ring elements, with broadcasting; nothing is divided."""
         if isinstance(value, int):
             return x.scaled(value)
         return self.bilinear_public(MUL, x, value.to(self.ring.dtype))
 
+    @local
     def bilinear_public(self, op: Bilinear, x: Arith, value: Tensor, *, left: bool = True) -> Arith:
         """Returns op(x, value), or op(value, x) if not `left`, for a public value."""
         shapes = (x.shape, value.shape) if left else (value.shape, x.shape)
@@ -162,26 +179,31 @@ class ProtocolCore(ABC):
         value = value.to(self.device)
         return x.map(lambda part: op(part, value) if left else op(value, part), limit=limit)
 
+    @local
     def bit_xor(self, x: Bool, y: Bool) -> Bool:
         """Returns x ^ y."""
         return x.with_parts({i: x.parts[i] ^ y.parts[i] for i in x.parts})
 
+    @local
     def bit_xor_public(self, x: Bool, planes: Tensor) -> Bool:
         """Returns x ^ planes, for public planes of the shape of x's."""
         constant, planes = self.constant_parts(x), planes.to(self.device)
         parts = {i: part ^ planes if i in constant else part for i, part in x.parts.items()}
         return x.with_parts(parts)
 
+    @local
     def bit_and_public(self, x: Bool, planes: Tensor) -> Bool:
         """Returns x & planes, for public planes of the shape of x's."""
         planes = planes.to(self.device)
         return x.with_parts({i: part & planes for i, part in x.parts.items()})
 
+    @local
     def bit_not(self, x: Bool) -> Bool:
         """Returns ~x: one part is flipped."""
         constant = self.constant_parts(x)
         return x.with_parts({i: ~part if i in constant else part for i, part in x.parts.items()})
 
+    @local
     def pack(self, bits: Tensor) -> Bool:
         """Returns public zeros and ones as a share."""
         return self.public_bits(pack_bits(bits).unsqueeze(0), bits.shape)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from ctypes import string_at
+from dataclasses import is_dataclass
 from types import FrameType
 from typing import Any
 
@@ -21,6 +22,7 @@ from torch import Tensor
 from ..errors.call_sites import Place, owner_of_frame
 from ..kernels import digest, load_call_bytes
 from ..transport.public_record import LONG_BYTES, TOLD, PublicRecord, hashed
+from .products.bilinear import Bilinear
 from .share import Arith, Bool
 
 COMPARED_EVERY = TOLD // 2  # calls; so that a last word holds the first difference
@@ -71,19 +73,22 @@ class CallRecord(PublicRecord):
             memory = contents(x)
             return self._listed(str(x.dtype), *x.shape, len(memory)) + memory
         if isinstance(x, Arith):
-            return self._listed(*x.shape, x.pending, x.limit)
+            return self._listed(*x.shape, x.pending, x.limit, x.origin)
         if isinstance(x, Bool):
-            return self._listed(*x.shape, x.width, "bits")
+            return self._listed(*x.shape, x.width, x.origin, "bits")
         if isinstance(x, slice):
             return self._listed(x.start, x.stop, x.step)
         if isinstance(x, np.generic):
             return self._listed(str(x.dtype), x.tobytes().hex())
         if isinstance(x, (*_TORCH_NAMES, complex)):
             return self._listed(str(x))
+        if isinstance(x, Bilinear) or is_dataclass(x):
+            return self._listed(type(x).__qualname__, *vars(x).values())
         return self._listed(type(x).__qualname__)
 
     def _listed(self, *found: Any) -> bytes:
-        return self._call_bytes(found, _NOTHING, SECRETS)[0]
+        data, others = self._call_bytes(found, _NOTHING, SECRETS)
+        return data + b"".join(map(self._described, others))
 
 
 def running_place() -> Place | None:

@@ -26,10 +26,14 @@ Change = Callable[[Tensor], Tensor]
 
 
 class Share:
-    """Parts by number. A result of a parallel block is empty until the block ends."""
+    """Parts by number. A result of a parallel block is empty until the block ends.
+
+    origin: the number of the recorded call of a protocol that made it; 0 if none did.
+    """
 
     parts: Parts
     shape: torch.Size
+    origin = 0
 
     def __init__(self, parts: Parts, shape: Sequence[int]) -> None:
         self.parts = parts

@@ -9,6 +9,7 @@ sent ahead; a party that only sends such rounds (the dealer) never waits.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
+from functools import wraps
 from itertools import count
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
 
@@ -103,6 +104,7 @@ def drive(context: Context, steps: Steps[R]) -> R:
     context.mesh.require_own_thread()
     context.randomness = randomness = context.streams.new_call()
     received: Any = None
+    recorded, context.in_recorded_call = context.in_recorded_call, True
     try:
         for index in count(randomness.number << 16):
             try:
@@ -120,6 +122,8 @@ def drive(context: Context, steps: Steps[R]) -> R:
         if exhausted := out_of_memory(error, context, "at " + Operation(randomness.number << 16)):
             raise exhausted from error
         raise
+    finally:
+        context.in_recorded_call = recorded
     raise AssertionError
 
 
@@ -192,21 +196,55 @@ class Bound(Generic[P, R]):
         return in_chunks(p, operation.body, operation.chunk_bytes, args, kwargs)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        context, steps = self._protocol.context, self.steps(*args, **kwargs)
-        operation = self._operation
-        if not context.in_recorded_call:
-            if operation.owned:
-                context.record.absorb(operation.__name__, ())
-            else:
-                context.record.absorb(operation.__name__, args, kwargs)
+        context, operation = self._protocol.context, self._operation
+        steps = self.steps(*args, **kwargs)
+        if context.in_recorded_call:
+            return self._run(steps)
+        if operation.owned:
+            context.record.absorb(operation.__name__, ())
+        else:
+            context.record.absorb(operation.__name__, args, kwargs)
+        number = context.record.count
+        return from_call(self._run(steps), number)
+
+    def _run(self, steps: Steps[R]) -> R:
+        """Returns the result, or in a parallel block the empty shares that become it."""
+        context, operation = self._protocol.context, self._operation
         if context.group is None:
             return drive(context, steps)
-        kinds = operation.kinds
-        if not kinds:
+        if not operation.kinds:
             raise ProtocolError(
-                f"{self._operation.__name__} gives no share",
-                remedy="call it after the parallel block",
+                f"{operation.__name__} gives no share", remedy="call it after the parallel block"
             )
-        results = tuple(kind.unfilled() for kind in kinds)
+        results = tuple(kind.unfilled() for kind in operation.kinds)
         context.group.add(steps, results)
         return cast(R, results if len(results) > 1 else results[0])
+
+
+def local(body: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+    """Makes a method of a protocol add itself to the public record; it needs no message.
+
+    Inside another recorded call it adds nothing: it follows from that call's operands.
+    """
+
+    @wraps(body)
+    def call(protocol: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        context = protocol.context
+        if context.in_recorded_call:
+            return body(protocol, *args, **kwargs)
+        context.record.absorb(body.__name__, args, kwargs)
+        context.in_recorded_call = True
+        try:
+            return from_call(body(protocol, *args, **kwargs), context.record.count)
+        finally:
+            context.in_recorded_call = False
+
+    return call
+
+
+def from_call(made: R, number: int) -> R:
+    """Notes in the shares among the results of a recorded call that it has made them."""
+    for one in made if isinstance(made, list | tuple) else (made,):
+        if isinstance(one, Share):
+            one.origin = number
+    return made

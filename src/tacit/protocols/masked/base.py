@@ -157,17 +157,13 @@ class MaskedBase(Protocol):
         p = self.in_roles_of(x) if isinstance(x, Arith) else self
         return () if p.is_dealer else (p.roles.opened,)
 
-    def public(self, value: Tensor) -> Arith:
+    def constant(self, value: Tensor, *, limit: int) -> Arith:
         """m = value, and all masks are zero."""
-        value = value.to(self.ring.dtype, copy=True)
-        low, high = torch.aminmax(value) if value.numel() else (torch.zeros(()),) * 2
-        value = value.to(self.device)
-        m, masks = self._public_parts(value)
-        return self.make(m, masks, max(-int(low), int(high)))
+        return self.make(*self._public_parts(value), limit)
 
-    def public_bits(self, planes: Tensor, shape: Sequence[int]) -> Bool:
+    def constant_bits(self, planes: Tensor, shape: Sequence[int]) -> Bool:
         """m = planes, and all masks are zero."""
-        return self.make_bits(*self._public_parts(planes.to(self.device)), shape)
+        return self.make_bits(*self._public_parts(planes), shape)
 
     def _public_parts(self, value: Tensor) -> tuple[Tensor | None, list[Tensor]]:
         count = len(self.roles.masks) if self.is_dealer else 1

@@ -65,17 +65,13 @@ class ReplicatedBase(ThreeParty):
         opened = x.dealer if isinstance(x, Arith) and x.dealer is not None else CONSTANT
         return (opened,) if opened in x.parts else ()
 
-    def public(self, value: Tensor) -> Arith:
+    def constant(self, value: Tensor, *, limit: int) -> Arith:
         """The value as part 0; the other parts are zero."""
-        value = value.to(self.ring.dtype, copy=True)
-        low, high = torch.aminmax(value) if value.numel() else (torch.zeros(()),) * 2
-        value = value.to(self.device)
         zero = torch.zeros_like(value)
         parts = {i: value if i == CONSTANT else zero for i in self.held}
-        return Arith(parts, self.ring, limit=max(-int(low), int(high)))
+        return Arith(parts, self.ring, limit=limit)
 
-    def public_bits(self, planes: Tensor, shape: Sequence[int]) -> Bool:
+    def constant_bits(self, planes: Tensor, shape: Sequence[int]) -> Bool:
         """The planes as part 0; the other parts are zero."""
-        planes = planes.to(self.device)
         zero = torch.zeros_like(planes)
         return Bool({i: planes if i == CONSTANT else zero for i in self.held}, shape)
