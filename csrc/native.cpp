@@ -25,10 +25,11 @@ constexpr const char* kFeatures =
     ;
 
 NB_MODULE(native, module) {
+  nanobind::set_leak_warnings(false);  // a log may be in use when the interpreter ends
   module.attr("features") = kFeatures;
   module.def("num_threads", &tacit::num_threads);
   module.def("set_num_threads", &tacit::set_num_threads);
-  tacit::bind_call_bytes(module);
+  tacit::bind_call_log(module);
   tacit::bind_conv(module);
   tacit::bind_digest(module);
   tacit::bind_elementwise(module);

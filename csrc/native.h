@@ -34,7 +34,7 @@ void bind_matmul(nb::module_& module);
 void bind_conv(nb::module_& module);
 void bind_digest(nb::module_& module);
 void bind_elementwise(nb::module_& module);
-void bind_call_bytes(nb::module_& module);
+void bind_call_log(nb::module_& module);
 void bind_gates(nb::module_& module);
 void bind_injection(nb::module_& module);
 void bind_planes(nb::module_& module);

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FILES = [
-    "call_bytes",
+    "call_log",
     "conv",
     "digest",
     "elementwise",

@@ -11,8 +11,8 @@ from tests.policy import sources
 # Files that look at the call stack, and what for. None of them decides what is computed.
 FRAME_READERS = {
     "errors/call_sites.py": "the lines of the user's program in an error",
-    "protocols/public_operands.py": "the line of a call in the record that parties compare",
     "protocols/reveals.py": "the line of a reveal in the record of reveals",
+    "ring/reference/call_log.py": "the line of a call in the record that parties compare",
     "tensor/module_path.py": "the module path in an error",
     "transport/wire/tls.py": "the socket that a failed TLS handshake leaves open, to close it",
 }

@@ -18,7 +18,7 @@ SHARED_STEMS = {
     "base": "the base class of what the folder holds",
     "bits": "bits of ring elements: their reference, and random ones for tests",
     "boolean": "operations on shared bits, in each protocol",
-    "call_bytes": "arguments of a call as bytes: the kernel and its reference",
+    "call_log": "the log of calls: the kernel and its reference",
     "compare": "comparisons: of shares in each protocol, of numbers, and as rules",
     "conv": "convolutions: the kernel, and the rules",
     "costs": "bytes and rounds of each protocol",

@@ -1,6 +1,7 @@
 """The lines that led to an error, and who wrote them: the user, a library, torch or Tacit.
 
-The stack is read only when an error is raised or shown, and only for its text.
+The stack is read here only when an error is raised or shown, and only for its text. The log of
+calls (`ring/reference/call_log.py`) reads it at each call, for the line in a later error.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ PACKAGE = Path(__file__).resolve().parents[1]
 STANDARD = tuple({str(Path(sysconfig.get_path(key)).resolve()) for key in ("stdlib", "platstdlib")})
 INSTALLED = ("site-packages", "dist-packages")
 GENERATED = ("<frozen ", "<eval_with_key>", "<attrs generated ")  # by Python, torch.fx, attrs
+
+
+MOST_FILES = 4096
+USERS_FILES: dict[str, bool] = {}  # whether a file is the user's
 
 
 class Frame(NamedTuple):
@@ -59,7 +64,7 @@ def is_cell(file: str) -> bool:
     )
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=MOST_FILES)
 def owner_of(file: str) -> str:
     """Returns whose file this is; see `Frame`."""
     path = Path(file).resolve()
@@ -84,6 +89,19 @@ def owner_of_frame(frame: FrameType) -> str:
     module = sys.modules.get(frame.f_globals.get("__name__", ""))
     origin = getattr(module, "__file__", None)
     return "user" if origin is None else owner_of(origin)
+
+
+def is_users_frame(frame: FrameType) -> bool:
+    """Returns whether this is the user's program, and adds its file to `USERS_FILES`.
+
+    A name such as <string> stands for code of many modules, and is not added.
+    """
+    file, users = frame.f_code.co_filename, owner_of_frame(frame) == "user"
+    if not file.startswith("<") or file.startswith(GENERATED) or is_cell(file):
+        if len(USERS_FILES) == MOST_FILES:
+            USERS_FILES.clear()
+        USERS_FILES[file] = users
+    return users
 
 
 def frames_of(trace: TracebackType | None) -> tuple[Frame, ...]:

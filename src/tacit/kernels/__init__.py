@@ -19,7 +19,7 @@ first          Functions that return a share read masked values, which are the s
 """
 
 from .backend import num_threads, set_num_threads
-from .call_bytes import load_call_bytes
+from .call_log import load_call_log
 from .conv import (
     conv1d,
     conv1d_grad_input,
@@ -96,7 +96,7 @@ __all__ = [
     "leaf_carries",
     "leaf_matches",
     "leaf_tables",
-    "load_call_bytes",
+    "load_call_log",
     "mask",
     "matmul",
     "mul",

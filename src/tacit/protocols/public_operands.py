@@ -8,20 +8,18 @@ same. Nothing here depends on the process or the machine, such as addresses or s
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from ctypes import string_at
 from dataclasses import is_dataclass
-from types import FrameType
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors.call_sites import Place, owner_of_frame
-from ..kernels import digest, load_call_bytes
-from ..transport.public_record import LONG_BYTES, TOLD, PublicRecord, hashed
+from ..errors.call_sites import USERS_FILES, is_users_frame
+from ..kernels import digest, load_call_log
+from ..transport.public_record import KEPT, TOLD, PublicRecord
 from .products.bilinear import Bilinear
 from .share import Arith, Bool
 
@@ -33,7 +31,6 @@ SECRETS: set[type] = set()
 
 _TORCH_NAMES = (torch.dtype, torch.layout, torch.device, torch.memory_format)
 _NOTHING: dict[str, Any] = {}
-_is_users: dict[str, bool] = {}  # by file
 
 
 class CallRecord(PublicRecord):
@@ -44,20 +41,13 @@ class CallRecord(PublicRecord):
     """
 
     def __init__(self, compare: Callable[[], None]) -> None:
-        super().__init__()
+        self._log = load_call_log()(SECRETS, described, USERS_FILES, is_users_frame, KEPT)
+        super().__init__(self._log)
         self._compare, self._compare_at = compare, COMPARED_EVERY
-        self._call_bytes = load_call_bytes()
 
-    def absorb(self, name: str, args: Sequence[Any], kwargs: dict[str, Any] = _NOTHING) -> None:
+    def absorb(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any] = _NOTHING) -> None:
         """Adds a call and everything public about it, before it is made."""
-        data, others = self._call_bytes(args, kwargs, SECRETS)
-        if others:
-            data += b"".join(map(self._described, others))
-        if len(data) > LONG_BYTES:
-            data = hashed(data)
-        self._waiting += (name.encode(), b"\0", data)
-        self._entries.append((name, data, running_place()))
-        self._digest = None
+        self.digest = self._log.absorb(name, args, kwargs)
         self.count += 1
         if self.count >= self._compare_at:
             self._compare()
@@ -67,44 +57,24 @@ class CallRecord(PublicRecord):
         """Notes that the parties exchange messages at this point of the program."""
         self._compare_at = self.count + COMPARED_EVERY
 
-    def _described(self, x: Any) -> bytes:
-        """Returns what is public about an argument that `call_bytes` leaves out."""
-        if isinstance(x, Tensor):
-            memory = contents(x)
-            return self._listed(str(x.dtype), *x.shape, len(memory)) + memory
-        if isinstance(x, Arith):
-            return self._listed(*x.shape, x.pending, x.limit, x.origin)
-        if isinstance(x, Bool):
-            return self._listed(*x.shape, x.width, x.origin, "bits")
-        if isinstance(x, slice):
-            return self._listed(x.start, x.stop, x.step)
-        if isinstance(x, np.generic):
-            return self._listed(str(x.dtype), x.tobytes().hex())
-        if isinstance(x, (*_TORCH_NAMES, complex)):
-            return self._listed(str(x))
-        if isinstance(x, Bilinear) or is_dataclass(x):
-            return self._listed(type(x).__qualname__, *vars(x).values())
-        return self._listed(type(x).__qualname__)
 
-    def _listed(self, *found: Any) -> bytes:
-        data, others = self._call_bytes(found, _NOTHING, SECRETS)
-        return data + b"".join(map(self._described, others))
-
-
-def running_place() -> Place | None:
-    """Returns the innermost line of the user's program that is running. Takes a microsecond."""
-    frame: FrameType | None = sys._getframe(2)  # of the caller of `absorb`
-    while frame is not None:
-        file = frame.f_code.co_filename
-        users = _is_users.get(file)
-        if users is None:
-            users = owner_of_frame(frame) == "user"
-            if not file.startswith("<"):  # such a name stands for the code of many modules
-                _is_users[file] = users
-        if users:
-            return frame.f_code, frame.f_lineno
-        frame = frame.f_back
-    return None
+def described(x: Any) -> tuple[Any, ...]:
+    """Returns what is public about an argument of a class that the log does not know."""
+    if isinstance(x, Tensor):
+        return str(x.dtype), *x.shape, contents(x)
+    if isinstance(x, Arith):
+        return *x.shape, x.pending, x.limit, x.origin
+    if isinstance(x, Bool):
+        return *x.shape, x.width, x.origin, "bits"
+    if isinstance(x, slice):
+        return x.start, x.stop, x.step
+    if isinstance(x, np.generic):
+        return str(x.dtype), x.tobytes()
+    if isinstance(x, (*_TORCH_NAMES, complex)):
+        return (str(x),)
+    if isinstance(x, Bilinear) or is_dataclass(x):
+        return type(x).__qualname__, *vars(x).values()
+    return (type(x).__qualname__,)
 
 
 def contents(x: Tensor) -> bytes:

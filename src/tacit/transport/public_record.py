@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections import deque
 from collections.abc import Mapping
 from hashlib import blake2b
-from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from ..errors import FrameRejected
 from ..errors.call_sites import Place
@@ -22,11 +20,9 @@ from ..errors.call_sites import Place
 DIGEST_BYTES = 16
 KEPT = 1 << 13  # entries; one takes about 250 bytes
 TOLD = 1 << 9  # entries in a last word
-LONG_BYTES = 1 << 9  # of what is public about an operation: more is replaced by its hash
 
 _SHORT_BYTES = 4  # of a digest, in a last word
 _MAX_NAMES_BYTES = 1 << 16
-_QUICK_BYTES = 2000  # hashlib waits for other threads after it has got more than 2,047 at once
 _HEAD = struct.Struct("<QH?")
 
 
@@ -38,41 +34,38 @@ class Entry(NamedTuple):
     place: Place | None
 
 
+class CallLog(Protocol):
+    """Keeps the last operations; see `csrc/call_log.cpp`."""
+
+    def entries(self, first: int, end: int) -> list[tuple[str, bytes]]:
+        """Returns names, and what is public, of the operations [first, end), which are kept."""
+
+    def place(self, index: int) -> Place | None:
+        """Returns the line of the user's program of an operation that is kept."""
+
+
 class PublicRecord:
     """The digest, the number of operations so far, and the last of them.
 
-    A party that records nothing, such as one without a protocol, has an empty record. What a
-    subclass adds waits until the digest is read. No data begin with those of another operation.
+    A party that records nothing, such as one without a protocol, has an empty record. A subclass
+    adds operations to the log, and keeps `count` and `digest`, which depends on all of them.
     """
 
-    def __init__(self) -> None:
-        self.count = 0
-        self._entries: deque[tuple[str, bytes, Place | None]] = deque(maxlen=KEPT)
-        self._hash = blake2b(digest_size=DIGEST_BYTES)
-        self._waiting: list[bytes] = []  # for the hash
-        self._digest: bytes | None = bytes(DIGEST_BYTES)  # None: not of the last operation
-
-    @property
-    def digest(self) -> bytes:
-        """Depends on all operations so far."""
-        if self._digest is None:
-            data = b"".join(self._waiting)
-            for start in range(0, len(data), _QUICK_BYTES):
-                self._hash.update(data[start : start + _QUICK_BYTES])
-            self._waiting.clear()
-            self._digest = self._hash.digest()
-        return self._digest
+    def __init__(self, log: CallLog | None = None) -> None:
+        self.count, self.digest = 0, bytes(DIGEST_BYTES)
+        self._kept = log
 
     @property
     def first(self) -> int:
         """The index of the oldest entry."""
-        return self.count - len(self._entries)
+        return max(self.count - KEPT, 0)
 
     def entry(self, index: int) -> Entry | None:
         """Returns an entry, if it is still kept."""
-        if not self.first <= index < self.count:
+        if self._kept is None or not self.first <= index < self.count:
             return None
-        return Entry(*self._entries[index - self.first])
+        [(name, data)] = self._kept.entries(index, index + 1)
+        return Entry(name, data, self._kept.place(index))
 
     def excerpt(
         self, end: int | None = None, *, most: int = TOLD, stopped: bool = False
@@ -80,14 +73,9 @@ class PublicRecord:
         """Returns the last entries, or those before the index `end`, for other parties."""
         end = self.count if end is None else min(max(end, self.first), self.count)
         start = max(end - most, self.first)
-        kept = islice(self._entries, start - self.first, end - self.first)
-        told = (Told(name, _short_digest(data)) for name, data, _ in kept)
+        kept = [] if self._kept is None else self._kept.entries(start, end)
+        told = (Told(name, _short_digest(data)) for name, data in kept)
         return Excerpt(start, {start + i: one for i, one in enumerate(told)}, stopped)
-
-
-def hashed(data: bytes) -> bytes:
-    """Returns what takes the place of long data."""
-    return b"#" + blake2b(data).digest()
 
 
 def _short_digest(data: bytes) -> bytes:

@@ -5,13 +5,16 @@
 //   an integer       i and 8 bytes; beyond 64 bits I, a length, and its decimal digits
 //   a float          f and 8 bytes
 //   a text           s, a length, and UTF-8
+//   bytes            b, a length, and they
 //   a list or tuple  [, a length, and the elements
 //   a dict           {, a length, and keys and values in turn
 //   of a class in `shaped`: S, a length, the sizes in its `shape` and its `origin`, 8 bytes each
-//   anything else    ?; it is returned in a list
+//   anything else    ? and the tuple that `described` returns for it
 //
 // Lengths have 4 bytes; numbers are little-endian. No description begins with another one, so those
 // of several calls can be joined. `tacit.ring.reference.call_bytes` is the same in Python.
+#pragma once
+
 #include <bit>
 #include <cstring>
 #include <string>
@@ -19,30 +22,21 @@
 #include "native.h"
 
 namespace tacit {
-namespace {
 
 static_assert(std::endian::native == std::endian::little, "numbers are written as they lie");
 
-constexpr int kMostDepth = 100;  // of lists in lists: one that contains itself is refused
-
-class Nested {
- public:
-  explicit Nested(int& depth) : depth_(depth) {
-    if (depth_ >= kMostDepth) {
-      PyErr_SetString(PyExc_RecursionError, "the lists of a call are nested too deeply");
-      throw nb::python_error();
-    }
-    ++depth_;
-  }
-  ~Nested() { --depth_; }
-
- private:
-  int& depth_;
+// How objects are described whose classes are not Python's own.
+struct Classes {
+  nb::object shaped;     // a set of classes
+  nb::object described;  // a function
+  nb::object shape = nb::steal(PyUnicode_InternFromString("shape"));
+  nb::object origin = nb::steal(PyUnicode_InternFromString("origin"));
 };
 
 class CallBytes {
  public:
-  explicit CallBytes(nb::handle shaped) : shaped_(shaped) {}
+  // Descriptions are appended to `bytes`.
+  CallBytes(const Classes& classes, std::string& bytes) : classes_(classes), bytes_(bytes) {}
 
   void add(PyObject* x) {
     if (x == Py_None) {
@@ -58,21 +52,37 @@ class CallBytes {
       add_sequence(x);
     } else if (PyUnicode_Check(x)) {
       add_text('s', x);
-    } else if (contains(reinterpret_cast<PyObject*>(Py_TYPE(x)))) {
+    } else if (PyBytes_Check(x)) {
+      begin('b', PyBytes_GET_SIZE(x));
+      bytes_.append(PyBytes_AS_STRING(x), static_cast<std::size_t>(PyBytes_GET_SIZE(x)));
+    } else if (is_shaped(x)) {
       add_shape(x);
     } else if (PyDict_Check(x)) {
       add_dict(x);
     } else {
       bytes_ += '?';
-      others_.append(nb::handle(x));
+      add_sequence(described(x).ptr());
     }
   }
 
-  nb::tuple result() const {
-    return nb::make_tuple(nb::bytes(bytes_.data(), bytes_.size()), others_);
-  }
-
  private:
+  static constexpr int kMostDepth = 100;  // of lists in lists: one that contains itself is refused
+
+  class Nested {
+   public:
+    explicit Nested(int& depth) : depth_(depth) {
+      if (depth_ >= kMostDepth) {
+        PyErr_SetString(PyExc_RecursionError, "the lists of a call are nested too deeply");
+        throw nb::python_error();
+      }
+      ++depth_;
+    }
+    ~Nested() { --depth_; }
+
+   private:
+    int& depth_;
+  };
+
   template <class T>
   void append(T number) {
     char raw[sizeof number];
@@ -85,10 +95,17 @@ class CallBytes {
     append(static_cast<std::uint32_t>(length));
   }
 
-  bool contains(PyObject* type) const {
-    const int found = PySet_Contains(shaped_.ptr(), type);
+  bool is_shaped(PyObject* x) const {
+    const int found =
+        PySet_Contains(classes_.shaped.ptr(), reinterpret_cast<PyObject*>(Py_TYPE(x)));
     if (found < 0) throw nb::python_error();
     return found == 1;
+  }
+
+  nb::object described(PyObject* x) const {
+    nb::object made = classes_.described(nb::handle(x));
+    if (!PyTuple_Check(made.ptr())) throw nb::type_error("an argument is described by a tuple");
+    return made;
   }
 
   void add_integer(PyObject* x) {
@@ -115,7 +132,7 @@ class CallBytes {
     const Nested nested(depth_);
     begin('[', PySequence_Fast_GET_SIZE(x));
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(x); ++i) {
-      // Held: a size may be computed by Python, which can change the list.
+      // Held: Python may run for an element, and can change the list.
       add(nb::borrow(PySequence_Fast_GET_ITEM(x, i)).ptr());
     }
   }
@@ -132,30 +149,31 @@ class CallBytes {
   }
 
   void add_shape(PyObject* x) {
-    const nb::object shape = nb::handle(x).attr("shape");
+    const nb::object shape = attribute(x, classes_.shape);
+    if (!PyTuple_Check(shape.ptr())) throw nb::type_error("a shape is a tuple");
     const Py_ssize_t size = PyTuple_GET_SIZE(shape.ptr());
     begin('S', size);
-    for (Py_ssize_t i = 0; i < size; ++i) {
-      append(nb::cast<std::int64_t>(nb::handle(PyTuple_GET_ITEM(shape.ptr(), i))));
-    }
-    append(nb::cast<std::int64_t>(nb::handle(x).attr("origin")));
+    for (Py_ssize_t i = 0; i < size; ++i) append(integer(PyTuple_GET_ITEM(shape.ptr(), i)));
+    append(integer(attribute(x, classes_.origin).ptr()));
   }
 
-  nb::handle shaped_;
+  static nb::object attribute(PyObject* x, const nb::object& name) {
+    PyObject* found = PyObject_GetAttr(x, name.ptr());
+    if (found == nullptr) throw nb::python_error();
+    return nb::steal(found);
+  }
+
+  // Of anything with __index__, such as a symbolic size.
+  static std::int64_t integer(PyObject* x) {
+    const nb::object exact = nb::steal(PyNumber_Index(x));
+    const std::int64_t number = exact.is_valid() ? PyLong_AsLongLong(exact.ptr()) : -1;
+    if (number == -1 && PyErr_Occurred() != nullptr) throw nb::python_error();
+    return number;
+  }
+
+  const Classes& classes_;
+  std::string& bytes_;
   int depth_ = 0;
-  std::string bytes_;
-  nb::list others_;
 };
-
-nb::tuple call_bytes(nb::handle args, nb::handle kwargs, nb::handle shaped) {
-  CallBytes made(shaped);
-  made.add(args.ptr());
-  made.add(kwargs.ptr());
-  return made.result();
-}
-
-}  // namespace
-
-void bind_call_bytes(nb::module_& module) { module.def("call_bytes", &call_bytes); }
 
 }  // namespace tacit
