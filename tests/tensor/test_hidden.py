@@ -13,6 +13,7 @@ from multiprocessing.reduction import ForkingPickler
 import numpy as np
 import pytest
 import torch
+from tests import forked
 from torch.multiprocessing.reductions import reduce_tensor
 
 import tacit
@@ -174,3 +175,9 @@ def test_public_facts_and_copies_stay():
         assert session.reveal(gradient).equal(2 * CONTENTS[0])
 
     tacit.run(main, parties=1, protocol="cleartext")
+
+
+def test_memory_is_neither_taken_nor_given():
+    """tests/tensor/memory_doors.py lists the doors; one that is open ends its process."""
+    code, out, err = forked.run(["-m", "tests.tensor.memory_doors"])
+    assert (code, out.splitlines()[-1:]) == (0, ["all doors are closed"]), (out[-200:], err[-2000:])

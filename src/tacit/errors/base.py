@@ -42,7 +42,7 @@ class Error(Exception):
         cause: Phrase | None = None,
         told: str | None = None,
     ) -> None:
-        super().__init__(reason)
+        super().__init__(*(x for x in (reason, limit, remedy) if x is not None))
         self.reason = reason
         self.remedy, self.limit, self.cause = remedy, limit, cause
         self.party, self.operation, self.op = party, operation, op

@@ -65,11 +65,14 @@ class Operator(Addable):
         return self.name
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Text(Addable):
     """Several pieces in a row."""
 
     pieces: tuple[str | Addable, ...]
+
+    def __repr__(self) -> str:
+        return repr(str(self))  # torch shows the `args` of an error in some of its own
 
     def render(self, names: Sequence[str] = ()) -> str:
         """Returns the pieces in one string."""

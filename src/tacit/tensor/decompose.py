@@ -9,6 +9,7 @@ import torch
 from torch._decomp import decomposition_table
 from torch._ops import OpOverload
 
+from .assigned_data import is_compatible
 from .table import DECOMPOSED, decomposed
 
 aten = torch.ops.aten
@@ -37,6 +38,8 @@ glu_backward std.correction std_mean.correction ldexp.Tensor renorm multilabel_m
 
 def decomposition(func: OpOverload) -> Callable[..., Any] | None:
     """Returns torch's decomposition of an operation if it is allowed, else None."""
+    if func is aten._has_compatible_shallow_copy_type.default:  # in inference mode: NOTE [own key]
+        return is_compatible
     if func in DECOMPOSED:
         return decomposition_table[func]
     if func.namespace == "prims":  # some of torch's decompositions end there

@@ -57,6 +57,10 @@ def _first_secret(args: tuple[Any, ...], kwargs: dict[str, Any]) -> SecretTensor
     return next(x for x in tree_leaves((args, kwargs)) if isinstance(x, SecretTensor))
 
 
+def _has_secret(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    return any(isinstance(x, SecretTensor) for x in tree_leaves((args, kwargs)))
+
+
 @cache
 def plan(func: OpOverload) -> Plan:
     """Returns how an operation is done: a function of its arguments."""
@@ -288,7 +292,7 @@ def _writing(func: OpOverload) -> Plan:
         if not all(type(one) is SecretTensor for one in written):
             raise _into_public(func)
         rest = {k: v for k, v in kwargs.items() if k not in outs} if outs else kwargs
-        if rule is None:
+        if rule is None or (outs and not _has_secret(args, rest)):
             made = pure(*args, **rest)
         elif rule.view:  # squeeze_, transpose_: only the shape changes
             return written[0].become(_view(rule, pure, args, kwargs))

@@ -3,7 +3,9 @@
 NOTE [no memory] A secret tensor is a wrapper without memory: its storage has no data. Some
 functions of torch take the address of that data without looking, and would crash or hand out
 memory that is not theirs. The methods among them are refused here; functions in C++ raise because
-`hide_memory` marks the storage.
+`hide_memory` marks the storage, and `assigned_data.py` guards the setter of `.data`. What is left
+is a storage that a program takes with the method of torch's base class, past the refusal, and
+makes the memory of a plain tensor: nothing is there to be read, and the process crashes.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ from ..errors import Operator, OutOfMemory, RangeError, UnsupportedError
 from ..fixedpoint import Numbers, Value
 from ..protocols import out_of_memory
 from ..protocols.public_operands import SECRETS
+from .assigned_data import OWN_KEYS
 from .hidden import HiddenValues, hide_memory
 from .module_path import name_place
 
@@ -76,7 +77,11 @@ class SecretTensor(HiddenValues, Tensor):
         cls, value: Value, numbers: Numbers, *, requires_grad: bool = False
     ) -> SecretTensor:
         made: SecretTensor = Tensor._make_wrapper_subclass(
-            cls, value.shape, dtype=value.dtype, requires_grad=requires_grad
+            cls,
+            value.shape,
+            dtype=value.dtype,
+            requires_grad=requires_grad,
+            _extra_dispatch_keys=OWN_KEYS,
         )
         hide_memory(made)
         made.numbers, made._cell, made._take = numbers, Cell(value), None
@@ -85,8 +90,16 @@ class SecretTensor(HiddenValues, Tensor):
             numbers.trace.note_new(made._cell)
         return made
 
-    def __init__(self, value: Value, numbers: Numbers, *, requires_grad: bool = False) -> None:
-        """Does nothing: __new__ makes the tensor."""
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Does nothing: __new__ makes the tensor, or that of torch, in `torch.Tensor(secret)`."""
+
+    def new_tensor(self, data: Any, **options: Any) -> Tensor:
+        """Returns a plain tensor of this dtype, as for every torch tensor."""
+        return torch.empty(0, dtype=self.dtype).new_tensor(data, **options)
+
+    def new(self, *args: Any, **options: Any) -> Tensor:
+        """Returns a plain tensor of this dtype, as for every torch tensor."""
+        return torch.empty(0, dtype=self.dtype).new(*args, **options)
 
     @classmethod
     def parameter(
@@ -132,12 +145,16 @@ class SecretTensor(HiddenValues, Tensor):
             strides=strides,
             storage_offset=self.storage_offset() + offset,
             dtype=value.dtype,
+            _extra_dispatch_keys=OWN_KEYS,
         )
         hide_memory(made)
         return made
 
     def base(self) -> SecretTensor:
         """Returns an alias of the whole tensor that this one is a view of."""
+        if torch.is_inference_mode_enabled() and not self.is_inference():
+            with torch.inference_mode(False):
+                return self.base()
         made = SecretTensor(self._cell.value, self.numbers)
         made._cell = self._cell
         return made
@@ -158,6 +175,8 @@ class SecretTensor(HiddenValues, Tensor):
 
     @data.setter
     def data(self, new: Tensor) -> None:
+        if not isinstance(new, Tensor):
+            raise TypeError(f"the data of a tensor is a tensor, not {type(new).__name__}")
         if not isinstance(new, SecretTensor):
             self.numbers.protocol.context.record.absorb("data", (self, new))
             new = SecretTensor(self.numbers.public(new.clone()), self.numbers)

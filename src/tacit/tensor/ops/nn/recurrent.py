@@ -116,12 +116,18 @@ def _bias(n: Numbers, first: Array, second: Array, has_biases: bool) -> Any:
 
 @implements(aten._pack_padded_sequence.default)
 def pack_padded_sequence(
-    n: Numbers, input: Value, lengths: Tensor, batch_first: bool
+    n: Numbers, input: Value, lengths: Tensor | Value, batch_first: bool
 ) -> tuple[Value, Tensor]:
     """The packed steps of sequences with public lengths, and the sizes of the batches.
 
     There is no gradient and no unpacking: torch's write to public tensors, which is refused.
     """
+    if isinstance(lengths, Value):
+        raise UnsupportedOp(
+            "_pack_padded_sequence with secret lengths",
+            limit="the sizes of the batches would reveal them",
+            remedy="keep the padding, or reveal the lengths",
+        )
     places, sizes = _packed_places(input.shape[:2], lengths, batch_first)
     return input.map(lambda part: part.flatten(0, 1)[places]), sizes
 
