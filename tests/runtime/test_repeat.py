@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import secrets
 import threading
 
 import pytest
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import tacit
-from tacit.crypto import KeyRing
+from tacit.crypto import Key, KeyRing
 from tacit.errors import PeerTimeout, ProtocolError
 from tacit.fixedpoint.flatten import canonical, signature, tensors, with_tensors
 from tacit.protocols.randomness import CallRandomness, KeyStreams, common_stream
@@ -180,10 +181,9 @@ def test_arguments_are_alike_in_form_and_in_what_is_public() -> None:
 
 
 def sources() -> list[KeyStreams]:
-    def main(session: tacit.Session) -> KeyRing:
-        return session.keys
-
-    return [KeyStreams(keys, "chacha20") for keys in tacit.run(main)]
+    secret = secrets.token_bytes(32)
+    rings = [KeyRing(rank, {(0, 1): Key(secret, (0, 1))}) for rank in (0, 1)]
+    return [KeyStreams(keys, "chacha20") for keys in rings]
 
 
 def drawn(source: KeyStreams, number: int) -> Tensor:
@@ -191,7 +191,7 @@ def drawn(source: KeyStreams, number: int) -> Tensor:
 
 
 def test_renewed_keys_are_fresh_and_those_of_all_holders() -> None:
-    first, second, _ = sources()
+    first, second = sources()
     for source in (first, second):
         drawn(source, 1)
     keys = [source.blank_keys() for source in (first, second)]

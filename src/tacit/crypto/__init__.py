@@ -12,7 +12,7 @@ from .identity import (
     valid_until,
 )
 from .key_file import is_sealed, read_key_file
-from .key_memory import protect_process
+from .key_memory import lock, protect_process, wipe
 from .keys import Key, KeyRing
 from .private_files import make_private_folder, open_private
 from .rounds import Exchange
@@ -38,6 +38,7 @@ __all__ = [
     "create_credentials",
     "default_groups",
     "is_sealed",
+    "lock",
     "make_private_folder",
     "open_commitment",
     "open_private",
@@ -47,4 +48,5 @@ __all__ = [
     "stretched",
     "toss_coin",
     "valid_until",
+    "wipe",
 ]

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 
 from ..errors import CheatingDetected, ConfigError, Party
 from .contributions import SHOWN_BYTES, GroupSecret
+from .key_memory import wipe
 from .keys import KEY_BYTES, Group, Key, KeyRing, group_of
 from .rounds import Exchange, check_size, others
 
@@ -101,4 +102,6 @@ def _pair_key(
         ) from error
     own = private.public_key().public_bytes_raw()
     salt = own + theirs if peer == group[1] else theirs + own
-    return Key.extract(material, salt=salt, session=session, group=group)
+    key = Key.extract(material, salt=salt, session=session, group=group)
+    wipe(material)
+    return key

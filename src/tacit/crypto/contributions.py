@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 
 from .commitment import DIGEST_BYTES, NONCE_BYTES, commit, compare_views, open_commitment, view_of
+from .key_memory import wipe
 from .keys import KEY_BYTES, Group, Key
 from .rounds import check_size
 
@@ -46,9 +47,11 @@ class GroupSecret:
         )
 
     def key(self) -> Key:
-        """Returns the key, from the contributions of all, the lowest rank first."""
+        """Returns the key, from the contributions of all, the lowest rank first; wipes them."""
         material = b"".join(self._values[party] for party in self.group)
-        return Key.extract(material, salt=b"", session=self._session, group=self.group)
+        key = Key.extract(material, salt=b"", session=self._session, group=self.group)
+        wipe(material, self._opening, *self._values.values())
+        return key
 
     def _view(self) -> bytes:
         return view_of(self._commitments, session=self._session, label=self._label)

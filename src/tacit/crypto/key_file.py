@@ -28,6 +28,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from ..errors import ConfigError
+from .key_memory import wipe
 from .sealing import KEY_BYTES, SCRYPT, commitments_equal, committed_key, stretched
 
 MOST_BYTES = 1 << 14
@@ -45,7 +46,9 @@ def read_key_file(path: Path, certificate: bytes, passphrase: str | None = None)
 
     Nobody but the owner may read the file, which is checked before it is read.
     """
-    key = _opened(_content(path), path, passphrase)
+    content = _content(path)
+    key = _opened(content, path, passphrase)
+    wipe(content)
     owner = x509.load_pem_x509_certificate(certificate).public_key()
     if not isinstance(key, Ed25519PrivateKey) or key.public_key() != owner:
         raise ConfigError(
@@ -69,7 +72,9 @@ def seal(key: Ed25519PrivateKey, passphrase: str) -> bytes:
     sealing_key, commitment = committed_key(secret, salt, PURPOSE)
     cost = SCRYPT["n"].bit_length() - 1, SCRYPT["r"], SCRYPT["p"]
     head = _HEAD.pack(VERSION, *cost, salt, commitment)
-    sealed = AESGCM(sealing_key).encrypt(_NONCE, key.private_bytes_raw(), head)
+    plain = key.private_bytes_raw()
+    sealed = AESGCM(sealing_key).encrypt(_NONCE, plain, head)
+    wipe(secret, sealing_key, plain)
     text = b64encode(head + sealed)
     lines = [text[start : start + 64] for start in range(0, len(text), 64)]
     return b"\n".join([_BEGIN, *lines, _END, b""])
@@ -124,17 +129,19 @@ def _unsealed(content: bytes, path: Path, passphrase: str | None) -> Ed25519Priv
             raise
         _damaged(subject)
     sealing_key, expected = committed_key(secret, salt, PURPOSE)
+    wipe(secret)
     if not commitments_equal(commitment, expected):
         raise ConfigError(
             "the passphrase does not open it, or it is not a private key that Tacit has sealed",
             subject=subject,
         )
     try:
-        return Ed25519PrivateKey.from_private_bytes(
-            AESGCM(sealing_key).decrypt(_NONCE, sealed, head)
-        )
+        plain = AESGCM(sealing_key).decrypt(_NONCE, sealed, head)
     except InvalidTag:
         _damaged(subject)
+    key = Ed25519PrivateKey.from_private_bytes(plain)
+    wipe(sealing_key, plain)
+    return key
 
 
 def _parts(content: bytes, subject: str) -> tuple[bytes, bytes]:

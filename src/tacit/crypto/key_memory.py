@@ -1,8 +1,9 @@
 """Keys in memory: kept out of core dumps and swap, and overwritten after use, as far as possible.
 
 NOTE [best effort] Python copies bytes as it likes, and libraries keep copies of their own: what is
-locked and overwritten here are the long-lived keys of a session, not every trace of them. Where the
-system has no such calls, or does not permit them, nothing happens.
+locked and overwritten here are the keys of a session and what they are made of, not every trace of
+them. Text, such as a passphrase, cannot be overwritten. Where the system has no such calls, or does
+not permit them, nothing happens.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import ctypes
 import sys
 from contextlib import suppress
 from functools import cache
+from typing import TypeVar
 
+Secret = TypeVar("Secret", bytes, bytearray)
 _PR_SET_DUMPABLE = 4
 
 
@@ -26,22 +29,28 @@ def protect_process() -> None:
             _libc().prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
-def locked(secret: bytes) -> bytearray:
-    """Returns a copy of a secret in memory that is not swapped out, for `wipe`."""
-    copy = bytearray(secret)
+def lock(secret: Secret) -> Secret:
+    """Keeps the memory of a secret from being swapped out, and returns the secret."""
     with suppress(OSError, AttributeError):
-        _libc().mlock(ctypes.c_void_p(_address(copy)), ctypes.c_size_t(len(copy)))
-    return copy
+        _libc().mlock(ctypes.c_void_p(address_of(secret)), ctypes.c_size_t(len(secret)))
+    return secret
 
 
-def wipe(secret: bytearray) -> None:
-    """Overwrites a secret with zeros; nobody may use it afterwards."""
-    if secret:
-        ctypes.memset(_address(secret), 0, len(secret))
+def wipe(*secrets: bytes | bytearray) -> None:
+    """Overwrites secrets with zeros; nobody may use them afterwards.
+
+    Also `bytes`, which Python would not change: they must be the caller's own, made at run time.
+    """
+    for secret in secrets:
+        if len(secret) > 1:  # Python shares the shorter ones
+            ctypes.memset(address_of(secret), 0, len(secret))
 
 
-def _address(buffer: bytearray) -> int:
-    return ctypes.addressof((ctypes.c_char * len(buffer)).from_buffer(buffer))
+def address_of(secret: bytes | bytearray) -> int:
+    """Returns where the content of a secret begins in memory."""
+    if isinstance(secret, bytes):
+        return ctypes.cast(ctypes.c_char_p(secret), ctypes.c_void_p).value or 0
+    return ctypes.addressof((ctypes.c_char * len(secret)).from_buffer(secret))
 
 
 @cache

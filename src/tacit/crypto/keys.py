@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 
-from ..errors import ConfigError, Party, RevealForbidden
-from .key_memory import locked, wipe
+from ..errors import ConfigError, Party, PeerClosed, RevealForbidden
+from .key_memory import lock, wipe
 
 KEY_BYTES = 32
 Group = tuple[int, ...]  # ranks in ascending order
@@ -28,13 +28,13 @@ class Key:
     """A secret that exactly the parties of `group` know. It is never shown, compared or saved.
 
     Every use, such as each stream of masks, derives a key of its own. It is locked in memory, and
-    the end of a session over the network wipes it, see NOTE [best effort] in key_memory.py.
+    the end of its session wipes it, see NOTE [best effort] in key_memory.py.
     """
 
     __slots__ = ("_secret", "group")
 
     def __init__(self, secret: bytes, group: Group) -> None:
-        self._secret = locked(secret)
+        self._secret = lock(bytearray(secret))
         self.group = group
 
     @classmethod
@@ -42,12 +42,14 @@ class Key:
         """Returns the HKDF-SHA256 key of shared key material, bound to session and group."""
         info = key_label(session, group).encode()
         secret = HKDF(hashes.SHA256(), length=KEY_BYTES, salt=salt, info=info).derive(material)
-        return cls(secret, group)
+        made = cls(secret, group)
+        wipe(secret)
+        return made
 
     def derive(self, label: str, size: int) -> bytes:
         """Returns `size` bytes for one use; different labels give independent bytes."""
         if not any(self._secret):
-            raise ConfigError(f"{self!r} was wiped: its session has ended")
+            raise PeerClosed(f"the session is closed: {self!r} was wiped")
         return HKDFExpand(hashes.SHA256(), length=size, info=label.encode()).derive(self._secret)
 
     def wipe(self) -> None:

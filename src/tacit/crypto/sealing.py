@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 from ..errors import ConfigError
+from .key_memory import wipe
 
 KEY_BYTES = 32
 SCRYPT = {"n": 1 << 17, "r": 8, "p": 1}  # 128 MiB and some tenths of a second for each guess
@@ -38,14 +39,18 @@ def stretched(passphrase: str, salt: bytes, cost: Mapping[str, int], *, subject:
         ) from None
     if not secret:
         raise ConfigError("the passphrase is empty", subject=subject)
-    return Scrypt(salt=salt, length=KEY_BYTES, n=n, r=r, p=p).derive(secret)
+    key = Scrypt(salt=salt, length=KEY_BYTES, n=n, r=r, p=p).derive(secret)
+    wipe(secret)
+    return key
 
 
 def committed_key(secret: bytes, salt: bytes, purpose: bytes) -> tuple[bytes, bytes]:
     """Returns a key for one use and the commitment to it; see NOTE [commitment]."""
     size = 2 * KEY_BYTES
     made = HKDF(hashes.SHA256(), length=size, salt=salt, info=purpose).derive(secret)
-    return made[:KEY_BYTES], made[KEY_BYTES:]
+    key, commitment = made[:KEY_BYTES], made[KEY_BYTES:]
+    wipe(made)
+    return key, commitment
 
 
 def commitments_equal(one: bytes, other: bytes) -> bool:

@@ -62,7 +62,10 @@ class StreamKey:
 def stream_key(key: bytes, device: torch.device) -> StreamKey:
     """Returns a key for many streams on one device."""
     words = torch.frombuffer(bytearray(key), dtype=torch.int32)
-    return StreamKey(key, words.to(device))
+    placed = words.to(device)
+    if placed is not words:
+        words.zero_()
+    return StreamKey(key, placed)
 
 
 def blank_key(device: torch.device) -> StreamKey:

@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from ..crypto import KEY_BYTES, SCRYPT, commitments_equal, committed_key, stretched
+from ..crypto import KEY_BYTES, SCRYPT, commitments_equal, committed_key, stretched, wipe
 from ..errors import CheckpointRejected, ConfigError
 
 MAGIC = b"tacit checkpoint 2\n"
@@ -59,6 +59,8 @@ def write_file(path: Path, header: dict[str, Any], body: Iterable[bytes], key: K
     except BaseException:
         path.unlink(missing_ok=True)
         raise
+    finally:
+        wipe(file_key)  # the cipher has no copy
 
 
 def put_in_place(temporary: Path, path: Path) -> None:
@@ -109,7 +111,13 @@ def read_body(file: BinaryIO, header: dict[str, Any], binding: bytes, key: Key) 
         raise CheckpointRejected(UNREADABLE, told=CHANGED) from error
     if not commitments_equal(commitment, expected):
         raise CheckpointRejected(WRONG_KEY, told=WRONG_KEY)
-    cipher = AESGCM(file_key)
+    try:
+        return _decrypted(file, AESGCM(file_key), binding)
+    finally:
+        wipe(file_key)
+
+
+def _decrypted(file: BinaryIO, cipher: AESGCM, binding: bytes) -> bytearray:
     body = bytearray()
     for number in range(1 << 32):
         [size] = struct.unpack("<I", _exactly(file, 4))
@@ -148,8 +156,11 @@ def _nonce(number: int) -> bytes:
 def _file_key(key: Key, salt: bytes, cost: dict[str, int]) -> tuple[bytes, bytes]:
     """Returns the key of a file and the commitment to it."""
     if isinstance(key, str):
-        key = stretched(key, salt, cost, subject="key")
-    elif not isinstance(key, bytes) or len(key) != KEY_BYTES:
+        secret = stretched(key, salt, cost, subject="key")
+        made = committed_key(secret, salt, PURPOSE)
+        wipe(secret)
+        return made
+    if not isinstance(key, bytes) or len(key) != KEY_BYTES:
         raise ConfigError(f"{KEY_BYTES} bytes, or a passphrase as str, are needed", subject="key")
     return committed_key(key, salt, PURPOSE)
 

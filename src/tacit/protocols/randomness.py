@@ -24,7 +24,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..crypto import KeyRing
+from ..crypto import KeyRing, lock, wipe
 from ..errors import ProtocolError
 from ..kernels import StreamKey, blank_key, mask, stream, stream_key
 from ..kernels.stream import CIPHERS
@@ -87,6 +87,7 @@ class KeyStreams:
         self.cipher, self.device = cipher, device
         self._keys = keys
         self._ready: Keys = {}
+        self._blank: list[Keys] = []  # keys that were made on the device
         self._is_complete = False  # no other stream may be drawn from than those that are ready
         self.number = 0
 
@@ -112,7 +113,9 @@ class KeyStreams:
     def blank_keys(self) -> Keys:
         """Returns memory on the device for another key of each stream drawn from so far."""
         own = [source for source in self._ready if not source.use.startswith(NEW_KEY)]
-        return {source: blank_key(self.device) for source in own}
+        keys: Keys = {source: blank_key(self.device) for source in own}
+        self._blank.append(keys)
+        return keys
 
     def renew(self, keys: Keys, operation: int) -> None:
         """Writes new keys to that memory; all holders of a stream's key write the same."""
@@ -129,13 +132,23 @@ class KeyStreams:
         finally:
             self._ready, self._is_complete = before, False
 
+    def wipe(self) -> None:
+        """Overwrites all keys of streams, at the end of a session; nothing can be drawn then."""
+        for keys in (self._ready, *self._blank):
+            for key in keys.values():
+                if isinstance(key, StreamKey):
+                    key.words.zero_()
+                    key = key.key or b""
+                wipe(key)
+        self._ready = {}  # zeros must never be the key of a mask; blank keys are renewed before use
+
     def _key(self, source: Stream) -> bytes | StreamKey:
         if self._is_complete:
             raise ProtocolError(
                 f"no key is ready for masks of the parties {sorted(source.holders)}"
             )
         key, size = self._keys.key(source.holders), CIPHERS[self.cipher].key_bytes
-        derived = key.derive(f"{self.cipher}|{source.label}", size)
+        derived = lock(key.derive(f"{self.cipher}|{source.label}", size))
         is_aes = self.cipher == "aes128-ctr"
         ready = self._ready[source] = derived if is_aes else stream_key(derived, self.device)
         return ready

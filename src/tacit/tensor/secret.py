@@ -93,11 +93,11 @@ class SecretTensor(HiddenValues, Tensor):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Does nothing: __new__ makes the tensor, or that of torch, in `torch.Tensor(secret)`."""
 
-    def new_tensor(self, data: Any, **options: Any) -> Tensor:
+    def new_tensor(self, data: Any, **options: Any) -> Tensor:  # type: ignore[override]
         """Returns a plain tensor of this dtype, as for every torch tensor."""
         return torch.empty(0, dtype=self.dtype).new_tensor(data, **options)
 
-    def new(self, *args: Any, **options: Any) -> Tensor:
+    def new(self, *args: Any, **options: Any) -> Tensor:  # type: ignore[override]
         """Returns a plain tensor of this dtype, as for every torch tensor."""
         return torch.empty(0, dtype=self.dtype).new(*args, **options)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from ... import __version__
-from ...crypto import protect_process, public_key_fingerprint, read_key_file
+from ...crypto import protect_process, public_key_fingerprint, read_key_file, wipe
 from ...errors import ConnectError, HandshakeMismatch, naming_parties
 from ...transport import Hello, Identity, Listener, Mesh
 from ...transport import connect as connect_mesh
@@ -56,7 +56,10 @@ def connect(
     identity = _identity(file, rank, key, passphrase)
     [devices] = party_devices(file.parties[rank].device, file.placement, 1)
     with naming_parties(file.names):
-        mesh = _connect(file, rank, identity, listen)
+        try:
+            mesh = _connect(file, rank, identity, listen)
+        finally:
+            wipe(identity.private_key)  # OpenSSL has its own copy, and wipes it
         compare_settings(mesh, agreed_items(file, job=job, resume=resume))
         return _open(mesh, file, devices, folder=folder, resume=resume)
 

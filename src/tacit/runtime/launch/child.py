@@ -12,7 +12,7 @@ from threading import Thread
 from typing import Any, NamedTuple
 
 from ...config import Config
-from ...crypto import create_credentials, protect_process
+from ...crypto import create_credentials, protect_process, wipe
 from ...transport import Hello, Identity, Limits, Mesh, Network, connect, listen, memory_meshes
 from ..placement import PartyDevices
 from .outcome import Failure, attempt
@@ -85,6 +85,7 @@ def _connect(link: Connection, task: PartyTask) -> Mesh:
             limits=task.limits,
             network=task.network,
         )
+    wipe(credentials.private_key)
     compare_settings(mesh, {name: repr(value) for name, value in asdict(task.config).items()})
     return mesh
 

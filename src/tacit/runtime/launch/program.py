@@ -43,7 +43,7 @@ class Program:
         devices: PartyDevices = ON_CPU,
         whole_process: bool = False,
     ) -> Any:
-        """Returns what `main` returns; closes the mesh, or aborts it if `main` raises.
+        """Returns what `main` returns; closes the mesh, or aborts it if `main` raises; wipes keys.
 
         whole_process: whether this party has the process for itself.
         """
@@ -57,7 +57,8 @@ class Program:
                 folder=None if self.folder is None else self.folder / self.names[mesh.rank],
                 resume=self.resume,
             )
-            with public_randomness(session.keys, mesh.parties, whole_process=whole_process):
+            alike = public_randomness(session.keys, mesh.parties, whole_process=whole_process)
+            with session.ending, alike:
                 return self.main(session, *self.args, **self.kwargs)
 
 
@@ -107,4 +108,6 @@ def open_session(
         resume=resume,
     )
     session.ending.callback(keys.wipe)
+    if operations is not None:
+        session.ending.callback(operations.context.streams.wipe)
     return session

@@ -262,7 +262,7 @@ def _context(role: int, identity: Identity) -> ssl.SSLContext:
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     try:
         context.load_verify_locations(cadata=b"\n".join(identity.peers).decode("ascii"))
-        with _private_file(identity.certificate + b"\n" + identity.private_key) as path:
+        with _private_file(identity.certificate, b"\n", identity.private_key) as path:
             context.load_cert_chain(path, password="")
     except (ssl.SSLError, ValueError) as error:
         raise ConfigError(
@@ -272,17 +272,15 @@ def _context(role: int, identity: Identity) -> ssl.SSLContext:
 
 
 @contextmanager
-def _private_file(content: bytes) -> Iterator[str]:
+def _private_file(*parts: bytes) -> Iterator[str]:
     """A path for OpenSSL to read a key from; on Linux it is memory and never a file."""
     if sys.platform == "linux":
-        with os.fdopen(os.memfd_create("identity"), "wb") as file:
-            file.write(content)
-            file.flush()
-            yield f"/proc/self/fd/{file.fileno()}"
+        with os.fdopen(os.memfd_create("identity"), "wb", buffering=0) as memory:
+            memory.writelines(parts)
+            yield f"/proc/self/fd/{memory.fileno()}"
     else:
-        with tempfile.NamedTemporaryFile() as file:
-            file.write(content)
-            file.flush()
+        with tempfile.NamedTemporaryFile(buffering=0) as file:
+            file.writelines(parts)
             yield file.name
 
 
