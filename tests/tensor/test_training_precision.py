@@ -44,16 +44,16 @@ def resnet():
 
 
 NETWORKS = {
-    "1-D": (one_dimensional, (1, 32), {"sgd": 0.01, "adam": 0.002}),
-    "LeNet": (lenet, (1, 8, 8), {"sgd": 0.03, "adam": 0.002}),
-    "ResNet": (resnet, (1, 8, 8), {"sgd": 0.004, "adam": 0.001}),
+    "1-D": (one_dimensional, (1, 32), {"sgd": 0.01, "adam": 0.002, "adamw": 0.002}),
+    "LeNet": (lenet, (1, 8, 8), {"sgd": 0.03, "adam": 0.002, "adamw": 0.002}),
+    "ResNet": (resnet, (1, 8, 8), {"sgd": 0.004, "adam": 0.001, "adamw": 0.001}),
 }
 
 
 def optimizer(name, parameters, rate):
     if name == "sgd":
         return torch.optim.SGD(parameters, lr=rate, momentum=0.9)
-    return torch.optim.Adam(parameters, lr=rate)
+    return {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[name](parameters, lr=rate)
 
 
 def data(shape):
@@ -99,7 +99,8 @@ def differences(network, method, steps, **options):
 @pytest.mark.parametrize("network", NETWORKS)
 def test_a_few_steps(network):
     assert differences(network, "sgd", 4, **CLEARTEXT).max() < 1e-3
-    assert differences(network, "adam", 2, **CLEARTEXT).max() < 1e-3
+    for method in ("adam", "adamw"):
+        assert differences(network, method, 2, **CLEARTEXT).max() < 1e-3
 
 
 @pytest.mark.full("100 steps with three parties; test_a_few_steps runs a few in the clear")
@@ -109,6 +110,13 @@ def test_a_hundred_steps_of_momentum(network):
 
 
 @pytest.mark.full("100 steps; test_a_few_steps runs a few")
+@pytest.mark.parametrize("method", ["adam", "adamw"])
 @pytest.mark.parametrize("network", NETWORKS)
-def test_a_hundred_steps_of_adam(network):
-    assert differences(network, "adam", 100, **CLEARTEXT).max() < 0.01
+def test_a_hundred_steps_of_adam(network, method):
+    assert differences(network, method, 100, **CLEARTEXT).max() < 0.01
+
+
+@pytest.mark.full("100 steps with three parties; test_a_few_steps runs a few in the clear")
+@pytest.mark.parametrize(("network", "method"), [("1-D", "adam"), ("LeNet", "adamw")])
+def test_a_hundred_private_steps_of_adam(network, method):
+    assert differences(network, method, 100).max() < 0.01

@@ -80,8 +80,8 @@ class Format:
 
     @property
     def eps_bits(self) -> int:
-        """The fraction bits that the eps of a normalisation has."""
-        return self.fraction_bits + variance_bits(self)
+        """The fraction bits of the smallest eps of a normalisation that makes a difference."""
+        return self.fraction_bits + variance_bits(self) - variance_floor(self)
 
     def widened(self, bits: int) -> Self:
         """Returns the format of numbers that are 2^bits times larger. Kept: it is made once."""
@@ -133,8 +133,30 @@ def most_pending(n: Format) -> int:
 
 
 def variance_bits(n: Format) -> int:
-    """Returns the extra fraction bits of a variance, which shrink its range accordingly."""
-    return 6 if n.ring.bits == 64 else 2
+    """Returns the extra fraction bits of a variance; even.
+
+    A small ring has few fraction bits, and rows whose deviation is a few units need all of those
+    that a square has.
+    """
+    return 6 if n.ring.bits == 64 else max(n.fraction_bits // 2 * 2 - 2, 2)
+
+
+def variance_floor(n: Format) -> int:
+    """Returns b such that a smaller variance counts as 2^b of its units.
+
+    In a small ring it is 2^-(f + 4), so that the inverse root has significant bits for large ones.
+    """
+    return 0 if n.ring.bits == 64 else max(variance_bits(n) - 4, 0)
+
+
+def variance_limit(n: Format) -> int:
+    """Returns b such that a variance is below 2^b of its units.
+
+    With its extra bits it keeps to the range in a large ring, and may leave it in a small one.
+    """
+    if n.ring.bits == 64:
+        return n.fraction_bits + n.range_bits
+    return min(n.fraction_bits + n.range_bits + variance_bits(n), n.ring.bits - 5)
 
 
 def largest_in(x: Arith) -> int:

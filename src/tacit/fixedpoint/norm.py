@@ -23,7 +23,7 @@ from torch import Tensor
 
 from ..protocols import MUL
 from .arithmetic import add, broadcast, mul, neg, sub
-from .format import Format, cap, variance_bits
+from .format import Format, cap, variance_bits, variance_floor, variance_limit
 from .functions.roots import inverse_root
 from .functions.share_functions import run
 from .long_sum import long_sum
@@ -58,8 +58,10 @@ def normalise(n: Format, x: Value, dims: Dims, eps: float) -> Normalization:
     """Returns (x - mean) / sqrt(variance + eps) over these dimensions, and the statistics.
 
     The variance, eps included, has an error of 2^-(f + 6) and must be below 2^(range_bits - 7), and
-    each square below 2^(k - 2 - 2f), which is 2^30 for 64 bits and f = 16. Rounds: three divisions,
-    two products and an inverse square root; a division more for long sums (long_sum.py).
+    each square below 2^(k - 2 - 2f), which is 2^30 for 64 bits and f = 16. With 32 bits the error
+    is 2^(1 - 2f), the variance must be below 2^(range_bits - 1) and 2^6, and counts as 2^-(f + 4)
+    at least. Rounds: three divisions, two products and an inverse square root; a division more for
+    long sums (long_sum.py).
     """
     if not x.shape.numel():
         nothing = total(n, x, dims, keepdim=True)
@@ -85,7 +87,8 @@ def _larger_variance(n: Format, centred: Value, dims: Dims) -> tuple[Value, Frac
     bits = n.fraction_bits + variance_bits(n)
     total = long_sum(n, squares, dims, fraction_bits=bits, keepdim=True)
     total = total.promise(1 << (n.ring.bits - 2)).divided(power)
-    return settled(n, Value(total, centred.dtype)), Fraction(count, 1 << power)
+    total = n.protocol.settled(total).promise(1 << variance_limit(n))
+    return Value(total, centred.dtype), Fraction(count, 1 << power)
 
 
 def _inverse_deviation(n: Format, variance: Value, eps: float) -> Value:
@@ -107,7 +110,8 @@ def _inverse(n: Format, larger: Value, eps: float, excess: Fraction = Fraction(1
     shifted = add(n, larger, eps * 2.0**bits * float(excess)).arith
     most = min(n.fraction_bits + n.range_bits + bits, n.ring.bits - 5)
     shifted = shifted.promise(1 << (most + shifted.pending))
-    root = run(n, inverse_root, shifted, gain=bits // 2 + extended_bits(n), excess=excess)
+    gain, low = bits // 2 + extended_bits(n), variance_floor(n)
+    root = run(n, inverse_root, shifted, gain=gain, excess=excess, low=low)
     return Value(root, larger.dtype)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -31,6 +31,7 @@ from .dry_run import call, lone_numbers, plain, secret_copy, secret_example
 from .guarding import follows
 
 ERROR = 2.0**-8  # of the largest result: what `fraction_bits` is recommended for
+FAR = 2.0**-4  # as in debug mode: an error that is no rounding
 FEWEST_FRACTION_BITS = 10
 UNKNOWN = 127  # in a list of promises, from here on: none
 MORE = "calibrate with data as large, or with more margin_bits"
@@ -96,7 +97,8 @@ def calibrate(
 
     `example` is a tensor, a tuple of arguments or a dict of them; a batch of typical inputs is
     best. Promises leave 2^margin_bits of room above what was seen. The model is not changed: pass
-    the result to `tacit.nn.tighten` after sharing, and its settings to `tacit.run`.
+    the result to `tacit.nn.tighten` after sharing, and its settings to `tacit.run`. Raises
+    RangeError if these settings cannot hold the numbers on the way, with the operation.
     """
     if margin_bits < 0:
         raise ConfigError(f"margin_bits={margin_bits}", limit="at least 0")
@@ -104,13 +106,15 @@ def calibrate(
     limits, wanted = _measured(model, example, margin_bits)
     default = lone_numbers(config).range_bits
     before, got = _dry_run(model, example, config, default, {})
+    error = _difference(got, wanted)
+    if not error < FAR or max(limits.values(), default=0) - margin_bits > default:
+        _dry_run(model, example, replace(config, debug=True), default, {})  # names the place
     largest = max((x.abs().max().item() for x in wanted if x.numel()), default=0.0)
     start = max([math.ceil(math.log2(largest or 1.0)), *limits.values(), 2]) + margin_bits
     for range_bits in range(min(start, default), default + 1):
         after, again = _dry_run(model, example, config, range_bits, limits)
         if all(one.within_limit for one in after) and _difference(again, got) < ERROR:
             break
-    error = _difference(got, wanted)
     return Calibration(
         limits=limits,
         range_bits=range_bits,

@@ -90,7 +90,7 @@ def unpack_tensors(n: Numbers, table: Any, body: bytearray) -> dict[str, Any]:
     Everything is checked all the same: nonsense is a ValueError, or CheckpointRejected.
     """
     place = 0
-    held = sorted(n.protocol.public(torch.zeros(1, dtype=torch.int64)).parts)
+    held = sorted(n.protocol.constant(torch.zeros(1, dtype=torch.int64), limit=0).parts)
 
     def take(shape: list[int], dtype: torch.dtype) -> Tensor:
         nonlocal place

@@ -110,10 +110,13 @@ def power_series(tolerance: float) -> tuple[float, ...]:
 def decaying(n: Format, x: Arith, extra: int) -> Steps[Arith]:
     """Returns e^x for any x <= 0, with `extra` more fraction bits. r + 1 rounds with a dealer.
 
-    Results below half of the last bit are 0.
+    Results below half of the last bit are 0. In a small ring, a division that is pending is made
+    first: with the extra bits, an x whose result is not 0 would not fit.
     """
     p, f = n.protocol, n.fraction_bits
     end = ceil((f + extra + 1) * log(2)) << f
+    if (end << (x.pending + extra)).bit_length() > n.ring.bits - 1:
+        x = yield from p.settled.steps(x)
     value = p.exp_negative.steps(x.scaled(1 << extra), fraction_bits=f + extra)
     most = (1 << (f + extra)) + 8
     if quotient_limit(x) <= end:

@@ -59,27 +59,29 @@ def inverse_square_root(n: Format, x: Arith) -> Steps[Arith]:
     return (yield from inverse_root(n, x, gain=0, excess=Fraction(1)))
 
 
-def inverse_root(n: Format, x: Arith, gain: int, excess: Fraction) -> Steps[Arith]:
+def inverse_root(n: Format, x: Arith, gain: int, excess: Fraction, *, low: int = 0) -> Steps[Arith]:
     """Returns 2^gain / sqrt(x / excess), for a public factor 1 <= excess < 2.
 
-    x may be beyond the range, up to its limit. Errors as `inverse_square_root`.
+    x may be beyond the range, up to its limit, and counts as 2^low units at least. Errors as
+    `inverse_square_root`.
     """
-    f, entry_bits = n.fraction_bits, table_bits(n, gain)
+    f, entry_bits = n.fraction_bits, table_bits(n, gain, low=low)
 
     def power(e: int) -> int:  # 2^((f - e - 1) / 2) sqrt(excess)
         return root_of_power(f - e - 1 + 2 * entry_bits, excess)
 
-    parts = yield from mantissa_of(n, x, [power])
+    parts = yield from mantissa_of(n, x, [power], low=low)
     root = yield from function_times_entry(n, parts, reciprocal_root, entry_bits, gain)
-    return bounded(n, root, 2 ** (f / 2 + gain) * sqrt(excess))
+    return bounded(n, root, 2 ** ((f - low) / 2 + gain) * sqrt(excess))
 
 
-def table_bits(n: Format, gain: int = 0) -> int:
-    """Returns the fraction bits of a table of roots of powers of two.
+def table_bits(n: Format, gain: int = 0, *, low: int = 0) -> int:
+    """Returns the fraction bits of a table of roots, or of inverse ones from 2^low units on.
 
     As many as fit, but few enough that the division of the product may stay pending.
     """
-    largest = (max(n.fraction_bits, n.range_bits) + 1) // 2 + 1
+    bits = n.fraction_bits - low if low else max(n.fraction_bits, n.range_bits)
+    largest = (bits + 1) // 2 + 1
     most = n.fraction_bits + gain + most_pending(n) - mantissa_bits(n)
     return min(n.ring.bits - 4 - mantissa_bits(n) - largest, most)
 
@@ -90,8 +92,8 @@ def mantissa_bits(n: Format) -> int:
 
 
 def root_of_power(exponent: int, factor: Fraction = Fraction(1)) -> int:
-    """Returns sqrt(2^exponent factor), rounded down."""
-    return isqrt(int((1 << exponent) * factor)) if exponent >= 0 else 0
+    """Returns sqrt(2^exponent factor), rounded to nearest."""
+    return (isqrt(int(Fraction(4) * 2**exponent * factor)) + 1) // 2
 
 
 def function_times_entry(

@@ -35,8 +35,14 @@ def _decaying(n: Format, x: Arith) -> Steps[Arith]:
 
 
 def _extra(n: Format) -> int:
-    """Returns EXTRA; 0 for probabilistic divisions, which would fail more often with more bits."""
-    return EXTRA if n.protocol.exact else 0
+    """Returns EXTRA; 0 for probabilistic divisions, which would fail more often with more bits.
+
+    In a small ring, the table of exponentials multiplies its argument by log2(e) with the bits that
+    are left: a few of them matter more.
+    """
+    if not n.protocol.exact:
+        return 0
+    return EXTRA if n.ring.bits == 64 else min(max(14 - n.fraction_bits, 0), EXTRA)
 
 
 def softmax(n: Format, x: Value, dim: int) -> Value:
