@@ -36,6 +36,7 @@ NB_MODULE(native, module) {
   tacit::bind_gates(module);
   tacit::bind_injection(module);
   tacit::bind_matmul(module);
+  tacit::bind_ot(module);
   tacit::bind_planes(module);
   tacit::bind_stream(module);
 }

@@ -37,6 +37,7 @@ void bind_elementwise(nb::module_& module);
 void bind_call_log(nb::module_& module);
 void bind_gates(nb::module_& module);
 void bind_injection(nb::module_& module);
+void bind_ot(nb::module_& module);
 void bind_planes(nb::module_& module);
 void bind_stream(nb::module_& module);
 

@@ -104,25 +104,6 @@ struct Tile {
   static constexpr std::size_t row = spread(Row, route.row_at) * kVectorBytes;
 };
 
-// Swaps bit log2 J of the bit number with the choice between a and b.
-template <int J>
-inline __attribute__((always_inline)) void exchange_bits(Words64& a, Words64& b) {
-  constexpr std::uint64_t low = ~0ull / ((1u << J) + 1);  // 0x0f0f.. 0x3333.. 0x5555..
-  const Words64 up = b << J, down = a >> J;
-  a = ((a ^ up) & low) ^ up;
-  b = ((down ^ b) & low) ^ b;
-}
-
-// Swaps row number and bit number: an 8x8 transpose of bits in every byte, and its own inverse.
-inline __attribute__((always_inline)) void swap_bits(Words64 (&v)[8]) {
-  unrolled<3>([&]<int Bit>() __attribute__((always_inline)) {
-    constexpr int j = 4 >> Bit;
-    unrolled<8>([&]<int I>() __attribute__((always_inline)) {
-      if constexpr (!(I & j)) exchange_bits<j>(v[I], v[I | j]);
-    });
-  });
-}
-
 struct Window {
   int low, width;  // bits [low, low + width) of the element
 };

@@ -1,4 +1,4 @@
-// Vectors of the host's width (16 or 32 bytes), and the one permutation that the kernels need.
+// Vectors of the host's width (16 or 32 bytes), and the permutations that the kernels need.
 #pragma once
 
 #include <cstddef>
@@ -50,6 +50,25 @@ inline __attribute__((always_inline)) void exchange(V& a, V& b) {
     const V odd = __builtin_shufflevector(a, b, (I & piece ? n + I : I + piece)...);
     a = even, b = odd;
   }(std::make_integer_sequence<int, n>{});
+}
+
+// Swaps bit log2 J of the bit number with the choice between a and b.
+template <int J>
+inline __attribute__((always_inline)) void exchange_bits(Words64& a, Words64& b) {
+  constexpr std::uint64_t low = ~0ull / ((1u << J) + 1);  // 0x0f0f.. 0x3333.. 0x5555..
+  const Words64 up = b << J, down = a >> J;
+  a = ((a ^ up) & low) ^ up;
+  b = ((down ^ b) & low) ^ b;
+}
+
+// Swaps row number and bit number: an 8x8 transpose of bits in every byte, and its own inverse.
+inline __attribute__((always_inline)) void swap_bits(Words64 (&v)[8]) {
+  unrolled<3>([&]<int Bit>() __attribute__((always_inline)) {
+    constexpr int j = 4 >> Bit;
+    unrolled<8>([&]<int I>() __attribute__((always_inline)) {
+      if constexpr (!(I & j)) exchange_bits<j>(v[I], v[I | j]);
+    });
+  });
 }
 
 }  // namespace tacit

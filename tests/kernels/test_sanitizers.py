@@ -19,6 +19,7 @@ FILES = [
     "gates",
     "injection",
     "matmul",
+    "ot",
     "planes",
     "prepared",
     "signs",

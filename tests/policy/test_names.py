@@ -34,6 +34,7 @@ SHARED_STEMS = {
     "mean_square": "the mean square of a gradient: its value, and its rules",
     "moments": "moments of optimizers: their values, and their rules",
     "order": "order statistics and sorting: of shares, of numbers, and as rules",
+    "ot": "oblivious transfers: the kernels and their reference",
     "piecewise": "piecewise polynomials: of shares, and of fixed-point numbers",
     "planes": "bit planes: kernels and GPU kernels",
     "pool": "pooling: of fixed-point numbers, and as rules",

@@ -61,6 +61,7 @@ from .injection import (
     inject_share,
 )
 from .matmul import Plan, Prepared, matmul, plan_matmul, prepare_matmul
+from .ot import ot_bits, ot_multiply_receive, ot_multiply_send, ot_receive_rows, ot_send_rows
 from .planes import bit_planes, from_bit_planes, pack_bits, parity, popcount, unpack_bits
 from .stream import StreamKey, blank_key, mask, stream, stream_key
 
@@ -108,6 +109,11 @@ __all__ = [
     "num_products",
     "num_table_rows",
     "num_threads",
+    "ot_bits",
+    "ot_multiply_receive",
+    "ot_multiply_send",
+    "ot_receive_rows",
+    "ot_send_rows",
     "pack_bits",
     "parity",
     "plan_conv",
