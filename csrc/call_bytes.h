@@ -45,9 +45,6 @@ class CallBytes {
       bytes_ += x == Py_True ? 'T' : 'F';
     } else if (PyLong_Check(x)) {
       add_integer(x);
-    } else if (PyFloat_Check(x)) {
-      bytes_ += 'f';
-      append(PyFloat_AsDouble(x));
     } else if (PyList_Check(x) || PyTuple_Check(x)) {
       add_sequence(x);
     } else if (PyUnicode_Check(x)) {
@@ -55,10 +52,13 @@ class CallBytes {
     } else if (PyBytes_Check(x)) {
       begin('b', PyBytes_GET_SIZE(x));
       bytes_.append(PyBytes_AS_STRING(x), static_cast<std::size_t>(PyBytes_GET_SIZE(x)));
-    } else if (is_shaped(x)) {
-      add_shape(x);
     } else if (PyDict_Check(x)) {
       add_dict(x);
+    } else if (is_shaped(x)) {
+      add_shape(x);
+    } else if (PyFloat_Check(x)) {  // not earlier: it searches the bases of a class
+      bytes_ += 'f';
+      append(PyFloat_AsDouble(x));
     } else {
       bytes_ += '?';
       add_sequence(described(x).ptr());
@@ -165,8 +165,7 @@ class CallBytes {
 
   // Of anything with __index__, such as a symbolic size.
   static std::int64_t integer(PyObject* x) {
-    const nb::object exact = nb::steal(PyNumber_Index(x));
-    const std::int64_t number = exact.is_valid() ? PyLong_AsLongLong(exact.ptr()) : -1;
+    const long long number = PyLong_AsLongLong(x);
     if (number == -1 && PyErr_Occurred() != nullptr) throw nb::python_error();
     return number;
   }

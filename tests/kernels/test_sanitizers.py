@@ -13,6 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FILES = [
     "call_log",
+    "call_places",
     "conv",
     "digest",
     "elementwise",

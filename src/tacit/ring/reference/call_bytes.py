@@ -30,21 +30,21 @@ def _flat(x: Any, shaped: set[type], described: Describe, depth: int) -> bytes:
         if -(1 << 63) <= x < 1 << 63:
             return struct.pack("<cq", b"i", x)
         return _begin(b"I", digits := b"%d" % x) + digits
-    if isinstance(x, float):
-        return struct.pack("<cd", b"f", x)
     if isinstance(x, list | tuple):
         return _begin(b"[", x) + b"".join(_flat(one, shaped, described, depth + 1) for one in x)
     if isinstance(x, str):
         return _begin(b"s", text := x.encode()) + text
     if isinstance(x, bytes):
         return _begin(b"b", x) + x
-    if type(x) in shaped:
-        return _begin(b"S", x.shape) + struct.pack(f"<{len(x.shape) + 1}q", *x.shape, x.origin)
     if isinstance(x, dict):
         parts = (part for item in x.items() for part in item)
         return _begin(b"{", x) + b"".join(
             _flat(part, shaped, described, depth + 1) for part in parts
         )
+    if type(x) in shaped:
+        return _begin(b"S", x.shape) + struct.pack(f"<{len(x.shape) + 1}q", *x.shape, x.origin)
+    if isinstance(x, float):
+        return struct.pack("<cd", b"f", x)
     return b"?" + _flat(tuple(described(x)), shaped, described, depth)
 
 
