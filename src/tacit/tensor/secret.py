@@ -30,6 +30,7 @@ from ..protocols.public_operands import SECRETS
 from .assigned_data import OWN_KEYS
 from .hidden import HiddenValues, hide_memory
 from .module_path import name_place
+from .reflected_division import over
 
 Take = Callable[[Value], Value]
 Layout = tuple[tuple[int, ...], int]
@@ -100,6 +101,9 @@ class SecretTensor(HiddenValues, Tensor):
     def new(self, *args: Any, **options: Any) -> Tensor:  # type: ignore[override]
         """Returns a plain tensor of this dtype, as for every torch tensor."""
         return torch.empty(0, dtype=self.dtype).new(*args, **options)
+
+    def __rtruediv__(self, other: Any = None) -> Any:
+        return over(self, other)
 
     @classmethod
     def parameter(
