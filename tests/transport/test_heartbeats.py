@@ -20,6 +20,7 @@ from tacit.errors import FrameRejected, PeerClosed, PeerTimeout, ProtocolDesync
 from tacit.testing import ManualClock, until
 from tacit.transport import Limits, Mesh, Spec
 from tacit.transport.channel import Goodbye
+from tacit.transport.wire import tls
 from tacit.transport.wire.control import beat
 from tacit.transport.wire.heartbeat import BEATS_PER_DEADLINE, Heartbeat
 from tacit.transport.wire.socket_channel import SocketChannel
@@ -145,6 +146,30 @@ def test_a_party_that_takes_nothing_for_long_is_waited_for(kind: str) -> None:
         return sum(int(mesh.exchange({}, {0: big})[0][0][-1]) for _ in range(4))
 
     assert stage.play(send, take_late).values() == [0, 4]
+
+
+def test_heartbeats_are_heard_while_a_renewal_of_tls_waits(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that sends takes them from the socket; the one that waits hears of them."""
+    monkeypatch.setattr(tls, "RENEW_BYTES", 3_000)
+    stage, computed = Stage(kind), threading.Event()
+
+    def send(mesh: Mesh) -> int:
+        mesh.exchange({1: [torch.ones(10_000, dtype=torch.int64)]}, {})
+        assert computed.wait(LONG)
+        mesh.flush()
+        return 0
+
+    def take_late(mesh: Mesh) -> int:
+        for _ in range(3 * BEATS_PER_DEADLINE):
+            stage.second(at=[])
+        computed.set()
+        for _ in range(2 * BEATS_PER_DEADLINE):
+            stage.second(at=[0])
+        return int(mesh.exchange({}, {0: [Spec((10_000,), torch.int64)]})[0][0][-1])
+
+    assert stage.play(send, take_late).values() == [0, 1]
 
 
 def test_what_was_sent_arrives_though_its_sender_has_ended(kind: str) -> None:

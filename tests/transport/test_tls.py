@@ -4,6 +4,7 @@ import gc
 import socket
 import ssl
 import struct
+import threading
 import time
 
 import pytest
@@ -13,8 +14,8 @@ from tests.transport.parties import run
 from tacit.crypto import create_credentials
 from tacit.errors import FrameRejected, TransportError
 from tacit.transport import Limits, Mesh
-from tacit.transport.wire import tls
-from tacit.transport.wire.frames import Spec
+from tacit.transport.wire import socket_channel, tls
+from tacit.transport.wire.frames import HEADER, Spec, layout
 from tacit.transport.wire.tls import Credentials, Identity, TlsStream
 
 
@@ -105,6 +106,59 @@ def test_heartbeats_and_last_words_pass_renewals(monkeypatch):
     outcome = run("tls", main, limits=limits)
     assert isinstance(outcome[1], KeyError)
     assert "KeyError" in str(outcome[0])
+
+
+def test_many_renewals_in_both_directions_under_heartbeats(monkeypatch):
+    """Long and short messages cross while a heartbeat goes out every 10 ms."""
+    monkeypatch.setattr(tls, "RENEW_BYTES", 3_000)
+    monkeypatch.setattr(socket_channel, "BEATS_PER_DEADLINE", 3_000)
+    sizes = [1, 30_000, 2, 300, 9_000, 1]
+    found = run("tls", lambda mesh: exchange(mesh, sizes), limits=Limits(deadline=30.0)).values()
+    assert all(renewals >= 8 * sum(sizes) // 3_000 for renewals in found)
+
+
+def test_a_last_word_passes_where_a_renewal_is_due(monkeypatch):
+    """Exactly so many bytes have passed, and the sender has nothing to send: it computes."""
+    one = layout(((torch.Size([1]), torch.int64),))
+    monkeypatch.setattr(tls, "RENEW_BYTES", HEADER.size + len(one.table) + one.size)
+    said = threading.Event()
+
+    def main(mesh):
+        spec = [Spec((1,), torch.int64)]
+        if mesh.rank == 0:
+            mesh.exchange({1: [torch.ones(1, dtype=torch.int64)]}, {})
+            assert said.wait(60)
+            mesh.exchange({}, {1: spec})
+        assert int(mesh.exchange({}, {0: spec})[0][0]) == 1
+        assert mesh._channels[0].incoming._left == 0
+        mesh.abort(KeyError("after the last one"))
+        said.set()
+        raise KeyError("after the last one")
+
+    outcome = run("tls", main, limits=Limits(deadline=30.0))
+    assert isinstance(outcome[1], KeyError)
+    assert "KeyError" in str(outcome[0])
+
+
+def test_a_byte_that_is_no_renewal_is_refused_where_one_is_due(monkeypatch):
+    monkeypatch.setattr(tls, "RENEW_BYTES", 1_000)
+
+    def main(mesh):
+        if mesh.rank == 1:
+            mesh.exchange({}, {0: [Spec((1000,), torch.int64)]})
+        out = mesh._channels[1].outgoing
+
+        def begin(reading):
+            if not (reading or out._step):
+                out._tls.send(b"S")
+                out._step = out._drain
+
+        out._begin_renewal = begin
+        mesh.exchange({1: [torch.zeros(1000, dtype=torch.int64)]}, {})
+        mesh.flush()
+
+    outcome = run("tls", main, limits=Limits(deadline=30.0))
+    assert "beyond a renewal" in str(outcome[1])
 
 
 def test_what_comes_against_the_flow_in_a_renewal_is_bounded(monkeypatch):

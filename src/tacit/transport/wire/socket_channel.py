@@ -162,8 +162,9 @@ class SocketPoller(Poller):
 
     def wait(self, peers: Collection[int], seconds: float) -> Collection[int]:
         poll = self._poll(tuple(peers))
+        held = [fd for fd, p in self._ends.items() if self._channels[p].outgoing.holds_bytes()]
         ended = []
-        for fd, _ in poll.poll(seconds * 1e3):
+        for fd in (*held, *(fd for fd, _ in poll.poll(0 if held else seconds * 1e3))):
             if fd in self._ends and self._channels[self._ends[fd]].has_ended():
                 ended.append(self._ends.pop(fd))
         if ended:

@@ -85,6 +85,10 @@ class TcpStream:
         """Whether there is something to read, or an end, within so many seconds."""
         return ready(self._sock, select.POLLIN, seconds)
 
+    def holds_bytes(self) -> bool:
+        """Whether there are bytes to read that were taken from the system already."""
+        return False
+
     def unacknowledged(self) -> int:
         """The bytes written that the other machine does not have yet, where the system tells."""
         if sys.platform != "linux":

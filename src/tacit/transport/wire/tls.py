@@ -2,10 +2,12 @@
 
 NOTE [renewal] AES-GCM may encrypt about 2^34 blocks under one key (RFC 8446, 5.5: 2^24.5 records of
 16 KiB), and Python cannot ask TLS for a new key. So both ends of a connection replace TLS itself
-when RENEW_BYTES have passed in the direction of the tensors: the receiver, who has read exactly so
-many, ends its side; the sender reads what was still under way against the flow, and ends its own;
-then they shake hands anew, on the same TCP connection and for the same pinned key. Nobody waits
-in a call: reads and writes return 0 while it lasts, and each takes it a step further.
+when RENEW_BYTES have passed in the direction of the tensors. It begins when the sender has more to
+send: it sends one byte, RENEW. The receiver ends its side when it reads that; the sender reads what
+was still under way against the flow, and ends its own; then they shake hands anew, on the same TCP
+connection and for the same pinned key. Nobody waits in a call: reads and writes return 0 while it
+lasts, and each takes it a step further. As long as the receiver computes and reads nothing, its
+heartbeats and its last word pass as before. As long as the sender has nothing to send, too.
 """
 
 from __future__ import annotations
@@ -41,6 +43,7 @@ _DATED = (9, 10)  # OpenSSL: not yet valid, expired
 _RECORD_BYTES = 1 << 14  # the most that TLS encrypts at one time
 _MAX_TRANSFER = 1 << 20  # bytes under one hold of a stream's lock
 RENEW_BYTES = 1 << 36  # 2^32 blocks; see NOTE [renewal]
+_RENEW = b"R"
 _MAX_EARLY = 1 << 20  # bytes of heartbeats and last words while a renewal is under way
 _WORD_SECONDS = 1.0  # that a heartbeat or a last word waits for a renewal
 
@@ -138,7 +141,17 @@ class TlsStream(TcpStream):
         return count
 
     def readable(self, seconds: float) -> bool:
-        return bool(self._early) or super().readable(seconds)
+        until = time.monotonic() + seconds
+        while not self._early:  # which a renewal in another thread may fill at any time
+            left = until - time.monotonic()
+            if super().readable(min(left, PATIENCE)):
+                return True
+            if left <= PATIENCE:
+                break
+        return bool(self._early)
+
+    def holds_bytes(self) -> bool:
+        return bool(self._early)
 
     def _transfer(self, view: memoryview, *, reading: bool) -> int:
         """Go on as long as whole records pass; 0 means that the socket would block."""
@@ -146,17 +159,21 @@ class TlsStream(TcpStream):
             with self._lock:
                 if self._closed:
                     raise OSError(errno.EBADF, "this side has closed it")
+                if not self._left:
+                    self._begin_renewal(reading)
                 self._renew()
                 if reading and self._early:
                     return self._take_early(view)
-                return 0 if self._step else self._pass_records(view, reading)
+                flows = self._sending is not None and reading is not self._sending
+                if self._step or (flows and not self._left):
+                    return 0
+                return self._pass_records(view, reading, flows)
         except OSError as error:
             if isinstance(error, TransportError):
                 raise
             raise self.lost(error) from error
 
-    def _pass_records(self, view: memoryview, reading: bool) -> int:
-        flows = self._sending is not None and reading is not self._sending
+    def _pass_records(self, view: memoryview, reading: bool, flows: bool) -> int:
         end = min(len(view), _MAX_TRANSFER, self._left if flows else _MAX_TRANSFER)
         call = self._tls.recv_into if reading else self._tls.send
         done, count = 0, _RECORD_BYTES
@@ -170,11 +187,24 @@ class TlsStream(TcpStream):
             raise self.lost(None)
         if flows:
             self._left -= done
-            if not self._left:
-                self._step = self._drain if self._sending else self._end
         return done
 
     # Renewal: a step returns when it is complete, and raises if it would block --------------------
+
+    def _begin_renewal(self, reading: bool) -> None:
+        """Begins a renewal if it is due and the sender has more to send; see NOTE [renewal]."""
+        if self._step or self._sending is None or reading is self._sending:
+            return
+        with suppress(ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            if self._sending:
+                self._tls.send(_RENEW)
+                self._step = self._drain
+            elif (mark := self._tls.recv(len(_RENEW))) == _RENEW:
+                self._step = self._end
+            elif mark:
+                raise FrameRejected("bytes beyond a renewal of TLS", party=self.peer)
+            else:
+                raise self.lost(None)
 
     def _renew(self) -> None:
         """Takes a renewal as far as it goes without waiting; see NOTE [renewal]."""
