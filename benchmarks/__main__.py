@@ -23,6 +23,7 @@ SUITES = (
     "kernels_stream",
     "kernels_planes",
     "kernels_gates",
+    "ot",
     "transport",
     "protocols",
     "kept",
