@@ -7,7 +7,7 @@ offset where the receiver chose 1. Hashes of the rows are the messages of the tr
 
 NOTE [depth]: trees of depth d send 128 / d bits for a transfer, and each side makes 2^d streams for
 each tree. Depth 4 sends a quarter of the bytes of depth 1 and is no slower, because the streams of
-a tree are added up before they leave the cache. Depth 8 would halve the bytes once more, at a sixth
+a tree are added up before they leave the cache. Depth 8 would halve the bytes once more, at a fifth
 of the speed. `benchmarks/ot.py` measures all of them.
 
 NOTE [one use]: each extension has a number of its own, which is the nonce of all its streams, and
