@@ -27,6 +27,10 @@ FILES = [
     "stream",
 ]
 
+# Python itself leaks by design. Stacks that GCC 13 moves to the heap, to find uses after a return,
+# are not aligned for vectors of 64 bytes (its bug 110027).
+OPTIONS = "detect_leaks=0:abort_on_error=0:detect_stack_use_after_return=0"
+
 
 def runtime(name: str) -> str:
     """The path of a sanitizer's library, as the compiler gives it; empty if it has none."""
@@ -71,7 +75,7 @@ def test_the_kernels_touch_no_memory_but_their_own(tmp_path):
             **os.environ,
             "PYTHONPATH": os.pathsep.join([str(tmp_path / "src"), str(tmp_path), *sys.path]),
             "LD_PRELOAD": f"{library} {runtime('libstdc++.so.6')}",
-            "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0",  # Python itself leaks by design
+            "ASAN_OPTIONS": OPTIONS,
             "UBSAN_OPTIONS": "print_stacktrace=1",
             "OMP_NUM_THREADS": "1",
         },
