@@ -1,5 +1,6 @@
 """Every number is in range, or refused: inputs and public operands at all formats."""
 
+import itertools
 import math
 
 import pytest
@@ -112,6 +113,10 @@ REFUSED = {
     "x * inf": (lambda x: x * INF, "infinite"),
     "x @ inf": (lambda x: x @ torch.tensor([[1.0], [INF]]), "infinite"),
     "x * 1e12": (lambda x: x * 1e12, "too large"),
+    "ldexp": (lambda x: torch.ldexp(x, torch.tensor(100)), "too large"),
+    "ldexp of some": (lambda x: torch.ldexp(x, torch.tensor([40, 1])), "too large"),
+    "ldexp beyond floats": (lambda x: torch.ldexp(x, torch.tensor(2000)), "infinite"),
+    "celu(alpha=1e9)": (lambda x: F.celu(x, alpha=1e9), "too large"),
     "x / 0": (lambda x: x / 0, "zero"),
     "x / tensor": (lambda x: x / torch.tensor([1.0, 0.0]), "zero"),
     "x // 0": (lambda x: x // 0, "zero"),
@@ -159,6 +164,9 @@ RIGHT = {
     "x + 1e-9": (lambda x: x + 1e-9, [1.5, 3.0]),
     "x / 1e-3": (lambda x: x / 1e-3, [1500.0, 3000.0]),
     "x / inf": (lambda x: x / INF, [0.0, 0.0]),
+    "ldexp": (lambda x: torch.ldexp(x, torch.tensor([5, -2])), [48.0, 0.75]),
+    "ldexp(-200)": (lambda x: torch.ldexp(x, torch.tensor(-200)), [0.0, 0.0]),
+    "celu(alpha=100)": (lambda x: F.celu(-x, alpha=100.0), [-1.48881, -2.95545]),
     "x 1e5 1e-8": (lambda x: (x * 1e5) * 1e-8 * 1e3, [1.5, 3.0]),
     "pad(-inf)": (lambda x: F.pad(x, (1, 0), value=-INF).amax(), 3.0),
     "ignored label": (
@@ -197,3 +205,38 @@ def test_public_operands_are_right_or_refused(protocol):
         want = torch.tensor(wanted)
         tolerance = 2e-2 if want.is_floating_point() else 0
         assert torch.allclose(right[name].to(want.dtype), want, atol=tolerance), name
+
+
+# Factors of one tensor ----------------------------------------------------------------------------
+
+FACTORS = [[1e-6, 1e5], [1e-3, 1e5], [0.3, 1e5], [0.1, 1e6], [1e-9, 1e3], [1e-3, 1e9], [7.3, 300.7]]
+VALUES = [[3.0, -0.5], [1000.0, 7.0], [-70000.0, 0.001]]
+
+
+def products(session, fraction_bits):
+    """By factors and values: the largest error of x * f and of x / f, and what is allowed.
+
+    A unit for each of two roundings, 2^-15 of the result, and 2^-17 of x.
+    """
+    errors = {}
+    for factors, values in itertools.product(FACTORS, VALUES):
+        f, x = (torch.tensor(one, dtype=torch.float64) for one in (factors, values))
+        x = (x * 2**fraction_bits).round() / 2**fraction_bits
+        for name, function in {"*": torch.mul, "/": lambda x, f: x / (1 / f)}.items():
+            wanted = function(x, f)
+            if wanted.abs().max() < 2.0**session.numbers.range_bits:
+                off = (session.reveal(function(session.share(x, owner=0), f)) - wanted).abs()
+                allowed = 2 * 2.0**-fraction_bits + 2.0**-15 * wanted.abs() + 2.0**-17 * x.abs()
+                errors[name, *factors, *values] = float((off / allowed).max())
+    return errors
+
+
+@pytest.mark.filterwarnings("ignore:precision")
+@pytest.mark.parametrize("protocol", ["cleartext", "trio"])
+def test_small_factors_beside_large_ones_are_right(protocol):
+    """Not so if all factors of a tensor have the fraction bits that the largest leaves."""
+    for fraction_bits in (12, 16, 20):
+        settings = {"protocol": protocol, "fraction_bits": fraction_bits}
+        for errors in tacit.run(products, fraction_bits, **settings):
+            assert len(errors) > 20
+            assert {case: error for case, error in errors.items() if error > 1} == {}

@@ -21,10 +21,12 @@ from ..protocols import (
     ConvGradWeight,
 )
 from ..ring import Window
-from .encoding import encode, encode_factor, factor_bits, subtrahend, summand
-from .format import Format, cap, most_pending, spare_bits
+from .encoding import SIGNIFICANT, encode, encode_factor, factor_bits, subtrahend, summand
+from .format import Format, cap, largest_of, most_pending, spare_bits
 from .logic import logical_and, logical_or, truth
 from .value import Operand, Value, addable, convert, result_dtype
+
+SPREAD = 8  # factors of a tensor that are smaller than the largest by 2^8 may need more bits
 
 
 def as_number(n: Format, x: Value) -> Value:
@@ -100,11 +102,38 @@ def _mul_public(n: Format, a: Value, b: Operand, dtype: torch.dtype) -> Value:
     may_grow = isinstance(factor, Tensor) or abs(factor) > 1
     if spare_bits(n, x) < n.fraction_bits or (may_grow and x.pending > most_pending(n)):
         x = cap(n, n.protocol.settled(x))  # or a result of the whole range could wrap
-    bits = factor_bits(n, x, factor)
-    product = n.protocol.mul_public(x, encode_factor(n, factor, bits)).divided(bits)
+    product = _times(n, x, factor)
     if product.pending > most_pending(n):  # a later sum with another value could wrap
         product = n.protocol.settled(product)
     return Value(product, dtype)
+
+
+def _times(n: Format, x: Arith, factor: Tensor | float) -> Arith:
+    """Returns x times a public factor. Local, but for tensors of large and small factors.
+
+    The factors of a tensor have as many fraction bits as the largest leaves. Where those are few,
+    much smaller factors make a product of their own, which is divided before it is added: 1 round.
+    So the result is off by a unit, by 2^-15 of it, and by 2^-17 |x|; in a small ring by 2^-f |x|.
+    """
+    p, bits = n.protocol, factor_bits(n, x, factor)
+    enough = SIGNIFICANT if n.ring.bits == 64 else n.fraction_bits - 1
+    small = None if bits >= enough else _much_smaller(factor, bits)
+    if small is None:
+        return p.mul_public(x, encode_factor(n, factor, bits)).divided(bits)
+    assert isinstance(factor, Tensor)
+    x = p.settled(x)
+    large = p.mul_public(x, encode_factor(n, factor.masked_fill(small, 0), bits))
+    rest = p.settled(_times(n, x, factor.masked_fill(~small, 0)).divided(-bits))
+    return p.add(large, rest).divided(bits)
+
+
+def _much_smaller(factor: Tensor | float, bits: int) -> Tensor | None:
+    """Returns where factors are far below the largest; None if these fraction bits suffice."""
+    if not isinstance(factor, Tensor) or not factor.is_floating_point() or factor.numel() < 2:
+        return None
+    small = factor.abs() < largest_of(factor) * 2.0**-SPREAD
+    rounded = (factor.double() * 2.0**bits).frac() != 0
+    return small if bool((small & rounded).any()) else None
 
 
 def _product(n: Format, a: Value, b: Value, dtype: torch.dtype) -> Value:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import torch
 
+from ....errors import RangeError
 from ....fixedpoint import Numbers, Operand, Value
+from ....fixedpoint.encoding import TOO_LARGE, ZERO
 from ...operand import times
 from ...table import implements
 
 aten = torch.ops.aten
+
+MOST_ALPHA = 10  # bits of the largest alpha of celu, which multiplies the error of e^x
 
 
 @implements(aten.relu.default)
@@ -231,15 +235,24 @@ def elu(
 ) -> Value:
     """scale max(x, 0) + alpha scale (e^(input_scale min(x, 0)) - 1)."""
     x = self if input_scale == 1 else n.mul(self, input_scale)
-    positive, power, self.saved["nonnegative"] = n.elu_parts(x)
-    self.saved[f"power of {input_scale}"] = power
-    above = n.mul(positive, scale / input_scale)
+    positive, power, nonnegative = n.elu_parts(x)
+    self.saved["nonnegative"], self.saved[f"power of {input_scale}"] = nonnegative, power
+    if input_scale != 1:  # the scaled x has another precision
+        positive = n.mul(nonnegative, self)
+    above = n.mul(positive, scale)
     return n.add(above, n.mul(power, alpha * scale))
 
 
 @implements(aten.celu.default)
 def celu(n: Numbers, self: Value, alpha: float = 1.0) -> Value:
-    """max(x, 0) + min(alpha (e^(x / alpha) - 1), 0)."""
+    """max(x, 0) + min(alpha (e^(x / alpha) - 1), 0). Below 0, it is off by alpha units."""
+    if not 2.0**-MOST_ALPHA <= abs(alpha) <= 2.0**MOST_ALPHA:
+        raise RangeError(
+            f"alpha={alpha}",
+            limit=f"2^-{MOST_ALPHA} to 2^{MOST_ALPHA}: e^(x / alpha) would have no precision",
+            remedy="for a large alpha, celu(x) is x; for a small one, relu(x)",
+            number=TOO_LARGE if abs(alpha) > 1 else ZERO,
+        )
     return elu(n, self, alpha, 1, 1 / alpha)
 
 

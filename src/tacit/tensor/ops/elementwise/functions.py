@@ -70,6 +70,15 @@ def rsqrt(n: Numbers, self: Value) -> Value:
     return n.rsqrt(self)
 
 
+@implements(aten.ldexp.Tensor)
+def ldexp(n: Numbers, self: Operand, other: Operand) -> Value:
+    """self 2^other. A public 2^other is a factor like any; one of a secret saturates."""
+    power = (
+        n.pow(2.0, other) if isinstance(other, Value) else torch.pow(2.0, torch.as_tensor(other))
+    )
+    return n.mul(self, power)
+
+
 @implements(aten.pow.Tensor_Scalar, aten.pow.Tensor_Tensor, aten.pow.Scalar)
 def pow(n: Numbers, self: Operand, exponent: Operand) -> Value:
     """self^exponent: products for small whole exponents, else e^(exponent ln self).
