@@ -149,12 +149,12 @@ def check_a_party_that_is_held_back_hears_of_the_end(start: Start) -> None:
     over = threading.Event()
 
     def program(mesh: Mesh) -> None:
-        mesh.exchange_bytes(dict.fromkeys(peers(mesh), b""), ())
-        if mesh.rank == 0:
-            try:
-                for _ in range(20):
-                    mesh.exchange({1: [torch.zeros(BIG).long()]}, {})
-            finally:
+        try:
+            mesh.exchange_bytes(dict.fromkeys(peers(mesh), b""), ())
+            for _ in range(20 if mesh.rank == 0 else 0):
+                mesh.exchange({1: [torch.zeros(BIG).long()]}, {})
+        finally:
+            if mesh.rank == 0:  # also if it hears of the end before it is held back
                 over.set()
         if mesh.rank == 1:
             assert over.wait(LONG)

@@ -50,19 +50,19 @@ def read_npz(path: Path, options: Options) -> Contents:
     size = path.stat().st_size
     with zipfile.ZipFile(path) as archive:
         for number, member in enumerate(archive.infolist()):
-            name = member.filename.removesuffix(".npy")
+            name, place = member.filename.removesuffix(".npy"), f" at member {number}"
             if name in tensors or name == member.filename:
-                raise FileRejected(f"member {number} is a second one of its name, or no .npy")
+                raise FileRejected("a member is a second one of its name, or no .npy", place=place)
             if member.compress_type not in _COMPRESSIONS:
                 raise FileRejected(
-                    f"member {number} is compressed in a way that numpy does not write"
+                    "a member is compressed in a way that numpy does not write", place=place
                 )
             if member.file_size > min(member.compress_size, size) * MOST_DEFLATED:
-                raise FileRejected(f"member {number} is shorter than it says")
+                raise FileRejected("a member is shorter than it says", place=place)
             with archive.open(member) as file:
                 tensors[name] = _npy_array(file, member.file_size, options)
                 if file.read(1):
-                    raise FileRejected(f"member {number} is longer than it says")
+                    raise FileRejected("a member is longer than it says", place=place)
     return Contents("dict", tensors)
 
 
@@ -73,7 +73,7 @@ def _npy_array(file: Stream, size: int, options: Options) -> Tensor:
         raise FileRejected("it is no npy array: its first bytes are others")
     width = _LENGTH_BYTES.get(start[-2])
     if width is None:
-        raise FileRejected(f"it is of npy version {start[-2]}: known are 1 to 3")
+        raise FileRejected("it is of another npy version than 1 to 3")
     length = int.from_bytes(file.read(width), "little")
     if length > MOST_HEADER:
         raise FileRejected(f"its npy header is longer than {MOST_HEADER} bytes")

@@ -20,9 +20,10 @@ _WIDER = {torch.uint16: torch.int32, torch.uint32: torch.int64, torch.uint64: to
 
 
 class FileRejected(Exception):
-    """Why a file is rejected, in words that every party may see: no cell, no path, no name.
+    """Why a file is rejected, in words that every party may see: no cell, no path, no position.
 
-    `path` is the file at fault and `place` the position in its tensor; only its owner sees them.
+    Of numbers, the reason has those of the program: limit=, columns= and constants. `path` is the
+    file at fault and `place` the position in it, or a count; only its owner sees them.
     """
 
     def __init__(self, reason: str, path: object = None, place: str = "") -> None:
@@ -105,6 +106,6 @@ def read_into(stream: Stream, buffer: memoryview) -> None:
     while place < len(buffer):
         piece = stream.read(min(len(buffer) - place, 1 << 20))
         if not piece:
-            raise FileRejected(f"it ends {len(buffer) - place} bytes too early")
+            raise FileRejected("it ends too early", place=f", {len(buffer) - place} bytes")
         buffer[place : place + len(piece)] = piece
         place += len(piece)

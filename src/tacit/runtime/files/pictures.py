@@ -48,15 +48,14 @@ def read_pictures(path: Path, options: Options) -> Contents:
             "a folder of pictures has a subfolder for each class, with pictures in it"
         )
     secrets.SystemRandom().shuffle(found)
-    first = _picture(library, found[0][1], 0, options.size)
+    first = _picture(library, found[0][1], options.size)
     options.budget.take((len(found), *first.shape))
     pictures = np.empty((len(found), *first.shape), np.uint8)
     for number, (_, file) in enumerate(found):
-        picture = _picture(library, file, number, options.size)
+        picture = _picture(library, file, options.size)
         if picture.shape != first.shape:
             raise FileRejected(
-                f"picture {number} has another size than the first: size=(height, width) makes "
-                "them alike",
+                "a picture has another size than the first: size=(height, width) makes them alike",
                 file,
             )
         pictures[number] = picture
@@ -72,14 +71,14 @@ def _files(folder: Path) -> list[Path]:
     )
 
 
-def _picture(library: Any, file: Path, number: int, size: tuple[int, int] | None) -> np.ndarray:
+def _picture(library: Any, file: Path, size: tuple[int, int] | None) -> np.ndarray:
     """Returns height x width x 3 bytes; checks the header before decompressing."""
     try:
         with library.open(file, formats=sorted(set(FORMATS.values()))) as picture:
             if picture.width * picture.height > MOST_PIXELS:
-                raise FileRejected(f"picture {number} has more than {MOST_PIXELS} pixels", file)
+                raise FileRejected(f"a picture has more than {MOST_PIXELS} pixels", file)
             if picture.mode not in MODES:
-                raise FileRejected(f"picture {number} has more than 8 bits for a colour", file)
+                raise FileRejected("a picture has more than 8 bits for a colour", file)
             plain = picture.convert("RGB")
             if size is not None:
                 plain = plain.resize((size[1], size[0]), library.Resampling.BILINEAR)
@@ -88,4 +87,4 @@ def _picture(library: Any, file: Path, number: int, size: tuple[int, int] | None
         raise
     except Exception as error:
         kind = type(error).__name__
-        raise FileRejected(f"picture {number} cannot be read ({kind})", file) from None
+        raise FileRejected(f"a picture cannot be read ({kind})", file) from None

@@ -41,7 +41,10 @@ def column_indices(names: Sequence[str] | None, count: int, options: Options) ->
 def _column_index(column: str | int, names: Sequence[str] | None, count: int) -> int:
     if isinstance(column, int):
         if column not in range(count):
-            raise FileRejected(f"columns={column}: it has {count} columns, from 0 on")
+            raise FileRejected(
+                f"columns={column}: it has fewer columns, which count from 0",
+                place=f", {count} columns",
+            )
         return column
     if names is None:
         raise FileRejected("it has no names of columns: columns= takes their numbers, from 0 on")
@@ -81,7 +84,8 @@ def read_csv(path: Path, options: Options) -> Contents:
         for cells in records:
             if len(cells) != len(first):
                 raise FileRejected(
-                    f"line {records.line} has {len(cells)} columns, not {len(first)}"
+                    "a line has another number of columns than the first",
+                    place=f" at line {records.line}: {len(cells)}, not {len(first)}",
                 )
             columns.add(cells, records)
     return table_contents(names, columns.tensors(), options)
@@ -99,11 +103,13 @@ class _Records:
             self.line += 1
             self.size += len(line)
             if self.size > MOST_LINE:
-                raise FileRejected(f"line {self.line} ends a record of more than {MOST_LINE} bytes")
+                raise FileRejected(
+                    f"a record has more than {MOST_LINE} bytes", place=f" at line {self.line}"
+                )
             try:
                 yield line.decode("utf-8-sig" if self.line == 1 else "utf-8")
             except UnicodeDecodeError:
-                raise FileRejected(f"line {self.line} is not UTF-8") from None
+                raise FileRejected("it is not UTF-8", place=f" at line {self.line}") from None
 
     def __iter__(self) -> Iterator[list[str]]:
         return self
@@ -116,7 +122,7 @@ class _Records:
                 cells = next(self._reader)
             except csv.Error:
                 raise FileRejected(
-                    f"line {self.line} is not csv: a quote, or a cell too long"
+                    "it is not csv: a quote, or a cell too long", place=f" at line {self.line}"
                 ) from None
             if cells:
                 return cells
@@ -133,16 +139,18 @@ def _names(first: list[str], options: Options) -> list[str] | None:
         header = not any(numbers)
         if not header and not all(numbers):
             raise FileRejected(
-                "line 1 has names and numbers: header=True or header=False says which"
+                "the first line has names and numbers: header=True or header=False says which"
             )
         if len(first) > 1 and first == [str(i) for i in range(len(first))]:
             raise FileRejected(
-                "line 1 counts from 0: header=True takes it for names, False for numbers"
+                "the first line counts from 0: header=True takes it for names, False for numbers"
             )
     if not header:
         return None
     if "" in first:
-        raise FileRejected(f"line 1: column {first.index('') + 1} has no name")
+        raise FileRejected(
+            "a column has no name", place=f" at line 1, column {first.index('') + 1}"
+        )
     return first
 
 
@@ -195,8 +203,8 @@ class _Columns:
                     return numbers
         bad = next(i for i, cell in enumerate(cells) if not _is_number(cell, finite=True))
         raise FileRejected(
-            f"line {self._lines[bad]}, column {place + 1} is not a finite number; columns= chooses "
-            "the columns that are read"
+            "a cell is not a finite number; columns= chooses the columns that are read",
+            place=f" at line {self._lines[bad]}, column {place + 1}",
         )
 
 
@@ -234,7 +242,9 @@ def read_parquet(path: Path, options: Options) -> Contents:
                 )
             done += batch.num_rows
     if done != rows or not rows:
-        raise FileRejected(f"it has {done} rows and says {rows}")
+        raise FileRejected(
+            "it has no rows, or not as many as it says", place=f", {done} rows instead of {rows}"
+        )
     return table_contents(
         names, [to_sharable_dtype(torch.from_numpy(column)) for column in columns], options
     )
@@ -244,7 +254,8 @@ def _parquet_dtype(type_: Any, place: int) -> np.dtype:
     types = require_package("pyarrow.types", "pyarrow>=15")
     if not (types.is_integer(type_) or types.is_floating(type_) or types.is_boolean(type_)):
         raise FileRejected(
-            f"column {place + 1} is not of numbers; columns= chooses the columns that are read"
+            "a column is not of numbers; columns= chooses the columns that are read",
+            place=f" at column {place + 1}",
         )
     return np.dtype(type_.to_pandas_dtype())
 
@@ -254,11 +265,13 @@ def _check_sizes(metadata: Any, limit: int) -> None:
     for i in range(metadata.num_row_groups):
         group = metadata.row_group(i)
         if not 0 <= group.total_byte_size <= limit:
-            raise FileRejected(f"row group {i} takes more than limit={limit} bytes")
+            raise FileRejected(
+                f"a row group takes more than limit={limit} bytes", place=f" at row group {i}"
+            )
 
 
 def _parquet_values(column: Any, place: int, done: int) -> np.ndarray:
     if column.null_count:
         row = done + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
-        raise FileRejected(f"column {place + 1}, row {row} is empty")
+        raise FileRejected("a cell is empty", place=f" at row {row}, column {place + 1}")
     return column.to_numpy(zero_copy_only=False)
