@@ -19,7 +19,7 @@ from torch import Tensor
 import tacit
 from tacit import Session
 from tacit.crypto import Key, KeyRing, agree_keys
-from tacit.errors import CheatingDetected, ProtocolError
+from tacit.errors import CheatingDetected, PeerClosed, ProtocolError
 from tacit.protocols.masked import injection
 from tacit.protocols.randomness import CallRandomness, KeyStreams, common_stream
 from tacit.protocols.three_party.client import split_input
@@ -122,6 +122,20 @@ def renewed_keys_repeat() -> bool:
 
 def _draw_of(source: KeyStreams) -> Tensor:
     return CallRandomness(source, 7).draw(common_stream("test", 0, 1), [64], torch.int64)
+
+
+def wiped_keys_draw() -> bool:
+    """Whether words can be drawn after a session, from keys that are zeros then."""
+    ring = KeyRing(0, {(0, 1): Key(secrets.token_bytes(32), (0, 1))})
+    source = KeyStreams(ring)
+    _draw_of(source)
+    source.wipe()
+    ring.wipe()
+    try:
+        _draw_of(source)
+    except PeerClosed:
+        return False
+    return True
 
 
 def contribution_can_change() -> bool:

@@ -17,6 +17,7 @@ from tests.protocols.mask_checks import (
     refresh_is_partial,
     renewed_keys_repeat,
     second_thread_is_served,
+    wiped_keys_draw,
 )
 from torch import Tensor
 
@@ -234,6 +235,17 @@ def renewed_keys_have_no_number(patch: Patch) -> None:
     patch.setattr(KeyStreams, "renew", lambda self, keys, _: original(self, keys, 0))
 
 
+def wiped_keys_stay_ready(patch: Patch) -> None:
+    original = KeyStreams.wipe
+
+    def wipe(self: KeyStreams) -> None:
+        ready = self._ready
+        original(self)
+        self._ready = ready
+
+    patch.setattr(KeyStreams, "wipe", wipe)
+
+
 def openings_are_not_compared(patch: Patch) -> None:
     patch.setattr(contributions, "open_commitment", lambda _, opening, **__: opening[32:])
 
@@ -268,5 +280,6 @@ MUTANTS: dict[str, Mutant] = {
     "equal seeds of a client": Mutant(client_seeds_are_equal, client_seeds_repeat),
     "a second thread is served": Mutant(any_thread_is_served, second_thread_is_served),
     "renewed keys repeat": Mutant(renewed_keys_have_no_number, renewed_keys_repeat),
+    "zeros become keys after a session": Mutant(wiped_keys_stay_ready, wiped_keys_draw),
     "contributions to a key can change": Mutant(openings_are_not_compared, contribution_can_change),
 }

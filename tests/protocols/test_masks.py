@@ -6,6 +6,7 @@ That each message is hidden by words of a stream that names its sender and its r
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import Thread
 
 import pytest
@@ -15,9 +16,10 @@ from tests.protocols.out_of_step import two_time_pads
 from tests.protocols.ranges import Use, differences, hidden_twice, overlaps, watch
 from tests.protocols.views import EVERY, SHIFT, Recorder
 from torch import Tensor
+from torch.nn import functional
 
 import tacit
-from tacit import Session
+from tacit import SecretTensor, Session
 from tacit.errors import ProtocolError
 from tacit.protocols import BitSum
 from tacit.protocols.masked.injection import LARGE_RELU
@@ -132,6 +134,45 @@ def small_network() -> torch.nn.Module:
 @EACH
 def test_no_word_is_drawn_twice_in_a_training(protocol):
     check_in_step(tacit.run(training, protocol=protocol))
+
+
+TORCH: dict[str, Callable[[SecretTensor, SecretTensor], object]] = {
+    "softmax": lambda x, _: x.softmax(-1),
+    "layer norm": lambda x, _: functional.layer_norm(x, x.shape[-1:]),
+    "division": lambda x, y: x / (y * y + 1),
+    "sort": lambda x, _: x.sort(-1),
+    "argmax": lambda x, _: x.argmax(-1),
+    "topk": lambda x, _: x.topk(2, -1),
+    "embedding": lambda x, y: functional.embedding((x > 0).long(), y),
+    "attention": lambda x, y: functional.scaled_dot_product_attention(x[None], y[None], x[None]),
+    "max pooling": lambda x, _: functional.max_pool1d(x[None], 2),
+    "quantile": lambda x, _: x.median(-1),
+    "probabilities": lambda x, y: functional.binary_cross_entropy_with_logits(x, (y > 0).float()),
+}
+
+
+def torch_programs(session: Session, limit: int | None) -> dict[str, list[Use]]:
+    """What this party draws in programs of torch; 35 elements, 7 of which are a row."""
+    uses, found = watch(session), {}
+    session.protocol.context.memory_limit = limit
+    values = torch.linspace(-2, 2, 35).reshape(5, 7)
+    x, y = session.share(values, owner=0), session.share(values.flip(0, 1), owner=1)
+    lstm = session.share(torch.nn.LSTM(7, 2), owner=2)
+    for name, program in (TORCH | {"LSTM": lambda x, _: lstm(x)}).items():
+        program(x, y)
+        found[name] = list(uses)
+        uses.clear()
+    return found
+
+
+@pytest.mark.parametrize("limit", [None, 1])
+@EACH
+def test_no_word_is_drawn_twice_in_programs_of_torch(protocol, limit):
+    by_party = tacit.run(torch_programs, limit, protocol=protocol)
+    for name in by_party[0]:
+        check_in_step([found[name] for found in by_party])
+        assert any(found[name] for found in by_party), name
+    check_in_step([[use for uses in found.values() for use in uses] for found in by_party])
 
 
 # Names ------------------------------------------------------------------------------------------
