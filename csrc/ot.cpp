@@ -13,7 +13,6 @@
 //
 // No branch and no address depends on a seed, a row, a choice or a value.
 #include <algorithm>
-#include <stdexcept>
 #include <type_traits>
 #include <vector>
 
@@ -241,10 +240,10 @@ struct Packing {
   std::size_t slots() const { return is_whole() ? size / 2 : 1; }
 };
 
-// Calls body(g, first value, values, pads of its first transfer) for all elements g and all values
-// of their rows, in pieces; pads of a transfer are kStride values apart. Pads of `Sides` offsets
-// are made: of the rows, and of the rows XOR the offset. A thread works on whole rows of the
-// result.
+// Calls body(g, column, width, stride, zero, one) for all elements g and pieces of their rows of
+// values: `width` values from `column` on. zero[i stride + n] is the hash of transfer i of g for
+// value n of the piece, and with two Sides one[i stride + n] that of its row XOR the offset. A
+// thread works on whole rows of the result.
 template <int Sides, class T, class Body>
 void for_pads(const Hash& hash, const Word (&offset)[2], Shape shape, int bits, const Body& body) {
   constexpr std::size_t per_block = kRow / sizeof(T), most_blocks = 16;
