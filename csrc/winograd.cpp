@@ -117,7 +117,7 @@ constexpr std::size_t panels_size(std::size_t depth, std::size_t columns) {
   return kPoints * panel_stride(depth) * round_up(columns, kColumns) / kColumns;
 }
 
-// Residues from 0 to modulus - 1, from centred ones. Added as unsigned bytes: they may be above 127.
+// Residues from 0 to modulus - 1, from centred ones. They may be above 127: of unsigned bytes.
 Bytes unsigned_residues(Bytes value, int modulus) {
   typedef std::uint8_t Unsigned __attribute__((vector_size(sizeof(Bytes))));
   const Unsigned added = (Unsigned)(value < 0) & static_cast<std::uint8_t>(modulus);
