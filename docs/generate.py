@@ -171,7 +171,8 @@ COSTS_TEXT = """\
 Bits for one element over each link, and rounds. `0→2 (ahead)` does not wait for anything that is
 computed online and takes no round; bits travel in words of 64 elements. A bilinear operation is any
 product, of matrices or by convolution too, and an element is one of its output. In `trio` party 0
-deals and parties 1 and 2 evaluate; in `replicated` party 0 adds. `tests/protocols/test_costs.py`
+deals and parties 1 and 2 evaluate; in `additive`, shown for three parties, 3 is the dealer; in
+`replicated` party 0 adds. `tests/protocols/test_costs.py`
 compares the declarations with what the transport counts."""
 
 
@@ -180,11 +181,14 @@ def costs_page() -> str:
     lines = ["# Costs", "", COSTS_TEXT, ""]
     for name, info in PROTOCOLS.items():
         kind = info.load()
-        if kind is None or kind.declared_costs(64) is None:
+        parties = info.default_parties
+        if kind is None or kind.declared_costs(64, parties) is None:
             continue
         lines += [f"## {name}", "", "| operation | ring | rounds | bits |", "|---|---|---|---|"]
         for bits in (64, 32):
-            for operation, cost in costed_operations(kind.declared_costs(bits), bits):
+            for operation, cost in costed_operations(
+                kind.declared_costs(bits, parties), bits, parties
+            ):
                 links = ", ".join(link_text(*link, count) for link, count in cost.bits.items())
                 lines.append(f"| {operation} | {bits} | {cost.rounds} | {links or 'none'} |")
         lines.append("")
@@ -198,12 +202,12 @@ def link_text(sender: int, receiver: int, ahead: bool, bits: int) -> str:
 ELEMENTS = 64  # a word of bits
 
 
-def costed_operations(costs: Any, ring: int) -> Iterator[tuple[str, Cost]]:
+def costed_operations(costs: Any, ring: int, parties: int) -> Iterator[tuple[str, Cost]]:
     n, t = ELEMENTS, ring // 4
-    for owner in range(3):
+    for owner in range(parties):
         yield f"share by party {owner}", costs.share(n, owner)
     yield "reveal to all", costs.reveal(n)
-    for to in range(3):
+    for to in range(parties):
         yield f"reveal to party {to}", costs.reveal(n, to)
     yield "bilinear", costs.bilinear(n)
     yield f"bilinear, divided by 2^{t}, exact (pending)", costs.bilinear(n, t)

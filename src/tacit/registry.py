@@ -22,18 +22,23 @@ MOST_PARTIES = 999
 class Guarantees:
     """What a protocol guarantees, and against whom.
 
-    colluding: how many parties may pool everything they see and still learn no secret.
+    colluding: how many parties may pool everything they see and still learn no secret; None: all
+    but one. A member that is no party may pool with nobody.
     detects: whether a party that deviates from the protocol is detected; if not, it can make
     results wrong unnoticed.
     """
 
-    colluding: int
+    colluding: int | None
     detects: bool = False
 
     @property
     def private(self) -> bool:
         """Whether any secret is hidden from any party."""
-        return self.colluding > 0
+        return self.colluding != 0
+
+    def colluding_of(self, parties: int) -> int:
+        """Returns how many of so many parties may pool what they see."""
+        return parties - 1 if self.colluding is None else self.colluding
 
 
 NO_GUARANTEES = Guarantees(colluding=0)
@@ -46,6 +51,7 @@ class ProtocolInfo:
     name: the value of `protocol=`. summary: one sentence. parties: how many parties it can have.
     implementation: its class, or "module:class" to import it on demand; None computes nothing.
     network: whether its parties may be on different machines, or in different processes.
+    helpers: how many members a session has beyond its parties: a dealer, which learns nothing.
     """
 
     name: str
@@ -54,6 +60,7 @@ class ProtocolInfo:
     guarantees: Guarantees
     implementation: str | type | None
     network: bool = True
+    helpers: int = 0
 
     @property
     def default_parties(self) -> int:
@@ -115,6 +122,7 @@ def register_protocol(
     parties: range,
     guarantees: Guarantees,
     network: bool = True,
+    helpers: int = 0,
 ) -> ProtocolInfo:
     """Adds a protocol, so that `protocol=name` selects it. Raises ConfigError for a used name."""
     if name in _protocols:
@@ -126,6 +134,7 @@ def register_protocol(
         guarantees=guarantees,
         implementation=implementation,
         network=network,
+        helpers=helpers,
     )
     _protocols[name] = info
     return info
@@ -155,6 +164,14 @@ register_protocol(
     summary="Replicated sharing: three equal parties, each of which lacks one part of a secret.",
     parties=range(3, 4),
     guarantees=Guarantees(colluding=1),
+)
+register_protocol(
+    "additive",
+    "tacit.protocols.additive.protocol:Additive",
+    summary="Masked evaluation by 2 to 16 parties; a dealer that is none of them helps.",
+    parties=range(2, 17),
+    guarantees=Guarantees(colluding=None),
+    helpers=1,
 )
 register_protocol(
     "cleartext",

@@ -43,7 +43,9 @@ class Draw(NamedTuple):
 
     def hides(self, sender: int, receiver: int) -> bool:
         """Returns whether the key is that of masks on messages from this sender to this party."""
-        return self.label.endswith(f"|{sender}->{receiver}")
+        _, _, hidden = self.label.rpartition("|")
+        by, _, receivers = hidden.partition("->")
+        return by == str(sender) and str(receiver) in receivers.split(",")
 
 
 Change = Callable[[Draw, Tensor], Tensor]

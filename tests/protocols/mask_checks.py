@@ -20,9 +20,9 @@ import tacit
 from tacit import Session
 from tacit.crypto import Key, KeyRing, agree_keys
 from tacit.errors import CheatingDetected, PeerClosed, ProtocolError
+from tacit.protocols.clients import split_input
 from tacit.protocols.masked import injection
 from tacit.protocols.randomness import CallRandomness, KeyStreams, common_stream
-from tacit.protocols.three_party.client import split_input
 
 Check = Callable[[], bool]
 

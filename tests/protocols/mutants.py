@@ -22,13 +22,13 @@ from tests.protocols.mask_checks import (
 from torch import Tensor
 
 from tacit.crypto import KeyRing, contributions
-from tacit.protocols import randomness, steps
+from tacit.protocols import clients, randomness, steps
 from tacit.protocols.context import Context
 from tacit.protocols.derived import select
 from tacit.protocols.masked import deal, truncation
 from tacit.protocols.masked.base import Roles
 from tacit.protocols.randomness import CallRandomness, KeyStreams, Stream, common_stream
-from tacit.protocols.three_party import client, io
+from tacit.protocols.three_party import io
 from tacit.transport import Mesh
 
 Patch = pytest.MonkeyPatch
@@ -223,7 +223,7 @@ def inputs_are_bare(patch: Patch) -> None:
 
 
 def client_seeds_are_equal(patch: Patch) -> None:
-    patch.setattr(client.secrets, "token_bytes", lambda size: bytes(size))
+    patch.setattr(clients.secrets, "token_bytes", lambda size: bytes(size))
 
 
 def any_thread_is_served(patch: Patch) -> None:

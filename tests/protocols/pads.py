@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from tests.protocols import views
 from tests.protocols.chosen_randomness import Draw, changed_draws, other_words, seeded_words
+from tests.protocols.members import run_members
 from tests.protocols.views import Message
 from torch import Tensor
 
-import tacit
 from tacit import Session
 from tacit.kernels import from_bit_planes
 
@@ -72,22 +72,33 @@ def replaced(draw: Draw, words: Tensor, target: Draw, new: Tensor) -> Tensor:
     return flat.view(words.shape)
 
 
-def unpadded(program: Callable[..., Any], receiver: int, *args: Any, **settings: Any) -> set[int]:
-    """The numbers of the messages to `receiver` that no mask of their sender and for them hides.
+def unpadded(
+    program: Callable[..., Any],
+    receivers: int | tuple[int, ...],
+    *args: Any,
+    told: int = 0,
+    **settings: Any,
+) -> set[int]:
+    """The numbers of the messages to a member that no mask of their sender and for it hides.
 
-    `program(session, *args)` returns the messages of a party. It runs once with fixed keys, then
-    once for each draw of a key that the receiver does not hold, with other words for that draw.
+    Several receivers pool what they hold and receive. `program(session, *args)` returns the
+    messages of a member. It runs once with fixed keys, then once for each draw of a key that no
+    receiver holds, with other words for that draw. told: so many of the last messages are not
+    looked at, because the receivers may learn what follows from them.
     """
+    pool = (receivers,) if isinstance(receivers, int) else receivers
     draws: dict[Draw, Tensor] = {}
 
     def base(draw: Draw, words: Tensor) -> Tensor:
-        if receiver not in draw.holders:
+        if not draw.holders & {*pool}:
             draws[draw] = words.clone()
         return words
 
-    def run(change: Callable[[Draw, Tensor], Tensor]) -> list[Message]:
+    def run(change: Callable[[Draw, Tensor], Tensor]) -> list[Received]:
         with changed_draws(change):
-            return tacit.run(program, *args, **settings)[receiver]
+            by_member = run_members(program, *args, **settings)
+        found = pooled({receiver: by_member[receiver] for receiver in pool})
+        return found[: len(found) - told]
 
     before = run(base)
     relations: dict[Draw, dict[int, bool]] = {}
@@ -100,10 +111,31 @@ def unpadded(program: Callable[..., Any], receiver: int, *args: Any, **settings:
         pairs = enumerate(zip(before, run(other), strict=True))
         relations[target] = {
             i: target.hides(sender, receiver) and is_pad(a, b, old, new)
-            for i, ((sender, a), (_, b)) in pairs
+            for i, ((sender, receiver, a), (_, _, b)) in pairs
             if not torch.equal(a, b)
         }
     return joint_pads(len(before), relations)[1]
+
+
+Received = tuple[int, int, Tensor]  # sender, receiver, tensor
+
+
+def pooled(by_receiver: dict[int, list[Message]]) -> list[Received]:
+    """Everything that comes from outside a pool, in order; what goes to several is one message."""
+    found: list[Received] = []
+    for receiver, messages in by_receiver.items():
+        for sender, tensor in messages:
+            known = any(
+                (by, to != receiver) == (sender, True) and _equal(tensor, other)
+                for by, to, other in found
+            )
+            if sender not in by_receiver and not known:
+                found.append((sender, receiver, tensor))
+    return found
+
+
+def _equal(a: Tensor, b: Tensor) -> bool:
+    return a.shape == b.shape and a.dtype == b.dtype and torch.equal(a, b)
 
 
 def messages_of(
@@ -121,8 +153,8 @@ def bare_messages(
     name: str,
     *,
     limit: int | None = None,
-    receivers: Iterable[int] = range(3),
-) -> dict[int, set[int]]:
+    receivers: Iterable[int | tuple[int, ...]] = range(3),
+) -> dict[int | tuple[int, ...], set[int]]:
     """By receiver, the messages of an operation that no mask hides."""
     n, turn = 104, len(name) % 3  # two words of planes, one of which is not full
     settings = {"protocol": protocol, "ring": ring, "fraction_bits": 8}

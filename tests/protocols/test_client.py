@@ -5,7 +5,7 @@ import torch
 
 import tacit
 from tacit.errors import ConfigError
-from tacit.protocols.three_party.client import join_output, split_input
+from tacit.protocols.clients import join_output, split_input
 
 VALUES = [0, 1, -1, 5, -(2**31), 2**31 - 1]
 
@@ -75,5 +75,5 @@ def test_no_two_inputs_share_a_mask():
 
 
 def test_a_missing_answer_is_named():
-    with pytest.raises(ConfigError, match="party 0 and one of party 1"):
+    with pytest.raises(ConfigError, match="party 0 and party 1"):
         join_output([torch.zeros(3), None, None])

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
+from tests.protocols.members import run_members
 from tests.tiers import spread
 
 import tacit
@@ -48,9 +49,9 @@ def cases(p: Any, n: int) -> Iterator[Case]:
     wide = p.share(zeros, 1)
     bits = [p.share_bits(torch.zeros(3, words).long(), 0, (n,), 3) for _ in range(9)]
     flags = [bit.planes(0, 1) for bit in bits]
-    for owner in range(3):
+    for owner in range(p.parties):
         yield Case(f"share {owner}", lambda o=owner: p.share(zeros, o), costs.share(n, owner))
-    for to in (None, 0, 1, 2):
+    for to in (None, *range(p.parties)):
         yield Case(f"reveal {to}", lambda to=to: p.reveal(x, to), costs.reveal(n, to))
     yield Case("mul", lambda: p.mul(x, y), costs.bilinear(n))
     yield Case("square", lambda: p.square(x), costs.bilinear(n))
@@ -94,10 +95,10 @@ def cases(p: Any, n: int) -> Iterator[Case]:
 def plane_cases(p: Any, n: int) -> Iterator[Case]:
     """Input and output of several bits an element."""
     planes, bits = torch.zeros(5, -(-n // 64)).long(), p.random_bits((n,), 5)
-    for owner in range(3):
+    for owner in range(p.parties):
         cost = p.costs.share_bits(n, owner, 5)
         yield Case("share_bits", lambda o=owner: p.share_bits(planes, o, (n,), 5), cost)
-    for to in (None, 0, 1, 2):
+    for to in (None, *range(p.parties)):
         yield Case("reveal bits", lambda to=to: p.reveal(bits, to), p.costs.reveal_bits(n, 5, to))
 
 
@@ -136,7 +137,7 @@ def count_all(session: Session, make: Callable[..., Iterator[Case]], sizes: tupl
 
 
 def compare(make: Callable[..., Iterator[Case]], sizes: tuple[int, ...], **settings: Any) -> None:
-    by_party = tacit.run(count_all, make, sizes, fraction_bits=8, **settings)
+    by_party = run_members(count_all, make, sizes, fraction_bits=8, **settings)
     wrong = []
     for views in zip(*by_party, strict=True):
         name, _, declared = views[0]

@@ -12,6 +12,7 @@ from threading import Thread
 import pytest
 import torch
 from tests.protocols import views
+from tests.protocols.members import run_members
 from tests.protocols.out_of_step import two_time_pads
 from tests.protocols.ranges import Use, differences, hidden_twice, overlaps, watch
 from tests.protocols.views import EVERY, SHIFT, Recorder
@@ -65,10 +66,11 @@ def check_in_step(by_party: list[list[Use]]) -> None:
 @RINGS
 @EACH
 def test_no_word_is_drawn_twice_and_holders_draw_the_same(protocol, ring):
-    by_party = tacit.run(long_program, protocol=protocol, ring=ring, fraction_bits=8)
+    by_party = run_members(long_program, protocol=protocol, ring=ring, fraction_bits=8)
     check_in_step(by_party)
     streams = {use.stream for uses in by_party for use in uses}
-    assert {stream.sender for stream in streams} == {None, 0, 1, 2}
+    members = {None, *range(3 + PROTOCOLS[protocol].helpers)}
+    assert {stream.sender for stream in streams} == members
 
 
 def test_no_word_of_chacha20_is_drawn_twice(monkeypatch):
@@ -89,7 +91,7 @@ def pieces(session: Session) -> list[Use]:
 
 @EACH
 def test_pieces_of_a_memory_limit_draw_words_of_their_own(protocol):
-    check_in_step(tacit.run(pieces, protocol=protocol, fraction_bits=8))
+    check_in_step(run_members(pieces, protocol=protocol, fraction_bits=8))
 
 
 def large_relu(session: Session) -> tuple[list[Use], Tensor]:
@@ -133,7 +135,7 @@ def small_network() -> torch.nn.Module:
 
 @EACH
 def test_no_word_is_drawn_twice_in_a_training(protocol):
-    check_in_step(tacit.run(training, protocol=protocol))
+    check_in_step(run_members(training, protocol=protocol))
 
 
 TORCH: dict[str, Callable[[SecretTensor, SecretTensor], object]] = {
@@ -213,13 +215,13 @@ def test_no_two_operations_of_two_parties_hide_messages_with_the_same_words(prot
 
     The key, the number and the bytes are compared, not the name of the stream.
     """
-    by_party = tacit.run(each_operation, protocol=protocol, fraction_bits=8)
+    by_party = run_members(each_operation, protocol=protocol, fraction_bits=8)
     hiding = [
         {(use.key, use.number) for uses in found.values() for use in uses if use.stream.sender == r}
         for r, found in enumerate(by_party)
     ]
     assert all(len(used) > 10 for used in hiding)
-    for one in range(3):
+    for one in range(len(hiding)):
         for other in range(one):
             assert not hiding[one] & hiding[other]
     for found in by_party:
@@ -279,7 +281,7 @@ def two_threads(session: Session) -> list[object]:
     thread.join()
     assert p.context.streams.number == number
     assert session.stats.take_back(sent).messages == 0
-    return [found, p.reveal(x).tolist()]
+    return [found, p.reveal(x, to_dealer=True).tolist()]
 
 
 @pytest.mark.parametrize("protocol", [*SECRET, "cleartext"])

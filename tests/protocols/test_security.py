@@ -14,6 +14,7 @@ import pytest
 import torch
 from tests.protocols import views
 from tests.protocols.chosen_randomness import Draw, seeded_words
+from tests.protocols.members import run_members
 from tests.protocols.pads import bare_messages, joint_pads, unpadded
 from tests.protocols.views import EVERY, OPERATIONS, Message, Recorder
 from tests.tiers import FULL, spread
@@ -71,7 +72,7 @@ def imbalance(tensor: Tensor) -> float:
 def run_views(value: int, **settings: Any) -> list[dict[str, list[Message]]]:
     turn = settings.pop("turn")
     names = list(OPERATIONS)
-    return tacit.run(views.views, names, value, turn, N, fraction_bits=8, **settings)
+    return run_members(views.views, names, value, turn, N, fraction_bits=8, **settings)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from tacit import Session
 from tacit.kernels import bit_planes
-from tacit.protocols import BitSum
-from tacit.protocols.three_party import client
+from tacit.protocols import BitSum, clients
 
 SHIFT = 6
 Message = tuple[int, Tensor]  # sender and tensor, in the order in which a party received them
@@ -53,10 +52,13 @@ def rows(v: Tensor) -> Tensor:
 
 def of_a_client(p: Any, v: Tensor) -> None:
     """What a client gave is squared and goes back to it. Its seeds are fixed here."""
-    seeds = {part: bytes([part]) * client.SEED_BYTES for part in (1, 2)}
-    rest = v - sum(client._expand(seed, v.shape, p.ring) for seed in seeds.values())
-    own = {part: seed for part, seed in seeds.items() if part != p.rank}
-    message = client.ClientInput(tuple(v.shape), p.ring.bits, own, rest if p.rank else None)
+    held, sent = p.parts_held(p.parties), p.sent_part(p.parties)
+    parts = {part for member in held for part in member} - {sent}
+    seeds = {part: bytes([part]) * clients.SEED_BYTES for part in sorted(parts)}
+    rest = v - sum(clients.expand(seed, v.shape, p.ring) for seed in seeds.values())
+    own = {part: seed for part, seed in seeds.items() if part in held[p.rank]}
+    masked = rest if sent in held[p.rank] else None
+    message = clients.ClientInput(tuple(v.shape), p.ring.bits, own, masked)
     p.for_client(p.square(p.from_client(message, limit=1 << 20)))
 
 

@@ -13,7 +13,7 @@ from .identity import (
 )
 from .key_file import is_sealed, read_key_file
 from .key_memory import lock, protect_process, wipe
-from .keys import Key, KeyRing
+from .keys import Group, Key, KeyRing
 from .private_files import make_private_folder, open_private
 from .rounds import Exchange
 from .sealing import KEY_BYTES, SCRYPT, commitments_equal, committed_key, stretched
@@ -26,6 +26,7 @@ __all__ = [
     "BaseSender",
     "Credentials",
     "Exchange",
+    "Group",
     "Key",
     "KeyRing",
     "Transcript",

@@ -206,6 +206,8 @@ def refusal(n: Format, value: Tensor | float, bits: int, what: str) -> RangeErro
 
 
 def _remedy(n: Format, found: str, *, hides: bool) -> str:
+    if found == NAN and n.protocol.rank >= n.protocol.parties:
+        return "the dealer does not learn revealed values: use session.reveal(x, to_dealer=True)"
     if found == NAN:
         return "replace it, with torch.nan_to_num or by a mean, or leave its row out"
     if found == INFINITE:

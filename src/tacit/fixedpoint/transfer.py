@@ -112,14 +112,30 @@ def reveal(n: Format, x: Value, to: int | None = None) -> Tensor | None:
     """Returns the plain tensor at every party, or at party `to` and None elsewhere. 1 round."""
     share, fraction_bits = full_share(n, x)
     elements = n.protocol.reveal(share, to, dtype=x.dtype)
-    return None if elements is None else decode(elements, x.dtype, fraction_bits)
+    return _plain(elements, x, fraction_bits, to)
+
+
+def _plain(elements: Tensor | None, x: Value, fraction_bits: int, to: int | None) -> Tensor | None:
+    """The numbers; at a dealer, which does not learn what all parties learn, NaN or 0."""
+    if elements is not None:
+        return decode(elements, x.dtype, fraction_bits)
+    if to is not None:
+        return None
+    unknown = float("nan") if x.dtype.is_floating_point else 0
+    return torch.full(x.shape, unknown, dtype=x.dtype)
 
 
 def reveal_many(
-    n: Format, values: Sequence[Value], to: int | None = None, origins: Sequence[int] = ()
+    n: Format,
+    values: Sequence[Value],
+    to: int | None = None,
+    origins: Sequence[int] = (),
+    *,
+    to_dealer: bool = False,
 ) -> list[Tensor | None]:
     """Returns all plain tensors at every party, or at party `to`. 1 round for each batch.
 
+    A dealer that is no party gets NaN or 0 for what all parties get, unless `to_dealer` is set.
     origins: of the tensors that have these values, which must be the same at all parties. With
     guards, raises RangeError instead if one of these or of the watched values left its range.
     """
@@ -127,17 +143,19 @@ def reveal_many(
     opened: list[Tensor | None] = []
     for batch in _batches([value.shape.numel() for value in values]):
         forms = [(value.shape, value.dtype) for value in values[batch]]
-        n.protocol.context.record.absorb("reveal", (to, forms, origins[batch]))
+        n.protocol.context.record.absorb("reveal", (to, to_dealer, forms, origins[batch]))
         shares = [full_share(n, value) for value in values[batch]]
         dtypes = [value.dtype for value in values[batch]]
         calls: list[Steps[Tensor | None]] = [
-            n.protocol.reveal.steps(share, to, dtype=dtype)
+            n.protocol.reveal.steps(share, to, dtype=dtype, to_dealer=to_dealer)
             for (share, _), dtype in zip(shares, dtypes, strict=True)
         ]
         found = drive(n.protocol.context, together(*calls))
         opened += [
-            None if elements is None else decode(elements, dtype, fraction_bits)
-            for elements, (_, fraction_bits), dtype in zip(found, shares, dtypes, strict=True)
+            _plain(elements, value, fraction_bits, to)
+            for elements, (_, fraction_bits), value in zip(
+                found, shares, values[batch], strict=True
+            )
         ]
     return opened
 

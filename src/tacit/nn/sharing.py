@@ -55,7 +55,7 @@ def share(
 
 
 def _check_party(n: Numbers, name: str, party: int) -> None:
-    parties = n.protocol.context.mesh.parties
+    parties = n.protocol.parties
     if party not in range(parties):
         raise ConfigError(f"{name}={party!r}", limit=f"the parties are 0 to {parties - 1}")
 
@@ -192,7 +192,7 @@ def _exclusive(module: nn.Module) -> Iterator[None]:
 # Revealing --------------------------------------------------------------------------------------
 
 
-def reveal(n: Numbers, secret: Any, to: int | None = None) -> Any:
+def reveal(n: Numbers, secret: Any, to: int | None = None, *, to_dealer: bool = False) -> Any:
     """Returns the plain tensor or module, or nest of them, at party `to` or at all; else None.
 
     In a nest every secret is replaced by what this party gets of it.
@@ -201,7 +201,7 @@ def reveal(n: Numbers, secret: Any, to: int | None = None) -> Any:
         _check_party(n, "to", to)
     n.protocol.context.reveal_policy.require(to)  # before lazy values are computed for it
     if isinstance(secret, nn.Module):
-        return _reveal_module(n, secret, to)
+        return _reveal_module(n, secret, to, to_dealer)
     leaves, form = tree_flatten_with_path(secret)
     values = [value for _, value in leaves]
     for path, value in leaves:
@@ -211,20 +211,25 @@ def reveal(n: Numbers, secret: Any, to: int | None = None) -> Any:
             raise ConfigError(f"{kind}{place} is not a secret tensor or module", subject="reveal")
     places = [i for i, value in enumerate(values) if isinstance(value, SecretTensor)]
     origins = [values[i].origin for i in places]
-    opened = n.reveal_many([values[i].value for i in places], to, origins)
+    chosen = [values[i].value for i in places]
+    opened = n.reveal_many(chosen, to, origins, to_dealer=to_dealer)
     for i, plain in zip(places, opened, strict=True):
         values[i] = plain
     plain_values = [
-        _reveal_module(n, value, to) if isinstance(value, nn.Module) else value for value in values
+        _reveal_module(n, value, to, to_dealer) if isinstance(value, nn.Module) else value
+        for value in values
     ]
     return tree_unflatten(plain_values, form)
 
 
-def _reveal_module(n: Numbers, module: nn.Module, to: int | None) -> nn.Module | None:
+def _reveal_module(
+    n: Numbers, module: nn.Module, to: int | None, to_dealer: bool
+) -> nn.Module | None:
     """Returns a plain copy of a module, which stays secret."""
     secret = [entry for entry in module_tensors(module) if isinstance(entry.tensor, SecretTensor)]
     origins = [entry.tensor.origin for entry in secret]  # type: ignore[attr-defined]
-    opened = n.reveal_many([_value(entry.tensor) for entry in secret], to, origins)
+    values = [_value(entry.tensor) for entry in secret]
+    opened = n.reveal_many(values, to, origins, to_dealer=to_dealer)
     if to not in (None, n.protocol.rank):
         return None
     plain: dict[int, Any] = {}

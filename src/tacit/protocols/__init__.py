@@ -5,16 +5,17 @@ fraction bits of an integer as an argument (a public scale); the encoding of rea
 range belong to `fixedpoint`. Protocols are made by name (`tacit.registry`).
 """
 
+from .additive.protocol import Additive
 from .base import Protocol
 from .cleartext import Cleartext
 from .context import Context
 from .core import BitSum
-from .factory import check_parties, make_protocol
+from .factory import check_parties, key_groups, make_protocol
 from .observed import ALONE, Comparison, cleartext_alone
 from .out_of_memory import out_of_memory
 from .products.bilinear import MATMUL, MUL, Bilinear, Conv, ConvGradInput, ConvGradWeight, Einsum
 from .replicated.protocol import Replicated
-from .reveals import Revealed, RevealPolicy, party_names
+from .reveals import Revealed, RevealPolicy, helper_names, party_names
 from .share import Arith, Bool
 from .trio import Trio
 
@@ -22,6 +23,7 @@ __all__ = [
     "ALONE",
     "MATMUL",
     "MUL",
+    "Additive",
     "Arith",
     "Bilinear",
     "BitSum",
@@ -40,6 +42,8 @@ __all__ = [
     "Trio",
     "check_parties",
     "cleartext_alone",
+    "helper_names",
+    "key_groups",
     "make_protocol",
     "out_of_memory",
     "party_names",

@@ -51,7 +51,7 @@ class Protocol(ProtocolCore):
     exp_negative = Interactive(functions.exp_negative, Arith)
 
     @classmethod
-    def declared_costs(cls, ring_bits: int) -> Any:
+    def declared_costs(cls, ring_bits: int, parties: int = 3) -> Any:
         """Returns what each operation is declared to cost in the default roles, or None."""
         return None
 

@@ -93,7 +93,12 @@ def _without_rounds(body: Callable[A, R]) -> Callable[A, Steps[R]]:
 
 
 def reveal(
-    p: Cleartext, x: Arith | Bool, to: int | None = None, *, dtype: torch.dtype | None = None
+    p: Cleartext,
+    x: Arith | Bool,
+    to: int | None = None,
+    *,
+    dtype: torch.dtype | None = None,
+    to_dealer: bool = False,
 ) -> Steps[Tensor | None]:
     """Returns the ring elements, or bits; None at other parties than `to`, if given.
 

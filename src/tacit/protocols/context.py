@@ -57,10 +57,17 @@ class Context:
         """The operation, as messages carry it, of the call that began last."""
         return self.streams.number << 16
 
-    def admit_reveal(self, x: Arith | Bool, to: int | None, dtype: torch.dtype | None) -> None:
+    def admit_reveal(
+        self,
+        x: Arith | Bool,
+        to: int | None,
+        dtype: torch.dtype | None,
+        *,
+        to_dealer: bool = False,
+    ) -> None:
         """Records a reveal of x to a party, or to all, or raises RevealForbidden."""
-        operation = self.randomness.number << 16
-        self.reveal_policy.admit(operation, x.shape, self._dtype_name(x, dtype), to)
+        operation, name = self.randomness.number << 16, self._dtype_name(x, dtype)
+        self.reveal_policy.admit(operation, x.shape, name, to, to_dealer=to_dealer)
 
     def admit_client_reveal(self, x: Arith) -> None:
         """Records a reveal of x to a client outside, or raises RevealForbidden."""

@@ -46,9 +46,12 @@ class ProtocolCore(ABC):
     exact: whether a pending division never fails (the default), or is probabilistic.
     form: which parts a secret has; protocols of one form understand each other's shares.
     dealt_tables: whether `fourier` and `exp_negative` come from a dealer, in one round each.
+    helpers: how many members of a session are no parties: they own and learn nothing.
+    parties: the number of parties; their ranks come first.
     """
 
     name: ClassVar[str]
+    helpers: ClassVar[int] = 0
     dealt_tables: ClassVar[bool] = False
     form: ClassVar[str]
     context: Context
@@ -81,6 +84,7 @@ class ProtocolCore(ABC):
     def __init__(self, context: Context, *, exact: bool = True) -> None:
         self.context, self.exact = context, exact
         self.rank, self.ring, self.device = context.rank, context.ring, context.device
+        self.parties = context.mesh.parties - self.helpers
 
     @contextmanager
     def parallel(self) -> Iterator[None]:
@@ -96,6 +100,21 @@ class ProtocolCore(ABC):
         finally:
             self.context.group = None
         group.run()
+
+    @classmethod
+    def parts_held(cls, parties: int) -> list[tuple[int, ...]]:
+        """Returns the numbers of the parts that each member holds, by rank."""
+        raise NotImplementedError
+
+    @classmethod
+    def sent_part(cls, parties: int) -> int:
+        """Returns the number of the part that a client sends as ring elements."""
+        return 0
+
+    @classmethod
+    def client_senders(cls, parties: int) -> Sequence[int]:
+        """Returns the ranks of those whose messages a client adds up."""
+        return range(parties)
 
     # Linear operations: local ------------------------------------------------------------------
 

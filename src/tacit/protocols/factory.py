@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from ..config import Config
-from ..crypto import KeyRing
+from ..crypto import Group, KeyRing, default_groups
 from ..errors import ConfigError
 from ..registry import PROTOCOLS
 from ..ring import RING32, RING64
@@ -36,6 +36,12 @@ def check_parties(config: Config, parties: int, *, local: bool) -> None:
             limit="it runs in one process only, transport='threads'",
             remedy="choose another protocol for a network",
         )
+
+
+def key_groups(config: Config, members: int) -> list[Group]:
+    """Returns the groups of members that need a key: among them, all parties without a dealer."""
+    parties = members - PROTOCOLS[config.protocol].helpers
+    return [*default_groups(members), tuple(range(parties))]
 
 
 def make_protocol(

@@ -71,11 +71,21 @@ class RevealPolicy:
         finally:
             self._purpose = PROGRAM
 
-    def admit(self, operation: int, shape: Sequence[int], dtype: str, to: int | None) -> None:
+    def admit(
+        self,
+        operation: int,
+        shape: Sequence[int],
+        dtype: str,
+        to: int | None,
+        *,
+        to_dealer: bool = False,
+    ) -> None:
         """Records a reveal to a party, or to all, or raises RevealForbidden."""
         self.require(to)
+        if to_dealer and self._allowed is not None:
+            raise self._forbidden("the dealer")
         names = self._names if to is None else (self._names[to],)
-        self._add(operation, shape, dtype, names)
+        self._add(operation, shape, dtype, names + helper_names(to_dealer))
 
     def require(self, to: int | None) -> None:
         """Raises RevealForbidden if a party, or one of all, may not learn anything."""
@@ -137,3 +147,8 @@ def call_site() -> str:
         frame = frame.f_back
     code = frame.f_code
     return f"{code.co_filename}:{frame.f_lineno} in {code.co_name}"
+
+
+def helper_names(helpers: int | bool) -> tuple[str, ...]:
+    """Returns the names of the members of a session that are no parties."""
+    return ("dealer",) if helpers else ()

@@ -30,7 +30,7 @@ class Trio(Masked, ThreeParty):
         super().__init__(context, trio_roles(*roles), exact=exact)
 
     @classmethod
-    def declared_costs(cls, ring_bits: int) -> MaskedCosts:
+    def declared_costs(cls, ring_bits: int, parties: int = 3) -> MaskedCosts:
         return MaskedCosts(ring_bits, trio_roles(0, 1, 2))
 
     def rotated(self, by: int = 1) -> Trio:

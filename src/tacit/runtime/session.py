@@ -21,6 +21,7 @@ from ..fixedpoint import Numbers
 from ..nn import reveal, share
 from ..nn.encrypted_file import Key
 from ..protocols import Protocol, Revealed, out_of_memory
+from ..registry import PROTOCOLS
 from ..transport import Mesh, Stats
 from .files import LIMIT, Dtypes, Shapes, expectation, load, reading_options
 from .replay.repeated import Repeated
@@ -31,7 +32,7 @@ from .train.training import Schedule, Training
 class Session:
     """What `main` gets at each party: who it is, its channels to the others, and its keys.
 
-    names: those of all parties, by rank; wherever a party is meant, its rank or its name will do.
+    names: those of all parties, by rank, and of a dealer; wherever a party is meant, its rank or its name will do.
     folder: where this party writes, if anywhere. resume: whether trainings resume from their
     checkpoints. As a context manager it closes at the end, and ends the run of all if it raises.
     """
@@ -52,13 +53,14 @@ class Session:
 
     def rank_of(self, party: int | str, field: str = "party") -> int:
         """Returns the rank of a party given by rank or name; errors call the argument `field`."""
-        if isinstance(party, str) and party in self.names:
-            return self.names.index(party)
+        names = self.names[: self.parties]
+        if isinstance(party, str) and party in names:
+            return names.index(party)
         if type(party) is int and party in range(self.parties):
             return party
         raise ConfigError(
             f"{field}={party!r}",
-            limit=f"allowed are {', '.join(map(repr, self.names))} and their ranks, 0 "
+            limit=f"allowed are {', '.join(map(repr, names))} and their ranks, 0 "
             f"to {self.parties - 1}",
         )
 
@@ -69,8 +71,16 @@ class Session:
 
     @property
     def parties(self) -> int:
-        """The number of parties."""
-        return self.mesh.parties
+        """The number of parties; their ranks come first."""
+        return self.mesh.parties - PROTOCOLS[self.config.protocol].helpers
+
+    @property
+    def is_dealer(self) -> bool:
+        """Whether this is no party but the dealer of them: it runs the program and learns nothing.
+
+        What is revealed to all parties is NaN, 0 or False here.
+        """
+        return self.rank >= self.parties
 
     @property
     def protocol(self) -> Protocol:
@@ -147,14 +157,16 @@ class Session:
         with naming_parties(self.names):
             return load(self.numbers, path, rank, expected, options)
 
-    def reveal(self, secret: Any, to: int | str | None = None) -> Any:
+    def reveal(self, secret: Any, to: int | str | None = None, *, to_dealer: bool = False) -> Any:
         """Returns the plain tensor or module at every party, or at party `to` and None elsewhere.
 
+        A dealer that is no party gets NaN, 0 or False for what all parties get; `to_dealer` shows
+        it the values, too: for a program that decides or computes with them.
         Raises RevealForbidden at every party, before anything is sent, if the policy forbids it.
         """
         rank = None if to is None else self.rank_of(to, "to")
         try:
-            return reveal(self.numbers, secret, rank)
+            return reveal(self.numbers, secret, rank, to_dealer=to_dealer)
         except (RuntimeError, MemoryError) as error:
             if exhausted := out_of_memory(error, self.protocol.context, "in reveal"):
                 raise exhausted from error

@@ -14,15 +14,15 @@ from .values import Integers, integers
 
 
 def plain_of(p: Protocol, x: Arith | Bool) -> Tensor:
-    """Returns the values of a secret, at every party."""
-    plain = p.reveal(x)
+    """Returns the values of a secret, at every party and at a dealer."""
+    plain = p.reveal(x, to_dealer=True)
     assert plain is not None
     return plain
 
 
 def expect(p: Protocol, found: Arith | Bool, wanted: Tensor, what: str) -> None:
     """Reveals a secret. Raises AssertionError unless shape and elements are equal to `wanted`."""
-    expect_plain(p, p.reveal(found), wanted, what)
+    expect_plain(p, p.reveal(found, to_dealer=True), wanted, what)
 
 
 def expect_plain(p: Protocol, found: Tensor | None, wanted: Tensor, what: str) -> None:

@@ -55,7 +55,7 @@ def bit_values(shape: Sequence[int], seed: str, width: int = 1) -> Tensor:
 
 def secret(p: Protocol, value: Tensor, owner: int = 0, *, limit: int | None = None) -> Arith:
     """Returns the value as a secret of `owner`, modulo the number of parties."""
-    owner %= p.context.mesh.parties
+    owner %= p.parties
     mine = value if p.rank == owner else None
     return p.share(mine, owner, shape=tuple(value.shape), limit=limit)
 
@@ -68,7 +68,7 @@ def small(p: Protocol, shape: Sequence[int], seed: str, bits: int) -> tuple[Tens
 
 def secret_bits(p: Protocol, bits: Tensor, owner: int = 0) -> Bool:
     """Returns bits of shape (width, *shape) as a secret of `owner`."""
-    owner %= p.context.mesh.parties
+    owner %= p.parties
     planes = torch.stack([pack_bits(plane) for plane in bits])
     mine = planes if p.rank == owner else None
     return p.share_bits(mine, owner, tuple(bits.shape[1:]), len(bits))

@@ -30,5 +30,5 @@ class Replicated(ReplicatedBase):
         return ReplicatedCosts(self.ring.bits, self.adder)
 
     @classmethod
-    def declared_costs(cls, ring_bits: int) -> ReplicatedCosts:
+    def declared_costs(cls, ring_bits: int, parties: int = 3) -> ReplicatedCosts:
         return ReplicatedCosts(ring_bits)

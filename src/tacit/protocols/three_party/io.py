@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from ...errors import ConfigError, Party
-from ...kernels import from_bit_planes, unpack_bits
 from ...ring import num_words
 from ...transport import Spec
+from ..inputs import check_party, checked_elements, checked_planes, plain_bits
 from ..randomness import Stream, common_stream, mask_stream
 from ..share import Arith, Bool, Parts
 from ..steps import Round, Steps
@@ -43,8 +42,8 @@ def share(
 
     Sends 1 element, in 1 round, or ahead if the owner deals.
     """
-    value, form = _checked(p, value, owner, shape)
-    parts = yield from share_parts(p, value, owner, Spec(form, p.ring.dtype))
+    value, spec = checked_elements(p, value, owner, shape)
+    parts = yield from share_parts(p, value, owner, spec)
     return Arith(parts, p.ring, limit=limit)
 
 
@@ -52,13 +51,7 @@ def share_bits(
     p: ThreeParty, planes: Tensor | None, owner: int, shape: Sequence[int], width: int = 1
 ) -> Steps[Bool]:
     """Returns secret bits that `owner` gives as planes of shape (width, words). As `share`."""
-    _check_party("owner", owner)
-    spec = Spec((width, num_words(torch.Size(shape).numel())), torch.int64)
-    if p.rank == owner and (planes is None or tuple(planes.shape) != spec.shape):
-        raise ConfigError(
-            "the owner, " + Party(owner) + f", needs planes of {spec.shape}", subject="share_bits"
-        )
-    planes = None if planes is None else planes.to(p.device)
+    planes, spec = checked_planes(p, planes, owner, shape, width)
     parts = yield from share_parts(p, planes, owner, spec, bits=True)
     return Bool(parts, shape)
 
@@ -94,41 +87,23 @@ def share_parts(
     return {receiver: drawn, helper: rest}
 
 
-def _checked(
-    p: ThreeParty, value: Tensor | None, owner: int, shape: Sequence[int] | None
-) -> tuple[Tensor | None, tuple[int, ...]]:
-    _check_party("owner", owner)
-    if p.rank != owner:
-        if shape is None and value is None:
-            raise ConfigError(Party(p.rank) + " is not the owner and needs shape=", subject="share")
-        return None, tuple(shape if shape is not None else value.shape)  # type: ignore[union-attr]
-    if value is None:
-        raise ConfigError("the owner, " + Party(owner) + ", has to give a value", subject="share")
-    if value.is_floating_point() or value.is_complex():
-        raise ConfigError(f"ring elements are integers, not {value.dtype}", subject="share")
-    if shape is not None and tuple(shape) != tuple(value.shape):
-        raise ConfigError(
-            f"shape={tuple(shape)} is not the value's {tuple(value.shape)}", subject="share"
-        )
-    return value.to(p.device, p.ring.dtype).contiguous(), tuple(value.shape)
-
-
-def _check_party(name: str, party: int) -> None:
-    if party not in PARTIES:
-        raise ConfigError(f"{name}={party}", limit="the parties are 0, 1 and 2")
-
-
 def reveal(
-    p: ThreeParty, x: Arith | Bool, to: int | None = None, *, dtype: torch.dtype | None = None
+    p: ThreeParty,
+    x: Arith | Bool,
+    to: int | None = None,
+    *,
+    dtype: torch.dtype | None = None,
+    to_dealer: bool = False,
 ) -> Steps[Tensor | None]:
     """Returns the ring elements, or bits, on the CPU; None at other parties than `to`, if given.
 
     1 round; each receiver gets the part that it lacks from one party, and an empty message from the
     other: so it has compared its public record with both. This is the only way to open a secret to
-    a party. `dtype` is the name of their type in the record of reveals.
+    a party. `dtype` is the name of their type in the record of reveals; `to_dealer` is for protocols
+    whose dealer is none of the parties.
     """
     if to is not None:
-        _check_party("to", to)
+        check_party(p, "to", to)
     p.context.admit_reveal(x, to, dtype)
     if isinstance(x, Arith):
         x = yield from p.settled.steps(x)
@@ -147,13 +122,7 @@ def reveal(
     first, second = x.parts.values()
     if isinstance(x, Arith):
         return (first + second + missing).cpu()
-    return _plain_bits((first ^ second ^ missing).cpu(), x.shape)
-
-
-def _plain_bits(planes: Tensor, shape: Sequence[int]) -> Tensor:
-    if len(planes) == 1:
-        return unpack_bits(planes[0], shape, torch.bool)
-    return from_bit_planes(planes, shape, torch.int64)
+    return plain_bits((first ^ second ^ missing).cpu(), x.shape)
 
 
 def nobodys(part: int) -> Stream:

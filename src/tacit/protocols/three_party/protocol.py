@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 
 from ..base import Protocol
+from ..clients import from_client
 from ..share import Arith, Bool
 from ..steps import Interactive
 from . import client, io
@@ -21,8 +23,16 @@ class ThreeParty(Protocol):
     random = Interactive(io.random, Arith)
     random_bits = Interactive(io.random_bits, Bool)
     refresh = Interactive(io.refresh)
-    from_client = Interactive(client.from_client, Arith, owned=True)
+    from_client = Interactive(from_client, Arith, owned=True)
     for_client = Interactive(client.for_client)
+
+    @classmethod
+    def parts_held(cls, parties: int) -> list[tuple[int, ...]]:
+        return [io.holders(party) for party in range(parties)]
+
+    @classmethod
+    def client_senders(cls, parties: int) -> Sequence[int]:
+        return (0, 1)
 
     @abstractmethod
     def input_roles(self, owner: int) -> tuple[int, int]:

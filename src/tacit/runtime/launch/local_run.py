@@ -8,8 +8,8 @@ from typing import Any
 
 from ...config import Config
 from ...errors import ConfigError
-from ...protocols import check_parties, party_names
-from ...registry import TRANSPORTS
+from ...protocols import check_parties, helper_names, party_names
+from ...registry import PROTOCOLS, TRANSPORTS
 from ...transport import Limits, NetworkSetting
 from ...transport import network as build_network
 from ..placement import DeviceSetting, cipher_for, party_devices
@@ -42,7 +42,8 @@ def run(
     """What `main(session, *args, **kwargs)` returns at each party, by rank.
 
     `transport="threads"` runs the parties in this process, `"processes"` in one process each with
-    TLS between them; then `main` must be importable and results are copied. Secret reals are below
+    TLS between them; then `main` must be importable and results are copied. A protocol with a
+    dealer runs one more, which runs `main` too and whose result is dropped. Secret reals are below
     2^range_bits, by default 2^20; `tacit.calibrate` finds what a model needs. `debug=True`,
     for `protocol="cleartext"`, raises RangeError where a value leaves its range or a function's
     domain, with the names of operation and module. `guard=True` finds values beyond their range in
@@ -82,13 +83,16 @@ def run(
         reveals=None if reveals is None else _ranks(reveals, called),
     )
     check_parties(config, parties, local=TRANSPORTS[transport].one_process)
-    return TRANSPORTS[transport].load()(
+    helpers = PROTOCOLS[protocol].helpers
+    called += helper_names(helpers)
+    results: list[Any] = TRANSPORTS[transport].load()(
         Program(main, args, kwargs, called, None if folder is None else Path(folder), resume),
-        devices=devices,
+        devices=[*devices, *devices[:1] * helpers],
         config=config,
         limits=Limits(deadline=deadline),
         network=build_network(network),
     )
+    return results[:parties]
 
 
 def _names(names: Sequence[str] | None, parties: int) -> tuple[str, ...]:

@@ -10,7 +10,8 @@ from typing import Any
 from ...config import Config
 from ...crypto import agree_keys
 from ...errors import HandshakeMismatch
-from ...protocols import RevealPolicy, make_protocol, party_names
+from ...protocols import RevealPolicy, helper_names, key_groups, make_protocol, party_names
+from ...registry import PROTOCOLS
 from ...transport import Mesh
 from ...transport.consensus import agree
 from ..placement import ON_CPU, PartyDevices
@@ -88,12 +89,15 @@ def open_session(
     resume: bool = False,
 ) -> Session:
     """Returns a session over connected channels, with fresh keys. Two rounds."""
-    names = party_names(mesh.parties) if names is None else tuple(names)
+    helpers = PROTOCOLS[config.protocol].helpers
+    count = mesh.parties - helpers
+    names = (*party_names(count), *helper_names(helpers)) if names is None else tuple(names)
     record = None if folder is None else folder / REVEALS_FILE
-    reveal_policy = RevealPolicy(names, allowed=config.reveals, file=record)
+    reveal_policy = RevealPolicy(names[:count], allowed=config.reveals, file=record)
     exchange, rank, parties = mesh.exchange_bytes, mesh.rank, mesh.parties
+    groups = key_groups(config, parties)
     with mesh.stats.scope("keys"):
-        keys = agree_keys(exchange, rank=rank, parties=parties, session=session_id)
+        keys = agree_keys(exchange, rank=rank, parties=parties, session=session_id, groups=groups)
     mesh.place(devices.shares)
     operations = make_protocol(
         config, mesh, keys, product_device=devices.products, reveal_policy=reveal_policy

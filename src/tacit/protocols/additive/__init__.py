@@ -1,0 +1,1 @@
+"""Any number of parties, and a dealer that is none of them."""
