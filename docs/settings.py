@@ -95,7 +95,10 @@ def protocols_page() -> str:
         lines += [f"## {info.name}", "", info.summary, "", f"- Parties: {info.counts}."]
         given, kind = info.guarantees, info.load()
         if given.private:
-            lines += [f"- How many may pool what they see and learn nothing: {given.colluding}."]
+            pooling = "all but one" if given.colluding is None else given.colluding
+            lines += [f"- How many may pool what they see and learn nothing: {pooling}."]
+            if info.helpers:
+                lines += ["- A dealer helps, which is no party and must pool with none of them."]
             caught = "is caught" if given.detects else "is not caught: it can make results wrong"
             lines += [f"- A party that deviates {caught}."]
         elif kind is not None:

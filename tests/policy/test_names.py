@@ -30,6 +30,7 @@ SHARED_STEMS = {
     "gates": "gates on bit planes: kernels, GPU kernels and reference",
     "indexing": "secret and public indices: of fixed-point numbers, and as rules",
     "injection": "bits times values: kernels, reference and protocols",
+    "io": "inputs and outputs, of each kind of sharing",
     "matmul": "matrix products: the kernel, and the rules",
     "mean_square": "the mean square of a gradient: its value, and its rules",
     "moments": "moments of optimizers: their values, and their rules",

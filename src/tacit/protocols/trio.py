@@ -7,6 +7,7 @@ from .context import Context
 from .masked.base import Roles
 from .masked.costs import MaskedCosts
 from .masked.protocol import Masked
+from .three_party.io import InputRoles
 from .three_party.protocol import ThreeParty
 
 
@@ -28,6 +29,12 @@ class Trio(Masked, ThreeParty):
                 f"roles={roles}", limit="the dealer and two evaluators, of parties 0, 1, 2"
             )
         super().__init__(context, trio_roles(*roles), exact=exact)
+        dealer, first, second = roles
+        self.input_roles = {
+            dealer: InputRoles(first, second, ahead=True),
+            first: InputRoles(dealer, second),
+            second: InputRoles(dealer, first),
+        }
 
     @classmethod
     def declared_costs(cls, ring_bits: int, parties: int = 3) -> MaskedCosts:
@@ -42,13 +49,6 @@ class Trio(Masked, ThreeParty):
     def with_dealer(self, dealer: int) -> Trio:
         return self.rotated(dealer - self.roles.dealer)
 
-    def input_roles(self, owner: int) -> tuple[int, int]:
-        dealer, (first, second) = self.roles.dealer, self.roles.evaluators
-        return {dealer: (first, second), first: (dealer, second), second: (dealer, first)}[owner]
-
     def reveal_sender(self, receiver: int) -> int:
         dealer = self.roles.dealer
         return self.roles.leader if receiver == dealer else dealer
-
-    def sends_ahead(self, owner: int) -> bool:
-        return owner == self.roles.dealer

@@ -32,7 +32,8 @@ from .train.training import Schedule, Training
 class Session:
     """What `main` gets at each party: who it is, its channels to the others, and its keys.
 
-    names: those of all parties, by rank, and of a dealer; wherever a party is meant, its rank or its name will do.
+    names: those of all parties, by rank, and of a dealer; wherever a party is meant, its rank or
+    its name will do.
     folder: where this party writes, if anywhere. resume: whether trainings resume from their
     checkpoints. As a context manager it closes at the end, and ends the run of all if it raises.
     """

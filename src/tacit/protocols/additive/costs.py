@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..cost import Cost, Link
 from ..masked.costs import MaskedCosts
 
@@ -25,7 +27,5 @@ class AdditiveCosts(MaskedCosts):
         return Cost(1, self._links(parties, parties if to is None else (to,), bits))
 
     @staticmethod
-    def _links(
-        senders: tuple[int, ...] | list[int], receivers: tuple[int, ...], bits: int
-    ) -> dict[Link, int]:
+    def _links(senders: Sequence[int], receivers: Sequence[int], bits: int) -> dict[Link, int]:
         return {(i, j, False): bits for i in senders for j in receivers if i != j}

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ...ring import num_words
 from ...transport import Spec
-from ..inputs import check_party, checked_elements, checked_planes, plain_bits
+from ..input_checks import check_party, checked_elements, checked_planes, plain_bits
 from ..randomness import common_stream, mask_stream
 from ..share import Arith, Bool, Parts
 from ..steps import PASS, Round, Steps
@@ -158,6 +158,21 @@ def hidden_mask(p: Additive, x: Arith | Bool, senders: Sequence[int]) -> Tensor:
             own = add(own, p.context.randomness.draw(mine, own.shape, own.dtype))
             own = take(own, p.context.randomness.draw(theirs, own.shape, own.dtype))
     return own.contiguous()
+
+
+def for_client(p: Additive, x: Arith) -> Steps[Tensor | None]:
+    """Returns what this member sends to a client that may learn x: elements, or None. No round.
+
+    Every party sends its mask, hidden as in a reveal, and the leader adds m; the dealer sends
+    nothing. All compare their public records before, since the client cannot.
+    """
+    p.context.admit_client_reveal(x)
+    x = yield from p.settled.steps(x)
+    p.context.mesh.compare()
+    if p.is_dealer:
+        return None
+    own = hidden_mask(p, x, p.roles.evaluators)
+    return own + p.opened(x) if p.is_leader else own
 
 
 def random(p: Additive, shape: Sequence[int]) -> Steps[Arith]:

@@ -8,7 +8,7 @@ from ..masked.base import Roles
 from ..masked.protocol import Masked
 from ..share import Arith, Bool
 from ..steps import Interactive
-from . import client, io
+from . import io
 from .costs import AdditiveCosts
 
 
@@ -36,7 +36,7 @@ class Additive(Masked):
     random_bits = Interactive(io.random_bits, Bool)
     refresh = Interactive(io.refresh)
     from_client = Interactive(from_client, Arith, owned=True)
-    for_client = Interactive(client.for_client)
+    for_client = Interactive(io.for_client)
 
     def __init__(self, context: Context, *, exact: bool = True) -> None:
         roles = additive_roles(context.mesh.parties - self.helpers)

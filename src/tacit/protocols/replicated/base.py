@@ -15,7 +15,7 @@ from torch import Tensor
 from ...errors import ConfigError, ProtocolError
 from ..context import Context
 from ..share import Arith, Bool
-from ..three_party.io import PARTIES
+from ..three_party.io import PARTIES, InputRoles
 from ..three_party.protocol import ThreeParty
 from ..trio import Trio
 
@@ -37,6 +37,7 @@ class ReplicatedBase(ThreeParty):
         self.adder = adder
         self.held = (self.rank + 1) % 3, (self.rank + 2) % 3
         self.next, self.previous = self.held
+        self.input_roles = {i: InputRoles((i + 2) % 3, (i + 1) % 3) for i in PARTIES}
 
     def rotated(self, by: int = 1) -> Self:
         """Returns the same protocol on the same shares, with the adder `by` parties further."""
@@ -46,9 +47,6 @@ class ReplicatedBase(ThreeParty):
         """Returns masked evaluation on the same shares."""
         roles = dealer, (dealer + 1) % 3, (dealer + 2) % 3
         return Trio(self.context, roles=roles, exact=self.exact)
-
-    def input_roles(self, owner: int) -> tuple[int, int]:
-        return (owner + 2) % 3, (owner + 1) % 3
 
     def reveal_sender(self, receiver: int) -> int:
         return (receiver + 1) % 3

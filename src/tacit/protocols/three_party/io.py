@@ -7,14 +7,14 @@ x = x_0 + x_1 + x_2; party j holds all parts but x_j (for bits, with exclusive o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 
 from ...ring import num_words
 from ...transport import Spec
-from ..inputs import check_party, checked_elements, checked_planes, plain_bits
+from ..input_checks import check_party, checked_elements, checked_planes, plain_bits
 from ..randomness import Stream, common_stream, mask_stream
 from ..share import Arith, Bool, Parts
 from ..steps import Round, Steps
@@ -23,6 +23,17 @@ if TYPE_CHECKING:
     from .protocol import ThreeParty
 
 PARTIES = (0, 1, 2)
+
+
+class InputRoles(NamedTuple):
+    """helper: draws one part of an input with its owner; receiver: is sent the other part.
+
+    ahead: the input is sent ahead, because its owner never waits for an online message.
+    """
+
+    helper: int
+    receiver: int
+    ahead: bool = False
 
 
 def holders(part: int) -> tuple[int, ...]:
@@ -70,8 +81,8 @@ def share_parts(
     The owner draws one part with the helper and sends the other, value minus that, to the receiver.
     It is masked by a key that the receiver does not have. The part that the owner lacks is zero.
     """
-    helper, receiver = p.input_roles(owner)
-    sent_ahead = p.sends_ahead(owner) if ahead is None else ahead
+    helper, receiver, sends_ahead = p.input_roles[owner]
+    sent_ahead = sends_ahead if ahead is None else ahead
     zero = torch.zeros(spec.shape, dtype=spec.dtype, device=p.device)
     if p.rank == receiver:
         received = yield Round(receive={owner: [spec]}, ahead=sent_ahead)
@@ -99,8 +110,8 @@ def reveal(
 
     1 round; each receiver gets the part that it lacks from one party, and an empty message from the
     other: so it has compared its public record with both. This is the only way to open a secret to
-    a party. `dtype` is the name of their type in the record of reveals; `to_dealer` is for protocols
-    whose dealer is none of the parties.
+    a party. `dtype` is the name of their type in the record of reveals; `to_dealer` is for
+    protocols whose dealer is none of the parties.
     """
     if to is not None:
         check_party(p, "to", to)
@@ -123,6 +134,20 @@ def reveal(
     if isinstance(x, Arith):
         return (first + second + missing).cpu()
     return plain_bits((first ^ second ^ missing).cpu(), x.shape)
+
+
+def for_client(p: ThreeParty, x: Arith) -> Steps[Tensor | None]:
+    """Returns what this party sends to a client that may learn x: elements, or None. No round.
+
+    Party 1 sends part 0, and party 0 sends the sum of parts 1 and 2; only the client has both. The
+    parties compare their public records before, since the client cannot.
+    """
+    p.context.admit_client_reveal(x)
+    x = yield from p.settled.steps(x)
+    p.context.mesh.compare()
+    if p.rank == 1:
+        return x.parts[0].contiguous()
+    return x.parts[1] + x.parts[2] if p.rank == 0 else None
 
 
 def nobodys(part: int) -> Stream:

@@ -36,9 +36,10 @@ def _collusion(config: Config, names: Sequence[str]) -> list[str]:
     guarantees = PROTOCOLS[config.protocol].guarantees
     if not guarantees.private:
         return [f"protocol {config.protocol} hides nothing: every party is trusted with all data"]
-    pools = combinations(names, guarantees.colluding_of(len(names)) + 1)
+    colluding = guarantees.colluding_of(len(names))
+    pools = combinations(names, colluding + 1)
     return [
-        f"up to {guarantees.colluding_of(len(names))} of {len(names)} parties may look at all that they receive, "
+        f"up to {colluding} of {len(names)} parties may look at all that they receive, "
         "and see only random numbers",
         "these must not pool what they hold, or they know every secret: "
         + ", ".join(" with ".join(pool) for pool in pools),
