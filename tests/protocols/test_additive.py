@@ -14,6 +14,7 @@ from tests.protocols.views import EVERY, Message, Recorder
 import tacit
 from tacit import Session
 from tacit.errors import ConfigError, PartyFailed
+from tacit.protocols import Replicated, Trio
 from tacit.protocols.additive import io
 from tacit.protocols.clients import join_output, split_input
 from tacit.testing import ProtocolSuite
@@ -134,6 +135,29 @@ def test_a_program_that_computes_with_a_revealed_value_is_told():
     to_dealer = False
     with pytest.raises(PartyFailed, match="does not learn revealed values"):
         tacit.run(main, protocol="additive", parties=2)
+
+
+@pytest.mark.parametrize("ring", [64, 32])
+def test_the_shares_of_two_parties_and_their_dealer_are_those_of_three_parties(ring):
+    """Other protocols of the same members go on with them, without a message, and back."""
+
+    def main(session: Session) -> list[torch.Tensor]:
+        p, found = session.protocol, []
+        x, y = p.share(torch.arange(-50, 50), 0, limit=64), p.share(torch.arange(100), 1, limit=128)
+        others = [Trio(p.context, roles=(2, 0, 1)), Trio(p.context), Replicated(p.context)]
+        for q in others:
+            z = q.settled(q.mul(x, y))
+            bit = q.sign(z)
+            found += [p.reveal(p.relu(z), to_dealer=True), p.reveal(bit, to_dealer=True)]
+            back = p.settled(p.mul(x, y))
+            found.append(q.reveal(q.relu(q.add(z, back))))
+        return found
+
+    product = torch.arange(-50, 50) * torch.arange(100)
+    wanted = [product.clamp(min=0), product < 0, (2 * product).clamp(min=0)] * 3
+    settings = {"protocol": "additive", "parties": 2, "ring": ring, "fraction_bits": 8}
+    for found in run_members(main, **settings):
+        assert all(torch.equal(one.to(w.dtype), w) for one, w in zip(found, wanted, strict=True))
 
 
 @pytest.mark.parametrize("parties", [2, 4])

@@ -53,7 +53,7 @@ class ProtocolCore(ABC):
     name: ClassVar[str]
     helpers: ClassVar[int] = 0
     dealt_tables: ClassVar[bool] = False
-    form: ClassVar[str]
+    form: str
     context: Context
     exact: bool
 

@@ -60,16 +60,16 @@ def _share_parts(
     roles, others = p.roles, [e for e in p.roles.evaluators if e != owner]
     if p.rank in others:
         m = (yield Round(receive={owner: [spec]}))[owner][0]
-        return {roles.opened: m, p.rank: _zeros(p, spec)}
+        return {roles.opened: m, roles.mask_of[p.rank]: _zeros(p, spec)}
     hidden = mask_stream("input", owner, roles.dealer, *others)
     mask = p.context.randomness.draw(hidden, spec.shape, spec.dtype)
     if p.is_dealer:
         yield PASS
-        return {e: mask if e == owner else _zeros(p, spec) for e in roles.evaluators}
+        return {part: mask if e == owner else _zeros(p, spec) for e, part in roles.mask_of.items()}
     assert value is not None
     m = hide(value, mask)
     yield Round(send={e: [m] for e in others})
-    return {roles.opened: m, owner: mask}
+    return {roles.opened: m, roles.mask_of[owner]: mask}
 
 
 def _zeros(p: Additive, spec: Spec) -> Tensor:
@@ -191,11 +191,14 @@ def random_bits(p: Additive, shape: Sequence[int], width: int = 1) -> Steps[Bool
 def _random_parts(p: Additive, shape: Sequence[int], dtype: torch.dtype) -> Parts:
     """m from a key that the dealer lacks, and each mask from one that all other parties lack."""
     roles, draw = p.roles, p.context.randomness.draw
-    masks = {e: common_stream("random", e, roles.dealer) for e in roles.evaluators}
-    if p.is_dealer:
-        return {e: draw(source, shape, dtype) for e, source in masks.items()}
-    common = common_stream("random", *roles.evaluators)
-    return {roles.opened: draw(common, shape, dtype), p.rank: draw(masks[p.rank], shape, dtype)}
+    known = roles.evaluators if p.is_dealer else (p.rank,)
+    parts = {
+        roles.mask_of[e]: draw(common_stream("random", e, roles.dealer), shape, dtype)
+        for e in known
+    }
+    if not p.is_dealer:
+        parts[roles.opened] = draw(common_stream("random", *roles.evaluators), shape, dtype)
+    return parts
 
 
 def refresh(p: Additive, x: Arith | Bool) -> Steps[Arith | Bool]:

@@ -8,14 +8,20 @@ from ..masked.base import Roles
 from ..masked.protocol import Masked
 from ..share import Arith, Bool
 from ..steps import Interactive
+from ..three_party.protocol import THREE_PARTS
 from . import io
 from .costs import AdditiveCosts
 
 
 def additive_roles(parties: int) -> Roles:
-    """Returns the table of roles: all parties evaluate, and the member after them deals."""
+    """Returns the table of roles: all parties evaluate, and the member after them deals.
+
+    Party i holds mask i. Of two parties each holds the mask with the number of the other, so that
+    member j lacks part j: the shares of two parties and their dealer are those of `trio`.
+    """
     ranks = tuple(range(parties))
-    return Roles(dealer=parties, evaluators=ranks, opened=parties, masks=ranks)
+    masks = ranks if parties > 2 else ranks[::-1]
+    return Roles(dealer=parties, evaluators=ranks, opened=parties, masks=masks)
 
 
 class Additive(Masked):
@@ -41,11 +47,13 @@ class Additive(Masked):
     def __init__(self, context: Context, *, exact: bool = True) -> None:
         roles = additive_roles(context.mesh.parties - self.helpers)
         super().__init__(context, roles, exact=exact)
+        if self.parties == 2:
+            self.form = THREE_PARTS
 
     @classmethod
     def parts_held(cls, parties: int) -> list[tuple[int, ...]]:
         roles = additive_roles(parties)
-        return [*((roles.opened, mask) for mask in roles.masks), roles.masks]
+        return [*((roles.opened, mask) for mask in roles.masks), tuple(sorted(roles.masks))]
 
     @classmethod
     def sent_part(cls, parties: int) -> int:

@@ -11,6 +11,8 @@ from ..share import Arith, Bool
 from ..steps import Interactive
 from . import io
 
+THREE_PARTS = "three parts"  # member j holds all of them but part j
+
 
 class ThreeParty(Protocol):
     """Three parties, each of which lacks one part of every secret.
@@ -18,7 +20,7 @@ class ThreeParty(Protocol):
     input_roles: by the rank of its owner, how an input is shared.
     """
 
-    form = "three parts"
+    form = THREE_PARTS
     input_roles: Mapping[int, io.InputRoles]
 
     share = Interactive(io.share, Arith, owned=True)
