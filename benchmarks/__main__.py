@@ -46,6 +46,7 @@ GROUPS = {
     "gpu": ("gpu_kernels",),
 }
 NAMED = (
+    "additive",
     "cryptgpu",
     "placements",
     "large_batches",
