@@ -174,6 +174,14 @@ register_protocol(
     helpers=1,
 )
 register_protocol(
+    "beaver",
+    "tacit.protocols.beaver.protocol:Beaver",
+    summary="Beaver triples from a dealer, as in CrypTen: for comparison; `additive` sends less.",
+    parties=range(2, 17),
+    guarantees=Guarantees(colluding=None),
+    helpers=1,
+)
+register_protocol(
     "cleartext",
     "tacit.protocols.cleartext:Cleartext",
     summary="No secrets: every party sees every value. For tests and debugging, in one process.",

@@ -13,7 +13,7 @@ from tests.policy.sources import PACKAGE, SOURCE
 # Settings report what is wrong with them, and name a protocol of the registry.
 ALLOWED_WITHIN = {("config", "errors"), ("config", "registry"), ("registry", "errors")}
 
-CONCRETE = r"tacit\.protocols\.(trio|masked|additive|replicated|three_party|cleartext)\b"
+CONCRETE = r"tacit\.protocols\.(trio|masked|additive|beaver|replicated|three_party|cleartext)\b"
 SOCKETS = r"(socket|ssl|select|tacit\.transport\.(wire|setup|local))\b"
 PARTY_WORDS = r"(?i)^(mesh|session|party|parties|rank|peer)$"
 ATEN = r"(?i)\baten\b"

@@ -13,7 +13,9 @@ from tacit.testing import CHECKS, ProtocolSuite, division, parallel_blocks
 
 COMPUTING = [info for info in PROTOCOLS.values() if info.implementation is not None]
 # Every protocol with its fewest and its default number of parties.
-LOCAL = [(i.name, n) for i in COMPUTING for n in sorted({i.parties.start, i.default_parties})]
+COUNTS = [(i.name, n) for i in COMPUTING for n in sorted({i.parties.start, i.default_parties})]
+THREE = pytest.mark.full("two parties of beaver here, five in test_beaver.py")
+LOCAL = [pytest.param(*one, marks=[THREE] if one == ("beaver", 3) else []) for one in COUNTS]
 NETWORKED = [info.name for info in COMPUTING if info.network]
 RINGS = pytest.mark.parametrize("ring", [64, 32])
 DIVIDING = [

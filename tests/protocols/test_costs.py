@@ -54,9 +54,9 @@ def cases(p: Any, n: int) -> Iterator[Case]:
     for to in (None, *range(p.parties)):
         yield Case(f"reveal {to}", lambda to=to: p.reveal(x, to), costs.reveal(n, to))
     yield Case("mul", lambda: p.mul(x, y), costs.bilinear(n))
-    yield Case("square", lambda: p.square(x), costs.bilinear(n))
-    outer = p.outer(x[:1], y)
-    yield Case("outer", lambda: p.outer(x[:1], y), costs.bilinear(outer.numel))
+    yield Case("square", lambda: p.square(x), costs.bilinear(n, **operands(costs, n)))
+    outer, sizes = p.outer(x[:1], y), operands(costs, 1, n)
+    yield Case("outer", lambda: p.outer(x[:1], y), costs.bilinear(outer.numel, **sizes))
     yield Case("mul, divided", lambda: p.mul(x, y, shift=SHIFT), costs.bilinear(n, SHIFT, exact))
     for mode in (True, False):
         cost = costs.truncate(n, SHIFT, mode)
@@ -67,7 +67,8 @@ def cases(p: Any, n: int) -> Iterator[Case]:
     yield Case("sign", lambda: p.sign(x), costs.signs(n, 11))
     yield Case("wide sign", lambda: p.sign(wide), costs.signs(n, ring.bits))
     pending = wide.promise((1 << 20) - 1).divided(SHIFT)
-    yield Case("pending sign", lambda: p.sign(pending), costs.signs(n, 15))
+    cost = costs.signs(n, 15 + costs.guard_bits)
+    yield Case("pending sign", lambda: p.sign(pending), cost)
     thresholds = [0, 5, -(1 << 10)]
     yield Case("signs", lambda: p.signs(x, thresholds), costs.signs(n, 12, 3))
     yield Case("is_zero", lambda: p.is_zero(wide), costs.is_zero(n, ring.bits))
@@ -81,7 +82,7 @@ def cases(p: Any, n: int) -> Iterator[Case]:
     yield Case("relu", lambda: p.relu_with_bit(x), cost)
     if exact:
         quotient = p.mul(x, y, shift=SHIFT)
-        cost = costs.signs(n, 13).then(costs.inject(n, SHIFT))
+        cost = costs.signs(n, 13 + costs.guard_bits).then(costs.inject(n, SHIFT))
         yield Case("pending relu", lambda: p.relu_with_bit(quotient), cost)
     with_x = [BitSum((1, 2, 3), (0, 1, 2)), BitSum((4, 0, 1), (0, 0, 0))]
     without = [BitSum((0, 0, 0), (1, 2, 3))]
@@ -90,6 +91,11 @@ def cases(p: Any, n: int) -> Iterator[Case]:
     cost = costs.inject_sums(n, 3, False, 1)
     yield Case("inject_sums of bits", lambda: p.inject_sums(flags[:3], None, without), cost)
     yield Case("random", lambda: p.random((n,)), Cost())
+
+
+def operands(costs: Any, *sizes: int) -> dict[str, tuple[int, ...]]:
+    """The sizes of a product's operands, where they count."""
+    return {"operands": sizes} if costs.counts_operands else {}
 
 
 def plane_cases(p: Any, n: int) -> Iterator[Case]:

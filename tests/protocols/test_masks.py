@@ -31,6 +31,10 @@ from tacit.runtime.launch import local_run
 SECRET = [name for name, info in PROTOCOLS.items() if info.guarantees.private]
 RINGS = pytest.mark.parametrize("ring", [64, 32])
 EACH = pytest.mark.parametrize("protocol", SECRET)
+LONG = pytest.mark.full("every operation of beaver, not cut, and of the others")
+SHORT = pytest.mark.parametrize(
+    "protocol", [pytest.param(n, marks=[LONG] if n == "beaver" else []) for n in SECRET]
+)
 
 
 # In step ----------------------------------------------------------------------------------------
@@ -89,7 +93,7 @@ def pieces(session: Session) -> list[Use]:
     return long_program(session)
 
 
-@EACH
+@SHORT
 def test_pieces_of_a_memory_limit_draw_words_of_their_own(protocol):
     check_in_step(run_members(pieces, protocol=protocol, fraction_bits=8))
 
@@ -133,7 +137,7 @@ def small_network() -> torch.nn.Module:
     )
 
 
-@EACH
+@SHORT
 def test_no_word_is_drawn_twice_in_a_training(protocol):
     check_in_step(run_members(training, protocol=protocol))
 

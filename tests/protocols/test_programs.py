@@ -75,7 +75,7 @@ class Program:
     def known(self, value: Value) -> np.ndarray:
         """The integers of a secret, after a check; of a quotient, as it was rounded."""
         p = self.rng.choice(self.roles)
-        plain = np.array(p.reveal(value.share).tolist(), dtype=object)
+        plain = np.array(p.reveal(value.share, to_dealer=True).tolist(), dtype=object)
         off = np.abs(plain * 2**value.pending - value.dividend)
         assert off.max() <= (value.units << value.pending if value.pending else 0)
         value.dividend, value.pending, value.units = plain, 0, 1
@@ -115,7 +115,7 @@ class Program:
         bit = p.sign(p.add_public(a.share, -threshold))
 
         def finish() -> None:
-            found = np.array(p.reveal(bit).tolist())
+            found = np.array(p.reveal(bit, to_dealer=True).tolist())
             assert (found == (off < 0))[clear].all()
 
         return finish
@@ -125,7 +125,7 @@ class Program:
         bit = p.is_zero(a.share)
 
         def finish() -> None:
-            found = np.array(p.reveal(bit).tolist())
+            found = np.array(p.reveal(bit, to_dealer=True).tolist())
             assert (found == (self.known(a) == 0)).all()
 
         return finish
@@ -143,7 +143,7 @@ class Program:
         bit = p.bit_and(*[p.pack(bits) for bits in plain])
 
         def finish() -> None:
-            assert torch.equal(p.reveal(bit), torch.stack(plain).all(0))
+            assert torch.equal(p.reveal(bit, to_dealer=True), torch.stack(plain).all(0))
 
         return finish
 

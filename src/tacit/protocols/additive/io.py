@@ -20,6 +20,7 @@ from ..input_checks import check_party, checked_elements, checked_planes, plain_
 from ..randomness import common_stream, mask_stream
 from ..share import Arith, Bool, Parts
 from ..steps import PASS, Round, Steps
+from ..zero_sharing import hidden_part
 
 if TYPE_CHECKING:
     from .protocol import Additive
@@ -139,25 +140,13 @@ def _folded(combine: Combine, tensors: Sequence[Tensor]) -> Tensor:
 def hidden_mask(p: Additive, x: Arith | Bool, senders: Sequence[int]) -> Tensor:
     """Returns a_i, hidden so that only the sum over all senders can be read off.
 
-    See NOTE [masks of a reveal]. Each two senders i, j draw words that only they know, r_ij for the
-    messages of i and r_ji for those of j; i sends a_i + r_ij - r_ji and j sends a_j + r_ji - r_ij.
-    A single other party needs none: a receiver that knows the secret knows its mask, too.
+    See NOTE [masks of a reveal]. A receiver of a single mask that knows the secret knows it, too.
     """
     own = p.own_mask(x)
-    if p.parties == 2 or p.rank not in senders:
+    if p.rank not in senders:
         return own.contiguous()
-    add, take = (
-        (torch.add, torch.sub) if isinstance(x, Arith) else (torch.bitwise_xor, torch.bitwise_xor)
-    )
-    for other in senders:
-        if other != p.rank:
-            mine, theirs = (
-                mask_stream("reveal", i, j, *(e for e in p.roles.evaluators if e not in (i, j)))
-                for i, j in ((p.rank, other), (other, p.rank))
-            )
-            own = add(own, p.context.randomness.draw(mine, own.shape, own.dtype))
-            own = take(own, p.context.randomness.draw(theirs, own.shape, own.dtype))
-    return own.contiguous()
+    bits = isinstance(x, Bool)
+    return hidden_part(p.context, own, "reveal", senders, p.roles.evaluators, bits=bits)
 
 
 def for_client(p: Additive, x: Arith) -> Steps[Tensor | None]:

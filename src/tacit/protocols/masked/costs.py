@@ -17,7 +17,14 @@ LEAF_BITS = 4  # of a table, and inputs of a gate, in a test for zero
 
 
 class MaskedCosts:
-    """The cost of each operation on `n` elements."""
+    """The cost of each operation on `n` elements.
+
+    counts_operands: a product costs what its operands do, not only its result.
+    guard_bits: by how many bits the comparison of a pending quotient is wider than the quotient.
+    """
+
+    counts_operands = False
+    guard_bits = 0
 
     def __init__(self, ring_bits: int, roles: Roles) -> None:
         self.ring_bits, self.roles = ring_bits, roles

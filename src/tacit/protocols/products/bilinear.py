@@ -39,6 +39,10 @@ class Bilinear(ABC):
     def terms(self, a: Sequence[int], b: Sequence[int]) -> int:
         """Returns how many products one output adds up at most, for operands of these shapes."""
 
+    @abstractmethod
+    def shape(self, a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
+        """Returns the shape of the result, for operands of these shapes."""
+
     def sum(self, pairs: Sequence[Pair]) -> Tensor:
         """Returns the sum of the operation over pairs of operands of equal shapes."""
         (a, b), *others = pairs
@@ -70,6 +74,9 @@ class Mul(Bilinear):
     def terms(self, a: Sequence[int], b: Sequence[int]) -> int:
         return 1
 
+    def shape(self, a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
+        return tuple(torch.broadcast_shapes(tuple(a), tuple(b)))
+
     def sum(self, pairs: Sequence[Pair]) -> Tensor:
         (a, b), *others = pairs
         total = self(a, b)
@@ -87,6 +94,10 @@ class MatMul(Bilinear):
 
     def terms(self, a: Sequence[int], b: Sequence[int]) -> int:
         return a[-1]
+
+    def shape(self, a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
+        left, right = (torch.empty(tuple(shape), device="meta") for shape in (a, b))
+        return tuple((left @ right).shape)
 
     def sum(self, pairs: Sequence[Pair]) -> Tensor:
         left, right = zip(*pairs, strict=True)
@@ -119,6 +130,9 @@ class Conv(Bilinear):
 
     def terms(self, a: Sequence[int], b: Sequence[int]) -> int:
         return prod(b[1:])
+
+    def shape(self, a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
+        return self.window.output_shape(a, b)
 
     def sum(self, pairs: Sequence[Pair]) -> Tensor:
         images, weights = zip(*pairs, strict=True)
@@ -156,6 +170,9 @@ class ConvGradInput(Bilinear):
     def terms(self, a: Sequence[int], b: Sequence[int]) -> int:
         return a[0] // self.window.groups * prod(a[2:])
 
+    def shape(self, a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
+        return self.input_shape
+
     def sum(self, pairs: Sequence[Pair]) -> Tensor:
         weights, grads = zip(*pairs, strict=True)
         if prod(self.input_shape) * 2 < weights[0].numel():
@@ -177,6 +194,9 @@ class ConvGradWeight(Bilinear):
 
     def terms(self, a: Sequence[int], b: Sequence[int]) -> int:
         return b[0] * prod(b[2:])
+
+    def shape(self, a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
+        return self.weight_shape
 
     def sum(self, pairs: Sequence[Pair]) -> Tensor:
         images, grads = zip(*pairs, strict=True)
@@ -230,6 +250,10 @@ class Einsum(Bilinear):
     def terms(self, a: Sequence[int], b: Sequence[int]) -> int:
         sizes = dict(zip(self.a + self.b, (*a, *b), strict=True))
         return prod(size for i, size in sizes.items() if i not in self.out)
+
+    def shape(self, a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
+        sizes = dict(zip(self.a + self.b, (*a, *b), strict=True))
+        return tuple(sizes[i] for i in self.out)
 
     def sum(self, pairs: Sequence[Pair]) -> Tensor:
         product = MatMul().sum([self._matrices(a, b) for a, b in pairs])

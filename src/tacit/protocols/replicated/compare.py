@@ -8,19 +8,20 @@ u + v in a window of w bits that holds x with its sign; the carry comes from a t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
-from torch import Tensor
 
 from ...errors import ConfigError
 from ...kernels import bit_planes
 from ...ring import num_words
 from ...transport import Spec
+from ..bit_trees import all_planes, map_parts, top_bit
 from ..share import Arith, Bool, Parts
 from ..steps import Steps
 from ..three_party.io import share_parts
 from .base import ReplicatedBase
-from .boolean import and_parts, and_tree, map_parts
+from .boolean import and_parts
 
 
 def sign(p: ReplicatedBase, x: Arith, *, low: int = 0) -> Steps[Bool]:
@@ -62,11 +63,7 @@ def signs(
     once = yield from _sum_bits(p, x, width, shift)
     u = map_parts(lambda planes: planes.repeat(1, count), once)
     v = _part_bits(p, x, [t << x.pending for t in thresholds], width, shift)
-    tops = map_parts(lambda a, b: a[-1:] ^ b[-1:], u, v)
-    generate = yield from and_parts(p, map_parts(_but_top, u), map_parts(_but_top, v))
-    propagate = map_parts(lambda a, b: a[1:-1] ^ b[1:-1], u, v)
-    carry = yield from _carry(p, generate, propagate)
-    bits = map_parts(torch.bitwise_xor, tops, carry)
+    bits = yield from top_bit(partial(and_parts, p), u, v)
     cuts = [slice(n * words, (n + 1) * words) for n in range(count)]
     return [Bool(map_parts(lambda planes, c=cut: planes[:, c], bits), x.shape) for cut in cuts]
 
@@ -99,50 +96,6 @@ def _part_bits(
     return {i: planes if i == p.adder else zero for i in p.held}
 
 
-def _but_top(planes: Tensor) -> Tensor:
-    return planes[:-1]
-
-
-def _carry(p: ReplicatedBase, generate: Parts, propagate: Parts) -> Steps[Parts]:
-    """Returns the carry out of m digits, joined in pairs: ceil(log2 m) rounds.
-
-    Rows are digits, the lowest first, and P of the lowest is not needed. Two neighbours G, P and
-    G', P' (the upper one) generate G' ^ P' G and propagate P' P: 2 floor(m / 2) - 1 ANDs a level.
-    """
-    while len(next(iter(generate.values()))) > 1:
-        upper, lower = map_parts(_upper, propagate), map_parts(_lower, generate, propagate)
-        joined = yield from and_parts(p, upper, lower)
-        generate, propagate = (
-            map_parts(_generated, generate, joined),
-            map_parts(_propagated, propagate, joined),
-        )
-    return generate
-
-
-def _upper(propagate: Tensor) -> Tensor:
-    """P' of every pair, and again of every pair but the first."""
-    own = propagate[0::2]
-    return torch.cat([own, own[1:]])
-
-
-def _lower(generate: Tensor, propagate: Tensor) -> Tensor:
-    """G of every pair, and P of every pair but the first."""
-    pairs = len(generate) // 2
-    return torch.cat([generate[0 : 2 * pairs : 2], propagate[1 : 2 * pairs - 2 : 2]])
-
-
-def _generated(generate: Tensor, joined: Tensor) -> Tensor:
-    """What each pair generates, and the digit that has no partner."""
-    pairs = len(generate) // 2
-    return torch.cat([generate[1 : 2 * pairs : 2] ^ joined[:pairs], generate[2 * pairs :]])
-
-
-def _propagated(propagate: Tensor, joined: Tensor) -> Tensor:
-    """What each pair but the first propagates, and the digit that has no partner."""
-    pairs = (len(propagate) + 1) // 2
-    return torch.cat([joined[pairs:], propagate[2 * pairs - 1 :]])
-
-
 def is_zero(p: ReplicatedBase, x: Arith) -> Steps[Bool]:
     """Returns [x = 0], that is, [u = -v]: the AND of w bits. 1 + ceil(log2 w) rounds."""
     x = yield from p.settled.steps(x)
@@ -150,5 +103,4 @@ def is_zero(p: ReplicatedBase, x: Arith) -> Steps[Bool]:
     u = yield from _sum_bits(p, x, width, 0)
     v = _part_bits(p, x.map(torch.neg), [0], width)
     same = p.bit_not(Bool(map_parts(torch.bitwise_xor, u, v), x.shape))
-    rows = [map_parts(lambda planes, n=n: planes[n : n + 1], same.parts) for n in range(width)]
-    return same.with_parts((yield from and_tree(p, rows)))
+    return same.with_parts((yield from all_planes(partial(and_parts, p), same.parts)))

@@ -7,15 +7,17 @@ own, to party a+1. Ring elements have `ring_bits` bits; single bits are counted 
 
 from __future__ import annotations
 
-from math import ceil, log2
-
+from ..bit_trees import and_tree_rows, top_bit_rows
 from ..cost import Cost, Link, in_turn, planes
 
 PARTIES = (0, 1, 2)
 
 
 class ReplicatedCosts:
-    """The cost of each operation on `n` elements."""
+    """The cost of each operation on `n` elements. As `MaskedCosts`."""
+
+    counts_operands = False
+    guard_bits = 0
 
     def __init__(self, ring_bits: int, adder: int = 0) -> None:
         self.ring_bits, self.adder = ring_bits, adder
@@ -64,16 +66,12 @@ class ReplicatedCosts:
 
     def bit_and(self, n: int, rows: int, fan_in: int) -> Cost:
         """fan_in - 1 gates of two inputs, in ceil(log2 fan_in) levels."""
-        return _gate((fan_in - 1) * planes(rows, n), rounds=_levels(fan_in))
+        return _gate((fan_in - 1) * planes(rows, n), rounds=len(and_tree_rows(fan_in)))
 
     def signs(self, n: int, width: int, thresholds: int = 1) -> Cost:
-        """w bits from the adder; for each threshold, w - 1 ANDs and a carry tree over w - 1 digits.
-
-        The tree computes w - 2 generate bits, and as many propagate bits less one a level.
-        """
-        levels = _levels(width - 1)
-        ands = (width - 1) + 2 * (width - 2) - levels
-        tree = _gate(thresholds * planes(ands, n), rounds=1 + levels)
+        """w bits from the adder; for each threshold, the top bit of a sum of two."""
+        rows = top_bit_rows(width)
+        tree = _gate(thresholds * planes(sum(rows), n), rounds=len(rows))
         return _input(planes(width, n), self.adder).then(tree)
 
     def is_zero(self, n: int, width: int) -> Cost:
@@ -94,10 +92,6 @@ class ReplicatedCosts:
         """Random bits as ring elements, ahead: an input of the adder, and a product."""
         elements = n * self.ring_bits
         return _input(elements, self.adder, ahead=True).then(_gate(elements, rounds=0, ahead=True))
-
-
-def _levels(leaves: int) -> int:
-    return ceil(log2(leaves))
 
 
 def _input(bits: int, owner: int, *, ahead: bool = False) -> Cost:

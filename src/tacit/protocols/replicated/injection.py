@@ -16,6 +16,7 @@ from torch import Tensor
 from ...kernels import unpack_bits
 from ...ring import num_words
 from ...transport import Spec
+from ..bit_trees import map_parts
 from ..core import BitSum, check_bits
 from ..products.bilinear import MUL
 from ..randomness import Stream, mask_stream
@@ -24,7 +25,6 @@ from ..steps import Round, Steps
 from ..three_party.io import share_parts
 from .arithmetic import product_share, replicate
 from .base import ReplicatedBase
-from .boolean import map_parts
 
 
 def inject(p: ReplicatedBase, bit: Bool, x: Arith) -> Steps[Arith]:
