@@ -10,7 +10,8 @@ from typing import Any
 from tacit import config, run
 from tacit.config import Config
 from tacit.registry import PROTOCOLS, TRANSPORTS
-from tacit.runtime.deploy.party_file import FIELDS, PARTY_FIELDS
+from tacit.runtime.deploy.member_blocks import PARTY_FIELDS
+from tacit.runtime.deploy.party_file import FIELDS
 from tacit.transport import Limits
 
 # What a party file's fields mean, where Config and Limits do not say it.
@@ -18,6 +19,8 @@ PARTY_FILE = {
     "placement": "`gpu` or `linear`: how much is on a party's GPU; see [GPUs](../guides/gpu.md)",
     "reveals": "names of those who may learn anything at all; `[]`: nobody; absent: every party",
     "party": "a block for each party, in the order of the ranks",
+    "dealer": "a block for the dealer, where the protocol has one that is no party; or, instead of "
+    '`[[dealer]]`, `dealer = "insecure-first-party"`',
 }
 PARTY = {
     "name": "as on the command line; letters, digits, `-` and `_`",
@@ -30,6 +33,7 @@ ALLOWED = {
     "protocol": tuple(PROTOCOLS),
     "truncation": config.TRUNCATIONS,
     "cipher": config.CIPHERS,
+    "dealer": config.DEALERS,
 }
 VARIABLES = {
     "TACIT_DEVICE": "the default of `device=`",
@@ -50,7 +54,13 @@ def configuration_page() -> str:
     ]
     lines += ["", "| field | meaning |", "|---|---|"]
     lines += [f"| `{name}` | {PARTY_FILE.get(name, 'as above')} |" for name in FIELDS]
-    lines += ["", "In each `[[party]]`:", "", "| field | meaning |", "|---|---|"]
+    lines += [
+        "",
+        "In each `[[party]]`, and in `[[dealer]]`:",
+        "",
+        "| field | meaning |",
+        "|---|---|",
+    ]
     lines += [f"| `{name}` | {PARTY[name]} |" for name in PARTY_FIELDS]
     lines += ["", "## tacit.run", "", *prose(run), "", "| argument | default |", "|---|---|"]
     lines += [f"| `{name}` | `{value!r}` |" for name, value in defaults(run)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from .errors import ConfigError
 from .registry import PROTOCOLS
@@ -14,6 +15,7 @@ TRUNCATIONS = ("exact", "probabilistic")
 LEAST_RANGE = 5
 LEAST_MEMORY = 1 << 20
 CIPHERS = ("aes128-ctr", "chacha20")
+OWN, FIRST_PARTY, NO_DEALER = DEALERS = ("own", "insecure-first-party", "none")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +36,9 @@ class Config:
     `memory_limit`: the bytes that an operation may take at a party beyond its operands and results.
     Larger operations run in chunks: products at no cost, the others in more rounds.
     `reveals`: the ranks of the parties that may learn anything at all; None means every party.
+    `dealer`: who deals where the protocol needs a dealer that is no party. "own", the default: a
+    process or machine of its own. "insecure-first-party": the first party runs it, and can then
+    open every secret. "none": nobody; no protocol can do without one yet.
     """
 
     ring: int = 64
@@ -46,6 +51,7 @@ class Config:
     cipher: str = "aes128-ctr"
     memory_limit: int | None = None
     reveals: tuple[int, ...] | None = None
+    dealer: str | None = None
 
     def __post_init__(self) -> None:
         if type(self.ring) is not int or self.ring not in RINGS:
@@ -82,6 +88,7 @@ class Config:
                 f"1 to {most}, so that a product fits",
             )
         self._check_reveals()
+        self._check_dealer()
         if type(self.guard) is not bool:
             raise ConfigError(f"guard={self.guard!r}", limit="allowed are True and False")
         if self.guard and self.reveals == ():
@@ -107,6 +114,25 @@ class Config:
                 limit="allowed are different ranks of parties, or None for all",
             )
         object.__setattr__(self, "reveals", tuple(sorted(ranks)))
+
+    def _check_dealer(self) -> None:
+        if not PROTOCOLS[self.protocol].helpers:
+            if self.dealer is not None:
+                dealt = [info.name for info in PROTOCOLS.values() if info.helpers]
+                raise ConfigError(
+                    f"dealer={self.dealer!r} with protocol={self.protocol!r}",
+                    limit="this protocol has no dealer beside its parties",
+                    remedy=f"leave dealer out; {_listed(dealt)} has one",
+                )
+        elif self.dealer is None:
+            object.__setattr__(self, "dealer", OWN)
+        elif self.dealer not in DEALERS:
+            raise ConfigError(f"dealer={self.dealer!r}", limit=f"allowed are {_listed(DEALERS)}")
+
+    @cached_property
+    def helpers(self) -> int:
+        """How many members a session has beyond its parties."""
+        return 0 if self.dealer == NO_DEALER else PROTOCOLS[self.protocol].helpers
 
 
 def _listed(values: Iterable[object]) -> str:

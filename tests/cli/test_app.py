@@ -13,7 +13,10 @@ from typer.testing import CliRunner
 import tacit as package
 from tacit.cli import app, main
 
-COMMANDS = [("local",), ("run",), ("doctor",), ("ops",), ("party", "init"), ("party", "check")]
+COMMANDS = [
+    *(("local",), ("run",), ("dealer",), ("doctor",), ("ops",)),
+    *(("party", "init"), ("party", "check")),
+]
 
 
 @pytest.fixture

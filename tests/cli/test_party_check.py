@@ -7,7 +7,8 @@ from tests.runtime.party_files import NAMES, write_parties
 
 from tacit.cli.party_check import _clocks, _expiries
 from tacit.crypto import create_credentials
-from tacit.runtime.deploy.party_file import read_party_file, snippet
+from tacit.runtime.deploy.member_blocks import snippet
+from tacit.runtime.deploy.party_file import read_party_file
 from tacit.transport.probe import Link
 
 

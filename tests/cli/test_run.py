@@ -8,7 +8,7 @@ import pytest
 from tests.cli.shell import Done, end, start, tacit
 from tests.runtime.party_files import NAMES, credentials, write_key, write_parties
 
-from tacit.runtime.deploy.party_file import snippet
+from tacit.runtime.deploy.member_blocks import snippet
 
 JOB = """
 import torch

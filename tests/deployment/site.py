@@ -25,7 +25,7 @@ from tests.deployment.network import Network
 from tests.ports import free_ports
 from tests.runtime.party_files import NAMES, credentials, write_key
 
-from tacit.runtime.deploy.party_file import snippet
+from tacit.runtime.deploy.member_blocks import snippet
 
 JOBS = Path(__file__).parent / "jobs"
 PORT = 7000  # in a network, where everybody has an address

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.ports import free_ports
 
 from tacit.crypto import Credentials, create_credentials
-from tacit.runtime.deploy.party_file import snippet
+from tacit.runtime.deploy.member_blocks import snippet
 
 NAMES = ("alice", "bob", "carol")
 
@@ -39,4 +39,24 @@ def write_parties(folder: Path, head: str = "", ports: list[int] | None = None) 
         write_key(folder, name, credentials(name).private_key)
     path = folder / "parties.toml"
     path.write_text("\n".join([head, *blocks(ports or free_ports(len(NAMES)))]))
+    return path
+
+
+def write_dealt(
+    folder: Path,
+    head: str = "",
+    ports: list[int] | None = None,
+    *,
+    names: tuple[str, ...] = NAMES[:2],
+    dealer: str | None = "dora",
+) -> Path:
+    """A party file for `additive`, with the keys beside it; dealer: its name, if it has a block."""
+    members = [*names, *([dealer] if dealer else [])]
+    parts = ['protocol = "additive"', head]
+    for name, port in zip(members, ports or free_ports(len(members)), strict=True):
+        write_key(folder, name, credentials(name).private_key)
+        address, certificate = f"127.0.0.1:{port}", credentials(name).certificate
+        parts.append(snippet(name, address, certificate, dealer=name == dealer))
+    path = folder / "parties.toml"
+    path.write_text("\n".join(parts))
     return path

@@ -101,7 +101,7 @@ def test_a_stranger_is_refused(tmp_path):
 
 
 def block_of(made):
-    from tacit.runtime.deploy.party_file import snippet
+    from tacit.runtime.deploy.member_blocks import snippet
 
     return snippet("x", "h:1", made.certificate).split("'''")[1]
 

@@ -60,7 +60,7 @@ def collected(*outcomes):
         return pending.pop(0) if pending else None
 
     try:
-        return collect(receive, 3, patience=5.0, deadline=50.0), timeouts
+        return collect(receive, 3, patience=5.0, names=(), deadline=50.0), timeouts
     except PartyFailed as error:
         return error, timeouts
 

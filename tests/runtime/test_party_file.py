@@ -18,7 +18,9 @@ from tests.runtime.party_files import NAMES, blocks, credentials, write_parties
 
 from tacit.crypto import certificate_to_der, create_credentials
 from tacit.errors import ConfigError
-from tacit.runtime.deploy.party_file import parse_address, read_party_file, snippet
+from tacit.runtime.deploy.addresses import parse_address
+from tacit.runtime.deploy.member_blocks import snippet
+from tacit.runtime.deploy.party_file import read_party_file
 
 PORTS = [7000, 7001, 7002]
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from .. import __version__
+from .dealer import dealer
 from .doctor import doctor
 from .errors import MEANINGS
 from .local import local
@@ -22,7 +23,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (local, run, doctor, ops):
+for command in (local, run, dealer, doctor, ops):
     app.command()(command)
 party = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Make and check parties.")
 party.command()(init)

@@ -64,7 +64,7 @@ def _security(path: Path) -> dict[str, list[str]]:
     from ..runtime.deploy.security import security_summary
 
     file = read_party_file(path)
-    certificates = {party.name: party.certificate for party in file.parties}
+    certificates = {one.name: one.certificate for one in file.members}
     return security_summary(file.config, file.names, certificates=certificates)
 
 

@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
+from ..errors import DealerName
 from ..registry import PROTOCOLS, TRANSPORTS
 from .errors import reported
-from .options import Arguments, CheckRange, Debug, Guard, Job, Json
+from .options import Arguments, CheckRange, Debug, Guard, Job, Json, Resume
 from .report import play, print_report, print_reveals
 from .screen import Screen
 
@@ -36,10 +37,11 @@ def local(
         Path | None,
         typer.Option(metavar="FOLDER", help="Where the parties write; by default runs/JOB."),
     ] = None,
-    resume: Annotated[
-        bool,
-        typer.Option("--resume", help="Continue trainings from the checkpoints in the folder."),
-    ] = False,
+    resume: Resume = False,
+    dealer: Annotated[
+        str | None,
+        typer.Option(help="own or insecure-first-party, for a protocol with a dealer."),
+    ] = None,
     guard: Guard = False,
     check_range: CheckRange = False,
     json: Json = False,
@@ -58,6 +60,8 @@ def local(
 
         tacit local --names alice,bob,carol --reveals bob --log runs/trial job.py
 
+        tacit local --protocol additive --names alice,bob job.py
+
         tacit local --check-range job.py
     """
     screen = Screen(json)
@@ -67,9 +71,10 @@ def local(
 
         loaded = load_job(job, arguments or [])
         all_names = names.split(",") if names else [f"party{rank}" for rank in range(parties)]
-        known.names = all_names
+        helped = PROTOCOLS[protocol].helpers if protocol in PROTOCOLS and not check_range else 0
+        known.names = [*all_names, *([DealerName("dealer")] if helped else [])]
         screen.line(
-            f"job {loaded.path.name}: {', '.join(all_names)} as {transport} on this machine"
+            f"job {loaded.path.name}: {', '.join(known.names)} as {transport} on this machine"
         )
         with screen.live("running", lambda: ""):
             reports = run(
@@ -85,6 +90,7 @@ def local(
                 reveals=None if reveals is None else [name for name in reveals.split(",") if name],
                 folder=log or Path("runs") / loaded.name,
                 resume=resume,
+                dealer=dealer,
             )
         for report in reports:
             print_report(screen, report)

@@ -45,6 +45,9 @@ Listen = Annotated[
         help="Where to listen if it is not the party's address, for example behind a router.",
     ),
 ]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Continue trainings from the checkpoints in the folder.")
+]
 Job = Annotated[Path, typer.Argument(help="A Python file with main(session, ...).")]
 Arguments = Annotated[
     list[str] | None, typer.Argument(metavar="[-- ARGS]...", help="Arguments of main, as strings.")

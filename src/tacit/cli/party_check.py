@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from .dealer_process import dealing_beside
 from .errors import reported
 from .options import Debug, Json, Key, Listen, PartyFile, PartyName, passphrase_of
 from .report import size
@@ -31,9 +32,9 @@ def check(
 ) -> None:
     """Connect to all parties and measure the links.
 
-    All parties start it, in any order, and wait for each other for up to connect_deadline of the
-    party file. The exit code is 3 if a party is missing, and 4 if a party has other settings or
-    another version; the error names that party.
+    All parties start it, in any order, and a dealer too. They wait for each other for up to
+    connect_deadline of the party file. The exit code is 3 if a party is missing, and 4 if a party
+    has other settings or another version; the error names that party.
 
     Examples:
 
@@ -49,20 +50,24 @@ def check(
 
         file = read_party_file(parties)
         known.names = file.names
-        own_key = key or parties.parent / f"{party}.key"
+        file.rank_of(party)
+        own_key = key or file.key_file(party)
         secret = passphrase_of(own_key)
+        dealer = ("--party", file.names[-1], "--parties", parties, "--key", own_key)
+        command = ("party", "check", *dealer)
         waiting = f"waiting for the others, up to {file.limits.connect_deadline:g} s"
         screen.line(waiting)
-        with screen.live(waiting, lambda: ""):
-            session = connect(file, party=party, key=own_key, passphrase=secret, listen=listen)
-        with session, screen.live("measuring", lambda: ""):
-            links = {file.names[rank]: link for rank, link in probe(session.mesh).items()}
+        with dealing_beside(file, party, command, passphrase=secret):
+            with screen.live(waiting, lambda: ""):
+                session = connect(file, party=party, key=own_key, passphrase=secret, listen=listen)
+            with session, screen.live("measuring", lambda: ""):
+                links = {file.names[rank]: link for rank, link in probe(session.mesh).items()}
         _show(screen, file, links)
 
 
 def _show(screen: Screen, file: ReadFile, links: Mapping[str, Link]) -> None:
     columns = ("party", "address", "latency", "bandwidth", "versions", "clock", "valid until")
-    addresses = {entry.name: entry.address for entry in file.parties}
+    addresses = {entry.name: entry.address for entry in file.members}
     screen.table(columns, [_row(name, addresses[name], link) for name, link in links.items()])
     config = file.config
     screen.line(f"protocol {config.protocol}, ring of {config.ring} bits, the same at all parties")
@@ -116,7 +121,7 @@ def _clocks(links: Mapping[str, Link]) -> Iterator[str]:
 def _expiries(file: ReadFile) -> Iterator[str]:
     from ..crypto import valid_until
 
-    for entry in file.parties:
+    for entry in file.members:
         until = valid_until(entry.certificate)
         if until - datetime.now(UTC) < EXPIRES_SOON:
             yield (

@@ -29,11 +29,15 @@ def init(
             help="Encrypt the key with a passphrase, from TACIT_PASSPHRASE or a prompt.",
         ),
     ] = False,
+    dealer: Annotated[
+        bool,
+        typer.Option("--dealer", help="It is no party: it deals for the parties of `additive`."),
+    ] = False,
     days: Annotated[int, typer.Option(help="How long the certificate is valid.", min=1)] = 365,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Make a party's key and certificate.
+    """Make the key and the certificate of a party or a dealer.
 
     It writes NAME.key, which only this party may have, and NAME.crt, and prints the block of the
     party file to send to the others. It overwrites no file. Read the fingerprint to the others
@@ -46,11 +50,13 @@ def init(
         tacit party init alice --address alice.example:7000 --passphrase --days 90
 
         tacit party init alice --address 10.0.0.1:7000 --json
+
+        tacit party init dora --dealer --address 10.0.0.9:7000
     """
     screen = Screen(json)
     with reported(screen, debug=debug):
         from ..crypto import create_credentials, public_key_fingerprint
-        from ..runtime.deploy.party_file import check_name, snippet
+        from ..runtime.deploy.member_blocks import check_name, snippet
 
         key, certificate = folder / f"{check_name(name)}.key", folder / f"{name}.crt"
         for path in (key, certificate):
@@ -60,7 +66,7 @@ def init(
             valid_for=timedelta(days=days),
             passphrase=new_passphrase() if passphrase else None,
         )
-        block = snippet(name, address, made.certificate)
+        block = snippet(name, address, made.certificate, dealer=dealer)
         _write(key, made.private_key, mode=0o600)
         _write(certificate, made.certificate, mode=0o644)
         fingerprint = public_key_fingerprint(made.certificate)

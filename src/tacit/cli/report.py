@@ -21,9 +21,13 @@ LOG = "runs.jsonl"
 
 
 def play(session: Session, job: Job) -> dict[str, Any]:
-    """Runs the job at this party, and returns a report of plain data."""
+    """Runs the job at this party, and returns a report of plain data.
+
+    A dealer has no result: it reports the cost.
+    """
     started = monotonic()
     value = job.main(session)
+    value = None if session.is_dealer else value
     return {
         "party": session.name,
         "result": plain(value),

@@ -12,8 +12,20 @@ import typer
 
 from .. import __version__
 from ..errors import ConfigError
+from .dealer_process import dealing_beside
 from .errors import Known, explain, reported
-from .options import Arguments, Debug, Job, Json, Key, Listen, PartyFile, PartyName, passphrase_of
+from .options import (
+    Arguments,
+    Debug,
+    Job,
+    Json,
+    Key,
+    Listen,
+    PartyFile,
+    PartyName,
+    Resume,
+    passphrase_of,
+)
 from .report import cost, log, play, print_report, print_reveals, size
 from .screen import Screen
 
@@ -36,10 +48,7 @@ def run(
             "--log", help="Where this party writes; by default runs/JOB-PARTY.", metavar="FOLDER"
         ),
     ] = None,
-    resume: Annotated[
-        bool,
-        typer.Option("--resume", help="Continue trainings from the checkpoints in the folder."),
-    ] = False,
+    resume: Resume = False,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -61,11 +70,15 @@ def run(
     """
     screen = Screen(json)
     with reported(screen, debug=debug) as known:
-        order = Order(job, arguments or [], party, parties, key, listen, log, resume)
-        report = _run(screen, known, order)
-        print_report(screen, report)
-        print_reveals(screen, report)
-        screen.document({key: value for key, value in report.items() if key != "shown"})
+        from ..runtime.deploy.party_file import read_party_file
+
+        file = read_party_file(parties)
+        if file.rank_of(party) >= len(file.parties):
+            raise ConfigError(
+                f"party={party!r} is the dealer", remedy="start it with `tacit dealer`"
+            )
+        order = Order(job, arguments or [], party, file, key, listen, log, resume)
+        take_part(screen, known, order)
 
 
 @dataclass(frozen=True)
@@ -75,7 +88,7 @@ class Order:
     job: Path
     arguments: list[str]
     party: str
-    parties: Path
+    file: ReadFile
     key: Path | None
     listen: str | None
     folder: Path | None
@@ -83,16 +96,27 @@ class Order:
 
     @property
     def own_key(self) -> Path:
-        return self.key or self.parties.parent / f"{self.party}.key"
+        return self.key or self.file.key_file(self.party)
 
-    def connect(
-        self, file: ReadFile, job: LoadedJob, folder: Path, passphrase: str | None
-    ) -> Session:
+    def dealer_command(self, folder: Path) -> list[str | Path]:
+        """Returns the command of the dealer, if this party's machine runs it, too."""
+        options: list[str | Path] = [
+            "--parties",
+            self.file.path,
+            "--key",
+            self.own_key,
+            "--log",
+            folder / "dealer",
+        ]
+        options += ["--resume"] if self.resume else []
+        return ["dealer", *options, self.job, "--", *self.arguments]
+
+    def connect(self, job: LoadedJob, folder: Path, passphrase: str | None) -> Session:
         """Returns the session, once all parties are connected and agree."""
         from .. import connect
 
         return connect(
-            file,
+            self.file,
             party=self.party,
             key=self.own_key,
             passphrase=passphrase,
@@ -103,23 +127,36 @@ class Order:
         )
 
 
+def take_part(screen: Screen, known: Known, order: Order) -> None:
+    """Runs the part of one member, and prints its report."""
+    known.names = order.file.names
+    report = _run(screen, known, order)
+    print_report(screen, report)
+    print_reveals(screen, report)
+    screen.document({key: value for key, value in report.items() if key != "shown"})
+
+
 def _run(screen: Screen, known: Known, order: Order) -> dict[str, Any]:
     from ..runtime.deploy.job import load_job
-    from ..runtime.deploy.party_file import read_party_file
+    from ..runtime.deploy.security import dealer_warning
 
-    file = read_party_file(order.parties)
-    known.names = file.names
-    file.rank_of(order.party)
+    file = order.file
     job = load_job(order.job, order.arguments)
     folder = order.folder or Path("runs") / f"{job.name}-{order.party}"
     passphrase = passphrase_of(order.own_key)
     announce(screen, file, order.party, job)
     about = {"party": order.party, "resume": order.resume, "party_file": file.digest().hex()}
-    with _logged(folder, known, job, **about):
+    command = order.dealer_command(folder)
+    with (
+        _logged(folder, known, job, **about),
+        dealing_beside(file, order.party, command, passphrase=passphrase),
+    ):
+        if warning := dealer_warning(file.config, file.names):
+            log(folder, "warning", text=warning)
         waiting = f"waiting for the others, up to {file.limits.connect_deadline:g} s"
         screen.line(waiting)
         with screen.live(waiting, lambda: ""):
-            session = order.connect(file, job, folder, passphrase)
+            session = order.connect(job, folder, passphrase)
         screen.line("all parties are here and agree")
         with session, screen.live("running", lambda: state(session)):
             report = play(session, job)
@@ -134,13 +171,19 @@ def announce(screen: Screen, file: ReadFile, party: str, job: LoadedJob) -> None
             entry.name + (" (here)" if entry.name == party else ""),
             entry.address,
             entry.device,
-            "yes" if file.reveals is None or rank in file.reveals else "no",
+            _may_learn(file, rank),
         )
-        for rank, entry in enumerate(file.parties)
+        for rank, entry in enumerate(file.members)
     ]
     screen.line(f"job {job.path.name}, program {job.program.hex()[:16]}")
     screen.line(f"protocol {file.config.protocol}, ring of {file.config.ring} bits")
     screen.table(("party", "address", "device", "may learn what is revealed"), rows)
+
+
+def _may_learn(file: ReadFile, rank: int) -> str:
+    if rank >= len(file.parties):
+        return "no" if file.reveals is not None else "only with to_dealer=True"
+    return "yes" if file.reveals is None or rank in file.reveals else "no"
 
 
 def state(session: Session) -> str:

@@ -39,7 +39,7 @@ from typing import Any
 
 from .base import Error, naming_parties
 from .call_sites import Frame, frames_of
-from .phrases import Operation, Operator, Party, Phrase, Text, joined, rendered
+from .phrases import DealerName, Operation, Operator, Party, Phrase, Text, joined, rendered
 from .rendering import FIELDS, described, lines_text, sentence, statement
 from .reports import fields_of, lines_of, one_line, told_to_peers
 
@@ -52,6 +52,7 @@ __all__ = [
     "ConnectError",
     "ConnectTimeout",
     "DataRejected",
+    "DealerName",
     "Error",
     "Frame",
     "FrameRejected",
@@ -274,4 +275,5 @@ class PartyFailed(Error):
     def __str__(self) -> str:
         if not self.trace:
             return self.headline
-        return f"{self.headline}\n\nThe traceback of party {self.party}:\n{self.trace}"
+        who = rendered(Party(self.party or 0), self.names)
+        return f"{self.headline}\n\nThe traceback of {who}:\n{self.trace}"

@@ -28,19 +28,30 @@ class Addable:
         return Text(pieces(other) + pieces(self))
 
 
+class DealerName(str):
+    """The name of a member of a session that is no party: a dealer."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True)
 class Party(Addable):
-    """A party, by its rank. `note` is shown beside its name, such as an address."""
+    """A party or a dealer, by its rank. `note` is shown beside its name, such as an address."""
 
     rank: int
     note: str = field(default="", compare=False)
 
     def render(self, names: Sequence[str] = ()) -> str:
-        """Returns "party 2", "party 2 (carol)" or "party 2 (carol, 10.0.0.3:7000)"."""
+        """Returns "party 2", "party 2 (carol)", "party 2 (carol, 10.0.0.3:7000)" or "the dealer".
+
+        A name that nobody gave, such as "party2" or "dealer", is not shown.
+        """
         name = names[self.rank] if 0 <= self.rank < len(names) else ""
-        known = () if name == f"party{self.rank}" else (name,)  # the name where nobody gave one
+        dealer = isinstance(name, DealerName)
+        known = () if name == ("dealer" if dealer else f"party{self.rank}") else (name,)
         beside = ", ".join(dict.fromkeys(text for text in (*known, self.note) if text))
-        return f"party {self.rank}" + (f" ({beside})" if beside else "")
+        who = "the dealer" if dealer else f"party {self.rank}"
+        return who + (f" ({beside})" if beside else "")
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ..config import Config
+from ..config import NO_DEALER, OWN, Config
 from ..crypto import Group, KeyRing, default_groups
 from ..errors import ConfigError
 from ..registry import PROTOCOLS
@@ -30,6 +30,12 @@ def check_parties(config: Config, parties: int, *, local: bool) -> None:
             limit=f"protocol={info.name!r} has {info.counts} parties",
             remedy=f"for {parties} there are {', '.join(others)}",
         )
+    if config.dealer == NO_DEALER:
+        raise ConfigError(
+            f"dealer={config.dealer!r} with protocol={info.name!r}",
+            limit="its parties need what a dealer sends; they cannot make that themselves yet",
+            remedy=f"let a machine of its own deal, dealer={OWN!r}",
+        )
     if not info.network and not local:
         raise ConfigError(
             f"protocol={info.name!r} shows every value to every party",
@@ -40,8 +46,7 @@ def check_parties(config: Config, parties: int, *, local: bool) -> None:
 
 def key_groups(config: Config, members: int) -> list[Group]:
     """Returns the groups of members that need a key: among them, all parties without a dealer."""
-    parties = members - PROTOCOLS[config.protocol].helpers
-    return [*default_groups(members), tuple(range(parties))]
+    return [*default_groups(members), tuple(range(members - config.helpers))]
 
 
 def make_protocol(

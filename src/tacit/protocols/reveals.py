@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ..crypto import make_private_folder, open_private
-from ..errors import ConfigError, Party, Phrase, RevealForbidden, joined
+from ..errors import ConfigError, DealerName, Party, Phrase, RevealForbidden, joined
 
 PACKAGE = str(Path(__file__).parents[1]) + os.sep
 CLIENT = "a client"
@@ -150,5 +150,5 @@ def call_site() -> str:
 
 
 def helper_names(helpers: int | bool) -> tuple[str, ...]:
-    """Returns the names of the members of a session that are no parties."""
-    return ("dealer",) if helpers else ()
+    """Returns the default names of the members of a session that are no parties."""
+    return (DealerName("dealer"),) if helpers else ()

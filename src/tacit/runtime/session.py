@@ -21,7 +21,6 @@ from ..fixedpoint import Numbers
 from ..nn import reveal, share
 from ..nn.encrypted_file import Key
 from ..protocols import Protocol, Revealed, out_of_memory
-from ..registry import PROTOCOLS
 from ..transport import Mesh, Stats
 from .files import LIMIT, Dtypes, Shapes, expectation, load, reading_options
 from .replay.repeated import Repeated
@@ -73,7 +72,7 @@ class Session:
     @property
     def parties(self) -> int:
         """The number of parties; their ranks come first."""
-        return self.mesh.parties - PROTOCOLS[self.config.protocol].helpers
+        return self.mesh.parties - self.config.helpers
 
     @property
     def is_dealer(self) -> bool:

@@ -78,7 +78,7 @@ def judge(theirs: Hello, _: bool) -> Verdict:
 
 
 def hear_one_that_dials(stream: TcpStream, seconds: float) -> None:
-    greet(stream, OURS, judge, proved=None, until=time.monotonic() + seconds)
+    greet(stream, OURS, judge, proved=(), until=time.monotonic() + seconds)
 
 
 def hear_one_that_was_dialled(stream: TcpStream, seconds: float) -> None:

@@ -73,7 +73,7 @@ def meet(data: bytes, context: ssl.SSLContext, *, dialled: bool) -> None:
                 admission().require(stream, 1)
                 introduce(stream, OURS, 1, outgoing=True, until=until)
             else:
-                greet(stream, OURS, judge, proved=admission().rank_of(stream), until=until)
+                greet(stream, OURS, judge, proved=admission().ranks_of(stream), until=until)
         stream.close()
     finally:
         near.close()

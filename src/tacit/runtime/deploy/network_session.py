@@ -17,12 +17,14 @@ from ...transport import Hello, Identity, Listener, Mesh
 from ...transport import connect as connect_mesh
 from ...transport import listen as open_port
 from ...transport.setup.handshake import SESSION_BYTES
+from ..launch.child import LOOPBACK
 from ..launch.program import compare_settings, open_session
 from ..placement import PartyDevices, party_devices
 from ..public_randomness import public_randomness
 from ..session import Session
+from .addresses import parse_address, write_address
 from .job import Job
-from .party_file import PartyFile, parse_address, read_party_file, write_address
+from .party_file import PartyFile, read_party_file
 
 
 def connect(
@@ -36,7 +38,7 @@ def connect(
     folder: str | Path | None = None,
     resume: bool = False,
 ) -> Session:
-    """Returns the session of `party` with all parties of a party file, once all agree.
+    """Returns the session of `party`, or of the dealer, with all members of a party file.
 
     `parties` is the path of the party file, or what `read_party_file` returned. `key` is the file
     of the party's private key, by default `<party>.key` beside the party file. A party listens on
@@ -44,8 +46,10 @@ def connect(
     waits for the others as long as the file's connect_deadline says. Then all compare the party
     file, every file of `job`, `resume` and the versions of tacit and torch; a difference is
     HandshakeMismatch at every party. Without `job` no program is compared: the caller's own script
-    may differ from that of the others. `folder` is where this party writes what it records. From
-    here on the process leaves no core dump, and no debugger of the same user may attach to it.
+    may differ from that of the others. A dealer runs the same program under its own name, and
+    learns nothing: what is revealed to all parties is NaN, 0 or False there. `folder` is where this
+    party writes what it records. From here on the process leaves no core dump, and no debugger of
+    the same user may attach to it.
 
     Until the session closes, the default generators of torch, Python and numpy draw the same
     numbers at all parties.
@@ -54,7 +58,7 @@ def connect(
     file = parties if isinstance(parties, PartyFile) else read_party_file(parties)
     rank = file.rank_of(party)
     identity = _identity(file, rank, key, passphrase)
-    [devices] = party_devices(file.parties[rank].device, file.placement, 1)
+    [devices] = party_devices(file.members[rank].device, file.placement, 1)
     with naming_parties(file.names):
         try:
             mesh = _connect(file, rank, identity, listen)
@@ -68,17 +72,22 @@ def _identity(
     file: PartyFile, rank: int, key: str | Path | None, passphrase: str | None
 ) -> Identity:
     """Returns this party's certificate and private key, and the certificates of all."""
-    name, certificate = file.names[rank], file.parties[rank].certificate
-    key_file = file.path.parent / f"{name}.key" if key is None else Path(key)
+    certificate = file.members[rank].certificate
+    key_file = file.key_file(file.names[rank]) if key is None else Path(key)
     private = read_key_file(key_file, certificate, passphrase)
-    return Identity(certificate, private, tuple(entry.certificate for entry in file.parties))
+    return Identity(
+        certificate,
+        private,
+        tuple(entry.certificate for entry in file.members),
+        second_roles=(len(file.parties),) if file.is_dealt_by_first else (),
+    )
 
 
 def _connect(file: PartyFile, rank: int, identity: Identity, listen: str | None) -> Mesh:
     """Returns the mesh with all parties of the file."""
-    listener = _listener(file.parties[rank].address if listen is None else listen)
-    hello = Hello(session=group_id(file), rank=rank, parties=len(file.parties))
-    addresses = [(entry.host, entry.port) for entry in file.parties]
+    listener = _listener(file, rank, listen)
+    hello = Hello(session=group_id(file), rank=rank, parties=len(file.members))
+    addresses = [(entry.host, entry.port) for entry in file.members]
     try:
         return connect_mesh(hello, listener, addresses, identity=identity, limits=file.limits)
     except HandshakeMismatch as error:
@@ -89,8 +98,11 @@ def _connect(file: PartyFile, rank: int, identity: Identity, listen: str | None)
         raise
 
 
-def _listener(address: str) -> Listener:
-    host, port = parse_address(address)
+def _listener(file: PartyFile, rank: int, listen: str | None) -> Listener:
+    """Returns the open port of a member; nobody dials a dealer at the first party's address."""
+    if listen is None and file.is_dealt_by_first and rank == len(file.parties):
+        return open_port(LOOPBACK, 0)
+    host, port = parse_address(file.members[rank].address if listen is None else listen)
     try:
         return open_port(host, port)
     except ConnectError as error:
@@ -159,6 +171,6 @@ def _digest(arguments: Sequence[str]) -> str:
 
 def group_id(file: PartyFile) -> bytes:
     """Returns the identity of this group of parties, from their names and keys by rank."""
-    keys = [(entry.name, public_key_fingerprint(entry.certificate)) for entry in file.parties]
+    keys = [(entry.name, public_key_fingerprint(entry.certificate)) for entry in file.members]
     text = b"tacit parties v1\n" + json.dumps(keys).encode()
     return hashlib.sha256(text).digest()[:SESSION_BYTES]

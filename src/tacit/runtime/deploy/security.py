@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import combinations
 
-from ...config import Config
+from ...config import FIRST_PARTY, Config
 from ...crypto import public_key_fingerprint, valid_until
 from ...registry import PROTOCOLS
 
@@ -21,9 +21,12 @@ def security_summary(
 ) -> dict[str, list[str]]:
     """Returns sentences by heading: collusion, what each party learns, channels, deviation.
 
-    `certificates`, in PEM, are those of parties on a network; None for parties on one machine.
+    `names` are those of all members, a dealer last. `certificates`, in PEM, are those of members on
+    a network; None for parties on one machine.
     """
+    warning = dealer_warning(config, names)
     return {
+        **({"warning": [warning]} if warning else {}),
         "collusion": _collusion(config, names),
         "each party learns": _learned(config, names),
         "channels": _channels(certificates),
@@ -32,8 +35,19 @@ def security_summary(
     }
 
 
-def _collusion(config: Config, names: Sequence[str]) -> list[str]:
+def dealer_warning(config: Config, names: Sequence[str]) -> str | None:
+    """Returns what everybody must know if the first party runs the dealer; None if it does not."""
+    if config.dealer != FIRST_PARTY:
+        return None
+    return (
+        f"{names[0]} runs the dealer, too (dealer={FIRST_PARTY!r}), and can open every secret: use "
+        "it for trials only, and let a machine that no party controls deal"
+    )
+
+
+def _collusion(config: Config, members: Sequence[str]) -> list[str]:
     guarantees = PROTOCOLS[config.protocol].guarantees
+    names, dealers = _split(config, members)
     if not guarantees.private:
         return [f"protocol {config.protocol} hides nothing: every party is trusted with all data"]
     colluding = guarantees.colluding_of(len(names))
@@ -43,13 +57,26 @@ def _collusion(config: Config, names: Sequence[str]) -> list[str]:
         "and see only random numbers",
         "these must not pool what they hold, or they know every secret: "
         + ", ".join(" with ".join(pool) for pool in pools),
+        *(
+            f"the dealer {dealer} is no party; with a single one of them it knows every secret, so "
+            f"it must pool with none: {', '.join(f'{dealer} with {name}' for name in names)}"
+            for dealer in dealers
+        ),
     ]
 
 
-def _learned(config: Config, names: Sequence[str]) -> list[str]:
+def _split(config: Config, members: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """Returns the names of the parties, and of the dealer if there is one."""
+    parties = len(members) - config.helpers
+    return members[:parties], members[parties:]
+
+
+def _learned(config: Config, members: Sequence[str]) -> list[str]:
+    names, dealers = _split(config, members)
     if not PROTOCOLS[config.protocol].guarantees.private:
         return [f"{name}: every value" for name in names]
-    return [
+    dealt = "the program and all shapes, and what the program reveals with to_dealer=True"
+    return [f"{dealer}, the dealer: {dealt}" for dealer in dealers] + [
         f"{name}: what it gave, and what the program reveals to it; {LOG}"
         if config.reveals is None or rank in config.reveals
         else f"{name}: what it gave, and nothing else; a reveal to it is refused at every party"

@@ -9,7 +9,7 @@ from typing import Any
 from ...config import Config
 from ...errors import ConfigError
 from ...protocols import check_parties, helper_names, party_names
-from ...registry import PROTOCOLS, TRANSPORTS
+from ...registry import TRANSPORTS
 from ...transport import Limits, NetworkSetting
 from ...transport import network as build_network
 from ..placement import DeviceSetting, cipher_for, party_devices
@@ -37,6 +37,7 @@ def run(
     reveals: Sequence[int | str] | None = None,
     folder: str | Path | None = None,
     resume: bool = False,
+    dealer: str | None = None,
     **kwargs: Any,
 ) -> list[Any]:
     """What `main(session, *args, **kwargs)` returns at each party, by rank.
@@ -56,7 +57,8 @@ def run(
     or frozen.
     `names` are what the parties are called, by rank; `reveals` lists those that may learn
     anything at all. With `folder` each party writes to a folder of its name in it, the record of
-    its reveals for one; `resume` lets a training go on from its checkpoints there.
+    its reveals for one; `resume` lets a training go on from its checkpoints there. `dealer` is
+    "own", or "insecure-first-party" to try that out: here all run on this machine anyway.
     If a party fails, all are ended, and PartyFailed says which failed first and why.
     """
     if transport not in TRANSPORTS:
@@ -81,13 +83,13 @@ def run(
         memory_limit=memory_limit,
         cipher=cipher_for([one.shares for one in devices], placement),
         reveals=None if reveals is None else _ranks(reveals, called),
+        dealer=dealer,
     )
     check_parties(config, parties, local=TRANSPORTS[transport].one_process)
-    helpers = PROTOCOLS[protocol].helpers
-    called += helper_names(helpers)
+    called += helper_names(config.helpers)
     results: list[Any] = TRANSPORTS[transport].load()(
         Program(main, args, kwargs, called, None if folder is None else Path(folder), resume),
-        devices=[*devices, *devices[:1] * helpers],
+        devices=[*devices, *devices[:1] * config.helpers],
         config=config,
         limits=Limits(deadline=deadline),
         network=build_network(network),

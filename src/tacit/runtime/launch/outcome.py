@@ -58,6 +58,7 @@ def collect(
     parties: int,
     *,
     patience: float,
+    names: Sequence[str],
     deadline: float | None = None,
 ) -> list[Any]:
     """Returns every party's value by rank. Raises PartyFailed with the first failure.
@@ -79,7 +80,7 @@ def collect(
             failures.append(outcome)
     failures += _silent(parties, values.keys() | {failure.party for failure in failures})
     if failures:
-        raise party_failed(failures)
+        raise party_failed(failures, names)
     return [values[party] for party in range(parties)]
 
 
@@ -95,9 +96,11 @@ def root_cause(failures: Sequence[Failure]) -> Failure:
     return min(failures, key=lambda f: (f.blames in failed, f.blames != f.party, f.time))
 
 
-def party_failed(failures: Sequence[Failure]) -> PartyFailed:
+def party_failed(failures: Sequence[Failure], names: Sequence[str]) -> PartyFailed:
     """Returns the error of the party that failed first; the other failures become notes."""
     root = root_cause(failures)
+    for failure in failures:
+        failure.error.names = names
     for failure in failures:
         if failure is not root:
             root.error.add_note(_note(failure.error, root.error))

@@ -96,8 +96,10 @@ def run_processes(
     try:
         for rank in range(parties):
             children.append(Child.start(replace(task, rank=rank, devices=devices[rank])))
-        _introduce(children)
-        results = collect(_receiver(children), parties, patience=PATIENCE_SECONDS)
+        _introduce(children, program.names)
+        results = collect(
+            _receiver(children), parties, patience=PATIENCE_SECONDS, names=program.names
+        )
         for child in children:
             child.process.join(PATIENCE_SECONDS)
         return [unpack(result, "a return value") for result in results]
@@ -106,10 +108,14 @@ def run_processes(
             child.end()
 
 
-def _introduce(children: list[Child]) -> None:
+def _introduce(children: list[Child], names: Sequence[str]) -> None:
     """Tells every party where the others listen and which certificates they have."""
     endpoints = collect(
-        _receiver(children), len(children), patience=PATIENCE_SECONDS, deadline=START_SECONDS
+        _receiver(children),
+        len(children),
+        patience=PATIENCE_SECONDS,
+        names=names,
+        deadline=START_SECONDS,
     )
     packed = pack(endpoints, "the endpoints")
     for child in children:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from logging import getLogger
 from pathlib import Path
 from typing import Any
 
 from ...config import Config
 from ...crypto import agree_keys
-from ...errors import HandshakeMismatch
+from ...errors import HandshakeMismatch, naming_parties
 from ...protocols import RevealPolicy, helper_names, key_groups, make_protocol, party_names
-from ...registry import PROTOCOLS
 from ...transport import Mesh
 from ...transport.consensus import agree
+from ..deploy.security import dealer_warning
 from ..placement import ON_CPU, PartyDevices
 from ..public_randomness import public_randomness
 from ..session import Session
 
 REVEALS_FILE = "reveals.jsonl"  # in a session's folder
+LOG = getLogger("tacit")
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Program:
 
         whole_process: whether this party has the process for itself.
         """
-        with devices.selected(), mesh:
+        with naming_parties(self.names), devices.selected(), mesh:
             session = open_session(
                 mesh,
                 config=config,
@@ -89,9 +91,11 @@ def open_session(
     resume: bool = False,
 ) -> Session:
     """Returns a session over connected channels, with fresh keys. Two rounds."""
-    helpers = PROTOCOLS[config.protocol].helpers
-    count = mesh.parties - helpers
-    names = (*party_names(count), *helper_names(helpers)) if names is None else tuple(names)
+    count = mesh.parties - config.helpers
+    default = (*party_names(count), *helper_names(config.helpers))
+    names = default if names is None else tuple(names)
+    if warning := dealer_warning(config, names):
+        LOG.warning("%s", warning)
     record = None if folder is None else folder / REVEALS_FILE
     reveal_policy = RevealPolicy(names[:count], allowed=config.reveals, file=record)
     exchange, rank, parties = mesh.exchange_bytes, mesh.rank, mesh.parties

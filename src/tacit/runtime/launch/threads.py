@@ -65,7 +65,8 @@ def run_threads(
         with unchanged_cuda_generators():
             for thread in threads:
                 thread.start()
-            return collect(partial(_next, outcomes), parties, patience=limits.deadline)
+            receive = partial(_next, outcomes)
+            return collect(receive, parties, patience=limits.deadline, names=program.names)
     finally:  # also after an interrupt: whoever waits for a message stops waiting
         for mesh in meshes:
             mesh.abort("the run was ended")

@@ -70,16 +70,16 @@ class Admission:
             for stream in self._unfinished:
                 stream.cut()
 
-    def rank_of(self, stream: TcpStream) -> int | None:
-        """Returns the rank whose key the other side holds; None without TLS.
+    def ranks_of(self, stream: TcpStream) -> tuple[int, ...]:
+        """Returns the ranks whose key the other side holds, one or two; none without TLS.
 
         TLS also accepts a certificate that a pinned party signed for another key: this does not.
         """
         if self._credentials is None:
-            return None
+            return ()
         if stream.pin not in self._credentials.pins:
             raise CertificateRejected("the key of the other side is not pinned here")
-        return self._credentials.pins.index(stream.pin)
+        return tuple(rank for rank, key in enumerate(self._credentials.pins) if key == stream.pin)
 
     def require(self, stream: TcpStream, peer: int) -> None:
         """Raises CertificateRejected unless the other side holds the key of a party."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
@@ -118,16 +118,16 @@ def introduce(stream: TcpStream, ours: Hello, peer: int, *, outgoing: bool, unti
 
 
 def greet(
-    stream: TcpStream, ours: Hello, judge: Judge, *, proved: int | None, until: float
+    stream: TcpStream, ours: Hello, judge: Judge, *, proved: Sequence[int], until: float
 ) -> tuple[int, bool]:
     """Hear who dials and answer; returns its rank and whether tensors flow to it.
 
-    `proved` is the rank whose key the other side holds, where there are keys: who claims another
-    is refused, and who differs in the settings is named by it.
+    `proved` are the ranks whose key the other side holds, where there are keys: who claims another
+    is refused, and who differs in the settings is named by the first.
     """
     try:
-        theirs, incoming = _listen(stream, until, proved)
-        pretends = proved is not None and theirs.rank != proved
+        theirs, incoming = _listen(stream, until, proved[0] if proved else None)
+        pretends = bool(proved) and theirs.rank not in proved
         if not pretends:
             compare(ours, theirs)
     except HandshakeMismatch:

@@ -190,7 +190,7 @@ class Rendezvous:
                 self._admission.handshake(stream, seconds=seconds),
                 self._pairs.releasing_claims(stream),
             ):
-                proved = self._admission.rank_of(stream)
+                proved = self._admission.ranks_of(stream)
                 judge = partial(self._judge, stream)
                 peer, outgoing = greet(stream, self._hello, judge, proved=proved, until=until)
                 self._add(peer, outgoing, stream)

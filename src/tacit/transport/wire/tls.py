@@ -50,11 +50,15 @@ _WORD_SECONDS = 1.0  # that a heartbeat or a last word waits for a renewal
 
 @dataclass(frozen=True)
 class Identity:
-    """How a party proves who it is, and whom it believes: PEM certificates by rank."""
+    """How a party proves who it is, and whom it believes: PEM certificates by rank.
+
+    second_roles: the ranks that the holder of another rank's key plays, too, with the same key.
+    """
 
     certificate: bytes
     private_key: bytes = field(repr=False)
     peers: tuple[bytes, ...]
+    second_roles: tuple[int, ...] = ()
 
 
 class Credentials:
@@ -63,7 +67,8 @@ class Credentials:
     def __init__(self, identity: Identity) -> None:
         self.pins = [_pinned(certificate) for certificate in identity.peers]
         for rank, key in enumerate(self.pins):
-            if (first := self.pins.index(key)) != rank:
+            first = self.pins.index(key)
+            if first != rank and rank not in identity.second_roles:
                 raise ConfigError(f"parties {first} and {rank} have the same public key")
         self._server = _context(ssl.PROTOCOL_TLS_SERVER, identity)
         self._server.num_tickets = 0  # nothing flows against the data
@@ -291,7 +296,9 @@ def _context(role: int, identity: Identity) -> ssl.SSLContext:
     context.verify_mode = ssl.CERT_REQUIRED
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     try:
-        context.load_verify_locations(cadata=b"\n".join(identity.peers).decode("ascii"))
+        context.load_verify_locations(
+            cadata=b"\n".join(dict.fromkeys(identity.peers)).decode("ascii")
+        )
         with _private_file(identity.certificate, b"\n", identity.private_key) as path:
             context.load_cert_chain(path, password="")
     except (ssl.SSLError, ValueError) as error:
