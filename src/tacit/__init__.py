@@ -11,18 +11,28 @@ from . import errors
 if typing.TYPE_CHECKING:
     from .nn.calibrate import calibrate
     from .runtime.deploy.network_session import connect
-    from .runtime.launch.local_run import run
+    from .runtime.launch.local_run import preprocess, run
     from .runtime.session import Session
     from .tensor import SecretTensor
 
 __version__ = "0.1.0"
-__all__ = ["SecretTensor", "Session", "__version__", "calibrate", "connect", "errors", "run"]
+__all__ = [
+    "SecretTensor",
+    "Session",
+    "__version__",
+    "calibrate",
+    "connect",
+    "errors",
+    "preprocess",
+    "run",
+]
 
 _HOMES = {
     "SecretTensor": "tensor",
     "Session": "runtime",
     "calibrate": "nn",
     "connect": "runtime",
+    "preprocess": "runtime",
     "run": "runtime",
 }
 

@@ -9,7 +9,16 @@ import types
 
 import tacit
 
-PUBLIC = {"run", "connect", "calibrate", "Session", "SecretTensor", "errors", "__version__"}
+PUBLIC = {
+    "run",
+    "preprocess",
+    "connect",
+    "calibrate",
+    "Session",
+    "SecretTensor",
+    "errors",
+    "__version__",
+}
 
 
 def test_top_level_names():

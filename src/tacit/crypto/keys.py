@@ -86,6 +86,19 @@ class KeyRing:
             )
         return self._keys[parties]
 
+    def of_stored_run(self, member: int, label: str) -> dict[Group, bytes]:
+        """Returns a key of its own for each group with this member, to be kept in a stored run.
+
+        The label is that of one run: no two runs and no session have a key in common.
+        """
+        groups = [group for group in self.groups if member in group and len(group) > 1]
+        return {g: self.key(g).derive(f"stored run|{label}", KEY_BYTES) for g in groups}
+
+    def with_keys(self, keys: Mapping[Group, bytes]) -> KeyRing:
+        """Returns a ring in which these keys take the place of those of the same groups."""
+        made = {group: Key(secret, group) for group, secret in keys.items()}
+        return KeyRing(self.rank, {g: self.key(g) for g in self.groups} | made)
+
     def wipe(self) -> None:
         """Overwrites all keys, at the end of a session."""
         for key in self._keys.values():

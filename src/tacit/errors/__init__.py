@@ -21,6 +21,7 @@ Error
     PublicMismatch                         public operands or operations differ between parties
     CheatingDetected                       a check of a malicious-secure protocol failed
   CheckpointRejected                       a saved file missing, foreign, changed or unwritable
+  PreprocessingRejected                    a stored run missing, used, changed or of other programs
   DataRejected        ValueError           a data file that cannot be read or is not as announced
   PartyFailed                              the program of one party raised
 
@@ -66,6 +67,7 @@ __all__ = [
     "PeerTimeout",
     "Phrase",
     "PrecisionWarning",
+    "PreprocessingRejected",
     "ProtocolDesync",
     "ProtocolError",
     "PublicMismatch",
@@ -206,6 +208,14 @@ class CheckpointRejected(Error):
     """A checkpoint that is missing, damaged, foreign, not that of the others, or unwritable.
 
     `party` says whose file it is. Nothing was loaded, and none that was complete is lost.
+    """
+
+
+class PreprocessingRejected(Error):
+    """A stored run that is missing, used, damaged, foreign, not that of the others, or unwritable.
+
+    Also a program that cannot be preprocessed, or is not the one that was. `party` says whose it
+    is. A run that has been refused before its use can still be used.
     """
 
 

@@ -25,6 +25,7 @@ class Context:
     the parallel block that collects calls, if any. record: of everything public that was done.
     in_recorded_call: an operation of torch or of the protocol is running that is in the record.
     What it calls in turn follows from its operands, and is not recorded.
+    blind: nothing is opened, and what is revealed is zero: while a run is preprocessed.
     """
 
     randomness: CallRandomness
@@ -43,9 +44,10 @@ class Context:
         self.mesh, self.ring = mesh, ring
         self.record = mesh.record = CallRecord(mesh.compare)
         mesh.compares_ends = True
-        self.in_recorded_call = False
+        self.in_recorded_call = self.blind = False
         self.rank, self.device = mesh.rank, mesh.device
         self.streams = KeyStreams(keys, cipher, mesh.device)
+        self.product_device = product_device
         self.memory_limit = memory_limit
         self.reveal_policy = reveal_policy or RevealPolicy(party_names(mesh.parties))
         self.group: Group | None = None

@@ -44,9 +44,13 @@ def check_parties(config: Config, parties: int, *, local: bool) -> None:
         )
 
 
-def key_groups(config: Config, members: int) -> list[Group]:
-    """Returns the groups of members that need a key: among them, all parties without a dealer."""
-    return [*default_groups(members), tuple(range(members - config.helpers))]
+def key_groups(config: Config, members: int, *, connected_dealer: bool = True) -> list[Group]:
+    """Returns the groups of members that need a key: among them, all parties without a dealer.
+
+    connected_dealer: whether a dealer that is no party is one of the members.
+    """
+    parties = members - config.helpers * connected_dealer
+    return [*default_groups(members), tuple(range(parties))]
 
 
 def make_protocol(

@@ -62,6 +62,11 @@ class RevealPolicy:
         """The `to` of reveals to everybody who may learn anything: None for all at once."""
         return (None,) if self.admits_all else tuple(self._allowed or ())
 
+    @property
+    def is_guarding(self) -> bool:
+        """Whether a guard asks for the reveals, and not the program."""
+        return self._purpose == GUARD
+
     @contextmanager
     def guarding(self) -> Iterator[None]:
         """Within, reveals are recorded as those of a guard."""

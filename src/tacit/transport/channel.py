@@ -114,10 +114,12 @@ class Channel(ABC):
     `progress` is the time of the last part of a message, `heard` of the last sign of life, and
     `stuck` says whether the peer waits too, see NOTE [slow or dead]. While a send or a flush waits,
     the channel calls `look_around` now and then, which raises if the run has ended. `is_stuck` says
-    whether this party is stuck itself.
+    whether this party is stuck itself. `stored`: the messages are those of a stored run, and cost
+    nothing now.
     """
 
     peer: int
+    stored: bool = False
     device: torch.device = CPU  # where received tensors are put
     wire: Wire  # of the messages that come
     certificate_expires: datetime | None = None

@@ -21,12 +21,14 @@ from .local.barrier import Barrier
 from .mismatch import accused, answer, differs, is_mismatch, public_mismatch
 from .public_record import PublicRecord
 from .root_cause import PeerAborted, blame, follow, word_of_end
-from .stats import Stats
+from .stats import Cost, Stats
 from .timeouts import judge, silence
 from .wire.frames import Kind, Spec, layout
 
 _SLICE = 0.25  # s between looks at what happens in the background
 _SPIN = 2e-3  # s before a stamp at which waiting becomes an exact sleep
+
+Recorder = Callable[[Mapping[int, Expected], Mapping[int, Message]], None]
 
 
 class Mesh:
@@ -49,8 +51,10 @@ class Mesh:
         self.parties = len(channels) + 1
         self.stats = Stats([channel.peer for channel in channels])
         self._channels = Peers((channel.peer, channel) for channel in channels)
+        self._ahead = self._channels  # those of messages that are sent ahead
         for channel in channels:
             channel.look_around, channel.is_stuck = self.look_around, self._is_stuck
+        self.recorder: Recorder | None = None  # is shown every message that arrives
         self.device = CPU
         self.barrier: Barrier | None = None  # of parties that are threads and share a GPU
         self.record = PublicRecord()
@@ -70,12 +74,26 @@ class Mesh:
     def place(self, device: torch.device) -> None:
         """Sets the device on which received tensors are put from now on."""
         self.device = device
-        for channel in self._channels.values():
+        for channel in (*self._channels.values(), *self._ahead.values()):
             channel.device = device
 
     def channel(self, peer: int) -> Channel:
         """Returns the channel to a peer."""
         return self._channels[peer]
+
+    def attach(self, channel: Channel) -> None:
+        """Adds a peer that is not connected: its messages come from a stored run."""
+        self._channels[channel.peer] = channel
+        self.parties += 1
+        self.stats.peers[channel.peer] = Cost()
+
+    def attach_ahead(self, channel: Channel) -> None:
+        """Lets a stored run take the place of what a connected peer sends, or is sent, ahead."""
+        self._ahead = Peers({**self._ahead, channel.peer: channel})
+
+    def number_anew(self) -> None:
+        """Counts exchanges from zero again; all members do so at the same point."""
+        self._next_operation = 0
 
     @property
     def waiting_for(self) -> tuple[int, ...]:
@@ -239,23 +257,29 @@ class Mesh:
         wanted: dict[int, Expected],
         ahead: bool,
     ) -> dict[int, Message]:
+        channels = self._ahead if ahead else self._channels
         try:
             for peer, tensors in send.items():
-                size = self._channels[peer].send(kind, self._operation, self.record.digest, tensors)
-                self.stats.count_sent(peer, size, ahead)
+                channel = channels[peer]
+                size = channel.send(kind, self._operation, self.record.digest, tensors)
+                if not channel.stored:
+                    self.stats.count_sent(peer, size, ahead)
             for peer, expected in wanted.items():
-                self._channels[peer].expect(expected)
-            return self._receive(wanted, ahead) if wanted else {}
+                channels[peer].expect(expected)
+            arrived = self._receive(wanted, channels, ahead) if wanted else {}
+            if self.recorder is not None:
+                self.recorder(wanted, arrived)
+            return arrived
         except BaseException as error:
             # A message may be half read or half sent: the channels cannot be used again.
             self._fail(error)
 
-    def _receive(self, peers: Collection[int], ahead: bool) -> dict[int, Message]:
+    def _receive(self, peers: Collection[int], channels: Peers, ahead: bool) -> dict[int, Message]:
         arrived: dict[int, Message] = {}
         self._waiting_since = started = self._now()
         self._waiting = waiting = {}
         for peer in peers:
-            waiting[peer] = self._channels[peer]
+            waiting[peer] = channels[peer]
         seconds = 0.0
         while True:
             now = self._now()
@@ -270,7 +294,10 @@ class Mesh:
                     arrived[peer] = message
                     del waiting[peer]
                     seconds = self._now() - started
-                    self.stats.count_received(peer, message.size, seconds, ahead)
+                    if channel.stored:
+                        self.stats.bytes_preprocessed += message.size
+                    else:
+                        self.stats.count_received(peer, message.size, seconds, ahead)
             if not waiting:
                 self.stats.count_round(seconds, ahead)
                 return arrived

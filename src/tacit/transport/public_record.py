@@ -22,7 +22,7 @@ KEPT = 1 << 13  # entries; one takes about 250 bytes
 TOLD = 1 << 9  # entries in a last word
 
 _SHORT_BYTES = 4  # of a digest, in a last word
-_MAX_NAMES_BYTES = 1 << 16
+_MAX_NAME_BYTES = 1 << 7
 _HEAD = struct.Struct("<QH?")
 
 
@@ -113,17 +113,17 @@ class Excerpt(NamedTuple):
         return head + digests + zlib.compress(names.encode())
 
     @classmethod
-    def decode(cls, data: bytes) -> Excerpt:
-        """Returns the excerpt in these bytes. Raises FrameRejected if they hold none."""
+    def decode(cls, data: bytes, most: int = TOLD) -> Excerpt:
+        """Returns the excerpt of at most so many entries. Raises FrameRejected if there is none."""
         try:
             first, count, stopped = _HEAD.unpack_from(data)
             start = _HEAD.size + count * _SHORT_BYTES
-            text = zlib.decompressobj().decompress(data[start:], _MAX_NAMES_BYTES)
+            text = zlib.decompressobj().decompress(data[start:], most * _MAX_NAME_BYTES)
             names = text.decode(errors="replace").split("\n") if count else []
         except (struct.error, zlib.error) as error:
             raise FrameRejected("a record that cannot be read") from error
         digests = data[_HEAD.size : start]
-        if len(names) != count or count > TOLD:
+        if len(names) != count or count > most:
             raise FrameRejected(f"a record of {len(names)} names for {count} entries")
         pieces = (digests[i * _SHORT_BYTES : (i + 1) * _SHORT_BYTES] for i in range(count))
         told = map(Told, names, pieces)

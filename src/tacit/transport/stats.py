@@ -53,11 +53,15 @@ class Tally(Cost):
 
 
 class Stats(Tally):
-    """The cost of a mesh so far. Only transport writes it."""
+    """The cost of a mesh so far. Only transport writes it.
+
+    bytes_preprocessed: what came from a stored run; it is in no other number.
+    """
 
     def __init__(self, peers: Iterable[int]) -> None:
         super().__init__(peers)
         self.scopes: dict[str, Tally] = {}
+        self.bytes_preprocessed = 0
         self._path: list[str] = []
 
     @contextmanager

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ...ring import num_words
 from ...transport import Spec
+from ..blind import unopened
 from ..input_checks import check_party, checked_elements, checked_planes, plain_bits
 from ..randomness import common_stream, mask_stream
 from ..share import Arith, Bool, Parts
@@ -96,6 +97,8 @@ def reveal(
     p.context.admit_reveal(x, to, dtype, to_dealer=to_dealer)
     if isinstance(x, Arith):
         x = yield from p.settled.steps(x)
+    if p.context.blind:
+        return (yield from unopened(p, x, to, to_dealer=to_dealer))
     roles = p.roles
     if p.is_dealer:
         return (yield from _reveal_to_dealer(p, x, to_dealer))
@@ -161,6 +164,8 @@ def for_client(p: Additive, x: Arith) -> Steps[Tensor | None]:
     if p.is_dealer:
         return None
     own = hidden_mask(p, x, p.roles.evaluators)
+    if p.context.blind:
+        return torch.zeros_like(own)
     return own + p.opened(x) if p.is_leader else own
 
 

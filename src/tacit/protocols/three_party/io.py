@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ...ring import num_words
 from ...transport import Spec
+from ..blind import unopened
 from ..input_checks import check_party, checked_elements, checked_planes, plain_bits
 from ..randomness import Stream, common_stream, mask_stream
 from ..share import Arith, Bool, Parts
@@ -118,6 +119,8 @@ def reveal(
     p.context.admit_reveal(x, to, dtype)
     if isinstance(x, Arith):
         x = yield from p.settled.steps(x)
+    if p.context.blind:
+        return (yield from unopened(p, x, to, to_dealer=to_dealer))
     receivers = PARTIES if to is None else (to,)
     send: dict[int, list[Tensor]] = {j: [] for j in receivers if j != p.rank}
     send |= {j: [x.parts[j].contiguous()] for j in receivers if p.reveal_sender(j) == p.rank}
@@ -145,6 +148,8 @@ def for_client(p: ThreeParty, x: Arith) -> Steps[Tensor | None]:
     p.context.admit_client_reveal(x)
     x = yield from p.settled.steps(x)
     p.context.mesh.compare()
+    if p.context.blind:
+        return torch.zeros(x.shape, dtype=p.ring.dtype) if p.rank in (0, 1) else None
     if p.rank == 1:
         return x.parts[0].contiguous()
     return x.parts[1] + x.parts[2] if p.rank == 0 else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from ...registry import TRANSPORTS
 from ...transport import Limits, NetworkSetting
 from ...transport import network as build_network
 from ..placement import DeviceSetting, cipher_for, party_devices
+from ..preprocessing.making import Preprocessing
 from .program import Program
 
 
@@ -38,6 +40,7 @@ def run(
     folder: str | Path | None = None,
     resume: bool = False,
     dealer: str | None = None,
+    preprocessed: str | Path | Making | None = None,
     **kwargs: Any,
 ) -> list[Any]:
     """What `main(session, *args, **kwargs)` returns at each party, by rank.
@@ -59,6 +62,8 @@ def run(
     anything at all. With `folder` each party writes to a folder of its name in it, the record of
     its reveals for one; `resume` lets a training go on from its checkpoints there. `dealer` is
     "own", or "insecure-first-party" to try that out: here all run on this machine anyway.
+    `preprocessed` is a folder of `tacit.preprocess`: a stored run takes the place of the dealer,
+    and is used up.
     If a party fails, all are ended, and PartyFailed says which failed first and why.
     """
     if transport not in TRANSPORTS:
@@ -86,15 +91,50 @@ def run(
         dealer=dealer,
     )
     check_parties(config, parties, local=TRANSPORTS[transport].one_process)
-    called += helper_names(config.helpers)
+    helpers = config.helpers
+    called += helper_names(helpers)
+    program = Program(main, args, kwargs, called, None if folder is None else Path(folder), resume)
+    if isinstance(preprocessed, Making):
+        program = preprocessed.of(program)
+    elif preprocessed is not None:
+        program, helpers = replace(program, preprocessed=Path(preprocessed)), 0
     results: list[Any] = TRANSPORTS[transport].load()(
-        Program(main, args, kwargs, called, None if folder is None else Path(folder), resume),
-        devices=[*devices, *devices[:1] * config.helpers],
+        program,
+        devices=[*devices, *devices[:1] * helpers],
         config=config,
         limits=Limits(deadline=deadline),
         network=build_network(network),
     )
     return results[:parties]
+
+
+def preprocess(
+    main: Callable[..., Any], *args: Any, folder: str | Path, runs: int = 1, **settings: Any
+) -> list[str]:
+    """Makes stored runs for `tacit.run(..., preprocessed=folder)`, and returns their names.
+
+    Takes the program, the arguments and the settings of `tacit.run`, with a protocol that has a
+    dealer. All members run the program once, without opening anything, and the dealer once more for
+    each run. Each party gets a subfolder of its name in `folder`, which holds its files, their key,
+    and the list of those it has used. See docs/concepts/preprocessing.md.
+    """
+    if type(runs) is not int or runs < 1:
+        raise ConfigError(f"runs={runs!r}", limit="at least one run is needed")
+    made: list[list[str]] = run(main, *args, preprocessed=Making(Path(folder), runs), **settings)
+    return made[0]
+
+
+@dataclass(frozen=True)
+class Making:
+    """Asks for stored runs to be made in a folder."""
+
+    folder: Path
+    runs: int
+
+    def of(self, program: Program) -> Preprocessing:
+        """Returns the program that makes stored runs of another."""
+        fields = {name: getattr(program, name) for name in ("main", "args", "kwargs", "names")}
+        return Preprocessing(**fields, preprocessed=self.folder, runs=self.runs)
 
 
 def _names(names: Sequence[str] | None, parties: int) -> tuple[str, ...]:

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from logging import getLogger
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from ...config import Config
-from ...crypto import agree_keys
+from ...crypto import KeyRing, agree_keys
 from ...errors import HandshakeMismatch, naming_parties
 from ...protocols import RevealPolicy, helper_names, key_groups, make_protocol, party_names
 from ...transport import Mesh
 from ...transport.consensus import agree
 from ..deploy.security import dealer_warning
 from ..placement import ON_CPU, PartyDevices
+from ..preprocessing.store import Store, StoredRun
+from ..preprocessing.taking import attach, take
 from ..public_randomness import public_randomness
 from ..session import Session
 
@@ -27,7 +33,8 @@ LOG = getLogger("tacit")
 class Program:
     """`main` with its arguments, which every party runs, and the names and folders of its session.
 
-    Each party writes to a subfolder of its name in `folder`.
+    Each party writes to a subfolder of its name in `folder`. If `preprocessed` is given, a stored
+    run from the subfolder of its name there takes the place of the dealer.
     """
 
     main: Callable[..., Any]
@@ -36,6 +43,13 @@ class Program:
     names: tuple[str, ...]
     folder: Path | None = None
     resume: bool = False
+    preprocessed: Path | None = None
+
+    def about(self, config: Config) -> dict[str, str]:
+        """Returns what a stored run is made for: the program, the settings, the parties."""
+        main = self.main
+        name = f"{main.__module__}.{getattr(main, '__qualname__', type(main).__qualname__)}"
+        return about_run(name, config, self.names)
 
     def run(
         self,
@@ -50,15 +64,20 @@ class Program:
 
         whole_process: whether this party has the process for itself.
         """
-        with naming_parties(self.names), devices.selected(), mesh:
+        with naming_parties(self.names), devices.selected(), mesh, ExitStack() as ending:
+            name, stored = self.names[mesh.rank], None
+            if self.preprocessed is not None:
+                about = self.about(config) | {"the party": name}
+                stored = ending.enter_context(take(mesh, Store(self.preprocessed / name), about))
             session = open_session(
                 mesh,
                 config=config,
                 session_id=session_id,
                 devices=devices,
                 names=self.names,
-                folder=None if self.folder is None else self.folder / self.names[mesh.rank],
+                folder=None if self.folder is None else self.folder / name,
                 resume=self.resume,
+                stored=stored,
             )
             alike = public_randomness(session.keys, mesh.parties, whole_process=whole_process)
             with session.ending, alike:
@@ -89,29 +108,52 @@ def open_session(
     names: Sequence[str] | None = None,
     folder: Path | None = None,
     resume: bool = False,
+    stored: StoredRun | None = None,
 ) -> Session:
-    """Returns a session over connected channels, with fresh keys. Two rounds."""
-    count = mesh.parties - config.helpers
-    default = (*party_names(count), *helper_names(config.helpers))
-    names = default if names is None else tuple(names)
-    if warning := dealer_warning(config, names):
-        LOG.warning("%s", warning)
-    record = None if folder is None else folder / REVEALS_FILE
-    reveal_policy = RevealPolicy(names[:count], allowed=config.reveals, file=record)
+    """Returns a session over connected channels, with fresh keys. Two rounds.
+
+    If the dealer's messages come from a stored run, so do the keys of groups with the dealer.
+    """
     exchange, rank, parties = mesh.exchange_bytes, mesh.rank, mesh.parties
-    groups = key_groups(config, parties)
+    groups = key_groups(config, parties, connected_dealer=stored is None)
     with mesh.stats.scope("keys"):
         keys = agree_keys(exchange, rank=rank, parties=parties, session=session_id, groups=groups)
+    if stored is not None:
+        keys = keys.with_keys(stored.keys)
+        attach(mesh, stored)
+        mesh.number_anew()
     mesh.place(devices.shares)
+    if names is None:
+        names = (*party_names(mesh.parties - config.helpers), *helper_names(config.helpers))
+    if warning := dealer_warning(config, names):
+        LOG.warning("%s", warning)
+    product_device = devices.products
+    return session_over(mesh, keys, config, product_device, names, folder=folder, resume=resume)
+
+
+def session_over(
+    mesh: Mesh,
+    keys: KeyRing,
+    config: Config,
+    product_device: torch.device | None,
+    names: Sequence[str],
+    *,
+    folder: Path | None = None,
+    resume: bool = False,
+) -> Session:
+    """Returns a session with these keys; its end wipes them. No round."""
+    count = mesh.parties - config.helpers
+    record = None if folder is None else folder / REVEALS_FILE
+    reveal_policy = RevealPolicy(names[:count], allowed=config.reveals, file=record)
     operations = make_protocol(
-        config, mesh, keys, product_device=devices.products, reveal_policy=reveal_policy
+        config, mesh, keys, product_device=product_device, reveal_policy=reveal_policy
     )
     session = Session(
         mesh=mesh,
         keys=keys,
         config=config,
         operations=operations,
-        names=names,
+        names=tuple(names),
         folder=folder,
         resume=resume,
     )
@@ -119,3 +161,21 @@ def open_session(
     if operations is not None:
         session.ending.callback(operations.context.streams.wipe)
     return session
+
+
+def reopened(session: Session, mesh: Mesh, keys: KeyRing) -> Session:
+    """Returns a session with the settings of another, over other channels and with these keys."""
+    mesh.place(session.device)
+    product_device = session.protocol.context.product_device
+    return session_over(mesh, keys, session.config, product_device, session.names)
+
+
+def about_run(program: str, config: Config, names: Sequence[str]) -> dict[str, str]:
+    """Returns what must be the same when a stored run is made and when it is used, by name."""
+    return {
+        "program": program,
+        "version of tacit": version("tacit"),
+        "version of torch": torch.__version__.partition("+")[0],
+        "list of parties": ", ".join(names),
+        **{name: repr(value) for name, value in asdict(config).items()},
+    }

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import secrets
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
 
-from ...crypto import KEY_BYTES, make_private_folder
+from ...crypto import make_private_folder
 from ...errors import CheckpointRejected
 from ...fixedpoint import Numbers
 from ...nn.checkpoint_file import checkpoint_file, read_identity
-from ...nn.encrypted_file import Key, put_in_place
+from ...nn.encrypted_file import Key, key_in_file
 
 KEY_FILE = "checkpoint.key"
 PATTERN = "step-*"
@@ -74,30 +73,4 @@ class CheckpointFolder:
 
     def key(self, *, create: bool) -> Key:
         """Returns the key in the folder; creates it if `create` is set. May raise OSError."""
-        path = self.folder / KEY_FILE
-        if not path.exists():
-            if not create:
-                raise CheckpointRejected(
-                    f"{path} is missing, which its checkpoints were saved with",
-                    told="the key of its checkpoints is missing",
-                )
-            temporary = path.with_name(f".{KEY_FILE}.{secrets.token_hex(8)}")
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(secrets.token_bytes(KEY_BYTES))
-                file.flush()
-                os.fsync(file.fileno())
-            put_in_place(temporary, path)
-        if path.stat().st_mode & 0o077:
-            raise CheckpointRejected(
-                f"{path} can be read by others",
-                remedy="chmod 600 it",
-                told="others can read the key of its checkpoints",
-            )
-        key = path.read_bytes()
-        if len(key) != KEY_BYTES:
-            raise CheckpointRejected(
-                f"{path} is not a key of {KEY_BYTES} bytes",
-                told="the key of its checkpoints is not a key",
-            )
-        return key
+        return key_in_file(self.folder / KEY_FILE, create=create)

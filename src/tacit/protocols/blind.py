@@ -1,0 +1,42 @@
+"""What a reveal returns while a run is preprocessed: nothing is opened.
+
+NOTE [blind]: in a rehearsal, and while a dealer makes stored runs, a program runs without results.
+A reveal sends nothing and returns zeros, and a guard finds nothing out of range, so whatever the
+inputs are, nobody learns anything. What a dealer sends must not depend on revealed values, so a
+program that shows them to the dealer is refused. One that uses them otherwise has another public
+record in the run with real values, and is refused there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from ..errors import PreprocessingRejected
+from .share import Arith, Bool
+from .steps import PASS, Steps
+
+if TYPE_CHECKING:
+    from .core import ProtocolCore
+
+
+def unopened(
+    p: ProtocolCore, x: Arith | Bool, to: int | None, *, to_dealer: bool
+) -> Steps[Tensor | None]:
+    """Returns zeros in the form of the secret, None at members that would not learn it. 1 round."""
+    guards = p.context.reveal_policy.is_guarding
+    if to_dealer and not guards:
+        raise PreprocessingRejected(
+            "the program shows revealed values to the dealer",
+            limit="what a dealer sends in a stored run is made before there are any values",
+            remedy="run this program with the dealer online, or reveal without to_dealer=True",
+        )
+    yield PASS
+    if p.rank >= p.parties or to not in (None, p.rank):
+        return None
+    if isinstance(x, Arith):
+        return torch.zeros(x.shape, dtype=p.ring.dtype)
+    dtype = torch.bool if x.width == 1 else torch.int64
+    return torch.full(x.shape, guards, dtype=dtype)

@@ -1,0 +1,1 @@
+"""Stored runs: what a dealer sends, made ahead of time and kept in files that are used once."""

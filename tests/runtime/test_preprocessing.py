@@ -1,0 +1,197 @@
+"""Runs from stored preprocessing equal runs with a dealer, and no dealer takes part in them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tests.protocols.ranges import overlaps, watch
+from tests.runtime import stored_programs as programs
+
+import tacit
+from tacit import Session
+from tacit.errors import ConfigError, PartyFailed
+from tacit.runtime.launch import program as launched
+from tacit.runtime.preprocessing import making
+from tacit.runtime.preprocessing.store import Store
+
+TWO = {"parties": 2, "protocol": "additive"}
+THREE = {"parties": 3, "protocol": "additive", "fraction_bits": 8}
+
+
+def refused(error: pytest.ExceptionInfo[PartyFailed]) -> str:
+    assert error.value.kind == "PreprocessingRejected", error.value
+    return error.value.headline
+
+
+@pytest.mark.parametrize("ring", [64, 32])
+def test_operations_are_those_of_a_usual_run(tmp_path, ring):
+    settings = {**THREE, "ring": ring}
+    usual = tacit.run(programs.operations, **settings)[0]
+    tacit.preprocess(programs.operations, folder=tmp_path, **settings)
+    for stored in tacit.run(programs.operations, preprocessed=tmp_path, **settings):
+        for name in programs.EXACT:
+            assert all(map(torch.equal, stored[name], usual[name])), name
+        for name in programs.ROUNDED:
+            off = [(a - b).abs().max() for a, b in zip(stored[name], usual[name], strict=True)]
+            assert max(off) <= 4, name
+
+
+def test_lenet(tmp_path):
+    tacit.preprocess(programs.lenet, folder=tmp_path, **TWO)
+    for found, plain in tacit.run(programs.lenet, preprocessed=tmp_path, **TWO):
+        torch.testing.assert_close(found, plain, rtol=0, atol=2e-3)
+
+
+@pytest.mark.full("the same in processes; test_runs_are_used_up in threads")
+def test_processes(tmp_path):
+    settings = {**TWO, "transport": "processes"}
+    tacit.preprocess(programs.layer, folder=tmp_path, **settings)
+    found = tacit.run(programs.layer, preprocessed=tmp_path, **settings)
+    assert torch.equal(found[0], found[1])
+
+
+def costs(session: Session) -> tuple[int, ...]:
+    torch.manual_seed(5)  # the bound on public numbers decides how many bits are compared
+    before = session.stats.snapshot()
+    programs.layer(session)
+    cost = session.stats.snapshot().accumulate(before, -1)
+    online = cost.bytes_received - cost.bytes_received_ahead, cost.rounds
+    dealt = [cost.peers[peer] for peer in cost.peers if peer >= session.parties]
+    from_dealer = sum(one.bytes_received + one.bytes_sent + one.messages for one in dealt)
+    return *online, cost.bytes_received_ahead, from_dealer, session.stats.bytes_preprocessed
+
+
+def test_online_costs_are_those_without_the_dealer(tmp_path):
+    tacit.preprocess(costs, folder=tmp_path, **TWO)
+    usual, stored = tacit.run(costs, **TWO), tacit.run(costs, preprocessed=tmp_path, **TWO)
+    control = 32  # the digest of an agreement, from the dealer
+    for (online, rounds, ahead, from_dealer, _), now in zip(usual, stored, strict=True):
+        assert now[:4] == (online - control, rounds, 0, 0)
+        assert now[4] == ahead + control
+        assert from_dealer > 0
+    assert stored[1][4] > stored[0][4] == control  # all else is dealt to the leader
+
+
+def test_no_two_runs_share_a_mask(tmp_path, monkeypatch):
+    """Compares the words that all members take: two stored runs, their use, and a usual run."""
+    seen: dict[tuple[str, int, int], list] = {}
+    reopened, opened = making.reopened, launched.open_session
+
+    def noted(kind, make):
+        def made(*args, **kwargs):
+            session = make(*args, **kwargs)
+            times = sum(key[:2] == (kind, session.rank) for key in seen)
+            seen[kind, session.rank, times] = watch(session)
+            return session
+
+        return made
+
+    monkeypatch.setattr(making, "reopened", noted("dealer", reopened))
+    monkeypatch.setattr(launched, "open_session", noted("run", opened))
+    monkeypatch.setattr(making, "open_session", noted("rehearsal", opened))
+    tacit.preprocess(programs.layer, folder=tmp_path, runs=2, **TWO)
+    for _ in range(2):
+        tacit.run(programs.layer, preprocessed=tmp_path, **TWO)
+    tacit.run(programs.layer, **TWO)
+
+    for rank in range(2):  # what a party draws, in the rehearsal and in three runs
+        uses = [seen["rehearsal", rank, 0], *(seen["run", rank, i] for i in range(3))]
+        assert all(uses)
+        assert not overlaps(use for one in uses for use in one)
+    dealt = [seen["dealer", 2, 0], seen["dealer", 2, 1], seen["run", 2, 0]]
+    assert all(dealt)
+    assert not overlaps(use for one in dealt for use in one)
+    for i in range(2):  # the party of run i draws what the dealer drew for it
+        known = {use for use in seen["run", 0, i] if 2 in use.stream.holders}
+        assert known
+        assert known <= set(seen["dealer", 2, i])
+
+
+def test_runs_are_used_up(tmp_path):
+    made = tacit.preprocess(programs.layer, folder=tmp_path, runs=2, **TWO)
+    found = [tacit.run(programs.layer, preprocessed=tmp_path, **TWO)[0] for _ in made]
+    assert not torch.equal(*found)  # public random numbers are those of each run
+    with pytest.raises(PartyFailed) as error:
+        tacit.run(programs.layer, preprocessed=tmp_path, **TWO)
+    assert "party 0 has none; party 1 has none" in refused(error)
+    assert all(Store(tmp_path / f"party{i}").ledger.is_used(run) for i in (0, 1) for run in made)
+
+
+def test_a_file_that_comes_back_is_refused(tmp_path):
+    [run] = tacit.preprocess(programs.layer, folder=tmp_path, **TWO)
+    paths = [tmp_path / f"party{rank}" / f"{run}.run" for rank in (0, 1)]
+    copies = [path.read_bytes() for path in paths]
+    tacit.run(programs.layer, preprocessed=tmp_path, **TWO)
+    for path, copy in zip(paths, copies, strict=True):
+        path.write_bytes(copy)
+    with pytest.raises(PartyFailed) as error:
+        tacit.run(programs.layer, preprocessed=tmp_path, **TWO)
+    assert "1 that were used before" in refused(error)
+
+
+def test_a_program_that_differs_is_refused(tmp_path, monkeypatch):
+    """The same function, whose work depends on something else now."""
+    rows = [3]
+
+    def changing(session: Session) -> object:
+        return programs.layer(session, rows[0])
+
+    tacit.preprocess(changing, folder=tmp_path, runs=2, **TWO)
+    rows[0] = 5
+    with pytest.raises(PartyFailed) as error:
+        tacit.run(changing, preprocessed=tmp_path, **TWO)
+    text = refused(error)
+    assert "is not the one that the dealer ran" in text
+    assert "operands of share differ" in text
+    rows[0] = 3
+    tacit.run(changing, preprocessed=tmp_path, **TWO)
+
+
+def test_a_program_that_decides_by_what_it_learns_is_refused(tmp_path):
+    tacit.preprocess(programs.decides, folder=tmp_path, **TWO)
+    with pytest.raises(PartyFailed) as error:
+        tacit.run(programs.decides, preprocessed=tmp_path, **TWO)
+    assert "different operations" in refused(error)
+    with pytest.raises(PartyFailed) as error:
+        tacit.preprocess(programs.shown_to_dealer, folder=tmp_path, **TWO)
+    assert "shows revealed values to the dealer" in refused(error)
+
+
+def revealed(session: Session) -> list[object]:
+    x = session.share(torch.full((2,), 7.0), 0)
+    return [session.reveal(x), session.reveal(x, to=1), session.reveal(x > 3)]
+
+
+def test_nothing_is_opened_while_runs_are_made(tmp_path):
+    found = {}
+
+    def main(session: Session) -> None:
+        found.setdefault(session.rank, []).append(revealed(session))
+
+    tacit.preprocess(main, folder=tmp_path, runs=2, **TWO)
+    [[all_of_0, to_1, bits]], [[_, at_1, _]] = found[0], found[1]
+    assert torch.equal(all_of_0, torch.zeros(2))
+    assert torch.equal(at_1, torch.zeros(2))
+    assert to_1 is None
+    assert not bits.any()
+    assert len(found[2]) == 3  # the rehearsal and two runs
+    assert all(one[0].isnan().all() for one in found[2])
+
+
+def test_a_guard_lets_runs_be_made(tmp_path):
+    settings = {**TWO, "guard": True}
+    tacit.preprocess(programs.layer, folder=tmp_path, **settings)
+    tacit.run(programs.layer, preprocessed=tmp_path, **settings)
+
+
+def test_settings_that_cannot_be_preprocessed(tmp_path):
+    with pytest.raises(ConfigError, match="runs=0"):
+        tacit.preprocess(programs.layer, folder=tmp_path, runs=0, **TWO)
+    with pytest.raises(PartyFailed, match="has no dealer"):
+        tacit.preprocess(programs.layer, folder=tmp_path, protocol="replicated")
+
+
+def test_only_the_owner_may_read_the_files(tmp_path):
+    tacit.preprocess(programs.layer, folder=tmp_path, **TWO)
+    for path in tmp_path.rglob("*"):
+        assert path.stat().st_mode & 0o077 == 0, path
