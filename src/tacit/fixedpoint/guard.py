@@ -63,8 +63,9 @@ def check(n: Format, values: Sequence[Value] = ()) -> None:
     counts, watched.counts = watched.counts, {}
     if counts and (names := _nonzero(n, counts)):
         error = _left_range(n, names)
-        mesh, everyone = n.protocol.context.mesh, n.protocol.context.reveal_policy.admits_all
-        raise synchronized(mesh, error) if everyone else error
+        policy = n.protocol.context.reveal_policy
+        everyone = policy.admits_all and (policy.admits_dealer or not n.protocol.helpers)
+        raise synchronized(n.protocol.context.mesh, error) if everyone else error
 
 
 def _compare_waiting(n: Format, watched: Watched) -> None:
@@ -104,7 +105,7 @@ def _opened(n: Format, bits: Bool) -> list[bool]:
     policy, found = n.protocol.context.reveal_policy, None
     with policy.guarding():
         for to in policy.recipients:
-            mine = n.protocol.reveal(bits, to, dtype=torch.bool, to_dealer=policy.admits_all)
+            mine = n.protocol.reveal(bits, to, dtype=torch.bool, to_dealer=policy.admits_dealer)
             found = mine if found is None else found
     return [True] * bits.shape.numel() if found is None else found.tolist()
 

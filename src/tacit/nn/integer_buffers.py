@@ -66,11 +66,12 @@ def publish(
 
 
 def _reveal(n: Numbers, buffers: Sequence[ModuleTensor], owner: int) -> None:
-    """Gives all parties the owner's values, after the policy has admitted and recorded it."""
-    context = n.protocol.context
+    """Gives all members the owner's values, after the policy has admitted and recorded it."""
+    context, to_dealer = n.protocol.context, bool(n.protocol.helpers)
     for entry in buffers:
         dtype = str(entry.tensor.dtype).removeprefix("torch.")
-        context.reveal_policy.admit(context.operation, entry.tensor.shape, dtype, None)
+        shape, policy = entry.tensor.shape, context.reveal_policy
+        policy.admit(context.operation, shape, dtype, None, to_dealer=to_dealer)
     tensors = broadcast_from(context.mesh, [entry.tensor for entry in buffers], owner)
     for entry, tensor in zip(buffers, tensors, strict=True):
         entry.replace(tensor)

@@ -58,6 +58,11 @@ class RevealPolicy:
         return self._allowed is None or set(self._allowed) >= set(range(len(self._names)))
 
     @property
+    def admits_dealer(self) -> bool:
+        """Whether a dealer that is no party may learn anything: not if parties are listed."""
+        return self._allowed is None
+
+    @property
     def recipients(self) -> tuple[int | None, ...]:
         """The `to` of reveals to everybody who may learn anything: None for all at once."""
         return (None,) if self.admits_all else tuple(self._allowed or ())
@@ -87,7 +92,7 @@ class RevealPolicy:
     ) -> None:
         """Records a reveal to a party, or to all, or raises RevealForbidden."""
         self.require(to)
-        if to_dealer and self._allowed is not None:
+        if to_dealer and not self.admits_dealer:
             raise self._forbidden("the dealer")
         names = self._names if to is None else (self._names[to],)
         self._add(operation, shape, dtype, names + helper_names(to_dealer))
