@@ -114,10 +114,16 @@ def open_sockets() -> set[str]:
 
 
 class Stage:
-    """A test's view of the processes: two honest parties, and the odd one at rank `bad`."""
+    """A test's view of the processes: two that behave as `others`, and the odd one at `bad`."""
 
     def __init__(
-        self, behaviour: Behaviour, *, limits: Limits, bad: int = PARTIES - 1, **changes: object
+        self,
+        behaviour: Behaviour,
+        *,
+        limits: Limits,
+        bad: int = PARTIES - 1,
+        others: Behaviour = talk,
+        **changes: object,
     ) -> None:
         self.bad = bad
         self.honest = [rank for rank in range(PARTIES) if rank != bad]
@@ -126,7 +132,7 @@ class Stage:
         self.early: dict[int, Report] = {}  # of those that ended before they were introduced
         self.ended: dict[int, Report] = {}  # of those that a test has asked
         for rank in range(PARTIES):
-            self._start(*((behaviour, changes) if rank == bad else (talk, {})), rank, limits)
+            self._start(*((behaviour, changes) if rank == bad else (others, {})), rank, limits)
         self._introduce()
 
     def _start(
