@@ -65,7 +65,8 @@ class ChangedDraws:
 
     def derive(self, key: Key, label: str, size: int) -> bytes:
         made = self._derive(key, label, size)
-        self._uses[made] = frozenset(key.group), label
+        copy = bytes(bytearray(made))  # a party that ends first wipes its key, others still draw
+        self._uses[copy] = frozenset(key.group), label
         return made
 
     def segments(self, layouts: Any) -> Any:
