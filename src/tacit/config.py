@@ -38,7 +38,7 @@ class Config:
     `reveals`: the ranks of the parties that may learn anything at all; None means every party.
     `dealer`: who deals where the protocol needs a dealer that is no party. "own", the default: a
     process or machine of its own. "insecure-first-party": the first party runs it, and can then
-    open every secret. "none": nobody; no protocol can do without one yet.
+    open every secret. "none": nobody; the parties make what it would deal, which is slower.
     """
 
     ring: int = 64
@@ -122,7 +122,7 @@ class Config:
                 raise ConfigError(
                     f"dealer={self.dealer!r} with protocol={self.protocol!r}",
                     limit="this protocol has no dealer beside its parties",
-                    remedy=f"leave dealer out; {_listed(dealt)} has one",
+                    remedy=f"leave dealer out; {_listed(dealt)} have one",
                 )
         elif self.dealer is None:
             object.__setattr__(self, "dealer", OWN)

@@ -86,6 +86,10 @@ class ProtocolCore(ABC):
         self.rank, self.ring, self.device = context.rank, context.ring, context.device
         self.parties = context.mesh.parties - self.helpers
 
+    def wipe(self) -> None:
+        """Overwrites all secrets that operations draw from, at the end of a session."""
+        self.context.streams.wipe()
+
     @contextmanager
     def parallel(self) -> Iterator[None]:
         """Within the block, calls are collected; they run when it ends and share their rounds.

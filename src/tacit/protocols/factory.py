@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import torch
 
-from ..config import NO_DEALER, OWN, Config
+from ..config import NO_DEALER, Config
 from ..crypto import Group, KeyRing, default_groups
 from ..errors import ConfigError
 from ..registry import PROTOCOLS
 from ..ring import RING32, RING64
 from ..transport import Mesh
 from .base import Protocol
+from .beaver.dealer_free import DealerFree
 from .context import Context
 from .reveals import RevealPolicy
 
@@ -29,12 +30,6 @@ def check_parties(config: Config, parties: int, *, local: bool) -> None:
             f"parties={parties}",
             limit=f"protocol={info.name!r} has {info.counts} parties",
             remedy=f"for {parties} there are {', '.join(others)}",
-        )
-    if config.dealer == NO_DEALER:
-        raise ConfigError(
-            f"dealer={config.dealer!r} with protocol={info.name!r}",
-            limit="its parties need what a dealer sends; they cannot make that themselves yet",
-            remedy=f"let a machine of its own deal, dealer={OWN!r}",
         )
     if not info.network and not local:
         raise ConfigError(
@@ -66,7 +61,7 @@ def make_protocol(
     Products are computed on `product_device`, if given; everything else on the mesh's device.
     `reveal_policy` admits, and records, what is revealed.
     """
-    make = PROTOCOLS[config.protocol].load()
+    make = DealerFree if config.dealer == NO_DEALER else PROTOCOLS[config.protocol].load()
     if make is None:
         return None
     context = Context(

@@ -65,6 +65,7 @@ class ProtocolSuite:
     truncation: str = "exact"
     transport: str = "threads"
     parties: int | None = None
+    dealer: str | None = None
 
     def outcomes(self, *names: str) -> dict[str, PartyFailed | None]:
         """Returns the error of each of the named checks, or of all; None for one that passed.
@@ -98,5 +99,6 @@ class ProtocolSuite:
             ring=self.ring,
             fraction_bits=8,
             truncation=self.truncation,
+            dealer=self.dealer,
         )
         return list(passed)

@@ -73,7 +73,7 @@ def signs(p: BeaverBase, x: Arith, thresholds: Sequence[int], *, low: int = 0) -
     planes = _threshold_planes(p, x, thresholds, width, shift)
     rows = carry_save_rows(p.parties, width) + top_bit_rows(width)
     gates = yield from and_gates(p, rows, words * count)
-    u, v = yield from carry_save(gates, _operands(p, planes))
+    u, v = yield from carry_save(gates, operands(p, planes))
     bits = yield from top_bit(gates, u, v)
     cuts = [slice(n * words, (n + 1) * words) for n in range(count)]
     return [Bool(map_parts(lambda planes, c=cut: planes[:, c], bits), x.shape) for cut in cuts]
@@ -90,8 +90,8 @@ def _threshold_planes(
     return torch.cat([bit_planes(part, width, shift) for part in parts], 1)
 
 
-def _operands(p: BeaverBase, planes: Tensor) -> list[Parts]:
-    """For each party the bits that it knows, as a secret; the parts of all others are zero."""
+def operands(p: BeaverBase, planes: Tensor) -> list[Parts]:
+    """Returns for each party the bits that it knows; the parts of all others are zero."""
     zero = torch.zeros_like(planes)
     return [{p.rank: planes if rank == p.rank else zero} for rank in p.ranks]
 
@@ -107,7 +107,7 @@ def is_zero(p: BeaverBase, x: Arith) -> Steps[Bool]:
     width, words = max(x.width, 2), num_words(x.numel)
     gates = yield from and_gates(p, zero_rows(p.parties, width), words)
     if p.parties > 2:
-        u, v = yield from carry_save(gates, _operands(p, bit_planes(p.own(x), width)))
+        u, v = yield from carry_save(gates, operands(p, bit_planes(p.own(x), width)))
         either = yield from gates(map_parts(_but_top, u), map_parts(_but_top, v))
         differ = map_parts(_unequal, u, v, either)
     else:

@@ -233,13 +233,14 @@ class Einsum(Bilinear):
     def __hash__(self) -> int:
         return hash(self.equation)
 
-    def _matrices(self, a: Tensor, b: Tensor) -> Pair:
+    def matrices(self, a: Tensor, b: Tensor) -> Pair:
         """The operands as batches of matrices whose product is the contraction."""
         left = _arranged(a, self.a, (self._batch, self._rows, self._inner))
         return left, _arranged(b, self.b, (self._batch, self._inner, self._columns))
 
-    def _finish(self, product: Tensor, a: Tensor, b: Tensor) -> Tensor:
-        sizes = dict(zip(self.a + self.b, (*a.shape, *b.shape), strict=True))
+    def finish(self, product: Tensor, a: Sequence[int], b: Sequence[int]) -> Tensor:
+        """Returns the contraction of operands of these shapes, from the product of matrices."""
+        sizes = dict(zip(self.a + self.b, (*a, *b), strict=True))
         order = [*self._batch, *self._rows, *self._columns]
         spread = product.reshape([sizes[i] for i in order])
         return spread.permute([order.index(i) for i in self.out])
@@ -256,8 +257,9 @@ class Einsum(Bilinear):
         return tuple(sizes[i] for i in self.out)
 
     def sum(self, pairs: Sequence[Pair]) -> Tensor:
-        product = MatMul().sum([self._matrices(a, b) for a, b in pairs])
-        return self._finish(product, *pairs[0])
+        product = MatMul().sum([self.matrices(a, b) for a, b in pairs])
+        a, b = pairs[0]
+        return self.finish(product, a.shape, b.shape)
 
 
 def sum_parts(parts: Sequence[Tensor]) -> Tensor:

@@ -159,7 +159,7 @@ def session_over(
     )
     session.ending.callback(keys.wipe)
     if operations is not None:
-        session.ending.callback(operations.context.streams.wipe)
+        session.ending.callback(operations.wipe)
     return session
 
 
