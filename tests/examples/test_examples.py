@@ -72,6 +72,17 @@ def test_three_machines_as_three_processes(tmp_path):
     assert re.search(r"bob: (29|3[0-2]) of 32 digits are right", said), said
 
 
+@pytest.mark.full("tests/cli/test_dealer.py runs two parties and `tacit dealer`")
+def test_two_parties_and_a_dealer_as_three_processes(tmp_path):
+    port = str(free_ports(3)[0])
+    run = EXAMPLES / "06_two_parties_and_a_dealer" / "run.sh"
+    said = output("bash", run, tmp_path, PORT=port)
+    for told in ("alice: {} and has the model", "bob: {} and has no model"):
+        assert re.search(told.format(r"16[0-7] of 169 tumours are right,"), said), said
+    assert "dora with alice, dora with bob" in said
+    assert "dora: 1" not in said
+
+
 def test_the_demo_is_what_make_runs():
     assert re.search(
         r"^demo:.*\n\t.*python examples/demo\.py$", (ROOT / "Makefile").read_text(), re.M
@@ -80,8 +91,10 @@ def test_the_demo_is_what_make_runs():
 
 def test_every_example_is_tried():
     assert {path.name for path in EXAMPLES.glob("*.py")} == set(SAYS)
-    assert [path.name for path in EXAMPLES.iterdir() if path.is_dir() and path.name[0] != "_"] == [
-        "04_three_machines"
+    folders = sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir())
+    assert [name for name in folders if name[0] != "_"] == [
+        "04_three_machines",
+        "06_two_parties_and_a_dealer",
     ]
 
 
