@@ -1,0 +1,139 @@
+"""Parties on hosts of their own, and a dealer on another: from their keys to a resumed training.
+
+Each host has a network namespace, an address and a cable that the test can pull out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from signal import SIGKILL
+
+import pytest
+from tests.deployment import plain
+from tests.deployment.network import Network, why_not
+from tests.deployment.site import (
+    DEADLINE,
+    ENOUGH,
+    FOREVER,
+    NAMES,
+    PARTY_FILE,
+    SETTINGS,
+    SLACK,
+    Run,
+    Site,
+    check,
+    check_curve,
+    run_arguments,
+)
+
+DEALER = "dora"
+HEAD = f'protocol = "additive"\n{SETTINGS}'
+STEPS = 6
+
+pytestmark = pytest.mark.full(
+    "tests/cli/test_dealer.py runs two parties and `tacit dealer` as processes of one host"
+)
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
+    if reason := why_not():
+        pytest.skip(reason)
+    with Network([*NAMES, DEALER], tmp_path_factory.mktemp("cables") / "capture") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory: pytest.TempPathFactory, network: Network) -> Site:
+    return Site.in_network(tmp_path_factory.mktemp("hosts"), network)
+
+
+@pytest.fixture(scope="module")
+def blocks(hosts: Site) -> dict[str, str]:
+    """The blocks that `tacit party init` prints at each host."""
+    with Run() as run:
+        for name, address in hosts.addresses.items():
+            kind = ["--dealer"] if name == DEALER else []
+            words = hosts.command(name, "party", "init", name, "--address", address, *kind)
+            run.add(name, words, hosts.of(name))
+        made = run.end()
+    assert {ended.code for ended in made.values()} == {0}, made
+    return {name: ended.out for name, ended in made.items()}
+
+
+def introduce(hosts: Site, blocks: dict[str, str], parties: Sequence[str]) -> None:
+    """Gives these parties and the dealer their party file."""
+    members = [*parties, DEALER]
+    for name in members:
+        text = HEAD + "".join(blocks[one] for one in members)
+        (hosts.of(name) / PARTY_FILE).write_text(text)
+
+
+def start(hosts: Site, parties: Sequence[str], *job: str, resume: bool = False) -> Run:
+    """`tacit run` at the parties, and `tacit dealer` at the dealer's host."""
+    run = Run()
+    for name in parties:
+        hosts.join(run, name, *job, resume=resume)
+    words = ("dealer", "--parties", PARTY_FILE)
+    options = run_arguments(hosts.logs[DEALER], *job, resume=resume)
+    run.add(DEALER, hosts.command(DEALER, *words, *options), hosts.of(DEALER))
+    return run
+
+
+def test_two_parties_and_a_dealer(hosts: Site, blocks: dict[str, str], network: Network) -> None:
+    introduce(hosts, blocks, NAMES[:2])
+    with Run() as run:
+        for name in (*NAMES[:2], DEALER):
+            hosts.add(run, name, ["party", "check"], "--json")
+        for name, ended in run.end().items():
+            assert (ended.code, ended.report["problems"]) == (0, []), ended
+            assert ended.report["links"].keys() == {*NAMES[:2], DEALER} - {name}
+    with start(hosts, NAMES[:2], "infer.py") as run:
+        ended = run.end()
+    assert {one.code for one in ended.values()} == {0}, ended
+    assert ended["bob"].report["result"] == plain.answers().tolist()
+    assert ended["alice"].report["result"] is None
+    dealt = ended[DEALER].report
+    assert dealt["result"] is None
+    assert dealt["bytes_sent"] > 20 * dealt["bytes_received"]
+    assert network.ports(DEALER) == []
+
+
+def test_a_training_goes_on_after_its_dealer_died_and_was_cut_off(
+    hosts: Site, blocks: dict[str, str], network: Network
+) -> None:
+    introduce(hosts, blocks, NAMES)
+    codes = dict.fromkeys(NAMES, 3)
+    for harm in ("killed", "cut off"):
+        before = hosts.newest()
+        with start(hosts, NAMES, "train.py", FOREVER, resume=before > 0) as run:
+            await_steps(hosts, run, before + 4)
+            if harm == "killed":
+                run.signal(DEALER, SIGKILL)
+            else:
+                run.since = time.monotonic()
+                network.set(down=[DEALER])
+            ended = run.end(names=NAMES)
+            check(ended, codes, "the dealer (dora)", "operation", within=DEADLINE + SLACK)
+            if harm == "cut off":
+                [alone] = run.end(names=(DEALER,)).values()
+                assert alone.code == 3, alone
+        network.set(down=[])
+    total = hosts.newest() + STEPS
+    with start(hosts, NAMES, "train.py", str(total), resume=True) as run:
+        finished = run.end()
+    assert {one.code for one in finished.values()} == {0}, finished
+    assert hosts.checkpoints(DEALER)[-1] == hosts.checkpoints("alice")[-1] == total
+    check_curve(hosts.curve(), total)
+    assert not (Path(hosts.logs[DEALER]) / "scalars.csv").exists()
+
+
+def await_steps(hosts: Site, run: Run, step: int) -> None:
+    """Waits until all have a checkpoint of this step."""
+    until = time.monotonic() + ENOUGH
+    while hosts.newest() < step:
+        assert {one.poll() for one in run.processes.values()} == {None}, run.texts()
+        assert time.monotonic() < until, run.texts()
+        time.sleep(0.05)
