@@ -21,6 +21,7 @@ SAYS = {
     "01_hello.py": r"party 2 learns that the mean is 49,000",
     "02_inference.py": r"32 of 32 answers as the network gives in plain, (29|3[0-2]) right",
     "03_two_owners_train.py": r"losses .*; (7[5-9]|[89]\d)\.\d% of 256 right",
+    "07_two_parties_alone.py": r"(10[7-9]|11\d) of 114 diagnoses right, (10[7-9]|11\d) after",
     "05_gpu.py": r"largest difference from the plain network: \d\.\de-0[3-9]",
     "demo.py": r"64 of 64 answers as the network gives in plain",
 }
@@ -41,11 +42,14 @@ def output(*command: str | Path, **environment: str) -> str:
     return done.stdout
 
 
-DIGITS = pytest.mark.full("tests/runtime/test_demo.py and tests/zoo/test_real_data.py use digits")
+DIGITS = pytest.mark.full(
+    "test_demo.py and test_real_data.py use digits, test_dealer_free.py two parties"
+)
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[DIGITS] * n.startswith(("02", "03", "demo"))) for n in SAYS]
+    "name",
+    [pytest.param(n, marks=[DIGITS] * n.startswith(("02", "03", "07", "demo"))) for n in SAYS],
 )
 def test_an_example_runs(name):
     code, said, err = forked.run([EXAMPLES / name], cwd=ROOT, warnings_are_errors=True)

@@ -14,7 +14,7 @@ from tests.protocols.test_security import HIGHEST, LOWEST, difference, goodness
 from tests.protocols.views import OPERATIONS, Message
 
 import tacit
-from tacit import Session
+from tacit import Session, zoo
 from tacit.kernels import matmul
 from tacit.protocols import Conv, ConvGradInput, ConvGradWeight, Einsum
 from tacit.protocols.cost import Cost
@@ -50,6 +50,22 @@ def test_processes_conform():
 def test_five_parties_conform():
     names = "share_and_reveal", "matmul", "truncate", "thresholds", "inject_sums", "parallel"
     ProtocolSuite(**SETTINGS, parties=5).run(*names)
+
+
+def lenet(session: Session) -> tuple[torch.Tensor, torch.Tensor]:
+    """One party has the network, the other the picture."""
+    torch.manual_seed(0)
+    model, x = session.share(zoo.lenet5().eval(), owner=0), torch.rand(1, 1, 28, 28)
+    with torch.no_grad():
+        return session.reveal(model(session.share(x, owner=1))), x
+
+
+@pytest.mark.full("a network of 10^6 products; conformance has convolutions and comparisons")
+def test_lenet_between_two_parties():
+    found, x = tacit.run(lenet, parties=2, **SETTINGS)[0]
+    torch.manual_seed(0)
+    with torch.no_grad():
+        torch.testing.assert_close(found, zoo.lenet5().eval()(x), atol=1e-3, rtol=0)
 
 
 # Costs -------------------------------------------------------------------------------------------
