@@ -53,6 +53,7 @@ def written(folder: Path) -> Saved:
         optimizer.step()
         save(session, folder, model, optimizer, key=KEY, step=5, extra={"epoch": 1})
         if session.rank == 0:
+            session.ending.pop_all()  # its keys stay
             sessions.append(session)
 
     tacit.run(main)
