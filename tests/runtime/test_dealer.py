@@ -61,6 +61,14 @@ def test_two_parties_and_a_dealer_meet(tmp_path):
     assert torch.allclose(found["bob"][3], torch.tensor([4.5, -8.0]), atol=1e-4)
 
 
+def test_two_parties_meet_without_a_dealer(tmp_path):
+    path = write_dealt(tmp_path, 'dealer = "none"', dealer=None)
+    found = play(product, path, members=MEMBERS[:2])
+    for names, parties, is_dealer, _, total in found.values():
+        assert (names, parties, is_dealer) == (MEMBERS[:2], 2, False)
+        assert total.tolist() == [4.5, 2.0]
+
+
 def test_the_first_party_can_run_the_dealer_and_all_are_told(tmp_path, caplog):
     path = write_dealt(tmp_path, FIRST, dealer=None)
     members = ("alice", "bob", "dealer")
@@ -89,10 +97,18 @@ def test_nobody_but_the_first_party_can_run_its_dealer(tmp_path):
     key.write_bytes(credentials("dora").private_key)
     members = ("alice", "bob", "dealer")
     found = play(product, path, members=members, files={"dealer": theirs}, key={"dealer": key})
-    assert isinstance(found["dealer"], CertificateRejected)
-    for name in ("alice", "bob"):
-        assert isinstance(found[name], ConnectTimeout)
-        assert str(found[name]).startswith("the dealer (127.0.0.1:")
+    assert isinstance(found.pop("dealer"), CertificateRejected)
+    check_missing(found, r"the dealer \(127\.0\.0\.1:\d+\) is not connected")
+
+
+def check_missing(found, message):
+    """One at least timed out, and has told the other if that one had not."""
+    assert any(isinstance(error, ConnectTimeout) for error in found.values()), found
+    for error in found.values():
+        assert isinstance(error, ConnectTimeout | PeerClosed)
+        assert error.party == 2
+        told = message if isinstance(error, ConnectTimeout) else "the dealer"
+        assert re.match(told, str(error)), error
 
 
 @pytest.mark.parametrize(
@@ -163,9 +179,7 @@ def test_a_dealer_with_other_settings_or_another_program_is_named(tmp_path, othe
 def test_a_dealer_that_never_comes_is_named(tmp_path):
     path = write_dealt(tmp_path, "connect_deadline = 2.0")
     found = play(product, path, members=("alice", "bob"))
-    for error in found.values():
-        assert isinstance(error, ConnectTimeout)
-        assert re.match(r"the dealer \(dora, 127\.0\.0\.1:\d+\) is not connected", str(error))
+    check_missing(found, r"the dealer \(dora, 127\.0\.0\.1:\d+\) is not connected")
 
 
 def test_a_dealer_that_raises_is_named(tmp_path):
@@ -192,6 +206,15 @@ def test_the_policy_keeps_values_from_the_dealer(tmp_path):
     assert "reveal to the dealer" in str(found["dora"])  # it hears from nobody before it
 
 
+def test_what_the_dealer_learns_is_on_record_by_its_name(tmp_path):
+    def main(session):
+        x = session.share(torch.ones(2), owner="alice")
+        return session.reveal(x + x, to_dealer=True).tolist(), session.reveals[0].to
+
+    found = play(main, write_dealt(tmp_path))
+    assert list(found.values()) == [([2.0, 2.0], MEMBERS)] * 3
+
+
 # Settings of a run on one machine -----------------------------------------------------------------
 
 
@@ -201,6 +224,8 @@ def test_the_setting_belongs_to_protocols_with_a_dealer():
     assert Config(protocol="additive", dealer="none").helpers == 0
     with pytest.raises(ConfigError, match=r"protocol='trio'.*'additive', 'beaver' have one"):
         Config(dealer="own")
+    with pytest.raises(ConfigError, match="'dealer' is the name of the dealer"):
+        tacit.run(print, parties=2, protocol="additive", names=("alice", "dealer"))
     with pytest.raises(ConfigError, match="allowed are 'own'"):
         Config(protocol="additive", dealer="somebody")
 

@@ -57,9 +57,11 @@ def dealer(
 
 def _name(file: ReadFile) -> str:
     """Returns the name of the dealer in a party file."""
+    config = file.config
     if file.dealer is None:
         raise ConfigError(
-            f"protocol={file.config.protocol!r} has no dealer beside its parties",
+            "there is no dealer",
+            limit=f"protocol={config.protocol!r} with dealer={config.dealer!r} needs none",
             remedy="start the parties, each with `tacit run`",
             subject=f"{file.path}",
         )

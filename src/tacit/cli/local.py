@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ..config import NO_DEALER
 from ..errors import DealerName
 from ..registry import PROTOCOLS, TRANSPORTS
 from .errors import reported
@@ -40,7 +41,7 @@ def local(
     resume: Resume = False,
     dealer: Annotated[
         str | None,
-        typer.Option(help="own or insecure-first-party, for a protocol with a dealer."),
+        typer.Option(help="own, insecure-first-party or none, for a protocol with a dealer."),
     ] = None,
     guard: Guard = False,
     check_range: CheckRange = False,
@@ -71,8 +72,7 @@ def local(
 
         loaded = load_job(job, arguments or [])
         all_names = names.split(",") if names else [f"party{rank}" for rank in range(parties)]
-        helped = PROTOCOLS[protocol].helpers if protocol in PROTOCOLS and not check_range else 0
-        known.names = [*all_names, *([DealerName("dealer")] if helped else [])]
+        known.names = [*all_names, *_dealer_name(protocol, dealer, check_range)]
         screen.line(
             f"job {loaded.path.name}: {', '.join(known.names)} as {transport} on this machine"
         )
@@ -97,3 +97,10 @@ def local(
         print_reveals(screen, reports[0])
         shown = [{k: v for k, v in report.items() if k != "shown"} for report in reports]
         screen.document({"parties": shown})
+
+
+def _dealer_name(protocol: str, dealer: str | None, check_range: bool) -> list[str]:
+    """Returns the name of the dealer, if the run has one that is no party."""
+    info = PROTOCOLS.get(protocol)
+    helped = info is not None and info.helpers and not check_range and dealer != NO_DEALER
+    return [DealerName("dealer")] if helped else []

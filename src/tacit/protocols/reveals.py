@@ -37,6 +37,7 @@ class Revealed:
 class RevealPolicy:
     """Admits and records every reveal before anything is sent.
 
+    names: those of the parties, by rank. dealer: the name of a dealer that is no party.
     allowed: the ranks of the parties that may learn anything, by default all. file: where the
     record is written too, a line of JSON for each reveal.
     """
@@ -45,11 +46,12 @@ class RevealPolicy:
         self,
         names: Sequence[str],
         *,
+        dealer: str = "dealer",
         allowed: Sequence[int] | None = None,
         file: Path | None = None,
     ) -> None:
         self._names, self._allowed, self._file = tuple(names), allowed, file
-        self._purpose = PROGRAM
+        self._dealer, self._purpose = dealer, PROGRAM
         self.record: list[Revealed] = []
 
     @property
@@ -95,7 +97,7 @@ class RevealPolicy:
         if to_dealer and not self.admits_dealer:
             raise self._forbidden("the dealer")
         names = self._names if to is None else (self._names[to],)
-        self._add(operation, shape, dtype, names + helper_names(to_dealer))
+        self._add(operation, shape, dtype, names + ((self._dealer,) if to_dealer else ()))
 
     def require(self, to: int | None) -> None:
         """Raises RevealForbidden if a party, or one of all, may not learn anything."""
@@ -159,6 +161,6 @@ def call_site() -> str:
     return f"{code.co_filename}:{frame.f_lineno} in {code.co_name}"
 
 
-def helper_names(helpers: int | bool) -> tuple[str, ...]:
+def helper_names(helpers: int) -> tuple[str, ...]:
     """Returns the default names of the members of a session that are no parties."""
     return (DealerName("dealer"),) if helpers else ()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
-from tests.runtime.party_files import blocks, credentials
+from tests.runtime.party_files import blocks, credentials, write_dealt
 
 from tacit.runtime.deploy.party_file import read_party_file
 
@@ -20,9 +20,12 @@ NUMBERS = ("0", "-1", "0.0", "-0.0", "nan", "inf", "-inf", "1e999", "9" * 400, "
 WRONG = ('""', "[]", "{}", '["x"]', "1979-05-27", "{ a = 1 }", '"\\u001b[2J"', f'"{"x" * 5000}"')
 FIELDS = (
     *("protocol", "ring", "fraction_bits", "truncation", "range_bits", "memory_limit"),
-    *("placement", "reveals", "deadline", "connect_deadline", "patience", "party"),
+    *("placement", "reveals", "deadline", "connect_deadline", "patience", "party", "dealer"),
 )
-ALLOWED = {("reveals", "[]"), ("fraction_bits", "0"), ("memory_limit", "9" * 400)}
+ALLOWED = {
+    *(("reveals", "[]"), ("fraction_bits", "0"), ("memory_limit", "9" * 400)),
+    ("dealer", "[]"),
+}
 INSIDE = ("name", "address", "certificate", "device")
 
 
@@ -85,6 +88,10 @@ def cases(random: Random, count: int, folder: Path) -> Iterator[Case]:
         read_party_file(path)
 
     yield Case("valid", lambda: read(valid.encode()))
+    dealt = write_dealt(folder, ports=[7001, 7002, 7003]).read_bytes()
+    yield Case("valid, with a dealer", lambda: read(dealt))
+    for what, data in mutations(dealt, seed=random.randrange(1 << 30), count=count // 4):
+        yield Case(f"{what}, with a dealer", lambda d=data: read(d), names="parties.toml")
     for what, text in _crafted(parties, random):
         act = lambda t=text: read(t.encode())  # noqa: E731
         yield Case(what, act, hostile=True, names="parties.toml")

@@ -92,6 +92,8 @@ def run(
     )
     check_parties(config, parties, local=TRANSPORTS[transport].one_process)
     helpers = config.helpers
+    if clash := set(called) & set(helper_names(helpers)):
+        raise ConfigError(f"names={names!r}", limit=f"{clash.pop()!r} is the name of the dealer")
     called += helper_names(helpers)
     program = Program(main, args, kwargs, called, None if folder is None else Path(folder), resume)
     if isinstance(preprocessed, Making):

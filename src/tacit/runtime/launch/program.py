@@ -114,6 +114,10 @@ def open_session(
 
     If the dealer's messages come from a stored run, so do the keys of groups with the dealer.
     """
+    if names is None:
+        names = (*party_names(mesh.parties - config.helpers), *helper_names(config.helpers))
+    if warning := dealer_warning(config, names):
+        LOG.warning("%s", warning)
     exchange, rank, parties = mesh.exchange_bytes, mesh.rank, mesh.parties
     groups = key_groups(config, parties, connected_dealer=stored is None)
     with mesh.stats.scope("keys"):
@@ -123,10 +127,6 @@ def open_session(
         attach(mesh, stored)
         mesh.number_anew()
     mesh.place(devices.shares)
-    if names is None:
-        names = (*party_names(mesh.parties - config.helpers), *helper_names(config.helpers))
-    if warning := dealer_warning(config, names):
-        LOG.warning("%s", warning)
     product_device = devices.products
     return session_over(mesh, keys, config, product_device, names, folder=folder, resume=resume)
 
@@ -144,7 +144,8 @@ def session_over(
     """Returns a session with these keys; its end wipes them. No round."""
     count = mesh.parties - config.helpers
     record = None if folder is None else folder / REVEALS_FILE
-    reveal_policy = RevealPolicy(names[:count], allowed=config.reveals, file=record)
+    dealer = names[count] if config.helpers else ""
+    reveal_policy = RevealPolicy(names[:count], dealer=dealer, allowed=config.reveals, file=record)
     operations = make_protocol(
         config, mesh, keys, product_device=product_device, reveal_policy=reveal_policy
     )
