@@ -45,7 +45,8 @@ def cases(p: Any, n: int) -> Iterator[Case]:
     """Yields every operation of the protocol on n elements; operands are shared before."""
     costs, exact, ring = p.costs, p.exact, p.ring
     zeros, words = torch.zeros(n, dtype=ring.dtype), -(-n // 64)
-    x, y = (p.share(zeros, owner, limit=1 << 9) for owner in (0, 1))
+    given = [p.share(zeros, owner, limit=1 << 9) for owner in (0, 1)]
+    x, y = (p.add_public(one, 0) for one in given)  # what nobody gave costs most
     wide = p.share(zeros, 1)
     bits = [p.share_bits(torch.zeros(3, words).long(), 0, (n,), 3) for _ in range(9)]
     flags = [bit.planes(0, 1) for bit in bits]

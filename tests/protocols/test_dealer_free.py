@@ -18,9 +18,10 @@ from tacit import Session, zoo
 from tacit.kernels import matmul
 from tacit.protocols import Conv, ConvGradInput, ConvGradWeight, Einsum
 from tacit.protocols.cost import Cost
+from tacit.protocols.oblivious import product_cost
 from tacit.protocols.products.bilinear import MATMUL, MUL, Bilinear
 from tacit.protocols.products.matrix_forms import matrix_form
-from tacit.ring import Window
+from tacit.ring import RING64, OtProduct, Window
 from tacit.testing import ProtocolSuite
 
 SETTINGS = {"protocol": "additive", "dealer": "none"}
@@ -134,6 +135,50 @@ def test_the_first_call_pays_for_the_setup():
     (one, rounds, declared), (other, _, _) = tacit.run(first_call, parties=2, **SETTINGS)
     assert one.bits | other.bits == declared.bits
     assert len(rounds) == declared.rounds == 5
+
+
+def owned_products(session: Session) -> list[tuple[Cost, torch.Tensor | None]]:
+    """Of what party 0 gave with what party 1 gave, with itself, and with what nobody knows."""
+    p = session.protocol
+    set_up(p)
+    x, y, z = (p.share(torch.arange(65) - 9, owner) for owner in (0, 1, 1))
+    z = p.add(y, x)
+    pairs, found = [(x, y), (x.scaled(2), x[:1]), (z, x.flip(0)), (x, z)], []
+    for a, b in pairs:
+        cost = count(session, Case("owned", lambda a=a, b=b: p.mul(a, b), Cost()))
+        found.append((cost, p.reveal(p.mul(a, b))))
+    return found
+
+
+def test_a_factor_that_its_owner_knows_takes_fewer_transfers():
+    plain = torch.arange(65) - 9
+    wanted = [plain**2, 2 * plain * plain[:1], 2 * plain * plain.flip(0), 2 * plain**2]
+    product, opened = OtProduct(65, 1, 1, 1, 64, RING64), 64 * 130
+    one, other = tacit.run(owned_products, parties=2, **SETTINGS)
+    choosers = [(0, 1), None, (1, 0), (0, 1)]
+    cases = zip(one, other, wanted, choosers, strict=True)
+    for (cost, found), (back, _), expected, term in cases:
+        assert torch.equal(found, expected)
+        cross = product_cost(product, *term).bits if term else {}
+        size = opened if term else 64 * 66
+        bits = {link: cross.get(link, 0) + size for link in [(0, 1, False), (1, 0, False)]}
+        assert {**cost.bits, **back.bits} == bits
+
+
+def owners(session: Session) -> list[int | None]:
+    """Of a share after each operation: only public functions of it leave it known to its owner."""
+    p = session.protocol
+    x, y = p.share(torch.arange(6), 1), p.share(torch.arange(6), 1)
+    kept = [x.reshape(2, 3), x[1:], x.scaled(3), p.neg(x), x.promise(9), p.mul_public(x, 2)]
+    lost = [p.add(x, y), p.add_public(x, 1), p.truncate(x.divided(1)), p.refresh(x), p.mul(x, y)]
+    lost += [x.divided(1), p.settled(x.divided(2)), p.inject(p.sign(x), x), p.random((3,))]
+    assert [share.owner for share in kept] == [1] * len(kept)
+    return [share.owner for share in lost]
+
+
+def test_owners_are_kept_for_what_they_know():
+    for found in tacit.run(owners, parties=2, **SETTINGS):
+        assert found == [None] * len(found)
 
 
 def test_calls_of_a_block_set_up_once():

@@ -68,12 +68,14 @@ class Arith(Share):
     limit: |x| <= limit is promised; it decides how many bits a comparison looks at.
     pending: the secret stands for x / 2^pending; that division is still to be made.
     dealer: if not None, x is a product whose mask is known to this party alone, as one part.
+    owner: the party that knows x, because it gave x; None if no party does, or that is not tracked.
     """
 
     ring: Ring
     limit: int
     pending: int
     dealer: int | None
+    owner: int | None = None
 
     def __init__(
         self,
@@ -109,13 +111,13 @@ class Arith(Share):
             )
 
     def with_parts(self, parts: Parts, *, limit: int | None = None) -> Arith:
-        """Returns a share of these parts, with the bookkeeping of this one."""
+        """Returns a share of these parts, with the bookkeeping of this one, but of no owner."""
         limit = self.limit if limit is None else limit
         return Arith(parts, self.ring, limit=limit, pending=self.pending, dealer=self.dealer)
 
     def promise(self, limit: int) -> Arith:
         """Returns the same secret with |x| <= limit; if that is wrong, results are garbage."""
-        return self.with_parts(self.parts, limit=min(limit, self.limit))
+        return self.map(lambda part: part, limit=min(limit, self.limit))
 
     def settle(self, made: Arith) -> None:
         """Becomes `made`, the same secret with nothing pending, unless it is settled already.
@@ -138,8 +140,11 @@ class Arith(Share):
         return self.map(lambda part: part * wrapped, limit=self.limit * abs(factor))
 
     def map(self, change: Change, *, limit: int | None = None) -> Arith:
-        """Returns the secret after a linear function of each of its parts."""
-        return self.with_parts({i: change(part) for i, part in self.parts.items()}, limit=limit)
+        """Returns the secret after a public linear function of each of its parts."""
+        share = self.with_parts({i: change(part) for i, part in self.parts.items()}, limit=limit)
+        if self.owner is not None:
+            share.owner = self.owner
+        return share
 
     # Shapes ------------------------------------------------------------------------------------
 

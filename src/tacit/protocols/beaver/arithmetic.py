@@ -32,7 +32,7 @@ def bilinear(p: BeaverBase, op: Bilinear, x: Arith, y: Arith, *, shift: int = 0)
 
 
 def _product(p: BeaverBase, op: Bilinear, x: Arith, y: Arith) -> Steps[Tensor]:
-    a, b, c = yield from p.source.bilinear_triple(op, x.shape, y.shape)
+    a, b, c = yield from p.source.bilinear_triple(op, x.shape, y.shape, (x.owner, y.owner))
     (e, d), _ = yield from open_hidden(p, [p.own(x) - a, p.own(y) - b], [])
     if p.is_dealer:
         return c

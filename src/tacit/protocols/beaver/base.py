@@ -26,7 +26,8 @@ class BeaverBase(Protocol):
     """One member's part: what every operation in this folder uses.
 
     source: of triples and other correlated randomness. ranks: of the parties. is_leader: whether
-    this is the last party, which adds public constants.
+    this is the last party, which adds public constants. tracks_owners: whether shares say who gave
+    them, so that triples can be cheaper.
     """
 
     form = "additive parts"
@@ -38,6 +39,7 @@ class BeaverBase(Protocol):
         self.is_dealer = self.rank not in self.ranks
         self.is_leader = self.rank == self.parties - 1
         self.others = tuple(rank for rank in self.ranks if rank != self.rank)
+        self.tracks_owners = False
 
     def own(self, x: Arith | Bool) -> Tensor:
         """Returns the part that this member holds."""

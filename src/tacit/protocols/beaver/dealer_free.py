@@ -22,6 +22,7 @@ class DealerFree(BeaverOperations):
     def __init__(self, context: Context, *, exact: bool = True) -> None:
         super().__init__(context, exact=exact)
         self.source = Pairwise(self)
+        self.tracks_owners = self.parties == 2
 
     @classmethod
     def declared_costs(cls, ring_bits: int, parties: int = 3) -> DealerFreeCosts:

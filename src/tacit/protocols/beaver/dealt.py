@@ -22,7 +22,7 @@ from ..masked.deal import KnownShares, ValueSpecs, deal_with_masks, plane_spec, 
 from ..products.bilinear import MUL, Bilinear, sum_parts
 from ..randomness import common_stream
 from ..steps import Steps
-from .source import BitPairs, Source, Square, Triple
+from .source import BitPairs, Owners, Source, Square, Triple
 
 # At the dealer: what is dealt, from the sums of all parties' masks.
 Values = Callable[[list[Tensor]], list[Tensor]]
@@ -34,7 +34,9 @@ class Dealt(Source):
     def __init__(self, context: Context) -> None:
         self._p = Additive(context)
 
-    def bilinear_triple(self, op: Bilinear, a: Sequence[int], b: Sequence[int]) -> Steps[Triple]:
+    def bilinear_triple(
+        self, op: Bilinear, a: Sequence[int], b: Sequence[int], owners: Owners
+    ) -> Steps[Triple]:
         p = self._p
         specs = ring_spec(p, a), ring_spec(p, b)
 

@@ -32,7 +32,10 @@ def share(
     The parties hold a fresh sharing of zero, to which the owner adds its value.
     """
     value, spec = checked_elements(p, value, owner, shape)
-    return p.make(_input_part(p, value, spec, bits=False), limit)
+    x = p.make(_input_part(p, value, spec, bits=False), limit)
+    if p.tracks_owners:
+        x.owner = owner
+    return x
     yield  # a generator that needs no round
 
 

@@ -32,7 +32,7 @@ from ..products.bilinear import MUL, Bilinear, sum_parts
 from ..products.matrix_forms import matrix_form
 from ..randomness import common_stream
 from ..steps import PASS, Round, Steps, together
-from .source import BitPairs, Source, Square, Triple
+from .source import BitPairs, Owners, Source, Square, Triple
 
 if TYPE_CHECKING:
     from .base import BeaverBase
@@ -60,10 +60,20 @@ class Pairwise(Source):
 
     # The source --------------------------------------------------------------------------------
 
-    def bilinear_triple(self, op: Bilinear, a: Sequence[int], b: Sequence[int]) -> Steps[Triple]:
-        x, y = self._own(a), self._own(b)
+    def bilinear_triple(
+        self, op: Bilinear, a: Sequence[int], b: Sequence[int], owners: Owners
+    ) -> Steps[Triple]:
+        """NOTE [owned factors]: the owner of an operand draws the whole mask of it, b.
+
+        It knows the operand y, so y - b tells it nothing new, and the other party lacks b. Of the
+        cross terms a_0 b_1 and a_1 b_0 only one is left, or none: half of the transfers, or none.
+        The part of the other party, which is opened as it is, holds words of a sharing of zero,
+        from the key of these two parties.
+        """
+        x, y = (self._mask(shape, owner) for shape, owner in zip((a, b), owners, strict=True))
         left, right, finish = matrix_form(op, x, y)
-        cross = yield from self._cross(left, right)
+        ranks = [self._p.ranks if owner is None else (owner,) for owner in owners]
+        cross = yield from self._cross(left, right, *ranks)
         return self._placed(Triple(x, y, op(x, y) + finish(cross)))
 
     def square_pair(self, shape: Sequence[int]) -> Steps[Square]:
@@ -167,24 +177,41 @@ class Pairwise(Source):
         )
         self._transfers = dict(zip(p.others, made, strict=True))
 
-    def _cross(self, left: Tensor, right: Tensor) -> Steps[Tensor]:
+    def _cross(
+        self, left: Tensor, right: Tensor, lefts: Sequence[int], rights: Sequence[int]
+    ) -> Steps[Tensor]:
         """Returns a share of the cross terms of left @ right, of all pairs.
 
-        The transfers are for the bits of the smaller matrix, and of rows of the other one.
+        lefts, rights: who has a term of either. The transfers are for the bits of the smaller
+        matrix, and of rows of the other one.
         """
         batch, m, k = left.shape
         n = right.shape[-1]
         if not batch * m * k * n:
             return left.new_zeros(batch, m, n)
         if m > n:
-            return (yield from self._cross(right.mT, left.mT)).mT
+            return (yield from self._cross(right.mT, left.mT, rights, lefts)).mT
         product = self._product(batch, m, k, n, self._p.ring.bits)
         left, right = left.contiguous(), right.contiguous()
         yield from self._ready()
+        terms = [(i, j) for i in lefts for j in rights if i != j]
+        if self._p.parties == 2 and len(terms) < 2:
+            return (yield from self._one_way(product, left, right, terms))
         made = yield from together(
             *(cross_product(one, product, left, right) for one in self._transfers.values())
         )
         return sum_parts(made)
+
+    def _one_way(
+        self, product: OtProduct, left: Tensor, right: Tensor, terms: Sequence[tuple[int, int]]
+    ) -> Steps[Tensor]:
+        """Returns a share of the only cross term of two parties, if there is one."""
+        if not terms:
+            return left.new_zeros(product.result)
+        [(chooser, sender)] = terms
+        if self._p.rank == chooser:
+            return (yield from receive_product(self._transfers[sender].receiver, product, left))
+        return (yield from send_product(self._transfers[chooser].sender, product, right))
 
     def _joined_bits(
         self, a: Tensor, made: Sequence[tuple[Tensor, Tensor]]
@@ -241,6 +268,12 @@ class Pairwise(Source):
         out = torch.empty(tuple(shape), dtype=dtype or self._p.ring.dtype)
         self._draws += 1
         return stream(self._key, out, operation=self._draws, cipher="aes128-ctr")
+
+    def _mask(self, shape: Sequence[int], owner: int | None) -> Tensor:
+        """Returns this party's share of a mask, which an owner of the operand knows alone."""
+        if owner not in (None, self._p.rank):
+            return torch.zeros(tuple(shape), dtype=self._p.ring.dtype)
+        return self._own(shape)
 
     def _product(self, batch: int, m: int, k: int, n: int, bits: int) -> OtProduct:
         return OtProduct(batch, m, k, n, bits, self._p.ring)

@@ -17,6 +17,8 @@ from torch import Tensor
 from ..products.bilinear import Bilinear
 from ..steps import Steps
 
+Owners = tuple[int | None, int | None]
+
 
 class Triple(NamedTuple):
     """Shares of uniform a and b, and of c = op(a, b), or of a & b for planes of bits."""
@@ -50,8 +52,13 @@ class Source(ABC):
     """Where the correlated randomness of a session comes from."""
 
     @abstractmethod
-    def bilinear_triple(self, op: Bilinear, a: Sequence[int], b: Sequence[int]) -> Steps[Triple]:
-        """Returns a triple of an operation on operands of these shapes."""
+    def bilinear_triple(
+        self, op: Bilinear, a: Sequence[int], b: Sequence[int], owners: Owners
+    ) -> Steps[Triple]:
+        """Returns a triple of an operation on operands of these shapes.
+
+        owners: of the operands that a and b will hide, if their owners know them.
+        """
 
     @abstractmethod
     def square_pair(self, shape: Sequence[int]) -> Steps[Square]:

@@ -1,7 +1,8 @@
 """Every bilinear operation as products of matrices, with one sum of products for each result.
 
-Left is (batch, m, k), right is (batch, k, n); `finish` makes the operation's result of their
-product. All three are linear, so parties can apply them to shares.
+Left is (batch, m, k) and comes from the first operand, right is (batch, k, n) and comes from the
+second; `finish` makes the operation's result of their product. All three are linear, so parties can
+apply them to shares.
 """
 
 from __future__ import annotations
@@ -69,12 +70,12 @@ def _matmul(op: MatMul, a: Tensor, b: Tensor) -> MatrixForm:
 
 def _conv(op: Conv, image: Tensor, weight: Tensor) -> MatrixForm:
     groups, shape = op.window.groups, op.shape(image.shape, weight.shape)
-    left = weight.reshape(groups, weight.shape[0] // groups, -1)
+    right = weight.reshape(groups, weight.shape[0] // groups, -1).mT
 
     def finish(made: Tensor) -> Tensor:
-        return made.reshape(shape[1], shape[0], *shape[2:]).transpose(0, 1)
+        return made.mT.reshape(shape[1], shape[0], *shape[2:]).transpose(0, 1)
 
-    return MatrixForm(left, _columns(image, weight.shape[2:], op.window), finish)
+    return MatrixForm(_columns(image, weight.shape[2:], op.window).mT, right, finish)
 
 
 def _grad_input(op: ConvGradInput, weight: Tensor, grad: Tensor) -> MatrixForm:
@@ -89,9 +90,9 @@ def _grad_input(op: ConvGradInput, weight: Tensor, grad: Tensor) -> MatrixForm:
 
 
 def _grad_weight(op: ConvGradWeight, image: Tensor, grad: Tensor) -> MatrixForm:
-    columns = _columns(image, op.weight_shape[2:], op.window)
-    left = _channels(grad, op.window.groups)
-    return MatrixForm(left, columns.mT, lambda made: made.reshape(op.weight_shape))
+    left = _columns(image, op.weight_shape[2:], op.window)
+    right = _channels(grad, op.window.groups).mT
+    return MatrixForm(left, right, lambda made: made.mT.reshape(op.weight_shape))
 
 
 def _channels(grad: Tensor, groups: int) -> Tensor:
