@@ -23,6 +23,7 @@ from docs.settings import configuration_page, protocols_page
 from tests.tensor.operators import FAMILIES, REFUSING
 
 from tacit import errors, kernels
+from tacit.protocols.beaver.dealer_free import DealerFree
 from tacit.protocols.cost import Cost
 from tacit.registry import PROTOCOLS
 from tacit.tensor.table import operators
@@ -171,17 +172,20 @@ COSTS_TEXT = """\
 Bits for one element over each link, and rounds. `0→2 (ahead)` does not wait for anything that is
 computed online and takes no round; bits travel in words of 64 elements. A bilinear operation is any
 product, of matrices or by convolution too, and an element is one of its output. In `trio` party 0
-deals and parties 1 and 2 evaluate; in `additive`, shown for three parties, 3 is the dealer; in
-`replicated` party 0 adds. `tests/protocols/test_costs.py`
-compares the declarations with what the transport counts."""
+deals and parties 1 and 2 evaluate; in `additive` and `beaver`, shown for three parties, 3 is the
+dealer; in `replicated` party 0 adds. `beaver` sends the operands of a product and not its result,
+so this is an elementwise product there. Without a dealer it is shown for two parties, for operands
+that no party knows, after a setup of {setup} bits each way in 2 rounds, once in a session.
+`tests/protocols/test_costs.py` and `test_dealer_free.py` compare the declarations with what the
+transport counts."""
 
 
 def costs_page() -> str:
     """What every operation is declared to cost, by protocol."""
-    lines = ["# Costs", "", COSTS_TEXT, ""]
-    for name, info in PROTOCOLS.items():
-        kind = info.load()
-        parties = info.default_parties
+    setup = max(DealerFree.declared_costs(64, 2).setup().bits.values())
+    lines = ["# Costs", "", COSTS_TEXT.format(setup=setup), ""]
+    kinds = [(name, info.load(), info.default_parties) for name, info in PROTOCOLS.items()]
+    for name, kind, parties in [*kinds, ('additive, dealer="none"', DealerFree, 2)]:
         if kind is None or kind.declared_costs(64, parties) is None:
             continue
         lines += [f"## {name}", "", "| operation | ring | rounds | bits |", "|---|---|---|---|"]

@@ -69,6 +69,17 @@ def test_lenet_between_two_parties():
         torch.testing.assert_close(found, zoo.lenet5().eval()(x), atol=1e-3, rtol=0)
 
 
+def test_nothing_is_recorded():
+    """Replayed transfers would use numbers twice: functions run as they are, on a GPU too."""
+
+    def main(session: Session) -> tuple[bool, list[float]]:
+        twice = session.repeated(lambda x: x + x)
+        made = [session.reveal(twice(session.share(torch.ones(1), owner=0))) for _ in range(4)]
+        return twice._obstacle is not None, torch.cat(made).tolist()
+
+    assert tacit.run(main, parties=2, **SETTINGS) == [(True, [2.0] * 4)] * 2
+
+
 # Costs -------------------------------------------------------------------------------------------
 
 

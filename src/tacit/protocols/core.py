@@ -46,6 +46,7 @@ class ProtocolCore(ABC):
     exact: whether a pending division never fails (the default), or is probabilistic.
     form: which parts a secret has; protocols of one form understand each other's shares.
     dealt_tables: whether `fourier` and `exp_negative` come from a dealer, in one round each.
+    is_recordable: whether the work of a call can be recorded on a GPU and replayed.
     helpers: how many members of a session are no parties: they own and learn nothing.
     parties: the number of parties; their ranks come first.
     """
@@ -53,6 +54,7 @@ class ProtocolCore(ABC):
     name: ClassVar[str]
     helpers: ClassVar[int] = 0
     dealt_tables: ClassVar[bool] = False
+    is_recordable: ClassVar[bool] = True
     form: str
     context: Context
     exact: bool

@@ -15,6 +15,7 @@ class DealerFree(BeaverOperations):
     """Semi-honest, all parties but one corrupted, and nobody else takes part."""
 
     name = "dealer-free"
+    is_recordable = False  # transfers are made on the CPU, with numbers that grow
     source: Pairwise
 
     truncate = Interactive(wraps.truncate, Arith, chunk_bytes=128)

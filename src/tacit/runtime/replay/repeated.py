@@ -34,6 +34,8 @@ class Repeated:
         self._session, self._function = session, function
         self._specializations: list[Specialization] = []
         self._obstacle: str | None = None
+        if session.operations is not None and not session.operations.is_recordable:
+            self._obstacle = "without a dealer, parties make their randomness on the CPU"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         session = self._session
