@@ -67,7 +67,7 @@ class Program:
         with naming_parties(self.names), devices.selected(), mesh, ExitStack() as ending:
             name, stored = self.names[mesh.rank], None
             if self.preprocessed is not None:
-                about = self.about(config) | {"the party": name}
+                about = self.about(config) | {"party": name}
                 stored = ending.enter_context(take(mesh, Store(self.preprocessed / name), about))
             session = open_session(
                 mesh,

@@ -64,7 +64,7 @@ def make_runs(session: Session, batch: Batch, store: Store) -> list[str]:
     name = session.keys.key(range(mesh.parties)).derive("batch of stored runs", 8).hex()
     made = [f"{name}-{index:06}" for index in range(batch.runs)]
     for index, run in enumerate(made):
-        header = RunHeader(run, dealer, dict(batch.about) | {"the party": session.name})
+        header = RunHeader(run, dealer, dict(batch.about) | {"party": session.name})
         keys = session.keys.of_stored_run(dealer, run)
         if mesh.rank != dealer:
             store.write(header, keys, arriving(mesh, dealer, index))

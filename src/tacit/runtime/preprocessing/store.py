@@ -199,16 +199,21 @@ def overwrite(path: Path) -> None:
     A disk may still keep copies of its own.
     """
     try:
-        with path.open("r+b", buffering=0) as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            size = os.fstat(file.fileno()).st_size
-            for start in range(0, size, PIECE):
-                file.write(bytes(min(PIECE, size - start)))
-            os.fsync(file.fileno())
-        path.unlink()
-        flush_folder(path.parent)
-    except (FileNotFoundError, BlockingIOError):  # another process deletes it, or uses it
+        descriptor = os.open(path, os.O_WRONLY)
+    except FileNotFoundError:  # another process was faster
         return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        size = os.fstat(descriptor).st_size
+        for start in range(0, size, PIECE):
+            os.write(descriptor, bytes(min(PIECE, size - start)))
+        os.fsync(descriptor)
+        path.unlink(missing_ok=True)
+        flush_folder(path.parent)
+    except BlockingIOError:  # a session reads it
+        return
+    finally:
+        os.close(descriptor)
 
 
 def _body(keys: Mapping[Group, bytes], frames: Iterable[bytes]) -> Iterator[bytes]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 
-from ...errors import Error, Party, Phrase, PreprocessingRejected, joined, told_to_peers
+from ...errors import Party, Phrase, PreprocessingRejected, joined, told_to_peers
 from ...transport import Mesh
 from ...transport.consensus import all_gather, decode_all, quoted, synchronized
 from ...transport.stored import DroppingChannel, ReadingChannel
@@ -63,17 +63,20 @@ def take(mesh: Mesh, store: Store, about: Mapping[str, str]) -> StoredRun:
     [file] = [one for one in fitting if one.header.id == common[0]]
     run, refusal = _opened(store, file)
     told = told_to_peers(refusal) if refusal else ""
-    failures = decode_all(all_gather(mesh, told.encode()), bytes.decode)
-    _check(mesh, failures, refusal)
-    assert run is not None
     with ExitStack() as closing:
-        closing.enter_context(run)
+        if run is not None:
+            closing.enter_context(run)
+        failures = decode_all(all_gather(mesh, told.encode()), bytes.decode)
+        _check(mesh, failures, refusal)
+        assert run is not None
         run.use()
         closing.pop_all()
     return run
 
 
-def _offer(store: Store, about: Mapping[str, str]) -> tuple[list[StoredFile], Offer, Error | None]:
+def _offer(
+    store: Store, about: Mapping[str, str]
+) -> tuple[list[StoredFile], Offer, PreprocessingRejected | None]:
     try:
         found = store.inventory()
         for path in found.used:  # a crash left it, or it came back
@@ -90,20 +93,23 @@ def _offer(store: Store, about: Mapping[str, str]) -> tuple[list[StoredFile], Of
     return fitting, Offer(runs, len(found.used), len(found.rejected), dict(others)), None
 
 
-def _opened(store: Store, file: StoredFile) -> tuple[StoredRun | None, Error | None]:
+def _opened(
+    store: Store, file: StoredFile
+) -> tuple[StoredRun | None, PreprocessingRejected | None]:
     try:
         return store.open(file), None
     except PreprocessingRejected as error:
         return None, error
 
 
-def _check(mesh: Mesh, failures: Sequence[str], own: Error | None) -> None:
+def _check(mesh: Mesh, failures: Sequence[str], own: PreprocessingRejected | None) -> None:
     """Raises at every party if one of them cannot use its file."""
     for rank, failure in enumerate(failures):
         if failure:
             subject: Phrase = "the stored run of " + Party(rank)
-            error = own if own and rank == mesh.rank else None
-            error = error or PreprocessingRejected(quoted(failure), subject=subject)
+            error = PreprocessingRejected(quoted(failure), subject=subject)
+            if own is not None and rank == mesh.rank:
+                error = own.about(subject)
             error.party = rank
             raise synchronized(mesh, error)
 
