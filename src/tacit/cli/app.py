@@ -14,6 +14,7 @@ from .local import local
 from .ops import ops
 from .party_check import check
 from .party_init import init
+from .preprocess import preprocess
 from .run import run
 
 app = typer.Typer(
@@ -23,7 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (local, run, dealer, doctor, ops):
+for command in (local, run, dealer, preprocess, doctor, ops):
     app.command()(command)
 party = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Make and check parties.")
 party.command()(init)

@@ -35,7 +35,7 @@ MEANINGS = {
     Code.USAGE: "usage or configuration",
     Code.PEER: "a peer or the network",
     Code.REFUSED: "refused by the reveal policy, or the parties do not agree",
-    Code.CHECKPOINT: "a checkpoint",
+    Code.CHECKPOINT: "a checkpoint or a stored run",
     Code.INTERRUPTED: "interrupted",
 }
 # The first class that fits an error counts. If none fits, an error of the job's lines is JOB.
@@ -47,6 +47,7 @@ CODES: tuple[tuple[type[BaseException], Code], ...] = (
     (errors.TransportError, Code.PEER),
     (errors.ProtocolError, Code.PEER),
     (errors.CheckpointRejected, Code.CHECKPOINT),
+    (errors.PreprocessingRejected, Code.CHECKPOINT),
     (errors.ConfigError, Code.USAGE),
 )
 

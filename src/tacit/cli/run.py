@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -49,6 +49,14 @@ def run(
         ),
     ] = None,
     resume: Resume = False,
+    preprocessed: Annotated[
+        Path | None,
+        typer.Option(
+            "--preprocessed",
+            help="This party's folder of stored runs, one of which takes the dealer's place.",
+            metavar="FOLDER",
+        ),
+    ] = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -77,7 +85,7 @@ def run(
             raise ConfigError(
                 f"party={party!r} is the dealer", remedy="start it with `tacit dealer`"
             )
-        order = Order(job, arguments or [], party, file, key, listen, log, resume)
+        order = Order(job, arguments or [], party, file, key, listen, log, resume, preprocessed)
         take_part(screen, known, order)
 
 
@@ -93,6 +101,7 @@ class Order:
     listen: str | None
     folder: Path | None
     resume: bool
+    preprocessed: Path | None = None
 
     @property
     def own_key(self) -> Path:
@@ -111,7 +120,7 @@ class Order:
         options += ["--resume"] if self.resume else []
         return ["dealer", *options, self.job, "--", *self.arguments]
 
-    def connect(self, job: LoadedJob, folder: Path, passphrase: str | None) -> Session:
+    def connect(self, job: LoadedJob, folder: Path | None, passphrase: str | None) -> Session:
         """Returns the session, once all parties are connected and agree."""
         from .. import connect
 
@@ -124,6 +133,7 @@ class Order:
             job=job,
             folder=folder,
             resume=self.resume,
+            preprocessed=self.preprocessed,
         )
 
 
@@ -149,7 +159,7 @@ def _run(screen: Screen, known: Known, order: Order) -> dict[str, Any]:
     command = order.dealer_command(folder)
     with (
         _logged(folder, known, job, **about),
-        dealing_beside(file, order.party, command, passphrase=passphrase),
+        _dealing(order, command, passphrase),
     ):
         if warning := dealer_warning(file.config, file.names):
             log(folder, "warning", text=warning)
@@ -162,6 +172,15 @@ def _run(screen: Screen, known: Known, order: Order) -> dict[str, Any]:
             report = play(session, job)
         _log_cost(folder, report)
     return {**report, "folder": str(folder)}
+
+
+def _dealing(
+    order: Order, command: list[str | Path], passphrase: str | None
+) -> AbstractContextManager[None]:
+    """Within, this machine runs the dealer, too, if it is to; a stored run needs none."""
+    if order.preprocessed is not None:
+        return nullcontext()
+    return dealing_beside(order.file, order.party, command, passphrase=passphrase)
 
 
 def announce(screen: Screen, file: ReadFile, party: str, job: LoadedJob) -> None:

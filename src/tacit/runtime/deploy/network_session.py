@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from ... import __version__
 from ...crypto import protect_process, public_key_fingerprint, read_key_file, wipe
-from ...errors import ConnectError, HandshakeMismatch, naming_parties
+from ...errors import ConfigError, ConnectError, HandshakeMismatch, naming_parties
 from ...transport import Hello, Identity, Listener, Mesh
 from ...transport import connect as connect_mesh
 from ...transport import listen as open_port
 from ...transport.setup.handshake import SESSION_BYTES
 from ..launch.child import LOOPBACK
-from ..launch.program import compare_settings, open_session
+from ..launch.program import about_run, compare_settings, open_session
 from ..placement import PartyDevices, party_devices
+from ..preprocessing.store import Store
+from ..preprocessing.taking import take
 from ..public_randomness import public_randomness
 from ..session import Session
 from .addresses import parse_address, write_address
@@ -37,6 +40,7 @@ def connect(
     job: Job | None = None,
     folder: str | Path | None = None,
     resume: bool = False,
+    preprocessed: str | Path | None = None,
 ) -> Session:
     """Returns the session of `party`, or of the dealer, with all members of a party file.
 
@@ -48,8 +52,9 @@ def connect(
     HandshakeMismatch at every party. Without `job` no program is compared: the caller's own script
     may differ from that of the others. A dealer runs the same program under its own name, and
     learns nothing: what is revealed to all parties is NaN, 0 or False there. `folder` is where this
-    party writes what it records. From here on the process leaves no core dump, and no debugger of
-    the same user may attach to it.
+    party writes what it records. `preprocessed` is this party's folder of stored runs: one of them
+    takes the place of the dealer, which is not connected, and is used up. From here on the process
+    leaves no core dump, and no debugger of the same user may attach to it.
 
     Until the session closes, the default generators of torch, Python and numpy draw the same
     numbers at all parties.
@@ -61,11 +66,14 @@ def connect(
     [devices] = party_devices(file.members[rank].device, file.placement, 1)
     with naming_parties(file.names):
         try:
-            mesh = _connect(file, rank, identity, listen)
+            mesh = _connect(file, rank, identity, listen, dealt=preprocessed is None)
         finally:
             wipe(identity.private_key)  # OpenSSL has its own copy, and wipes it
-        compare_settings(mesh, agreed_items(file, job=job, resume=resume))
-        return _open(mesh, file, devices, folder=folder, resume=resume)
+        items = agreed_items(file, job=job, resume=resume)
+        compare_settings(mesh, {**items, "preprocessed": json.dumps(preprocessed is not None)})
+        about = about_job(file, job) | {"party": party}
+        run = None if preprocessed is None else (Store(Path(preprocessed)), about)
+        return _open(mesh, file, devices, folder=folder, resume=resume, stored=run)
 
 
 def _identity(
@@ -83,11 +91,21 @@ def _identity(
     )
 
 
-def _connect(file: PartyFile, rank: int, identity: Identity, listen: str | None) -> Mesh:
-    """Returns the mesh with all parties of the file."""
+def _connect(
+    file: PartyFile, rank: int, identity: Identity, listen: str | None, *, dealt: bool = True
+) -> Mesh:
+    """Returns the mesh with all parties of the file, and with its dealer if that is `dealt`."""
+    members = file.members if dealt else file.parties
+    if rank >= len(members):
+        raise ConfigError(
+            f"{file.names[rank]} is the dealer, which stored runs do without",
+            remedy="start the parties only",
+        )
     listener = _listener(file, rank, listen)
-    hello = Hello(session=group_id(file), rank=rank, parties=len(file.members))
-    addresses = [(entry.host, entry.port) for entry in file.members]
+    hello = Hello(session=group_id(file), rank=rank, parties=len(members))
+    addresses = [(entry.host, entry.port) for entry in members]
+    if not dealt:
+        identity = replace(identity, peers=identity.peers[: len(members)], second_roles=())
     try:
         return connect_mesh(hello, listener, addresses, identity=identity, limits=file.limits)
     except HandshakeMismatch as error:
@@ -120,11 +138,13 @@ def _open(
     *,
     folder: str | Path | None,
     resume: bool,
+    stored: tuple[Store, Mapping[str, str]] | None = None,
 ) -> Session:
     """Returns the session over a mesh; its end releases the party's device."""
     try:
         with ExitStack() as stack:
             stack.enter_context(devices.selected())
+            run = None if stored is None else stack.enter_context(take(mesh, *stored))
             session = open_session(
                 mesh,
                 config=file.config,
@@ -133,6 +153,7 @@ def _open(
                 names=file.names,
                 folder=None if folder is None else Path(folder),
                 resume=resume,
+                stored=run,
             )
             stack.enter_context(public_randomness(session.keys, mesh.parties, whole_process=True))
             session.ending.push(stack.pop_all())
@@ -154,6 +175,13 @@ def agreed_items(file: PartyFile, *, job: Job | None, resume: bool) -> dict[str,
         "the arguments": "none" if job is None else _digest(job.arguments),
         "resume": json.dumps(resume),
     }
+
+
+def about_job(file: PartyFile, job: Job | None) -> dict[str, str]:
+    """Returns what a stored run of a job is made for: the program, the settings, the parties."""
+    name = "none" if job is None else f"{job.path.name} {job.program.hex()}"
+    arguments = [] if job is None else job.arguments
+    return about_run(f"{name} {_digest(arguments)}", file.config, file.names)
 
 
 def _program(job: Job | None) -> dict[str, str]:

@@ -19,6 +19,7 @@ from ...errors import ConfigError
 from ...protocols import Protocol
 from ...protocols.masked.base import MaskedBase
 from ...transport import Limits, Mesh
+from ...transport.consensus import agree
 from ...transport.stored import NoPeers, Recording, WritingChannel
 from ..launch.program import Program, open_session, reopened
 from ..placement import ON_CPU, PartyDevices
@@ -55,6 +56,7 @@ def make_runs(session: Session, batch: Batch, store: Store) -> list[str]:
     All members run the program once, and the dealer once more for each run.
     """
     mesh, dealer = session.mesh, dealer_of(session.protocol)
+    agree(mesh, {"runs": str(batch.runs), **batch.about}, topic="preprocess")
     peers = [rank for rank in range(mesh.parties) if rank != mesh.rank]
     recording = Recording(peers)
     mesh.number_anew()
