@@ -183,6 +183,10 @@ def points_of(folder: Path, action: str) -> int:
 
 
 def main(master: Path, action: str, mode: str, points: list[int]) -> None:
+    warm = master.with_name(f"{action}-{mode}-warm")
+    shutil.copytree(master, warm)
+    ACTIONS["use"](warm)  # imports what the children need
+    shutil.rmtree(warm)
     for point in points:
         folder = master.with_name(f"{action}-{mode}-{point}")
         shutil.copytree(master, folder)

@@ -10,6 +10,7 @@ from tests.runtime import stored_programs as programs
 import tacit
 from tacit import Session
 from tacit.errors import ConfigError, PartyFailed
+from tacit.protocols import clients
 from tacit.runtime.launch import program as launched
 from tacit.runtime.preprocessing import making
 from tacit.runtime.preprocessing.store import Store
@@ -24,8 +25,9 @@ def refused(error: pytest.ExceptionInfo[PartyFailed]) -> str:
 
 
 @pytest.mark.parametrize("ring", [64, 32])
-def test_operations_are_those_of_a_usual_run(tmp_path, ring):
-    settings = {**THREE, "ring": ring}
+@pytest.mark.parametrize("protocol", ["additive", "trio"])
+def test_operations_are_those_of_a_usual_run(tmp_path, protocol, ring):
+    settings = {**THREE, "protocol": protocol, "ring": ring}
     usual = tacit.run(programs.operations, **settings)[0]
     tacit.preprocess(programs.operations, folder=tmp_path, **settings)
     for stored in tacit.run(programs.operations, preprocessed=tmp_path, **settings):
@@ -70,6 +72,44 @@ def test_online_costs_are_those_without_the_dealer(tmp_path):
         assert now[4] == ahead + control
         assert from_dealer > 0
     assert stored[1][4] > stored[0][4] == control  # all else is dealt to the leader
+
+
+def owned(session: Session) -> tuple[object, ...]:
+    """Each party gives an input; returns the result and this party's cost."""
+    before = session.stats.snapshot()
+    values = [session.share(torch.full((50,), 1.0 + i), i) for i in range(3)]
+    found = session.reveal(torch.relu(values[0] * values[1] - values[2]))
+    cost = session.stats.snapshot().accumulate(before, -1)
+    return found, cost, session.stats.bytes_preprocessed
+
+
+def test_trio_deals_offline(tmp_path):
+    """Online the dealer sends its inputs, to both others, and parts of a reveal; nothing ahead."""
+    tacit.preprocess(owned, folder=tmp_path, protocol="trio")
+    usual, stored = tacit.run(owned), tacit.run(owned, preprocessed=tmp_path)
+    for (_, before, _), (found, now, _) in zip(usual, stored, strict=True):
+        torch.testing.assert_close(found, torch.zeros(50), rtol=0, atol=1e-3)
+        assert (now.bytes_sent_ahead, now.bytes_received_ahead) == (0, 0)
+        assert now.rounds - before.rounds in (0, 1)  # inputs of a dealer go ahead in a usual run
+    dealt = usual[2][1].bytes_received_ahead
+    assert [one[2] for one in stored] == [0, 0, dealt - 50 * 8]
+    assert usual[0][1].bytes_sent - stored[0][1].bytes_sent == dealt - 2 * 50 * 8
+
+
+def client(session: Session) -> None:
+    message = clients.split_input(torch.zeros(2, dtype=torch.int64), "trio")[session.rank]
+    session.protocol.from_client(message)
+
+
+def test_what_depends_on_messages_to_the_dealer_is_refused(tmp_path):
+    def rotates(session: Session) -> None:
+        p = session.protocol.rotated()
+        p.sign(p.share(torch.arange(3), 0))
+
+    for main, why in ((rotates, "the dealer receives a message"), (client, "inputs of clients")):
+        with pytest.raises(PartyFailed) as error:
+            tacit.preprocess(main, folder=tmp_path, protocol="trio")
+        assert why in refused(error)
 
 
 def test_no_two_runs_share_a_mask(tmp_path, monkeypatch):

@@ -95,8 +95,10 @@ class KeyRing:
         return {g: self.key(g).derive(f"stored run|{label}", KEY_BYTES) for g in groups}
 
     def with_keys(self, keys: Mapping[Group, bytes]) -> KeyRing:
-        """Returns a ring in which these keys take the place of those of the same groups."""
+        """Returns a ring in which these keys take the place of those of their groups, wiped."""
         made = {group: Key(secret, group) for group, secret in keys.items()}
+        for group in set(self.groups) & made.keys():
+            self.key(group).wipe()
         return KeyRing(self.rank, {g: self.key(g) for g in self.groups} | made)
 
     def wipe(self) -> None:

@@ -16,7 +16,7 @@ from functools import reduce
 import torch
 from torch import Tensor
 
-from ..errors import ConfigError, Party, joined
+from ..errors import ConfigError, Party, PreprocessingRejected, joined
 from ..kernels import stream
 from ..registry import PROTOCOLS
 from ..ring import Ring, ring_of
@@ -63,6 +63,12 @@ def expand(seed: bytes, shape: Sequence[int], ring: Ring) -> Tensor:
 
 def from_client(p: ProtocolCore, message: ClientInput, *, limit: int | None = None) -> Steps[Arith]:
     """Returns the secret that a client split, from the message for this member. No round."""
+    if p.context.blind:
+        raise PreprocessingRejected(
+            "the program takes inputs of clients outside",
+            limit="their masks are the client's, so a dealer cannot deal before it has them",
+            remedy="run this program with the dealer online",
+        )
     if message.bits != p.ring.bits:
         raise ConfigError(
             f"from_client: a message of {message.bits} bits", limit=f"the ring has {p.ring.bits}"

@@ -30,8 +30,9 @@ class Trio(Masked, ThreeParty):
             )
         super().__init__(context, trio_roles(*roles), exact=exact)
         dealer, first, second = roles
+        offline = context.mesh.deals_offline  # then nothing dealt may depend on the dealer's inputs
         self.input_roles = {
-            dealer: InputRoles(first, second, ahead=True),
+            dealer: InputRoles(first, second, ahead=not offline, masked=offline),
             first: InputRoles(dealer, second),
             second: InputRoles(dealer, first),
         }

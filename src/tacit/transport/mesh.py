@@ -91,6 +91,11 @@ class Mesh:
         """Lets a stored run take the place of what a connected peer sends, or is sent, ahead."""
         self._ahead = Peers({**self._ahead, channel.peer: channel})
 
+    @property
+    def deals_offline(self) -> bool:
+        """Whether what a connected dealer sends ahead is that of a stored run."""
+        return self._ahead is not self._channels
+
     def number_anew(self) -> None:
         """Counts exchanges from zero again; all members do so at the same point."""
         self._next_operation = 0

@@ -55,7 +55,7 @@ class Tally(Cost):
 class Stats(Tally):
     """The cost of a mesh so far. Only transport writes it.
 
-    bytes_preprocessed: what came from a stored run; it is in no other number.
+    bytes_preprocessed: what came from a stored run, offline; it is in no other number.
     """
 
     def __init__(self, peers: Iterable[int]) -> None:

@@ -30,11 +30,14 @@ class InputRoles(NamedTuple):
     """helper: draws one part of an input with its owner; receiver: is sent the other part.
 
     ahead: the input is sent ahead, because its owner never waits for an online message.
+    masked: the owner sends the input to both, under a mask that all three parts of it share: for a
+    dealer that has dealt before it had inputs.
     """
 
     helper: int
     receiver: int
     ahead: bool = False
+    masked: bool = False
 
 
 def holders(part: int) -> tuple[int, ...]:
@@ -82,7 +85,9 @@ def share_parts(
     The owner draws one part with the helper and sends the other, value minus that, to the receiver.
     It is masked by a key that the receiver does not have. The part that the owner lacks is zero.
     """
-    helper, receiver, sends_ahead = p.input_roles[owner]
+    helper, receiver, sends_ahead, masked = p.input_roles[owner]
+    if masked:
+        return (yield from _share_masked(p, value, owner, spec, bits=bits))
     sent_ahead = sends_ahead if ahead is None else ahead
     zero = torch.zeros(spec.shape, dtype=spec.dtype, device=p.device)
     if p.rank == receiver:
@@ -97,6 +102,28 @@ def share_parts(
     rest = value ^ drawn if bits else value - drawn
     yield Round(send={receiver: [rest]}, ahead=sent_ahead)
     return {receiver: drawn, helper: rest}
+
+
+def _share_masked(
+    p: ThreeParty, value: Tensor | None, owner: int, spec: Spec, *, bits: bool
+) -> Steps[Parts]:
+    """Returns this party's parts of a dealer's input, whose masks do not depend on it. 1 round.
+
+    The owner draws a mask with each of the others and sends value minus both to both: 2 elements.
+    """
+    first, second = holders(owner)
+    masks = {
+        e: mask_stream("input", owner, e, other) for e, other in ((first, second), (second, first))
+    }
+    held = {e: p.context.randomness.draw(masks[e], *spec) for e in masks if p.rank in (e, owner)}
+    if p.rank != owner:
+        [m] = (yield Round(receive={owner: [spec]}))[owner]
+        return {owner: m, first + second - p.rank: held[p.rank]}
+    assert value is not None
+    hide = torch.bitwise_xor if bits else torch.sub
+    m = hide(hide(value, held[first]), held[second])
+    yield Round(send={first: [m], second: [m]})
+    return {second: held[first], first: held[second]}
 
 
 def reveal(
