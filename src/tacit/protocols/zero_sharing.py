@@ -43,10 +43,17 @@ def hidden_part(
     those of j; i sends its part + r_ij - r_ji and j sends its part + r_ji - r_ij. Two senders to
     whom nobody else listens draw none: a receiver that learns the sum knows the other's part, too.
     """
-    own, rank = own.clone(memory_format=torch.contiguous_format), context.rank
-    for other in senders:
-        outside = tuple(party for party in receivers if party not in (rank, other))
-        if other == rank or not outside:
+    rank = context.rank
+    listeners = {
+        other: tuple(party for party in receivers if party not in (rank, other))
+        for other in senders
+        if other != rank
+    }
+    if not any(listeners.values()):
+        return own.contiguous()
+    own = own.clone(memory_format=torch.contiguous_format)
+    for other, outside in listeners.items():
+        if not outside:
             continue
         mine = mask_stream(use, rank, other, *outside)
         theirs = mask_stream(use, other, rank, *outside)
