@@ -219,6 +219,7 @@ def received(session: Session, value: int) -> dict[str, list[Message]]:
     return views.views(session, list(OPERATIONS) if FULL else SEEN, value, 0, 512)
 
 
+@pytest.mark.full("messages of transfers; tests/protocols/test_oblivious.py has their kinds")
 def test_messages_are_uniform_and_do_not_depend_on_the_secret():
     """Statistics, after the setup, whose points of a curve are no uniform bytes."""
     settings = {"fraction_bits": 8, **SETTINGS}

@@ -174,7 +174,7 @@ def torch_programs(session: Session, limit: int | None) -> dict[str, list[Use]]:
 @pytest.mark.parametrize("limit", [None, 1])
 @EACH
 def test_no_word_is_drawn_twice_in_programs_of_torch(protocol, limit):
-    by_party = tacit.run(torch_programs, limit, protocol=protocol)
+    by_party = run_members(torch_programs, limit, protocol=protocol)
     for name in by_party[0]:
         check_in_step([found[name] for found in by_party])
         assert any(found[name] for found in by_party), name
