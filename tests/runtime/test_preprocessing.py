@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.protocols.ranges import overlaps, watch
+from tests.protocols.ranges import hidden_twice, overlaps, watch
 from tests.runtime import stored_programs as programs
 
 import tacit
@@ -112,7 +112,8 @@ def test_what_depends_on_messages_to_the_dealer_is_refused(tmp_path):
         assert why in refused(error)
 
 
-def test_no_two_runs_share_a_mask(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("settings", "dealer"), [(TWO, 2), ({"protocol": "trio"}, 0)])
+def test_no_two_runs_share_a_mask(tmp_path, monkeypatch, settings, dealer):
     """Compares the words that all members take: two stored runs, their use, and a usual run."""
     seen: dict[tuple[str, int, int], list] = {}
     reopened, opened = making.reopened, launched.open_session
@@ -129,22 +130,26 @@ def test_no_two_runs_share_a_mask(tmp_path, monkeypatch):
     monkeypatch.setattr(making, "reopened", noted("dealer", reopened))
     monkeypatch.setattr(launched, "open_session", noted("run", opened))
     monkeypatch.setattr(making, "open_session", noted("rehearsal", opened))
-    tacit.preprocess(programs.layer, folder=tmp_path, runs=2, **TWO)
+    tacit.preprocess(programs.layer, folder=tmp_path, runs=2, **settings)
     for _ in range(2):
-        tacit.run(programs.layer, preprocessed=tmp_path, **TWO)
-    tacit.run(programs.layer, **TWO)
+        tacit.run(programs.layer, preprocessed=tmp_path, **settings)
+    tacit.run(programs.layer, **settings)
 
-    for rank in range(2):  # what a party draws, in the rehearsal and in three runs
+    parties = [rank for rank in range(3) if rank != dealer]
+    for rank in parties:  # what a party draws, in the rehearsal and in three runs
         uses = [seen["rehearsal", rank, 0], *(seen["run", rank, i] for i in range(3))]
         assert all(uses)
         assert not overlaps(use for one in uses for use in one)
-    dealt = [seen["dealer", 2, 0], seen["dealer", 2, 1], seen["run", 2, 0]]
+    usual = seen["run", dealer, 0 if dealer == 2 else 2]
+    dealt = [seen["dealer", dealer, 0], seen["dealer", dealer, 1], usual]
     assert all(dealt)
     assert not overlaps(use for one in dealt for use in one)
     for i in range(2):  # the party of run i draws what the dealer drew for it
-        known = {use for use in seen["run", 0, i] if 2 in use.stream.holders}
+        by_party = [seen.get(("run", rank, i), []) for rank in range(3)]
+        assert not hidden_twice(by_party if dealer == 0 else by_party[:2])
+        known = {use for use in seen["run", 1, i] if dealer in use.stream.holders}
         assert known
-        assert known <= set(seen["dealer", 2, i])
+        assert known <= set(seen["dealer", dealer, i])
 
 
 def test_runs_are_used_up(tmp_path):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...crypto import KeyRing, wipe
-from ...errors import ConfigError
+from ...errors import ConfigError, naming_parties
 from ...protocols import Protocol
 from ...protocols.masked.base import MaskedBase
 from ...transport import Limits, Mesh
@@ -59,6 +59,7 @@ def make_runs(session: Session, batch: Batch, store: Store) -> list[str]:
     agree(mesh, {"runs": str(batch.runs), **batch.about}, topic="preprocess")
     peers = [rank for rank in range(mesh.parties) if rank != mesh.rank]
     recording = Recording(peers)
+    mesh.barrier = None  # a recorded graph would leave out messages
     mesh.number_anew()
     mesh.recorder = recording if mesh.rank == dealer else None
     batch.rehearse(session)
@@ -134,7 +135,7 @@ class Preprocessing(Program):
     ) -> list[str]:
         """Makes the stored runs of this member; returns their identities."""
         assert self.preprocessed is not None
-        with devices.selected(), mesh:
+        with naming_parties(self.names), devices.selected(), mesh:
             session = open_session(
                 mesh, config=config, session_id=session_id, devices=devices, names=self.names
             )

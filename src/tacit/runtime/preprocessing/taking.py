@@ -14,6 +14,7 @@ from ...transport.stored import DroppingChannel, ReadingChannel
 from .store import Store, StoredFile, StoredRun, overwrite
 
 MOST_TOLD = 1 << 10  # runs that a party tells the others of
+MOST_OTHERS = 8  # reasons why runs do not fit
 REMEDY = "all parties make stored runs together, and keep them in the folders of that time"
 
 
@@ -36,6 +37,8 @@ class Offer:
         fields = json.loads(data)
         others = {str(name): int(count) for name, count in fields["others"].items()}
         runs = [str(run) for run in fields["runs"]]
+        if len(runs) > MOST_TOLD or len(others) > MOST_OTHERS:
+            raise ValueError("a party tells of more runs than it may")
         numbers = int(fields["used"]), int(fields["rejected"])
         return cls(runs, *numbers, others, str(fields["failure"]))
 
@@ -57,7 +60,8 @@ def take(mesh: Mesh, store: Store, about: Mapping[str, str]) -> StoredRun:
     fitting, offer, refusal = _offer(store, about)
     offers = decode_all(all_gather(mesh, json.dumps(asdict(offer)).encode()), Offer.decode)
     _check(mesh, [one.failure for one in offers], refusal)
-    common = [run for run in offers[0].runs if all(run in other.runs for other in offers)]
+    held = set.intersection(*(set(one.runs) for one in offers))
+    common = [run for run in offer.runs if run in held]
     if not common:
         raise synchronized(mesh, _no_run(offers))
     [file] = [one for one in fitting if one.header.id == common[0]]
@@ -90,7 +94,8 @@ def _offer(
         return [], Offer(failure=told_to_peers(refusal)), refusal
     fitting, others = found.fitting(about)
     runs = [file.header.id for file in fitting[:MOST_TOLD]]
-    return fitting, Offer(runs, len(found.used), len(found.rejected), dict(others)), None
+    reasons = dict(others.most_common(MOST_OTHERS))
+    return fitting, Offer(runs, len(found.used), len(found.rejected), reasons), None
 
 
 def _opened(
@@ -125,6 +130,7 @@ def _no_run(offers: Sequence[Offer]) -> PreprocessingRejected:
 def attach(mesh: Mesh, run: StoredRun) -> None:
     """Puts a stored run in the place of what the dealer sends."""
     dealer = run.header.dealer
+    mesh.barrier = None  # a recorded graph would repeat what is used once
     if mesh.rank == dealer:
         for peer in range(mesh.parties):
             if peer != dealer:
