@@ -84,3 +84,19 @@ def lenet(session: Session) -> tuple[Tensor, Tensor]:
 def lenet_model() -> nn.Module:
     torch.manual_seed(3)
     return zoo.lenet5().eval()
+
+
+def training(session: Session, path: str) -> list[float]:
+    """Returns the losses of two steps on a file of party 1, whose shape only its owner knows."""
+    torch.manual_seed(7)
+    model = session.share(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 1)), 0)
+    x = session.load(path if session.rank == 1 else None, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    losses = []
+    for _ in range(2):
+        optimizer.zero_grad()
+        loss = (model(x) - 1).square().mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss)
+    return [float(session.reveal(loss)) for loss in losses]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from tests.protocols.ranges import hidden_twice, overlaps, watch
@@ -42,6 +43,21 @@ def test_lenet(tmp_path):
     tacit.preprocess(programs.lenet, folder=tmp_path, **TWO)
     for found, plain in tacit.run(programs.lenet, preprocessed=tmp_path, **TWO):
         torch.testing.assert_close(found, plain, rtol=0, atol=2e-3)
+
+
+def test_a_training_on_a_file(tmp_path):
+    """The owner announces the shape of its file, which the dealer needs; another is refused."""
+    path, folder = tmp_path / "x.npy", tmp_path / "stored"
+    np.save(path, np.linspace(-1, 1, 20, dtype=np.float32).reshape(5, 4))
+    usual = tacit.run(programs.training, str(path), **TWO)[0]
+    tacit.preprocess(programs.training, str(path), folder=folder, runs=2, **TWO)
+    found = tacit.run(programs.training, str(path), preprocessed=folder, **TWO)
+    assert found[0] == found[1] == pytest.approx(usual, abs=1e-3)
+    assert usual[1] < usual[0]
+    np.save(path, np.zeros((6, 4), dtype=np.float32))
+    with pytest.raises(PartyFailed) as error:
+        tacit.run(programs.training, str(path), preprocessed=folder, **TWO)
+    assert "is not the one that the dealer ran" in refused(error)
 
 
 @pytest.mark.full("the same in processes; test_runs_are_used_up in threads")
