@@ -14,7 +14,7 @@ import tacit as package
 from tacit.cli import app, main
 
 COMMANDS = [
-    *(("local",), ("run",), ("dealer",), ("doctor",), ("ops",)),
+    *(("local",), ("run",), ("dealer",), ("preprocess",), ("doctor",), ("ops",)),
     *(("party", "init"), ("party", "check")),
 ]
 

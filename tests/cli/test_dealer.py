@@ -36,6 +36,7 @@ def run_all(folder, *arguments, members=MEMBERS, options=()):
     return {name: end(child) for name, child in started.items()}
 
 
+@pytest.mark.full("test_all_on_this_machine")
 def test_a_run_with_a_dealer_that_sees_no_value(tmp_path):
     write_dealt(tmp_path)
     done = run_all(tmp_path, "--", "3")

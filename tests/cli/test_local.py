@@ -44,6 +44,7 @@ def test_ranges_are_checked_if_asked_for(folder, option, told):
     assert told in done.err
 
 
+@pytest.mark.full("test_threads; names in tests/cli/test_run.py")
 def test_processes_with_names(folder):
     options = ("--transport", "processes", "--names", "alice,bob,carol", "--reveals", "bob")
     done = tacit_process("local", *options, "--log", "trial", "--json", "job.py", cwd=folder)

@@ -56,6 +56,7 @@ def test_a_model_that_runs(folder, source):
     assert ["relu", "1", "yes"] in rows
 
 
+@pytest.mark.full("test_a_model_that_runs")
 def test_a_model_in_training_has_gradients(folder):
     names = {
         one["operator"]

@@ -110,6 +110,7 @@ def test_the_stream_has_the_published_block():
     assert found.numpy().tobytes()[:16] == bytes.fromhex("10f1e7e4d13b5915500fdd1fa32071c4")
 
 
+@pytest.mark.full("test_the_stream_equals_the_reference")
 def test_many_blocks_are_those_of_another_implementation():
     key, operation, count = bytes(range(7, 39)), 0x0123456789ABCDEF, 16 * 300 + 5
     cipher = Cipher(algorithms.ChaCha20(key, struct.pack("<QQ", 3, operation)), None)
@@ -322,6 +323,7 @@ def test_the_functions_of_kernels_reach_them(forced, monkeypatch):
     assert all(torch.equal(a, b) for a, b in zip(found, calls(), strict=True))
 
 
+@pytest.mark.full("test_the_stream_equals_the_reference")
 @pytest.mark.parametrize("offset", [0, 64, 12])
 def test_a_stream_key_is_a_key(forced, offset):
     key = bytes(range(32))

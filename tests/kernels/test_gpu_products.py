@@ -120,6 +120,7 @@ def test_matmul(ring, m, k, n, turned, seed):
         assert same(kernels.matmul(a, b, method=method), expected)
 
 
+@pytest.mark.full("test_matmul")
 @pytest.mark.parametrize(
     ("a_shape", "b_shape"),
     [((2, 1, 3, 5), (2, 5, 2)), ((3,), (3, 40)), ((2, 3, 0), (0, 4)), ((0, 2, 3), (0, 3, 1))],
@@ -249,6 +250,7 @@ def test_conv(number):
     getattr(convolution, checks[number])()
 
 
+@pytest.mark.full("test_conv")
 @pytest.mark.parametrize("case", CASES[2:])
 def test_direct_conv(case):
     convolution = Convolution(RING64, case, "plain")
@@ -256,6 +258,7 @@ def test_direct_conv(case):
     convolution.check_grad_input()
 
 
+@pytest.mark.full("test_conv")
 def test_depthwise():
     case = ((1, 3, 5, 4), (6, 1, 3, 3), {"groups": 3, "padding": 1, "stride": 2})
     convolution = Convolution(RING64, case, "choose")
@@ -284,6 +287,7 @@ def test_large_matmul(ring, shape):
     assert same(found[40:], kernels.matmul(*there(a[40:], b), method="encoded").cpu())
 
 
+@pytest.mark.full("test_conv")
 def test_conv_in_parts(monkeypatch):
     """More taps and channels, and more positions, than a pass may sum."""
     monkeypatch.setitem(residue_system.SYSTEMS, 64, residue_system.ResidueSystem(64, 18, 128))

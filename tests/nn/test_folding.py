@@ -1,5 +1,7 @@
 """A folded model computes the same with fewer layers."""
 
+from threading import Thread
+
 import pytest
 import torch
 from torch import nn
@@ -185,6 +187,29 @@ def test_what_differs_on_the_example_is_refused(monkeypatch):
     monkeypatch.setattr(folding, "_fold", lambda layer, norm: None)
     with pytest.raises(UnsupportedModule, match="another result"):
         fold_batch_norm(model, torch.randn(2, 2, 5, 5, dtype=torch.float64))
+
+
+def test_other_threads_call_modules_while_a_model_is_traced():
+    """torch.fx replaces methods of all modules: calls of other threads are none of the trace."""
+    found = []
+
+    class Busy(nn.Sequential):
+        def forward(self, x):
+            other, y = nn.Sequential(nn.Linear(3, 2), nn.ReLU()), torch.rand(4, 3)
+            thread = Thread(target=lambda: found.append((other(y), other[0].weight)))
+            thread.start()
+            thread.join()
+            return super().forward(x)
+
+    called = nn.Module.__call__
+    model = Busy(nn.Linear(3, 3), nn.BatchNorm1d(3)).eval()
+    folded = fold_batch_norm(model, torch.rand(4, 3))
+    assert nn.Module.__call__ is called
+    assert isinstance(folded[1], nn.Identity)
+    assert found
+    for result, weight in found:
+        assert type(result) is torch.Tensor
+        assert type(weight) is nn.Parameter
 
 
 def test_training_mode_is_refused():

@@ -110,6 +110,7 @@ def test_exact_share_is_never_off(ring):
         check_units(found, x, t, f"chunk {chunk}")
 
 
+@pytest.mark.full("test_exact_share_is_never_off, and conformance")
 @pytest.mark.parametrize("ring", [RING64, RING32], ids=["64", "32"])
 def test_inject_exact_share_is_never_off(ring):
     print(f"seed {SEED!r}, {FEWER} elements")

@@ -247,6 +247,7 @@ def check_reports(stage: Stage, kinds: set[str], *, since: float, within: float)
         assert report.left == [], report
 
 
+@pytest.mark.full("a dealer that raises or is silent, in threads")
 def test_a_dealer_that_is_killed(stage):
     members = stage(Limits(deadline=240.0, connect_deadline=240.0))
     since = time.monotonic()

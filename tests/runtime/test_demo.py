@@ -5,11 +5,14 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
+import pytest
+
 import tacit
 
 PATH = Path(__file__).parents[2] / "examples" / "demo.py"
 
 
+@pytest.mark.full("the first example; tests/protocols/test_conformance.py has processes")
 def test_the_demo_recognises_what_nobody_sees():
     spec = importlib.util.spec_from_file_location("demo", PATH)
     demo = importlib.util.module_from_spec(spec)

@@ -34,6 +34,7 @@ def test_all_parties_in_threads_draw_the_same():
     assert [name for name in CASES if first[0][name] == second[0][name]] == []
 
 
+@pytest.mark.full("threads here, processes in tests/runtime/test_first_day.py")
 def test_all_parties_in_processes_draw_the_same():
     results = tacit.run(draw_in_process, transport="processes")
     assert_equal_at_all(results)

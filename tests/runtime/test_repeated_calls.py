@@ -430,6 +430,7 @@ def test_whoever_waits_for_a_party_that_failed_hears_so(pretended):
     assert all("PeerClosed: party 1 ended the run" in note for note in caught.value.__notes__)
 
 
+@pytest.mark.full("test_a_recorded_training_is_the_training")
 @pytest.mark.parametrize("at", [1, 5])
 def test_a_state_of_another_form_is_recorded_anew(pretended, at):
     def main(session):

@@ -198,6 +198,7 @@ def test_a_main_that_cannot_travel_is_refused_before_anything_starts():
         tacit.run(lambda session: session.rank, transport="processes")
 
 
+@pytest.mark.full("failures of processes in test_a_killed_process")
 def test_a_result_that_cannot_travel_is_the_failure_of_its_party():
     with pytest.raises(PartyFailed, match="ConfigError: the return value of main cannot be sent"):
         tacit.run(programs.unsendable, parties=1, protocol="none", transport="processes")
@@ -245,6 +246,7 @@ def run_script(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.full("processes in test_processes_exchange_tensors")
 def test_a_script_sees_what_its_parties_print(tmp_path):
     script = """
         import tacit
@@ -259,6 +261,7 @@ def test_a_script_sees_what_its_parties_print(tmp_path):
     assert sorted(done.stdout.splitlines()) == ["[0, 10]", "party 0", "party 1"]
 
 
+@pytest.mark.full("processes in test_processes_exchange_tensors")
 def test_a_script_without_a_guard_is_told_so(tmp_path):
     script = """
         import tacit
@@ -294,6 +297,7 @@ def alive(pid: int) -> bool:
         return False
 
 
+@pytest.mark.full("test_an_interrupt_of_the_caller_ends_all")
 def test_parties_do_not_outlive_a_caller_that_is_killed(tmp_path):
     program = (
         "import tacit, sys; from tests.runtime.programs import linger\n"

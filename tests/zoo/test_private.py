@@ -87,6 +87,7 @@ def test_text_sentiment():
     agree(settled(zoo.text_sentiment(words=300)), counts)
 
 
+@pytest.mark.full("smaller networks here, larger ones in debug mode")
 @pytest.mark.parametrize(
     ("model", "shape"),
     [

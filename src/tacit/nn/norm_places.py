@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from threading import Lock, get_ident
 from typing import Any
 
 import torch
@@ -14,13 +15,29 @@ from torch.utils._pytree import tree_leaves
 
 from .dry_run import call
 
+_tracing = Lock()  # torch.fx replaces methods of all modules while it traces
+
 
 class Tracer(fx.Tracer):
-    """Traces a model down to the layers of these kinds, also to subclasses of them."""
+    """Traces a model down to the layers of these kinds, also to subclasses of them.
+
+    Other threads of the process may call modules meanwhile, such as other parties: they are left
+    alone.
+    """
 
     def __init__(self, kinds: tuple[type, ...]) -> None:
         super().__init__()
-        self.kinds = kinds
+        self.kinds, self._thread = kinds, get_ident()
+
+    def call_module(self, m: nn.Module, forward: Any, args: Any, kwargs: Any) -> Any:
+        if get_ident() != self._thread:
+            return forward(*args, **kwargs)
+        return super().call_module(m, forward, args, kwargs)
+
+    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: Any) -> Any:
+        if get_ident() != self._thread:
+            return attr_val
+        return super().getattr(attr, attr_val, parameter_proxy_cache)
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         return isinstance(m, self.kinds) or super().is_leaf_module(m, module_qualified_name)
@@ -34,7 +51,8 @@ def traced_pairs(
     None for a model that torch.fx cannot trace.
     """
     try:
-        graph = Tracer((*layers, *norms)).trace(model)
+        with _tracing:
+            graph = Tracer((*layers, *norms)).trace(model)
     except Exception:  # whatever the model's own code raises on fx's proxies
         return None
     calls = Counter(str(node.target) for node in graph.nodes if node.op == "call_module")

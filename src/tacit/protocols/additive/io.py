@@ -165,8 +165,8 @@ def for_client(p: Additive, x: Arith) -> Steps[Tensor | None]:
         return None
     own = hidden_mask(p, x, p.roles.evaluators)
     if p.context.blind:
-        return torch.zeros_like(own)
-    return own + p.opened(x) if p.is_leader else own
+        return torch.zeros_like(own, device="cpu")
+    return (own + p.opened(x) if p.is_leader else own).cpu()
 
 
 def random(p: Additive, shape: Sequence[int]) -> Steps[Arith]:

@@ -178,8 +178,8 @@ def for_client(p: ThreeParty, x: Arith) -> Steps[Tensor | None]:
     if p.context.blind:
         return torch.zeros(x.shape, dtype=p.ring.dtype) if p.rank in (0, 1) else None
     if p.rank == 1:
-        return x.parts[0].contiguous()
-    return x.parts[1] + x.parts[2] if p.rank == 0 else None
+        return x.parts[0].cpu().contiguous()
+    return (x.parts[1] + x.parts[2]).cpu() if p.rank == 0 else None
 
 
 def nobodys(part: int) -> Stream:
