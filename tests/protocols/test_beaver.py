@@ -58,14 +58,6 @@ def test_no_single_party_learns_anything(name):
     assert not bare_messages("beaver", 64, name)
 
 
-@pytest.mark.full("every operation; the quick test takes one of each kind")
-@pytest.mark.parametrize("ring", [64, 32])
-@pytest.mark.parametrize("name", [name for name in EVERY if name not in CHEAP])
-@pytest.mark.parametrize("pool", PAIRS)
-def test_two_of_three_parties_learn_nothing_from_any_operation(pool, name, ring):
-    assert not bare_messages("beaver", ring, name, receivers=[pool])
-
-
 def test_the_dealer_receives_nothing():
     def main(session: Session) -> tuple[list[Message], bool]:
         found = views.views(session, list(EVERY), 5, 0, 128)

@@ -141,7 +141,8 @@ def test_the_statistics_see_what_they_should():
 SMALL = ("share", "truncate", "narrow sign", "inject of a quotient")
 LONG = ("relu", "relu of a quotient", "max", "fourier", "exp_negative", "mixed")
 CHEAP = ("select", "equal", "refresh", "random", "clients", "sign, low")
-ALL_OF_BOTH = [(protocol, name) for protocol in SECRET for name in EVERY]
+THREE = ("trio", "replicated")  # of additive and beaver, test_additive.py and test_beaver.py
+ALL_OF_BOTH = [(protocol, name) for protocol in THREE for name in EVERY]
 PADDED = [
     *(("trio", 64, name) for name in EVERY),
     *(("replicated", 64, name) for name in (*OPERATIONS, *CHEAP) if name not in LONG),
@@ -221,7 +222,7 @@ def test_a_layer_in_torch_is_padded(protocol):
 
 @pytest.mark.full("a step of training; test_a_layer_in_torch_is_padded runs a layer")
 @pytest.mark.parametrize("receiver", range(3))
-@EACH
+@pytest.mark.parametrize("protocol", THREE)
 def test_a_training_step_in_torch_is_padded(protocol, receiver):
     assert not unpadded(training_step, receiver, protocol=protocol)
 
