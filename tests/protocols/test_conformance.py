@@ -16,7 +16,8 @@ COMPUTING = [info for info in PROTOCOLS.values() if info.implementation is not N
 COUNTS = [(i.name, n) for i in COMPUTING for n in sorted({i.parties.start, i.default_parties})]
 THREE = pytest.mark.full("two parties of beaver here, five in test_beaver.py")
 LOCAL = [pytest.param(*one, marks=[THREE] if one == ("beaver", 3) else []) for one in COUNTS]
-NETWORKED = [info.name for info in COMPUTING if info.network]
+# In processes; beaver is for comparisons, and sends its messages as additive does.
+NETWORKED = [info.name for info in COMPUTING if info.network and info.name != "beaver"]
 RINGS = pytest.mark.parametrize("ring", [64, 32])
 DIVIDING = [
     check.__name__.removeprefix("check_") for check in (*division.CHECKS, *parallel_blocks.CHECKS)
