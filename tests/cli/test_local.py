@@ -119,6 +119,7 @@ def test_cleartext_takes_any_number(folder):
     assert [one["party"] for one in done.json["parties"]] == ["party0", "party1"]
 
 
+@pytest.mark.full("test_threads")
 def test_a_terminal_sees_that_it_runs(folder):
     slow = JOB.replace("import torch", "import time, torch").replace(
         'print("begun")', "time.sleep(1)"

@@ -131,6 +131,7 @@ def test_batches(a_shape, b_shape):
         assert same(kernels.matmul(*there(a, b), method=method), arithmetic.matmul(a, b))
 
 
+@pytest.mark.full("test_matmul")
 @pytest.mark.parametrize("m", tiers.spread([4, 1, 70, 5], 2))
 def test_extreme_sums(m, monkeypatch):
     """All elements at the edge, over more than one part; fewer without a GPU."""

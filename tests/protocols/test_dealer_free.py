@@ -41,6 +41,7 @@ def test_kinds_of_operations_of_three_parties():
     ProtocolSuite(**SETTINGS, parties=3, ring=32).run(*KINDS)
 
 
+@pytest.mark.full("test_parties_alone_conform")
 @pytest.mark.parametrize("parties", [2, 3])
 def test_probabilistic_truncation(parties):
     names = "truncation_modes", "products", "sums_of_quotients", "signs_of_quotients"

@@ -267,6 +267,7 @@ def test_masked_attention_is_no_overflow(low):
     compute(lambda q: F.scaled_dot_product_attention(q, q, q, attn_mask=mask), q)
 
 
+@pytest.mark.full("smaller models, and zoo/test_debug.py")
 @pytest.mark.parametrize(("make", "values"), TRANSFORMERS)
 def test_transformers(make, values):
     torch.manual_seed(5)
