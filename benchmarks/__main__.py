@@ -61,22 +61,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     known = [[], *SUITES, *GROUPS, *NAMED]
     parser.add_argument("suites", nargs="*", choices=known, help="default: all but real and gpu")
+    parser.add_argument("--protocol", help="of suites of `real`; default: trio")
+    parser.add_argument("--parties", type=int, help="how many, of suites of `real`")
     parser.add_argument("--remark", default="", help="what a reader of the record should know")
     arguments = parser.parse_args()
     chosen = arguments.suites or SUITES
+    suites = [suite for name in chosen for suite in GROUPS.get(name, (name,))]
+    parties = {"protocol": arguments.protocol, "parties": arguments.parties}
+    parties = {name: value for name, value in parties.items() if value is not None}
+    if parties and not set(suites) <= set(GROUPS["real"]):
+        parser.error("--protocol and --parties are for the suites of `real`")
     record = {"run": describe() | {"remark": arguments.remark}, "rows": []}
-    for suite in (suite for name in chosen for suite in GROUPS.get(name, (name,))):
+    for suite in suites:
         try:
-            rows: list[Row] = importlib.import_module(f"benchmarks.{suite}").rows()
+            rows: list[Row] = importlib.import_module(f"benchmarks.{suite}").rows(**parties)
         except Unavailable as missing:
             print(f"\n{suite}: left out: {missing}")
             continue
+        suite = " ".join([suite, *map(str, parties.values())])
         print(table(suite, rows), flush=True)
         record["rows"] += [
             {"suite": suite, **asdict(row), "ratio": row.ratio, "met": row.met} for row in rows
         ]
     if record["rows"]:
-        print(f"recorded in {save(record, chosen)}")
+        print(f"recorded in {save(record, (*chosen, *map(str, parties.values())))}")
 
 
 def table(suite: str, rows: list[Row]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from benchmarks.measure import Row
 
 from . import trained, vision
@@ -10,6 +12,7 @@ from .inference import compared
 COUNT, BATCH = 200, 10
 
 
-def rows() -> list[Row]:
+def rows(**parties: Any) -> list[Row]:
     images, _ = vision.cifar10_test()
-    return compared("CIFAR-10 network", trained.cifar10_network(), images[:COUNT], batch=BATCH)
+    model = trained.cifar10_network()
+    return compared("CIFAR-10 network", model, images[:COUNT], batch=BATCH, **parties)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from benchmarks.measure import Row
@@ -29,8 +30,8 @@ def random_network(make: Callable[[], nn.Module]) -> tuple[nn.Module, Tensor]:
     return model.eval(), torch.randn(1, 3, SIDE, SIDE)
 
 
-def rows() -> list[Row]:
+def rows(**parties: Any) -> list[Row]:
     return [
-        *compared("ResNet-18, 224 x 224", *random_network(zoo.resnet18), batch=1),
-        *compared("VGG-16, 224 x 224", *random_network(zoo.vgg16), batch=1),
+        *compared("ResNet-18, 224 x 224", *random_network(zoo.resnet18), batch=1, **parties),
+        *compared("VGG-16, 224 x 224", *random_network(zoo.vgg16), batch=1, **parties),
     ]

@@ -1,6 +1,7 @@
 """How the suites of private inference run a network, and what they report of it.
 
-Three parties in this process, trio, default settings, batch normalisation folded by the owner.
+All parties in this process, three and `trio` unless others are asked for, default settings, batch
+normalisation folded by the owner.
 Every output is compared with the plain network's: the class it names, and for each picture the
 largest difference in parts of the largest output.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 import copy
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from benchmarks.measure import Row
@@ -52,22 +54,24 @@ def party(session: tacit.Session, model: nn.Module, batches: list[Tensor]) -> tu
     return torch.cat(outs), time.perf_counter() - begin
 
 
-def compare(model: nn.Module, images: Tensor, batch: int) -> Outcome:
-    """A plain and a private run of the model over the same batches."""
+def compare(model: nn.Module, images: Tensor, batch: int, **parties: Any) -> Outcome:
+    """A plain and a private run, by these parties, of the model over the same batches."""
     batches = list(images.split(batch))
     begin = time.perf_counter()
     with torch.no_grad():
         plain = torch.cat([model(images) for images in batches])
     plain_seconds = time.perf_counter() - begin
     folded = fold_batch_norm(model).eval()
-    results = tacit.run(party, folded, batches, deadline=DEADLINE)
+    results = tacit.run(party, folded, batches, deadline=DEADLINE, **parties)
     got, seconds = results[0][0], max(seconds for _, seconds in results)
     return Outcome(got, plain, seconds, plain_seconds)
 
 
-def compared(name: str, model: nn.Module, images: Tensor, *, batch: int) -> list[Row]:
+def compared(
+    name: str, model: nn.Module, images: Tensor, *, batch: int, **parties: Any
+) -> list[Row]:
     """Agreement, error and time of one network."""
-    outcome = compare(model, images, batch)
+    outcome = compare(model, images, batch, **parties)
     count = len(outcome.plain)
     pictures = f"{count} picture{'s' if count > 1 else ''}, {min(batch, count)} at a time"
     return [

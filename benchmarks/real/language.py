@@ -113,8 +113,10 @@ def party(
     return torch.cat(made), time.perf_counter() - begin
 
 
-def private(model: nn.Module, given: Sentences, look: Look, batch: int) -> tuple[Tensor, float]:
-    return tacit.run(party, model, given, look, batch, deadline=600.0)[1]
+def private(
+    model: nn.Module, given: Sentences, look: Look, batch: int, **parties: Any
+) -> tuple[Tensor, float]:
+    return tacit.run(party, model, given, look, batch, deadline=600.0, **parties)[1]
 
 
 def largest_error(got: Tensor, want: Tensor) -> float:
@@ -127,7 +129,7 @@ def nearest(embeddings: Tensor) -> Tensor:
     return (embeddings @ embeddings.T).fill_diagonal_(-1).argmax(1)
 
 
-def encoder_rows(name: str, count: int, look: Look, batch: int = 8) -> list[Row]:
+def encoder_rows(name: str, count: int, look: Look, batch: int = 8, **parties: Any) -> list[Row]:
     model, given = minilm(), sentences(count)
     begin = time.perf_counter()
     want = torch.cat(
@@ -137,7 +139,7 @@ def encoder_rows(name: str, count: int, look: Look, batch: int = 8) -> list[Row]
         ]
     )
     plain = time.perf_counter() - begin
-    got, seconds = private(model, given, look, batch)
+    got, seconds = private(model, given, look, batch, **parties)
     error, alike = largest_error(got, want), float((nearest(got) == nearest(want)).float().mean())
     title = f"MiniLM-L6, words {name}, {count} sentences"
     made = [
@@ -148,7 +150,7 @@ def encoder_rows(name: str, count: int, look: Look, batch: int = 8) -> list[Row]
             baseline="plain torch",
             baseline_value=plain / count,
             lower_is_better=True,
-            note=f"{LENGTH} tokens each, {min(batch, count)} at once, three parties in one process",
+            note=f"{LENGTH} tokens each, {min(batch, count)} at once, all parties in one process",
         ),
         Row(
             name=f"{title}: error",
@@ -174,9 +176,9 @@ def agreement_row(title: str, alike: float) -> Row:
     )
 
 
-def rows() -> list[Row]:
+def rows(**parties: Any) -> list[Row]:
     return [
-        *encoder_rows("as rows", 200, as_rows),
-        *encoder_rows("looked up", 2, looked_up, batch=1),
-        *encoder_rows("known", 16, known),
+        *encoder_rows("as rows", 200, as_rows, **parties),
+        *encoder_rows("looked up", 2, looked_up, batch=1, **parties),
+        *encoder_rows("known", 16, known, **parties),
     ]

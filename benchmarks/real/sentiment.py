@@ -6,6 +6,7 @@ The embeddings and what they say are one party's, the weights start as another's
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import torch
 from benchmarks.measure import Row
@@ -44,14 +45,16 @@ def learner(
     return trained
 
 
-def learnt(features: Tensor, labels: Tensor, size: int, epochs: int) -> tuple[float, float]:
+def learnt(
+    features: Tensor, labels: Tensor, size: int, epochs: int, **parties: Any
+) -> tuple[float, float]:
     """Accuracies on what is not among the first `size`: of a plain and of a private training."""
     model = zoo.logistic_regression(features.shape[1])
     for parameter in model.parameters():
         nn.init.zeros_(parameter)
     wanted = labels.float().unsqueeze(1)
     data = [(features[i : i + BATCH], wanted[i : i + BATCH]) for i in range(0, size, BATCH)]
-    got = tacit.run(learner, model, data, epochs, deadline=600.0)[0]
+    got = tacit.run(learner, model, data, epochs, deadline=600.0, **parties)[0]
     train(model, data, epochs)
     plain, private = (accuracy(net, features[size:], labels[size:]) for net in (model, got))
     return plain, private
@@ -67,9 +70,9 @@ def features(given: Sentences, batch: int = 50) -> Tensor:
     return made
 
 
-def rows(size: int = 2000, tested: int = 1000, epochs: int = 5) -> list[Row]:
+def rows(size: int = 2000, tested: int = 1000, epochs: int = 5, **parties: Any) -> list[Row]:
     given = sentences(size + tested, LENGTH)
-    plain, private = learnt(features(given), given.labels, size, epochs)
+    plain, private = learnt(features(given), given.labels, size, epochs, **parties)
     row = Row(
         name=f"Sentiment of {size} reviews, trained privately",
         value=100 * private,

@@ -121,7 +121,7 @@ def party(
     return found, time.perf_counter() - begin
 
 
-def compare(count: int, at_once: int) -> tuple[Tensor, Tensor, float, float]:
+def compare(count: int, at_once: int, **parties: Any) -> tuple[Tensor, Tensor, float, float]:
     """Probabilities of a plain and a private run, and the seconds of each."""
     model, frames = detector(), sounds(count)
     begin = time.perf_counter()
@@ -129,12 +129,12 @@ def compare(count: int, at_once: int) -> tuple[Tensor, Tensor, float, float]:
     plain = time.perf_counter() - begin
     if not torch.allclose(want, as_published(frames), atol=1e-4):
         raise SystemExit("the module is not the network that was published")
-    got, seconds = tacit.run(party, model, frames, at_once, deadline=600.0)[1]
+    got, seconds = tacit.run(party, model, frames, at_once, deadline=600.0, **parties)[1]
     return got, want, seconds, plain
 
 
-def rows(count: int = 100, at_once: int = 25) -> list[Row]:
-    got, want, seconds, plain = compare(count, at_once)
+def rows(count: int = 100, at_once: int = 25, **parties: Any) -> list[Row]:
+    got, want, seconds, plain = compare(count, at_once, **parties)
     title = f"Silero VAD, {2 * count} frames of speech and noise"
     spoken = float((want > 0.5).float().mean())
     return [
@@ -145,7 +145,7 @@ def rows(count: int = 100, at_once: int = 25) -> list[Row]:
             baseline="plain torch",
             baseline_value=1000 * plain / (2 * count),
             lower_is_better=True,
-            note=f"{at_once} frames of both sounds at once, three parties in one process",
+            note=f"{at_once} frames of both sounds at once, all parties in one process",
         ),
         Row(
             name=f"{title}: error",

@@ -86,15 +86,17 @@ def test_a_broken_check_is_reported_for_its_operator_alone():
     assert "no such sample" in found["abs"].notes[0]
 
 
-THREE = [
-    ("trio", "exact", 0),
-    pytest.param("replicated", "exact", 3, marks=pytest.mark.full("trio runs")),
-    pytest.param("trio", "probabilistic", 6, marks=pytest.mark.full("exact truncation runs")),
+ALL_PARTIES = [
+    ({"protocol": "trio"}, 0),
+    ({"protocol": "additive", "parties": 2}, 1),
+    pytest.param({"protocol": "additive"}, 4, marks=pytest.mark.full("two parties run")),
+    pytest.param({"protocol": "replicated"}, 3, marks=pytest.mark.full("trio runs")),
+    pytest.param({"truncation": "probabilistic"}, 6, marks=pytest.mark.full("exact runs")),
 ]
 
 
-@pytest.mark.parametrize(("protocol", "truncation", "first"), THREE)
-def test_three_parties(protocol, truncation, first):
+@pytest.mark.parametrize(("settings", "first"), ALL_PARTIES)
+def test_all_parties(settings, first):
     names = [*CHOSEN[first :: 9 if FULL else 27], "softmax"]
     drawn = {name: samples_of(database()[name], 2) for name in names}  # parties share torch's state
 
@@ -102,8 +104,7 @@ def test_three_parties(protocol, truncation, first):
         small = {name: [x for x in drawn[name] if size_of(x) < 1000] for name in names}
         return [check_samples(session, name, database()[name], small[name]) for name in names]
 
-    options = {"protocol": protocol, "truncation": truncation, "deadline": 120.0}
-    for found in tacit.run(main, **options)[0]:
+    for found in tacit.run(main, **settings, deadline=120.0)[0]:
         assert found.verdict in (RIGHT, RECORD[found.name]["results"]), "\n".join(found.notes)
 
 

@@ -2,6 +2,7 @@
 
 import copy
 
+import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -10,6 +11,7 @@ import tacit
 from tacit import zoo
 
 BATCH = 128
+TWO = {"protocol": "additive", "parties": 2}
 
 
 def split(load, *, scale):
@@ -68,14 +70,16 @@ def argmax_right(scores, labels):
     return float((scores.argmax(1) == labels).float().mean())
 
 
-def test_a_dense_network_learns_digits():
+@pytest.mark.parametrize("parties", [{"protocol": "trio"}, TWO], ids=["trio", "additive"])
+def test_a_dense_network_learns_digits(parties):
     def make(parameters):
         return torch.optim.SGD(parameters, lr=0.2, momentum=0.9)
 
     x, y, test_x, test_y = split("load_digits", scale=lambda x: x / 16)
     data = list(batches(x, F.one_hot(y, 10).float(), epochs=3))
     model = seeded(zoo.mlp(64, 32, 10))
-    plain, got, off = compare(model, make, F.cross_entropy, data, argmax_right, (test_x, test_y))
+    test = test_x, test_y
+    plain, got, off = compare(model, make, F.cross_entropy, data, argmax_right, test, **parties)
     assert plain > 0.85
     assert abs(plain - got) <= 0.01
     assert off < 0.1  # roundings are drawn anew in every run, and training magnifies them

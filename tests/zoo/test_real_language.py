@@ -11,6 +11,8 @@ import torch
 from benchmarks.real import language, sentiment, speech
 from benchmarks.real.fetch import cached
 
+TWO = {"protocol": "additive", "parties": 2}
+
 
 def needs(*folders):
     there = cached(*folders) or os.environ.get("TACIT_REAL") == "1"
@@ -18,12 +20,16 @@ def needs(*folders):
 
 
 @needs(language.MINILM, language.REVIEWS)
-@pytest.mark.parametrize("look", [language.as_rows, language.known], ids=["rows", "known"])
-def test_sentences_are_embedded_alike(look):
+@pytest.mark.parametrize(
+    ("look", "parties"),
+    [(language.as_rows, {}), (language.known, {}), (language.known, TWO)],
+    ids=["rows", "known", "additive"],
+)
+def test_sentences_are_embedded_alike(look, parties):
     pytest.importorskip("transformers", reason="pip install transformers")
     model, given = language.minilm(), language.sentences(2)
     want = language.embedded(model, given.mask, input_ids=given.ids)
-    got, _ = language.private(model, given, look, 2)
+    got, _ = language.private(model, given, look, 2, **parties)
     assert language.largest_error(got, want) < 2e-3
 
 
@@ -38,8 +44,9 @@ def test_sentiment_is_learnt_privately():
 
 @needs(speech.SILERO, speech.RECORDINGS)
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
-def test_speech_is_heard_alike():
-    got, want, _, _ = speech.compare(12, 6)
+@pytest.mark.parametrize("parties", [{"protocol": "trio"}, TWO], ids=["trio", "additive"])
+def test_speech_is_heard_alike(parties):
+    got, want, _, _ = speech.compare(12, 6, **parties)
     assert (want[0] > 0.5).any()
     assert (want[1] < 0.5).all()
     assert (got - want).abs().max() < speech.ALLOWED

@@ -11,6 +11,8 @@ import torch
 from benchmarks.real import fetch, trained, training, vision
 from benchmarks.real.inference import compare
 
+TWO = {"protocol": "additive", "parties": 2}
+
 
 @pytest.fixture
 def real():
@@ -27,10 +29,11 @@ def real():
     return load
 
 
-def test_a_trained_network_names_the_same_classes(real):
+@pytest.mark.parametrize("parties", [{"protocol": "trio"}, TWO], ids=["trio", "additive"])
+def test_a_trained_network_names_the_same_classes(real, parties):
     model = real(trained.CIFAR_NETWORK, trained.cifar10_network)
     images, labels = real(vision.CIFAR, vision.cifar10_test)
-    outcome = compare(model, images[:20], 10)
+    outcome = compare(model, images[:20], 10, **parties)
     right = (outcome.plain.argmax(1) == labels[:20]).float().mean()
     assert right >= 0.7  # the conversion of its weights is right: 0.80 of all test pictures
     assert outcome.agreement == 100
