@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from ..errors import ConfigError
 from .errors import reported
-from .options import Arguments, Debug, Job, Json, Key, Listen, PartyFile, Resume
+from .options import Arguments, Debug, Job, Json, Key, Listen, Log, PartyFile, Resume
 from .run import Order, take_part
 from .screen import Screen
 
@@ -23,12 +20,7 @@ def dealer(
     arguments: Arguments = None,
     key: Key = None,
     listen: Listen = None,
-    log: Annotated[
-        Path | None,
-        typer.Option(
-            "--log", help="Where the dealer writes; by default runs/JOB-NAME.", metavar="FOLDER"
-        ),
-    ] = None,
+    log: Log = None,
     resume: Resume = False,
     json: Json = False,
     debug: Debug = False,

@@ -45,6 +45,10 @@ Listen = Annotated[
         help="Where to listen if it is not the party's address, for example behind a router.",
     ),
 ]
+Log = Annotated[
+    Path | None,
+    typer.Option("--log", help="Where it writes; by default runs/JOB-NAME.", metavar="FOLDER"),
+]
 Resume = Annotated[
     bool, typer.Option("--resume", help="Continue trainings from the checkpoints in the folder.")
 ]

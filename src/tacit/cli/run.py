@@ -21,6 +21,7 @@ from .options import (
     Json,
     Key,
     Listen,
+    Log,
     PartyFile,
     PartyName,
     Resume,
@@ -42,12 +43,7 @@ def run(
     arguments: Arguments = None,
     key: Key = None,
     listen: Listen = None,
-    log: Annotated[
-        Path | None,
-        typer.Option(
-            "--log", help="Where this party writes; by default runs/JOB-PARTY.", metavar="FOLDER"
-        ),
-    ] = None,
+    log: Log = None,
     resume: Resume = False,
     preprocessed: Annotated[
         Path | None,
