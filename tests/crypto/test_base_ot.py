@@ -7,7 +7,7 @@ import secrets
 import pytest
 from tests.crypto.test_keys import x25519
 
-from tacit.crypto import BaseReceiver, BaseSender
+from tacit.crypto import BaseReceiver, BaseSender, base_ot
 from tacit.crypto.base_ot import PRIME, is_on_curve
 from tacit.errors import CheatingDetected, ProtocolError
 
@@ -58,13 +58,38 @@ def test_the_receiver_gets_the_key_that_it_chose(count):
 def test_the_senders_points_by_another_ladder(monkeypatch):
     """The key of each place is a hash of r pk_b: equal hashes need equal points."""
     seen = []
-    monkeypatch.setattr("tacit.crypto.base_ot._hashed", lambda *parts: seen.append(parts) or b"")
+
+    def note(_session, index, _sender, _public, point):
+        seen.append((index, bytes(bytearray(point))))  # the point is wiped
+        return b""
+
+    monkeypatch.setattr("tacit.crypto.base_ot._hashed", note)
     receiver = BaseReceiver([0, 1, 1], session=SESSION, sender=1)
     sender = BaseSender(3, session=SESSION, receiver=0)
-    sender.keys(receiver.message)
     private = sender._private.private_bytes_raw()
-    assert [point for *_, point in seen] == [x25519(private, p) for p in points(receiver.message)]
-    assert [index for _, index, *_ in seen] == [0, 0, 1, 1, 2, 2]
+    sender.keys(receiver.message)
+    assert [point for _, point in seen] == [x25519(private, p) for p in points(receiver.message)]
+    assert [index for index, _ in seen] == [0, 0, 1, 1, 2, 2]
+
+
+def test_private_keys_serve_once_and_common_points_are_wiped(monkeypatch):
+    hashed, made = base_ot._hashed, []
+
+    def note(*parts):
+        made.append(parts[-1])
+        return hashed(*parts)
+
+    monkeypatch.setattr(base_ot, "_hashed", note)
+    receiver = BaseReceiver([0, 1], session=SESSION, sender=1)
+    sender = BaseSender(2, session=SESSION, receiver=0)
+    pairs, chosen = sender.keys(receiver.message), receiver.keys(sender.message)
+    assert chosen == [pairs[0][0], pairs[1][1]]
+    assert len(made) == 6
+    assert not any(any(point) for point in made)
+    assert (sender._private, receiver._private) == (None, None)
+    for side, message in ((sender, receiver.message), (receiver, sender.message)):
+        with pytest.raises(ProtocolError, match="were made before"):
+            side.keys(message)
 
 
 @pytest.mark.parametrize("choice", [0, 1])

@@ -14,6 +14,7 @@ from tests.protocols.two_parties import SESSION, Turns, counted, transfers
 from tests.tiers import draws
 from tests.transport.parties import run
 
+from tacit.crypto import seed_trees
 from tacit.errors import ConfigError, ProtocolError
 from tacit.kernels import ot_receive_rows, unpack_bits
 from tacit.protocols.oblivious import (
@@ -29,6 +30,7 @@ from tacit.protocols.oblivious import (
     receive_product,
     send_product,
     set_up,
+    setup,
     setup_cost,
     triples,
 )
@@ -105,6 +107,42 @@ def test_wiping():
     assert not one.sender.offset.any()
     assert not one.sender._seeds.any()
     assert not one.receiver._seeds.any()
+
+
+def test_what_seeds_are_made_of_is_wiped(monkeypatch):
+    """All keys and leaves that a setup handled as bytes; what is left lies in its tensors."""
+    wiped, real = [], setup.wipe
+
+    def note(*values):
+        wiped.extend(bytes(bytearray(value)) for value in values)
+        real(*values)
+
+    kept: list[bytes] = []
+    planted, picked = setup.plant, setup.pick
+
+    def plant(pairs, depth):
+        made = planted(pairs, depth)
+        kept.extend(key for pair in pairs for key in pair)
+        kept.extend(leaf for tree in made[0] for leaf in tree)
+        return made
+
+    def pick(keys, *args, **options):
+        made = picked(keys, *args, **options)
+        kept.extend(keys)
+        kept.extend(leaf for tree in made for leaf in tree if leaf is not None)
+        return made
+
+    for module in (setup, seed_trees):
+        monkeypatch.setattr(module, "wipe", note)
+    monkeypatch.setattr(setup, "plant", plant)
+    monkeypatch.setattr(setup, "pick", pick)
+    ends = transfers()
+    assert len(kept) == 2 * (256 + 512 + 128 + 480)
+    assert not any(any(secret) for secret in kept)
+    seeds = {leaf.numpy().tobytes() for end in ends for leaf in end.receiver._seeds.flatten(0, 1)}
+    assert len(seeds) == 1024
+    assert seeds <= set(wiped)
+    assert {end.sender.offset.numpy().tobytes() for end in ends} <= set(wiped)
 
 
 # Products ----------------------------------------------------------------------------------------

@@ -19,13 +19,16 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from typing import TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
 from ..errors import CheatingDetected, Party, ProtocolError
+from .key_memory import wipe
 from .rounds import check_size
 from .transcript import Transcript
 
+Private = TypeVar("Private")
 POINT_BYTES = 32
 SEED_BYTES = 16  # of a key that is transferred
 PRIME = 2**255 - 19
@@ -39,36 +42,41 @@ def is_on_curve(u: int) -> bool:
 
 
 class BaseReceiver:
-    """The side that chooses. `message` goes to the sender."""
+    """The side that chooses. `message` goes to the sender. The private keys serve once."""
 
     def __init__(self, choices: Sequence[int], *, session: bytes, sender: int) -> None:
         if not all(choice in (0, 1) for choice in choices):
             raise ProtocolError("a choice of an oblivious transfer is 0 or 1")
-        self._session, self._sender, self._choices = session, sender, list(choices)
-        self._private = [(_new_key(), _new_key()) for _ in choices]
-        self._known = [second.exchange(first.public_key()) for first, second in self._private]
+        self._session, self._sender = session, sender
+        private = [(_new_key(), _new_key()) for _ in choices]
+        self._private: list[tuple[X25519PrivateKey, X25519PrivateKey]] | None = private
+        self._known = [second.exchange(first.public_key()) for first, second in private]
         pairs = [(known, _unknown_key()) for known in self._known]
         self.message = b"".join(
-            pair[c] + pair[1 - c] for pair, c in zip(pairs, self._choices, strict=True)
+            pair[c] + pair[1 - c] for pair, c in zip(pairs, choices, strict=True)
         )
 
     def keys(self, message: bytes) -> list[bytes]:
         """Returns the chosen key of each transfer, from the sender's message."""
         check_size(message, POINT_BYTES, party=self._sender, what="its key of a base transfer")
+        private, self._private = self._private, None  # OpenSSL wipes a key that nobody holds
         made = []
-        for index, (first, second) in enumerate(self._private):
-            point = _multiplied(second, _multiplied(first, message, self._sender), self._sender)
+        for index, (first, second) in enumerate(_unused(private)):
+            half = _multiplied(first, message, self._sender)
+            point = _multiplied(second, half, self._sender)
             made.append(_hashed(self._session, index, message, self._known[index], point))
+            wipe(half, point)
         return made
 
 
 class BaseSender:
-    """The side with both keys. `message` goes to the receiver."""
+    """The side with both keys. `message` goes to the receiver. The private key serves once."""
 
     def __init__(self, count: int, *, session: bytes, receiver: int) -> None:
         self._session, self._receiver, self._count = session, receiver, count
-        self._private = _new_key()
-        self.message = self._private.public_key().public_bytes_raw()
+        private = _new_key()
+        self._private: X25519PrivateKey | None = private
+        self.message = private.public_key().public_bytes_raw()
 
     def keys(self, message: bytes) -> list[tuple[bytes, bytes]]:
         """Returns both keys of each transfer, from the receiver's message."""
@@ -76,12 +84,23 @@ class BaseSender:
         check_size(message, size, party=self._receiver, what=what)
         starts = range(0, size, POINT_BYTES)
         points = [message[start : start + POINT_BYTES] for start in starts]
-        made = [self._key(place // 2, public) for place, public in enumerate(points)]
+        private, self._private = _unused(self._private), None
+        made = [self._key(private, place // 2, public) for place, public in enumerate(points)]
         return list(zip(made[::2], made[1::2], strict=True))
 
-    def _key(self, index: int, public: bytes) -> bytes:
-        point = _multiplied(self._private, public, self._receiver)
-        return _hashed(self._session, index, self.message, public, point)
+    def _key(self, private: X25519PrivateKey, index: int, public: bytes) -> bytes:
+        point = _multiplied(private, public, self._receiver)
+        made = _hashed(self._session, index, self.message, public, point)
+        wipe(point)
+        return made
+
+
+def _unused(private: Private | None) -> Private:
+    if private is None:
+        raise ProtocolError(
+            "the keys of these base transfers were made before", remedy="make new transfers"
+        )
+    return private
 
 
 def _new_key() -> X25519PrivateKey:
@@ -111,4 +130,7 @@ def _hashed(session: bytes, index: int, sender: bytes, public: bytes, point: byt
     """Returns the key of a point, bound to the session, the transfer and both public keys."""
     transcript = Transcript("base oblivious transfer").absorb("session", session)
     transcript.absorb("index", index.to_bytes(8, "little")).absorb("sender", sender)
-    return transcript.absorb("public", public).absorb("point", point).digest()[:SEED_BYTES]
+    digest = transcript.absorb("public", public).absorb("point", point).digest()
+    made = digest[:SEED_BYTES]
+    wipe(digest)
+    return made

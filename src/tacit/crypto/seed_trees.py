@@ -20,6 +20,7 @@ from collections.abc import Iterable, Sequence
 
 from ..errors import ProtocolError
 from .base_ot import SEED_BYTES
+from .key_memory import wipe
 from .rounds import check_size
 
 LABELS = (b"tacit seed tree, left", b"tacit seed tree, right")
@@ -42,8 +43,9 @@ def plant(pairs: Sequence[tuple[bytes, bytes]], depth: int) -> tuple[list[list[b
     trees, message = [], b""
     for first in range(0, len(pairs), depth):
         leaves = list(pairs[first])
-        for pads in pairs[first + 1 : first + depth]:
-            leaves = [_child(seed, side) for seed in leaves for side in (0, 1)]
+        for level, pads in enumerate(pairs[first + 1 : first + depth]):
+            nodes, leaves = leaves, [_child(seed, side) for seed in leaves for side in (0, 1)]
+            wipe(*(nodes if level else ()))  # the first ones are the caller's
             message += b"".join(_xor([pads[side], *leaves[side::2]]) for side in (0, 1))
         trees.append(leaves)
     return trees, message
@@ -67,7 +69,8 @@ def _picked(point: int, chosen: Sequence[bytes], sums: bytes) -> list[bytes | No
     seeds: list[bytes | None] = [None, None]
     seeds[1 - path] = chosen[0]
     for level in range(1, depth):
-        seeds = [seed and _child(seed, side) for seed in seeds for side in (0, 1)]
+        nodes, seeds = seeds, [seed and _child(seed, side) for seed in seeds for side in (0, 1)]
+        wipe(*(node for node in nodes if node and level > 1))  # the first one is the caller's
         path = point >> (depth - 1 - level)
         side = (path ^ 1) & 1
         start = (2 * (level - 1) + side) * SEED_BYTES
@@ -77,7 +80,11 @@ def _picked(point: int, chosen: Sequence[bytes], sums: bytes) -> list[bytes | No
 
 
 def _child(seed: bytes, side: int) -> bytes:
-    return hashlib.sha256(LABELS[side] + seed).digest()[:SEED_BYTES]
+    labelled = LABELS[side] + seed
+    digest = hashlib.sha256(labelled).digest()
+    child = digest[:SEED_BYTES]
+    wipe(labelled, digest)
+    return child
 
 
 def _xor(parts: Iterable[bytes]) -> bytes:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ...crypto import BaseReceiver, BaseSender, Transcript
+from ...crypto import BaseReceiver, BaseSender, Transcript, lock, wipe
 from ...crypto.base_ot import POINT_BYTES, SEED_BYTES
 from ...crypto.seed_trees import choices_of, message_bytes, pick, plant
 from ...transport import Spec
@@ -31,14 +31,18 @@ def set_up(rank: int, peer: int, session: bytes) -> Steps[Transfers]:
     offerer = BaseSender(SECURITY, session=session, receiver=peer)
     mine = chooser.message + offerer.message
     theirs = _received(peer, (yield _round(peer, mine, KEYS_BYTES + POINT_BYTES)))
-    trees, sums = plant(offerer.keys(theirs[:KEYS_BYTES]), DEPTH)
+    pairs = offerer.keys(theirs[:KEYS_BYTES])
+    trees, sums = plant(pairs, DEPTH)
     keys = chooser.keys(theirs[KEYS_BYTES:])
     others = _received(peer, (yield _round(peer, sums, SUMS_BYTES)))
     known = pick(keys, points, DEPTH, others, planter=peer)
     hash_key = _hash_key(session, *((mine, theirs) if rank < peer else (theirs, mine)))
-    receiver = TransferReceiver(_tensor(b"".join(map(b"".join, trees))), hash_key, peer=peer)
-    seeds = _tensor(b"".join(_from_point(*tree) for tree in zip(known, points, strict=True)))
+    leaves = [leaf for tree in trees for leaf in tree]
+    receiver = TransferReceiver(_secret_tensor(b"".join(leaves)), hash_key, peer=peer)
+    picked = [leaf for tree in zip(known, points, strict=True) for leaf in _from_point(*tree)]
+    seeds = _secret_tensor(b"".join(picked))
     sender = TransferSender(seeds, _offset(points), hash_key, peer=peer)
+    wipe(*keys, *(key for pair in pairs for key in pair), *leaves, *picked)
     return Transfers(sender, receiver, peer)
 
 
@@ -52,20 +56,21 @@ def _received(peer: int, received: Received) -> bytes:
     return message.cpu().numpy().tobytes()
 
 
-def _from_point(leaves: Sequence[bytes | None], point: int) -> bytes:
+def _from_point(leaves: Sequence[bytes | None], point: int) -> list[bytes]:
     """Returns leaf x ^ point at place x; place 0, of the leaf that is missing, holds zeros."""
     known = [leaves[x ^ point] for x in range(len(leaves))]
-    return b"".join(leaf or bytes(SEED_BYTES) for leaf in known)
+    return [leaf or bytes(SEED_BYTES) for leaf in known]
 
 
 def _offset(points: Sequence[int]) -> Tensor:
     whole = sum(point << (DEPTH * tree) for tree, point in enumerate(points))
-    return _tensor(whole.to_bytes(SECURITY // 8, "little")).view(2)
+    return _secret_tensor(whole.to_bytes(SECURITY // 8, "little")).view(2)
 
 
-def _tensor(data: bytes) -> Tensor:
-    """Returns seeds of 16 bytes as pairs of words: (trees, 2^depth, 2), or (1, 2)."""
-    words = torch.frombuffer(bytearray(data), dtype=torch.int64)
+def _secret_tensor(data: bytes) -> Tensor:
+    """Returns seeds of 16 bytes as pairs of words: (trees, 2^depth, 2), or (1, 2); wipes `data`."""
+    words = torch.frombuffer(lock(bytearray(data)), dtype=torch.int64)
+    wipe(data)
     return words.view(-1, 1 << DEPTH, 2) if len(words) > 2 else words.view(1, 2)
 
 
@@ -73,4 +78,4 @@ def _hash_key(session: bytes, lower: bytes, higher: bytes) -> Tensor:
     """Returns the public key of the hash. It is new in each setup: nobody can prepare for it."""
     transcript = Transcript("hash of oblivious transfers").absorb("session", session)
     digest = transcript.absorb("lower rank", lower).absorb("higher rank", higher).digest()
-    return _tensor(digest[:16]).view(2)
+    return torch.frombuffer(bytearray(digest[:16]), dtype=torch.int64)
