@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import copy
+import shutil
+
 import numpy as np
 import pytest
 import torch
 from tests.protocols.ranges import hidden_twice, overlaps, watch
 from tests.runtime import stored_programs as programs
+from torch import nn
 
 import tacit
 from tacit import Session
 from tacit.errors import ConfigError, PartyFailed
+from tacit.nn import load, save
 from tacit.protocols import clients
 from tacit.runtime.launch import program as launched
 from tacit.runtime.preprocessing import making
 from tacit.runtime.preprocessing.store import Store
 
+KEY = b"a key of a file".ljust(32)
 TWO = {"parties": 2, "protocol": "additive"}
 THREE = {"parties": 3, "protocol": "additive", "fraction_bits": 8}
 
@@ -183,8 +189,8 @@ def test_a_file_that_comes_back_is_refused(tmp_path):
     paths = [tmp_path / f"party{rank}" / f"{run}.run" for rank in (0, 1)]
     copies = [path.read_bytes() for path in paths]
     tacit.run(programs.layer, preprocessed=tmp_path, **TWO)
-    for path, copy in zip(paths, copies, strict=True):
-        path.write_bytes(copy)
+    for path, content in zip(paths, copies, strict=True):
+        path.write_bytes(content)
     with pytest.raises(PartyFailed) as error:
         tacit.run(programs.layer, preprocessed=tmp_path, **TWO)
     assert "1 that were used before" in refused(error)
@@ -216,6 +222,56 @@ def test_a_program_that_decides_by_what_it_learns_is_refused(tmp_path):
     with pytest.raises(PartyFailed) as error:
         tacit.preprocess(programs.shown_to_dealer, folder=tmp_path, **TWO)
     assert "shows revealed values to the dealer" in refused(error)
+
+
+def loads(session: Session, folder: str) -> torch.Tensor:
+    """Scores of a model that was saved before."""
+    model = nn.Linear(4, 2)
+    load(session, folder, model, key=KEY)
+    return session.reveal(model(session.share(programs.inputs(3), 1))).detach()
+
+
+def saved(folder: str, seed: int) -> torch.Tensor:
+    """Saves a model; returns its scores."""
+    torch.manual_seed(seed)
+    model = nn.Linear(4, 2)
+    plain = model(programs.inputs(3)).detach()
+    tacit.run(lambda s: save(s, folder, s.share(copy.deepcopy(model), 0), key=KEY), **TWO)
+    return plain
+
+
+def test_a_checkpoint_is_loaded_in_a_stored_run(tmp_path):
+    """The one that the dealer loaded when it made the run, and no other."""
+    folder, stored = str(tmp_path / "saved"), tmp_path / "stored"
+    wanted = saved(folder, 1)
+    tacit.preprocess(loads, folder, folder=stored, runs=2, **TWO)
+    for found in tacit.run(loads, folder, preprocessed=stored, **TWO):
+        torch.testing.assert_close(found, wanted, rtol=0, atol=1e-3)
+    shutil.rmtree(folder)
+    saved(folder, 2)
+    with pytest.raises(PartyFailed) as error:
+        tacit.run(loads, folder, preprocessed=stored, **TWO)
+    assert error.value.kind == "CheckpointRejected"
+    assert "different checkpoints" in error.value.headline
+
+
+@pytest.mark.parametrize("protocol", ["additive", "trio"])
+def test_a_program_that_saves_is_refused(tmp_path, protocol):
+    """When the run is made: there is no file, and nothing to wait for later."""
+    folder = tmp_path / "saved"
+
+    def saves(session: Session) -> None:
+        save(session, folder, session.share(nn.Linear(2, 1), 0), key=KEY)
+
+    def trains(session: Session) -> None:
+        session.training(session.share(nn.Linear(2, 1), 0), folder=folder)
+
+    settings = {"protocol": protocol, "parties": 2 if protocol == "additive" else 3}
+    for main in (saves, trains):
+        with pytest.raises(PartyFailed) as error:
+            tacit.preprocess(main, folder=tmp_path / "stored", **settings)
+        assert "the program saves shares" in refused(error)
+    assert not folder.exists()
 
 
 def revealed(session: Session) -> list[object]:

@@ -19,6 +19,7 @@ from .share import Arith, Bool
 from .steps import PASS, Steps
 
 if TYPE_CHECKING:
+    from .context import Context
     from .core import ProtocolCore
 
 
@@ -40,3 +41,16 @@ def unopened(
         return torch.zeros(x.shape, dtype=p.ring.dtype)
     dtype = torch.bool if x.width == 1 else torch.int64
     return torch.full(x.shape, guards, dtype=dtype)
+
+
+def refuse_saving(context: Context) -> None:
+    """Raises PreprocessingRejected, while a run is preprocessed, for a program that saves shares.
+
+    A dealer would have to save its part in every run, also in those that it takes no part in.
+    """
+    if context.blind:
+        raise PreprocessingRejected(
+            "the program saves shares",
+            limit="in a stored run the dealer is not there to save its part of them",
+            remedy="save in a run with the dealer online; a stored run can load what was saved",
+        )

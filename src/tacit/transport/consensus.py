@@ -24,6 +24,7 @@ from ..errors import (
     Error,
     HandshakeMismatch,
     Party,
+    PreprocessingRejected,
     ProtocolDesync,
     ProtocolError,
     RangeError,
@@ -154,8 +155,9 @@ def synchronized(mesh: Mesh, error: E) -> E:
     message that the error is about, and the other would learn only that the run has ended.
     """
     # A faster party may have ended the run already; it did so after all parties came here. A party
-    # that was told something else sends another message: this error says more than that one would.
-    with suppress(TransportError, ProtocolError, RangeError):
+    # that was told something else, or a dealer in a stored run, sends another message: this error
+    # says more than that one would.
+    with suppress(TransportError, ProtocolError, RangeError, PreprocessingRejected):
         all_gather(mesh, b"")
     return error
 

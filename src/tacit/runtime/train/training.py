@@ -19,6 +19,7 @@ from ...errors import CheckpointRejected, ConfigError, Party, joined
 from ...nn import Checkpoint, load, save
 from ...nn.checkpoint import state_to_save
 from ...nn.encrypted_file import Key
+from ...protocols.blind import refuse_saving
 from ...transport.consensus import agree, broadcast_from, synchronized
 from .checkpoints import CheckpointFolder, StoredCheckpoint
 from .resume import Inventory, common_checkpoints, exchange_inventories
@@ -69,6 +70,7 @@ class Training:
         key: Key | None = None,
         extra: Any = None,
     ) -> None:
+        refuse_saving(session.protocol.context)
         self._session, self._module, self._optimizer = session, module, optimizer
         self._schedule = schedule
         self.step, self.extra = 0, {} if extra is None else extra
