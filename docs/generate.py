@@ -24,7 +24,7 @@ from tests.tensor.operators import FAMILIES, REFUSING
 
 from tacit import errors, kernels
 from tacit.protocols.beaver.dealer_free import DealerFree
-from tacit.protocols.cost import Cost
+from tacit.protocols.cost import Cost, side_by_side
 from tacit.registry import PROTOCOLS
 from tacit.tensor.table import operators
 from tacit.transport import PROFILES
@@ -210,6 +210,8 @@ def costed_operations(costs: Any, ring: int, parties: int) -> Iterator[tuple[str
     n, t = ELEMENTS, ring // 4
     for owner in range(parties):
         yield f"share by party {owner}", costs.share(n, owner)
+    shares = (costs.share(n, owner) for owner in range(parties))
+    yield "conversion of parts that every party gives", side_by_side(shares)
     yield "reveal to all", costs.reveal(n)
     for to in range(parties):
         yield f"reveal to party {to}", costs.reveal(n, to)

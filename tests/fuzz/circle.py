@@ -54,8 +54,9 @@ class Circle:
     @property
     def numbers(self) -> Any:
         """As much of a session's numbers as is needed to talk."""
-        protocol = SimpleNamespace(rank=0, context=SimpleNamespace(mesh=self))
-        return SimpleNamespace(protocol=protocol)
+        context = SimpleNamespace(mesh=self)
+        form = {"form": "three parts", "parties": self.parties}
+        return SimpleNamespace(protocol=SimpleNamespace(rank=0, context=context, **form))
 
 
 @contextmanager

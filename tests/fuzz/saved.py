@@ -15,7 +15,8 @@ from torch import nn
 import tacit
 from tacit.errors import CheckpointRejected
 from tacit.nn import checkpoint, encrypted_file, load, save
-from tacit.nn.checkpoint_file import checkpoint_file
+from tacit.nn.checkpoint_agreement import Saved as AgreedOn
+from tacit.nn.checkpoint_file import checkpoint_file, is_own_form
 
 from .attempts import plant
 
@@ -58,7 +59,7 @@ def written(folder: Path) -> Saved:
 
     tacit.run(main)
     sessions[0].mesh._thread = None  # this thread drives party 0 from here on
-    checkpoint._agree = _refuse  # the others' part of a load
+    checkpoint.agree_on_saved = _refuse  # the others' part of a load
     path = checkpoint_file(folder, 0)
     with path.open("rb") as file:
         header, binding = encrypted_file.read_header(file)
@@ -72,9 +73,11 @@ def written(folder: Path) -> Saved:
     return Saved(sessions[0], path, path.read_bytes(), header, contents, parts)
 
 
-def _refuse(_: Any, refusal: CheckpointRejected | None, *__: Any) -> None:
+def _refuse(n: Any, own: Any, refusal: CheckpointRejected | None, _: Path) -> Any:
     if refusal:
         raise refusal
+    held = None if is_own_form(n, {"form": own.form, "parties": own.parties}) else ()
+    return AgreedOn(own.id, own.step, held, source=0, lacking=False)
 
 
 def load_it(saved: Saved, data: bytes, key: encrypted_file.Key = KEY) -> None:

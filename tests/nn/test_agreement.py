@@ -1,5 +1,7 @@
 """A difference between parties is found wherever it is, and told in few words, to all of them."""
 
+import json
+from dataclasses import asdict
 from threading import Barrier, Event
 
 import pytest
@@ -9,7 +11,7 @@ from torch import nn
 import tacit
 from tacit.errors import CheckpointRejected, ConfigError, DataRejected, Error, HandshakeMismatch
 from tacit.nn import checkpoint
-from tacit.nn.checkpoint import _agree
+from tacit.nn.checkpoint_agreement import Answer, agree_on_saved
 from tacit.transport.consensus import agree, all_gather
 
 
@@ -79,13 +81,14 @@ def test_nobody_ends_the_run_before_all_know_why(action, kind, tmp_path):
 
 def test_an_error_stays_if_another_party_was_told_otherwise(tmp_path):
     """Party 1 refuses its checkpoint to party 0 alone; party 2 goes on to what comes next."""
-    refused, fine = (b'{"refusal": "%s", "id": "%032d", "step": 0}' % (x, 0) for x in (b"no", b""))
+    own = Answer("", False, "0" * 32, 0, "three parts", 3)
+    refused, fine = (json.dumps(asdict(own) | {"refusal": x}).encode() for x in ("no", ""))
     answered = Barrier(2)  # party 0 ends the run when it gets what party 2 sends next
 
     def main(session):
         if session.rank == 0:
             with pytest.raises(CheckpointRejected, match="file of party 1: no"):
-                _agree(session.numbers, "", "0" * 32, 0, tmp_path)
+                agree_on_saved(session.numbers, own, None, tmp_path)
             return
         if session.rank == 1:
             session.mesh.exchange_bytes({0: refused, 2: fine}, [0, 2])

@@ -8,6 +8,7 @@ import re
 import shutil
 import struct
 import threading
+from dataclasses import asdict
 from io import BytesIO
 
 import pytest
@@ -22,6 +23,7 @@ from torch import nn
 import tacit
 from tacit.errors import CheckpointRejected, ConfigError, PartyFailed, ProtocolDesync
 from tacit.nn import encrypted_file, load, save
+from tacit.nn.checkpoint_agreement import Answer
 from tacit.nn.checkpoint_file import checkpoint_file
 from tacit.tensor import SecretTensor
 from tacit.transport.consensus import MAX_QUOTED
@@ -454,7 +456,8 @@ SAID = [
     b"[1]",
     b"{}",
     b"[" * 100_000,
-    b'{"refusal": "", "id": 5, "step": 0}',
+    b'{"refusal": "", "is_missing": false, "id": 5, "step": 0, "form": "", "parties": 3}',
+    b'{"refusal": "", "is_missing": true, "id": "", "step": 0, "form": "", "parties": 3}',
     b"\xff\xfe",
     b"",
 ]
@@ -480,7 +483,8 @@ def test_an_answer_that_says_nothing_names_who_gave_it(tmp_path, said):
 
 def test_what_a_peer_says_of_its_file_is_escaped_and_cut(tmp_path):
     write(tmp_path)
-    said = json.dumps({"refusal": "\x1b[2J\n" + "x" * 10_000, "id": "", "step": 0}).encode()
+    answer = Answer("\x1b[2J\n" + "x" * 10_000, False, "", 0, "", 0)
+    said = json.dumps(asdict(answer)).encode()
 
     def main(session):
         if session.rank == 1:

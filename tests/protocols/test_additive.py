@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import combinations
-
 import pytest
 import torch
-from tests.protocols import views
 from tests.protocols.members import run_members
 from tests.protocols.pads import bare_messages, unpadded
+from tests.protocols.test_dealt import CHEAP, PAIRS
 from tests.protocols.views import EVERY, Message, Recorder
 
 import tacit
@@ -16,12 +14,7 @@ from tacit import Session
 from tacit.errors import ConfigError, PartyFailed
 from tacit.protocols import Replicated, Trio
 from tacit.protocols.additive import io
-from tacit.protocols.clients import join_output, split_input
 from tacit.testing import ProtocolSuite
-
-PAIRS = list(combinations(range(3), 2))
-CHEAP = ("share", "mul", "truncate", "narrow sign", "inject of a quotient", "random", "refresh")
-
 
 # Any number of parties ---------------------------------------------------------------------------
 
@@ -47,32 +40,11 @@ def test_other_numbers_of_parties_are_refused(parties):
 # Views -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", CHEAP)
-@pytest.mark.parametrize("pool", PAIRS)
-def test_two_of_three_parties_learn_nothing_together(pool, name):
-    assert not bare_messages("additive", 64, name, receivers=[pool])
-
-
 @pytest.mark.full("every operation; the quick test takes one of each kind")
-@pytest.mark.parametrize("name", [name for name in EVERY if name not in CHEAP])
+@pytest.mark.parametrize("name", [name for name in EVERY if name not in CHEAP["additive"]])
 def test_two_of_three_parties_learn_nothing_from_any_operation(name):
     pool, ring = PAIRS[len(name) % 3], (64, 32)[len(name) % 2]
     assert not bare_messages("additive", ring, name, receivers=[pool])
-
-
-def test_the_dealer_receives_nothing():
-    """Of everything but a reveal to it, and it knows no opened value."""
-
-    def main(session: Session) -> tuple[list[Message], bool]:
-        found = views.views(session, list(EVERY), 5, 0, 128)
-        p = session.protocol
-        recorder = Recorder(session)
-        opened = p.reveal(p.share(torch.arange(4), 1))
-        return [*recorder.take(), *(m for got in found.values() for m in got)], opened is None
-
-    *_, (messages, is_none) = run_members(main, protocol="additive", fraction_bits=8)
-    assert not messages
-    assert is_none
 
 
 def sum_of_two(session: Session) -> list[Message]:
@@ -157,20 +129,3 @@ def test_the_shares_of_two_parties_and_their_dealer_are_those_of_three_parties(r
     settings = {"protocol": "additive", "parties": 2, "ring": ring, "fraction_bits": 8}
     for found in run_members(main, **settings):
         assert all(torch.equal(one.to(w.dtype), w) for one, w in zip(found, wanted, strict=True))
-
-
-@pytest.mark.parametrize("parties", [2, 4])
-def test_clients(parties):
-    value = torch.tensor([0, 1, -1, 2**40])
-
-    def main(session: Session, messages: list[object]) -> torch.Tensor | None:
-        p = session.protocol
-        return p.for_client(p.mul(p.from_client(messages[session.rank]), p.public(value * 0 + 3)))
-
-    messages = split_input(value, "additive", parties)
-    assert len(messages) == parties + 1
-    assert messages[parties].masked is None
-    answers = tacit.run(main, messages, protocol="additive", parties=parties)
-    assert torch.equal(join_output(answers, "additive", parties), value * 3)
-    with pytest.raises(ConfigError, match="party 0 and party 1"):
-        join_output([None, *answers[1:]], "additive", parties)

@@ -62,6 +62,14 @@ def of_a_client(p: Any, v: Tensor) -> None:
     p.for_client(p.square(p.from_client(message, limit=1 << 20)))
 
 
+def taken_over(p: Any, v: Tensor) -> None:
+    """Parts of a secret and of its bits are shared anew, as those of another form are."""
+    x, bits = shared(p, v), flags(p, v, 1, 16)
+    held = p.parts_held(p.parties)
+    p.from_parts(x.parts, held, x.shape)
+    p.from_bit_parts(bits.parts, held, bits.shape, bits.width)
+
+
 OPERATIONS: dict[str, Operation] = {
     "share": of_all_owners,
     "mul": product,
@@ -109,6 +117,7 @@ DERIVED: dict[str, Operation] = {
     "refresh": lambda p, v: p.mul(p.refresh(shared(p, v)), p.refresh(shared(p, v, 2))),
     "random": lambda p, v: p.mul(p.random(v.shape), shared(p, v)),
     "clients": of_a_client,
+    "from_parts": taken_over,
 }
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-import struct
 from collections.abc import Callable
 from contextlib import suppress
 from errno import EEXIST
-from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,13 +16,15 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from ..crypto import make_private_folder
-from ..errors import CheckpointRejected, ConfigError, Party, joined, told_to_peers
+from ..errors import CheckpointRejected, ConfigError, Party, told_to_peers
 from ..fixedpoint import Numbers, Value
+from ..protocols.blind import refuse_saving
 from ..tensor import SecretTensor
 from ..transport.consensus import agree, all_gather, decode_all, quoted, synchronized
 from . import optimizer_state
-from .checkpoint_contents import SavedState, refresh, settle
-from .checkpoint_file import Checkpoint, checkpoint_file, header_of, read_part
+from .checkpoint_agreement import Answer, agree_on_saved, public_contents
+from .checkpoint_contents import SavedState, convert, refresh, settle
+from .checkpoint_file import Checkpoint, checkpoint_file, contents_of, header_of, read_part
 from .encrypted_file import Key, put_in_place, write_file
 from .module_tensors import module_tensors
 from .sharing import replace_by_secret
@@ -61,22 +61,20 @@ def save(
     of its own. 4 or 5 rounds. If a party cannot write, CheckpointRejected says so at all.
     """
     n = session.numbers
+    refuse_saving(n.protocol.context)
     state = state_to_save(module, optimizer, extra)
     settle(n, state.tensors)
-    table = state.table()
-    agree(n.protocol.context.mesh, _public(table, state.plain, step), topic="save")
+    agree(n.protocol.context.mesh, _public(state.table(), state.plain, step), topic="save")
     drawn = all_gather(n.protocol.context.mesh, secrets.token_bytes(ID_BYTES))
     made = Checkpoint(hashlib.sha256(b"".join(drawn)).hexdigest()[: 2 * ID_BYTES], step, extra)
     path = checkpoint_file(folder, n.protocol.rank)
     temporary = path.with_name(f".{path.name}.{made.id}")
-    contents = json.dumps({"tensors": table, "plain": state.plain}).encode()
 
     def write() -> None:
         make_private_folder(path.parent)
         if path.exists():
             raise FileExistsError(EEXIST, "it is there already: save to a folder of its own")
-        pieces = chain([struct.pack("<Q", len(contents)), contents], state.body())
-        write_file(temporary, header_of(n, made), pieces, key)
+        write_file(temporary, header_of(n, made), contents_of(state), key)
 
     try:
         _at_all(n, "write", path, write)
@@ -146,32 +144,47 @@ def load(
     *,
     key: Key,
 ) -> Checkpoint:
-    """Loads what `save` has saved, in a session of any protocol with the same form of share.
+    """Loads what `save` has saved, in a session of any protocol of the same parties.
 
     The module has the same architecture, with any weights (or on the meta device); its parameters
     and floating buffers become secret in place, and the optimizer, made over them, goes on with the
     new ones. Shares are refreshed: together with those of the file they tell nothing. 1 round.
+    Where the protocol has another form of share, the parties share what they hold anew: 1 round
+    more, and a member that is new, such as a dealer, needs no file and is told what is public.
     A file that is missing, another party's, cut short, changed, or not of the same checkpoint as
     the others' is a CheckpointRejected at every party, and then nothing is loaded.
     """
     n = session.numbers
     path = checkpoint_file(folder, n.protocol.rank)
-    found, refusal, header = None, None, dict[str, Any](id="", step=0)
+    found, refusal, header = None, None, dict[str, Any](id="", step=0, form="", parties=0)
     try:
-        found, header = read_part(n, path, key)
-        if different := _mismatch(module, optimizer, found):
-            raise CheckpointRejected(different, told="it does not fit the module or optimizer")
+        found, read = read_part(n, path, key)
+        header = {name: read[name] for name in header}
+        _check_fit(module, optimizer, found)
     except CheckpointRejected as error:
         refusal = error
-    _agree(n, refusal, header["id"], header["step"], path)
+    told = told_to_peers(refusal) if refusal else ""
+    answer = Answer(refusal=told, is_missing=not path.exists(), **header)
+    saved = agree_on_saved(n, answer, refusal, path)
+    if saved.lacking:
+        found = public_contents(n, found, saved)
+        _check_fit(module, optimizer, found)
     assert found is not None
-    fresh = {
-        name: refresh(n, x) if isinstance(x, Value) else x for name, x in found.tensors.items()
-    }
-    _replace(n, module, optimizer, fresh)
+    secrets = {name: x for name, x in found.tensors.items() if isinstance(x, Value)}
+    if saved.held is None:
+        fresh = {name: refresh(n, x) for name, x in secrets.items()}
+    else:
+        fresh = convert(n, secrets, saved.held)
+    tensors = found.tensors | fresh
+    _replace(n, module, optimizer, tensors)
     if optimizer is not None:
-        optimizer_state.restore(n, optimizer, found.plain["optimizer"], fresh)
-    return Checkpoint(header["id"], header["step"], found.plain["extra"])
+        optimizer_state.restore(n, optimizer, found.plain["optimizer"], tensors)
+    return Checkpoint(saved.id, saved.step, found.plain["extra"])
+
+
+def _check_fit(module: nn.Module, optimizer: Optimizer | None, found: SavedState) -> None:
+    if different := _mismatch(module, optimizer, found):
+        raise CheckpointRejected(different, told="it does not fit the module or optimizer")
 
 
 def _mismatch(module: nn.Module, optimizer: Optimizer | None, found: SavedState) -> str | None:
@@ -185,43 +198,6 @@ def _mismatch(module: nn.Module, optimizer: Optimizer | None, found: SavedState)
             where = name.removeprefix("model/")
             return f"at {where} it holds {told[0]}, and the module has {told[1]}"
     return optimizer_state.mismatch(optimizer, found.plain.get("optimizer"))
-
-
-def _agree(
-    n: Numbers, refusal: CheckpointRejected | None, identity: str, step: int, path: Path
-) -> None:
-    """Raises CheckpointRejected at every party unless all have the same checkpoint.
-
-    One round; one more if they have not.
-    """
-    mesh = n.protocol.context.mesh
-    told = told_to_peers(refusal) if refusal else ""
-    message = json.dumps({"refusal": told, "id": identity, "step": step}).encode()
-    answers = decode_all(all_gather(mesh, message), _answer)
-    for rank, answer in enumerate(answers):
-        if answer["refusal"]:
-            file = str(path) if rank == mesh.rank else "the file of " + Party(rank)
-            error = refusal if rank == mesh.rank else None
-            error = error or CheckpointRejected(quoted(answer["refusal"]))
-            error.party = rank
-            raise synchronized(mesh, error.about(file).about("load"))
-    if len({answer["id"] for answer in answers}) > 1:
-        steps = joined(", ", (Party(r) + f": step {a['step']}" for r, a in enumerate(answers)))
-        differ = CheckpointRejected(
-            "the parties' files are of different checkpoints (" + steps + ")",
-            remedy="give those of one",
-            subject="load",
-        )
-        raise synchronized(mesh, differ)
-
-
-def _answer(message: bytes) -> dict[str, Any]:
-    """Decodes what a party says of its file: {"refusal": text, "id": text, "step": number}."""
-    found = json.loads(message)
-    for name, kind in (("refusal", str), ("id", str), ("step", int)):
-        if not isinstance(found[name], kind):
-            raise TypeError(name)
-    return dict(found)
 
 
 @torch.no_grad()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -15,6 +15,7 @@ from ..fixedpoint import Numbers, Value
 from ..fixedpoint.extended.moments import ExtendedValue
 from ..fixedpoint.flatten import full_share
 from ..protocols import Arith, Bool
+from ..protocols.forms import Held
 from ..tensor import SecretTensor
 
 MOST = 1 << 48  # of a dimension
@@ -31,20 +32,24 @@ DTYPES = {
 
 @dataclass
 class SavedState:
-    """What a checkpoint saves: tensors by name, and `plain`, anything JSON can hold."""
+    """What a checkpoint saves: tensors by name, and `plain`, anything JSON can hold.
 
-    tensors: dict[str, Tensor] = field(default_factory=dict)
+    Secrets are tensors when they are saved, and values after they are read.
+    """
+
+    tensors: dict[str, Any] = field(default_factory=dict)
     plain: dict[str, Any] = field(default_factory=dict)
 
-    def table(self) -> list[dict[str, Any]]:
+    def table(self, *, secrets: bool = True) -> list[dict[str, Any]]:
         """Returns what is public about the tensors, in the order of `body`."""
-        return [{"name": name, **_entry(tensor)} for name, tensor in self.tensors.items()]
+        return [{"name": name, **_entry(one, secrets)} for name, one in self.tensors.items()]
 
-    def body(self) -> Iterator[bytes]:
-        """Yields the bytes of this party's parts of the secrets, and of the public tensors."""
+    def body(self, *, secrets: bool = True) -> Iterator[bytes]:
+        """Yields the bytes of the public tensors, and of this party's parts of the secrets."""
         for tensor in self.tensors.values():
-            for part in _parts(tensor):
-                yield _raw(part)
+            if secrets or _value(tensor) is None:
+                for part in _parts(tensor):
+                    yield _raw(part)
 
 
 def settle(n: Numbers, tensors: Mapping[str, Tensor]) -> None:
@@ -57,25 +62,32 @@ def settle(n: Numbers, tensors: Mapping[str, Tensor]) -> None:
                 n.protocol.settled(share)
 
 
-def _entry(tensor: Tensor) -> dict[str, Any]:
+def _value(tensor: Any) -> Value | None:
+    """The value of a secret, None for a public tensor."""
+    value = tensor.value if isinstance(tensor, SecretTensor) else tensor
+    return value if isinstance(value, Value) else None
+
+
+def _entry(tensor: Any, secrets: bool) -> dict[str, Any]:
     shape, dtype = list(tensor.shape), str(tensor.dtype).removeprefix("torch.")
     if dtype not in DTYPES:
         raise ConfigError(f"a tensor of {tensor.dtype} cannot be saved", subject="save")
     entry: dict[str, Any] = {"shape": shape, "dtype": dtype}
-    if isinstance(tensor, SecretTensor):
-        share = full_share(tensor.value)
-        entry["parts"] = sorted(share.parts)
-        if isinstance(tensor.value, ExtendedValue):
-            entry["places"] = tensor.value.fraction_bits
+    if (value := _value(tensor)) is not None:
+        share = full_share(value)
+        entry["parts"] = sorted(share.parts) if secrets else []
+        if isinstance(value, ExtendedValue):
+            entry["places"] = value.fraction_bits
         if isinstance(share, Arith):
             entry["limit"] = str(share.limit)
     return entry
 
 
-def _parts(tensor: Tensor) -> list[Tensor]:
-    if not isinstance(tensor, SecretTensor):
+def _parts(tensor: Any) -> list[Tensor]:
+    value = _value(tensor)
+    if value is None:
         return [tensor.detach()]
-    share = full_share(tensor.value)
+    share = full_share(value)
     return [share.parts[i] for i in sorted(share.parts)]
 
 
@@ -84,13 +96,19 @@ def _raw(tensor: Tensor) -> bytes:
     return data
 
 
-def unpack_tensors(n: Numbers, table: Any, body: bytearray) -> dict[str, Any]:
+def unpack_tensors(
+    n: Numbers, table: Any, body: bytearray, parts: Sequence[int] | None = None
+) -> dict[str, Any]:
     """Returns values and public tensors by name, from an authenticated table and body.
+
+    A secret has these parts, by default those of the protocol at hand; with none it is zero here.
 
     Everything is checked all the same: nonsense is a ValueError, or CheckpointRejected.
     """
     place = 0
-    held = sorted(n.protocol.constant(torch.zeros(1, dtype=torch.int64), limit=0).parts)
+    if parts is None:
+        parts = [*n.protocol.constant(torch.zeros(1, dtype=torch.int64), limit=0).parts]
+    held = sorted(parts)
 
     def take(shape: list[int], dtype: torch.dtype) -> Tensor:
         nonlocal place
@@ -130,9 +148,11 @@ def _rebuild(n: Numbers, entry: dict[str, Any], take: Any) -> Value | Tensor:
     if "limit" not in entry:
         words = -(-torch.Size(shape).numel() // 64)
         planes = {i: take([1, words], torch.int64).to(device) for i in entry["parts"]}
-        return Value(Bool(planes, shape), dtype)
+        none = {n.protocol.rank: torch.zeros(1, words, dtype=torch.int64)}
+        return Value(Bool(planes or none, shape), dtype)
     parts = {i: take(shape, n.ring.dtype).to(device) for i in entry["parts"]}
-    share = Arith(parts, n.ring, limit=int(entry["limit"]))
+    nothing = {n.protocol.rank: torch.zeros(shape, dtype=n.ring.dtype)}
+    share = Arith(parts or nothing, n.ring, limit=int(entry["limit"]))
     return (
         ExtendedValue(n, share, entry["places"], dtype)
         if "places" in entry
@@ -142,7 +162,26 @@ def _rebuild(n: Numbers, entry: dict[str, Any], take: Any) -> Value | Tensor:
 
 def refresh(n: Numbers, value: Value) -> Value:
     """Returns the same value in fresh parts. 1 round or none."""
-    share = n.protocol.refresh(full_share(value))
+    return _with_share(n, value, n.protocol.refresh(full_share(value)))
+
+
+def convert(n: Numbers, values: Mapping[str, Value], held: Held) -> dict[str, Value]:
+    """Returns values whose parts the members hold as `held` says, in this session's form. 1 round.
+
+    Without messages if the protocol shares inputs without any.
+    """
+    p, shares = n.protocol, {name: full_share(value) for name, value in values.items()}
+    made: dict[str, Arith | Bool] = {}
+    with p.parallel():
+        for name, share in shares.items():
+            if isinstance(share, Arith):
+                made[name] = p.from_parts(share.parts, held, share.shape, limit=share.limit)
+            else:
+                made[name] = p.from_bit_parts(share.parts, held, share.shape)
+    return {name: _with_share(n, value, made[name]) for name, value in values.items()}
+
+
+def _with_share(n: Numbers, value: Value, share: Arith | Bool) -> Value:
     if isinstance(value, ExtendedValue) and isinstance(share, Arith):
         return ExtendedValue(n, share, value.fraction_bits, value.dtype)
     return Value(share, value.dtype)

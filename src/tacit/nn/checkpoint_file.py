@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from ..errors import CheckpointRejected
 from ..fixedpoint import Numbers
+from ..protocols.forms import Held, givers, held_parts
+from ..registry import MOST_PARTIES
 from ..transport.consensus import quoted
 from . import optimizer_state
 from .checkpoint_contents import SavedState, unpack_tensors
@@ -61,15 +64,31 @@ def read_part(n: Numbers, path: Path, key: Key) -> tuple[SavedState, dict[str, A
     with _open(path) as file:
         header, binding = read_header(file)
         _check_header(n, header)
+        if not is_own_form(n, header) and _saved_parts(n, header) is None:
+            raise _other_form(n, header)
         body = read_body(file, header, binding, key)
+    parts = None if is_own_form(n, header) else _saved_parts(n, header)
+    return read_contents(n, body, parts), header
+
+
+def contents_of(state: SavedState, *, secrets: bool = True) -> Iterator[bytes]:
+    """Returns the bytes of the contents of a file, with parts of secrets or without."""
+    table = state.table(secrets=secrets)
+    contents = json.dumps({"tensors": table, "plain": state.plain}).encode()
+    return chain([struct.pack("<Q", len(contents)), contents], state.body(secrets=secrets))
+
+
+def read_contents(n: Numbers, body: bytearray, parts: Sequence[int] | None) -> SavedState:
+    """Returns what the contents of a file hold; a secret has these parts, or those held here."""
     try:
         [size] = struct.unpack_from("<Q", body)
         contents = json.loads(bytes(body[8 : 8 + size]))
-        tensors, plain = unpack_tensors(n, contents["tensors"], body[8 + size :]), contents["plain"]
+        tensors = unpack_tensors(n, contents["tensors"], body[8 + size :], parts)
+        plain = contents["plain"]
         if "extra" not in plain:
             raise ValueError("extra is missing")
         optimizer_state.check(plain.get("optimizer"), tensors)
-        return SavedState(tensors, plain), header
+        return SavedState(tensors, plain)
     except _UNREADABLE as error:
         raise CheckpointRejected(UNKNOWN, told=UNKNOWN) from error
 
@@ -79,7 +98,34 @@ def read_identity(n: Numbers, path: Path) -> tuple[str, int]:
     with _open(path) as file:
         header, _ = read_header(file)
     _check_header(n, header)
+    if not is_own_form(n, header):
+        raise _other_form(n, header)
     return header["id"], header["step"]
+
+
+def is_own_form(n: Numbers, header: Mapping[str, Any]) -> bool:
+    """Returns whether a checkpoint's shares are those of this session's protocol and members."""
+    p = n.protocol
+    return (header.get("form"), header.get("parties")) == (p.form, p.context.mesh.parties)
+
+
+def saved_parts(n: Numbers, header: Mapping[str, Any]) -> Held | None:
+    """Returns who holds which part of a checkpoint of another form; None if it cannot be used.
+
+    The parties of this session must hold every part, and its protocol must hide secrets.
+    """
+    form, members, p = header.get("form"), header.get("parties"), n.protocol
+    if not isinstance(form, str) or type(members) is not int or members > MOST_PARTIES:
+        return None
+    held = held_parts(form, members)
+    hides = held_parts(p.form, p.context.mesh.parties) is not None
+    return held if held is not None and hides and givers(held, p.parties) else None
+
+
+def _saved_parts(n: Numbers, header: Mapping[str, Any]) -> Sequence[int] | None:
+    """The parts in this member's file; one that holds none has zeros in it, as part of its rank."""
+    held, rank = saved_parts(n, header), n.protocol.rank
+    return (held[rank] or (rank,)) if held is not None and rank < len(held) else None
 
 
 @contextmanager
@@ -101,16 +147,29 @@ def _check_header(n: Numbers, header: dict[str, Any]) -> None:
         raise CheckpointRejected(
             f"it belongs to party {_shown(header.get('party'))}", told="it belongs to another party"
         )
-    for name in ("parties", "form", "ring", "fraction_bits"):
+    for name in ("ring", "fraction_bits"):
         if header.get(name) != here[name]:
-            raise CheckpointRejected(
-                f"it was saved with {name}={_shown(header.get(name))}; this session has "
-                f"{here[name]!r}",
-                told="it was saved with other settings than those of this session",
-            )
+            raise _other_settings(header, here, name)
     identity, step = header.get("id"), header.get("step")
     if not (isinstance(identity, str) and IDENTITY.fullmatch(identity) and type(step) is int):
         raise CheckpointRejected(UNREADABLE, told=CHANGED)
+
+
+def _other_settings(
+    header: Mapping[str, Any], here: Mapping[str, Any], name: str
+) -> CheckpointRejected:
+    return CheckpointRejected(
+        f"it was saved with {name}={_shown(header.get(name))}; this session has {here[name]!r}",
+        told="it was saved with other settings than those of this session",
+    )
+
+
+def _other_form(n: Numbers, header: Mapping[str, Any]) -> CheckpointRejected:
+    here = header_of(n, Checkpoint("", 0, None))
+    name = "form" if header.get("form") != here["form"] else "parties"
+    error = _other_settings(header, here, name)
+    error.remedy = "load it in a session of the parties that saved it, with or without a dealer"
+    return error
 
 
 def _shown(value: Any) -> str:

@@ -9,6 +9,7 @@ from .additive.protocol import Additive
 from .base import Protocol
 from .cleartext import Cleartext
 from .context import Context
+from .conversion import convert
 from .core import BitSum
 from .factory import check_parties, key_groups, make_protocol
 from .observed import ALONE, Comparison, cleartext_alone
@@ -42,6 +43,7 @@ __all__ = [
     "Trio",
     "check_parties",
     "cleartext_alone",
+    "convert",
     "helper_names",
     "key_groups",
     "make_protocol",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..ring import Sizes, Window
+from . import conversion
 from .core import ProtocolCore
 from .derived import functions, order, sorting
 from .derived import select as selection
@@ -19,6 +20,8 @@ class Protocol(ProtocolCore):
     """One party's side of a protocol. A subclass defines the interactive core of `core.py`."""
 
     # Derived -----------------------------------------------------------------------------------
+    from_parts = Interactive(conversion.from_parts, Arith, owned=True)
+    from_bit_parts = Interactive(conversion.from_bit_parts, Bool, owned=True)
     to_arith = Interactive(selection.to_arith, Arith)
     select = Interactive(selection.select, Arith)
     relu = Interactive(selection.relu, Arith)

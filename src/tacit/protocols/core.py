@@ -19,6 +19,7 @@ from torch import Tensor
 from ..errors import ConfigError, ProtocolError
 from ..kernels import pack_bits
 from .context import Context
+from .forms import Held
 from .products.bilinear import MUL, Bilinear
 from .share import Arith, Bool
 from .steps import Group, Interactive, local
@@ -108,7 +109,7 @@ class ProtocolCore(ABC):
         group.run()
 
     @classmethod
-    def parts_held(cls, parties: int) -> list[tuple[int, ...]]:
+    def parts_held(cls, parties: int) -> Held:
         """Returns the numbers of the parts that each member holds, by rank."""
         raise NotImplementedError
 

@@ -39,6 +39,13 @@ def in_turn(costs: Iterable[Cost]) -> Cost:
     return total
 
 
+def side_by_side(costs: Iterable[Cost]) -> Cost:
+    """Returns the cost of all, which share their rounds."""
+    every = list(costs)
+    bits = in_turn(every).bits
+    return Cost(max((cost.rounds for cost in every), default=0), bits)
+
+
 def _added(a: Mapping[Link, int], b: Mapping[Link, int]) -> dict[Link, int]:
     links = sorted(a.keys() | b.keys())
     return {link: bits for link in links if (bits := a.get(link, 0) + b.get(link, 0))}

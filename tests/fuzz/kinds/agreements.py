@@ -10,7 +10,8 @@ from pathlib import Path
 from random import Random
 
 from tacit.errors import CheckpointRejected, HandshakeMismatch, naming_parties
-from tacit.nn.checkpoint import _agree, _at_all
+from tacit.nn.checkpoint import _at_all
+from tacit.nn.checkpoint_agreement import Answer, agree_on_saved
 from tacit.runtime.train.resume import common_checkpoints, exchange_inventories
 from tacit.transport.consensus import agree
 
@@ -35,7 +36,8 @@ def model(circle: Circle) -> None:
 
 
 def checkpoint(circle: Circle) -> None:
-    _agree(circle.numbers, "", IDENTITY, 7, Path("party-0.tacit"))
+    own = Answer("", False, IDENTITY, 7, "three parts", 3)
+    agree_on_saved(circle.numbers, own, None, Path("party-0.tacit"))
 
 
 def writing(circle: Circle) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ..clients import from_client
 from ..context import Context
+from ..forms import MASKED_PARTS, THREE_PARTS, Held, held_parts
 from ..masked.base import Roles
 from ..masked.protocol import Masked
 from ..share import Arith, Bool
 from ..steps import Interactive
-from ..three_party.protocol import THREE_PARTS
 from . import io
 from .costs import AdditiveCosts
 
@@ -32,7 +32,7 @@ class Additive(Masked):
     """
 
     name = "additive"
-    form = "opened value and masks"
+    form = MASKED_PARTS
     helpers = 1
 
     share = Interactive(io.share, Arith, owned=True)
@@ -51,9 +51,8 @@ class Additive(Masked):
             self.form = THREE_PARTS
 
     @classmethod
-    def parts_held(cls, parties: int) -> list[tuple[int, ...]]:
-        roles = additive_roles(parties)
-        return [*((roles.opened, mask) for mask in roles.masks), tuple(sorted(roles.masks))]
+    def parts_held(cls, parties: int) -> Held:
+        return held_parts(THREE_PARTS if parties == 2 else MASKED_PARTS, parties + 1) or ()
 
     @classmethod
     def sent_part(cls, parties: int) -> int:

@@ -30,7 +30,6 @@ class BeaverBase(Protocol):
     them, so that triples can be cheaper.
     """
 
-    form = "additive parts"
     source: Source
 
     def __init__(self, context: Context, *, exact: bool = True) -> None:

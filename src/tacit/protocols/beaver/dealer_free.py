@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..context import Context
+from ..forms import OWN_PARTS
 from ..share import Arith
 from ..steps import Interactive
 from . import wraps
@@ -15,6 +16,7 @@ class DealerFree(BeaverOperations):
     """Semi-honest, all parties but one corrupted, and nobody else takes part."""
 
     name = "dealer-free"
+    form = OWN_PARTS
     is_recordable = False  # transfers are made on the CPU, with numbers that grow
     source: Pairwise
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..context import Context
+from ..forms import DEALT_PARTS, Held, held_parts
 from ..share import Arith, Bool
 from ..steps import Interactive
 from . import arithmetic, boolean, compare, injection, io, truncation
@@ -33,8 +34,8 @@ class BeaverOperations(BeaverBase):
     inject_sums = Interactive(injection.inject_sums, chunk_bytes=injection.inject_sums_bytes)
 
     @classmethod
-    def parts_held(cls, parties: int) -> list[tuple[int, ...]]:
-        return [*((rank,) for rank in range(parties)), *(() for _ in range(cls.helpers))]
+    def parts_held(cls, parties: int) -> Held:
+        return held_parts(cls.form, parties + cls.helpers) or ()
 
     @classmethod
     def sent_part(cls, parties: int) -> int:
@@ -45,6 +46,7 @@ class Beaver(BeaverOperations):
     """Semi-honest, all parties but one corrupted, and a dealer that colludes with none of them."""
 
     name = "beaver"
+    form = DEALT_PARTS
     helpers = 1
     source: Dealt
 

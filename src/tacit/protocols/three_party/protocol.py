@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from ..base import Protocol
 from ..clients import from_client
+from ..forms import THREE_PARTS, Held, held_parts
 from ..share import Arith, Bool
 from ..steps import Interactive
 from . import io
-
-THREE_PARTS = "three parts"  # member j holds all of them but part j
 
 
 class ThreeParty(Protocol):
@@ -33,8 +32,8 @@ class ThreeParty(Protocol):
     for_client = Interactive(io.for_client)
 
     @classmethod
-    def parts_held(cls, parties: int) -> list[tuple[int, ...]]:
-        return [io.holders(party) for party in range(parties)]
+    def parts_held(cls, parties: int) -> Held:
+        return held_parts(THREE_PARTS, parties) or ()
 
     @classmethod
     def client_senders(cls, parties: int) -> Sequence[int]:
