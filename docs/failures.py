@@ -9,8 +9,9 @@ from typing import Any
 SEEN = Path(__file__).parent / "reference" / "failures.json"
 TEXT = """\
 What happens to a training of three parties, each with the real command line in a process of its
-own, when something fails. All of it is tested: `tests/deployment` does each of these, compares exit
-codes and errors with this page, and resumes. In the end no step is missing, and every loss is that
+own, when something fails; in the second table with a dealer, `dora`. All of it is tested:
+`tests/deployment` does each of these, compares exit codes and errors with this page, and resumes.
+In the end no step is missing, and every loss is that
 of plain torch. The party file has `deadline = 5`. For links, each party has a network namespace
 with an address of its own.
 
@@ -23,8 +24,9 @@ codes mean: [command line](cli.md)."""
 def failures_page() -> str:
     content = json.loads(SEEN.read_text())
     cases = content["cases"].values()
-    lines = ["# Failures", "", TEXT, "", *matrix([*cases])]
-    lines += ["", f"Seen on {content['date']} ({content['machine']}).", ""]
+    lines = ["# Failures", "", TEXT, ""]
+    for names in dict.fromkeys(tuple(case["parties"]) for case in cases):
+        lines += [*matrix([case for case in cases if tuple(case["parties"]) == names]), ""]
     for case in cases:
         lines += words(case)
     return "\n".join(lines)
@@ -48,4 +50,5 @@ def cell(one: dict[str, Any]) -> str:
 def words(case: dict[str, Any]) -> list[str]:
     """What the parties say in a case, if anything."""
     said = [f"- {name}: `{one['says']}`" for name, one in case["parties"].items() if one["says"]]
-    return [f"## {case['case']}", "", *(said or ["Nobody has anything to say."]), ""]
+    seen = f"Seen on {case['date']} ({case['machine']})."
+    return [f"## {case['case']}", "", *(said or ["Nobody has anything to say."]), "", seen, ""]

@@ -30,14 +30,14 @@ ALIKE = {"PeerTimeout": "PeerClosed"}
 def record(test: str, case: str, ended: Mapping[str, Ended], then: str) -> None:
     """Notes how the parties ended in a case, and what is to be done then."""
     parties = {name: outcome(one) for name, one in sorted(ended.items())}
-    found = {"case": case, "parties": parties, "then": then}
+    today = datetime.now(UTC).date().isoformat()
+    seen = {"date": today, "machine": platform.machine()}
+    found = {"case": case, "parties": parties, "then": then, **seen}
     SEEN.parent.mkdir(exist_ok=True)
     with SEEN.open("a+") as file:
         flock(file, LOCK_EX)  # other tests may run at the same time
         file.seek(0)
         content = json.loads(file.read() or '{"cases": {}}')
-        content["date"] = datetime.now(UTC).date().isoformat()
-        content["machine"] = platform.machine()
         content["cases"][test] = found
         file.truncate(0)
         file.write(json.dumps(content, indent=1) + "\n")

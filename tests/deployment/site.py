@@ -1,4 +1,4 @@
-"""Three organisations, each with a folder of its own, that run the real command line."""
+"""Three organisations, and sometimes a dealer, each with a folder, that run the command line."""
 
 from __future__ import annotations
 
@@ -38,6 +38,8 @@ deadline = {DEADLINE}
 connect_deadline = 150.0
 
 """
+DEALER = "dora"
+DEALT = f'protocol = "additive"\n{SETTINGS}'
 PARTY_FILE = "parties.toml"
 FOREVER = "1000000"  # steps
 
@@ -136,10 +138,10 @@ class Site:
         np.save(self.of("bob") / "pictures.npy", x[-plain.ASIDE :].numpy())
 
     @classmethod
-    def on_loopback(cls, folder: Path) -> Site:
-        addresses = {
-            name: f"127.0.0.1:{port}" for name, port in zip(NAMES, free_ports(3), strict=True)
-        }
+    def on_loopback(cls, folder: Path, *, dealer: bool = False) -> Site:
+        names = (*NAMES, DEALER) if dealer else NAMES
+        ports = zip(names, free_ports(len(names)), strict=True)
+        addresses = {name: f"127.0.0.1:{port}" for name, port in ports}
         made = cls(folder, addresses, {})
         made.introduce()
         return made
@@ -156,11 +158,13 @@ class Site:
     def introduce(self) -> None:
         """Gives everybody a key and the party file, without the command line."""
         blocks = []
-        for name in NAMES:
+        for name, address in self.addresses.items():
             write_key(self.of(name), name, credentials(name).private_key)
-            blocks.append(snippet(name, self.addresses[name], credentials(name).certificate))
-        for name in NAMES:
-            (self.of(name) / PARTY_FILE).write_text(SETTINGS + "\n".join(blocks))
+            certificate, is_dealer = credentials(name).certificate, name == DEALER
+            blocks.append(snippet(name, address, certificate, dealer=is_dealer))
+        head = DEALT if DEALER in self.addresses else SETTINGS
+        for name in self.addresses:
+            (self.of(name) / PARTY_FILE).write_text(head + "\n".join(blocks))
 
     def command(self, name: str, *arguments: str) -> list[str]:
         return [*self.at.get(name, ()), sys.executable, "-m", "tacit", *arguments]
@@ -171,15 +175,23 @@ class Site:
         run.add(name, self.command(name, *command, *own, *arguments), self.of(name))
 
     def start(self, *job: str, resume: bool = False, order: Sequence[str] = NAMES) -> Run:
-        """`tacit run` at all parties."""
+        """`tacit run` at all parties, and `tacit dealer` if there is one."""
         run = Run()
         for name in order:
             self.join(run, name, *job, resume=resume)
+        if DEALER in self.addresses:
+            self.deal(run, *job, resume=resume)
         return run
 
     def join(self, run: Run, name: str, *job: str, resume: bool = False) -> None:
         """`tacit run` at one more party."""
         self.add(run, name, ["run"], *run_arguments(self.logs[name], *job, resume=resume))
+
+    def deal(self, run: Run, *job: str, resume: bool = False) -> None:
+        """`tacit dealer` at the dealer's host."""
+        options = run_arguments(self.logs[DEALER], *job, resume=resume)
+        words = self.command(DEALER, "dealer", "--parties", PARTY_FILE, *options)
+        run.add(DEALER, words, self.of(DEALER))
 
     def checkpoints(self, name: str) -> list[int]:
         """The steps of a party's checkpoints."""
@@ -223,8 +235,7 @@ def training(site: Site) -> Iterator[Run]:
     with site.start("train.py", FOREVER, resume=before > 0) as run:
         until = time.monotonic() + ENOUGH
         while site.newest() < before + 4:
-            codes = [one.poll() for one in run.processes.values()]
-            assert codes == [None] * len(NAMES), run.texts()
+            assert {one.poll() for one in run.processes.values()} == {None}, run.texts()
             assert time.monotonic() < until, run.texts()
             time.sleep(0.05)
         yield run

@@ -8,28 +8,24 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from signal import SIGKILL
 
 import pytest
 from tests.deployment import plain
 from tests.deployment.network import Network, why_not
 from tests.deployment.site import (
     DEADLINE,
-    ENOUGH,
-    FOREVER,
+    DEALER,
+    DEALT,
     NAMES,
     PARTY_FILE,
-    SETTINGS,
     SLACK,
     Run,
     Site,
     check,
     check_curve,
-    run_arguments,
+    training,
 )
 
-DEALER = "dora"
-HEAD = f'protocol = "additive"\n{SETTINGS}'
 STEPS = 6
 
 pytestmark = pytest.mark.full(
@@ -67,19 +63,8 @@ def introduce(hosts: Site, blocks: dict[str, str], parties: Sequence[str]) -> No
     """Gives these parties and the dealer their party file."""
     members = [*parties, DEALER]
     for name in members:
-        text = HEAD + "".join(blocks[one] for one in members)
+        text = DEALT + "".join(blocks[one] for one in members)
         (hosts.of(name) / PARTY_FILE).write_text(text)
-
-
-def start(hosts: Site, parties: Sequence[str], *job: str, resume: bool = False) -> Run:
-    """`tacit run` at the parties, and `tacit dealer` at the dealer's host."""
-    run = Run()
-    for name in parties:
-        hosts.join(run, name, *job, resume=resume)
-    words = ("dealer", "--parties", PARTY_FILE)
-    options = run_arguments(hosts.logs[DEALER], *job, resume=resume)
-    run.add(DEALER, hosts.command(DEALER, *words, *options), hosts.of(DEALER))
-    return run
 
 
 def test_two_parties_and_a_dealer(hosts: Site, blocks: dict[str, str], network: Network) -> None:
@@ -90,7 +75,7 @@ def test_two_parties_and_a_dealer(hosts: Site, blocks: dict[str, str], network: 
         for name, ended in run.end().items():
             assert (ended.code, ended.report["problems"]) == (0, []), ended
             assert ended.report["links"].keys() == {*NAMES[:2], DEALER} - {name}
-    with start(hosts, NAMES[:2], "infer.py") as run:
+    with hosts.start("infer.py", order=NAMES[:2]) as run:
         ended = run.end()
     assert {one.code for one in ended.values()} == {0}, ended
     assert ended["bob"].report["result"] == plain.answers().tolist()
@@ -101,39 +86,23 @@ def test_two_parties_and_a_dealer(hosts: Site, blocks: dict[str, str], network: 
     assert network.ports(DEALER) == []
 
 
-def test_a_training_goes_on_after_its_dealer_died_and_was_cut_off(
+def test_a_training_goes_on_after_its_dealer_was_cut_off(
     hosts: Site, blocks: dict[str, str], network: Network
 ) -> None:
     introduce(hosts, blocks, NAMES)
+    with training(hosts) as run:
+        run.since = time.monotonic()
+        network.set(down=[DEALER])
+        ended = run.end(names=NAMES)
+        [alone] = run.end(names=(DEALER,)).values()
     codes = dict.fromkeys(NAMES, 3)
-    for harm in ("killed", "cut off"):
-        before = hosts.newest()
-        with start(hosts, NAMES, "train.py", FOREVER, resume=before > 0) as run:
-            await_steps(hosts, run, before + 4)
-            if harm == "killed":
-                run.signal(DEALER, SIGKILL)
-            else:
-                run.since = time.monotonic()
-                network.set(down=[DEALER])
-            ended = run.end(names=NAMES)
-            check(ended, codes, "the dealer (dora)", "operation", within=DEADLINE + SLACK)
-            if harm == "cut off":
-                [alone] = run.end(names=(DEALER,)).values()
-                assert alone.code == 3, alone
-        network.set(down=[])
+    check(ended, codes, "the dealer (dora)", "operation", within=DEADLINE + SLACK)
+    assert alone.code == 3, alone
+    network.set(down=[])
     total = hosts.newest() + STEPS
-    with start(hosts, NAMES, "train.py", str(total), resume=True) as run:
+    with hosts.start("train.py", str(total), resume=True) as run:
         finished = run.end()
     assert {one.code for one in finished.values()} == {0}, finished
     assert hosts.checkpoints(DEALER)[-1] == hosts.checkpoints("alice")[-1] == total
     check_curve(hosts.curve(), total)
     assert not (Path(hosts.logs[DEALER]) / "scalars.csv").exists()
-
-
-def await_steps(hosts: Site, run: Run, step: int) -> None:
-    """Waits until all have a checkpoint of this step."""
-    until = time.monotonic() + ENOUGH
-    while hosts.newest() < step:
-        assert {one.poll() for one in run.processes.values()} == {None}, run.texts()
-        assert time.monotonic() < until, run.texts()
-        time.sleep(0.05)

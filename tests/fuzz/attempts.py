@@ -56,6 +56,7 @@ KINDS = {
     "announcements": "announcements",
     "probes": "probes",
     "session keys": "session_keys",
+    "stored runs": "stored_runs",
 }
 
 _secrets: dict[str, set[str]] = {}

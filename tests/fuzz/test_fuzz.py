@@ -29,7 +29,7 @@ MOST_CHARACTERS = 3000  # of a message
 ENVIRONMENT = {**os.environ, "MALLOC_ARENA_MAX": "1", "OMP_NUM_THREADS": "1"}
 TOGETHER = (
     ("frames", "last words", "hellos", "hellos in TLS", "certificates in TLS"),
-    ("party files", "key files", "certificates", "probes", "session keys"),
+    ("party files", "key files", "certificates", "probes", "session keys", "stored runs"),
     ("agreements", "announcements", "checkpoints", "contents of checkpoints"),
 )
 

@@ -31,6 +31,7 @@ KEY_FILE = "preprocessed.key"
 SUFFIX = ".run"
 PIECE = 1 << 20
 CHANGED = "it was changed since it was made"
+UNKNOWN = "its contents cannot be read by this version"
 
 
 @dataclass(frozen=True)
@@ -225,9 +226,12 @@ def _body(keys: Mapping[Group, bytes], frames: Iterable[bytes]) -> Iterator[byte
 
 def _head(chunk: bytes) -> tuple[dict[Group, bytes], bytes]:
     """Returns the keys at the start of a body, and what follows them."""
-    [size] = struct.unpack_from("<I", chunk)
-    named = json.loads(chunk[4 : 4 + size])
-    keys = {tuple(map(int, g.split(","))): bytes.fromhex(secret) for g, secret in named.items()}
+    try:
+        [size] = struct.unpack_from("<I", chunk)
+        named = json.loads(chunk[4 : 4 + size])
+        keys = {tuple(map(int, g.split(","))): bytes.fromhex(secret) for g, secret in named.items()}
+    except (struct.error, ValueError, TypeError, AttributeError, RecursionError):
+        raise PreprocessingRejected(UNKNOWN, told=UNKNOWN) from None  # causes would show keys
     return keys, chunk[4 + size :]
 
 
