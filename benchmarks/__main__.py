@@ -50,6 +50,7 @@ NAMED = (
     "cryptgpu",
     "placements",
     "large_batches",
+    "stored_runs",
     "two_parties",
     *(suite for group in GROUPS.values() for suite in group),
 )

@@ -144,7 +144,10 @@ def count_all(session: Session, make: Callable[..., Iterator[Case]], sizes: tupl
 
 
 def compare(make: Callable[..., Iterator[Case]], sizes: tuple[int, ...], **settings: Any) -> None:
-    by_party = run_members(count_all, make, sizes, fraction_bits=8, **settings)
+    check_counts(run_members(count_all, make, sizes, fraction_bits=8, **settings))
+
+
+def check_counts(by_party: list[list[tuple[str, Cost, Cost]]]) -> None:
     wrong = []
     for views in zip(*by_party, strict=True):
         name, _, declared = views[0]
@@ -174,6 +177,25 @@ def test_declared_is_counted_for_every_window(protocol):
 @pytest.mark.parametrize("protocol", DECLARING)
 def test_declared_is_counted_for_planes(protocol):
     compare(plane_cases, SIZES, protocol=protocol)
+
+
+def counted_over_tls(session: Session) -> list[tuple[str, Cost, Cost]]:
+    """Each operation, with what this party sends and what it receives from the dealer."""
+    dealer, found = session.parties, []
+    for case in cases(session.protocol, 65):
+        with session.stats.scope("dealt") as spent:
+            counted = count(session, case)
+        dealt = 8 * spent.peers[dealer].bytes_received_ahead
+        sent = counted.bits | ({(dealer, session.rank, True): dealt} if dealt else {})
+        found.append((case.name, Cost(counted.rounds, sent), case.declared))
+    return found
+
+
+@pytest.mark.full("test_declared_is_counted in threads; no frame depends on the transport")
+@pytest.mark.parametrize("protocol", ["additive", "beaver"])
+def test_declared_is_counted_over_tls(protocol):
+    settings = {"protocol": protocol, "parties": 2, "transport": "processes", "fraction_bits": 8}
+    check_counts(tacit.run(counted_over_tls, **settings))
 
 
 def relu(session: Session, n: int) -> Cost:
