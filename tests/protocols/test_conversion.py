@@ -15,6 +15,7 @@ from tests.protocols.members import run_members
 from tests.protocols.pads import bare_messages
 
 from tacit import Session
+from tacit.errors import ConfigError
 from tacit.kernels import bit_planes
 from tacit.protocols import Additive, Arith, Bool, Replicated, Trio, convert
 from tacit.protocols.beaver.protocol import Beaver
@@ -117,6 +118,15 @@ def test_costs(parties):
 @pytest.mark.parametrize("protocol", ["additive", "beaver"])
 def test_two_of_three_parties_learn_nothing_from_a_conversion(protocol, pool):
     assert not bare_messages(protocol, 64, "from_parts", receivers=[pool])
+
+
+def test_parties_that_lack_parts_are_refused():
+    def main(session: Session) -> None:
+        p = session.protocol
+        with pytest.raises(ConfigError, match="do not hold every part"):
+            p.from_parts({session.rank: torch.arange(3)}, held_parts(OWN_PARTS, 3), (3,))
+
+    run_members(main, protocol="additive", parties=2)
 
 
 def test_who_gives_what():

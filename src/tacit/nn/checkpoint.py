@@ -164,7 +164,8 @@ def load(
     except CheckpointRejected as error:
         refusal = error
     told = told_to_peers(refusal) if refusal else ""
-    answer = Answer(refusal=told, is_missing=not path.exists(), **header)
+    is_missing = refusal is not None and isinstance(refusal.__cause__, FileNotFoundError)
+    answer = Answer(refusal=told, is_missing=is_missing, **header)
     saved = agree_on_saved(n, answer, refusal, path)
     if saved.lacking:
         found = public_contents(n, found, saved)
