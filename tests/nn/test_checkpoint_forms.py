@@ -71,11 +71,12 @@ def read(folder, **settings):
 TRIO, TWO = {"protocol": "trio"}, {"protocol": "additive", "parties": 2}
 THREE = {"protocol": "additive", "parties": 3}
 BEAVER = {"protocol": "beaver", "parties": 3}
+IN_ONE_SESSION = pytest.mark.full("tests/protocols/test_conversion.py does it in a session")
 WAYS = [
     pytest.param(TRIO, THREE, id="trio to additive: the dealer is new"),
     pytest.param(THREE, {"protocol": "replicated"}, id="additive to replicated"),
-    pytest.param(THREE, BEAVER, id="masks to plain parts"),
-    pytest.param(BEAVER, THREE, id="plain parts to masks"),
+    pytest.param(THREE, BEAVER, id="masks to plain parts", marks=IN_ONE_SESSION),
+    pytest.param(BEAVER, THREE, id="plain parts to masks", marks=IN_ONE_SESSION),
     pytest.param(ALONE | {"parties": 2}, TWO, id="two parties alone, then with a dealer"),
     pytest.param(TWO, TRIO, id="the dealer becomes a party"),
     pytest.param(
