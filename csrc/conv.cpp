@@ -112,11 +112,12 @@ struct GatheredRows {
     }
     for (std::size_t i = 0; i < count; ++i) {
       std::int8_t* out = buffer.data() + i * layout.row;
-      // In steps of 16 bytes. What is written beyond a run is overwritten by the next one; beyond
-      // the last, it is multiplied by zeros of the panel.
+      // In steps of kDepthStep bytes. What is written beyond a run is overwritten by the next one;
+      // beyond the last, it is multiplied by zeros of the panel.
       for (const Run& run : runs) {
         const std::int8_t* from = source + starts[i] + run.offset;
-        for (std::size_t k = 0; k < run.length; k += 16) std::memcpy(out + k, from + k, 16);
+        for (std::size_t k = 0; k < run.length; k += kDepthStep)
+          std::memcpy(out + k, from + k, kDepthStep);
         out += run.length;
       }
     }
@@ -275,7 +276,7 @@ Method chosen(const Shape& shape, const Axes& axes, bool prepared) {
   const auto depth = static_cast<double>(num_taps(axes)) * channels;
   const auto columns = static_cast<double>(round_up(shape.columns, kColumns));
   const double encoded =
-      columns * (Cost<T>::product * depth + Cost<T>::combine) + Cost<T>::encode * channels;
+      columns * (Cost<T>::product() * depth + Cost<T>::combine) + Cost<T>::encode * channels;
   const bool contiguous = axes[2].step == 1 && axes[2].stride == 1;
   const double plain =
       static_cast<double>(shape.columns) * depth * (contiguous ? Cost<T>::plain : 1.4);

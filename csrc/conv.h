@@ -70,7 +70,7 @@ struct Border {
 template <class S>
 struct EncodedImages {
   using T = typename S::Word;
-  // Rows are gathered and multiplied in steps of 16 bytes, which may read behind the end.
+  // Rows are gathered and multiplied in steps of kDepthStep bytes, which may read behind the end.
   static constexpr std::size_t kSlack = 64;
   const Border& border;
   std::size_t channels, plane_stride;

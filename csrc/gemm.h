@@ -7,13 +7,18 @@
 #include <algorithm>
 
 #include "native.h"
-#include "residues.h"
-#include "scratch.h"
+#include "sums.h"
 
 namespace tacit {
 
-constexpr std::size_t kRowBlock = 64;
-constexpr std::size_t kColumnBlock = 64;
+// A block of sums: those of all 18 planes stay in the second-level cache until they are combined.
+// On x86-64 so do the panels of a block, because tiles are multiplied faster than memory is read:
+// the rows, which are read again for each block of columns, are then what is left to read.
+#if defined(__AVX512VNNI__)
+constexpr std::size_t kRowBlock = 32, kColumnBlock = 128, kPanelBytes = 1200 << 10;
+#else
+constexpr std::size_t kRowBlock = 64, kColumnBlock = 64, kPanelBytes = ~std::size_t{0};
+#endif
 
 constexpr std::size_t round_up(std::size_t value, std::size_t step) {
   return (value + step - 1) / step * step;
@@ -26,9 +31,9 @@ using EncodingOf = std::conditional_t<sizeof(T) == 8, Residues, Digits>;
 template <class T>
 struct Cost {
   static constexpr bool wide = sizeof(T) == 8;
-  static constexpr double product = (wide ? 18 : 10) * kByteProduct;  // a depth of a sum
-  static constexpr double combine = wide ? 15 : 0.6;                  // a sum
-  static constexpr double encode = wide ? 10 : 4;                     // an element of an operand
+  static double product() { return (wide ? 18 : 10) * byte_product(); }  // a depth of a sum
+  static constexpr double combine = wide ? 15 : 0.6;                     // a sum
+  static constexpr double encode = wide ? 10 : 4;                        // an element of an operand
   static constexpr double gather = wide ? 2.5 : 0.6;  // a depth of a row, of a convolution
   static constexpr double plain = wide ? 1.3 : 0.21;  // a depth of a sum, contiguous
 };
@@ -59,9 +64,6 @@ void encode_block(const typename S::Word* x, std::ptrdiff_t stride, std::size_t 
     gathered[i] = x[static_cast<std::ptrdiff_t>(i) * stride];
   S::template encode<side>(gathered, emit);
 }
-
-// Three spare cache lines between planes, and between tiles, put them into different cache sets.
-constexpr std::size_t kSpare = 192;
 
 // Bytes from a plane to the next.
 constexpr std::size_t plane_bytes(std::size_t width, std::size_t depth) {
@@ -124,7 +126,7 @@ struct Prepared {
 // The right operand: byte planes of panels, [plane][panel][depth / 4][column][4].
 template <class S>
 struct EncodedPanels {
-  std::size_t depth, columns, panel_stride, plane_stride;
+  std::size_t used, depth, columns, panel_stride, plane_stride;  // depth: with padding
   std::int8_t* bytes;
 
   static std::size_t size(std::size_t depth, std::size_t columns) {
@@ -134,7 +136,8 @@ struct EncodedPanels {
   template <class Elements>
   EncodedPanels(const Elements& b, std::size_t depth_, std::size_t columns_, std::int8_t* buffer,
                 bool filled)
-      : depth(round_up(depth_, kDepthStep)),
+      : used(depth_),
+        depth(round_up(depth_, kDepthStep)),
         columns(columns_),
         panel_stride(depth * kColumns),
         plane_stride(size(depth_, columns_) / S::planes),
@@ -146,30 +149,70 @@ struct EncodedPanels {
                    for (std::size_t panel = begin; panel < end; ++panel) encode(b, depth_, panel);
                  });
   }
+  // How many columns are multiplied at a time: equal parts.
+  std::size_t block_columns() const {
+    const std::size_t fit = kPanelBytes / (S::planes * depth) / kColumns * kColumns;
+    const std::size_t most = std::clamp(fit, kColumns, kColumnBlock);
+    const std::size_t blocks = (columns + most - 1) / most;
+    return round_up((columns + blocks - 1) / blocks, kColumns);
+  }
   const std::int8_t* panel(int plane, std::size_t index) const {
     return bytes + plane * plane_stride + index * panel_stride;
   }
 
  private:
-  // Encodes four columns by four depths at a time: their bytes are neighbours in the panel.
+  // Encodes kWide columns by four depths at a time: their bytes are neighbours in the panel.
+  static constexpr std::size_t kWide = kBlock / 4;
+
   template <class Elements>
   void encode(const Elements& b, std::size_t depth_, std::size_t panel) {
     const std::size_t n = std::min(kColumns, columns - panel * kColumns);
     for (std::size_t k = 0; k < depth; k += 4)
-      for (std::size_t j = 0; j < kColumns; j += 4) {
-        typename S::Word block[kBlock];
-        const std::size_t column = panel * kColumns + j;
-        if (k + 4 <= depth_ && j + 4 <= n)
-          for (std::size_t i = 0; i < kBlock; ++i) block[i] = b(k + i % 4, column + i / 4);
-        else
-          for (std::size_t i = 0; i < kBlock; ++i)
-            block[i] = k + i % 4 < depth_ && j + i / 4 < n ? b(k + i % 4, column + i / 4) : 0;
+      for (std::size_t j = 0; j < kColumns; j += kWide) {
         std::int8_t* out = bytes + panel * panel_stride + k * kColumns + 4 * j;
-        S::template encode<Side::panel>(block, [&](int p, Bytes value) {
+        const auto emit = [&](int p, Bytes value) {
           std::memcpy(out + p * plane_stride, &value, kBlock);
-        });
+        };
+        const std::size_t column = panel * kColumns + j;
+        if (k + 4 <= depth_ && j + kWide <= n) {
+          encode_whole(b, k, column, emit);
+          continue;
+        }
+        typename S::Word block[kBlock];
+        for (std::size_t i = 0; i < kBlock; ++i)
+          block[i] = k + i % 4 < depth_ && j + i / 4 < n ? b(k + i % 4, column + i / 4) : 0;
+        S::template encode<Side::panel>(block, emit);
       }
   }
+  template <class Elements, class Emit>
+  static void encode_whole(const Elements& b, std::size_t k, std::size_t column, Emit emit) {
+    typename S::Word block[kBlock];
+    for (std::size_t i = 0; i < kBlock; ++i) block[i] = b(k + i % 4, column + i / 4);
+    S::template encode<Side::panel>(block, emit);
+  }
+#if defined(__AVX512VNNI__)
+  // The lines, or the columns, of a matrix are read as they are.
+  template <class Emit>
+  static void encode_whole(const Matrix<const typename S::Word>& b, std::size_t k,
+                           std::size_t column, Emit emit) {
+    using Word = typename S::Word;
+    constexpr std::size_t kAhead = 16;  // lines are apart: nothing else fetches them early
+    if (b.column_stride == 1) {
+      for (std::size_t t = 0; t < 4; ++t)
+        for (std::size_t i = 0; i < kWide; i += 64 / sizeof(Word))
+          __builtin_prefetch(&b(k + kAhead + t, column + i));
+      return S::template encode<Side::panel>(ElementBlock<Word>::lines(&b(k, column), b.row_stride),
+                                             emit);
+    }
+    Word block[kBlock];
+    if (b.row_stride == 1)
+      for (std::size_t i = 0; i < kWide; ++i)
+        std::memcpy(block + 4 * i, &b(k, column + i), 4 * sizeof(Word));
+    else
+      for (std::size_t i = 0; i < kBlock; ++i) block[i] = b(k + i % 4, column + i / 4);
+    S::template encode<Side::panel>(block, emit);
+  }
+#endif
 };
 
 // A finished block of products: values[kRows][kColumns], of which num_rows x num_columns count.
@@ -181,50 +224,57 @@ struct Block {
 
 // Calls store(Block) for every block of rows x panels. make_rows() returns what has
 // `block(plane, first, count)`, the byte plane of some rows (valid until its next call), and
-// `upcoming(block)`, what is read after it. Blocks have 64 x 64 sums: those of
-// all 18 planes take 300 KB and stay in the second-level cache until they are combined.
+// `upcoming(block)`, what is read after it.
 template <class S, class MakeRows, class Store>
 void multiply(std::size_t num_rows, const MakeRows& make_rows, const EncodedPanels<S>& panels,
               const Store& store) {
   using T = typename S::Word;
   const std::size_t row_blocks = (num_rows + kRowBlock - 1) / kRowBlock;
-  const std::size_t column_blocks = (panels.columns + kColumnBlock - 1) / kColumnBlock;
+  const std::size_t width = panels.block_columns();
+  const std::size_t column_blocks = (panels.columns + width - 1) / width;
   parallel_for(row_blocks * column_blocks, 1, [&](std::size_t begin, std::size_t end) {
     auto rows = make_rows();
+    const Multiplier multiplier;
     for (std::size_t index = begin; index < end; ++index) {
       const std::size_t i0 = index % row_blocks * kRowBlock;
-      const std::size_t j0 = index / row_blocks * kColumnBlock;
+      const std::size_t j0 = index / row_blocks * width;
       const std::size_t m = std::min(kRowBlock, num_rows - i0);
-      const std::size_t n = std::min(kColumnBlock, panels.columns - j0);
+      const std::size_t n = std::min(width, panels.columns - j0);
       const std::size_t groups = round_up(m, kRows) / kRows;
       const std::size_t num_panels = round_up(n, kColumns) / kColumns;
-      const std::size_t tile =
-          groups * num_panels * kRows * kColumns + kSpare / sizeof(std::int32_t);
-      const Scratch scratch(Use::sums, tile * S::tiles * sizeof(std::int32_t));
-      auto* sums = scratch.data<std::int32_t>();
+      const std::size_t calls = (groups + kGroups - 1) / kGroups;
+      const std::size_t wide = kUnsignedPanel ? groups * kRows / (num_panels * calls) : 1;
+      const std::size_t share =
+          round_up(kGroups * kRows * kColumns / (panels.depth / kDepthStep), kColumns);
+      Sums<S> sums(groups * num_panels * kRows * kColumns);
       for (int p = 0; p < S::planes; ++p) {
         const std::int8_t* left = rows.block(p, i0, m);
         for (int q = S::first(p); q < S::last(p); ++q)
           for (std::size_t j = 0; j < num_panels; ++j)
-            for (std::size_t i = 0; i < groups; ++i) {
+            for (std::size_t i = 0; i < groups; i += kGroups) {
               const std::int8_t* right = panels.panel(q, j0 / kColumns + j);
               const std::int8_t* next_panel =
                   j + 1 < num_panels ? right + panels.panel_stride
                                      : panels.panel((q + 1) % S::planes, j0 / kColumns);
               const std::int8_t* next_rows = rows.upcoming(left);
               const Ahead ahead{next_panel + i * panels.depth,
-                                next_rows + (j * groups + i) * panels.depth};
-              multiply_block(left + i * rows.layout.group, rows.layout, right, panels.depth,
-                             sums + S::tile(p, q) * tile + (j * groups + i) * kRows * kColumns,
-                             S::accumulates && p > 0, ahead);
+                                next_rows + (j * calls + i / kGroups) * wide * panels.depth, wide};
+              const std::size_t num_rows = std::min(kGroups * kRows, m - i * kRows);
+              std::int32_t* to = sums.next(S::tile(p, q), (j * groups + i) * kRows * kColumns,
+                                           num_rows * kColumns);
+              multiplier.block(left + i * rows.layout.group, rows.layout, num_rows, right,
+                               panels.used, to, S::accumulates && p > 0,
+                               Meanwhile<S>{ahead, sums, share});
             }
       }
+      sums.finish();
       for (std::size_t j = 0; j < n; j += kColumns)
         for (std::size_t i = 0; i < m; i += kRows) {
+          const std::size_t num_rows = std::min(kRows, m - i);
           T values[kRows * kColumns];
-          S::combine(sums + (j / kColumns * groups + i / kRows) * kRows * kColumns, tile, values);
-          store(
-              Block<T>{i0 + i, j0 + j, std::min(kRows, m - i), std::min(kColumns, n - j), values});
+          sums.combine((j / kColumns * groups + i / kRows) * kRows * kColumns, num_rows * kColumns,
+                       values);
+          store(Block<T>{i0 + i, j0 + j, num_rows, std::min(kColumns, n - j), values});
         }
     }
   });

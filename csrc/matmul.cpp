@@ -103,7 +103,7 @@ template <class T>
 bool encoding_pays(std::size_t m, std::size_t n, std::size_t k, bool prepared) {
   const auto rows = static_cast<double>(round_up(m, kRows)), depth = static_cast<double>(k);
   const auto columns = static_cast<double>(round_up(n, kColumns));
-  const double encoded = rows * columns * (Cost<T>::product * depth + Cost<T>::combine) +
+  const double encoded = rows * columns * (Cost<T>::product() * depth + Cost<T>::combine) +
                          Cost<T>::encode * depth * (rows + (prepared ? 0 : columns));
   return encoded + 2000 < Cost<T>::plain * static_cast<double>(m * n) * depth;
 }

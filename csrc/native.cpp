@@ -1,6 +1,10 @@
 // The module: what Python sees of the compiled kernels.
 #include "native.h"
 
+#include <string>
+
+#include "amx.h"
+
 // The instructions that the kernels were written for and the compiler may use on this host.
 constexpr const char* kFeatures =
     ""
@@ -26,7 +30,9 @@ constexpr const char* kFeatures =
 
 NB_MODULE(native, module) {
   nanobind::set_leak_warnings(false);  // a log may be in use when the interpreter ends
-  module.attr("features") = kFeatures;
+  const std::string amx = tacit::amx_permitted() ? " AMX" : "";
+  module.attr("features") = (kFeatures + amx).c_str();
+  module.def("use_amx", &tacit::use_amx);
   module.def("num_threads", &tacit::num_threads);
   module.def("set_num_threads", &tacit::set_num_threads);
   tacit::bind_call_log(module);

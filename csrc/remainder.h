@@ -10,6 +10,9 @@
 
 namespace tacit {
 
+// Residues are reduced kPiece at a time.
+constexpr std::size_t kPiece = 16;
+using Piece = std::int8_t __attribute__((vector_size(kPiece)));
 using Shorts = std::int16_t __attribute__((vector_size(16)));
 using Ints = std::int32_t __attribute__((vector_size(16)));
 using Bytes8 = std::int8_t __attribute__((vector_size(8)));
@@ -37,20 +40,20 @@ struct Modulus {
         short_reciprocal(static_cast<std::int16_t>(((1 << 23) / m + 1) / 2)),
         reciprocal(static_cast<std::int32_t>(((1ll << 39) / m + 1) / 2)) {}
 
-  Bytes reduce(Shorts a, Shorts b) const {
+  Piece reduce(Shorts a, Shorts b) const {
 #if defined(__ARM_FEATURE_DOTPROD)
     const auto quotient = [&](Shorts v) {
       return vqrdmulhq_s16((int16x8_t)v, vdupq_n_s16(short_reciprocal));
     };
     const int8x16_t quotients = vrshrn_high_n_s16(vrshrn_n_s16(quotient(a), 7), quotient(b), 7);
     const int8x16_t sums = vuzp1q_s8((int8x16_t)a, (int8x16_t)b);
-    return (Bytes)vmlsq_s8(sums, quotients, vdupq_n_s8(value));
+    return (Piece)vmlsq_s8(sums, quotients, vdupq_n_s8(value));
 #else
     using Wide = std::int32_t __attribute__((vector_size(32)));
     const auto quotient = [&](Wide v) {
       return (((v * short_reciprocal + (1 << 14)) >> 15) + 64) >> 7;
     };
-    Bytes out;
+    Piece out;
     for (int h = 0; h < 2; ++h) {
       const Wide v = __builtin_convertvector(h ? b : a, Wide);
       const auto rest = __builtin_convertvector(v - quotient(v) * value, Bytes8);
@@ -60,7 +63,7 @@ struct Modulus {
 #endif
   }
 
-  Bytes reduce(const Ints v[4]) const {
+  Piece reduce(const Ints v[4]) const {
 #if defined(__ARM_FEATURE_DOTPROD)
     const auto quotient = [&](int i) {
       return vqrdmulhq_s32((int32x4_t)v[i], vdupq_n_s32(reciprocal));
@@ -72,10 +75,10 @@ struct Modulus {
       return (int8x16_t)vuzp1q_s16((int16x8_t)v[i], (int16x8_t)v[i + 1]);
     };
     const int8x16_t sums = vuzp1q_s8(shorts(0), shorts(2));
-    return (Bytes)vmlsq_s8(sums, vuzp1q_s8(narrow(0), narrow(2)), vdupq_n_s8(value));
+    return (Piece)vmlsq_s8(sums, vuzp1q_s8(narrow(0), narrow(2)), vdupq_n_s8(value));
 #else
     using Wide = std::int64_t __attribute__((vector_size(32)));
-    Bytes out;
+    Piece out;
     for (int i = 0; i < 4; ++i) {
       const Wide sum = __builtin_convertvector(v[i], Wide);
       const Wide quotient = (((sum * reciprocal + (1ll << 30)) >> 31) + 64) >> 7;
@@ -115,12 +118,12 @@ struct Remainder {
   }();
   static_assert(S::planes <= 18);
 
-  // kBlock elements; planes are plane_stride bytes apart. A sum is below 19 2^14 in magnitude, and
+  // kPiece elements; planes are plane_stride bytes apart. A sum is below 19 2^14 in magnitude, and
   // pairs of digits below 2^28: 32 bits hold them.
   static void combine(const std::int8_t* residues, std::size_t plane_stride, std::int64_t* out) {
-    std::int32_t sums[digits][kBlock];
+    std::int32_t sums[digits][kPiece];
     dot(residues, plane_stride, sums);
-    for (std::size_t i = 0; i < kBlock; ++i) {
+    for (std::size_t i = 0; i < kPiece; ++i) {
       const auto pair = [&](int d) { return sums[d][i] + sums[d + 1][i] * 256; };
       const auto high =
           static_cast<std::uint32_t>(pair(4)) + (static_cast<std::uint32_t>(pair(6)) << 16);
@@ -135,7 +138,7 @@ struct Remainder {
 
 #if defined(__ARM_FEATURE_DOTPROD)
   static void dot(const std::int8_t* residues, std::size_t plane_stride,
-                  std::int32_t sums[digits][kBlock]) {
+                  std::int32_t sums[digits][kPiece]) {
     int8x16_t data[groups + 1][4];  // four planes of four elements
     for (int g = 0; g < groups; ++g) {
       const auto plane = [&](int p) {
@@ -169,18 +172,18 @@ struct Remainder {
   }
 #else
   static void dot(const std::int8_t* residues, std::size_t plane_stride,
-                  std::int32_t sums[digits][kBlock]) {
-    const auto weighted = [&](int d, std::int32_t to[kBlock]) {
-      for (std::size_t i = 0; i < kBlock; ++i) to[i] = 0;
+                  std::int32_t sums[digits][kPiece]) {
+    const auto weighted = [&](int d, std::int32_t to[kPiece]) {
+      for (std::size_t i = 0; i < kPiece; ++i) to[i] = 0;
       for (int p = 0; p < S::planes; ++p)
-        for (std::size_t i = 0; i < kBlock; ++i)
+        for (std::size_t i = 0; i < kPiece; ++i)
           to[i] += residues[p * plane_stride + i] * table.byte[d][p / 4][p % 4];
     };
-    std::int32_t ratio[kBlock];
+    std::int32_t ratio[kPiece];
     weighted(digits, ratio);
     for (int d = 0; d < digits; ++d) {
       weighted(d, sums[d]);
-      for (std::size_t i = 0; i < kBlock; ++i)
+      for (std::size_t i = 0; i < kPiece; ++i)
         sums[d][i] += rounded(ratio[i]) * table.byte[d][groups][0];
     }
   }

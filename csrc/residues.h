@@ -6,68 +6,19 @@
 // mod 2^k.
 //   ResidueSystem, for 64 bits: the element modulo 18 coprime moduli; 18 byte products, then the
 //     Chinese remainder.
-//   Digits, for 32 bits: four signed digits of base 256; 10 byte products, cheap conversions. (For
-//     64 bits it would be 36 products.)
-// Elements are encoded kBlock at a time.
+//   Digits (digits.h), for 32 bits: four signed digits of base 256; 10 byte products, cheap
+//     conversions. (For 64 bits it would be 36 products.)
 #pragma once
 
 #include <array>
 
-#include "dot.h"
+#include "encoding.h"
+
+#if defined(__AVX512VNNI__)
+#include "residues_avx512.h"
+#endif
 
 namespace tacit {
-
-constexpr std::size_t kBlock = 16;
-using Bytes = std::int8_t __attribute__((vector_size(kBlock)));
-// Which operand: rows and weights have signed (centred) bytes; a panel has unsigned ones with VNNI.
-// Residues of panels and weights are multiplied by the inverses of the Chinese remainder.
-enum class Side { rows, panel, weights };
-
-// ---- digits ---------------------------------------------------------------------------------
-
-struct Digits {
-  using Word = std::int32_t;
-  static constexpr int planes = 4;
-  static constexpr int tiles = 4;
-  // No bound is needed for exactness: a tile that wraps mod 2^32 is still right mod 2^32. The depth
-  // bounds the memory of encoded operands.
-  static constexpr std::size_t max_depth = 32768;
-  static constexpr bool accumulates = true;
-  static constexpr int first(int) { return 0; }
-  static constexpr int last(int p) { return planes - p; }    // 256^(p+q) is 0 mod 2^32 from 4 on
-  static constexpr int tile(int p, int q) { return p + q; }  // the weight of the sum: 256^(p+q)
-
-  // Signed digits: u + flip carries 1 into the next digit where a digit is 128 or more, and ^ flip
-  // turns what is left, digit + 128, into the bits of the signed digit.
-  template <Side side, class Emit>
-  static void encode(const std::int32_t* x, Emit emit) {
-    constexpr std::uint32_t flip = 0x80808080u;
-    constexpr bool balanced = side == Side::rows || !kUnsignedPanel;
-    std::uint32_t digits[kBlock];
-    for (std::size_t i = 0; i < kBlock; ++i) {
-      const auto u = static_cast<std::uint32_t>(x[i]);
-      digits[i] = balanced ? (u + flip) ^ flip : u;
-    }
-    for (int p = 0; p < planes; ++p) {
-      Bytes out;
-      for (std::size_t i = 0; i < kBlock; ++i)
-        out[i] = static_cast<std::int8_t>(digits[i] >> (8 * p));
-      emit(p, out);
-    }
-  }
-
-  // sum_d tile_d * 256^d, wrapping.
-  static void combine(const std::int32_t* sums, std::size_t tile_stride, std::int32_t* out) {
-    for (std::size_t i = 0; i < kRows * kColumns; ++i) {
-      std::uint32_t value = 0;
-      for (int d = 0; d < tiles; ++d)
-        value += static_cast<std::uint32_t>(sums[d * tile_stride + i]) << (8 * d);
-      out[i] = static_cast<std::int32_t>(value);
-    }
-  }
-};
-
-// ---- residues -------------------------------------------------------------------------------
 
 // Residues modulo coprime `Moduli`, with product M. Those of a panel represent element / Divisor.
 //
@@ -139,9 +90,27 @@ struct ResidueSystem {
     return table;
   }
 
+#if defined(__AVX512VNNI__)
+  template <Side side, class Emit>
+  static void encode(const ElementBlock<Word>& block, Emit emit) {
+    static constexpr auto table = [] {
+      std::array<ResidueWeights, planes> made{};
+      const auto from = weights<side>();
+      for (int p = 0; p < planes; ++p) made[p] = {from[p].byte, from[p].constant, moduli[p]};
+      return made;
+    }();
+    static_assert([] {
+      bool exact = true;
+      for (int p = 0; p < planes; ++p) exact = exact && table[p].exact(moduli[p]);
+      return exact;
+    }());
+    encode_residues<side == Side::panel>(table, block, emit);
+  }
+#endif
+
   template <Side side, class Emit>
   static void encode(const std::int64_t* x, Emit emit) {
-    static constexpr auto table = weights<side>();
+    [[maybe_unused]] static constexpr auto table = weights<side>();
 #if defined(__ARM_FEATURE_DOTPROD)
     // `half[i]` has the low, `half[4 + i]` the high four signed bytes of four elements.
     const int8x16_t flip = vreinterpretq_s8_u64(vdupq_n_u64(0x0080808080808080ull));
@@ -177,31 +146,7 @@ struct ResidueSystem {
       emit(p, (Bytes)vmlsq_s8(low_bytes(v), low_bytes(quotient), modulus));
     }
 #elif defined(__AVX512VNNI__)
-    // Unsigned bytes of x + 2^63. |sum| <= 8 255 128 + 2^7 < 2^24, so that floats are exact.
-    const __m512i flip = _mm512_set1_epi64(static_cast<long long>(1ull << 63));
-    const __m512i low = _mm512_xor_si512(_mm512_loadu_si512(x), flip);
-    const __m512i high = _mm512_xor_si512(_mm512_loadu_si512(x + 8), flip);
-    const __m512i even =
-        _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
-    const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
-    for (int p = 0; p < planes; ++p) {
-      const float m = static_cast<float>(moduli[p]);
-      std::int64_t words;
-      std::memcpy(&words, table[p].byte, 8);
-      const __m512i weight = _mm512_set1_epi64(words);
-      const __m512i a = _mm512_dpbusd_epi32(_mm512_setzero_si512(), low, weight);
-      const __m512i b = _mm512_dpbusd_epi32(_mm512_setzero_si512(), high, weight);
-      const __m512i sum = _mm512_add_epi32(_mm512_add_epi32(_mm512_permutex2var_epi32(a, even, b),
-                                                            _mm512_permutex2var_epi32(a, odd, b)),
-                                           _mm512_set1_epi32(table[p].constant));
-      const __m512 v = _mm512_cvtepi32_ps(sum);
-      const __m512 quotient = _mm512_roundscale_ps(_mm512_mul_ps(v, _mm512_set1_ps(1.0f / m)), 0);
-      __m512 rest = _mm512_fnmadd_ps(quotient, _mm512_set1_ps(m), v);
-      if constexpr (side == Side::panel)
-        rest = _mm512_mask_add_ps(rest, _mm512_cmplt_ps_mask(rest, _mm512_setzero_ps()), rest,
-                                  _mm512_set1_ps(m));
-      emit(p, (Bytes)_mm512_cvtepi32_epi8(_mm512_cvtps_epi32(rest)));
-    }
+    encode<side>(ElementBlock<Word>::contiguous(x), emit);
 #else
     for (int p = 0; p < planes; ++p) {
       const int m = moduli[p];
@@ -223,7 +168,8 @@ struct ResidueSystem {
   // |s_p| < 2^28, so that the computed sum is off by less than 18 2^28 2^-39 < 0.01, and |X| / M <=
   // 0.37: together below 1/2. The sum is below 18 2^28 2^38 / 181 < 2^63. 64-bit constants are
   // split into a signed low and a high half, so that vectors of 32-bit multiplications do.
-  static void combine(const std::int32_t* sums, std::size_t tile_stride, std::int64_t* out) {
+  static void combine(const std::int32_t* sums, std::size_t tile_stride, std::size_t count,
+                      std::int64_t* out) {
     static constexpr auto factors = [] {
       std::array<std::uint64_t, planes + 1> table{};
       for (int p = 0; p < planes; ++p) table[p] = cofactor(p);
@@ -232,7 +178,7 @@ struct ResidueSystem {
     }();
     constexpr int fraction = 38;
     constexpr std::size_t width = 8;
-    for (std::size_t i = 0; i < kRows * kColumns; i += width) {
+    for (std::size_t i = 0; i < count; i += width) {
       std::uint64_t low[width] = {};
       std::uint32_t high[width] = {};
       std::int64_t ratio[width] = {};

@@ -2,6 +2,8 @@
 // encoding that fills them.
 #pragma once
 
+#include <sys/mman.h>
+
 #include <cstdint>
 #include <cstdlib>
 #include <new>
@@ -17,9 +19,13 @@ class Scratch {
   Scratch(Use use, std::size_t bytes) : slot_(slots_[static_cast<int>(use)]) {
     if (slot_.size >= bytes) return;
     slot_.release();
-    bytes = (bytes + 4095) / 4096 * 4096;
-    slot_.data = std::aligned_alloc(64, bytes);
+    const std::size_t page = bytes < kHugePage ? 4096 : kHugePage;
+    bytes = (bytes + page - 1) / page * page;
+    slot_.data = std::aligned_alloc(page, bytes);
     if (!slot_.data) throw std::bad_alloc();
+#if defined(MADV_HUGEPAGE)  // 18 planes at a time are more pages than a processor knows by heart
+    if (page == kHugePage) madvise(slot_.data, bytes, MADV_HUGEPAGE);
+#endif
     slot_.size = bytes;
   }
   ~Scratch() {
@@ -34,6 +40,7 @@ class Scratch {
   }
 
  private:
+  static constexpr std::size_t kHugePage = 2u << 20;
   static constexpr std::size_t kKeep = 64u << 20;  // larger buffers are freed after use
   struct Slot {
     void* data = nullptr;

@@ -77,11 +77,15 @@ inline __attribute__((always_inline)) void collapse(const V m[6], V out[4]) {
   out[3] = odd + 8 * far_odd + 2 * m[5];
 }
 
-void emit(std::int8_t* to, Bytes value) { std::memcpy(to, &value, sizeof value); }
+template <class Vector>
+void emit(std::int8_t* to, Vector value) {
+  std::memcpy(to, &value, sizeof value);
+}
 
 // ---- the weight -----------------------------------------------------------------------------
 
-// Residues of the weight, [plane][block][tap][16]: a block is four columns by four channels.
+// Residues of the weight, [plane][block][tap][kBlock]: a block is kWide columns by four channels.
+constexpr std::size_t kWide = kBlock / 4;
 struct EncodedTaps {
   std::size_t blocks, plane_stride;
   std::int8_t* bytes;
@@ -99,8 +103,9 @@ struct EncodedTaps {
     if (filled) return;
     parallel_for(blocks, 64, [&](std::size_t begin, std::size_t end) {
       for (std::size_t b = begin; b < end; ++b) {
-        const std::size_t c = b / (kColumns / 4) % (depth / 4) * 4;
-        const std::size_t j = b / (kColumns / 4) / (depth / 4) * kColumns + b % (kColumns / 4) * 4;
+        constexpr std::size_t wide = kColumns / kWide;
+        const std::size_t c = b / wide % (depth / 4) * 4;
+        const std::size_t j = b / wide / (depth / 4) * kColumns + b % wide * kWide;
         for (std::size_t tap = 0; tap < kTaps; ++tap) {
           std::int64_t words[kBlock];
           for (std::size_t i = 0; i < kBlock; ++i) words[i] = w(c + i % 4, j + i / 4, tap);
@@ -118,21 +123,23 @@ constexpr std::size_t panels_size(std::size_t depth, std::size_t columns) {
 }
 
 // Residues from 0 to modulus - 1, from centred ones. They may be above 127: of unsigned bytes.
-Bytes unsigned_residues(Bytes value, int modulus) {
-  typedef std::uint8_t Unsigned __attribute__((vector_size(sizeof(Bytes))));
+Piece unsigned_residues(Piece value, int modulus) {
+  typedef std::uint8_t Unsigned __attribute__((vector_size(sizeof(Piece))));
   const Unsigned added = (Unsigned)(value < 0) & static_cast<std::uint8_t>(modulus);
-  return (Bytes)((Unsigned)value + added);
+  return (Piece)((Unsigned)value + added);
 }
 
 // The panels of one modulus: [panel][point][depth / 4][column][4].
 void transform_taps(const EncodedTaps& taps, int plane, std::size_t depth, std::int8_t* panels) {
   const Modulus modulus(OddModuli::moduli[plane]);
   const std::size_t panel_blocks = depth * kColumns / kBlock;
-  parallel_for(taps.blocks, 256, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t b = begin; b < end; ++b) {
-      const std::int8_t* from = taps.bytes + plane * taps.plane_stride + b * kTaps * kBlock;
-      std::int8_t* out =
-          panels + b / panel_blocks * kPoints * panel_stride(depth) + b % panel_blocks * kBlock;
+  constexpr std::size_t pieces = kBlock / kPiece;
+  parallel_for(taps.blocks * pieces, 256, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      const std::size_t b = i / pieces, piece = i % pieces * kPiece;
+      const std::int8_t* from = taps.bytes + plane * taps.plane_stride + b * kTaps * kBlock + piece;
+      std::int8_t* out = panels + b / panel_blocks * kPoints * panel_stride(depth) +
+                         b % panel_blocks * kBlock + piece;
       Shorts half[3][6][2], lines[6][6][2];
       for (int x = 0; x < 3; ++x)
         for (int h = 0; h < 2; ++h) {
@@ -149,7 +156,7 @@ void transform_taps(const EncodedTaps& taps, int plane, std::size_t depth, std::
           for (int x = 0; x < 6; ++x) lines[y][x][h] = line[x];
         }
         for (int x = 0; x < 6; ++x) {
-          Bytes value = modulus.reduce(lines[y][x][0], lines[y][x][1]);
+          Piece value = modulus.reduce(lines[y][x][0], lines[y][x][1]);
           if (kUnsignedPanel) value = unsigned_residues(value, OddModuli::moduli[plane]);
           emit(out + (6 * y + x) * panel_stride(depth), value);
         }
@@ -183,8 +190,8 @@ struct Source {
   std::size_t depth;  // channels, rounded up to what rows hold
 
   // Transforms the patches of `count` neighbouring tiles from `first` on, all in one line of tiles,
-  // to rows [group of tiles][point][channel run][tile][16]. Columns of patches are transformed
-  // once, although neighbouring patches share two.
+  // to rows [group of tiles][point][channel run][tile][kDepthStep]. Columns of patches are
+  // transformed once, although neighbouring patches share two.
   void transform(int plane, std::size_t first, std::size_t count, std::size_t row,
                  std::int8_t* rows) const {
     const Modulus modulus(OddModuli::moduli[plane]);
@@ -200,8 +207,9 @@ struct Source {
     const std::int8_t* patch = images.bytes + plane * images.plane_stride + y * line +
                                (kTile * at.x + along(2)) * channels;
     const std::size_t stride = rows_stride(depth), depth_ = depth;
+    const RowLayout layout = RowLayout::packed(depth);
     Shorts columns[kTile * kStrip + 2][kPatch][2];
-    for (std::size_t c = 0; c < depth_; c += kBlock) {
+    for (std::size_t c = 0; c < depth_; c += kPiece) {
       for (std::size_t x = 0; x < kTile * count + 2; ++x)
         for (int h = 0; h < 2; ++h) {
           Shorts d[6], out[6];
@@ -211,7 +219,8 @@ struct Source {
         }
       for (std::size_t t = 0; t < count; ++t) {
         const std::size_t r = row + t;
-        std::int8_t* to = rows + r / kRows * kPoints * stride + c * kRows + r % kRows * kBlock;
+        std::int8_t* to = rows + r / kRows * kPoints * stride + c / kDepthStep * layout.step +
+                          r % kRows * layout.row + c % kDepthStep;
         for (int i = 0; i < 6; ++i) {
           Shorts out[2][6];
           for (int h = 0; h < 2; ++h) {
@@ -231,7 +240,7 @@ struct Source {
 
 // Sums [point][lane] to residues [position in the tile][lane].
 void collapse_sums(const std::int32_t* sums, const Modulus& modulus, std::int8_t* out) {
-  for (std::size_t lane = 0; lane < kLanes; lane += kBlock) {
+  for (std::size_t lane = 0; lane < kLanes; lane += kPiece) {
     Ints results[16][4];
     for (int v = 0; v < 4; ++v) {
       Ints half[4][6];
@@ -270,7 +279,7 @@ struct Results {
                  [&](std::size_t begin, std::size_t end) {
                    std::int64_t values[block];
                    for (std::size_t i = begin; i < end; ++i) {
-                     for (std::size_t k = 0; k < block; k += kBlock)
+                     for (std::size_t k = 0; k < block; k += kPiece)
                        Remainder<OddModuli>::combine(bytes + i * block + k, plane_stride,
                                                      values + k);
                      for (std::size_t r = 0; r < kRows; ++r)
@@ -318,13 +327,13 @@ struct Following {
 };
 
 // The sums of all points, of kRows tiles and a panel.
-void multiply_group(const std::int8_t* rows, const std::int8_t* panel, std::size_t depth,
-                    std::int32_t* sums) {
+void multiply_group(const Multiplier& multiplier, const std::int8_t* rows, const std::int8_t* panel,
+                    std::size_t depth, std::int32_t* sums) {
   for (std::size_t point = 0; point < kPoints; ++point) {
     const std::int8_t *next_rows = rows + rows_stride(depth),
                       *next_panel = panel + panel_stride(depth);
-    multiply_block(rows, RowLayout::packed(depth), panel, depth, sums + point * kLanes, false,
-                   Following{next_panel, next_rows});
+    multiplier.block(rows, RowLayout::packed(depth), kRows, panel, depth, sums + point * kLanes,
+                     false, Following{next_panel, next_rows});
     rows = next_rows, panel = next_panel;
   }
 }
@@ -341,6 +350,7 @@ void multiply_points(const Source& source, int plane, const std::int8_t* panels,
     const Scratch row_bytes(Use::rows, part * kPoints * stride);
     const Scratch sum_bytes(Use::sums, kPoints * kLanes * sizeof(std::int32_t));
     auto* sums = sum_bytes.data<std::int32_t>();
+    const Multiplier multiplier;
     for (std::size_t g0 = begin; g0 < end; g0 += part) {
       const std::size_t g1 = std::min(end, g0 + part);
       const std::size_t first = g0 * kRows, last = std::min(source.tiles.count, g1 * kRows);
@@ -352,7 +362,7 @@ void multiply_points(const Source& source, int plane, const std::int8_t* panels,
         for (std::size_t g = g0; g < g1; ++g) {
           const std::int8_t* rows = row_bytes.data() + (g - g0) * kPoints * stride;
           const std::int8_t* right = panels + panel * kPoints * panel_stride(depth);
-          multiply_group(rows, right, depth, sums);
+          multiply_group(multiplier, rows, right, depth, sums);
           collapse_sums(sums, modulus, results.at(plane, panel, g));
         }
     }
@@ -430,7 +440,7 @@ double winograd_cost(const Shape& shape, const Axes& axes, bool prepared) {
   const std::size_t channels = round_up(shape.channels, kDepthStep);
   const std::size_t columns = round_up(shape.columns, kColumns);
   const std::size_t parts = (shape.channels + kMaxChannels - 1) / kMaxChannels;
-  return product(tiles, columns, channels, kPoints * OddModuli::planes) * kByteProduct +
+  return product(tiles, columns, channels, kPoints * OddModuli::planes) * byte_product() +
          product(tiles, columns, parts) * 530 + product(tiles, channels) * 265 +
          product(channels, columns) * (prepared ? 0 : 335) +
          product(shape.batch, shape.source_size(), shape.channels) * Cost<std::int64_t>::encode;

@@ -38,7 +38,8 @@ ALLOWED = {
 VARIABLES = {
     "TACIT_DEVICE": "the default of `device=`",
     "TACIT_KEEP_MIB": "MiB of encoded weights that a party keeps; 0 keeps nothing",
-    "TACIT_KERNELS": "`reference` or `triton` forces these kernels; `auto` is the default",
+    "TACIT_KERNELS": "`reference` or `triton` forces these kernels, `vnni` the compiled ones "
+    "without AMX; `auto` is the default",
     "TACIT_PASSPHRASE": "the passphrase of a party's key, where nobody can be asked",
 }
 

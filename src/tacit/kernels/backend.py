@@ -2,8 +2,8 @@
 
 The environment variable `TACIT_KERNELS`, read at the first call, forces one of them: `reference`,
 or `triton` for tensors of any device, which without a GPU needs Triton's interpreter
-(TRITON_INTERPRET=1). If the compiled extension or Triton is missing, the reference runs and one
-warning says so.
+(TRITON_INTERPRET=1), or `vnni`: compiled code that leaves the tiles of AMX alone. If the compiled
+extension or Triton is missing, the reference runs and one warning says so.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import torch
 from ..errors import ConfigError
 
 VARIABLE = "TACIT_KERNELS"
-CHOICES = ("auto", "reference", "triton")
+CHOICES = ("auto", "reference", "triton", "vnni")
 
 
 @cache
@@ -36,7 +36,11 @@ def load_native() -> ModuleType | None:
     """Returns the compiled kernels, or None if they are missing or `reference` is forced."""
     if choice() == "reference":
         return None
-    return _load(".native", "compiled kernels are", "Reinstall with a C++20 compiler to get them.")
+    remedy = "Reinstall with a C++20 compiler to get them."
+    native = _load(".native", "compiled kernels are", remedy)
+    if native and choice() == "vnni":
+        native.use_amx(False)
+    return native
 
 
 @cache
@@ -84,7 +88,8 @@ def num_threads() -> int:
 def features() -> tuple[str, ...]:
     """Returns the processor instructions that the compiled kernels use, such as VNNI and AES."""
     native = load_native()
-    return tuple(native.features.split()) if native else ()
+    found = native.features.split() if native else ()
+    return tuple(name for name in found if name != "AMX" or choice() != "vnni")
 
 
 def set_num_threads(count: int) -> None:

@@ -1,0 +1,85 @@
+// Dot products of bytes on x86-64: AVX-512 VNNI, or AMX where it is there (see csrc/dot.h).
+#pragma once
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "amx.h"
+#include "row_layout.h"
+
+namespace tacit {
+
+inline double byte_product() { return amx_used() ? 0.0006 : 0.0035; }
+
+// Some of the rows of a block. Of 32 registers, 16 hold the sums of eight rows.
+template <std::size_t Rows>
+inline void multiply_strip(const std::int8_t* rows, RowLayout layout, const std::int8_t* panel,
+                           std::size_t depth, std::int32_t* sums, bool accumulate) {
+  __m512i s[Rows][2];
+  for (std::size_t i = 0; i < Rows; ++i)
+    for (std::size_t j = 0; j < 2; ++j)
+      s[i][j] =
+          accumulate ? _mm512_loadu_si512(sums + i * kColumns + 16 * j) : _mm512_setzero_si512();
+  for (std::size_t k = 0; k < depth; k += kDepthStep, rows += layout.step)
+    for (std::size_t l = 0; l < std::min(kDepthStep, depth - k); l += 4, panel += 4 * kColumns) {
+      const __m512i b0 = _mm512_loadu_si512(panel);
+      const __m512i b1 = _mm512_loadu_si512(panel + 64);
+      for (std::size_t i = 0; i < Rows; ++i) {
+        std::int32_t word;
+        std::memcpy(&word, rows + i * layout.row + l, 4);
+        const __m512i a = _mm512_set1_epi32(word);
+        s[i][0] = _mm512_dpbusd_epi32(s[i][0], b0, a);
+        s[i][1] = _mm512_dpbusd_epi32(s[i][1], b1, a);
+      }
+    }
+  for (std::size_t i = 0; i < Rows; ++i)
+    for (std::size_t j = 0; j < 2; ++j) _mm512_storeu_si512(sums + i * kColumns + 16 * j, s[i][j]);
+}
+
+// What a thread needs to multiply: the configuration of the tiles, if they are used.
+class Multiplier {
+ public:
+  Multiplier() {
+#if defined(TACIT_AMX)
+    if (tiles_) configure_tiles();
+#endif
+  }
+  ~Multiplier() {
+#if defined(TACIT_AMX)
+    if (tiles_) _tile_release();
+#endif
+  }
+  Multiplier(const Multiplier&) = delete;
+  Multiplier& operator=(const Multiplier&) = delete;
+
+  // sums[i][j] = (or +=, if `accumulate`) the sum over depths of row i times column j of the panel,
+  // for `num_rows` rows, at most kGroups * kRows.
+  template <class Fetch>
+  void block(const std::int8_t* rows, RowLayout layout, std::size_t num_rows,
+             const std::int8_t* panel, std::size_t depth, std::int32_t* sums, bool accumulate,
+             [[maybe_unused]] Fetch ahead) const {
+#if defined(TACIT_AMX)
+    if (tiles_ && num_rows > kRows)
+      return multiply_tiles<true>(rows, layout, panel, depth, sums, accumulate, ahead);
+    if (tiles_ && num_rows > 2)
+      return multiply_tiles<false>(rows, layout, panel, depth, sums, accumulate, ahead);
+#endif
+    std::size_t row = 0;
+    const auto strip = [&]<std::size_t Rows>() {
+      const std::int8_t* from = rows + row / kRows * layout.group + row % kRows * layout.row;
+      multiply_strip<Rows>(from, layout, panel, depth, sums + row * kColumns, accumulate);
+      row += Rows;
+    };
+    while (row + 4 < num_rows) strip.template operator()<8>();
+    if (row + 2 < num_rows) return strip.template operator()<4>();
+    if (row + 1 < num_rows) return strip.template operator()<2>();
+    if (row < num_rows) return strip.template operator()<1>();
+  }
+
+ private:
+  const bool tiles_ = amx_used();
+};
+
+}  // namespace tacit

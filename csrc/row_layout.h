@@ -1,0 +1,48 @@
+// The sizes of product blocks, and how the operands' bytes lie (see csrc/dot.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tacit {
+
+// Depths are padded with zeros to a multiple of kDepthStep. kGroups groups of kRows rows are
+// multiplied at a time.
+#if defined(__AVX512VNNI__)
+constexpr std::size_t kRows = 16, kColumns = 32, kDepthStep = 64, kGroups = 2;
+constexpr bool kUnsignedPanel = true;
+#else
+constexpr std::size_t kRows = 8, kColumns = 8, kDepthStep = 16, kGroups = 1;
+constexpr bool kUnsignedPanel = false;
+#endif
+
+// Distances in bytes: from a row to the next, from a run of kDepthStep depths to the next, and from
+// a group of kRows rows to the next. Packed rows are interleaved by runs, as they are read; plain
+// rows are contiguous, as convolutions gather them.
+struct RowLayout {
+  std::size_t row, step, group;
+  static constexpr RowLayout packed(std::size_t depth) {
+    return {kDepthStep, kRows * kDepthStep, kRows * depth};
+  }
+  static constexpr RowLayout plain(std::size_t depth) { return {depth, kDepthStep, kRows * depth}; }
+};
+
+// Memory that is read after a plane's block of rows and panels, and prefetched while its pieces are
+// multiplied: multiplying is faster than memory. (Multiplier::block takes any struct with `fetch`.)
+struct Ahead {
+  const std::int8_t *panel, *rows;  // `depth` bytes of each, or `wide` times that of the rows
+  std::size_t wide;
+#if defined(__AVX512VNNI__)
+  void fetch(std::size_t at) const {  // panels stay in the second-level cache
+    for (std::size_t i = 0; i < wide * kDepthStep; i += 64)
+      __builtin_prefetch(rows + at * wide + i, 0, 2);
+  }
+#else
+  void fetch(std::size_t at) const {
+    __builtin_prefetch(panel + at);
+    __builtin_prefetch(rows + at);
+  }
+#endif
+};
+
+}  // namespace tacit
