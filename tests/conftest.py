@@ -21,8 +21,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LEFT_OUT = "tests_left_out"
-# Folders whose files take longest begin first, so that two workers end at about the same time.
-LONGEST_FIRST = ("deployment", "docs", "examples", "fuzz", "cli", "protocols", "runtime")
+# What takes longest begins first, so that all workers end at about the same time.
+LONGEST_FIRST = (
+    *("test_sanitizers.py", "test_training_precision.py", "test_security.py"),
+    *("deployment", "examples", "test_crashed_runs.py", "docs", "fuzz", "test_operators.py"),
+    *("cli", "protocols", "runtime", "tensor"),
+)
 _left_out = pytest.StashKey[int]()
 
 
@@ -57,8 +61,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _position(item: pytest.Item) -> int:
-    folder = item.path.parent.name
-    return LONGEST_FIRST.index(folder) if folder in LONGEST_FIRST else len(LONGEST_FIRST)
+    names = item.path.name, item.path.parent.name
+    return min([LONGEST_FIRST.index(n) for n in names if n in LONGEST_FIRST], default=99)
 
 
 def _reason(item: pytest.Item) -> str:

@@ -35,7 +35,7 @@ ENOUGH = 300.0  # seconds in which a busy machine starts and ends everything
 SETTINGS = f"""\
 reveals = ["bob"]
 deadline = {DEADLINE}
-connect_deadline = 150.0
+connect_deadline = 900.0
 
 """
 DEALER = "dora"

@@ -97,7 +97,7 @@ calls = st.tuples(
 )
 
 
-@draws(400)
+@draws(200)
 @given(done=st.lists(calls, max_size=6), kept=st.integers(1, 4))
 def test_it_equals_the_reference(done, kept):
     logs = [made(kind, kept) for kind in CLASSES]

@@ -160,11 +160,11 @@ def test_every_message_has_a_pad_of_its_sender_that_its_receiver_cannot_know(pro
     assert not bare_messages(protocol, ring, name)
 
 
-@pytest.mark.full("what replicated sharing derives, both rings; the quick test proves its core")
-@pytest.mark.parametrize("ring", [64, 32])
+@pytest.mark.full("what replicated sharing derives; the quick test proves its core")
 @pytest.mark.parametrize(("protocol", "name"), ALL_OF_BOTH)
-def test_every_message_of_every_operation_has_a_pad(protocol, ring, name):
-    assert not bare_messages(protocol, ring, name)
+def test_every_message_of_every_operation_has_a_pad(protocol, name):
+    """The rings take turns: trio has been proved in the large one."""
+    assert not bare_messages(protocol, 32 if protocol == "trio" else 64, name)
 
 
 # Cut into two pieces: every operation that is cut where memory is limited.
@@ -221,11 +221,9 @@ def test_a_layer_in_torch_is_padded(protocol):
 
 
 @pytest.mark.full("a step of training; test_a_layer_in_torch_is_padded runs a layer")
-@pytest.mark.parametrize(
-    ("protocol", "receiver"), [*(("trio", receiver) for receiver in range(3)), ("replicated", 1)]
-)
-def test_a_training_step_in_torch_is_padded(protocol, receiver):
-    assert not unpadded(training_step, receiver, protocol=protocol)
+def test_a_training_step_in_torch_is_padded():
+    """At the party that receives most."""
+    assert not unpadded(training_step, 2)
 
 
 def share_and_reveal(session: Session) -> list[Message]:

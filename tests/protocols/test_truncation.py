@@ -26,7 +26,7 @@ CHUNK = 1 << 18
 SIGMAS = 6  # a normal deviate is beyond with probability 2e-9
 # The slow reference would take minutes for as many elements as the compiled kernels.
 COMPILED = injection.native_for() is not None
-ELEMENTS = 2 * 10**6 if not COMPILED else 10**8 if tiers.FULL else 10**7
+ELEMENTS = 2 * 10**6 if not COMPILED else 3 * 10**7 if tiers.FULL else 10**7
 FEWER = ELEMENTS // 5  # in the small ring, and for the injection, whose quotient is the same
 
 

@@ -60,7 +60,6 @@ def assert_same(got: list[torch.Tensor], want: list[torch.Tensor]) -> None:
 @pytest.mark.parametrize(
     ("parties", "where", "step", "newest"),
     [
-        pytest.param([1], "now", 4, 4, id="one"),
         pytest.param([0, 1, 2], "now", 4, 4, id="all"),
         pytest.param([2], "put_in_place", 3, 2, id="one that has not renamed its file"),
     ],

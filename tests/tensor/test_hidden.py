@@ -88,9 +88,11 @@ def test_every_attribute_is_secret_public_or_refused():
 
 
 @pytest.mark.full("test_every_attribute_is_secret_public_or_refused walks them in cleartext")
-@pytest.mark.parametrize("kind", [torch.float32, torch.int64, torch.bool])
-@pytest.mark.parametrize("size", ["matrix", "one element"])
-def test_every_attribute_in_three_parties(kind, size):
+@pytest.mark.parametrize(
+    ("size", "kind"),
+    [("matrix", torch.float32), ("one element", torch.int64), ("one element", torch.bool)],
+)
+def test_every_attribute_in_three_parties(size, kind):
     contents = [(x if size == "matrix" else x[0, 0]).to(kind) for x in CONTENTS]
     assert_nothing_depends_on_values("trio", 3, contents)
 

@@ -157,7 +157,7 @@ def test_any_sequence(data):
 
 
 @pytest.mark.full("every pair of norm and place, and of place and reader; test_any_sequence draws")
-@pytest.mark.parametrize("fraction_bits", BITS)
+@pytest.mark.parametrize("fraction_bits", [BITS[0], BITS[-1]])
 def test_every_pair(fraction_bits):
     cases = [(norm, place, "max_pool2d") for norm in NORMS for place in PLACED]
     cases += [("batch norm", place, read) for place in PLACED for read in READ]

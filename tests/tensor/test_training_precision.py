@@ -104,19 +104,19 @@ def test_a_few_steps(network):
 
 
 @pytest.mark.full("100 steps with three parties; test_a_few_steps runs a few in the clear")
-@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("network", ["1-D", "LeNet"])
 def test_a_hundred_steps_of_momentum(network):
     assert differences(network, "sgd", 100).max() < 0.01
 
 
 @pytest.mark.full("100 steps; test_a_few_steps runs a few")
-@pytest.mark.parametrize("method", ["adam", "adamw"])
-@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize(
+    ("network", "method"), [("1-D", "adamw"), ("LeNet", "adam"), ("ResNet", "adam")]
+)
 def test_a_hundred_steps_of_adam(network, method):
     assert differences(network, method, 100, **CLEARTEXT).max() < 0.01
 
 
 @pytest.mark.full("100 steps with three parties; test_a_few_steps runs a few in the clear")
-@pytest.mark.parametrize(("network", "method"), [("1-D", "adam"), ("LeNet", "adamw")])
-def test_a_hundred_private_steps_of_adam(network, method):
-    assert differences(network, method, 100).max() < 0.01
+def test_a_hundred_private_steps_of_adam():
+    assert differences("LeNet", "adamw", 100).max() < 0.01
