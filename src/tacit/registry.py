@@ -166,6 +166,13 @@ register_protocol(
     guarantees=Guarantees(colluding=1),
 )
 register_protocol(
+    "quad",
+    "tacit.protocols.quad.protocol:Quad",
+    summary="Four parties, one of whom may cheat: the others notice before anything is opened.",
+    parties=range(4, 5),
+    guarantees=Guarantees(colluding=1, detects=True),
+)
+register_protocol(
     "additive",
     "tacit.protocols.additive.protocol:Additive",
     summary="Masked evaluation by 2 to 16 parties; a dealer that is none of them helps.",

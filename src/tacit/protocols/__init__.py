@@ -15,6 +15,7 @@ from .factory import check_parties, key_groups, make_protocol
 from .observed import ALONE, Comparison, cleartext_alone
 from .out_of_memory import out_of_memory
 from .products.bilinear import MATMUL, MUL, Bilinear, Conv, ConvGradInput, ConvGradWeight, Einsum
+from .quad.protocol import Quad
 from .replicated.protocol import Replicated
 from .reveals import Revealed, RevealPolicy, helper_names, party_names
 from .share import Arith, Bool
@@ -37,6 +38,7 @@ __all__ = [
     "ConvGradWeight",
     "Einsum",
     "Protocol",
+    "Quad",
     "Replicated",
     "RevealPolicy",
     "Revealed",

@@ -99,4 +99,4 @@ def join_output(
     if len(found) != len(senders) or len({message.shape for message in found}) != 1:
         needed = joined(" and ", (Party(rank) for rank in senders))
         raise ConfigError("messages of " + needed + " are needed", subject="join_output")
-    return reduce(torch.add, found)
+    return kind.joined_output(found)

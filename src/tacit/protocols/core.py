@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
 from typing import ClassVar
 
 import torch
@@ -122,6 +123,11 @@ class ProtocolCore(ABC):
     def client_senders(cls, parties: int) -> Sequence[int]:
         """Returns the ranks of those whose messages a client adds up."""
         return range(parties)
+
+    @classmethod
+    def joined_output(cls, messages: Sequence[Tensor]) -> Tensor:
+        """Returns a result, at a client, from the messages of those senders."""
+        return reduce(torch.add, messages)
 
     # Linear operations: local ------------------------------------------------------------------
 

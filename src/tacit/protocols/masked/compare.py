@@ -112,7 +112,7 @@ class SignComparison:
         for nodes, one_out, level, pad in levels:
             values.append(node_products(state, nodes, pad, out=pad))
             if len(values) <= len(plan.levels):
-                state = _next_rows(xor(level), state, nodes) if one_out else xor(level)
+                state = next_rows(xor(level), state, nodes) if one_out else xor(level)
         return values
 
     def online(self, masks: KnownShares, dealt: KnownShares) -> Steps[list[Bool]]:
@@ -137,7 +137,7 @@ class SignComparison:
             )
             new = (*(yield from exchange(p, message, spec)), mask)
             pairs = zip(new, state, strict=True)
-            state = [_next_rows(*pair, nodes) for pair in pairs] if one_out else new
+            state = [next_rows(*pair, nodes) for pair in pairs] if one_out else new
         own, received, shares = state
         return self._bits(own ^ received, [shares])
 
@@ -187,7 +187,7 @@ def xor(tensors: Sequence[Tensor]) -> Tensor:
     return reduce(torch.bitwise_xor, tensors)
 
 
-def _next_rows(carried: Tensor, rows: Tensor, nodes: Nodes) -> Tensor:
+def next_rows(carried: Tensor, rows: Tensor, nodes: Nodes) -> Tensor:
     """The rows (G..., P...) after a level: those of its nodes, and of the group it left out."""
     groups, count = (rows.shape[0] + 1) // 2, len(nodes)
     left_out = rows[groups - 1 : groups], rows[-1:]
@@ -202,11 +202,11 @@ def is_zero(p: MaskedBase, x: Arith) -> Steps[Bool]:
     """
     x = yield from p.settled.steps(x)
     width, words = max(x.width, 2), num_words(x.numel)
-    digits = _groups_of_four(width)
+    digits = groups_of_four(width)
     levels: list[Nodes] = []
     count = len(digits)
     while count > 1:
-        levels.append(tuple(size for size in _groups_of_four(count) if size > 1))
+        levels.append(tuple(size for size in groups_of_four(count) if size > 1))
         count = groups_after(count, levels[-1])
     specs = tuple([plane_spec(len(nodes), words) for nodes in (digits, *levels)])
 
@@ -239,5 +239,5 @@ def is_zero(p: MaskedBase, x: Arith) -> Steps[Bool]:
     return p.make_bits(opened, shares, x.shape)
 
 
-def _groups_of_four(count: int) -> Nodes:
+def groups_of_four(count: int) -> Nodes:
     return (4,) * (count // 4) + ((count % 4,) if count % 4 else ())

@@ -72,17 +72,17 @@ class MaskedCosts:
         """Tables and top bit once, carry nodes for every threshold (M6 to M9)."""
         plan = carry_plan(width)
         tables = sum(2**digit - 1 for digit in plan.digits)
-        products = sum(_level_products(nodes) for nodes in plan.levels)
+        products = sum(level_products(nodes) for nodes in plan.levels)
         opened = sum(2 * len(groups) - 1 for groups in (plan.digits, *plan.levels))
         dealt = planes(tables + 1, n) + thresholds * planes(products, n)
         return self._gate(dealt, thresholds * planes(opened, n), rounds=1 + len(plan.levels))
 
     def is_zero(self, n: int, width: int) -> Cost:
         """A table for each digit of four bits (P of M6), then gates of four inputs (M5)."""
-        groups = _fours(width)
+        groups = fours(width)
         dealt, opened, rounds = sum(2**digit - 1 for digit in groups), len(groups), 1
         while len(groups) > 1:
-            groups = _fours(len(groups))
+            groups = fours(len(groups))
             gates = [fan_in for fan_in in groups if fan_in > 1]
             dealt += sum(2**fan_in - 1 - fan_in for fan_in in gates)
             opened, rounds = opened + len(gates), rounds + 1
@@ -134,7 +134,7 @@ class MaskedCosts:
         return self._dealt(dealt).then(Cost(rounds, links))
 
 
-def _level_products(nodes: Sequence[int]) -> int:
+def level_products(nodes: Sequence[int]) -> int:
     """Bits dealt for the carry nodes of a level (M7): all but the first have two outputs."""
     return sum(_carry_products(d) + (2 ** (d - 1) - 1 if i else 0) for i, d in enumerate(nodes))
 
@@ -143,5 +143,5 @@ def _carry_products(d: int) -> int:
     return (2**d - 2 - (d - 1)) + (2 ** (d - 1) - d) - (d - 1) + 1
 
 
-def _fours(count: int) -> list[int]:
+def fours(count: int) -> list[int]:
     return [min(LEAF_BITS, count - i) for i in range(0, count, LEAF_BITS)]

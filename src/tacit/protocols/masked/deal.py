@@ -61,12 +61,12 @@ def plane_spec(rows: int, words: int) -> ValueSpec:
 
 
 @lru_cache(maxsize=1024)
-def _layouts(specs: ValueSpecs) -> tuple[Layout, ...]:
+def layouts(specs: ValueSpecs) -> tuple[Layout, ...]:
     return tuple((spec.shape, spec.dtype) for spec in specs)
 
 
 @lru_cache(maxsize=1024)
-def _messages(specs: ValueSpecs) -> list[Spec]:
+def messages(specs: ValueSpecs) -> list[Spec]:
     """What the receiver of these values expects on the wire."""
     packed = [(spec.width, num_words(prod(spec.shape))) for spec in specs]
     return [
@@ -98,7 +98,7 @@ def deal_with_masks(
     roles = p.roles
     if p.is_leader:  # draws its masks, receives value minus pads
         own = _draw(p, roles.opening[p.rank], opened)
-        received = yield Round(receive={roles.dealer: _messages(dealt)}, ahead=True)
+        received = yield Round(receive={roles.dealer: messages(dealt)}, ahead=True)
         return [[z] for z in own], [[value] for value in received[roles.dealer]]
     if not p.is_dealer:  # the other evaluators draw masks and pads
         own, drawn = _draw(p, roles.opening[p.rank], opened), _draw(p, roles.dealing[p.rank], dealt)
@@ -125,7 +125,7 @@ def deal_sharing(p: MaskedBase, value: Tensor | None, shape: Sequence[int]) -> S
 
 
 def _draw(p: MaskedBase, source: Stream, specs: ValueSpecs) -> list[Tensor]:
-    return p.context.randomness.draws(source, _layouts(specs)) if specs else []
+    return p.context.randomness.draws(source, layouts(specs)) if specs else []
 
 
 def _columns(p: MaskedBase, sources: Mapping[int, Stream], specs: ValueSpecs) -> KnownShares:
@@ -165,7 +165,7 @@ def exchange(p: MaskedBase, message: Tensor, spec: ValueSpec) -> Steps[tuple[Ten
 
     The sum of both is the opened value; kernels that take it in two halves save an addition.
     """
-    send, receive, specs = {}, {}, _messages((spec,))
+    send, receive, specs = {}, {}, messages((spec,))
     for other in p.others:
         send[other], receive[other] = [message], specs
     received = yield Round(send, receive)

@@ -1,0 +1,103 @@
+"""What several parties know and compare: running hashes, and the comparison before every reveal.
+
+Each value that more than one party knows is added to the hash of those who compare it, in the order
+of the calls. `verify` compares all hashes before anything is opened, kept or finished; a difference
+is CheatingDetected at all honest parties.
+
+NOTE [verdicts]: a party that cheats may show different hashes to different parties, so that only
+some of them see a difference. So every party tells all others what it found, before it goes on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from ...errors import CheatingDetected, Operation
+from ...transport import Spec
+from ..steps import Round, Steps
+
+if TYPE_CHECKING:
+    from .base import QuadBase
+
+DIGEST = Spec((4,), torch.int64)
+VERDICT = Spec((1,), torch.int64)
+EQUAL = 0
+
+Viewers = tuple[int, ...]
+
+
+class Views:
+    """The hashes of what this party knows together with others, by those who compare them.
+
+    agreed: the operation up to which all views were compared and equal.
+    """
+
+    def __init__(self, rank: int) -> None:
+        groups = [g for size in (2, 3) for g in combinations(range(4), size) if rank in g]
+        self._hashes = {group: hashlib.sha256() for group in groups}
+        self.agreed = 0
+        self.is_empty = True
+
+    def add(self, viewers: Viewers, values: Sequence[Tensor]) -> None:
+        """Adds values that all viewers know, of whom this party is one."""
+        for value in values:
+            self._hashes[viewers].update(_bytes(value))
+        self.is_empty = False
+
+    def digest(self, pair: Viewers) -> bytes:
+        """Returns the hash of everything that both of a pair know."""
+        both = [h.digest() for group, h in sorted(self._hashes.items()) if {*pair} <= {*group}]
+        return hashlib.sha256(b"".join(both)).digest()
+
+
+def _bytes(value: Tensor) -> memoryview:
+    return memoryview(value.detach().cpu().contiguous().view(-1).numpy()).cast("B")
+
+
+def digest_of(value: Tensor) -> Tensor:
+    """Returns the SHA-256 hash of a tensor's bytes as a message."""
+    return _as_message(hashlib.sha256(_bytes(value)).digest())
+
+
+def _as_message(digest: bytes) -> Tensor:
+    return torch.frombuffer(bytearray(digest), dtype=torch.int64)
+
+
+def verify(p: QuadBase) -> Steps[None]:
+    """Raises CheatingDetected at all honest parties if two of them know different values. 2 rounds.
+
+    See NOTE [verdicts].
+    """
+    others = [party for party in range(4) if party != p.rank]
+    digests = {j: _as_message(p.views.digest(tuple(sorted((p.rank, j))))) for j in others}
+    received = yield Round(
+        {j: [digest.to(p.device)] for j, digest in digests.items()}, {j: [DIGEST] for j in others}
+    )
+    differing = [j for j in others if not torch.equal(received[j][0].cpu(), digests[j])]
+    verdict = sum(1 << j for j in differing)
+    message = torch.tensor([verdict], dtype=torch.int64, device=p.device)
+    told = yield Round({j: [message] for j in others}, {j: [VERDICT] for j in others})
+    verdicts = {p.rank: verdict} | {j: int(told[j][0]) for j in others}
+    if any(found != EQUAL for found in verdicts.values()):
+        raise cheating(p, verdicts)
+    p.views.agreed = p.context.operation
+
+
+def cheating(p: QuadBase, verdicts: dict[int, int]) -> CheatingDetected:
+    """Returns the error: which pairs differ, and up to where all views agreed."""
+    pairs = {
+        tuple(sorted((i, j))) for i, found in verdicts.items() for j in range(4) if found >> j & 1
+    }
+    return CheatingDetected(
+        "the views of parties "
+        + "; ".join(f"{i} and {j}" for i, j in sorted(pairs))
+        + " differ: one of the four deviates from the protocol, or its memory or channel is faulty",
+        limit="nothing was opened; all views agreed up to " + Operation(p.views.agreed),
+        remedy="do not use the shares of this run again; start anew without that party",
+    )
