@@ -64,6 +64,7 @@ def save(
     refuse_saving(n.protocol.context)
     state = state_to_save(module, optimizer, extra)
     settle(n, state.tensors)
+    n.protocol.verify()
     agree(n.protocol.context.mesh, _public(state.table(), state.plain, step), topic="save")
     drawn = all_gather(n.protocol.context.mesh, secrets.token_bytes(ID_BYTES))
     made = Checkpoint(hashlib.sha256(b"".join(drawn)).hexdigest()[: 2 * ID_BYTES], step, extra)

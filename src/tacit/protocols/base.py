@@ -53,6 +53,12 @@ class Protocol(ProtocolCore):
     saturated = Interactive(functions.saturated, Arith)
     exp_negative = Interactive(functions.exp_negative, Arith)
 
+    def verify(self) -> None:
+        """Raises CheatingDetected if a party has deviated so far, in a protocol that can tell.
+
+        Every reveal does this too. What is kept is verified before, and so is the end of a run.
+        """
+
     @classmethod
     def declared_costs(cls, ring_bits: int, parties: int = 3) -> Any:
         """Returns what each operation is declared to cost in the default roles, or None."""

@@ -179,6 +179,15 @@ class Session:
         """
         self.numbers.check()
 
+    def verify(self) -> None:
+        """Raises CheatingDetected, at every honest party, if a party has deviated so far.
+
+        Every reveal, every checkpoint and the end of a run do this too. A protocol that cannot tell
+        does nothing.
+        """
+        if self.operations is not None:
+            self.operations.verify()
+
     def training(
         self,
         module: nn.Module,
@@ -241,9 +250,11 @@ class Session:
         return self.mesh.stats
 
     def close(self) -> None:
-        """Waits until everything is sent, closes the channels, and releases all resources."""
-        with self.ending:
-            self.mesh.close()
+        """Waits until everything is sent, closes the channels, and releases all resources.
+
+        What has not been verified is verified before.
+        """
+        self.__exit__(None, None, None)
 
     def __enter__(self) -> Self:
         return self
@@ -257,4 +268,10 @@ class Session:
         if isinstance(error, Error):
             error.names = self.names
         with self.ending:
+            if error is None:
+                try:
+                    self.verify()
+                except BaseException as found:
+                    self.mesh.abort(found)
+                    raise
             self.mesh.__exit__(kind, error, traceback)

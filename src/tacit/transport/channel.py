@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from ..errors import (
+    CheatingDetected,
     ConfigError,
     FrameRejected,
     Operation,
@@ -42,8 +43,8 @@ from .wire.frames import NO_DIGEST, Kind, Layout, Spec, describe
 REASON_LENGTH = 80
 CONNECTION_LOST = "connection lost"  # the reasons of one that cannot say so itself
 NO_HEARTBEAT = "no heartbeat"
-_SAME_EVERYWHERE: dict[str, type[RevealForbidden] | type[RangeError]] = {
-    kind.__name__: kind for kind in (RevealForbidden, RangeError)
+_SAME_EVERYWHERE: dict[str, type[RevealForbidden | RangeError | CheatingDetected]] = {
+    kind.__name__: kind for kind in (RevealForbidden, RangeError, CheatingDetected)
 }
 PROGRESS_BYTES = 1 << 14  # what must pass within a deadline while a long message is on its way
 LOOK_AROUND_SECONDS = 0.25
@@ -82,11 +83,12 @@ class Abort:
         reason = re.sub(r"[^\w .:-]", "?", self.reason[:REASON_LENGTH])
         object.__setattr__(self, "reason", reason)
 
-    def error(self, teller: int) -> PeerClosed | RevealForbidden | RangeError:
+    def error(self, teller: int) -> PeerClosed | RevealForbidden | RangeError | CheatingDetected:
         """Returns the error to raise where the party `teller` reported this abort.
 
-        Every party raises RevealForbidden for a reveal that the policy forbids, and RangeError for
-        a number of one party that is out of range; its class and position stay at its owner.
+        Every party raises RevealForbidden for a reveal that the policy forbids, RangeError for a
+        number of one party that is out of range (its class and position stay at its owner), and
+        CheatingDetected for what one party has noticed.
         """
         kind = _SAME_EVERYWHERE.get(self.reason, PeerClosed)
         gone = self.reason in (CONNECTION_LOST, NO_HEARTBEAT)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..errors import (
+    CheatingDetected,
     PeerClosed,
     PeerTimeout,
     ProtocolDesync,
@@ -44,7 +45,7 @@ class PeerAborted(Exception):
         super().__init__(word.reason)
         self.word, self.teller = word, teller
 
-    def error(self) -> PeerClosed | RevealForbidden | RangeError:
+    def error(self) -> PeerClosed | RevealForbidden | RangeError | CheatingDetected:
         return self.word.error(self.teller)
 
     def accuses(self, rank: int) -> bool:

@@ -27,7 +27,7 @@ class Quad(QuadBase):
     refresh = Interactive(io.refresh)
     from_client = Interactive(io.from_client, Arith, owned=True)
     for_client = Interactive(io.for_client)
-    verify = Interactive(views.verify)
+    compare_views = Interactive(views.verify)
 
     bilinear = Interactive(arithmetic.bilinear, Arith)
     truncate = Interactive(truncation.truncate, Arith, chunk_bytes=128)
@@ -38,6 +38,9 @@ class Quad(QuadBase):
     is_zero = Interactive(compare.is_zero, Bool, chunk_bytes=240)
     inject = Interactive(injection.inject, Arith, chunk_bytes=288)
     inject_sums = Interactive(injection.inject_sums, chunk_bytes=injection.inject_sums_bytes)
+
+    def verify(self) -> None:
+        self.compare_views()
 
     @classmethod
     def parts_held(cls, parties: int) -> list[tuple[int, ...]]:

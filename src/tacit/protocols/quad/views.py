@@ -42,13 +42,11 @@ class Views:
         groups = [g for size in (2, 3) for g in combinations(range(4), size) if rank in g]
         self._hashes = {group: hashlib.sha256() for group in groups}
         self.agreed = 0
-        self.is_empty = True
 
     def add(self, viewers: Viewers, values: Sequence[Tensor]) -> None:
         """Adds values that all viewers know, of whom this party is one."""
         for value in values:
             self._hashes[viewers].update(_bytes(value))
-        self.is_empty = False
 
     def digest(self, pair: Viewers) -> bytes:
         """Returns the hash of everything that both of a pair know."""

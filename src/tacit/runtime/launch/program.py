@@ -81,7 +81,9 @@ class Program:
             )
             alike = public_randomness(session.keys, mesh.parties, whole_process=whole_process)
             with session.ending, alike:
-                return self.main(session, *self.args, **self.kwargs)
+                result = self.main(session, *self.args, **self.kwargs)
+                session.verify()
+                return result
 
 
 def compare_settings(mesh: Mesh, items: Mapping[str, str]) -> None:
