@@ -17,7 +17,7 @@ from ..base import Protocol
 from ..context import Context
 from ..products.bilinear import sum_parts
 from ..share import WHOLE_MASK, Arith, Bool, Parts
-from .views import Views
+from .views import make_views
 
 PARTIES = (0, 1, 2, 3)
 MASK_SIDE, VALUE_SIDE = (0, 3), (1, 2)
@@ -47,7 +47,7 @@ class QuadBase(Protocol):
         self.is_first = self.rank in (0, 2)
         self.term_parts = MASK_PARTS if self.on_mask_side else VALUE_PARTS
         self.own = 3 - self.rank
-        self.views = Views(self.rank)
+        self.views = make_views(context)
 
     # Parts by side -----------------------------------------------------------------------------
 

@@ -6,11 +6,20 @@ is CheatingDetected at all honest parties.
 
 NOTE [verdicts]: a party that cheats may show different hashes to different parties, so that only
 some of them see a difference. So every party tells all others what it found, before it goes on.
+
+NOTE [keyed hashes]: where a party computes on a GPU, SHA-256 would need all values on the
+processor. There the hash of a pair is the sum of k_i x_i mod 2^64 over all words x_i of 32 bits,
+with fresh random k_i that only this pair knows, in two sums with keys of their own; the upper
+halves are compared. This is multilinear hashing: values that differ have equal sums with
+probability 2^-64, if whoever changed them does not know the k_i. So each pair has its own: a party
+of three viewers that knew the keys of the two others could choose a change that their hashes do not
+show.
 """
 
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -20,6 +29,8 @@ from torch import Tensor
 
 from ...errors import CheatingDetected, Operation
 from ...transport import Spec
+from ..context import Context
+from ..randomness import common_stream
 from ..steps import Round, Steps
 
 if TYPE_CHECKING:
@@ -28,30 +39,73 @@ if TYPE_CHECKING:
 DIGEST = Spec((4,), torch.int64)
 VERDICT = Spec((1,), torch.int64)
 EQUAL = 0
+SUMS = 2  # keyed hashes of a pair
 
 Viewers = tuple[int, ...]
 
 
-class Views:
-    """The hashes of what this party knows together with others, by those who compare them.
+class Views(ABC):
+    """The hashes of what this party knows together with others.
 
     agreed: the operation up to which all views were compared and equal.
     """
 
+    agreed = 0
+
+    @abstractmethod
+    def add(self, viewers: Viewers, values: Sequence[Tensor]) -> None:
+        """Adds values that all viewers know, of whom this party is one."""
+
+    @abstractmethod
+    def digest(self, pair: Viewers) -> bytes:
+        """Returns the hash of everything that both of a pair know."""
+
+
+class HashedViews(Views):
+    """SHA-256, by those who compare."""
+
     def __init__(self, rank: int) -> None:
         groups = [g for size in (2, 3) for g in combinations(range(4), size) if rank in g]
         self._hashes = {group: hashlib.sha256() for group in groups}
-        self.agreed = 0
 
     def add(self, viewers: Viewers, values: Sequence[Tensor]) -> None:
-        """Adds values that all viewers know, of whom this party is one."""
         for value in values:
             self._hashes[viewers].update(_bytes(value))
 
     def digest(self, pair: Viewers) -> bytes:
-        """Returns the hash of everything that both of a pair know."""
         both = [h.digest() for group, h in sorted(self._hashes.items()) if {*pair} <= {*group}]
         return hashlib.sha256(b"".join(both)).digest()
+
+
+class KeyedViews(Views):
+    """Sums under the keys of each pair, on the device of the values. NOTE [keyed hashes]."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        pairs = [pair for pair in combinations(range(4), 2) if context.rank in pair]
+        self._sums = {
+            pair: torch.zeros(SUMS, dtype=torch.int64, device=context.device) for pair in pairs
+        }
+
+    def add(self, viewers: Viewers, values: Sequence[Tensor]) -> None:
+        for pair in combinations(viewers, 2):
+            for value in values if pair in self._sums else ():
+                words = value.contiguous().view(-1).view(torch.int32).to(torch.int64) & 0xFFFFFFFF
+                layout = ((len(words),), torch.int64)
+                source = common_stream("views", *pair)
+                keys = self._context.randomness.draws(source, [layout] * SUMS)
+                self._sums[pair] += torch.stack([torch.dot(key, words) for key in keys])
+
+    def digest(self, pair: Viewers) -> bytes:
+        upper = self._sums[pair].cpu() >> 32
+        return hashlib.sha256(_bytes(upper)).digest()
+
+
+def make_views(context: Context) -> Views:
+    """Returns keyed views if a party computes on a GPU, so that its cipher is ChaCha20."""
+    return (
+        KeyedViews(context) if context.streams.cipher == "chacha20" else HashedViews(context.rank)
+    )
 
 
 def _bytes(value: Tensor) -> memoryview:
