@@ -20,6 +20,7 @@ from torch import Tensor
 from ...kernels import bit_planes
 from ...ring import num_words
 from ...transport import Spec
+from ..core import ProtocolCore
 from ..randomness import Layout, Stream
 from ..steps import PASS, PASS_AHEAD, Round, Steps
 from .base import MaskedBase
@@ -50,7 +51,7 @@ KnownShares = list[list[Tensor]]
 Corrections = Callable[[KnownShares, list[Tensor]], list[Tensor]]
 
 
-def ring_spec(p: MaskedBase, shape: Sequence[int], width: int = 0) -> ValueSpec:
+def ring_spec(p: ProtocolCore, shape: Sequence[int], width: int = 0) -> ValueSpec:
     """Returns the spec of ring elements, or of their `width` low bits."""
     return ValueSpec(tuple(shape), p.ring.dtype, False, width)
 

@@ -83,7 +83,7 @@ class KeyedViews(Views):
     def __init__(self, context: Context) -> None:
         self._context = context
         pairs = [pair for pair in combinations(range(4), 2) if context.rank in pair]
-        self._sums = {
+        self._sums: dict[Viewers, Tensor] = {
             pair: torch.zeros(SUMS, dtype=torch.int64, device=context.device) for pair in pairs
         }
 
@@ -109,7 +109,7 @@ def make_views(context: Context) -> Views:
 
 
 def _bytes(value: Tensor) -> memoryview:
-    return memoryview(value.detach().cpu().contiguous().view(-1).numpy()).cast("B")
+    return value.detach().cpu().contiguous().view(-1).numpy().data.cast("B")
 
 
 def digest_of(value: Tensor) -> Tensor:
