@@ -26,7 +26,7 @@ The two evaluations are masked evaluation (`protocols/masked`) with the sides ex
 kernels. Sources: Quad (PIGEON's 4-party protocol, arXiv 2206.03776 and its successor); the second
 evaluation is ours.
 
-Read `base.py` (sides and parts), `views.py` (what is compared, and when), `gate.py` (Q1 to Q4),
-then `arithmetic.py`, `truncation.py`, `boolean.py`, `compare.py`, `injection.py`, `io.py`;
+Read `base.py` (sides and parts), `verification.py` (what is compared, and when), `gate.py` (Q1 to
+Q4), then `arithmetic.py`, `truncation.py`, `boolean.py`, `compare.py`, `injection.py`, `io.py`;
 `protocol.py` lists all operations.
 """

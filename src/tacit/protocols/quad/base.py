@@ -17,7 +17,7 @@ from ..base import Protocol
 from ..context import Context
 from ..products.bilinear import sum_parts
 from ..share import WHOLE_MASK, Arith, Bool, Parts
-from .views import make_views
+from .verification import make_views
 
 PARTIES = (0, 1, 2, 3)
 MASK_SIDE, VALUE_SIDE = (0, 3), (1, 2)

@@ -24,7 +24,7 @@ from ..randomness import Stream, common_stream
 from ..share import Arith, Bool, Parts
 from ..steps import Round, Steps
 from .base import PARTIES, QuadBase, holders
-from .views import DIGEST, digest_of, verify
+from .verification import DIGEST, digest_of, verify
 
 SENDS = {0: 1, 1: 0, 2: 0, 3: 1}  # who sends a receiver the part that it lacks
 SENDS_HASH = {0: 2, 1: 3, 2: 3, 3: 2}  # and who sends the hash of that part

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ..share import Arith, Bool
 from ..steps import Interactive
-from . import arithmetic, boolean, compare, injection, io, truncation, views
+from . import arithmetic, boolean, compare, injection, io, truncation, verification
 from .base import PARTIES, QuadBase, holders
 from .costs import QuadCosts
 
@@ -27,7 +27,7 @@ class Quad(QuadBase):
     refresh = Interactive(io.refresh)
     from_client = Interactive(io.from_client, Arith, owned=True)
     for_client = Interactive(io.for_client)
-    compare_views = Interactive(views.verify)
+    compare_views = Interactive(verification.verify)
 
     bilinear = Interactive(arithmetic.bilinear, Arith)
     truncate = Interactive(truncation.truncate, Arith, chunk_bytes=128)
