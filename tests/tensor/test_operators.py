@@ -86,18 +86,19 @@ def test_a_broken_check_is_reported_for_its_operator_alone():
     assert "no such sample" in found["abs"].notes[0]
 
 
+# Settings, the first of the operators, and of how many of them one is run in the full tier.
 ALL_PARTIES = [
-    ({"protocol": "trio"}, 0),
-    ({"protocol": "additive", "parties": 2}, 1),
-    pytest.param({"protocol": "additive"}, 4, marks=pytest.mark.full("two parties run")),
-    pytest.param({"protocol": "replicated"}, 3, marks=pytest.mark.full("trio runs")),
-    pytest.param({"truncation": "probabilistic"}, 6, marks=pytest.mark.full("exact runs")),
+    ({"protocol": "trio"}, 0, 9),
+    ({"protocol": "additive", "parties": 2}, 1, 3),
+    pytest.param({"protocol": "additive"}, 4, 9, marks=pytest.mark.full("two parties run")),
+    pytest.param({"protocol": "replicated"}, 3, 9, marks=pytest.mark.full("trio runs")),
+    pytest.param({"truncation": "probabilistic"}, 6, 9, marks=pytest.mark.full("exact runs")),
 ]
 
 
-@pytest.mark.parametrize(("settings", "first"), ALL_PARTIES)
-def test_all_parties(settings, first):
-    names = [*CHOSEN[first :: 9 if FULL else 27], "softmax"]
+@pytest.mark.parametrize(("settings", "first", "step"), ALL_PARTIES)
+def test_all_parties(settings, first, step):
+    names = [*CHOSEN[first :: step if FULL else 27], "softmax"]
     drawn = {name: samples_of(database()[name], 2) for name in names}  # parties share torch's state
 
     def main(session):
