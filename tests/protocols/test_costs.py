@@ -185,9 +185,10 @@ def counted_over_tls(session: Session) -> list[tuple[str, Cost, Cost]]:
     for case in cases(session.protocol, 65):
         with session.stats.scope("dealt") as spent:
             counted = count(session, case)
-        dealt = 8 * spent.peers[dealer].bytes_received_ahead
-        sent = counted.bits | ({(dealer, session.rank, True): dealt} if dealt else {})
-        found.append((case.name, Cost(counted.rounds, sent), case.declared))
+        bits = dict(counted.bits)
+        if dealer in spent.peers and spent.peers[dealer].bytes_received_ahead:
+            bits[dealer, session.rank, True] = 8 * spent.peers[dealer].bytes_received_ahead
+        found.append((case.name, Cost(counted.rounds, bits), case.declared))
     return found
 
 
