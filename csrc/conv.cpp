@@ -275,18 +275,19 @@ Method chosen(const Shape& shape, const Axes& axes, bool prepared) {
   const auto channels = static_cast<double>(shape.channels);
   const auto depth = static_cast<double>(num_taps(axes)) * channels;
   const auto columns = static_cast<double>(round_up(shape.columns, kColumns));
-  const double encoded =
-      columns * (Cost<T>::product() * depth + Cost<T>::combine) + Cost<T>::encode * channels;
+  const double encoded = columns * (Cost<T>::product() * depth + Cost<T>::combine) +
+                         Cost<T>::encode * channels + Cost<T>::place;
+  const double gathered = Cost<T>::gather * depth * std::ceil(columns / kColumnBlock);
   const bool contiguous = axes[2].step == 1 && axes[2].stride == 1;
   const double plain =
-      static_cast<double>(shape.columns) * depth * (contiguous ? Cost<T>::plain : 1.4);
+      static_cast<double>(shape.columns) * depth * (contiguous ? Cost<T>::line : 1.4);
+  // Where AVX-512 multiplies, Winograd's transforms take two to five times as long as the products
+  // that they save, and gathering is no longer small beside them.
+  if (kUnsignedPanel) return encoded + gathered < plain ? Method::encoded : Method::plain;
   if (encoded >= plain) return Method::plain;
-  if (sizeof(T) < 8 || kUnsignedPanel || !winograd_fits(axes)) return Method::encoded;
-  // Winograd's convolution is not chosen where panels are unsigned, because it has not been
-  // measured there.
+  if (sizeof(T) < 8 || !winograd_fits(axes)) return Method::encoded;
   const auto positions =
       static_cast<double>(shape.batch * axes[0].count * axes[1].count * axes[2].count);
-  const double gathered = Cost<T>::gather * depth * std::ceil(columns / kColumnBlock);
   if (prepared) {  // Rows count in whole groups. 0.8: Winograd's keeps four times as many bytes.
     const double rows = std::ceil(positions / kRows) * kRows;
     return winograd_cost(shape, axes, true) < 0.8 * (rows * encoded + positions * gathered)

@@ -82,6 +82,11 @@ inline void multiply_block(const std::int8_t* rows, RowLayout layout, const std:
 
 #endif
 
+// So many rows are multiplied for `num_rows`.
+inline std::size_t multiplied_rows(std::size_t num_rows) {
+  return (num_rows + kRows - 1) / kRows * kRows;
+}
+
 // What a thread needs to multiply: nothing here.
 struct Multiplier {
   // The block of `num_rows` rows, at most kGroups * kRows.

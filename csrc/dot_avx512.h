@@ -11,7 +11,13 @@
 
 namespace tacit {
 
-inline double byte_product() { return amx_used() ? 0.0006 : 0.0035; }
+inline double byte_product() { return amx_used() ? 0.0007 : 0.0033; }
+
+// So many rows are multiplied for `num_rows`: a tile's, or those of strips.
+inline std::size_t multiplied_rows(std::size_t num_rows) {
+  const std::size_t step = num_rows <= 2 ? num_rows : amx_used() ? kRows : num_rows <= 4 ? 4 : 8;
+  return (num_rows + step - 1) / step * step;
+}
 
 // Some of the rows of a block. Of 32 registers, 16 hold the sums of eight rows.
 template <std::size_t Rows>

@@ -3,7 +3,7 @@
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/pair.h>
 
-#include "gemm.h"
+#include "plain.h"
 
 namespace tacit {
 
@@ -69,43 +69,17 @@ std::size_t encoded_bytes(std::size_t n, std::size_t k) {
   return bytes;
 }
 
-template <class T>
-void multiply_plain(Matrix<const T> a, Matrix<const T> b, Matrix<T> c, std::size_t m, std::size_t n,
-                    std::size_t k) {
-  using U = std::make_unsigned_t<T>;
-  parallel_for(m, std::max<std::size_t>(1, 65536 / (n * k + 1)),
-               [&](std::size_t begin, std::size_t end) {
-                 for (std::size_t i = begin; i < end; ++i) {
-                   T* row = &c(i, 0);
-                   if (b.column_stride == 1 && n > 1) {
-                     std::fill(row, row + n, 0);
-                     for (std::size_t l = 0; l < k; ++l) {
-                       const U x = static_cast<U>(a(i, l));
-                       const T* y = &b(l, 0);
-                       for (std::size_t j = 0; j < n; ++j)
-                         row[j] = static_cast<T>(static_cast<U>(row[j]) + x * static_cast<U>(y[j]));
-                     }
-                   } else {
-                     for (std::size_t j = 0; j < n; ++j) {
-                       U sum = 0;
-                       for (std::size_t l = 0; l < k; ++l)
-                         sum += static_cast<U>(a(i, l)) * static_cast<U>(b(l, j));
-                       row[j] = static_cast<T>(sum);
-                     }
-                   }
-                 }
-               });
-}
-
-// Whether encoded operands are faster; a prepared right operand costs nothing to encode. The calls
-// have an overhead of 2000 ns.
+// Whether encoded operands are faster; a prepared right operand is only read.
 template <class T>
 bool encoding_pays(std::size_t m, std::size_t n, std::size_t k, bool prepared) {
-  const auto rows = static_cast<double>(round_up(m, kRows)), depth = static_cast<double>(k);
+  const auto rows = static_cast<double>(m), depth = static_cast<double>(round_up(k, kDepthStep));
   const auto columns = static_cast<double>(round_up(n, kColumns));
-  const double encoded = rows * columns * (Cost<T>::product() * depth + Cost<T>::combine) +
-                         Cost<T>::encode * depth * (rows + (prepared ? 0 : columns));
-  return encoded + 2000 < Cost<T>::plain * static_cast<double>(m * n) * depth;
+  const auto multiplied = static_cast<double>(multiplied_rows(m));
+  const auto elements = static_cast<double>(n * k);  // of the right operand
+  const double encoded = multiplied * columns * Cost<T>::product() * depth +
+                         rows * (columns * Cost<T>::combine + depth * Cost<T>::encode) +
+                         elements * (prepared ? Cost<T>::read : Cost<T>::encode);
+  return encoded + Cost<T>::overhead < elements * (rows * Cost<T>::plain + Cost<T>::plain_read);
 }
 
 template <class T>

@@ -21,6 +21,8 @@ from tacit.ring import RING32, RING64, Window
 PROTOCOLS = pytest.mark.parametrize("protocol", ["trio", "replicated"])
 PADDED = Conv(Window.make(2, padding=1))
 GROUPED = Conv(Window.make(2, padding=1, groups=4))
+SIZE = 256
+"""Rows and columns of a right operand that every processor encodes, for 64 rows or more."""
 
 
 @PROTOCOLS
@@ -67,7 +69,7 @@ def test_offloaded_products(limit):
 
 @PROTOCOLS
 def test_kept_from_the_second_use_on(protocol):
-    x, y = ring_tensor(RING64, (9, 64), 1), ring_tensor(RING64, (48, 64), 2)
+    x, y = ring_tensor(RING64, (64, SIZE), 1), ring_tensor(RING64, (SIZE, SIZE), 2)
     all_gone = Barrier(3, timeout=30)
 
     def main(session):
@@ -126,7 +128,7 @@ def test_models_after_a_step(protocol):
 
 
 def products(executor: ProductExecutor, operands, times: int = 1) -> None:
-    left = ring_tensor(RING64, (16, 64), 0)
+    left = ring_tensor(RING64, (64, SIZE), 0)
     for _ in range(times):
         for parts in operands:
             expected = MATMUL(left, sum(parts[1:], parts[0]))
@@ -135,8 +137,8 @@ def products(executor: ProductExecutor, operands, times: int = 1) -> None:
 
 def test_budget():
     """Operands that do not fit are not kept; those that fit stay while others are used in turn."""
-    operands = [[ring_tensor(RING64, (64, 64), seed)] for seed in range(1, 6)]
-    one = MATMUL.plan([ring_tensor(RING64, (16, 64), 0)], operands[0][0]).num_bytes
+    operands = [[ring_tensor(RING64, (SIZE, SIZE), seed)] for seed in range(1, 6)]
+    one = MATMUL.plan([ring_tensor(RING64, (64, SIZE), 0)], operands[0][0]).num_bytes
     executor = ProductExecutor(budget=3 * one)
     products(executor, operands, 2)
     assert executor.cache.num_bytes == 3 * one
@@ -154,21 +156,21 @@ def test_budget():
     assert none.cache.num_bytes == 0 == len(none.cache._seen)
 
 
-@pytest.mark.parametrize("rows", [1, 16])
+@pytest.mark.parametrize("rows", [1, 64])
 def test_dropped_with_its_parts(rows):
     executor = ProductExecutor()
-    left = ring_tensor(RING64, (rows, 64), 0)
-    parts = [ring_tensor(RING64, (64, 64), seed) for seed in (1, 2)]
+    left = ring_tensor(RING64, (rows, SIZE), 0)
+    parts = [ring_tensor(RING64, (SIZE, SIZE), seed) for seed in (1, 2)]
     for _ in range(3):
         executor.sum(MATMUL, [(left, parts), (left, parts[:1])])
     assert executor.cache.num_bytes > 0
-    parts = [ring_tensor(RING64, (64, 64), seed) for seed in (3, 4)]
+    parts = [ring_tensor(RING64, (SIZE, SIZE), seed) for seed in (3, 4)]
     executor.sum(MATMUL, [(left, parts), (left, parts[:1])])
     assert executor.cache.num_bytes == 0
 
 
 def test_parts_that_were_written_to_are_not_reused():
-    executor, part = ProductExecutor(), ring_tensor(RING64, (64, 64), 1)
+    executor, part = ProductExecutor(), ring_tensor(RING64, (SIZE, SIZE), 1)
     products(executor, [[part]], 3)
     part.add_(1)
     products(executor, [[part]], 3)
@@ -189,7 +191,7 @@ def test_sums_of_plain_operands_are_kept():
 def test_few_are_remembered(monkeypatch):
     monkeypatch.setattr(cache, "MAX_SEEN", 3)
     executor = ProductExecutor()
-    operands = [[ring_tensor(RING64, (64, 64), seed)] for seed in range(1, 6)]
+    operands = [[ring_tensor(RING64, (SIZE, SIZE), seed)] for seed in range(1, 6)]
     products(executor, operands)
     assert len(executor.cache._seen) == 3
 

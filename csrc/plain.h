@@ -1,0 +1,125 @@
+// Products of small matrices in plain loops, with sums in registers where vectors multiply words.
+#pragma once
+
+#include "gemm.h"
+
+namespace tacit {
+
+// Signed sums wrap as unsigned: overflow of signed integers is undefined in C++.
+template <class T>
+void plain_row(Matrix<const T> a, Matrix<const T> b, T* row, std::size_t n, std::size_t k) {
+  using U = std::make_unsigned_t<T>;
+  if (b.column_stride == 1 && n > 1) {
+    std::fill(row, row + n, 0);
+    for (std::size_t l = 0; l < k; ++l) {
+      const U x = static_cast<U>(a(0, l));
+      const T* y = &b(l, 0);
+      for (std::size_t j = 0; j < n; ++j)
+        row[j] = static_cast<T>(static_cast<U>(row[j]) + x * static_cast<U>(y[j]));
+    }
+  } else {
+    for (std::size_t j = 0; j < n; ++j) {
+      U sum = 0;
+      for (std::size_t l = 0; l < k; ++l) sum += static_cast<U>(a(0, l)) * static_cast<U>(b(l, j));
+      row[j] = static_cast<T>(sum);
+    }
+  }
+}
+
+#if defined(__AVX512DQ__)
+
+// The first `Rows` rows of c = a b.
+template <class T, std::size_t Rows>
+struct PlainRows {
+  using U = std::make_unsigned_t<T>;
+  typedef U Vector __attribute__((vector_size(64)));
+  static constexpr std::size_t kLanes = 64 / sizeof(T);
+  static constexpr std::size_t kVectors = Rows == 4 ? 4 : 8;  // of columns: 16 registers of sums
+  Matrix<const T> a, b;
+  Matrix<T> c;
+  std::size_t n, k;
+
+  static Vector load(const T* from) {
+    Vector value;
+    std::memcpy(&value, from, sizeof value);
+    return value;
+  }
+  // Columns from j on, of lines of b.
+  template <std::size_t Vectors>
+  void lines(std::size_t j) const {
+    Vector sums[Rows][Vectors] = {};
+    for (std::size_t l = 0; l < k; ++l)
+      for (std::size_t v = 0; v < Vectors; ++v) {
+        const Vector y = load(&b(l, j + v * kLanes));
+        for (std::size_t i = 0; i < Rows; ++i) sums[i][v] += static_cast<U>(a(i, l)) * y;
+      }
+    for (std::size_t i = 0; i < Rows; ++i) std::memcpy(&c(i, j), sums[i], sizeof sums[i]);
+  }
+  // Columns from j on, of b's contiguous columns and a's contiguous rows.
+  template <std::size_t Columns>
+  void dots(std::size_t j) const {
+    Vector sums[Rows][Columns] = {};
+    const std::size_t whole = k / kLanes * kLanes;
+    for (std::size_t l = 0; l < whole; l += kLanes)
+      for (std::size_t v = 0; v < Columns; ++v) {
+        const Vector y = load(&b(l, j + v));
+        for (std::size_t i = 0; i < Rows; ++i) sums[i][v] += load(&a(i, l)) * y;
+      }
+    for (std::size_t i = 0; i < Rows; ++i)
+      for (std::size_t v = 0; v < Columns; ++v) {
+        U sum = 0;
+        for (std::size_t lane = 0; lane < kLanes; ++lane) sum += sums[i][v][lane];
+        for (std::size_t l = whole; l < k; ++l)
+          sum += static_cast<U>(a(i, l)) * static_cast<U>(b(l, j + v));
+        c(i, j + v) = static_cast<T>(sum);
+      }
+  }
+  void multiply() const {
+    std::size_t j = 0;
+    if (b.column_stride == 1 && n >= kLanes) {
+      for (; j + kVectors * kLanes <= n; j += kVectors * kLanes) lines<kVectors>(j);
+      for (; j < n; j += kLanes) lines<1>(std::min(j, n - kLanes));  // the last ones overlap
+    } else if (b.row_stride == 1 && a.column_stride == 1 && k >= 8 * kLanes) {
+      for (; j + 4 <= n; j += 4) dots<4>(j);
+      for (; j < n; ++j) dots<1>(j);
+    } else {
+      for (std::size_t i = 0; i < Rows; ++i)
+        plain_row<T>({&a(i, 0), a.row_stride, a.column_stride}, b, &c(i, 0), n, k);
+    }
+  }
+};
+
+template <class T>
+void plain_rows(Matrix<const T> a, Matrix<const T> b, Matrix<T> c, std::size_t m, std::size_t n,
+                std::size_t k) {
+  const auto rows = [&]<std::size_t Rows>() {
+    PlainRows<T, Rows>{a, b, c, n, k}.multiply();
+    a.data += Rows * a.row_stride, c.data += Rows * c.row_stride, m -= Rows;
+  };
+  while (m >= 4) rows.template operator()<4>();
+  if (m >= 2) rows.template operator()<2>();
+  if (m >= 1) rows.template operator()<1>();
+}
+
+#else
+
+template <class T>
+void plain_rows(Matrix<const T> a, Matrix<const T> b, Matrix<T> c, std::size_t m, std::size_t n,
+                std::size_t k) {
+  for (std::size_t i = 0; i < m; ++i)
+    plain_row<T>({&a(i, 0), a.row_stride, a.column_stride}, b, &c(i, 0), n, k);
+}
+
+#endif
+
+template <class T>
+void multiply_plain(Matrix<const T> a, Matrix<const T> b, Matrix<T> c, std::size_t m, std::size_t n,
+                    std::size_t k) {
+  const std::size_t grain = round_up(std::max<std::size_t>(1, 65536 / (n * k + 1)), 4);
+  parallel_for(m, grain, [&](std::size_t begin, std::size_t end) {
+    plain_rows<T>({&a(begin, 0), a.row_stride, a.column_stride}, b,
+                  {&c(begin, 0), c.row_stride, c.column_stride}, end - begin, n, k);
+  });
+}
+
+}  // namespace tacit
