@@ -94,7 +94,7 @@ class KeyedViews(Views):
                 layout = ((len(words),), torch.int64)
                 source = common_stream("views", *pair)
                 keys = self._context.randomness.draws(source, [layout] * SUMS)
-                self._sums[pair] += torch.stack([torch.dot(key, words) for key in keys])
+                self._sums[pair] += torch.stack([(key * words).sum() for key in keys])
 
     def digest(self, pair: Viewers) -> bytes:
         upper = self._sums[pair].cpu() >> 32
