@@ -59,15 +59,16 @@ inline void multiply_tiles(const std::int8_t* rows, RowLayout layout, const std:
     if constexpr (Two) _tile_zero(2);
     if constexpr (Two) _tile_zero(3);
   }
-  for (std::size_t k = 0; k < depth; k += kDepthStep, rows += layout.step, panel += 64 * kColumns) {
-    _tile_loadd(4, rows, layout.row);
+  for (std::size_t k = 0; k < depth; k += kDepthStep, panel += 64 * kColumns) {
+    const std::int8_t* run = rows + layout.run(k);
+    _tile_loadd(4, run, layout.row);
     _tile_loadd(6, panel, 4 * kColumns);
     _tile_dpbsud(0, 4, 6);
     _tile_loadd(7, panel + 64, 4 * kColumns);
     _tile_dpbsud(1, 4, 7);
     ahead.fetch(k);
     if constexpr (Two) {
-      _tile_loadd(5, rows + layout.group, layout.row);
+      _tile_loadd(5, run + layout.group, layout.row);
       _tile_dpbsud(2, 5, 6);
       _tile_dpbsud(3, 5, 7);
     }

@@ -22,23 +22,40 @@ namespace {
 
 // ---- positions ------------------------------------------------------------------------------
 
-// A position among those of a batch of results, which are counted image by image.
+// How rows of the product are numbered: `line` of them for each line of a result, `span` for each
+// plane. Some belong to no position where lines are longer than those of the result.
+struct Numbering {
+  std::size_t line, span;
+  explicit Numbering(const Axes& axes) : line(axes[2].count), span(axes[1].count * axes[2].count) {}
+  // Places of a padded image, from a plane's first position to its last. Blocks of rows end with
+  // it.
+  Numbering(const Axes& axes, const Border& border)
+      : line(border.padded[2]),
+        span(round_up((axes[1].count - 1) * line + axes[2].count, kRowBlock)) {}
+  std::size_t num_rows(const Axes& axes, std::size_t images) const {
+    return images * axes[0].count * span;
+  }
+};
+
+// What a row of the product is: a position in the result of an image.
 struct Position {
   const Axes& axes;
-  std::size_t image, z, y, x;
+  Numbering numbering;
+  std::size_t in_plane, image, z, y, x;
 
-  Position(const Axes& a, std::size_t index) : axes(a) {
-    x = index % a[2].count, index /= a[2].count;
-    y = index % a[1].count, index /= a[1].count;
-    z = index % a[0].count, image = index / a[0].count;
+  Position(const Axes& a, Numbering n, std::size_t row) : axes(a), numbering(n) {
+    in_plane = row % n.span, row /= n.span;
+    x = in_plane % n.line, y = in_plane / n.line;
+    z = row % a[0].count, image = row / a[0].count;
   }
+  bool exists() const { return x < axes[2].count && y < axes[1].count; }
   void advance() {
-    if (++x < axes[2].count) return;
-    x = 0;
-    if (++y < axes[1].count) return;
-    y = 0;
-    if (++z < axes[0].count) return;
-    z = 0, ++image;
+    if (++in_plane == numbering.span) {
+      in_plane = x = y = 0;
+      if (++z == axes[0].count) z = 0, ++image;
+    } else if (++x == numbering.line) {
+      x = 0, ++y;
+    }
   }
   std::size_t in_source(const Extent& size) const {
     return ((image * size[0] + z * axes[0].stride) * size[1] + y * axes[1].stride) * size[2] +
@@ -52,64 +69,85 @@ struct Position {
 
 // ---- encoded --------------------------------------------------------------------------------
 
-// The rows of the product, gathered from encoded images: for each position the bytes under the
-// kernel, as runs that are contiguous in memory. With one tap and no border the images are the rows
-// already: nothing is copied (`direct`).
+// Bytes under the kernel, as runs that are contiguous in memory: [run] of a position.
+struct Run {
+  std::size_t offset, length;
+};
+
+std::vector<Run> runs_of(const Border& border, const Axes& axes, std::size_t channels) {
+  std::vector<Run> runs;
+  for (const Tap& tz : axes[0].taps)
+    for (const Tap& ty : axes[1].taps)
+      for (const Tap& tx : axes[2].taps) {
+        const auto along = [&](int d, const Tap& tap) {
+          return static_cast<std::size_t>(tap.offset +
+                                          static_cast<std::ptrdiff_t>(border.before[d]));
+        };
+        const std::size_t offset =
+            ((along(0, tz) * border.padded[1] + along(1, ty)) * border.padded[2] + along(2, tx)) *
+            channels;
+        if (!runs.empty() && runs.back().offset + runs.back().length == offset)
+          runs.back().length += channels;
+        else
+          runs.push_back({offset, channels});
+      }
+  return runs;
+}
+
+// Where the rows of the product come from: gathered from encoded images, for each position the
+// bytes under the kernel. With one tap and no border the images are the rows already, and with
+// whole runs of kDepthStep bytes and stride 1 places of the images are: nothing is copied.
+enum class Reading { gathered, direct, in_place };
+
+inline Reading reading_of(const Border& border, const Axes& axes, std::size_t channels) {
+  if (axes[0].stride != 1 || axes[1].stride != 1 || axes[2].stride != 1) return Reading::gathered;
+  if (num_taps(axes) == 1 && border.padded == Extent{axes[0].count, axes[1].count, axes[2].count})
+    return Reading::direct;
+  if (!kUnsignedPanel) return Reading::gathered;  // ARM's blocks read no table of runs
+  for (const Run& run : runs_of(border, axes, channels))
+    if (run.length % kDepthStep != 0) return Reading::gathered;
+  return Reading::in_place;
+}
+
 template <class S>
 struct GatheredRows {
-  struct Run {
-    std::size_t offset, length;
-  };
   const EncodedImages<S>& images;
   const Axes& axes;
+  Numbering numbering;
+  Reading reading;
   std::vector<Run> runs;
+  std::vector<std::size_t> steps;
   RowLayout layout;
-  bool direct;
   Scratch buffer;
   std::size_t current = ~std::size_t{0};
   std::array<std::size_t, kRowBlock> starts{};
 
-  GatheredRows(const EncodedImages<S>& i, const Axes& a)
+  GatheredRows(const EncodedImages<S>& i, const Axes& a, Numbering n, Reading r)
       : images(i),
         axes(a),
-        runs(make_runs(i, a)),
+        numbering(n),
+        reading(r),
+        runs(runs_of(i.border, a, i.channels)),
         layout(RowLayout::plain(round_up(num_taps(a) * i.channels, kDepthStep) + 64)),
-        direct(num_taps(a) == 1 && a[0].stride == 1 && a[1].stride == 1 && a[2].stride == 1 &&
-               i.border.padded == Extent{a[0].count, a[1].count, a[2].count}),
-        buffer(Use::rows, direct ? 0 : kRowBlock * layout.row + kDepthStep) {
-    if (direct) layout = RowLayout::plain(i.channels);
-  }
-
-  static std::vector<Run> make_runs(const EncodedImages<S>& images, const Axes& axes) {
-    const Border& border = images.border;
-    std::vector<Run> runs;
-    for (const Tap& tz : axes[0].taps)
-      for (const Tap& ty : axes[1].taps)
-        for (const Tap& tx : axes[2].taps) {
-          const auto along = [&](int d, const Tap& tap) {
-            return static_cast<std::size_t>(tap.offset +
-                                            static_cast<std::ptrdiff_t>(border.before[d]));
-          };
-          const std::size_t offset =
-              ((along(0, tz) * border.padded[1] + along(1, ty)) * border.padded[2] + along(2, tx)) *
-              images.channels;
-          if (!runs.empty() && runs.back().offset + runs.back().length == offset)
-            runs.back().length += images.channels;
-          else
-            runs.push_back({offset, images.channels});
-        }
-    return runs;
+        buffer(Use::rows, r == Reading::gathered ? kRowBlock * layout.row + kDepthStep : 0) {
+    if (reading == Reading::gathered) return;
+    layout = RowLayout::plain(i.channels);
+    if (reading == Reading::direct) return;
+    for (const Run& run : runs)
+      for (std::size_t k = 0; k < run.length; k += kDepthStep) steps.push_back(run.offset + k);
+    layout.runs = steps.data();
   }
 
   const std::int8_t* block(int plane, std::size_t first, std::size_t count) {
     const std::int8_t* source = images.bytes + plane * images.plane_stride;
-    if (direct) return source + first * images.channels;
+    if (reading == Reading::direct) return source + first * images.channels;
     if (current != first) {
       current = first;
-      Position position(axes, first);
+      Position position(axes, numbering, first);
       for (std::size_t i = 0; i < count; ++i, position.advance())
         starts[i] = position.in_source(images.border.padded) * images.channels;
     }
+    if (reading == Reading::in_place) return source + starts[0];
     for (std::size_t i = 0; i < count; ++i) {
       std::int8_t* out = buffer.data() + i * layout.row;
       // In steps of kDepthStep bytes. What is written beyond a run is overwritten by the next one;
@@ -124,17 +162,18 @@ struct GatheredRows {
     return buffer.data();
   }
   const std::int8_t* upcoming(const std::int8_t* block) const {
-    return direct ? block + images.plane_stride : block;
+    return reading == Reading::gathered ? block : block + images.plane_stride;
   }
 };
 
 template <class T>
-void store_block(const Block<T>& block, const Axes& axes, const Extent& size, T* result,
-                 std::size_t image_stride, bool accumulate) {
+void store_block(const Block<T>& block, const Axes& axes, Numbering numbering, const Extent& size,
+                 T* result, std::size_t image_stride, bool accumulate) {
   using U = std::make_unsigned_t<T>;
   const std::size_t column_stride = size[0] * size[1] * size[2];
-  Position position(axes, block.first_row);
+  Position position(axes, numbering, block.first_row);
   for (std::size_t i = 0; i < block.num_rows; ++i, position.advance()) {
+    if (!position.exists()) continue;
     T* to = result + position.image * image_stride + block.first_column * column_stride +
             position.in_result(size);
     const T* from = block.values + i * kColumns;
@@ -164,7 +203,8 @@ void encoded_group(const Shape& shape, const Axes& axes, const T* source, const 
   const EncodedPanels<S> panels(element, depth, shape.columns, prepared.take(panel_bytes, size),
                                 prepared.filled);
   const Border border(shape, axes);
-  const std::size_t positions = axes[0].count * axes[1].count * axes[2].count;
+  const Reading how = reading_of(border, axes, channels);
+  const Numbering numbering = how == Reading::in_place ? Numbering(axes, border) : Numbering(axes);
   const std::size_t source_stride = shape.groups * shape.channels * shape.source_size();
   const std::size_t result_stride = shape.groups * shape.columns * shape.result_size();
   const std::size_t image_bytes = border.size() * channels * S::planes;
@@ -176,10 +216,11 @@ void encoded_group(const Shape& shape, const Axes& axes, const T* source, const 
     const EncodedImages<S> encoded(border, shape, source + n * source_stride, images, source_stride,
                                    channels, image_bytes_.data());
     multiply(
-        images * positions, [&] { return GatheredRows<S>(encoded, axes); }, panels,
+        numbering.num_rows(axes, images),
+        [&] { return GatheredRows<S>(encoded, axes, numbering, how); }, panels,
         [&](const Block<T>& block) {
-          store_block(block, axes, shape.result, result + n * result_stride, result_stride,
-                      accumulate);
+          store_block(block, axes, numbering, shape.result, result + n * result_stride,
+                      result_stride, accumulate);
         });
   }
 }

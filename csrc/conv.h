@@ -70,14 +70,15 @@ struct Border {
 template <class S>
 struct EncodedImages {
   using T = typename S::Word;
-  // Rows are gathered and multiplied in steps of kDepthStep bytes, which may read behind the end.
+  // Rows are gathered and multiplied in steps of kDepthStep bytes, and in whole blocks where they
+  // are read in place, which may read behind the end.
   static constexpr std::size_t kSlack = 64;
   const Border& border;
   std::size_t channels, plane_stride;
   std::int8_t* bytes;
 
   static std::size_t plane_size(const Border& border, std::size_t images, std::size_t channels) {
-    return round_up(border.size() * images * channels + kRows * channels + kSlack, 64) + kSpare;
+    return round_up(border.size() * images * channels + kRowBlock * channels + kSlack, 64) + kSpare;
   }
   EncodedImages(const Border& b, const Shape& shape, const T* source, std::size_t images,
                 std::size_t image_stride, std::size_t channels_, std::int8_t* buffer)

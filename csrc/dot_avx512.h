@@ -28,18 +28,20 @@ inline void multiply_strip(const std::int8_t* rows, RowLayout layout, const std:
     for (std::size_t j = 0; j < 2; ++j)
       s[i][j] =
           accumulate ? _mm512_loadu_si512(sums + i * kColumns + 16 * j) : _mm512_setzero_si512();
-  for (std::size_t k = 0; k < depth; k += kDepthStep, rows += layout.step)
+  for (std::size_t k = 0; k < depth; k += kDepthStep) {
+    const std::int8_t* run = rows + layout.run(k);
     for (std::size_t l = 0; l < std::min(kDepthStep, depth - k); l += 4, panel += 4 * kColumns) {
       const __m512i b0 = _mm512_loadu_si512(panel);
       const __m512i b1 = _mm512_loadu_si512(panel + 64);
       for (std::size_t i = 0; i < Rows; ++i) {
         std::int32_t word;
-        std::memcpy(&word, rows + i * layout.row + l, 4);
+        std::memcpy(&word, run + i * layout.row + l, 4);
         const __m512i a = _mm512_set1_epi32(word);
         s[i][0] = _mm512_dpbusd_epi32(s[i][0], b0, a);
         s[i][1] = _mm512_dpbusd_epi32(s[i][1], b1, a);
       }
     }
+  }
   for (std::size_t i = 0; i < Rows; ++i)
     for (std::size_t j = 0; j < 2; ++j) _mm512_storeu_si512(sums + i * kColumns + 16 * j, s[i][j]);
 }

@@ -19,12 +19,18 @@ constexpr bool kUnsignedPanel = false;
 // Distances in bytes: from a row to the next, from a run of kDepthStep depths to the next, and from
 // a group of kRows rows to the next. Packed rows are interleaved by runs, as they are read; plain
 // rows are contiguous, as convolutions gather them.
+// Runs that are anywhere, as those of an image under a kernel, have a table of their own.
 struct RowLayout {
   std::size_t row, step, group;
+  const std::size_t* runs = nullptr;
   static constexpr RowLayout packed(std::size_t depth) {
     return {kDepthStep, kRows * kDepthStep, kRows * depth};
   }
   static constexpr RowLayout plain(std::size_t depth) { return {depth, kDepthStep, kRows * depth}; }
+  // From the first run of a row to the one of these depths. Tables are for x86-64 only.
+  std::size_t run(std::size_t depth) const {
+    return runs ? runs[depth / kDepthStep] : depth / kDepthStep * step;
+  }
 };
 
 // Memory that is read after a plane's block of rows and panels, and prefetched while its pieces are
