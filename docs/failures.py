@@ -9,11 +9,10 @@ from typing import Any
 SEEN = Path(__file__).parent / "reference" / "failures.json"
 TEXT = """\
 What happens to a training of three parties, each with the real command line in a process of its
-own, when something fails; in the second table with a dealer, `dora`. All of it is tested:
-`tests/deployment` does each of these, compares exit codes and errors with this page, and resumes.
-In the end no step is missing, and every loss is that
-of plain torch. The party file has `deadline = 5`. For links, each party has a network namespace
-with an address of its own.
+own, when something fails; in the second table, of two parties and a dealer, `dora`. All of it is
+tested: `tests/deployment` does each of these, compares exit codes and errors with this page, and
+resumes. In the end no step is missing, and every loss is that of plain torch. The party file has
+`deadline = 5`. For links, each party has a network namespace with an address of its own.
 
 Each cell has the exit code, the error, and the seconds until the process has ended: after the
 failure or, in cases marked with \\*, after the command was given, most of which is Python and torch

@@ -126,6 +126,7 @@ class Site:
         self, folder: Path, addresses: Mapping[str, str], at: Mapping[str, Sequence[str]]
     ) -> None:
         self.folder, self.addresses, self.at = folder, dict(addresses), dict(at)
+        self.parties = tuple(name for name in addresses if name != DEALER)
         self.logs = {name: self.of(name) / "log" for name in self.addresses}  # where each writes
         x = plain.digits()[0]
         for name in self.addresses:
@@ -139,7 +140,7 @@ class Site:
 
     @classmethod
     def on_loopback(cls, folder: Path, *, dealer: bool = False) -> Site:
-        names = (*NAMES, DEALER) if dealer else NAMES
+        names = (*NAMES[:2], DEALER) if dealer else NAMES
         ports = zip(names, free_ports(len(names)), strict=True)
         addresses = {name: f"127.0.0.1:{port}" for name, port in ports}
         made = cls(folder, addresses, {})
@@ -174,10 +175,10 @@ class Site:
         own = ("--party", name, "--parties", PARTY_FILE)
         run.add(name, self.command(name, *command, *own, *arguments), self.of(name))
 
-    def start(self, *job: str, resume: bool = False, order: Sequence[str] = NAMES) -> Run:
+    def start(self, *job: str, resume: bool = False, order: Sequence[str] = ()) -> Run:
         """`tacit run` at all parties, and `tacit dealer` if there is one."""
         run = Run()
-        for name in order:
+        for name in order or self.parties:
             self.join(run, name, *job, resume=resume)
         if DEALER in self.addresses:
             self.deal(run, *job, resume=resume)
@@ -200,7 +201,7 @@ class Site:
 
     def newest(self) -> int:
         """The newest step of which all parties have a checkpoint; 0 if there is none."""
-        common = set.intersection(*(set(self.checkpoints(name)) for name in NAMES))
+        common = set.intersection(*(set(self.checkpoints(name)) for name in self.parties))
         return max(common, default=0)
 
     def curve(self) -> list[tuple[int, float]]:
