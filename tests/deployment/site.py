@@ -126,7 +126,7 @@ class Site:
         self, folder: Path, addresses: Mapping[str, str], at: Mapping[str, Sequence[str]]
     ) -> None:
         self.folder, self.addresses, self.at = folder, dict(addresses), dict(at)
-        self.parties = tuple(name for name in addresses if name != DEALER)
+        self.parties = tuple(name for name in NAMES if name in addresses)
         self.logs = {name: self.of(name) / "log" for name in self.addresses}  # where each writes
         x = plain.digits()[0]
         for name in self.addresses:
