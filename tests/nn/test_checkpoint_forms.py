@@ -133,3 +133,20 @@ def test_a_party_whose_parts_are_needed_is_named(tmp_path):
         return caught.value.party
 
     assert tacit.run(main, **THREE) == [1, 1, 1]
+
+
+def test_a_training_resumes_under_its_own_protocol(tmp_path):
+    """Its checkpoints come one after the other, all of one form; `load` takes any of them over."""
+
+    def begin(session):
+        for _ in session.training(session.share(build(), owner=0), folder=tmp_path).steps(1):
+            pass
+
+    def resume(session):
+        training = session.training(session.share(build(), owner=0), folder=tmp_path)
+        with pytest.raises(CheckpointRejected, match="no checkpoint in common") as caught:
+            training.resume()
+        return str(caught.value)
+
+    tacit.run(begin, **TRIO)
+    assert "form='three parts'" in tacit.run(resume, **THREE)[0]

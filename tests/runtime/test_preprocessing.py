@@ -304,8 +304,9 @@ def test_a_guard_lets_runs_be_made(tmp_path):
 def test_settings_that_cannot_be_preprocessed(tmp_path):
     with pytest.raises(ConfigError, match="runs=0"):
         tacit.preprocess(programs.layer, folder=tmp_path, runs=0, **TWO)
-    with pytest.raises(PartyFailed, match="has no dealer"):
-        tacit.preprocess(programs.layer, folder=tmp_path, protocol="replicated")
+    for protocol in ("replicated", "beaver"):
+        with pytest.raises(PartyFailed, match="has no stored runs"):
+            tacit.preprocess(programs.layer, folder=tmp_path, protocol=protocol)
 
 
 def test_only_the_owner_may_read_the_files(tmp_path):

@@ -82,10 +82,11 @@ def make_runs(session: Session, batch: Batch, store: Store) -> list[str]:
 
 
 def dealer_of(protocol: Protocol) -> int:
-    """Returns the rank of the dealer; raises ConfigError for a protocol without one."""
+    """Returns the rank of the dealer; raises ConfigError for a protocol without stored runs."""
     if not isinstance(protocol, MaskedBase):
         raise ConfigError(
-            f"protocol={protocol.name!r} has no dealer, whose messages could be stored",
+            f"protocol={protocol.name!r} has no stored runs",
+            limit="they hold what the dealer of masked evaluation sends",
             remedy="choose 'additive' or 'trio'",
         )
     return protocol.roles.dealer
