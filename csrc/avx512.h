@@ -38,6 +38,24 @@ inline __m512i by_fours() {
   return _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
 }
 
+// Lane i of vector j changes places with lane j of vector i.
+inline void transpose(__m512i (&v)[8]) {
+  __m512i pairs[8], quads[8];
+  for (int i = 0; i < 8; i += 2) {
+    pairs[i] = _mm512_unpacklo_epi64(v[i], v[i + 1]);
+    pairs[i + 1] = _mm512_unpackhi_epi64(v[i], v[i + 1]);
+  }
+  for (int i = 0; i < 8; i += 4)
+    for (int j = 0; j < 2; ++j) {
+      quads[i + j] = _mm512_shuffle_i64x2(pairs[i + j], pairs[i + j + 2], 0x88);
+      quads[i + j + 2] = _mm512_shuffle_i64x2(pairs[i + j], pairs[i + j + 2], 0xdd);
+    }
+  for (int j = 0; j < 4; ++j) {
+    v[j] = _mm512_shuffle_i64x2(quads[j], quads[j + 4], 0x88);
+    v[j + 4] = _mm512_shuffle_i64x2(quads[j], quads[j + 4], 0xdd);
+  }
+}
+
 template <class Word>
 struct ElementBlock;
 

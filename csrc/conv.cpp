@@ -7,7 +7,7 @@
 // methods:
 //   Encoded: the source becomes byte planes with channels last and a border of zeros. Rows of the
 //     product are gathered from it 64 positions at a time, never the whole unfolded matrix. The
-//     inner dimension, taps times channels, is cut into parts of at most max_depth (`in_parts`).
+//     inner dimension, taps times channels, is cut into parts (`in_parts`).
 //   Winograd: 3x3 taps with stride 1 and many channels, in winograd.cpp.
 //   Plain: few channels in a group; lines of the source are scaled and added to the result.
 #include "conv.h"
@@ -230,7 +230,8 @@ void encoded_group(const Shape& shape, const Axes& axes, const T* source, const 
 // axis.
 template <class T, class Visit>
 void in_parts(const Axes& axes, std::size_t first, std::size_t channels, const Visit& visit) {
-  if (num_taps(axes) * channels <= EncodingOf<T>::max_depth) return visit(axes, first, channels);
+  if (num_taps(axes) * channels <= part_depth<EncodingOf<T>>(kColumns))
+    return visit(axes, first, channels);
   if (channels > 1) {
     const std::size_t half = channels / 2;
     in_parts<T>(axes, first, half, visit);

@@ -97,6 +97,34 @@ struct EncodedImages {
   }
 
  private:
+#if defined(__AVX512VNNI__)
+  // `count` places of a line, of all channels, kBlock at a time: they are transposed to four lines
+  // for each place, of every fourth channel, as ElementBlock takes them.
+  void encode_places(const T* from, std::size_t channel_stride, std::size_t count,
+                     std::int8_t* out) const {
+    const auto mask = static_cast<__mmask8>((1u << count) - 1);
+    alignas(64) T lines[8][4][kBlock / 4];
+    for (std::size_t c = 0; c < channels; c += kBlock) {
+      for (std::size_t t = 0; t < 4; ++t)
+        for (std::size_t h = 0; h < kBlock / 4; h += 8) {
+          __m512i v[8];
+          for (std::size_t i = 0; i < 8; ++i) {
+            const T* channel = from + (c + 4 * (h + i) + t) * channel_stride;
+            v[i] = _mm512_maskz_loadu_epi64(mask, channel);
+            __builtin_prefetch(channel + 16);
+          }
+          transpose(v);
+          for (std::size_t x = 0; x < 8; ++x) _mm512_store_si512(&lines[x][t][h], v[x]);
+        }
+      for (std::size_t x = 0; x < count; ++x)
+        S::template encode<Side::rows>(
+            ElementBlock<T>::lines(lines[x][0], kBlock / 4), [&](int p, Bytes value) {
+              std::memcpy(out + p * plane_stride + x * channels + c, &value, kBlock);
+            });
+    }
+  }
+#endif
+
   void encode_line(const Shape& shape, const T* image, std::size_t index, std::size_t line,
                    T* transposed) {
     const std::size_t width = shape.source[2], bytes_before = border.before[2] * channels;
@@ -114,6 +142,15 @@ struct EncodedImages {
     }
     if (!inside) return;
     const T* from = image + (z * shape.source[1] + y) * width;
+#if defined(__AVX512VNNI__)
+    if constexpr (sizeof(T) == 8)
+      if (channels % kBlock == 0) {
+        for (std::size_t x = 0; x < width; x += 8)
+          encode_places(from + x, shape.source_size(), std::min<std::size_t>(8, width - x),
+                        out + bytes_before + x * channels);
+        return;
+      }
+#endif
     constexpr std::size_t tile = 8;
     for (std::size_t c0 = 0; c0 < channels; c0 += tile)
       for (std::size_t x = 0; x < width; ++x)

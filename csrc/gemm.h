@@ -24,6 +24,13 @@ constexpr std::size_t round_up(std::size_t value, std::size_t step) {
   return (value + step - 1) / step * step;
 }
 
+// How deep a product of this encoding may be: for exactness, and for panels of so many columns to
+// stay in the cache. Deeper ones are sums of several.
+template <class S>
+constexpr std::size_t part_depth(std::size_t columns) {
+  return std::min(S::max_depth, kPanelBytes / (S::planes * columns) / kDepthStep * kDepthStep);
+}
+
 template <class T>
 using EncodingOf = std::conditional_t<sizeof(T) == 8, Residues, Digits>;
 

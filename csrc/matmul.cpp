@@ -26,14 +26,14 @@ void write(const Block<T>& block, Matrix<T> c, bool accumulate) {
 }
 
 // Outer blocks bound the encoded copies: planes x (1024 x 2048 + 2048 x 2048) bytes. Parts of the
-// inner dimension are added mod 2^k, each within the encoding's max_depth.
+// inner dimension are added mod 2^k.
 constexpr std::size_t kOuterRows = 1024, kOuterColumns = 2048, kOuterDepth = 2048;
 
 template <class S>
 void multiply_encoded(Matrix<const typename S::Word> a, Matrix<const typename S::Word> b,
                       Matrix<typename S::Word> c, std::size_t m, std::size_t n, std::size_t k,
                       Prepared prepared) {
-  const std::size_t chunk = std::min({k, S::max_depth, kOuterDepth});
+  const std::size_t chunk = std::min({k, part_depth<S>(kColumnBlock), kOuterDepth});
   for (std::size_t k0 = 0; k0 < k; k0 += chunk) {
     const std::size_t kn = std::min(chunk, k - k0);
     for (std::size_t j0 = 0; j0 < n; j0 += kOuterColumns) {
@@ -61,7 +61,7 @@ void multiply_encoded(Matrix<const typename S::Word> a, Matrix<const typename S:
 // How many bytes `multiply_encoded` keeps of its right operand.
 template <class S>
 std::size_t encoded_bytes(std::size_t n, std::size_t k) {
-  const std::size_t chunk = std::min({k, S::max_depth, kOuterDepth});
+  const std::size_t chunk = std::min({k, part_depth<S>(kColumnBlock), kOuterDepth});
   std::size_t bytes = 0;
   for (std::size_t k0 = 0; k0 < k; k0 += chunk)
     for (std::size_t j0 = 0; j0 < n; j0 += kOuterColumns)
