@@ -47,7 +47,7 @@ def test_the_choice_is_heard(way):
 def test_blocks_of_all_sizes(way, ring):
     for seed, (m, k, n) in enumerate(SHAPES):
         a, b = ring_tensor(ring, (m, k), seed), ring_tensor(ring, (k, n), seed + 1)
-        expected = big_matmul(a, b, ring)
+        expected = torch.from_numpy(a.numpy() @ b.numpy())  # wraps mod 2^k
         for right in (b, b.T.contiguous().T, torch.stack([b, b], -1)[..., 0]):  # any strides
             assert torch.equal(kernels.matmul(a, right, method="encoded"), expected)
 

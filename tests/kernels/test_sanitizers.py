@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FILES = [
+    "amx",
     "call_log",
     "call_places",
     "conv",
