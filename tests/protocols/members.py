@@ -7,10 +7,17 @@ from typing import Any
 
 import tacit
 from tacit import Session
+from tacit.registry import PROTOCOLS
+
+
+def parties_of(protocol: str = "trio") -> int:
+    """Returns how many parties the protocol has, unless others are asked for."""
+    return PROTOCOLS[protocol].default_parties
 
 
 def run_members(program: Callable[..., Any], *args: Any, **settings: Any) -> list[Any]:
     """Returns what `program(session, *args)` returns at each member, by rank. In threads."""
+    settings = {"parties": parties_of(settings.get("protocol", "trio")), **settings}
     found: dict[int, Any] = {}
 
     def main(session: Session) -> None:

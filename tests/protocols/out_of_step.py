@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import torch
 from tests.protocols import views
+from tests.protocols.members import parties_of
 from tests.protocols.ranges import Use, overlaps, watch
 from torch import Tensor
 
@@ -21,6 +22,7 @@ import tacit
 from tacit import Session, errors
 
 N = 40
+PROTOCOLS = ("trio", "replicated", "quad")
 ZEROS = torch.zeros(N, dtype=torch.int64)
 FLAGS = torch.zeros((1, 1), dtype=torch.int64)
 
@@ -57,8 +59,8 @@ def speaking(session: Session) -> list[Sent]:
 
 # The secrets are zero, so that a message is its mask: two equal messages have one mask.
 STEPS: dict[str, Callable[[Any], object]] = {
-    **{f"share of {owner}": lambda p, o=owner: p.share(ZEROS, o) for owner in range(3)},
-    **{f"bits of {owner}": lambda p, o=owner: p.share_bits(FLAGS, o, (N,)) for owner in range(3)},
+    **{f"share of {owner}": lambda p, o=owner: p.share(ZEROS, o) for owner in range(4)},
+    **{f"bits of {owner}": lambda p, o=owner: p.share_bits(FLAGS, o, (N,)) for owner in range(4)},
     "mul": lambda p: p.mul(p.public(ZEROS), p.public(ZEROS)),
     "bit_and": lambda p: p.bit_and(p.pack(ZEROS), p.pack(ZEROS)),
     "truncate": lambda p: p.truncate(p.share(ZEROS, 1, limit=9).divided(1)),
@@ -81,8 +83,9 @@ def meet(session: Session, folder: str, found: View) -> None:
 def experiment(session: Session, seed: int, folder: str) -> None:
     """Runs this party's program of an experiment: other steps than those of the others."""
     choose = Random(f"{seed}")
-    alone, first = choose.randrange(3), choose.randrange(3)
-    steps = [choose.choice(list(STEPS)) for _ in range(4)]
+    alone, first = choose.randrange(session.parties), choose.randrange(session.parties)
+    possible = [step for step in STEPS if not step.endswith(f"of {session.parties}")]
+    steps = [choose.choice(possible) for _ in range(4)]
     own = Random(f"{seed}, {session.rank}")
     uses, sent = watch(session), speaking(session)
     p = views.rotated(session, choose.randrange(3))
@@ -92,7 +95,7 @@ def experiment(session: Session, seed: int, folder: str) -> None:
     elif seed % 4 == 1:
         _in_a_second_thread(lambda: p.share(ZEROS, alone))
     else:
-        steps = [own.choice(list(STEPS)) for _ in range(4)]
+        steps = [own.choice(possible) for _ in range(4)]
     for step in (f"share of {first}", *steps):
         STEPS[step](p)
     meet(session, folder, (uses, sent))
@@ -114,13 +117,15 @@ def two_time_pads(seeds: Iterable[int], **settings: Any) -> list[int]:
     """Returns the seeds of the experiments in which two messages have one mask."""
     found = []
     for seed in seeds:
-        protocol = ("trio", "replicated")[seed // 4 % 2]
+        protocol = PROTOCOLS[seed // 4 % len(PROTOCOLS)]
+        ranks = range(parties_of(protocol))
         with TemporaryDirectory() as folder:
             with suppress(errors.PartyFailed):  # the programs differ
-                tacit.run(experiment, seed, folder, protocol=protocol, **settings)
-            by_party = [pickle.loads((Path(folder) / str(r)).read_bytes()) for r in range(3)]
+                where = {"protocol": protocol, "parties": len(ranks), **settings}
+                tacit.run(experiment, seed, folder, **where)
+            by_party = [pickle.loads((Path(folder) / str(r)).read_bytes()) for r in ranks]
         hiding = [u for r, (uses, _) in enumerate(by_party) for u in uses if u.stream.sender == r]
-        if overlaps(hiding) or any(words_met(by_party, receiver) for receiver in range(3)):
+        if overlaps(hiding) or any(words_met(by_party, receiver) for receiver in ranks):
             found.append(seed)
     return found
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from tests.protocols import views
 from tests.protocols.chosen_randomness import Draw, changed_draws, other_words, seeded_words
-from tests.protocols.members import run_members
+from tests.protocols.members import parties_of, run_members
 from tests.protocols.views import Message
 from torch import Tensor
 
@@ -153,10 +153,11 @@ def bare_messages(
     name: str,
     *,
     limit: int | None = None,
-    receivers: Iterable[int | tuple[int, ...]] = range(3),
+    receivers: Iterable[int | tuple[int, ...]] | None = None,
 ) -> dict[int | tuple[int, ...], set[int]]:
-    """By receiver, the messages of an operation that no mask hides."""
+    """By receiver, of all parties unless some are given, messages that no mask hides."""
     n, turn = 104, len(name) % 3  # two words of planes, one of which is not full
     settings = {"protocol": protocol, "ring": ring, "fraction_bits": 8}
-    found = {r: unpadded(messages_of, r, name, turn, n, limit, **settings) for r in receivers}
+    pools = range(parties_of(protocol)) if receivers is None else receivers
+    found = {r: unpadded(messages_of, r, name, turn, n, limit, **settings) for r in pools}
     return {receiver: bare for receiver, bare in found.items() if bare}

@@ -12,7 +12,7 @@ from threading import Thread
 import pytest
 import torch
 from tests.protocols import views
-from tests.protocols.members import run_members
+from tests.protocols.members import parties_of, run_members
 from tests.protocols.out_of_step import two_time_pads
 from tests.protocols.ranges import Use, differences, hidden_twice, overlaps, watch
 from tests.protocols.views import EVERY, SHIFT, Recorder
@@ -73,7 +73,7 @@ def test_no_word_is_drawn_twice_and_holders_draw_the_same(protocol, ring):
     by_party = run_members(long_program, protocol=protocol, ring=ring, fraction_bits=8)
     check_in_step(by_party)
     streams = {use.stream for uses in by_party for use in uses}
-    members = {None, *range(3 + PROTOCOLS[protocol].helpers)}
+    members = {None, *range(parties_of(protocol) + PROTOCOLS[protocol].helpers)}
     assert {stream.sender for stream in streams} == members
 
 
@@ -290,6 +290,7 @@ def two_threads(session: Session) -> list[object]:
 
 @pytest.mark.parametrize("protocol", [*SECRET, "cleartext"])
 def test_a_second_thread_is_refused_and_the_first_goes_on(protocol):
-    for rank, (found, plain) in enumerate(tacit.run(two_threads, protocol=protocol)):
+    by_party = tacit.run(two_threads, protocol=protocol, parties=parties_of(protocol))
+    for rank, (found, plain) in enumerate(by_party):
         assert found == [(ProtocolError, rank, True)] * 7
         assert plain == [0, 1, 2, 3]

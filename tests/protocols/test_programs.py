@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.protocols.members import parties_of
 
 import tacit
 from tacit import Session
@@ -69,7 +70,7 @@ class Program:
     def fresh(self) -> Value:
         plain = np.array([self.rng.randint(-self.most, self.most) for _ in range(N)], dtype=object)
         tensor = torch.tensor(plain.tolist(), dtype=self.session.protocol.ring.dtype)
-        p, owner = self.rng.choice(self.roles), self.rng.randrange(3)
+        p, owner = self.rng.choice(self.roles), self.rng.randrange(self.session.parties)
         return Value(p.share(tensor, owner, limit=self.most), plain)
 
     def known(self, value: Value) -> np.ndarray:
@@ -157,4 +158,5 @@ def play(session: Session, seed: int, steps: int) -> None:
 @pytest.mark.parametrize("protocol", [p for p in PROTOCOLS if PROTOCOLS[p].implementation])
 def test_random_programs(protocol, ring, seed):
     print(f"seed {seed}")
-    tacit.run(play, seed, 30, protocol=protocol, ring=ring, fraction_bits=8)
+    settings = {"protocol": protocol, "parties": parties_of(protocol), "ring": ring}
+    tacit.run(play, seed, 30, fraction_bits=8, **settings)

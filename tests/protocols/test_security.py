@@ -14,7 +14,7 @@ import pytest
 import torch
 from tests.protocols import views
 from tests.protocols.chosen_randomness import Draw, seeded_words
-from tests.protocols.members import run_members
+from tests.protocols.members import parties_of, run_members
 from tests.protocols.pads import bare_messages, joint_pads, unpadded
 from tests.protocols.views import EVERY, OPERATIONS, Message, Recorder
 from tests.tiers import FULL, spread
@@ -141,11 +141,17 @@ def test_the_statistics_see_what_they_should():
 SMALL = ("share", "truncate", "narrow sign", "inject of a quotient")
 LONG = ("relu", "relu of a quotient", "max", "fourier", "exp_negative", "mixed")
 CHEAP = ("select", "equal", "refresh", "random", "clients", "sign, low")
-THREE = ("trio", "replicated")  # of additive and beaver, test_additive.py and test_beaver.py
-ALL_OF_BOTH = [(protocol, name) for protocol in THREE for name in EVERY]
+FEW = ("replicated", "quad")
+PROVED = ("trio", *FEW)  # of additive and beaver, test_additive.py and test_beaver.py
+ALL_PROVED = [(protocol, name) for protocol in PROVED for name in EVERY]
 PADDED = [
     *(("trio", 64, name) for name in EVERY),
-    *(("replicated", 64, name) for name in (*OPERATIONS, *CHEAP) if name not in LONG),
+    *(
+        (protocol, 64, name)
+        for protocol in FEW
+        for name in (*OPERATIONS, *CHEAP)
+        if name not in LONG
+    ),
     *((protocol, 32, name) for protocol in SECRET if protocol != "beaver" for name in SMALL),
 ]
 
@@ -161,7 +167,7 @@ def test_every_message_has_a_pad_of_its_sender_that_its_receiver_cannot_know(pro
 
 
 @pytest.mark.full("what replicated sharing derives; the quick test proves its core")
-@pytest.mark.parametrize(("protocol", "name"), ALL_OF_BOTH)
+@pytest.mark.parametrize(("protocol", "name"), ALL_PROVED)
 def test_every_message_of_every_operation_has_a_pad(protocol, name):
     """The rings take turns: trio has been proved in the large one."""
     assert not bare_messages(protocol, 32 if protocol == "trio" else 64, name)
@@ -173,7 +179,10 @@ CUT = ("truncate", "sign", "signs", "is_zero", "inject", "inject_sums", "relu", 
 
 @pytest.mark.parametrize(
     ("protocol", "name"),
-    [*(("trio", name) for name in CUT), ("replicated", "sign"), ("replicated", "inject_sums")],
+    [
+        *(("trio", name) for name in CUT),
+        *((protocol, name) for protocol in FEW for name in ("sign", "inject_sums")),
+    ],
 )
 def test_pieces_of_a_memory_limit_have_masks_of_their_own(protocol, name):
     assert not bare_messages(protocol, 64, name, limit=1)
@@ -266,8 +275,9 @@ def texts(session: Session, value: int) -> list[str]:
 
 @EACH
 def test_text_shows_nothing_secret(protocol):
-    one, other = (tacit.run(texts, value, protocol=protocol) for value in (12345, -98765))
+    settings = {"protocol": protocol, "parties": parties_of(protocol)}
+    one, other = (tacit.run(texts, value, **settings) for value in (12345, -98765))
     assert one == other
-    assert one[0] == one[1] == one[2]
+    assert one == [one[0]] * len(one)
     assert not any("tensor" in text for text in one[0])
     assert one[0][0] == "Arith(shape=(3,), ring=64)"

@@ -32,7 +32,7 @@ def product(p: Any, v: Tensor, shift: int = 0) -> Any:
 
 
 def of_all_owners(p: Any, v: Tensor) -> None:
-    for owner in range(3):
+    for owner in range(p.parties):
         p.share(v, owner)
         flags(p, v, owner, 16)
 
@@ -128,17 +128,22 @@ EVERY = OPERATIONS | DERIVED
 
 
 class Recorder:
-    """Keeps copies of the messages that a session receives from now on."""
+    """Keeps copies of the messages that a session receives from now on.
+
+    A message that is what its receiver sends back in the same round tells it nothing, and is not
+    kept: parties that compare what they know show each other equal hashes.
+    """
 
     def __init__(self, session: Session) -> None:
         self.messages: list[Message] = []
         mesh: Any = session.mesh
         exchange = mesh.exchange
 
-        def recording(*args: Any, **kwargs: Any) -> dict[int, list[Tensor]]:
-            received = exchange(*args, **kwargs)
+        def recording(send: Any, *args: Any, **kwargs: Any) -> dict[int, list[Tensor]]:
+            received = exchange(send, *args, **kwargs)
             for peer, tensors in sorted(received.items()):
-                self.messages += [(peer, tensor.clone()) for tensor in tensors]
+                if not _equal(tensors, send.get(peer, ())):
+                    self.messages += [(peer, tensor.clone()) for tensor in tensors]
             return received
 
         mesh.exchange = recording
@@ -146,6 +151,10 @@ class Recorder:
     def take(self) -> list[Message]:
         taken, self.messages = self.messages, []
         return taken
+
+
+def _equal(some: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
+    return len(some) == len(others) and all(map(torch.equal, some, others))
 
 
 def rotated(session: Session, by: int) -> Any:

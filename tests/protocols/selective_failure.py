@@ -1,0 +1,201 @@
+"""Whether the end of a run tells a cheating party something about a secret.
+
+A cheating party knows one of the two terms of every secret bit, and sees whether the run ends. If
+that depends on the other term, then both together tell it the bit: a selective failure. Each trial
+has secrets of its own, one changed message, and a comparison of all views.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any, NamedTuple
+
+import torch
+from tests.protocols.quad_cheats import SETTINGS, hidden
+
+import tacit
+from tacit import Session
+from tacit.errors import CheatingDetected
+from tacit.protocols import BitSum
+from tacit.testing import Manipulation, Tap, manipulations_of
+from tacit.testing.manipulations import CHANGES
+
+SHIFT = 4
+RUN: dict[str, Any] = {"parties": 4, **SETTINGS}
+
+
+class Trial(NamedTuple):
+    """What a cheating party sees, and what it must not learn.
+
+    secrets, known: a bit of each operand, and the same bit of the term that the party knows.
+    changed: whether its change made a difference to the message.
+    """
+
+    secrets: tuple[int, ...]
+    known: tuple[int, ...]
+    aborted: bool
+    changed: bool = True
+
+
+# The operations, on two elements and three bits --------------------------------------------------
+
+Operation = Callable[[Any, Any, Sequence[Any]], object]
+OPERATIONS: dict[str, Operation] = {
+    "bit_and of 3": lambda p, _, bits: p.bit_and(*bits),
+    "inject": lambda p, x, bits: p.inject(bits[0], x),
+    "inject_sums": lambda p, x, bits: p.inject_sums(bits[:2], x, [BitSum((1, 1), (0, 5))]),
+    "mul": lambda p, x, _: p.mul(x, x),
+    "truncate": lambda p, x, _: p.truncate(x.divided(SHIFT)),
+    "sign": lambda p, x, _: p.sign(x),
+    "is_zero": lambda p, x, _: p.is_zero(x),
+}
+
+
+class Operands:
+    """Secrets of all trials, shared at once: a number, and three bits, for each."""
+
+    def __init__(self, p: Any, seed: int, trials: int) -> None:
+        draw = torch.Generator().manual_seed(seed)
+        self.numbers = torch.randint(-200, 200, (trials,), generator=draw)
+        self.bits = torch.randint(0, 2, (3 * trials, 1), generator=draw)
+        self._x = p.share(self.numbers.to(p.ring.dtype), 1, limit=1 << 9)
+        self._b = p.share_bits(self.bits, 2, (1,), 3 * trials)
+
+    def of(self, trial: int) -> tuple[Any, list[Any]]:
+        rows = [3 * trial + i for i in range(3)]
+        return self._x[trial : trial + 1], [self._b.planes(row, row + 1) for row in rows]
+
+    def secrets(self, trial: int) -> tuple[int, ...]:
+        """The low bit of the number, and the bits."""
+        rows = self.bits[3 * trial : 3 * trial + 3, 0].tolist()
+        return int(self.numbers[trial]) & 1, *rows
+
+    def known(self, p: Any, trial: int) -> tuple[int, ...]:
+        """The same bits of the terms that this party knows."""
+        x, bits = self.of(trial)
+        return int(p.known(x)) & 1, *(int(p.known_bits(bit)) & 1 for bit in bits)
+
+
+def trials(
+    session: Session, name: str, party: int, changes: Sequence[Manipulation], seed: int
+) -> list[Trial]:
+    """Runs the operation once for each change, which the party makes in one of its messages."""
+    p: Any = session.protocol
+    operands = Operands(p, seed, len(changes))
+    p.verify()
+    tap = Tap(session.mesh) if session.rank == party else None
+    if tap is not None:
+        hidden(session)
+    found = []
+    for number, change in enumerate(changes):
+        fresh = type(p)(
+            p.context
+        )  # with views of its own: the shares of a failed step are not used
+        x, bits = operands.of(number)
+        if tap is not None:
+            tap.ask([change])
+        OPERATIONS[name](fresh, x, bits)
+        changed = tap is not None and tap.changed
+        if tap is not None:
+            tap.ask([])
+        known = operands.known(p, number)
+        found.append(Trial(operands.secrets(number), known, _aborts(fresh), changed))
+    return found
+
+
+def _aborts(p: Any) -> bool:
+    try:
+        p.verify()
+    except CheatingDetected:
+        return True
+    return False
+
+
+def sent_in(session: Session, name: str) -> list[Any]:
+    """The messages of this party in an operation."""
+    p: Any = session.protocol
+    x, bits = Operands(p, 0, 1).of(0)
+    tap = Tap(session.mesh, keeps=True)
+    OPERATIONS[name](p, x, bits)
+    return list(tap.sent)
+
+
+def drawn_changes(name: str, party: int, count: int, seed: int) -> list[Manipulation]:
+    """Changes of the messages of a party in an operation: message, kind and place are drawn."""
+    messages = tacit.run(sent_in, name, **RUN)[party]
+    options = [how for sent in messages for how in manipulations_of(sent, tuple(CHANGES))]
+    draw = Random(seed)
+    return [draw.choice(options)._replace(seed=draw.randrange(1 << 30)) for _ in range(count)]
+
+
+def cheated(name: str, party: int, changes: Sequence[Manipulation], seed: int) -> list[Trial]:
+    """What a party sees in trials, in each of which it makes a change.
+
+    A run ends for all honest parties or for none.
+    """
+    by_party = tacit.run(trials, name, party, changes, seed, **RUN)
+    ends = [[one.aborted for one in found] for found in by_party]
+    del ends[party]
+    assert ends[0] == ends[1] == ends[2]
+    return [one._replace(aborted=end) for one, end in zip(by_party[party], ends[0], strict=True)]
+
+
+# The statistics ----------------------------------------------------------------------------------
+
+
+def dependence(seen: Sequence[Trial], operand: int) -> float:
+    """The chi-square statistic of a secret bit against what the cheating party sees: 3 degrees."""
+    table = torch.zeros(2, 4, dtype=torch.float64)
+    for one in seen:
+        table[one.secrets[operand], 2 * one.known[operand] + one.aborted] += 1
+    expected = table.sum(1, keepdim=True) * table.sum(0) / table.sum()
+    return float(((table - expected) ** 2 / expected.clamp(min=1e-9)).sum())
+
+
+# The published messages --------------------------------------------------------------------------
+
+
+def published_and(count: int, seed: int) -> list[Trial]:
+    """AND of three bits, where party 3 deals party 0 products of masks that no other compares.
+
+    Party 0 multiplies them with masked bits: an error of the product of two masks is multiplied
+    with the third masked bit, and the run ends if that is 1.
+    """
+    draw, found = Random(seed), []
+    for _ in range(count):
+        secrets, masks = (tuple(draw.randrange(2) for _ in range(3)) for _ in range(2))
+        masked = [s ^ a for s, a in zip(secrets, masks, strict=True)]
+        dealt = _mask_products(masks)
+        dealt[frozenset({0, 1})] ^= 1  # what party 3 adds
+        known = secrets[0] & secrets[1] & secrets[2]  # by the other evaluation
+        found.append(Trial((0, *secrets), (0, *masks), _evaluated(masked, dealt) != known))
+    return found
+
+
+def _mask_products(masks: Sequence[int]) -> dict[frozenset[int], int]:
+    sets = [frozenset(i for i in range(3) if chosen >> i & 1) for chosen in range(8)]
+    return {some: int(all(masks[i] for i in some)) for some in sets}
+
+
+def _evaluated(masked: Sequence[int], products: dict[frozenset[int], int]) -> int:
+    """The sum over all sets of the product of the masks in it and of the masked bits outside."""
+    total = 0
+    for some, product in products.items():
+        total ^= product & int(all(masked[i] for i in range(3) if i not in some))
+    return total
+
+
+def published_injection(count: int, seed: int) -> list[Trial]:
+    """b x, where party 3 deals party 0 its mask bit in the ring, which is multiplied with m.
+
+    An error of half the ring survives if the masked number is odd.
+    """
+    draw, found, half, ring = Random(seed), [], 1 << 63, 1 << 64
+    for _ in range(count):
+        x, mask, y = draw.randrange(-(1 << 40), 1 << 40), draw.randrange(ring), draw.randrange(2)
+        masked = (x - mask) % ring
+        product = (y + half) * masked % ring  # party 0, with the error
+        aborted = product != y * masked % ring
+        found.append(Trial((x & 1,), (mask & 1,), aborted))
+    return found

@@ -1,0 +1,331 @@
+"""Quad: whoever changes a message is noticed by all others before they open anything.
+
+Every attack is a run of its own, in which one party does something else than it should, and hides
+it (`quad_cheats.hidden`). The seed of what is drawn is printed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import permutations
+from random import Random
+from typing import Any
+
+import pytest
+import torch
+from tests.protocols import quad_mutants
+from tests.protocols.quad_cheats import (
+    PARTIES,
+    SETTINGS,
+    Attack,
+    attacks,
+    faults,
+    hidden,
+    messages,
+    of_the_operation,
+)
+from tests.protocols.quad_programs import (
+    OPERATIONS,
+    PROGRAMS,
+    expected,
+    given,
+    is_right,
+)
+from tests.tiers import FULL
+from tests.transport.parties import connected
+from torch import Tensor
+
+import tacit
+from tacit import Session, registry
+from tacit.errors import CheatingDetected, ProtocolError, TransportError
+from tacit.kernels import bit_planes
+from tacit.protocols.clients import join_output, split_input
+from tacit.runtime.launch.threads import run_threads
+from tacit.testing import (
+    WORDS,
+    Corruption,
+    Ending,
+    Program,
+    manipulations_of,
+    messages_of,
+    run_corrupted,
+)
+
+RINGS = pytest.mark.parametrize("ring", [64, 32])
+MODULES = ("inference", "training", "sorting", "mixed")
+
+
+def drawn(found: Sequence[Attack], count: int) -> list[Attack]:
+    """Some attacks, by a seed that is printed."""
+    seed = torch.seed()
+    print(f"seed {seed}: {count} of {len(found)}")
+    return Random(seed).sample(list(found), min(count, len(found)))
+
+
+def checked(chosen: Sequence[Attack], **settings: Any) -> None:
+    found = faults(chosen, **settings)
+    assert not found, f"{len(found)} of {len(chosen)}:\n" + "\n".join(found[:10])
+
+
+# Every message -----------------------------------------------------------------------------------
+
+
+@RINGS
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_honest_parties_open_what_is_right(name, ring):
+    endings = run_corrupted(PROGRAMS[name], None, ring=ring, **SETTINGS)
+    assert all(ending.error is None for ending in endings)
+    for ending, plain in zip(endings, expected(name, ring), strict=True):
+        assert all(map(is_right, ending.opened, plain, strict=True))
+
+
+@RINGS
+def test_a_changed_message_is_noticed(ring):
+    """Some of everything; the full tier tries all."""
+    of_operations = [one for name in OPERATIONS for one in of_the_operation(name, ring)]
+    checked(drawn(of_operations, 40))
+    checked(drawn(attacks("reveals", ring), 20))
+    checked(drawn(attacks("inference", ring), 5))
+
+
+@pytest.mark.full("all messages of every operation; test_a_changed_message draws some")
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_every_changed_message_of_an_operation_is_noticed(name):
+    checked(of_the_operation(name, 64))
+    in_words = [one for one in of_the_operation(name, 32) if one.how.kind in WORDS]
+    checked(drawn(in_words, len(in_words) // 2))
+
+
+@pytest.mark.full("several reveals and modules; test_a_changed_message draws some")
+@RINGS
+@pytest.mark.parametrize(
+    ("name", "count"), [("reveals", 350), ("inference", 160), ("training", 160), ("sorting", 120)]
+)
+def test_changed_messages_of_a_program_are_noticed(name, count, ring):
+    checked(drawn(attacks(name, ring), count))
+
+
+@pytest.mark.full("one program with everything; its parts are tested by themselves")
+@RINGS
+def test_changed_messages_of_a_mixed_program_are_noticed(ring):
+    checked(drawn(attacks("mixed", ring, WORDS), 25))
+
+
+@pytest.mark.parametrize("count", [pytest.param(24, marks=pytest.mark.full("6 in quick")), 6])
+def test_a_changed_message_is_noticed_over_tls(monkeypatch, count):
+    info = registry.TransportInfo("tls", "Threads with TLS between them.", _over_tls, True)
+    monkeypatch.setitem(registry._transports, "tls", info)
+    found = [one for name in ("relu", "reveals") for one in attacks(name, 64, WORDS)]
+    checked(drawn(found, count), transport="tls")
+
+
+_over_tls = partial(run_threads, connect=partial(connected, "tls"))
+
+
+@pytest.mark.full("parties in processes; TLS between threads above")
+def test_a_changed_message_is_noticed_between_processes():
+    found = [one for one in attacks("inference", 64, WORDS) if one.sent.operation != "reveal"]
+    checked(drawn(found, 2), transport="processes")
+
+
+# Other programs ----------------------------------------------------------------------------------
+
+
+def endings_of(corruption: Corruption, program: Program = PROGRAMS["relu"]) -> list[Ending]:
+    """The endings of the honest parties."""
+    found = run_corrupted(program, corruption, deadline=5.0, **SETTINGS)
+    return [ending for rank, ending in enumerate(found) if rank != corruption.party]
+
+
+def another_operand(session: Session) -> None:
+    p: Any = session.protocol
+    known = p.known
+    p.known = lambda x: known(x) + 1
+    hidden(session)
+
+
+def another_share(session: Session) -> None:
+    p: Any = session.protocol
+    own = p.own_share
+    p.own_share = lambda x: torch.zeros_like(own(x))
+    hidden(session)
+
+
+def other_words(session: Session) -> None:
+    """Draws other masks than the others do."""
+    streams: Any = session.protocol.context.streams
+    fill = streams.fill
+
+    def one_more(source: Any, words: Tensor, *where: int) -> None:
+        fill(source, words, *where)
+        words.add_(1)
+
+    streams.fill = one_more
+    hidden(session)
+
+
+@pytest.mark.parametrize("deviation", [another_operand, another_share, other_words])
+def test_a_party_that_computes_something_else_is_noticed(deviation):
+    """Party 0 sends nothing but inputs, comparisons and reveals: what it computes is its own."""
+    for party in PARTIES[1:]:
+        for name in ("mul", "relu", "bit_and of 3", "truncate"):
+            if deviation is another_operand and name == "bit_and of 3":
+                continue  # bits are known by another method
+            for ending in endings_of(Corruption(party, deviation=deviation), PROGRAMS[name]):
+                assert ending == Ending((), CheatingDetected), (name, party)
+
+
+def test_a_party_that_changes_everything_is_noticed():
+    """Words of several messages at once, whatever errors add up to."""
+    for party in PARTIES:
+        own = [sent for sent in messages("relu", 64) if sent.party == party and sent.words]
+        for seed in range(4):
+            draw = Random(seed)
+            chosen = draw.sample(own, len(own) // (1 + seed))
+            changes = [draw.choice(manipulations_of(sent, WORDS)) for sent in chosen]
+            opening = [sent.shapes for sent in chosen if sent.operation == "relu"]
+            if opening or party == 0:
+                found = endings_of(Corruption(party, tuple(changes), hidden))
+                assert all(ending == Ending((), CheatingDetected) for ending in found)
+
+
+def not_multiplied(session: Session) -> Iterator[Tensor]:
+    p = session.protocol
+    yield p.reveal(p.add(given(p), given(p, 0)))
+
+
+def nothing_opened(session: Session) -> Iterator[Tensor]:
+    p = session.protocol
+    p.mul(given(p), given(p, 0))
+    yield from ()
+
+
+@pytest.mark.parametrize("other", [not_multiplied, nothing_opened])
+def test_a_party_that_runs_another_program_is_noticed(other):
+    for party in PARTIES:
+        for ending in endings_of(Corruption(party, program=other), PROGRAMS["mul"]):
+            assert ending.opened == ()
+            assert ending.error is not None
+            assert issubclass(ending.error, ProtocolError | TransportError)
+
+
+def accusing_one(session: Session) -> None:
+    """Makes a party say that it found a difference, to one other party only."""
+    mesh: Any = session.mesh
+    exchange = mesh.exchange
+
+    def accusing(send: Any, receive: Any, **where: Any) -> Any:
+        shapes = [[tuple(t.shape) for t in tensors] for tensors in send.values()]
+        if shapes == [[(1,)]] * 3:
+            first = next(iter(send))
+            send = {**send, first: [torch.ones(1, dtype=torch.int64)]}
+        return exchange(send, receive, **where)
+
+    mesh.exchange = accusing
+
+
+def test_an_accusation_of_which_one_party_hears_ends_the_run_for_all():
+    for party in PARTIES:
+        for ending in endings_of(Corruption(party, deviation=accusing_one)):
+            assert ending == Ending((), CheatingDetected)
+
+
+# Clients -----------------------------------------------------------------------------------------
+
+
+def squared(messages: Sequence[Any], session: Session) -> Iterator[Tensor]:
+    p = session.protocol
+    yield p.for_client(p.square(p.from_client(messages[session.rank], limit=1 << 9)))
+
+
+def test_a_client_that_gives_parties_different_parts_is_noticed():
+    value = torch.tensor([3, -4])
+    for part, party in permutations(range(4), 2):
+        sent = split_input(value, "quad", 4)
+        own = sent[party]
+        if part in own.seeds:
+            wrong = {**own.seeds, part: bytes(32)}
+            sent[party] = type(own)(own.shape, own.bits, wrong, own.masked)
+        else:
+            sent[party] = type(own)(own.shape, own.bits, own.seeds, own.masked + 1)
+        found = run_corrupted(partial(squared, sent), None, **SETTINGS)
+        assert all(ending == Ending((), CheatingDetected) for ending in found)
+
+
+def test_a_client_notices_a_wrong_result():
+    value = torch.tensor([3, -4])
+    program = partial(squared, split_input(value, "quad", 4))
+    answers = [ending.opened[0] for ending in run_corrupted(program, None, **SETTINGS)]
+    assert torch.equal(join_output(answers, "quad", 4), value * value)
+    for party in PARTIES:
+        wrong = [answer + (rank == party) for rank, answer in enumerate(answers)]
+        with pytest.raises(CheatingDetected):
+            join_output(wrong, "quad", 4)
+
+
+def test_changed_messages_of_a_result_for_a_client_are_noticed():
+    program = partial(squared, split_input(torch.tensor([3, -4]), "quad", 4))
+    found = [one for one in tamperings(program) if one[0].shapes != ((1,),)]
+    for sent, how in Random(1).sample(found, 30 if FULL else 8):
+        for ending in endings_of(Corruption(sent.party, (how,), hidden), program):
+            assert ending == Ending((), CheatingDetected), f"{how} of {sent}"
+
+
+def tamperings(program: Program) -> list[tuple[Any, Any]]:
+    found = messages_of(program, **SETTINGS)
+    return [(sent, how) for sent in found for how in manipulations_of(sent, WORDS)]
+
+
+# Nothing is noticed where nothing is changed ------------------------------------------------------
+
+
+def honest_operations(session: Session, repeats: int) -> int:
+    """Operations on odd sizes, with a comparison of all views after each; returns their number."""
+    p: Any = session.protocol
+    count = 0
+    for seed in range(repeats):
+        for n in (1, 63, 64, 65, 100, 0):
+            draw = torch.Generator().manual_seed(seed * 1000 + n)
+            v = torch.randint(-100, 100, (n,), generator=draw).to(p.ring.dtype)
+            x, y = p.share(v, n % 4, limit=1 << 9), p.share(v, seed % 4, limit=1 << 9)
+            b = p.share_bits(bit_planes(v, 1), (n + seed) % 4, v.shape)
+            for act in (
+                lambda x=x, y=y: p.mul(x, y),
+                lambda x=x, y=y: p.settled(p.mul(x, y, shift=3)),
+                lambda x=x: p.truncate(x.divided(3), exact=False),
+                lambda x=x, b=b: p.bit_and(p.sign(x), b, b),
+                lambda x=x: p.is_zero(x),
+                lambda x=x, b=b: p.inject(b, x),
+                lambda x=x: p.relu(x),
+            ):
+                act()
+                p.verify()
+                count += 3  # with those on the way
+            opened = p.reveal(p.add(x, y))
+            assert torch.equal(opened, v + v)
+            count += 4
+    return count
+
+
+@RINGS
+def test_there_are_no_false_alarms(ring):
+    repeats = 34 if FULL else 4
+    counts = tacit.run(honest_operations, repeats, parties=4, ring=ring, **SETTINGS)
+    assert counts == [counts[0]] * 4
+    assert counts[0] >= (5_000 if FULL else 500)
+
+
+# A quad with a fault is found --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", quad_mutants.MUTANTS)
+def test_a_mutant_of_quad_is_killed(name, monkeypatch):
+    mutant = quad_mutants.MUTANTS[name]
+    mutant.apply(monkeypatch)
+    assert mutant.is_found()
+
+
+@pytest.mark.full("the attacks without a fault; the tests above draw from the same")
+def test_without_a_mutant_nothing_is_found():
+    assert not any(mutant.is_found() for mutant in quad_mutants.MUTANTS.values())
