@@ -84,32 +84,36 @@ def of_the_operation(program: str, ring: int) -> list[Attack]:
 
 
 class Reveals:
-    """Where a program opens something, or goes on after a comparison of all views."""
+    """Where a program compares all views, by the steps of its messages, and opens something.
+
+    All parties send all others a digest, then a verdict; in a reveal, one more round follows.
+    """
 
     def __init__(self, found: Sequence[Sent]) -> None:
-        self._found = [one for one in found if one.operation in ("reveal", "verify")]
-        self._last = dict.fromkeys(map(_call, self._found), 0)
-        for one in self._found:
-            self._last[_call(one)] = max(self._last[_call(one)], one.step)
+        self._found = found
+        shapes: dict[int, list[Any]] = {}
+        for one in found:
+            shapes.setdefault(one.step, []).append(one.shapes)
+        every = {step for step, sent in shapes.items() if sent == [((4,),)] * 12}
+        self._digests = {step for step in every if shapes.get(step + 1) == [((1,),)] * 12}
+        self._opens = {step + 2 for step in self._digests if step + 2 in shapes}
 
     def before(self, sent: Sent) -> int:
-        """How many reveals are complete when a message is sent."""
-        own = [one for one in self._found if one.party == sent.party and one.number < sent.number]
-        return len({_call(one) for one in own} - {_call(sent)})
+        """How many comparisons are complete when a message is sent."""
+        own = {o.step for o in self._found if o.party == sent.party and o.number < sent.number}
+        started = own & self._digests
+        return len(started - {sent.step, sent.step - 1, sent.step - 2})
 
     def rounds_left(self, sent: Sent) -> int | None:
-        """Of a reveal: 0 in the round that opens, 1 in that of verdicts; None outside of it.
+        """0 in the last round of a reveal, 1 in that of verdicts, 2 in that of digests.
 
         Without an opening, the verdicts are last.
         """
-        if sent.operation not in ("reveal", "verify"):
-            return None
-        left = self._last[_call(sent)] - sent.step
-        return left + 1 if left and sent.operation == "verify" else left
-
-
-def _call(sent: Sent) -> int:
-    return sent.step >> 16
+        if sent.step in self._opens:
+            return 0
+        if sent.step - 1 in self._digests:
+            return int(sent.step + 1 in self._opens)
+        return 2 if sent.step in self._digests else None
 
 
 def attacked(attack: Attack, **settings: Any) -> list[Ending]:
