@@ -7,6 +7,7 @@ it (`quad_cheats.hidden`). The seed of what is drawn is printed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import permutations
 from random import Random
@@ -71,22 +72,25 @@ def checked(chosen: Sequence[Attack], **settings: Any) -> None:
 # Every message -----------------------------------------------------------------------------------
 
 
-@RINGS
+@pytest.mark.parametrize(
+    "ring", [64, pytest.param(32, marks=pytest.mark.full("64 bits; the suite runs both"))]
+)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_honest_parties_open_what_is_right(name, ring):
     endings = run_corrupted(PROGRAMS[name], None, ring=ring, **SETTINGS)
     assert all(ending.error is None for ending in endings)
     for ending, plain in zip(endings, expected(name, ring), strict=True):
-        assert all(map(is_right, ending.opened, plain, strict=True))
+        assert len(ending.opened) == len(plain)
+        assert all(map(is_right, ending.opened, plain))
 
 
 @RINGS
 def test_a_changed_message_is_noticed(ring):
     """Some of everything; the full tier tries all."""
-    of_operations = [one for name in OPERATIONS for one in of_the_operation(name, ring)]
-    checked(drawn(of_operations, 40))
-    checked(drawn(attacks("reveals", ring), 20))
-    checked(drawn(attacks("inference", ring), 5))
+    for name in Random(torch.seed()).sample(list(OPERATIONS), 6):
+        checked(drawn(of_the_operation(name, ring), 8))
+    checked(drawn(attacks("reveals", ring), 16))
+    checked(drawn(attacks("inference", ring), 4))
 
 
 @pytest.mark.full("all messages of every operation; test_a_changed_message draws some")
@@ -114,7 +118,7 @@ def test_changed_messages_of_a_mixed_program_are_noticed(ring):
 
 @pytest.mark.parametrize("count", [pytest.param(24, marks=pytest.mark.full("6 in quick")), 6])
 def test_a_changed_message_is_noticed_over_tls(monkeypatch, count):
-    info = registry.TransportInfo("tls", "Threads with TLS between them.", _over_tls, True)
+    info = replace(registry.TRANSPORTS["threads"], launcher=_over_tls)
     monkeypatch.setitem(registry._transports, "tls", info)
     found = [one for name in ("relu", "reveals") for one in attacks(name, 64, WORDS)]
     checked(drawn(found, count), transport="tls")
@@ -165,13 +169,18 @@ def other_words(session: Session) -> None:
     hidden(session)
 
 
-@pytest.mark.parametrize("deviation", [another_operand, another_share, other_words])
+DEVIATIONS = {
+    another_operand: ("mul", "relu", "is_zero"),
+    another_share: ("mul", "bit_and of 3"),
+    other_words: ("mul", "relu", "bit_and of 3", "truncate"),
+}
+
+
+@pytest.mark.parametrize("deviation", DEVIATIONS)
 def test_a_party_that_computes_something_else_is_noticed(deviation):
     """Party 0 sends nothing but inputs, comparisons and reveals: what it computes is its own."""
     for party in PARTIES[1:]:
-        for name in ("mul", "relu", "bit_and of 3", "truncate"):
-            if deviation is another_operand and name == "bit_and of 3":
-                continue  # bits are known by another method
+        for name in DEVIATIONS[deviation]:
             for ending in endings_of(Corruption(party, deviation=deviation), PROGRAMS[name]):
                 assert ending == Ending((), CheatingDetected), (name, party)
 

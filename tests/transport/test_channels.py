@@ -9,7 +9,7 @@ import pytest
 import torch
 from tests.transport.parties import KINDS, connected, together
 
-from tacit.errors import ConfigError, PeerClosed, PeerTimeout
+from tacit.errors import ConfigError, PeerClosed, PeerTimeout, ProtocolDesync
 from tacit.testing import CHANNEL_CHECKS, ChannelSuite, ManualClock, until
 from tacit.transport import Limits, Mesh, Spec
 
@@ -46,6 +46,26 @@ def test_a_chain_of_silence_leads_to_the_silent_party() -> None:
     assert isinstance(zero, PeerTimeout)
     assert isinstance(one_, PeerClosed)
     assert zero.party == one_.party == 2
+
+
+def test_parties_that_wait_for_each_other_after_another_has_ended_are_told_so() -> None:
+    """Party 2 is done, and waits for the others' end: it will not help them."""
+    clock, one = ManualClock(), [Spec((1,), torch.int64)]
+    meshes = connected("memory", 3, limits=Limits(deadline=5.0, patience=100.0), clock=clock)
+    meshes[2].compares_ends = True
+
+    def wait(mesh: Mesh) -> None:
+        with mesh:
+            mesh.exchange({}, {1 - mesh.rank: one})
+
+    def end(mesh: Mesh) -> None:
+        with mesh:
+            until(lambda: all(other.waiting_for for other in meshes[:2]))
+            clock.advance(6.0)
+
+    found = together(*(partial(p, m) for p, m in zip((wait, wait, end), meshes, strict=True)))
+    assert any(isinstance(error, ProtocolDesync) for error in found[:2])
+    assert all(isinstance(error, ProtocolDesync | PeerClosed) for error in found[:2])
 
 
 def test_a_thread_that_computes_for_long_is_waited_for() -> None:

@@ -307,7 +307,8 @@ class Mesh:
                 self.stats.count_round(seconds, ahead)
                 return arrived
             self._listen(waiting, _SLICE)
-            judge(waiting, self._channels, self._limits, started, now, self._operation)
+            ended, limits = self._last_words, self._limits
+            judge(waiting, self._channels, ended, limits, started, now, self._operation)
 
     def _hold(self, not_before: int) -> None:
         """Waits until a shaped link would have delivered a message."""

@@ -11,7 +11,7 @@ deadline. Threads of one process need no heartbeats: they see each other's state
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from ..errors import Operation, Party, PeerTimeout, ProtocolDesync
 from .channel import PROGRESS_BYTES, Channel
@@ -23,6 +23,7 @@ _NO_HEARTBEAT = "not even a heartbeat: it is dead, frozen or cut off"
 def judge(
     waiting: Mapping[int, Channel],
     channels: Mapping[int, Channel],
+    ended: Collection[int],
     limits: Limits,
     since: float,
     now: float,
@@ -30,12 +31,13 @@ def judge(
 ) -> None:
     """Raises if a peer whose message is expected since `since` is not waited for any longer.
 
+    `ended`: peers that have said goodbye, and send nothing more.
     `now` is the time before this party last read its connections: if it was frozen itself after
     that, messages and heartbeats may have arrived that it has not seen.
     """
     for channel in waiting.values():
         if now - max(since, channel.progress) > limits.deadline:
-            all_stuck = all(other.stuck for other in channels.values())
+            all_stuck = all(c.stuck for peer, c in channels.items() if peer not in ended)
             error = _overdue(channel, limits, now, since, operation, all_stuck)
             if error is not None:
                 raise error
