@@ -27,6 +27,7 @@ from tacit.protocols.context import Context
 from tacit.protocols.derived import select
 from tacit.protocols.masked import deal, truncation
 from tacit.protocols.masked.base import Roles
+from tacit.protocols.quad import gate
 from tacit.protocols.randomness import CallRandomness, KeyStreams, Stream, common_stream
 from tacit.protocols.three_party import io
 from tacit.transport import Mesh
@@ -219,6 +220,21 @@ def inputs_are_bare(patch: Patch) -> None:
     patch.setattr(CallRandomness, "draw", draw)
 
 
+def quad_draws_zeros(*left_out: Stream) -> Callable[[Patch], None]:
+    """Words of these streams are zero at all parties of quad."""
+
+    def apply(patch: Patch) -> None:
+        original = gate._draw
+
+        def draw(p: Any, source: Stream, specs: Any) -> list[Tensor]:
+            words = original(p, source, specs)
+            return [torch.zeros_like(one) for one in words] if source in left_out else words
+
+        patch.setattr(gate, "_draw", draw)
+
+    return apply
+
+
 # Around the protocols ---------------------------------------------------------------------------
 
 
@@ -277,6 +293,12 @@ MUTANTS: dict[str, Mutant] = {
     "AND gates without masks": Mutant(without("xor"), bare("replicated", "bit_and")),
     "random bits that are zero": Mutant(random_bits_are_zero, bare("replicated", "inject")),
     "bare inputs": Mutant(inputs_are_bare, bare("replicated", "share")),
+    "quad opens without masks": Mutant(
+        quad_draws_zeros(gate.NEW_A1, gate.NEW_A2), bare("quad", "mul")
+    ),
+    "quad completes without masks": Mutant(quad_draws_zeros(gate.NEW_M3), bare("quad", "bit_and")),
+    "quad deals bare masks": Mutant(quad_draws_zeros(gate.MASK_PADS), bare("quad", "inject")),
+    "quad deals bare values": Mutant(quad_draws_zeros(gate.VALUE_PADS), bare("quad", "inject")),
     "equal seeds of a client": Mutant(client_seeds_are_equal, client_seeds_repeat),
     "a second thread is served": Mutant(any_thread_is_served, second_thread_is_served),
     "renewed keys repeat": Mutant(renewed_keys_have_no_number, renewed_keys_repeat),
