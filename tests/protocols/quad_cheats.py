@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tacit import Session
 from tacit.errors import CheatingDetected, ConfigError, Error, ProtocolError, TransportError
-from tacit.protocols.quad.views import DIGEST, VERDICT
+from tacit.protocols.quad.verification import PRIME, TOTAL, _as_message, _number
 from tacit.testing import (
     DELIVERY,
     WORDS,
@@ -26,31 +26,36 @@ from tacit.testing import (
 )
 from tacit.testing.manipulations import REPEATED
 
+Deviation = Callable[[Session], None]
 PARTIES = range(4)
 SETTINGS = {"protocol": "quad", "fraction_bits": 8}
 SHORT = 0.5  # seconds; the deadline of runs in which a message may be missing
 
 
 def hidden(session: Session) -> None:
-    """Lets a party tell each other party in every comparison exactly what that one wants to hear.
+    """Lets a party go on as if nothing had happened if a comparison of views fails."""
+    conceal(session.protocol)
 
-    It waits for the others' digests before it answers, says that it found no difference, and does
-    not end the run if it is told of one.
-    """
+
+def conceal(protocol: Any) -> None:
+    """Makes a protocol object find all views equal."""
+    protocol.views.agree = lambda _total, _operation: True
+
+
+def answering_last(session: Session) -> None:
+    """Lets a party hear the others in a comparison before it answers, with minus their sum."""
+    hidden(session)
     mesh: Any = session.mesh
     exchange = mesh.exchange
 
     def answering(send: Any, receive: Any, **where: Any) -> dict[int, list[Tensor]]:
-        forms = [list(specs) for specs in receive.values()]
-        if forms == [[DIGEST]] * 3:
-            heard = exchange({}, receive, **where)
-            exchange({peer: heard[peer] for peer in send}, {}, **where)
-            return dict(send)
-        if forms == [[VERDICT]] * 3:
-            equal = {peer: [torch.zeros(1, dtype=torch.int64)] for peer in send}
-            exchange(equal, receive, **where)
-            return equal
-        return exchange(send, receive, **where)
+        if [list(specs) for specs in receive.values()] != [[TOTAL]] * 3:
+            return exchange(send, receive, **where)
+        heard = exchange({}, receive, **where)
+        total = sum(_number(tensors[0]) for tensors in heard.values())
+        answer = _as_message((-total % PRIME).to_bytes(32, "little"))
+        exchange({peer: [answer] for peer in send}, {}, **where)
+        return heard
 
     mesh.exchange = answering
 
@@ -86,7 +91,7 @@ def of_the_operation(program: str, ring: int) -> list[Attack]:
 class Reveals:
     """Where a program compares all views, by the steps of its messages, and opens something.
 
-    All parties send all others a digest, then a verdict; in a reveal, one more round follows.
+    All parties send all others a number; in a reveal, one more round follows.
     """
 
     def __init__(self, found: Sequence[Sent]) -> None:
@@ -94,31 +99,26 @@ class Reveals:
         shapes: dict[int, list[Any]] = {}
         for one in found:
             shapes.setdefault(one.step, []).append(one.shapes)
-        every = {step for step, sent in shapes.items() if sent == [((4,),)] * 12}
-        self._digests = {step for step in every if shapes.get(step + 1) == [((1,),)] * 12}
-        self._opens = {step + 2 for step in self._digests if step + 2 in shapes}
+        self._compares = {step for step, sent in shapes.items() if sent == [((4,),)] * 12}
+        self._opens = {step + 1 for step in self._compares if step + 1 in shapes}
 
     def before(self, sent: Sent) -> int:
-        """How many comparisons are complete when a message is sent."""
+        """How many reveals are complete when a message is sent."""
         own = {o.step for o in self._found if o.party == sent.party and o.number < sent.number}
-        started = own & self._digests
-        return len(started - {sent.step, sent.step - 1, sent.step - 2})
+        return len((own - {sent.step, sent.step - 1}) & {step - 1 for step in self._opens})
 
-    def rounds_left(self, sent: Sent) -> int | None:
-        """0 in the last round of a reveal, 1 in that of verdicts, 2 in that of digests.
+    def compares(self, sent: Sent) -> bool:
+        """Whether a message is of a comparison."""
+        return sent.step in self._compares
 
-        Without an opening, the verdicts are last.
-        """
-        if sent.step in self._opens:
-            return 0
-        if sent.step - 1 in self._digests:
-            return int(sent.step + 1 in self._opens)
-        return 2 if sent.step in self._digests else None
+    def is_last(self, sent: Sent) -> bool:
+        """Whether a message is of a round that opens, or of a comparison at the end of a run."""
+        return sent.step in self._opens or sent.step == max(self._compares)
 
 
-def attacked(attack: Attack, **settings: Any) -> list[Ending]:
+def attacked(attack: Attack, deviation: Deviation = hidden, **settings: Any) -> list[Ending]:
     """Runs the program with the attack, by a party that hides it."""
-    corruption = Corruption(attack.sent.party, (attack.how,), hidden)
+    corruption = Corruption(attack.sent.party, (attack.how,), deviation)
     limits = {"deadline": SHORT} if attack.how.kind in DELIVERY else {}
     settings = {"ring": attack.ring, **SETTINGS, **limits, **settings}
     return run_corrupted(PROGRAMS[attack.program], corruption, **settings)
@@ -146,7 +146,7 @@ def _unnoticed(attack: Attack, honest: dict[int, Ending], where: Reveals) -> str
         if ending.error is not None and not issubclass(ending.error, allowed):
             return f"party {rank} raised {ending.error.__name__}"
         opened = any(value is not None for value in ending.opened[before:])
-        if (opened or not noticed) and not _may_be_late(attack, where, rank, opened=opened):
+        if (opened or not noticed) and not _may_be_late(attack, where, rank):
             return f"party {rank} " + ("opened values" if opened else "noticed nothing")
     return None
 
@@ -159,24 +159,23 @@ def _errors(attack: Attack) -> tuple[type[Error], ...]:
     return TransportError, ProtocolError, ConfigError
 
 
-def _may_be_late(attack: Attack, where: Reveals, rank: int, *, opened: bool) -> bool:
+def _may_be_late(attack: Attack, where: Reveals, rank: int) -> bool:
     """Whether a party cannot be stopped any more, because the message is one of the last.
 
-    In the round that opens, a wrong part or hash is noticed by its receiver alone. A party that is
-    told of a difference which there is not ends the run; whoever opens nothing may be done.
+    A part or a hash that is wrong is noticed by its receiver, as is a wrong number in a comparison;
+    a message that comes twice, in the round after it.
     """
-    sent, kind = attack.sent, attack.how.kind
-    left = where.rounds_left(sent)
-    if left == 0:
-        return rank != sent.peer or kind == REPEATED
-    return left == 1 and (kind == REPEATED or (rank != sent.peer and not opened))
+    sent = attack.sent
+    if attack.how.kind == REPEATED:
+        return where.is_last(sent) or where.compares(sent)
+    return where.is_last(sent) and rank != sent.peer
 
 
-def faults(chosen: Sequence[Attack], **settings: Any) -> list[str]:
+def faults(chosen: Sequence[Attack], deviation: Deviation = hidden, **settings: Any) -> list[str]:
     """What is wrong, for each attack that is not noticed as it has to be."""
     found = []
     for attack in chosen:
-        if text := fault(attack, attacked(attack, **settings)):
+        if text := fault(attack, attacked(attack, deviation, **settings)):
             found.append(
                 f"{attack.program}, ring {attack.ring}: {attack.how} of {attack.sent}: {text}"
             )

@@ -7,13 +7,11 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from tests.protocols.quad_cheats import attacks, faults
+from tests.protocols.quad_cheats import Deviation, answering_last, attacks, faults, hidden
 from torch import Tensor
 
-from tacit.protocols.quad import io, views
-from tacit.protocols.quad.protocol import Quad
-from tacit.protocols.quad.views import Viewers, Views
-from tacit.protocols.steps import Interactive
+from tacit.protocols.quad import io, verification
+from tacit.protocols.quad.verification import HashedViews, Viewers, Views
 
 Patch = pytest.MonkeyPatch
 KINDS = ("flip a bit", "add the top bit")
@@ -30,13 +28,13 @@ def without(*left_out: Viewers) -> Callable[[Patch], None]:
     """These parties do not compare what they know together."""
 
     def apply(patch: Patch) -> None:
-        add = Views.add
+        add = HashedViews.add
 
-        def some(self: Views, viewers: Viewers, values: Sequence[Tensor]) -> None:
+        def some(self: HashedViews, viewers: Viewers, values: Sequence[Tensor]) -> None:
             if viewers not in left_out:
                 add(self, viewers, values)
 
-        patch.setattr(Views, "add", some)
+        patch.setattr(HashedViews, "add", some)
 
     return apply
 
@@ -49,27 +47,14 @@ def reveals_are_not_verified(patch: Patch) -> None:
     patch.setattr(io, "verify", verify)
 
 
-def verdicts_are_ignored(patch: Patch) -> None:
-    """A party looks at what it found itself only."""
-    cheating = views.cheating
-
-    def own(p: Any, verdicts: dict[int, int]) -> Exception:
-        return cheating(p, verdicts) if verdicts[p.rank] else _NothingFound()
-
-    def verify(p: Any) -> Iterator[Any]:
-        try:
-            yield from original(p)
-        except _NothingFound:
-            return
-
-    original = views.verify
-    patch.setattr(views, "cheating", own)
-    patch.setattr(io, "verify", verify)
-    patch.setattr(Quad, "verify", Interactive(verify))
+def receivers_get_the_same(patch: Patch) -> None:
+    """Whoever hears the others first can answer so that all sums are zero."""
+    original = verification._terms
+    patch.setattr(verification, "_terms", lambda p: original(p)[:1] * 4)
 
 
-class _NothingFound(Exception):
-    pass
+def sums_are_ignored(patch: Patch) -> None:
+    patch.setattr(Views, "agree", lambda *_: True)
 
 
 def hashes_of_parts_are_ignored(patch: Patch) -> None:
@@ -77,27 +62,33 @@ def hashes_of_parts_are_ignored(patch: Patch) -> None:
 
 
 def first_words_are_compared(patch: Patch) -> None:
-    original = views._bytes
-    patch.setattr(views, "_bytes", lambda value: original(value)[:8])
+    add = HashedViews.add
+
+    def first(self: HashedViews, viewers: Viewers, values: Sequence[Tensor]) -> None:
+        add(self, viewers, [value.reshape(-1)[:1] for value in values])
+
+    patch.setattr(HashedViews, "add", first)
 
 
 def groups_of_three_are_forgotten(patch: Patch) -> None:
-    def digest(self: Views, pair: Viewers) -> bytes:
+    def digest(self: HashedViews, pair: Viewers) -> bytes:
         return self._hashes[pair].digest()
 
-    patch.setattr(Views, "digest", digest)
+    patch.setattr(HashedViews, "digest", digest)
 
 
 TRIES = 8  # an error may be noticed by chance, depending on masks
 
 
-def _unnoticed(program: str, operation: str, *parties: int) -> Callable[[], bool]:
+def _unnoticed(
+    program: str, operation: str, *parties: int, deviation: Deviation = hidden
+) -> Callable[[], bool]:
     """Whether words of these parties in an operation can be changed without being noticed."""
 
     def is_found() -> bool:
         found = [one for one in attacks(program, 64, KINDS) if one.sent.operation == operation]
         chosen = [one for one in found if one.sent.party in parties]
-        return any(faults([one]) for _ in range(TRIES) for one in chosen)
+        return any(faults([one], deviation) for _ in range(TRIES) for one in chosen)
 
     return is_found
 
@@ -112,7 +103,10 @@ MUTANTS: dict[str, Mutant] = {
     "results are not compared": Mutant(without((0, 1, 2)), _unnoticed("mul", "bilinear", 1)),
     "inputs are not compared": Mutant(without((1, 2)), _unnoticed("share", "share", 0)),
     "reveals are not verified": Mutant(reveals_are_not_verified, _unnoticed("mul", "bilinear", 3)),
-    "verdicts are ignored": Mutant(verdicts_are_ignored, _unnoticed("verified", "bilinear", 1, 2)),
+    "sums are ignored": Mutant(sums_are_ignored, _unnoticed("mul", "bilinear", 1, 2)),
+    "receivers get the same": Mutant(
+        receivers_get_the_same, _unnoticed("mul", "bilinear", 1, 2, deviation=answering_last)
+    ),
     "hashes of parts are ignored": Mutant(
         hashes_of_parts_are_ignored, _unnoticed("mul", "reveal", 1)
     ),

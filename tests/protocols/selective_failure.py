@@ -12,16 +12,24 @@ from random import Random
 from typing import Any, NamedTuple
 
 import torch
-from tests.protocols.quad_cheats import SETTINGS, hidden
+from tests.protocols.quad_cheats import SETTINGS, conceal
 
 import tacit
 from tacit import Session
 from tacit.errors import CheatingDetected
 from tacit.protocols import BitSum
+from tacit.protocols.quad.gate import RESULTS
+from tacit.protocols.quad.verification import PRIME, HashedViews, Viewers, _number
 from tacit.testing import Manipulation, Tap, manipulations_of
 from tacit.testing.manipulations import CHANGES
 
 SHIFT = 4
+LOW_BIT = next(  # a seed that chooses the low bit of the first of four words
+    seed
+    for seed in range(100_000)
+    if (draw := Random(seed)).randrange(4) == 0 and draw.randrange(64) == 0
+)
+FLIP = Manipulation(1, "flip a bit", seed=LOW_BIT)  # in what party 2 deals in an AND of 3 bits
 RUN: dict[str, Any] = {"parties": 4, **SETTINGS}
 
 
@@ -85,8 +93,6 @@ def trials(
     operands = Operands(p, seed, len(changes))
     p.verify()
     tap = Tap(session.mesh) if session.rank == party else None
-    if tap is not None:
-        hidden(session)
     found = []
     for number, change in enumerate(changes):
         fresh = type(p)(
@@ -94,6 +100,7 @@ def trials(
         )  # with views of its own: the shares of a failed step are not used
         x, bits = operands.of(number)
         if tap is not None:
+            conceal(fresh)
             tap.ask([change])
         OPERATIONS[name](fresh, x, bits)
         changed = tap is not None and tap.changed
@@ -139,6 +146,86 @@ def cheated(name: str, party: int, changes: Sequence[Manipulation], seed: int) -
     del ends[party]
     assert ends[0] == ends[1] == ends[2]
     return [one._replace(aborted=end) for one, end in zip(by_party[party], ends[0], strict=True)]
+
+
+# Guesses ------------------------------------------------------------------------------------------
+
+
+class Guesses(NamedTuple):
+    """What party 2 can compute after it has dealt party 0 a wrong product of two bits.
+
+    The result of party 0 is then wrong if its mask of the third bit is 1. hashes: of what it shares
+    with party 0, for each guess. shown: that of party 0. totals: what the comparison of party 2
+    gives, for each guess.
+    """
+
+    mask: int
+    hashes: tuple[bytes, bytes]
+    shown: bytes
+    totals: tuple[int, int]
+
+
+def guesses(session: Session, count: int, change: Manipulation | None) -> list[Any]:
+    """At party 0 its mask and hash of each trial, at party 2 its guesses."""
+    p: Any = session.protocol
+    operands, found = Operands(p, 1, count), []
+    tap = Tap(session.mesh) if session.rank == 2 else None
+    for number in range(count):
+        fresh = type(p)(p.context)
+        _, bits = operands.of(number)
+        added = _noting(fresh) if tap is not None else []
+        if tap is not None:
+            tap.ask([change] if change else [])
+        fresh.bit_and(*bits)
+        if tap is not None:
+            tap.ask([])
+        shown = fresh.views.digest((0, 2)) if session.rank in (0, 2) else b""
+        if tap is not None:
+            found.append(_guessed(fresh, added, shown))
+            continue
+        found.append((operands.known(p, number)[3], shown))
+        _aborts(fresh)
+    return found
+
+
+def _noting(p: Any) -> list[tuple[Viewers, list[Any]]]:
+    """Returns the list to which everything is added that the views of p get from now on."""
+    added, add = [], p.views.add
+
+    def note(viewers: Viewers, values: Sequence[Any]) -> None:
+        added.append((viewers, [value.clone() for value in values]))
+        add(viewers, values)
+
+    p.views.add = note
+    return added
+
+
+def _guessed(p: Any, added: Sequence[Any], own: bytes) -> tuple[Any, Any]:
+    """The hashes of both guesses, and what the comparison gives for them."""
+    hashes = []
+    for guess in (0, 1):
+        views = HashedViews(2)
+        for viewers, values in added:
+            changes = guess if viewers == RESULTS else 0
+            views.add(viewers, [value ^ changes for value in values])
+        hashes.append(views.digest((0, 2)))
+    drawn, totals = [], []
+    draw = p.context.draw_planes
+    p.context.draw_planes = lambda *where: drawn.append(draw(*where)) or drawn[-1]
+    p.views.agree = lambda total, _: totals.append(total) or True
+    p.verify()
+    p.context.draw_planes = draw
+    factor = _number(drawn[0][2, 0])  # of the parties 0 and 2, for party 2
+    before = int.from_bytes(own, "little")
+    others = [int.from_bytes(one, "little") - before for one in hashes]
+    return tuple(hashes), tuple((totals[0] - factor * by) % PRIME for by in others)
+
+
+def guessed(count: int, change: Manipulation | None = FLIP) -> list[Guesses]:
+    """Trials of party 2, which makes this change."""
+    by_party = tacit.run(guesses, count, change, **RUN)
+    pairs = zip(by_party[0], by_party[2], strict=True)
+    return [Guesses(mask, hashes, shown, totals) for (mask, shown), (hashes, totals) in pairs]
 
 
 # The statistics ----------------------------------------------------------------------------------

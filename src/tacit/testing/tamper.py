@@ -79,7 +79,8 @@ def _listed(program: Program, session: Session) -> list[Sent]:
     tap = Tap(session.mesh, keeps=True)
     for _ in program(session):
         pass
-    return tap.sent
+    session.verify()
+    return list(tap.sent)
 
 
 def _ended(program: Program, corruption: Corruption | None, session: Session) -> Ending:
@@ -96,9 +97,12 @@ def _ended(program: Program, corruption: Corruption | None, session: Session) ->
     try:
         for value in program(session):
             opened.append(value)
+        session.verify()
         session.mesh.close()
     except Exception as caught:
         error = caught
         session.mesh.abort(caught)
+    ended: Any = session.protocol
+    ended.verify = lambda: None  # nothing can be verified after the end
     changed = tap is not None and tap.changed
     return Ending(tuple(opened), type(error) if error else None, changed)

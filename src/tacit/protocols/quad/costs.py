@@ -10,7 +10,7 @@ from ..cost import Cost, planes
 from ..masked.carry_plan import carry_plan
 from ..masked.costs import fours, level_products
 
-VERIFY_BITS = 256 + 64  # a digest and a verdict, from each party to each other
+VERIFY_BITS = 256  # a number, from each party to each other
 
 
 class QuadCosts:
@@ -39,8 +39,8 @@ class QuadCosts:
         return self._output(planes(width, n), to)
 
     def verify(self) -> Cost:
-        """A digest, then a verdict, from each party to each other."""
-        return Cost(2, {(i, j, False): VERIFY_BITS for i in range(4) for j in range(4) if i != j})
+        """A number from each party to each other."""
+        return Cost(1, {(i, j, False): VERIFY_BITS for i in range(4) for j in range(4) if i != j})
 
     # The core ----------------------------------------------------------------------------------
 

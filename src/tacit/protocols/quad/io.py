@@ -90,7 +90,7 @@ def reveal(
 ) -> Steps[Tensor | None]:
     """Returns the ring elements, or bits, on the CPU; None at other parties than `to`, if given.
 
-    3 rounds: all views are compared, then each receiver gets one element and a hash. This is the
+    2 rounds: all views are compared, then each receiver gets one element and a hash. This is the
     only way to open a secret to a party. `dtype` is the name of their type in the record of
     reveals; `to_dealer` is for protocols whose dealer is none of the parties.
     """
@@ -150,7 +150,7 @@ def from_client(p: QuadBase, message: ClientInput, *, limit: int | None = None) 
 def for_client(p: QuadBase, x: Arith) -> Steps[Tensor | None]:
     """Returns what this party sends to a client that may learn x: the term that its side knows.
 
-    2 rounds. Both parties of a side send the same, and the client compares.
+    1 round. Both parties of a side send the same, and the client compares.
     """
     p.context.admit_client_reveal(x)
     x = yield from p.settled.steps(x)

@@ -4,8 +4,15 @@ Each value that more than one party knows is added to the hash of those who comp
 of the calls. `verify` compares all hashes before anything is opened, kept or finished; a difference
 is CheatingDetected at all honest parties.
 
-NOTE [verdicts]: a party that cheats may show different hashes to different parties, so that only
-some of them see a difference. So every party tells all others what it found, before it goes on.
+NOTE [hidden hashes]: nobody is shown a hash. After a wrong message an honest party may know a value
+that differs from the right one by an error times a secret; whoever sent the message could try all
+such values, and compare their hashes with the one that it is shown. So for each receiver, each two
+parties i < j draw r and s that only they know. Party i adds r h + s to what it sends, and party j
+subtracts r h + s, where h is the hash of what both know; the receiver adds up what all four have
+for it, modulo a prime. The sum is zero if all hashes are equal. If those of two honest parties
+differ, then it is uniform, whatever the cheating party sends, which knows neither their r nor what
+they send to others: so every honest party notices it, and the cheating one learns nothing else.
+Which hashes differ stays unknown: that could depend on secrets.
 
 NOTE [keyed hashes]: where a party computes on a GPU, SHA-256 would need all values on the
 processor. There the hash of a pair is the sum of k_i x_i mod 2^64 over all words x_i of 32 bits,
@@ -36,9 +43,9 @@ from ..steps import Round, Steps
 if TYPE_CHECKING:
     from .base import QuadBase
 
-DIGEST = Spec((4,), torch.int64)
-VERDICT = Spec((1,), torch.int64)
-EQUAL = 0
+DIGEST = TOTAL = Spec((4,), torch.int64)
+PRIME = (1 << 255) - 19
+WORDS = 8  # of a number that is drawn, so that it is uniform modulo the prime but for 2^-256
 SUMS = 2  # keyed hashes of a pair
 
 Viewers = tuple[int, ...]
@@ -59,6 +66,11 @@ class Views(ABC):
     @abstractmethod
     def digest(self, pair: Viewers) -> bytes:
         """Returns the hash of everything that both of a pair know."""
+
+    def agree(self, total: int, operation: int) -> bool:
+        """Returns whether all views are equal, by their sum; notes the operation if they are."""
+        self.agreed = self.agreed if total else operation
+        return not total
 
 
 class HashedViews(Views):
@@ -122,34 +134,43 @@ def _as_message(digest: bytes) -> Tensor:
 
 
 def verify(p: QuadBase) -> Steps[None]:
-    """Raises CheatingDetected at all honest parties if two of them know different values. 2 rounds.
+    """Raises CheatingDetected at all honest parties if two of them know different values. 1 round.
 
-    See NOTE [verdicts].
+    See NOTE [hidden hashes].
     """
+    terms = _terms(p)
     others = [party for party in range(4) if party != p.rank]
-    digests = {j: _as_message(p.views.digest(tuple(sorted((p.rank, j))))) for j in others}
-    received = yield Round(
-        {j: [digest.to(p.device)] for j, digest in digests.items()}, {j: [DIGEST] for j in others}
-    )
-    differing = [j for j in others if not torch.equal(received[j][0].cpu(), digests[j])]
-    verdict = sum(1 << j for j in differing)
-    message = torch.tensor([verdict], dtype=torch.int64, device=p.device)
-    told = yield Round({j: [message] for j in others}, {j: [VERDICT] for j in others})
-    verdicts = {p.rank: verdict} | {j: int(told[j][0]) for j in others}
-    if any(found != EQUAL for found in verdicts.values()):
-        raise cheating(p, verdicts)
-    p.views.agreed = p.context.operation
+    send = {j: [_as_message(terms[j].to_bytes(32, "little")).to(p.device)] for j in others}
+    received = yield Round(send, {j: [TOTAL] for j in others})
+    total = sum((_number(received[j][0].cpu()) for j in others), terms[p.rank]) % PRIME
+    if not p.views.agree(total, p.context.operation):
+        raise cheating(p)
 
 
-def cheating(p: QuadBase, verdicts: dict[int, int]) -> CheatingDetected:
-    """Returns the error: which pairs differ, and up to where all views agreed."""
-    pairs = {
-        tuple(sorted((i, j))) for i, found in verdicts.items() for j in range(4) if found >> j & 1
-    }
+def _terms(p: QuadBase) -> list[int]:
+    """What this party adds to the sum of each receiver, by rank."""
+    totals = [0] * 4
+    for peer in range(4):
+        if peer == p.rank:
+            continue
+        pair = tuple(sorted((p.rank, peer)))
+        hashed = int.from_bytes(p.views.digest(pair), "little")
+        drawn = p.context.draw_planes(common_stream("verify", *pair), (4, 2, WORDS)).cpu()
+        for receiver, (factor, mask) in enumerate(drawn):
+            term = _number(factor) * hashed + _number(mask)
+            totals[receiver] += term if p.rank == pair[0] else -term
+    return [total % PRIME for total in totals]
+
+
+def _number(words: Tensor) -> int:
+    return int.from_bytes(_bytes(words), "little")
+
+
+def cheating(p: QuadBase) -> CheatingDetected:
+    """Returns the error: up to where all views agreed."""
     return CheatingDetected(
-        "the views of parties "
-        + "; ".join(f"{i} and {j}" for i, j in sorted(pairs))
-        + " differ: one of the four deviates from the protocol, or its memory or channel is faulty",
+        "the views of the parties differ: one of the four deviates from the protocol, or its "
+        "memory or channel is faulty",
         limit="nothing was opened; all views agreed up to " + Operation(p.views.agreed),
         remedy="do not use the shares of this run again; start anew without that party",
     )
