@@ -27,7 +27,7 @@ SHIFT = 4
 LOW_BIT = next(  # a seed that chooses the low bit of the first of four words
     seed
     for seed in range(100_000)
-    if (draw := Random(seed)).randrange(4) == 0 and draw.randrange(64) == 0
+    if CHANGES["flip a bit"](torch.zeros(4, dtype=torch.int64), seed).tolist() == [1, 0, 0, 0]
 )
 FLIP = Manipulation(1, "flip a bit", seed=LOW_BIT)  # in what party 2 deals in an AND of 3 bits
 RUN: dict[str, Any] = {"parties": 4, **SETTINGS}

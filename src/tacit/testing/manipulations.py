@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
-from random import Random
+from hashlib import shake_256
 from typing import Any, NamedTuple
 
 import torch
@@ -63,15 +63,23 @@ class Manipulation(NamedTuple):
 # Of the words of one tensor ----------------------------------------------------------------------
 
 
-def _on_one_word(change: Callable[[int, int, Random], int]) -> Callable[[Tensor, Random], Tensor]:
-    """Changes one element, given as a number of so many bits."""
+def _drawn(seed: int, use: str, size: int) -> bytes:
+    return shake_256(f"{seed} {use}".encode()).digest(size)
 
-    def apply(tensor: Tensor, draw: Random) -> Tensor:
+
+def _below(limit: int, seed: int, use: str) -> int:
+    return int.from_bytes(_drawn(seed, use, 8), "little") % limit
+
+
+def _on_one_word(change: Callable[[int, int, int], int]) -> Callable[[Tensor, int], Tensor]:
+    """Changes one element, given as a number of so many bits, with a seed."""
+
+    def apply(tensor: Tensor, seed: int) -> Tensor:
         size = tensor.element_size()
         data = _bytes(tensor)
-        start = draw.randrange(tensor.numel()) * size
+        start = _below(tensor.numel(), seed, "element") * size
         word = int.from_bytes(data[start : start + size], "little")
-        made = change(word, 8 * size, draw) % (1 << 8 * size)
+        made = change(word, 8 * size, seed) % (1 << 8 * size)
         data[start : start + size] = made.to_bytes(size, "little")
         return _from_bytes(data, tensor)
 
@@ -88,17 +96,17 @@ def _from_bytes(data: bytearray, like: Tensor) -> Tensor:
     return flat.view(like.shape).to(like.device)
 
 
-def _random(tensor: Tensor, draw: Random) -> Tensor:
-    return _from_bytes(bytearray(draw.randbytes(tensor.nbytes)), tensor)
+def _random(tensor: Tensor, seed: int) -> Tensor:
+    return _from_bytes(bytearray(_drawn(seed, "words", tensor.nbytes)), tensor)
 
 
-CHANGES: dict[str, Callable[[Tensor, Random], Tensor]] = {
-    "flip a bit": _on_one_word(lambda word, bits, draw: word ^ 1 << draw.randrange(bits)),
-    "add 1": _on_one_word(lambda word, _bits, _draw: word + 1),
-    "add 12345": _on_one_word(lambda word, _bits, _draw: word + 12345),
-    "add the top bit": _on_one_word(lambda word, bits, _draw: word + (1 << bits - 1)),
+CHANGES: dict[str, Callable[[Tensor, int], Tensor]] = {
+    "flip a bit": _on_one_word(lambda word, bits, seed: word ^ 1 << _below(bits, seed, "bit")),
+    "add 1": _on_one_word(lambda word, _bits, _seed: word + 1),
+    "add 12345": _on_one_word(lambda word, _bits, _seed: word + 12345),
+    "add the top bit": _on_one_word(lambda word, bits, _seed: word + (1 << bits - 1)),
     "random words": _random,
-    "zeros": lambda tensor, _draw: torch.zeros_like(tensor),
+    "zeros": lambda tensor, _seed: torch.zeros_like(tensor),
 }
 EXCHANGED, REPLAYED = "exchange two tensors", "replay"
 WORDS = (*CHANGES, EXCHANGED, REPLAYED)
@@ -114,8 +122,7 @@ def changed_words(tensors: Sequence[Tensor], how: Manipulation) -> list[Tensor]:
     if how.kind == EXCHANGED:
         made[how.tensor], made[how.tensor + 1] = made[how.tensor + 1], made[how.tensor]
     elif how.kind in CHANGES:
-        draw = Random(how.seed)
-        made[how.tensor] = CHANGES[how.kind](made[how.tensor], draw)
+        made[how.tensor] = CHANGES[how.kind](made[how.tensor], how.seed)
     return made
 
 
