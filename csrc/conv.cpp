@@ -9,13 +9,18 @@
 //     product are gathered from it 64 positions at a time, never the whole unfolded matrix. The
 //     inner dimension, taps times channels, is cut into parts (`in_parts`).
 //   Winograd: 3x3 taps with stride 1 and many channels, in winograd.cpp.
-//   Plain: few channels in a group; lines of the source are scaled and added to the result.
+//   Plain: few channels in a group; lines of the source are scaled and added to the result, or in
+//     AVX-512 registers (plain_lines.h).
 #include "conv.h"
 
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/pair.h>
 
 #include <cmath>
+
+#if defined(__AVX512DQ__)
+#include "plain_lines.h"
+#endif
 
 namespace tacit {
 namespace {
@@ -308,6 +313,25 @@ void plain_plane(const Shape& shape, const Axes& axes, const T* source, const T*
         }
 }
 
+// Up to `most` neighbouring planes, which have an image and a group in common. Returns how many.
+template <class T>
+std::size_t plain_planes(const Shape& shape, const Axes& axes, const T* source, const T* weight,
+                         WeightStrides strides, T* to, [[maybe_unused]] std::size_t most) {
+#if defined(__AVX512DQ__)
+  if (axes[2].step == 1 && axes[2].stride == 1) {
+    const auto lines = [&]<std::size_t Columns>() {
+      PlainLines<T, Columns>{shape, axes, source, weight, strides, to}.run();
+      return Columns;
+    };
+    return most >= 4   ? lines.template operator()<4>()
+           : most >= 2 ? lines.template operator()<2>()
+                       : lines.template operator()<1>();
+  }
+#endif
+  plain_plane(shape, axes, source, weight, strides, to);
+  return 1;
+}
+
 // ---- both -----------------------------------------------------------------------------------
 
 // The fastest method by estimated times: per position for plain and encoded products, of the whole
@@ -382,13 +406,13 @@ void run_phase(const Shape& shape, const Axes& axes, const T* source, const T* w
     return;
   }
   const std::size_t planes = shape.groups * shape.columns;
-  parallel_for(shape.batch * planes, 1, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) {
+  parallel_for(shape.batch * planes, 4, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end;) {
       const std::size_t n = i / planes, g = i % planes / shape.columns, column = i % shape.columns;
-      plain_plane(shape, axes,
-                  source + (n * shape.groups + g) * shape.channels * shape.source_size(),
-                  weight + g * strides.group + column * strides.column, strides,
-                  result + i * shape.result_size());
+      i += plain_planes(
+          shape, axes, source + (n * shape.groups + g) * shape.channels * shape.source_size(),
+          weight + g * strides.group + column * strides.column, strides,
+          result + i * shape.result_size(), std::min(shape.columns - column, end - i));
     }
   });
 }

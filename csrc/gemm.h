@@ -49,7 +49,7 @@ struct Cost {
   static constexpr double plain_read = wide ? 0.1 : 0.1;  // an element of the right matrix
   static constexpr double place = wide ? 150 : 40;        // a row of a convolution
   static constexpr double gather = wide ? 0.3 : 0.06;     // a depth of such a row
-  static constexpr double line = wide ? 0.4 : 0.2;        // a depth of a sum, of lines
+  static constexpr double line = wide ? 0.15 : 0.08;      // a depth of a sum, of lines
 #else
   static constexpr double overhead = 2000;
   static constexpr double combine = wide ? 15 : 0.6;
