@@ -58,7 +58,7 @@ from tacit.testing import (
 )
 
 RINGS = pytest.mark.parametrize("ring", [64, 32])
-MODULES = ("inference", "training", "sorting", "mixed")
+MOST = 160  # attacks on an operation; max and sort are made of others
 
 
 def drawn(found: Sequence[Attack], count: int) -> list[Attack]:
@@ -101,16 +101,15 @@ def test_a_changed_message_is_noticed(ring):
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_every_changed_message_of_an_operation_is_noticed(name):
     wide, small = (of_the_operation(name, ring) for ring in (64, 32))
-    checked([one for one in wide if one.how.kind in WORDS])
+    checked(drawn([one for one in wide if one.how.kind in WORDS], MOST))
     checked(drawn([one for one in wide if one.how.kind in DELIVERY], 8))
-    in_words = [one for one in small if one.how.kind in WORDS]
-    checked(drawn(in_words, len(in_words) * 2 // 3))
+    checked(drawn([one for one in small if one.how.kind in WORDS], MOST // 2))
 
 
 @pytest.mark.full("several reveals and modules; test_a_changed_message draws some")
 @RINGS
 @pytest.mark.parametrize(
-    ("name", "count"), [("reveals", 320), ("inference", 180), ("training", 140), ("sorting", 120)]
+    ("name", "count"), [("reveals", 560), ("inference", 180), ("training", 120), ("sorting", 120)]
 )
 def test_changed_messages_of_a_program_are_noticed(name, count, ring):
     checked(drawn(attacks(name, ring, WORDS), count))
@@ -145,7 +144,7 @@ def test_a_changed_message_is_noticed_between_processes():
 
 def endings_of(corruption: Corruption, program: Program = PROGRAMS["relu"]) -> list[Ending]:
     """The endings of the honest parties."""
-    found = run_corrupted(program, corruption, deadline=5.0, **SETTINGS)
+    found = run_corrupted(program, corruption, **SETTINGS)
     return [ending for rank, ending in enumerate(found) if rank != corruption.party]
 
 

@@ -76,6 +76,7 @@ def _with_parties(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _listed(program: Program, session: Session) -> list[Sent]:
+    session.mesh.compare()
     tap = Tap(session.mesh, keeps=True)
     for _ in program(session):
         pass
@@ -86,15 +87,12 @@ def _listed(program: Program, session: Session) -> list[Sent]:
 def _ended(program: Program, corruption: Corruption | None, session: Session) -> Ending:
     """Runs the program here. The run ends for the others as if its error had left `main`."""
     opened: list[Any] = []
-    tap = None
-    if corruption is not None and session.rank == corruption.party:
-        tap = Tap(session.mesh)
-        tap.ask(corruption.manipulations)
-        program = corruption.program or program
-        if corruption.deviation is not None:
-            corruption.deviation(session)
+    tap: Tap | None = None
     error: Exception | None = None
     try:
+        session.mesh.compare()  # so that no party is still about to begin when another has ended
+        if corruption is not None and session.rank == corruption.party:
+            program, tap = corruption.program or program, _corrupted(session, corruption)
         for value in program(session):
             opened.append(value)
         session.verify()
@@ -106,3 +104,11 @@ def _ended(program: Program, corruption: Corruption | None, session: Session) ->
     ended.verify = lambda: None  # nothing can be verified after the end
     changed = tap is not None and tap.changed
     return Ending(tuple(opened), type(error) if error else None, changed)
+
+
+def _corrupted(session: Session, corruption: Corruption) -> Tap:
+    tap = Tap(session.mesh)
+    tap.ask(corruption.manipulations)
+    if corruption.deviation is not None:
+        corruption.deviation(session)
+    return tap
