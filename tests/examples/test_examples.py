@@ -22,6 +22,7 @@ SAYS = {
     "02_inference.py": r"32 of 32 answers as the network gives in plain, (29|3[0-2]) right",
     "03_two_owners_train.py": r"losses .*; (7[5-9]|[89]\d)\.\d% of 256 right",
     "07_two_parties_alone.py": r"(10[7-9]|11\d) of 114 diagnoses right, (10[7-9]|11\d) after",
+    "08_one_of_four_cheats.py": r"\nquad: \d+ changes noticed, nothing wrong was opened\n$",
     "05_gpu.py": r"largest difference from the plain network: \d\.\de-0[3-9]",
     "demo.py": r"64 of 64 answers as the network gives in plain",
 }
@@ -43,14 +44,15 @@ def output(*command: str | Path, **environment: str) -> str:
 
 
 DIGITS = pytest.mark.full(
-    "test_demo.py and test_real_data.py use digits, test_dealer_free.py two parties"
+    "test_demo.py and test_real_data.py use digits, test_dealer_free.py two parties; "
+    "test_quad.py cheats"
 )
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(n, marks=[DIGITS] * n.startswith(("02", "03", "07")))
+        pytest.param(n, marks=[DIGITS] * n.startswith(("02", "03", "07", "08")))
         for n in SAYS
         if n != "demo.py"
     ],
