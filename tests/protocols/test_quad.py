@@ -45,6 +45,7 @@ from tacit.errors import CheatingDetected, ProtocolError, TransportError
 from tacit.kernels import bit_planes
 from tacit.protocols.clients import join_output, split_input
 from tacit.protocols.quad.verification import TOTAL
+from tacit.runtime.launch import local_run
 from tacit.runtime.launch.threads import run_threads
 from tacit.testing import (
     DELIVERY,
@@ -58,6 +59,8 @@ from tacit.testing import (
 )
 
 RINGS = pytest.mark.parametrize("ring", [64, 32])
+MODULES = ("training", "sorting", "mixed")
+LONG = pytest.mark.full("modules; test_a_changed_message_is_noticed runs an inference")
 MOST = 160  # attacks on an operation; max and sort are made of others
 
 
@@ -79,7 +82,9 @@ def checked(chosen: Sequence[Attack], **settings: Any) -> None:
 @pytest.mark.parametrize(
     "ring", [64, pytest.param(32, marks=pytest.mark.full("64 bits; the suite runs both"))]
 )
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[LONG] if name in MODULES else []) for name in PROGRAMS]
+)
 def test_honest_parties_open_what_is_right(name, ring):
     endings = run_corrupted(PROGRAMS[name], None, ring=ring, **SETTINGS)
     assert all(ending.error is None for ending in endings)
@@ -95,6 +100,14 @@ def test_a_changed_message_is_noticed(ring):
         checked(drawn(of_the_operation(name, ring), 8))
     checked(drawn(attacks("reveals", ring), 16))
     checked(drawn(attacks("inference", ring), 4))
+
+
+@pytest.mark.parametrize("count", [pytest.param(60, marks=pytest.mark.full("10 in quick")), 10])
+def test_a_changed_message_is_noticed_by_keyed_sums(monkeypatch, count):
+    """With the hashes of parties that compute on a GPU."""
+    monkeypatch.setattr(local_run, "cipher_for", lambda *_: "chacha20")
+    found = [*of_the_operation("relu of a quotient", 64), *of_the_operation("share_bits", 64)]
+    checked(drawn([one for one in found if one.how.kind in WORDS], count))
 
 
 @pytest.mark.full("all messages of every operation; test_a_changed_message draws some")
