@@ -47,6 +47,7 @@ GROUPS = {
 }
 NAMED = (
     "additive",
+    "additive_gpu",
     "cryptgpu",
     "placements",
     "large_batches",
