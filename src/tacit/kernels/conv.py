@@ -40,8 +40,8 @@ def conv(
     """Returns the convolution of ring tensors, exact mod 2^k.
 
     `method` is that of `matmul`, or "winograd". With 64 bits, 3x3 kernels of stride 1 with many
-    channels use Winograd's transforms of residues (csrc/winograd.cpp), which need four times fewer
-    products; "winograd" forces them where they fit. A prepared weight has its own method.
+    channels use Winograd's transforms of residues (csrc/winograd.cpp) on ARM, which need four times
+    fewer products; "winograd" forces them where they fit. A prepared weight has its own method.
     """
     window = Window.make(dims, stride, padding, dilation, groups)
     return conv_window(x, weight, window, method=method)
