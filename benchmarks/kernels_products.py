@@ -18,13 +18,13 @@ from tacit.kernels.backend import features, load_native
 LIMITS = {
     "AMX": (
         "limit: 18 byte products a word, 1024 a cycle by tiles: 148 GMAC/s on a Xeon of 2.6 GHz. "
-        "Tiles take 1/3 of the time, waiting for the second-level cache and memory 1/4, turning "
-        "operands into residues 1/4, turning sums back the rest",
+        "Tiles take 1/4 of the time, turning operands into residues 1/5, turning sums back 1/7; "
+        "the rest are waits for caches and memory",
         "limit: 10 byte products a word, 266 GMAC/s on the same core; digits are cheap to make",
     ),
     "VNNI": (
         "limit: 18 byte products a word, 128 a cycle: 18.5 GMAC/s on a Xeon of 2.6 GHz, where they "
-        "take 4/5 of the time",
+        "take 2/3 of the time",
         "limit: 10 byte products a word, 33 GMAC/s on the same core; digits are cheap to make",
     ),
     "DotProd": (
