@@ -23,7 +23,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 LEFT_OUT = "tests_left_out"
 # What takes longest begins first, so that all workers end at about the same time.
 LONGEST_FIRST = (
-    *("test_sanitizers.py", "test_training_precision.py", "test_security.py"),
+    *("test_sanitizers.py", "test_training_precision.py", "test_security.py", "test_quad.py"),
     *("deployment", "examples", "test_crashed_runs.py", "docs", "fuzz", "test_operators.py"),
     *("cli", "protocols", "runtime", "tensor"),
 )

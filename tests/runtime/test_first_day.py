@@ -147,7 +147,7 @@ def test_right_or_refused_at_every_party(program, protocol):
             assert (found.double() - wanted.double()).abs().max() < 2e-3
 
 
-IN_PROCESSES = [one for one in PROGRAMS if one not in (not_a_number, integers_by_shape, split)]
+IN_PROCESSES = (seedless_shuffle, own_labels, forgotten_share, rank_in_an_expression, large_number)
 
 
 @pytest.mark.full("test_right_or_refused_at_every_party, in threads")

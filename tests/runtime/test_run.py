@@ -109,10 +109,7 @@ def test_parties_share_keys_and_every_run_has_its_own():
 
 @pytest.mark.parametrize(
     ("transport", "bad"),
-    [
-        *(("threads", rank) for rank in range(3)),
-        pytest.param("processes", 2, marks=THREADS),
-    ],
+    [*(("threads", rank) for rank in range(3)), pytest.param("processes", 2, marks=THREADS)],
 )
 def test_a_failure_names_the_party_that_failed_first(transport, bad):
     with pytest.raises(PartyFailed) as caught:
