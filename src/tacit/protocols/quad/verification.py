@@ -16,10 +16,11 @@ Which hashes differ stays unknown: that could depend on secrets.
 
 NOTE [keyed hashes]: where a party computes on a GPU, SHA-256 would need all values on the
 processor. There the hash of a pair is the sum of k_i x_i mod 2^64 over all words x_i of 32 bits,
-with fresh random k_i that only this pair knows, in two sums with keys of their own; the upper
-halves are compared. This is multilinear hashing: values that differ have equal sums with
-probability 2^-64, if whoever changed them does not know the k_i. So each pair has its own: a party
-of three viewers that knew the keys of the two others could choose a change that their hashes do not
+with fresh random k_i that only this pair knows, in two sums with keys of their own. Where values
+differ by d_i, not all zero, the sums differ by that of k_i d_i. It is uniform among the multiples
+of a power of two below 2^32, so zero with probability 2^-33 at most, and in both sums with 2^-66.
+That holds if whoever changed the values does not know the k_i, so each pair has its own: a party of
+three viewers that knew the keys of the two others could choose a change that their hashes do not
 show.
 """
 
@@ -109,8 +110,7 @@ class KeyedViews(Views):
                 self._sums[pair] += torch.stack([(key * words).sum() for key in keys])
 
     def digest(self, pair: Viewers) -> bytes:
-        upper = self._sums[pair].cpu() >> 32
-        return hashlib.sha256(_bytes(upper)).digest()
+        return hashlib.sha256(_bytes(self._sums[pair])).digest()
 
 
 def make_views(context: Context) -> Views:
