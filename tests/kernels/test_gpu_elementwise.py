@@ -102,6 +102,31 @@ def test_a_mask_equals_the_reference(ring, how, count, operation, offset, seed):
     assert same(found, {"add": values + words, "sub": values - words, "xor": values ^ words}[how])
 
 
+@FEW
+@given(
+    rings,
+    st.sampled_from([0, 1, 3, 16, 257, 1030]),
+    st.sampled_from([0, 3, 2**64 - 1]),
+    st.sampled_from([0, 64, 64 * 2**35]),
+    seeds,
+)
+def test_keyed_sums_equal_the_reference(ring, count, operation, offset, seed):
+    key, values = bytes(range(32)), ring_tensor(ring, (count,), seed)
+    begin = ring_tensor(RING64, (2,), seed)
+    expected, ready = begin.clone(), kernels.stream_key(key, DEVICE)
+    where = {"operation": operation, "offset": offset, "cipher": "chacha20"}
+    words = values.view(torch.int32).tolist()
+    weights = torch.zeros((len(words), 2), dtype=torch.int64)
+    stream_reference.stream(key, weights, **where)
+    for pair, word in zip(weights.tolist(), words, strict=True):
+        expected += torch.tensor(
+            [(k * (word % 2**32) + 2**63) % 2**64 - 2**63 for k in pair], dtype=torch.int64
+        )
+    assert same(
+        gpu.chacha20_sums(ready.words, there(values), there(begin), operation, offset), expected
+    )
+
+
 def test_the_stream_has_the_published_block():
     """RFC 8439, 2.3.2: its 96-bit nonce is the high half of our counter and our operation."""
     nonce = bytes.fromhex("000000090000004a00000000")

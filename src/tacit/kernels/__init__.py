@@ -63,13 +63,14 @@ from .injection import (
 from .matmul import Plan, Prepared, matmul, plan_matmul, prepare_matmul
 from .ot import ot_bits, ot_multiply_receive, ot_multiply_send, ot_receive_rows, ot_send_rows
 from .planes import bit_planes, from_bit_planes, pack_bits, parity, popcount, unpack_bits
-from .stream import StreamKey, blank_key, mask, stream, stream_key
+from .stream import StreamKey, add_keyed_sums, blank_key, mask, stream, stream_key
 
 __all__ = [
     "Plan",
     "Prepared",
     "StreamKey",
     "add",
+    "add_keyed_sums",
     "and_gates",
     "and_products",
     "bit_planes",

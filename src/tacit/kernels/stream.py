@@ -41,6 +41,8 @@ CIPHERS = {
 }
 
 
+SUMS_BLOCK = 64  # bytes of a stream at which keyed sums may begin
+
 IN_PLACE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "add": Tensor.add_,
     "sub": Tensor.sub_,
@@ -136,6 +138,32 @@ def mask(
     words = torch.empty_like(values)
     stream(key, words, operation=operation, offset=offset, cipher=cipher)
     return IN_PLACE[how](values, words)
+
+
+def add_keyed_sums(
+    key: bytes | StreamKey,
+    values: Tensor,
+    totals: Tensor,
+    *,
+    operation: int,
+    offset: int = 0,
+    cipher: str = "aes128-ctr",
+) -> Tensor:
+    """Adds two sums of k_is x_i mod 2^64 over the 32-bit words x_i of `values` to `totals`.
+
+    Returns `totals`, two int64. The k_is are words of 64 bits of the stream of (key, operation),
+    from byte `offset` on, a multiple of 64: 16 bytes for each x_i.
+    """
+    _check(values, operation, offset, cipher)
+    if offset % SUMS_BLOCK or totals.shape != (2,) or totals.dtype != torch.int64:
+        limit = f"an offset that is a multiple of {SUMS_BLOCK}, and two int64 are needed"
+        raise ConfigError(f"offset={offset}, totals of shape {tuple(totals.shape)}", limit=limit)
+    if (gpu := gpu_for(values, totals)) and cipher == "chacha20":
+        return gpu.chacha20_sums(_key_words(key, values), values, totals, operation, offset)
+    words = values.view(-1).view(torch.int32).to(torch.int64) & 0xFFFFFFFF
+    weights = torch.empty((len(words), 2), dtype=torch.int64, device=values.device)
+    stream(key, weights, operation=operation, offset=offset, cipher=cipher)
+    return totals.add_((weights * words.unsqueeze(1)).sum(0))
 
 
 def _key_words(key: bytes | StreamKey, out: Tensor) -> Tensor:

@@ -48,6 +48,21 @@ def chacha20_mask(key: Tensor, values: Tensor, how: str, operation: int, offset:
     return values
 
 
+def chacha20_sums(
+    key: Tensor, values: Tensor, totals: Tensor, operation: int, offset: int
+) -> Tensor:
+    """Adds two sums of the 32-bit words of `values`, weighted by the stream; returns `totals`.
+
+    `totals` has two int64; a block of the stream, from that of byte `offset` on, weighs four words.
+    """
+    words = values.nbytes // 4
+    if words:
+        grid = (blocks(words, 4 * LANES), 1, 1)
+        arguments = (key, values, totals, words, signed(offset // 64), signed(operation))
+        _sums(grid, arguments, (LANES,))
+    return totals
+
+
 @triton.jit
 def _quarter(
     a: tl.tensor, b: tl.tensor, c: tl.tensor, d: tl.tensor
@@ -176,3 +191,30 @@ def _mask(
     is_inside = (place >= 0) & (place < count)
     old = tl.load(values + place, mask=is_inside)
     tl.store(values + place, old ^ tile if SIGN == 0 else old + SIGN * tile, mask=is_inside)
+
+
+@kernel()
+def _sums(
+    key: tl.tensor,
+    values: tl.tensor,
+    totals: tl.tensor,
+    words: tl.int64,
+    first: tl.int64,
+    operation: tl.int64,
+    LANES: tl.constexpr,
+) -> None:
+    """totals[s] += sum of k_is x_i over the words x_i, where k_is are pairs of words of the stream.
+
+    Sums wrap, so that the order in which programs add them does not matter.
+    """
+    lane = tl.program_id(0).to(tl.int64) * LANES + tl.arange(0, LANES)
+    weights = _pairs(_blocks(key, lane + first, operation))
+    source = values.to(tl.pointer_type(tl.int32), bitcast=True)
+    one, two = lane * 0, lane * 0
+    for i in tl.static_range(4):
+        place = lane * 4 + i
+        x = tl.load(source + place, mask=place < words, other=0).to(tl.int64) & 0xFFFFFFFF
+        one += weights[2 * i].to(tl.int64, bitcast=True) * x
+        two += weights[2 * i + 1].to(tl.int64, bitcast=True) * x
+    tl.atomic_add(totals, tl.sum(one, 0))
+    tl.atomic_add(totals + 1, tl.sum(two, 0))

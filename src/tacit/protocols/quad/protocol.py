@@ -17,7 +17,6 @@ class Quad(QuadBase):
     """Four parties, one of whom may deviate from the protocol in any way: then all others end."""
 
     name = "quad"
-    is_recordable = False
 
     share = Interactive(io.share, Arith, owned=True)
     share_bits = Interactive(io.share_bits, Bool, owned=True)

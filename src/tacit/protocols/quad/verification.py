@@ -103,11 +103,8 @@ class KeyedViews(Views):
     def add(self, viewers: Viewers, values: Sequence[Tensor]) -> None:
         for pair in combinations(viewers, 2):
             for value in values if pair in self._sums else ():
-                words = value.contiguous().view(-1).view(torch.int32).to(torch.int64) & 0xFFFFFFFF
-                layout = ((len(words),), torch.int64)
                 source = common_stream("views", *pair)
-                keys = self._context.randomness.draws(source, [layout] * SUMS)
-                self._sums[pair] += torch.stack([(key * words).sum() for key in keys])
+                self._context.randomness.add_keyed_sums(source, value, self._sums[pair])
 
     def digest(self, pair: Viewers) -> bytes:
         return hashlib.sha256(_bytes(self._sums[pair])).digest()
