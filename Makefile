@@ -5,8 +5,9 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 NATIVE := $(VENV)/.installed
 JOBS ?= 4
-# Tests start many interpreters: bytecode is kept, whatever the caller's environment says.
-PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+# Tests start many interpreters: bytecode is kept, whatever the caller's environment says. And many
+# threads: with one thread for each operation of torch they wait less for each other.
+PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: setup demo test test-all check bench docs clean
 
