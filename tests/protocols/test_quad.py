@@ -359,3 +359,14 @@ def test_a_mutant_of_quad_is_killed(name, monkeypatch):
 def test_without_a_mutant_nothing_is_found(monkeypatch):
     monkeypatch.setattr(quad_mutants, "TRIES", 1)
     assert not any(mutant.is_found() for mutant in quad_mutants.MUTANTS.values())
+
+
+def closed_early(session: Session) -> None:
+    session.reveal(session.share(torch.ones(2), owner=3))
+    session.close()
+    session.close()
+
+
+def test_a_session_that_is_closed_verifies_no_more():
+    """Its end has verified; `tacit.run` and a second close find nothing left to do."""
+    tacit.run(closed_early, parties=4, protocol="quad")

@@ -183,9 +183,9 @@ class Session:
         """Raises CheatingDetected, at every honest party, if a party has deviated so far.
 
         Every reveal, every checkpoint and the end of a run do this too. A protocol that cannot tell
-        does nothing.
+        does nothing, and neither does a session that has ended: nothing can be opened any more.
         """
-        if self.operations is not None:
+        if self.operations is not None and self.mesh.is_open:
             self.operations.verify()
 
     def training(

@@ -249,6 +249,11 @@ class Mesh:
         self._operation = operation
         return operation
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the run goes on: nobody has closed or aborted it here."""
+        return self._end is None
+
     def _require_open(self) -> None:
         if self._end is not None:
             raise PeerClosed(
