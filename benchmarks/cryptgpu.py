@@ -259,7 +259,7 @@ def row(case: Case) -> Row:
     note = (
         f"not recorded {as_it_is:.3f} s; {sent / 1e6:.1f} MB by the busiest party, {rounds} "
         f"rounds, {parties[0].memory / 1e9:.2f} GB a party at most; "
-        f"lan {_on(PROFILES['lan'], seconds, rounds, sent):.2f} s, "
+        f"25gbit {_on(PROFILES['25gbit'], seconds, rounds, sent):.2f} s, "
         f"wan {_on(PROFILES['wan'], seconds, rounds, sent):.2f} s; error {error:.1e} of the "
         f"largest output, top-1 equal {100 * same:.0f} %; layers apart: {shown}"
     )

@@ -44,6 +44,40 @@ def test_ranges_are_checked_if_asked_for(folder, option, told):
     assert told in done.err
 
 
+def test_how_busy_a_link_was(folder):
+    (folder / "job.py").write_text(
+        "import torch\n\ndef main(session):\n"
+        "    x = session.share(torch.ones(40000), owner=1)\n"
+        "    return session.reveal((x * x).relu().sum(), to=1)\n"
+    )
+    done = tacit("local", "--network", "wan", "--json", "job.py", cwd=folder)
+    assert done.code == 0, done.err
+    parties = {one["party"]: one for one in done.json["parties"]}
+    seconds = max(one["seconds"] for one in parties.values())
+    for name, one in parties.items():
+        sent = sum(link["bytes_sent"] for link in one["links"].values())
+        assert sent == sum(one["operations"].values())
+        assert 0 < one["bytes_sent"] - sent < 1000  # the keys, agreed on before the job starts
+        assert (name == "party0") == (one["seconds_waiting"] == 0)  # the dealer waits for nobody
+        assert one["seconds_waiting"] < one["seconds"]
+        for peer, link in one["links"].items():
+            assert link["percent_sent"] == parties[peer]["links"][name]["percent_received"]
+            percent = 100 * link["bytes_sent"] * 8 / 100e6 / seconds
+            assert link["percent_sent"] == pytest.approx(percent, abs=0.1)
+            assert percent < 100
+    assert {"share", "aten.relu"} <= parties["party1"]["operations"].keys()
+
+
+def test_the_busiest_link_is_printed(folder):
+    done = tacit("local", "--network", "1gbit", "job.py", cwd=folder)
+    assert done.code == 0, done.err
+    lines = [line for line in done.out.splitlines() if line.startswith("  busiest link")]
+    assert len(lines) == 3
+    assert all("% of its bandwidth; waited" in line for line in lines)
+    assert "busiest link" not in tacit("local", "job.py", cwd=folder).out
+    assert "busiest link" not in tacit("local", "--network", "loopback", "job.py", cwd=folder).out
+
+
 @pytest.mark.full("test_threads; names in tests/cli/test_run.py")
 def test_processes_with_names(folder):
     options = ("--transport", "processes", "--names", "alice,bob,carol", "--reveals", "bob")
@@ -102,6 +136,7 @@ def test_the_policy(folder):
         (("--reveals", "dave"), "party0"),
         (("--device", "tpu"), "device='tpu'"),
         (("--names", "a,a,b"), "names="),
+        (("--network", "lan"), "loopback, 25gbit, 10gbit, 1gbit, wan"),
     ],
 )
 def test_settings_that_are_refused(folder, options, message):

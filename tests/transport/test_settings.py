@@ -16,14 +16,14 @@ def test_a_network_by_name_by_link_and_by_pair() -> None:
     assert network(None).between(0, 1) == Link()
     assert network(Link(1.0)).between(1, 0) == Link(1.0)
     assert network({"latency": 0.5}).between(0, 2).latency == 0.5
-    mixed = network({"default": "lan", (0, 1): "wan", "1-2": {"bandwidth": 1e6}})
+    mixed = network({"default": "25gbit", (0, 1): "wan", "1-2": {"bandwidth": 1e6}})
     assert mixed.between(1, 0) == PROFILES["wan"]
     assert mixed.between(2, 1) == Link(bandwidth=1e6)
-    assert mixed.between(0, 2) == PROFILES["lan"]
+    assert mixed.between(0, 2) == PROFILES["25gbit"]
     assert network(mixed) is mixed
 
 
-@pytest.mark.parametrize("bad", ["moon", {"speed": 3}, {(0, 0): "lan"}, {"0-x": "lan"}, 7])
+@pytest.mark.parametrize("bad", ["moon", {"speed": 3}, {(0, 0): "25gbit"}, {"0-x": "25gbit"}, 7])
 def test_a_network_that_is_none_is_a_config_error(bad: object) -> None:
     with pytest.raises(ConfigError, match="network"):
         network(bad)  # type: ignore[arg-type]

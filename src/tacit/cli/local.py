@@ -11,6 +11,7 @@ from ..config import NO_DEALER
 from ..errors import DealerName
 from ..registry import PROTOCOLS, TRANSPORTS
 from .errors import reported
+from .link_use import add_percentages, print_link_use
 from .options import Arguments, CheckRange, Debug, Guard, Job, Json, Resume
 from .report import play, print_report, print_reveals
 from .screen import Screen
@@ -43,6 +44,14 @@ def local(
         str | None,
         typer.Option(help="own, insecure-first-party or none, for a protocol with a dealer."),
     ] = None,
+    network: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="25gbit, 10gbit, 1gbit or wan: gives the links that latency and bandwidth, and "
+            "prints how busy they were.",
+        ),
+    ] = None,
     guard: Guard = False,
     check_range: CheckRange = False,
     json: Json = False,
@@ -63,12 +72,17 @@ def local(
 
         tacit local --protocol additive --names alice,bob job.py
 
+        tacit local --transport processes --network 1gbit job.py
+
         tacit local --check-range job.py
     """
     screen = Screen(json)
     with reported(screen, debug=debug) as known:
         from .. import run
         from ..runtime.deploy.job import load_job
+        from ..transport import network as build_network
+
+        links = build_network(network)
 
         loaded = load_job(job, arguments or [])
         all_names = names.split(",") if names else [f"party{rank}" for rank in range(parties)]
@@ -91,9 +105,15 @@ def local(
                 folder=log or Path("runs") / loaded.name,
                 resume=resume,
                 dealer=dealer,
+                network=links,
             )
+        shaped = links.default.bandwidth < float("inf")
+        if shaped:
+            add_percentages(reports, known.names, links)
         for report in reports:
             print_report(screen, report)
+            if shaped:
+                print_link_use(screen, report)
         print_reveals(screen, reports[0])
         shown = [{k: v for k, v in report.items() if k != "shown"} for report in reports]
         screen.document({"parties": shown})

@@ -11,6 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError
+from .link_use import start_counting, traffic
 from .screen import Screen
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def play(session: Session, job: Job) -> dict[str, Any]:
 
     A dealer has no result: it reports the cost.
     """
-    started = monotonic()
+    before, started = start_counting(session), monotonic()
     value = job.main(session)
     value = None if session.is_dealer else value
     return {
@@ -34,6 +35,7 @@ def play(session: Session, job: Job) -> dict[str, Any]:
         "shown": "" if value is None else repr(value),
         "seconds": round(monotonic() - started, 3),
         **cost(session),
+        **traffic(session, before),
         "reveals": [asdict(one) for one in session.reveals],
     }
 

@@ -67,6 +67,14 @@ class PublicRecord:
         [(name, data)] = self._kept.entries(index, index + 1)
         return Entry(name, data, self._kept.place(index))
 
+    @property
+    def last_name(self) -> str:
+        """The name of the last operation; empty before the first."""
+        if self._kept is None or not self.count:
+            return ""
+        [(name, _)] = self._kept.entries(self.count - 1, self.count)
+        return name
+
     def excerpt(
         self, end: int | None = None, *, most: int = TOLD, stopped: bool = False
     ) -> Excerpt:

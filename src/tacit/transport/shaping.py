@@ -33,8 +33,9 @@ class Link:
 LOOPBACK = Link()
 PROFILES: Mapping[str, Link] = {
     "loopback": LOOPBACK,
-    "lan": Link(latency=0.3e-3, bandwidth=25e9),
-    "lan1": Link(latency=1e-3, bandwidth=1e9),
+    "25gbit": Link(latency=0.3e-3, bandwidth=25e9),
+    "10gbit": Link(latency=0.3e-3, bandwidth=10e9),
+    "1gbit": Link(latency=1e-3, bandwidth=1e9),
     "wan": Link(latency=40e-3, bandwidth=100e6),
 }
 

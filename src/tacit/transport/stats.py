@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from typing import Self
@@ -56,12 +56,15 @@ class Stats(Tally):
     """The cost of a mesh so far. Only transport writes it.
 
     bytes_preprocessed: what came from a stored run, offline; it is in no other number.
+    operation_name: if it is set, `operations` adds up the bytes sent by the name it returns.
     """
 
     def __init__(self, peers: Iterable[int]) -> None:
         super().__init__(peers)
         self.scopes: dict[str, Tally] = {}
         self.bytes_preprocessed = 0
+        self.operation_name: Callable[[], str] | None = None
+        self.operations: dict[str, int] = {}
         self._path: list[str] = []
 
     @contextmanager
@@ -97,6 +100,9 @@ class Stats(Tally):
             cost.bytes_sent += size
             cost.bytes_sent_ahead += size * ahead
             cost.messages += 1
+        if self.operation_name is not None:
+            name = self.operation_name()
+            self.operations[name] = self.operations.get(name, 0) + size
 
     def count_received(self, peer: int, size: int, seconds: float, ahead: bool) -> None:
         for cost in (self, self.peers[peer]):
