@@ -6,9 +6,11 @@ import pkgutil
 import subprocess
 import sys
 import types
+from pathlib import Path
 
 import tacit
 
+SOURCES = str(Path(tacit.__file__).parents[1])
 PUBLIC = {
     "run",
     "preprocess",
@@ -90,7 +92,7 @@ def test_importing_starts_nothing_and_needs_no_gpu():
         capture_output=True,
         text=True,
         check=True,
-        env={"CUDA_VISIBLE_DEVICES": "", "PATH": "/usr/bin:/bin"},
+        env={"CUDA_VISIBLE_DEVICES": "", "PATH": "/usr/bin:/bin", "PYTHONPATH": SOURCES},
     )
     assert found.stderr == ""
     state = json.loads(found.stdout)
