@@ -1,4 +1,4 @@
-"""Three organisations, and sometimes a dealer, each with a folder, that run the command line."""
+"""Three or four organisations, sometimes a dealer, each with a folder, that run the commands."""
 
 from __future__ import annotations
 
@@ -40,6 +40,8 @@ connect_deadline = 900.0
 """
 DEALER = "dora"
 DEALT = f'protocol = "additive"\n{SETTINGS}'
+FOURTH = "dan"
+FOUR_PARTIES = f'protocol = "quad"\n{SETTINGS}'
 PARTY_FILE = "parties.toml"
 FOREVER = "1000000"  # steps
 
@@ -126,7 +128,7 @@ class Site:
         self, folder: Path, addresses: Mapping[str, str], at: Mapping[str, Sequence[str]]
     ) -> None:
         self.folder, self.addresses, self.at = folder, dict(addresses), dict(at)
-        self.parties = tuple(name for name in NAMES if name in addresses)
+        self.parties = tuple(name for name in (*NAMES, FOURTH) if name in addresses)
         self.logs = {name: self.of(name) / "log" for name in self.addresses}  # where each writes
         x = plain.digits()[0]
         for name in self.addresses:
@@ -163,7 +165,8 @@ class Site:
             write_key(self.of(name), name, credentials(name).private_key)
             certificate, is_dealer = credentials(name).certificate, name == DEALER
             blocks.append(snippet(name, address, certificate, dealer=is_dealer))
-        head = DEALT if DEALER in self.addresses else SETTINGS
+        special = {DEALER: DEALT, FOURTH: FOUR_PARTIES}
+        head = next((special[name] for name in special if name in self.addresses), SETTINGS)
         for name in self.addresses:
             (self.of(name) / PARTY_FILE).write_text(head + "\n".join(blocks))
 
