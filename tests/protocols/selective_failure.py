@@ -12,18 +12,20 @@ from random import Random
 from typing import Any, NamedTuple
 
 import torch
-from tests.protocols.quad_cheats import SETTINGS, conceal
+from tests.protocols.quad_cheats import SETTINGS
 
 import tacit
 from tacit import Session
-from tacit.errors import CheatingDetected
 from tacit.protocols import BitSum
+from tacit.protocols.products.bilinear import MUL
 from tacit.protocols.quad.gate import RESULTS
 from tacit.protocols.quad.verification import PRIME, HashedViews, Viewers, _number
+from tacit.protocols.steps import Round, Steps, drive, together
 from tacit.testing import Manipulation, Tap, manipulations_of
-from tacit.testing.manipulations import CHANGES
+from tacit.testing.manipulations import CHANGES, changed_words
 
 SHIFT = 4
+SIDE_BY_SIDE = 64  # trials
 LOW_BIT = next(  # a seed that chooses the low bit of the first of four words
     seed
     for seed in range(100_000)
@@ -48,15 +50,15 @@ class Trial(NamedTuple):
 
 # The operations, on two elements and three bits --------------------------------------------------
 
-Operation = Callable[[Any, Any, Sequence[Any]], object]
+Operation = Callable[[Any, Any, Sequence[Any]], Steps[Any]]
 OPERATIONS: dict[str, Operation] = {
-    "bit_and of 3": lambda p, _, bits: p.bit_and(*bits),
-    "inject": lambda p, x, bits: p.inject(bits[0], x),
-    "inject_sums": lambda p, x, bits: p.inject_sums(bits[:2], x, [BitSum((1, 1), (0, 5))]),
-    "mul": lambda p, x, _: p.mul(x, x),
-    "truncate": lambda p, x, _: p.truncate(x.divided(SHIFT)),
-    "sign": lambda p, x, _: p.sign(x),
-    "is_zero": lambda p, x, _: p.is_zero(x),
+    "bit_and of 3": lambda p, _, bits: p.bit_and.steps(*bits),
+    "inject": lambda p, x, bits: p.inject.steps(bits[0], x),
+    "inject_sums": lambda p, x, bits: p.inject_sums.steps(bits[:2], x, [BitSum((1, 1), (0, 5))]),
+    "mul": lambda p, x, _: p.bilinear.steps(MUL, x, x),
+    "truncate": lambda p, x, _: p.truncate.steps(x.divided(SHIFT)),
+    "sign": lambda p, x, _: p.sign.steps(x),
+    "is_zero": lambda p, x, _: p.is_zero.steps(x),
 }
 
 
@@ -88,35 +90,61 @@ class Operands:
 def trials(
     session: Session, name: str, party: int, changes: Sequence[Manipulation], seed: int
 ) -> list[Trial]:
-    """Runs the operation once for each change, which the party makes in one of its messages."""
+    """Runs the operation once for each change, which the party makes in one of its messages.
+
+    Trials run side by side, SIDE_BY_SIDE at a time, and share rounds but nothing else: each has
+    secrets and views of its own, and a comparison of them.
+    """
     p: Any = session.protocol
     operands = Operands(p, seed, len(changes))
     p.verify()
-    tap = Tap(session.mesh) if session.rank == party else None
-    found = []
-    for number, change in enumerate(changes):
-        fresh = type(p)(
-            p.context
-        )  # with views of its own: the shares of a failed step are not used
-        x, bits = operands.of(number)
-        if tap is not None:
-            conceal(fresh)
-            tap.ask([change])
-        OPERATIONS[name](fresh, x, bits)
-        changed = tap is not None and tap.changed
-        if tap is not None:
-            tap.ask([])
-        known = operands.known(p, number)
-        found.append(Trial(operands.secrets(number), known, _aborts(fresh), changed))
-    return found
+    ends: list[tuple[bool, bool]] = []
+    for start in range(0, len(changes), SIDE_BY_SIDE):
+        numbers = range(start, min(start + SIDE_BY_SIDE, len(changes)))
+        each = [type(p)(p.context) for _ in numbers]
+        calls = [
+            OPERATIONS[name](one, *operands.of(i)) for one, i in zip(each, numbers, strict=True)
+        ]
+        if session.rank == party:
+            calls = [manipulated(call, changes[i]) for call, i in zip(calls, numbers, strict=True)]
+        made = drive(p.context, together(*calls))
+        changed = made if session.rank == party else [False] * len(each)
+        ends += zip(_abort(each), changed, strict=True)
+    return [
+        Trial(operands.secrets(i), operands.known(p, i), aborted, changed)
+        for i, (aborted, changed) in enumerate(ends)
+    ]
 
 
-def _aborts(p: Any) -> bool:
-    try:
-        p.verify()
-    except CheatingDetected:
+def manipulated(call: Steps[Any], change: Manipulation) -> Steps[bool]:
+    """Runs a call with a change of one of its messages; returns whether it made a difference."""
+    number, changed, received = 0, False, None
+    while True:
+        try:
+            one = call.send(received)  # type: ignore[arg-type]
+        except StopIteration:
+            return changed
+        send = dict(one.send)
+        for peer, tensors in one.send.items():
+            if number == change.number:
+                send[peer] = changed_words(tensors, change)
+                changed = not all(map(torch.equal, send[peer], tensors))
+            number += 1
+        received = yield Round(send, one.receive, one.ahead)
+
+
+def _abort(each: Sequence[Any]) -> list[bool]:
+    """Compares the views of each trial, and returns which runs would end."""
+    aborted: list[bool] = []
+
+    def note(total: int, _operation: int) -> bool:
+        aborted.append(total != 0)
         return True
-    return False
+
+    for p in each:
+        p.views.agree = note
+    drive(each[0].context, together(*(p.compare_views.steps() for p in each)))
+    return aborted
 
 
 def sent_in(session: Session, name: str) -> list[Any]:
@@ -124,7 +152,7 @@ def sent_in(session: Session, name: str) -> list[Any]:
     p: Any = session.protocol
     x, bits = Operands(p, 0, 1).of(0)
     tap = Tap(session.mesh, keeps=True)
-    OPERATIONS[name](p, x, bits)
+    drive(p.context, OPERATIONS[name](p, x, bits))
     return list(tap.sent)
 
 
@@ -184,7 +212,7 @@ def guesses(session: Session, count: int, change: Manipulation | None) -> list[A
             found.append(_guessed(fresh, added, shown))
             continue
         found.append((operands.known(p, number)[3], shown))
-        _aborts(fresh)
+        _abort([fresh])
     return found
 
 
@@ -213,7 +241,7 @@ def _guessed(p: Any, added: Sequence[Any], own: bytes) -> tuple[Any, Any]:
     draw = p.context.draw_planes
     p.context.draw_planes = lambda *where: drawn.append(draw(*where)) or drawn[-1]
     p.views.agree = lambda total, _: totals.append(total) or True
-    p.verify()
+    drive(p.context, p.compare_views.steps())
     p.context.draw_planes = draw
     factor = _number(drawn[0][2, 0])  # of the parties 0 and 2, for party 2
     before = int.from_bytes(own, "little")

@@ -24,8 +24,7 @@ from tests.tiers import FULL
 
 # A chi-square statistic with 3 degrees of freedom lies beyond with p < 1e-12.
 LIMIT = 60.0
-RUNS = 1_000 if FULL else 200  # an operation, over the three parties that send something in it
-FEWER = {"mul": 4, "truncate": 4, "sign": 4, "is_zero": 4}
+RUNS = 2_000 if FULL else 200  # an operation, over the three parties that send something in it
 
 
 def leaks(seen: list[Trial]) -> list[int]:
@@ -38,7 +37,7 @@ def test_the_end_of_a_run_tells_nothing(name):
     seed = torch.seed()
     print(f"seed {seed}")
     for party in (1, 2, 3):
-        changes = drawn_changes(name, party, RUNS // FEWER.get(name, 1) // 3 + 1, seed)
+        changes = drawn_changes(name, party, RUNS // 3 + 1, seed)
         seen = cheated(name, party, changes, seed % (1 << 62))
         assert all(one.aborted == one.changed for one in seen), f"party {party}"
         assert not leaks([one for one in seen if one.changed]), f"party {party}"

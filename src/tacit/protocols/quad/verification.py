@@ -152,11 +152,18 @@ def _terms(p: QuadBase) -> list[int]:
             continue
         pair = tuple(sorted((p.rank, peer)))
         hashed = int.from_bytes(p.views.digest(pair), "little")
-        drawn = p.context.draw_planes(common_stream("verify", *pair), (4, 2, WORDS)).cpu()
-        for receiver, (factor, mask) in enumerate(drawn):
-            term = _number(factor) * hashed + _number(mask)
+        drawn = p.context.draw_planes(common_stream("verify", *pair), (4, 2, WORDS))
+        numbers = _numbers(drawn)
+        for receiver, (factor, mask) in enumerate(zip(numbers[::2], numbers[1::2], strict=True)):
+            term = factor * hashed + mask
             totals[receiver] += term if p.rank == pair[0] else -term
     return [total % PRIME for total in totals]
+
+
+def _numbers(words: Tensor) -> list[int]:
+    """Returns one number for each last row of words."""
+    data, size = _bytes(words), words.element_size() * words.shape[-1]
+    return [int.from_bytes(data[i : i + size], "little") for i in range(0, len(data), size)]
 
 
 def _number(words: Tensor) -> int:
