@@ -6,6 +6,7 @@ import argparse
 import importlib
 import json
 import platform
+import re
 import subprocess
 import sys
 import textwrap
@@ -49,6 +50,7 @@ NAMED = (
     "additive",
     "additive_gpu",
     "cryptgpu",
+    "pigeon",
     "placements",
     "large_batches",
     "stored_runs",
@@ -65,28 +67,33 @@ def main() -> None:
     parser.add_argument("suites", nargs="*", choices=known, help="default: all but real and gpu")
     parser.add_argument("--protocol", help="of suites of `real`; default: trio")
     parser.add_argument("--parties", type=int, help="how many, of suites of `real`")
+    parser.add_argument("--only", metavar="TEXT", help="cases of `pigeon` with it in their names")
     parser.add_argument("--remark", default="", help="what a reader of the record should know")
     arguments = parser.parse_args()
     chosen = arguments.suites or SUITES
     suites = [suite for name in chosen for suite in GROUPS.get(name, (name,))]
-    parties = {"protocol": arguments.protocol, "parties": arguments.parties}
-    parties = {name: value for name, value in parties.items() if value is not None}
-    if parties and not set(suites) <= set(GROUPS["real"]):
+    wanted = {"protocol": arguments.protocol, "parties": arguments.parties}
+    options = {name: value for name, value in wanted.items() if value is not None}
+    if options and not set(suites) <= set(GROUPS["real"]):
         parser.error("--protocol and --parties are for the suites of `real`")
+    if arguments.only is not None:
+        if suites != ["pigeon"]:
+            parser.error("--only is for the suite `pigeon`")
+        options["only"] = arguments.only
     record = {"run": describe() | {"remark": arguments.remark}, "rows": []}
     for suite in suites:
         try:
-            rows: list[Row] = importlib.import_module(f"benchmarks.{suite}").rows(**parties)
+            rows: list[Row] = importlib.import_module(f"benchmarks.{suite}").rows(**options)
         except Unavailable as missing:
             print(f"\n{suite}: left out: {missing}")
             continue
-        suite = " ".join([suite, *map(str, parties.values())])
+        suite = " ".join([suite, *map(str, options.values())])
         print(table(suite, rows), flush=True)
         record["rows"] += [
             {"suite": suite, **asdict(row), "ratio": row.ratio, "met": row.met} for row in rows
         ]
     if record["rows"]:
-        print(f"recorded in {save(record, (*chosen, *map(str, parties.values())))}")
+        print(f"recorded in {save(record, (*chosen, *map(str, options.values())))}")
 
 
 def table(suite: str, rows: list[Row]) -> str:
@@ -132,6 +139,7 @@ def processor() -> str:
 
 def save(record: dict[str, Any], suites: tuple[str, ...]) -> Path:
     name = "all" if tuple(suites) == SUITES else "-".join(suites)
+    name = re.sub(r"[^\w.-]+", "_", name)
     path = RESULTS / f"{record['run']['date'][:10]}-{platform.machine()}-{name}.json"
     path.write_text(json.dumps(record, indent=1) + "\n")
     return path
