@@ -77,7 +77,8 @@ def call_streams() -> None:
     key = kernels.stream_key(bytes(32), torch.device("cpu"))
     kernels.stream(key, words(70), operation=1, cipher="chacha20")
     kernels.mask(key, words(70), "add", operation=1, cipher="chacha20")
-    kernels.add_keyed_sums(key, words(70), words(2), operation=1, cipher="chacha20")
+    for count in (70, 1 << 18):
+        kernels.add_polynomial(key, words(count), words(2, 2), operation=1, cipher="chacha20")
 
 
 def call_gates() -> None:

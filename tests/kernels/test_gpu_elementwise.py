@@ -105,26 +105,42 @@ def test_a_mask_equals_the_reference(ring, how, count, operation, offset, seed):
 @FEW
 @given(
     rings,
-    st.sampled_from([0, 1, 3, 16, 257, 1030]),
+    st.sampled_from([0, 1, 3, 255, 513, 5003]),
     st.sampled_from([0, 3, 2**64 - 1]),
     st.sampled_from([0, 64, 64 * 2**35]),
     seeds,
 )
-def test_keyed_sums_equal_the_reference(ring, count, operation, offset, seed):
+def test_a_polynomial_equals_that_of_integers(ring, count, operation, offset, seed):
     key, values = bytes(range(32)), ring_tensor(ring, (count,), seed)
-    begin = ring_tensor(RING64, (2,), seed)
-    expected, ready = begin.clone(), kernels.stream_key(key, DEVICE)
+    check_polynomial(key, values, operation, offset)
+
+
+@pytest.mark.parametrize("steps", [2, 5])
+def test_a_polynomial_of_the_largest_words(monkeypatch, steps):
+    monkeypatch.setattr("tacit.kernels.gpu.polynomial.FEW_STEPS", steps)
+    check_polynomial(bytes(range(32)), torch.full((20_000,), -1), 1, 128)
+
+
+def check_polynomial(key, values, operation, offset):
+    totals, ready = torch.tensor([[5, 7], [1 << 40, 0]]), kernels.stream_key(key, DEVICE)
+    before = kernels.polynomials(totals)
+    points = torch.zeros(2, dtype=torch.int64)
     where = {"operation": operation, "offset": offset, "cipher": "chacha20"}
-    words = values.view(torch.int32).tolist()
-    weights = torch.zeros((len(words), 2), dtype=torch.int64)
-    stream_reference.stream(key, weights, **where)
-    for pair, word in zip(weights.tolist(), words, strict=True):
-        expected += torch.tensor(
-            [(k * (word % 2**32) + 2**63) % 2**64 - 2**63 for k in pair], dtype=torch.int64
-        )
-    assert same(
-        gpu.chacha20_sums(ready.words, there(values), there(begin), operation, offset), expected
-    )
+    stream_reference.stream(key, points, **where)
+    expected = [
+        (old + at(values, point)) % (2**61 - 1)
+        for old, point in zip(before, points.tolist(), strict=True)
+    ]
+    found = gpu.chacha20_polynomial(ready.words, there(values), there(totals), operation, offset)
+    assert kernels.polynomials(found) == expected
+
+
+def at(values, point):
+    """The polynomial of the words of a tensor, with Python's integers."""
+    total, point = 0, point % 2**61
+    for word in reversed(values.view(torch.int32).tolist()):
+        total = (total + word % 2**32) * point % (2**61 - 1)
+    return total
 
 
 def test_the_stream_has_the_published_block():

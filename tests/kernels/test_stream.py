@@ -8,7 +8,7 @@ from tests.tiers import draws
 
 from tacit.errors import ConfigError
 from tacit.kernels import backend
-from tacit.kernels.stream import CIPHERS, IN_PLACE, _openssl_aes, add_keyed_sums, mask, stream
+from tacit.kernels.stream import CIPHERS, IN_PLACE, _openssl_aes, mask, stream
 from tacit.ring import RING64
 from tacit.ring.reference import stream as reference
 
@@ -146,24 +146,6 @@ def test_the_last_block_is_reached_and_not_passed(cipher):
     assert as_bytes(out) == reference.keystream(key_of(cipher), 0, end - 20, 20, cipher)
     with pytest.raises(ConfigError, match="offset"):
         draw_words(cipher, 5, offset=end - 16)
-
-
-@pytest.mark.parametrize("cipher", CIPHER_NAMES)
-@pytest.mark.parametrize("dtype", [torch.int64, torch.int32])
-def test_keyed_sums_are_those_of_integers(cipher, dtype):
-    values = draw_words(cipher, 11, offset=1 << 20, dtype=dtype)
-    words = values.view(torch.int32).tolist()
-    weights = draw_words(cipher, 2 * len(words), offset=128, dtype=torch.int64)
-    begin = torch.tensor([5, -7])
-    totals = add_keyed_sums(
-        key_of(cipher), values, begin.clone(), operation=0, offset=128, cipher=cipher
-    )
-    for s in (0, 1):
-        pairs = zip(weights[s::2].tolist(), words, strict=True)
-        wanted = begin[s].item() + sum(k * (word % 2**32) for k, word in pairs)
-        assert (totals[s].item() - wanted) % 2**64 == 0
-    with pytest.raises(ConfigError, match="multiple of 64"):
-        add_keyed_sums(key_of(cipher), values, begin, operation=0, offset=8, cipher=cipher)
 
 
 def test_aes_of_the_standard():

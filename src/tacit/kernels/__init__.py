@@ -63,14 +63,17 @@ from .injection import (
 from .matmul import Plan, Prepared, matmul, plan_matmul, prepare_matmul
 from .ot import ot_bits, ot_multiply_receive, ot_multiply_send, ot_receive_rows, ot_send_rows
 from .planes import bit_planes, from_bit_planes, pack_bits, parity, popcount, unpack_bits
-from .stream import StreamKey, add_keyed_sums, blank_key, mask, stream, stream_key
+from .polynomial import POINT_BLOCK, POINTS, add_polynomial, polynomials
+from .stream import StreamKey, blank_key, mask, stream, stream_key
 
 __all__ = [
+    "POINTS",
+    "POINT_BLOCK",
     "Plan",
     "Prepared",
     "StreamKey",
     "add",
-    "add_keyed_sums",
+    "add_polynomial",
     "and_gates",
     "and_products",
     "bit_planes",
@@ -119,6 +122,7 @@ __all__ = [
     "parity",
     "plan_conv",
     "plan_matmul",
+    "polynomials",
     "popcount",
     "prepare_conv",
     "prepare_matmul",

@@ -41,8 +41,6 @@ CIPHERS = {
 }
 
 
-SUMS_BLOCK = 64  # bytes of a stream at which keyed sums may begin
-
 IN_PLACE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "add": Tensor.add_,
     "sub": Tensor.sub_,
@@ -89,11 +87,11 @@ def stream(
     AES-128-CTR is the encryption of the operation number, then n, both big-endian with 64 bits.
     ChaCha20 is Bernstein's original: n is its 64-bit counter, the operation its 64-bit nonce.
     """
-    spec = _check(out, operation, offset, cipher)
+    spec = check_stream(out, operation, offset, cipher)
     if not out.numel():
         return out
     if (gpu := gpu_for(out)) and cipher == "chacha20":
-        return gpu.chacha20(_key_words(key, out), out, operation, offset)
+        return gpu.chacha20(key_words(key, out), out, operation, offset)
     key = _key_bytes(key, spec)
     if not out.is_cpu:
         host = torch.empty(out.shape, dtype=out.dtype)
@@ -121,7 +119,7 @@ def mask(
     Returns `values`. `how` is "add", "sub" or "xor". The words are not written to memory: they stay
     in a GPU's registers or a CPU's cache.
     """
-    spec = _check(values, operation, offset, cipher)
+    spec = check_stream(values, operation, offset, cipher)
     if how not in IN_PLACE:
         raise ConfigError(f"how={how!r}", limit=f"allowed are {', '.join(IN_PLACE)}")
     if offset % values.itemsize:
@@ -130,7 +128,7 @@ def mask(
     if not values.numel():
         return values
     if (gpu := gpu_for(values)) and cipher == "chacha20":
-        return gpu.chacha20_mask(_key_words(key, values), values, how, operation, offset)
+        return gpu.chacha20_mask(key_words(key, values), values, how, operation, offset)
     if put := _compiled(f"{how}{values.itemsize}", spec, values):
         block, skip = divmod(offset, spec.block_bytes)
         put(_key_bytes(key, spec), operation, block, skip, values.data_ptr(), values.nbytes)
@@ -140,33 +138,7 @@ def mask(
     return IN_PLACE[how](values, words)
 
 
-def add_keyed_sums(
-    key: bytes | StreamKey,
-    values: Tensor,
-    totals: Tensor,
-    *,
-    operation: int,
-    offset: int = 0,
-    cipher: str = "aes128-ctr",
-) -> Tensor:
-    """Adds two sums of k_is x_i mod 2^64 over the 32-bit words x_i of `values` to `totals`.
-
-    Returns `totals`, two int64. The k_is are words of 64 bits of the stream of (key, operation),
-    from byte `offset` on, a multiple of 64: 16 bytes for each x_i.
-    """
-    _check(values, operation, offset, cipher)
-    if offset % SUMS_BLOCK or totals.shape != (2,) or totals.dtype != torch.int64:
-        limit = f"an offset that is a multiple of {SUMS_BLOCK}, and two int64 are needed"
-        raise ConfigError(f"offset={offset}, totals of shape {tuple(totals.shape)}", limit=limit)
-    if (gpu := gpu_for(values, totals)) and cipher == "chacha20":
-        return gpu.chacha20_sums(_key_words(key, values), values, totals, operation, offset)
-    words = values.view(-1).view(torch.int32).to(torch.int64) & 0xFFFFFFFF
-    weights = torch.empty((len(words), 2), dtype=torch.int64, device=values.device)
-    stream(key, weights, operation=operation, offset=offset, cipher=cipher)
-    return totals.add_((weights * words.unsqueeze(1)).sum(0))
-
-
-def _key_words(key: bytes | StreamKey, out: Tensor) -> Tensor:
+def key_words(key: bytes | StreamKey, out: Tensor) -> Tensor:
     """Returns the words of a ChaCha20 key on the device of `out`."""
     if isinstance(key, StreamKey) and key.words.device == out.device:
         return key.words
@@ -187,7 +159,7 @@ def _key_bytes(key: bytes | StreamKey, spec: CipherSpec) -> bytes:
     return key
 
 
-def _check(out: Tensor, operation: int, offset: int, cipher: str) -> CipherSpec:
+def check_stream(out: Tensor, operation: int, offset: int, cipher: str) -> CipherSpec:
     """Returns the sizes of the cipher; raises unless the arguments are allowed."""
     spec = CIPHERS.get(cipher)
     if spec is None:

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from ..crypto import KeyRing, lock, wipe
 from ..errors import ProtocolError
-from ..kernels import StreamKey, add_keyed_sums, blank_key, mask, stream, stream_key
+from ..kernels import StreamKey, add_polynomial, blank_key, mask, stream, stream_key
 from ..kernels.stream import CIPHERS
 from ..transport import CPU
 
@@ -110,12 +110,12 @@ class KeyStreams:
         key = self._ready.get(source) or self._key(source)
         mask(key, values, how, operation=operation, offset=offset, cipher=self.cipher)
 
-    def add_keyed_sums(
+    def add_polynomial(
         self, source: Stream, values: Tensor, totals: Tensor, operation: int, offset: int
     ) -> None:
-        """Adds to `totals` sums of the words of `values`, with words of the stream as factors."""
+        """Adds to `totals` the polynomial of `values`, at points that the stream says."""
         key = self._ready.get(source) or self._key(source)
-        add_keyed_sums(key, values, totals, operation=operation, offset=offset, cipher=self.cipher)
+        add_polynomial(key, values, totals, operation=operation, offset=offset, cipher=self.cipher)
 
     def blank_keys(self) -> Keys:
         """Returns memory on the device for another key of each stream drawn from so far."""
@@ -206,11 +206,10 @@ class CallRandomness:
         self._streams.mask(source, values, how, self.number, start)
         return values
 
-    def add_keyed_sums(self, source: Stream, values: Tensor, totals: Tensor) -> None:
-        """Adds to `totals` two sums of the words of `values`, each word with fresh factors."""
-        values = values.contiguous()
-        start = self._take(source, -(-4 * values.nbytes // BLOCK_BYTES) * BLOCK_BYTES)
-        self._streams.add_keyed_sums(source, values, totals, self.number, start)
+    def add_polynomial(self, source: Stream, values: Tensor, totals: Tensor) -> None:
+        """Adds to `totals` the polynomial of `values` at points that are new."""
+        start = self._take(source, BLOCK_BYTES)
+        self._streams.add_polynomial(source, values.contiguous(), totals, self.number, start)
 
     def _take(self, source: Stream, size: int) -> int:
         """Reserves the next bytes of a stream, whole blocks; returns where they start."""

@@ -3,7 +3,7 @@
 The functions of `tacit.kernels` call these and have checked the arguments.
 """
 
-from .chacha import chacha20, chacha20_mask, chacha20_sums
+from .chacha import chacha20, chacha20_mask
 from .convolution import conv, conv_grad_input, conv_prepared, plan_conv, prepare_conv
 from .gates import (
     and_gates,
@@ -30,6 +30,7 @@ from .injection import (
     inject_share,
 )
 from .planes import bit_planes, from_bit_planes, pack_bits, parity, popcount, unpack_bits
+from .polynomial import chacha20_polynomial
 from .weight_gradient import conv_grad_weight
 
 __all__ = [
@@ -39,7 +40,7 @@ __all__ = [
     "bit_planes",
     "chacha20",
     "chacha20_mask",
-    "chacha20_sums",
+    "chacha20_polynomial",
     "conv",
     "conv_grad_input",
     "conv_grad_weight",

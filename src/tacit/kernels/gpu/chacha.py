@@ -48,21 +48,6 @@ def chacha20_mask(key: Tensor, values: Tensor, how: str, operation: int, offset:
     return values
 
 
-def chacha20_sums(
-    key: Tensor, values: Tensor, totals: Tensor, operation: int, offset: int
-) -> Tensor:
-    """Adds two sums of the 32-bit words of `values`, weighted by the stream; returns `totals`.
-
-    `totals` has two int64; a block of the stream, from that of byte `offset` on, weighs four words.
-    """
-    words = values.nbytes // 4
-    if words:
-        grid = (blocks(words, 4 * LANES), 1, 1)
-        arguments = (key, values, totals, words, signed(offset // 64), signed(operation))
-        _sums(grid, arguments, (LANES,))
-    return totals
-
-
 @triton.jit
 def _quarter(
     a: tl.tensor, b: tl.tensor, c: tl.tensor, d: tl.tensor
@@ -96,7 +81,7 @@ def _half(number: tl.tensor, high: tl.constexpr) -> tl.tensor:
 
 
 @triton.jit
-def _blocks(key: tl.tensor, counter: tl.tensor, operation: tl.tensor) -> tl.tuple:
+def key_blocks(key: tl.tensor, counter: tl.tensor, operation: tl.tensor) -> tl.tuple:
     """Returns the sixteen words of the blocks with these numbers."""
     zero = (counter * 0).to(tl.uint32)
     # The constants "expand 32-byte k", then the key, the number of the block, the operation.
@@ -144,7 +129,7 @@ def _fill(
 ) -> None:
     """Writes `words` words of the stream from word `skip` of block `first` on."""
     start = tl.program_id(0).to(tl.int64) * LANES
-    tile = stack(_blocks(key, start + tl.arange(0, LANES) + first, operation))
+    tile = stack(key_blocks(key, start + tl.arange(0, LANES) + first, operation))
     tile = tile.to(tl.int32, bitcast=True)
     place = start * 16 - skip + tl.arange(0, LANES)[:, None] * 16 + tl.arange(0, 16)[None, :]
     to = out.to(tl.pointer_type(tl.int32), bitcast=True) + place
@@ -159,12 +144,12 @@ def _fill(
 
 
 @triton.jit
-def _pairs(words: tl.tuple) -> tl.tuple:
+def pairs(words: tl.tuple) -> tl.tuple:
     """Returns eight words of 64 bits out of sixteen of 32, the low half first."""
-    pairs = ()
+    joined = ()
     for i in tl.static_range(8):
-        pairs += (words[2 * i].to(tl.uint64) | (words[2 * i + 1].to(tl.uint64) << 32),)
-    return pairs
+        joined += (words[2 * i].to(tl.uint64) | (words[2 * i + 1].to(tl.uint64) << 32),)
+    return joined
 
 
 @kernel()
@@ -181,40 +166,13 @@ def _mask(
 ) -> None:
     """values = values + SIGN * stream, or XOR the stream if SIGN is 0; WIDE for 64-bit values."""
     start = tl.program_id(0).to(tl.int64) * LANES
-    words = _blocks(key, start + tl.arange(0, LANES) + first, operation)
+    words = key_blocks(key, start + tl.arange(0, LANES) + first, operation)
     EACH: tl.constexpr = 8 if WIDE else 16
     if WIDE:
-        tile = stack(_pairs(words)).to(tl.int64, bitcast=True)
+        tile = stack(pairs(words)).to(tl.int64, bitcast=True)
     else:
         tile = stack(words).to(tl.int32, bitcast=True)
     place = start * EACH - skip + tl.arange(0, LANES)[:, None] * EACH + tl.arange(0, EACH)[None, :]
     is_inside = (place >= 0) & (place < count)
     old = tl.load(values + place, mask=is_inside)
     tl.store(values + place, old ^ tile if SIGN == 0 else old + SIGN * tile, mask=is_inside)
-
-
-@kernel()
-def _sums(
-    key: tl.tensor,
-    values: tl.tensor,
-    totals: tl.tensor,
-    words: tl.int64,
-    first: tl.int64,
-    operation: tl.int64,
-    LANES: tl.constexpr,
-) -> None:
-    """totals[s] += sum of k_is x_i over the words x_i, where k_is are pairs of words of the stream.
-
-    Sums wrap, so that the order in which programs add them does not matter.
-    """
-    lane = tl.program_id(0).to(tl.int64) * LANES + tl.arange(0, LANES)
-    weights = _pairs(_blocks(key, lane + first, operation))
-    source = values.to(tl.pointer_type(tl.int32), bitcast=True)
-    one, two = lane * 0, lane * 0
-    for i in tl.static_range(4):
-        place = lane * 4 + i
-        x = tl.load(source + place, mask=place < words, other=0).to(tl.int64) & 0xFFFFFFFF
-        one += weights[2 * i].to(tl.int64, bitcast=True) * x
-        two += weights[2 * i + 1].to(tl.int64, bitcast=True) * x
-    tl.atomic_add(totals, tl.sum(one, 0))
-    tl.atomic_add(totals + 1, tl.sum(two, 0))

@@ -26,6 +26,7 @@ NEW_M3 = Stream(M3, "open", 3, (0,))  # m'_3
 
 # Who compares what is dealt by the mask side, by the value side, and the part m'_0 of results.
 DEALT_MASKS, DEALT_VALUES, RESULTS = (0, 2), (0, 1), (0, 1, 2)
+VALUES_ALIKE = (1, 2)  # parties 1 and 2 add up the same two messages, which they send each other
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def _party0(p: QuadBase, gate: Gate) -> Steps[Parts]:
     values = (yield Round(receive={2: messages(gate.values)} if gate.values else {})).get(2, [])
     p.views.add(DEALT_VALUES, values)
     m0 = _sum(gate.out, gate.share(values, _sum(gate.out, a1, a2)), other)  # (Q4)
-    p.views.add(RESULTS, [m0])
+    p.views.add(RESULTS, [m0], alike=VALUES_ALIKE)
     return {1: a2, 2: a1, 3: m0}
 
 
@@ -103,7 +104,7 @@ def _opened(p: QuadBase, gate: Gate, own: Tensor, received: Tensor) -> Parts:
     [m3] = _draw(p, NEW_M3, (gate.out,))
     m = _sum(gate.out, own, received)
     m0 = m ^ m3 if gate.out.bits else m - m3
-    p.views.add(RESULTS, [m0])
+    p.views.add(RESULTS, [m0], alike=VALUES_ALIKE)
     return {0: m3, 3: m0}
 
 

@@ -15,13 +15,13 @@ they send to others: so every honest party notices it, and the cheating one lear
 Which hashes differ stays unknown: that could depend on secrets.
 
 NOTE [keyed hashes]: where a party computes on a GPU, SHA-256 would need all values on the
-processor. There the hash of a pair is the sum of k_i x_i mod 2^64 over all words x_i of 32 bits,
-with fresh random k_i that only this pair knows, in two sums with keys of their own. Where values
-differ by d_i, not all zero, the sums differ by that of k_i d_i. It is uniform among the multiples
-of a power of two below 2^32, so zero with probability 2^-33 at most, and in both sums with 2^-66.
-That holds if whoever changed the values does not know the k_i, so each pair has its own: a party of
-three viewers that knew the keys of the two others could choose a change that their hashes do not
-show.
+processor. There a pair adds up polynomials: the words x_i of 32 bits of a tensor are the
+coefficients of x_0 r + x_1 r^2 + ..., modulo the prime 2^61 - 1, at two points r that only this
+pair knows, new ones for each tensor. Values of n words that differ have equal polynomials at no
+more than n points: at both with a probability of (n / 2^61)^2, 2^-68 for 2^26 elements of 64 bits.
+No polynomial has a constant term, so that changes of several tensors do not cancel. All that holds
+if whoever changed the values does not know the points, so each pair has its own: a party of three
+viewers that knew the points of the two others could choose a change that their hashes do not show.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ import torch
 from torch import Tensor
 
 from ...errors import CheatingDetected, Operation
+from ...kernels import POINTS, polynomials
 from ...transport import Spec
 from ..context import Context
 from ..randomness import common_stream
@@ -47,7 +48,8 @@ if TYPE_CHECKING:
 DIGEST = TOTAL = Spec((4,), torch.int64)
 PRIME = (1 << 255) - 19
 WORDS = 8  # of a number that is drawn, so that it is uniform modulo the prime but for 2^-256
-SUMS = 2  # keyed hashes of a pair
+
+JOINED_BYTES = 1 << 20  # up to which several values are hashed as one: fewer kernels
 
 Viewers = tuple[int, ...]
 
@@ -61,8 +63,11 @@ class Views(ABC):
     agreed = 0
 
     @abstractmethod
-    def add(self, viewers: Viewers, values: Sequence[Tensor]) -> None:
-        """Adds values that all viewers know, of whom this party is one."""
+    def add(self, viewers: Viewers, values: Sequence[Tensor], *, alike: Viewers = ()) -> None:
+        """Adds values that all viewers know, of whom this party is one.
+
+        alike: two of them that know equal values as long as both are honest: they need not compare.
+        """
 
     @abstractmethod
     def digest(self, pair: Viewers) -> bytes:
@@ -81,7 +86,7 @@ class HashedViews(Views):
         groups = [g for size in (2, 3) for g in combinations(range(4), size) if rank in g]
         self._hashes = {group: hashlib.sha256() for group in groups}
 
-    def add(self, viewers: Viewers, values: Sequence[Tensor]) -> None:
+    def add(self, viewers: Viewers, values: Sequence[Tensor], *, alike: Viewers = ()) -> None:
         for value in values:
             self._hashes[viewers].update(_bytes(value))
 
@@ -91,23 +96,27 @@ class HashedViews(Views):
 
 
 class KeyedViews(Views):
-    """Sums under the keys of each pair, on the device of the values. NOTE [keyed hashes]."""
+    """Polynomials at the points of each pair, on the device of the values. NOTE [keyed hashes]."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         pairs = [pair for pair in combinations(range(4), 2) if context.rank in pair]
         self._sums: dict[Viewers, Tensor] = {
-            pair: torch.zeros(SUMS, dtype=torch.int64, device=context.device) for pair in pairs
+            pair: torch.zeros((POINTS, 2), dtype=torch.int64, device=context.device)
+            for pair in pairs
         }
 
-    def add(self, viewers: Viewers, values: Sequence[Tensor]) -> None:
+    def add(self, viewers: Viewers, values: Sequence[Tensor], *, alike: Viewers = ()) -> None:
+        if len(values) > 1 and sum(value.nbytes for value in values) <= JOINED_BYTES:
+            values = [torch.cat([value.reshape(-1).view(torch.int32) for value in values])]
         for pair in combinations(viewers, 2):
-            for value in values if pair in self._sums else ():
+            for value in values if pair in self._sums and pair != alike else ():
                 source = common_stream("views", *pair)
-                self._context.randomness.add_keyed_sums(source, value, self._sums[pair])
+                self._context.randomness.add_polynomial(source, value, self._sums[pair])
 
     def digest(self, pair: Viewers) -> bytes:
-        return hashlib.sha256(_bytes(self._sums[pair])).digest()
+        found = b"".join(x.to_bytes(8, "little") for x in polynomials(self._sums[pair]))
+        return hashlib.sha256(found).digest()
 
 
 def make_views(context: Context) -> Views:
