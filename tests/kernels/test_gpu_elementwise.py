@@ -86,6 +86,29 @@ def test_the_stream_equals_the_reference(key, ring, count, operation, offset):
 
 @FEW
 @given(
+    st.lists(
+        st.tuples(st.integers(1, 300), st.sampled_from([0, 5, 2**32 - 7, 2**63 - 9, 2**64 - 301])),
+        min_size=1,
+        max_size=5,
+    ),
+    st.sampled_from([0, 3, 2**64 - 1]),
+)
+def test_several_streams_equal_the_reference(parts, operation):
+    keys, sizes = [bytes([i] * 32) for i in range(len(parts))], [64 * size for size, _ in parts]
+    out = torch.zeros(sum(sizes) // 8, dtype=torch.int64)
+    pieces = out.split([size // 8 for size in sizes])
+    for key, piece, (_, first) in zip(keys, pieces, parts, strict=True):
+        where = {"operation": operation, "offset": 64 * first, "cipher": "chacha20"}
+        stream_reference.stream(key, piece, **where)
+    words = [kernels.stream_key(key, DEVICE).words for key in keys]
+    counts, firsts = zip(*parts, strict=True)
+    assert same(
+        gpu.chacha20_many(words, there(torch.zeros_like(out)), counts, operation, firsts), out
+    )
+
+
+@FEW
+@given(
     rings,
     st.sampled_from(["add", "sub", "xor"]),
     st.sampled_from([0, 1, 16, 33, 130]),

@@ -8,7 +8,7 @@ from tests.tiers import draws
 
 from tacit.errors import ConfigError
 from tacit.kernels import backend
-from tacit.kernels.stream import CIPHERS, IN_PLACE, _openssl_aes, mask, stream
+from tacit.kernels.stream import CIPHERS, IN_PLACE, _openssl_aes, mask, stream, streams
 from tacit.ring import RING64
 from tacit.ring.reference import stream as reference
 
@@ -146,6 +146,24 @@ def test_the_last_block_is_reached_and_not_passed(cipher):
     assert as_bytes(out) == reference.keystream(key_of(cipher), 0, end - 20, 20, cipher)
     with pytest.raises(ConfigError, match="offset"):
         draw_words(cipher, 5, offset=end - 16)
+
+
+@pytest.mark.parametrize("cipher", CIPHER_NAMES)
+def test_several_streams_are_those_of_each(cipher):
+    keys, sizes, offsets = (
+        [key_of(cipher), key_of(cipher)[::-1]] * 3,
+        [64, 192, 128] * 2,
+        [0, 64] * 3,
+    )
+    out = torch.empty(sum(sizes) // 8, dtype=torch.int64)
+    streams(keys, out, sizes, operation=7, offsets=offsets, cipher=cipher)
+    parts = [torch.empty(size // 8, dtype=torch.int64) for size in sizes]
+    for key, part, offset in zip(keys, parts, offsets, strict=True):
+        stream(key, part, operation=7, offset=offset, cipher=cipher)
+    assert torch.equal(out, torch.cat(parts))
+    for wrong in ([64, 200, 120], [64, 192, 64]):
+        with pytest.raises(ConfigError, match="multiples of 64"):
+            streams(keys[:3], out[:48], wrong, operation=7, offsets=offsets[:3], cipher=cipher)
 
 
 def test_aes_of_the_standard():

@@ -8,7 +8,7 @@ difference of two masked values would be that of the values.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -40,6 +40,9 @@ CIPHERS = {
     "chacha20": CipherSpec(32, 64, "chacha20"),
 }
 
+
+STREAMS_BLOCK = 64  # bytes: blocks of either cipher
+MOST_STREAMS = 5  # that one kernel of a GPU writes
 
 IN_PLACE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "add": Tensor.add_,
@@ -103,6 +106,34 @@ def stream(
     if cipher == "aes128-ctr" and native_for(out):
         return _openssl_aes(key, out, operation, block, skip)
     return reference.stream(key, out, operation=operation, offset=offset, cipher=cipher)
+
+
+def streams(
+    keys: Sequence[bytes | StreamKey],
+    out: Tensor,
+    sizes: Sequence[int],
+    *,
+    operation: int,
+    offsets: Sequence[int],
+    cipher: str = "aes128-ctr",
+) -> Tensor:
+    """Fills `out` with bytes of several streams, one after the other; returns `out`.
+
+    sizes, offsets: as in `stream`, of each, multiples of 64 bytes. On a GPU it is one kernel.
+    """
+    if any(number % STREAMS_BLOCK for number in (*sizes, *offsets)) or sum(sizes) != out.nbytes:
+        limit = f"multiples of {STREAMS_BLOCK} that fill `out` are needed"
+        raise ConfigError(f"sizes={tuple(sizes)}, offsets={tuple(offsets)}", limit=limit)
+    check_stream(out, operation, max(offsets), cipher)
+    gpu = gpu_for(out)
+    if gpu and cipher == "chacha20" and len(keys) <= MOST_STREAMS and out.data_ptr() % 16 == 0:
+        words = [key_words(key, out) for key in keys]
+        counts, firsts = ([x // STREAMS_BLOCK for x in of] for of in (sizes, offsets))
+        return gpu.chacha20_many(words, out, counts, operation, firsts)
+    pieces = out.view(-1).view(torch.int64).split([size // 8 for size in sizes])
+    for key, piece, offset in zip(keys, pieces, offsets, strict=True):
+        stream(key, piece, operation=operation, offset=offset, cipher=cipher)
+    return out
 
 
 def mask(

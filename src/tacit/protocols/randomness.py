@@ -26,7 +26,7 @@ from torch import Tensor
 
 from ..crypto import KeyRing, lock, wipe
 from ..errors import ProtocolError
-from ..kernels import StreamKey, add_polynomial, blank_key, mask, stream, stream_key
+from ..kernels import StreamKey, add_polynomial, blank_key, mask, stream, stream_key, streams
 from ..kernels.stream import CIPHERS
 from ..transport import CPU
 
@@ -104,6 +104,18 @@ class KeyStreams:
         """Writes bytes of a stream, of the words for this operation, to `words`."""
         key = self._ready.get(source) or self._key(source)
         stream(key, words, operation=operation, offset=offset, cipher=self.cipher)
+
+    def fill_many(
+        self,
+        sources: Sequence[Stream],
+        words: Tensor,
+        sizes: Sequence[int],
+        operation: int,
+        offsets: Sequence[int],
+    ) -> None:
+        """Writes bytes of several streams to `words`, `sizes` of each."""
+        keys = [self._ready.get(source) or self._key(source) for source in sources]
+        streams(keys, words, sizes, operation=operation, offsets=offsets, cipher=self.cipher)
 
     def mask(self, source: Stream, values: Tensor, how: str, operation: int, offset: int) -> None:
         """Adds to, subtracts from, or xors into `values` what `fill` would write."""
@@ -187,14 +199,28 @@ class CallRandomness:
         if len(segments) > 1 and size <= SHARED_BUFFER_BYTES[device.type]:
             words = torch.empty(size // 8, dtype=torch.int64, device=device)
             fill(source, words, number, start)
-            views = {torch.int64: words}
-            for dtype in dtypes:
-                views[dtype] = words.view(dtype)
-            return [views[s.dtype].as_strided(s.shape, s.stride, s.offset) for s in segments]
+            return _read(words, segments, dtypes)
         drawn = [torch.empty(s.shape, dtype=s.dtype, device=device) for s in segments]
         for segment, words in zip(segments, drawn, strict=True):
             fill(source, words, number, start + segment.start)
         return drawn
+
+    def draws_of(
+        self, sources: Sequence[Stream], layouts: Sequence[Sequence[Layout]]
+    ) -> list[list[Tensor]]:
+        """Returns, for each of several streams, what `draws` returns; small ones at one time."""
+        plans, device = [_segments(tuple(of)) for of in layouts], self._streams.device
+        sizes = [size for _, size, _ in plans]
+        if sum(sizes) > SHARED_BUFFER_BYTES[device.type] or not all(sizes):
+            return [self.draws(*one) for one in zip(sources, layouts, strict=True)]
+        starts = [self._take(*one) for one in zip(sources, sizes, strict=True)]
+        words = torch.empty(sum(sizes) // 8, dtype=torch.int64, device=device)
+        self._streams.fill_many(sources, words, sizes, self.number, starts)
+        pieces = words.split([size // 8 for size in sizes])
+        return [
+            _read(piece, segments, dtypes)
+            for piece, (segments, _, dtypes) in zip(pieces, plans, strict=True)
+        ]
 
     def mask(self, source: Stream, values: Tensor, how: str) -> Tensor:
         """Returns `values` plus, minus or xor what `draw` would return ("add", "sub", "xor").
@@ -226,6 +252,17 @@ class Segment(NamedTuple):
     dtype: torch.dtype
     stride: tuple[int, ...]
     offset: int  # in elements
+
+
+def _read(
+    words: Tensor, segments: Sequence[Segment], dtypes: Sequence[torch.dtype]
+) -> list[Tensor]:
+    """Returns the segments of a buffer; `dtypes` are those that are not its own."""
+    views = {torch.int64: words} | {dtype: words.view(dtype) for dtype in dtypes}
+    first = {dtype: view.storage_offset() for dtype, view in views.items()}
+    return [
+        views[s.dtype].as_strided(s.shape, s.stride, first[s.dtype] + s.offset) for s in segments
+    ]
 
 
 @lru_cache(maxsize=1024)

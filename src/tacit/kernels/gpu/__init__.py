@@ -3,7 +3,7 @@
 The functions of `tacit.kernels` call these and have checked the arguments.
 """
 
-from .chacha import chacha20, chacha20_mask
+from .chacha import chacha20, chacha20_many, chacha20_mask
 from .convolution import conv, conv_grad_input, conv_prepared, plan_conv, prepare_conv
 from .gates import (
     and_gates,
@@ -39,6 +39,7 @@ __all__ = [
     "and_products",
     "bit_planes",
     "chacha20",
+    "chacha20_many",
     "chacha20_mask",
     "chacha20_polynomial",
     "conv",

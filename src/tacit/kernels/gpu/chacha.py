@@ -7,10 +7,14 @@ tensors.
 # mypy: disable-error-code="assignment"
 # Tuples grow in unrolled loops.
 
+from collections.abc import Sequence
+from itertools import accumulate
+
 import triton
 import triton.language as tl
 from torch import Tensor
 
+from ..stream import MOST_STREAMS
 from .jit import blocks, kernel, signed
 from .planes import stack
 
@@ -31,6 +35,23 @@ def chacha20(key: Tensor, out: Tensor, operation: int, offset: int) -> Tensor:
         is_aligned = skip == 0 and out.data_ptr() % 16 == 0
         arguments = (key, out, words, signed(block), skip, signed(operation))
         _fill(grid, arguments, (is_aligned, LANES))
+    return out
+
+
+def chacha20_many(
+    keys: Sequence[Tensor], out: Tensor, sizes: Sequence[int], operation: int, firsts: Sequence[int]
+) -> Tensor:
+    """Fills `out` with blocks of at most MOST_STREAMS streams, one after the other; returns `out`.
+
+    sizes, firsts: of each stream, how many blocks, and the number of the first.
+    """
+    ends = list(accumulate(sizes))
+    grid, missing = (blocks(ends[-1], LANES), 1, 1), MOST_STREAMS - len(keys)
+    starts = [end - size for end, size in zip(ends, sizes, strict=True)]
+    places = [signed((f - s) % (1 << 64)) for f, s in zip(firsts, starts, strict=True)]
+    keys, places, ends = ([*x, *[x[-1]] * missing] for x in (keys, places, ends))
+    arguments = (*keys, out, ends[-1], signed(operation), *ends[:-1], *places)
+    _fill_many(grid, arguments, (LANES,))
     return out
 
 
@@ -69,9 +90,12 @@ def _quarter(
 
 
 @triton.jit
-def _word(pointer: tl.tensor, i: tl.tensor, like: tl.tensor) -> tl.tensor:
-    """Returns word i of the key, in every lane."""
-    return like * 0 + tl.load(pointer + i).to(tl.uint32, bitcast=True)
+def key_words(key: tl.tensor) -> tl.tuple:
+    """Returns the eight words of a key."""
+    words = ()
+    for i in tl.static_range(8):
+        words += (tl.load(key + i).to(tl.uint32, bitcast=True),)
+    return words
 
 
 @triton.jit
@@ -81,23 +105,13 @@ def _half(number: tl.tensor, high: tl.constexpr) -> tl.tensor:
 
 
 @triton.jit
-def key_blocks(key: tl.tensor, counter: tl.tensor, operation: tl.tensor) -> tl.tuple:
-    """Returns the sixteen words of the blocks with these numbers."""
+def key_blocks(key: tl.tuple, counter: tl.tensor, operation: tl.tensor) -> tl.tuple:
+    """Returns the sixteen words of the blocks with these numbers; `key` has eight."""
     zero = (counter * 0).to(tl.uint32)
     # The constants "expand 32-byte k", then the key, the number of the block, the operation.
     s0, s1, s2, s3 = zero + 0x61707865, zero + 0x3320646E, zero + 0x79622D32, zero + 0x6B206574
-    s4, s5, s6, s7 = (
-        _word(key, 0, zero),
-        _word(key, 1, zero),
-        _word(key, 2, zero),
-        _word(key, 3, zero),
-    )
-    s8, s9, s10, s11 = (
-        _word(key, 4, zero),
-        _word(key, 5, zero),
-        _word(key, 6, zero),
-        _word(key, 7, zero),
-    )
+    s4, s5, s6, s7 = zero + key[0], zero + key[1], zero + key[2], zero + key[3]
+    s8, s9, s10, s11 = zero + key[4], zero + key[5], zero + key[6], zero + key[7]
     s12, s13 = _half(counter, False), _half(counter, True)
     s14, s15 = zero + _half(operation, False), zero + _half(operation, True)
     a0, a1, a2, a3, b0, b1, b2, b3 = s0, s1, s2, s3, s4, s5, s6, s7
@@ -129,7 +143,7 @@ def _fill(
 ) -> None:
     """Writes `words` words of the stream from word `skip` of block `first` on."""
     start = tl.program_id(0).to(tl.int64) * LANES
-    tile = stack(key_blocks(key, start + tl.arange(0, LANES) + first, operation))
+    tile = stack(key_blocks(key_words(key), start + tl.arange(0, LANES) + first, operation))
     tile = tile.to(tl.int32, bitcast=True)
     place = start * 16 - skip + tl.arange(0, LANES)[:, None] * 16 + tl.arange(0, 16)[None, :]
     to = out.to(tl.pointer_type(tl.int32), bitcast=True) + place
@@ -141,6 +155,56 @@ def _fill(
             tl.store(to, tile, mask=place < words)
     else:
         tl.store(to, tile, mask=(place >= 0) & (place < words))
+
+
+@triton.jit
+def _chosen(block: tl.tensor, ends: tl.tuple, choices: tl.tuple) -> tl.tensor:
+    """Returns, for each block, the choice of the stream that it belongs to."""
+    chosen = choices[4]
+    for i in tl.static_range(4):
+        chosen = tl.where(block < ends[3 - i], choices[3 - i], chosen)
+    return chosen
+
+
+@kernel()
+def _fill_many(
+    key0: tl.tensor,
+    key1: tl.tensor,
+    key2: tl.tensor,
+    key3: tl.tensor,
+    key4: tl.tensor,
+    out: tl.tensor,
+    count: tl.int64,
+    operation: tl.int64,
+    end0: tl.int64,
+    end1: tl.int64,
+    end2: tl.int64,
+    end3: tl.int64,
+    place0: tl.int64,
+    place1: tl.int64,
+    place2: tl.int64,
+    place3: tl.int64,
+    place4: tl.int64,
+    LANES: tl.constexpr,
+) -> None:
+    """Writes `count` blocks: up to end0 from the stream of key0, and so on.
+
+    A place is added to the number of a block to make the counter of its stream.
+    """
+    block, ends = (
+        tl.program_id(0).to(tl.int64) * LANES + tl.arange(0, LANES),
+        (end0, end1, end2, end3),
+    )
+    k0, k1, k2 = key_words(key0), key_words(key1), key_words(key2)
+    k3, k4 = key_words(key3), key_words(key4)
+    key = ()
+    for i in tl.static_range(8):
+        key += (_chosen(block, ends, (k0[i], k1[i], k2[i], k3[i], k4[i])),)
+    counter = block + _chosen(block, ends, (place0, place1, place2, place3, place4))
+    tile = stack(key_blocks(key, counter, operation)).to(tl.int32, bitcast=True)
+    to = out.to(tl.pointer_type(tl.int32), bitcast=True)
+    to += block[:, None] * 16 + tl.arange(0, 16)[None, :]
+    tl.store(tl.multiple_of(to, (4, 16)), tile, mask=block[:, None] < count)
 
 
 @triton.jit
@@ -166,7 +230,7 @@ def _mask(
 ) -> None:
     """values = values + SIGN * stream, or XOR the stream if SIGN is 0; WIDE for 64-bit values."""
     start = tl.program_id(0).to(tl.int64) * LANES
-    words = key_blocks(key, start + tl.arange(0, LANES) + first, operation)
+    words = key_blocks(key_words(key), start + tl.arange(0, LANES) + first, operation)
     EACH: tl.constexpr = 8 if WIDE else 16
     if WIDE:
         tile = stack(pairs(words)).to(tl.int64, bitcast=True)

@@ -6,7 +6,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .chacha import key_blocks, pairs
+from .chacha import key_blocks, key_words, pairs
 from .jit import blocks, kernel, signed
 
 LANE_BITS = 8  # a program has 2^8 lanes
@@ -87,7 +87,7 @@ def _polynomial(
 ) -> None:
     """totals[s] += low and high words of x_0 r_s + x_1 r_s^2 + ..., a program's part of it."""
     PRIME: tl.constexpr = (1 << 61) - 1
-    points = pairs(key_blocks(key, tl.program_id(0).to(tl.int64) * 0 + block, operation))
+    points = pairs(key_blocks(key_words(key), tl.program_id(0).to(tl.int64) * 0 + block, operation))
     source = values.to(tl.pointer_type(tl.int32), bitcast=True)
     for s in tl.static_range(2):
         terms = _at(source, words, points[s] & PRIME, STEP_BITS, LANE_BITS)
