@@ -30,9 +30,11 @@ def without(*left_out: Viewers) -> Callable[[Patch], None]:
     def apply(patch: Patch) -> None:
         add = HashedViews.add
 
-        def some(self: HashedViews, viewers: Viewers, values: Sequence[Tensor]) -> None:
+        def some(
+            self: HashedViews, viewers: Viewers, values: Sequence[Tensor], *, alike: Viewers = ()
+        ) -> None:
             if viewers not in left_out:
-                add(self, viewers, values)
+                add(self, viewers, values, alike=alike)
 
         patch.setattr(HashedViews, "add", some)
 

@@ -63,12 +63,10 @@ from .injection import (
 from .matmul import Plan, Prepared, matmul, plan_matmul, prepare_matmul
 from .ot import ot_bits, ot_multiply_receive, ot_multiply_send, ot_receive_rows, ot_send_rows
 from .planes import bit_planes, from_bit_planes, pack_bits, parity, popcount, unpack_bits
-from .polynomial import POINT_BLOCK, POINTS, add_polynomial, polynomials
+from .polynomial import add_polynomial, polynomials
 from .stream import StreamKey, blank_key, mask, stream, stream_key, streams
 
 __all__ = [
-    "POINTS",
-    "POINT_BLOCK",
     "Plan",
     "Prepared",
     "StreamKey",

@@ -36,7 +36,8 @@ import torch
 from torch import Tensor
 
 from ...errors import CheatingDetected, Operation
-from ...kernels import POINTS, polynomials
+from ...kernels import polynomials
+from ...kernels.polynomial import POINTS
 from ...transport import Spec
 from ..context import Context
 from ..randomness import common_stream
