@@ -38,6 +38,7 @@ SHARED_STEMS = {
     "ot": "oblivious transfers: the kernels and their reference",
     "piecewise": "piecewise polynomials: of shares, and of fixed-point numbers",
     "planes": "bit planes: kernels and GPU kernels",
+    "polynomial": "the hash that parties compare: the kernel and the GPU kernel",
     "pool": "pooling: of fixed-point numbers, and as rules",
     "protocol": "the protocol's class, as a table of contents of its folder",
     "recurrent": "recurrent layers: of fixed-point numbers, and as rules",
