@@ -8,7 +8,14 @@ from tests.kernels.draws import ring_tensor, rings, seeds
 from tests.tiers import draws
 
 from tacit.errors import ConfigError
-from tacit.kernels import num_table_rows, pack_bits, sign_leaves, sign_tables, unpack_bits
+from tacit.kernels import (
+    num_table_rows,
+    pack_bits,
+    sign_leaves,
+    sign_planes,
+    sign_tables,
+    unpack_bits,
+)
 from tacit.ring import RING64, num_words
 from tacit.ring.reference import signs as reference
 
@@ -35,24 +42,29 @@ def test_both_equal_the_reference(window, count, seed, flag):
     pad, mask = planes(rows, count, seed + 1), planes(2 * len(digits) - 1, count, seed + 2)
     expected = reference.sign_tables(x, digits, pad, shift=low, negate=flag)
     written = pad.clone()
-    assert sign_tables(x, digits, written, shift=low, negate=flag) is written
+    v = sign_planes(x, digits, shift=low, up=True)
+    assert sign_tables(v, digits, written, negate=flag) is written
     assert torch.equal(written, expected)
     expected = reference.sign_leaves(x, pad, digits, mask, low=low, first=flag)
-    assert torch.equal(sign_leaves(x, pad, digits, mask, low=low, first=flag), expected)
+    u = sign_planes(x, digits, shift=low)
+    assert torch.equal(sign_leaves(u, pad, digits, mask, first=flag), expected)
 
 
 @draws(60)
-@given(windows(), seeds, st.booleans())
-def test_the_carry_of_the_last_node_is_the_sign_of_the_sum(window, seed, negate):
+@given(windows(), seeds, st.booleans(), st.booleans())
+def test_the_carry_of_the_last_node_is_the_sign_of_the_sum(window, seed, negate, exchanged):
     """Digits combined in plain bits, least significant first; one share is the pad."""
     ring, digits, low = window
     count, width = 300, sum(digits) + 1
     m, a = (ring_tensor(ring, (count,), seed + i) for i in range(2))
     pad = planes(num_table_rows(digits) + 1, count, seed + 2)
     one, two = (planes(2 * len(digits) - 1, count, seed + i) for i in (3, 4))
-    tables = sign_tables(a, digits, pad.clone(), shift=low, negate=negate)
-    rows = one ^ two ^ sign_leaves(m, pad, digits, one, low=low, first=False)
-    rows ^= sign_leaves(m, tables, digits, two, low=low, first=True)
+    u, v = sign_planes(m, digits, shift=low), sign_planes(a, digits, shift=low, up=True)
+    if exchanged:  # which term is dealt makes no difference
+        u, v = v, u
+    tables = sign_tables(v, digits, pad.clone(), negate=negate)
+    rows = one ^ two ^ sign_leaves(u, pad, digits, one, first=False)
+    rows ^= sign_leaves(u, tables, digits, two, first=True)
     carry = rows[0]
     for generate, propagate in zip(rows[1:], rows[len(digits) :], strict=False):
         carry = generate ^ (propagate & carry)
@@ -62,19 +74,22 @@ def test_the_carry_of_the_last_node_is_the_sign_of_the_sum(window, seed, negate)
 
 
 X, PAD = torch.zeros(70, dtype=torch.int64), torch.zeros(16, 2, dtype=torch.int64)
+U = PAD[:5]
 
 
 @pytest.mark.parametrize(
     ("call", "field"),
     [
-        (lambda: sign_tables(X, (8,), PAD), "digits"),
-        (lambda: sign_tables(X, (4,), PAD[1:]), "pad"),
-        (lambda: sign_tables(X, (4,), PAD.repeat(1, 2)[:, ::2]), "contiguous"),
-        (lambda: sign_tables(X, (4,), PAD, shift=60), "window"),
-        (lambda: sign_tables(X.float(), (4,), PAD), "dtype"),
-        (lambda: sign_leaves(X, PAD[:15], (4,), PAD[:1], first=True), "tables"),
-        (lambda: sign_leaves(X, PAD, (4,), PAD[:2], first=True), "mask"),
-        (lambda: sign_leaves(X, PAD, (4,), PAD[:1], low=-1, first=True), "window"),
+        (lambda: sign_planes(X, (8,)), "digits"),
+        (lambda: sign_planes(X, (4,), shift=60, up=True), "window"),
+        (lambda: sign_planes(X, (4,), shift=-1), "window"),
+        (lambda: sign_planes(X.float(), (4,)), "dtype"),
+        (lambda: sign_tables(U[1:], (4,), PAD), "v"),
+        (lambda: sign_tables(U, (4,), PAD[1:]), "pad"),
+        (lambda: sign_tables(U, (4,), PAD.repeat(1, 2)[:, ::2]), "contiguous"),
+        (lambda: sign_leaves(U[1:], PAD, (4,), PAD[:1], first=True), "u"),
+        (lambda: sign_leaves(U, PAD[:15], (4,), PAD[:1], first=True), "tables"),
+        (lambda: sign_leaves(U, PAD, (4,), PAD[:2], first=True), "mask"),
     ],
 )
 def test_bad_arguments_are_named(call, field):
@@ -85,6 +100,7 @@ def test_bad_arguments_are_named(call, field):
 def test_planes_may_have_any_layout():
     x = ring_tensor(RING64, (7, 11), 3)
     tables, mask = planes(16, 77, 4), planes(1, 77, 5)
-    expected = sign_leaves(x.T.contiguous(), tables, (4,), mask, first=True)
+    u = sign_planes(x.T.contiguous(), (4,))
+    expected = sign_leaves(u, tables, (4,), mask, first=True)
     wide = torch.stack([tables, pack_bits(x.flatten()).expand(16, -1)], 2)[..., 0]
-    assert torch.equal(sign_leaves(x.T, wide, (4,), mask, first=True), expected)
+    assert torch.equal(sign_leaves(sign_planes(x.T, (4,)), wide, (4,), mask, first=True), expected)

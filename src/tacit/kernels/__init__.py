@@ -47,6 +47,7 @@ from .gates import (
     num_products,
     num_table_rows,
     sign_leaves,
+    sign_planes,
     sign_tables,
 )
 from .injection import (
@@ -126,6 +127,7 @@ __all__ = [
     "prepare_matmul",
     "set_num_threads",
     "sign_leaves",
+    "sign_planes",
     "sign_tables",
     "stream",
     "stream_key",

@@ -28,7 +28,6 @@ import torch
 from torch import Tensor
 
 from ..errors import ConfigError
-from ..ring import num_words
 from ..ring.reference import gates as reference
 from .backend import gpu_for, native_for
 from .planes import bit_planes, check_window, checked_planes, num_columns, output_like
@@ -335,56 +334,59 @@ def _without_top_group(planes: Tensor, inputs: int) -> Tensor:
 # what the last node returns is the sign.
 
 
-def sign_tables(
-    mask: Tensor, digits: Sequence[int], pad: Tensor, *, shift: int = 0, negate: bool = False
-) -> Tensor:
+def sign_planes(x: Tensor, digits: Sequence[int], *, shift: int = 0, up: bool = False) -> Tensor:
+    """Returns the low w bits of x / 2^shift, rounded down or `up`, as planes: (w, words).
+
+    `digits` and a top bit cover w bits. One term of a sum is rounded down (opened >> shift), the
+    other up (-(-mask >> shift)): they add up to floor((opened + mask) / 2^shift) or one more.
+    """
+    width = table_size(tuple(digits))[0] + 1
+    check_window(x, width, shift)
+    if not (up and shift):
+        return bit_planes(x, width, shift)
+    if gpu := gpu_for(x):
+        return gpu.quotient_planes(x, width, shift)
+    return bit_planes(-(-x >> shift), width)
+
+
+def sign_tables(v: Tensor, digits: Sequence[int], pad: Tensor, *, negate: bool = False) -> Tensor:
     """Replaces `pad` with the tables of V, then its top bit, all XOR the pad; returns it.
 
-    V = -(-mask >> shift) is mask / 2^shift, rounded up. With opened >> shift, rounded down,
-    they add up to floor(x / 2^shift) or one more. `digits` and the top bit cover w bits of V;
-    the shape is (num_table_rows(digits) + 1, words). With `negate` the top bit is negated, which
-    negates the sign.
+    `v` has the planes of V, of `sign_planes`; the shape of the result is
+    (num_table_rows(digits) + 1, words). With `negate` the top bit is negated, which negates the
+    sign.
     """
     digits = tuple(digits)
     bits, rows = table_size(digits)
-    check_window(mask, bits + 1, shift)
-    words = num_words(mask.numel())
-    [plain] = checked_planes(words, ("pad", pad, rows + 1))
+    v, plain = checked_planes(num_columns(v), ("v", v, bits + 1), ("pad", pad, rows + 1))
     if plain is not pad:
         raise ConfigError("pad", limit="a contiguous tensor is needed, because it is written to")
-    if gpu := gpu_for(mask, pad):
-        return gpu.sign_tables(mask, digits, pad, shift=shift, negate=negate)
-    v = bit_planes(-(-mask >> shift) if shift else mask, bits + 1)
+    if gpu := gpu_for(v, pad):
+        return gpu.sign_tables(v, digits, pad, negate=negate)
     leaf_tables(v[:-1], digits, pad[:-1], out=pad[:-1])
     pad[-1].bitwise_xor_(~v[-1] if negate else v[-1])
     return pad
 
 
 def sign_leaves(
-    opened: Tensor,
-    tables: Tensor,
-    digits: Sequence[int],
-    mask: Tensor,
-    *,
-    low: int = 0,
-    first: bool,
+    u: Tensor, tables: Tensor, digits: Sequence[int], mask: Tensor, *, first: bool
 ) -> Tensor:
-    """Returns `leaf_carries` of bits [low, low + w) of `opened`, with the top bits in the last G.
+    """Returns `leaf_carries` of the planes of U, of `sign_planes`, with the top bits in the last G.
 
     `tables` is a share of what `sign_tables` makes, without the pad. The shape is that of `mask`:
     (2 D - 1, words) for D digits.
     """
     digits = tuple(digits)
     bits, rows = table_size(digits)
-    check_window(opened, bits + 1, low)
-    words = num_words(opened.numel())
     count = len(digits)
-    tables, mask = checked_planes(
-        words, ("tables", tables, rows + 1), ("mask", mask, 2 * count - 1)
+    u, tables, mask = checked_planes(
+        num_columns(u),
+        ("u", u, bits + 1),
+        ("tables", tables, rows + 1),
+        ("mask", mask, 2 * count - 1),
     )
-    if gpu := gpu_for(opened, tables, mask):
-        return gpu.sign_leaves(opened, tables, digits, mask, low=low, first=first)
-    u = bit_planes(opened, bits + 1, low)
+    if gpu := gpu_for(u, tables, mask):
+        return gpu.sign_leaves(u, tables, digits, mask, first=first)
     message = leaf_carries(u[:-1], tables[:-1], digits, mask, first=first)
     top = message[count - 1].bitwise_xor_(tables[-1])
     if first:

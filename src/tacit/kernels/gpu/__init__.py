@@ -29,7 +29,15 @@ from .injection import (
     inject_exact_share,
     inject_share,
 )
-from .planes import bit_planes, from_bit_planes, pack_bits, parity, popcount, unpack_bits
+from .planes import (
+    bit_planes,
+    from_bit_planes,
+    pack_bits,
+    parity,
+    popcount,
+    quotient_planes,
+    unpack_bits,
+)
 from .polynomial import chacha20_polynomial
 from .weight_gradient import conv_grad_weight
 
@@ -70,6 +78,7 @@ __all__ = [
     "popcount",
     "prepare_conv",
     "prepare_matmul",
+    "quotient_planes",
     "sign_leaves",
     "sign_tables",
     "unpack_bits",

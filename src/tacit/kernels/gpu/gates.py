@@ -15,7 +15,6 @@ from torch import Tensor
 from ...ring.reference import gates as reference
 from . import gate_kernels
 from .jit import Kernel, blocks
-from .planes import bit_planes, quotient_planes
 
 LANES = 128
 
@@ -106,20 +105,16 @@ def and_gates(
     )
 
 
-def sign_tables(mask: Tensor, digits: Numbers, pad: Tensor, *, shift: int, negate: bool) -> Tensor:
-    """Replaces `pad` with the tables of -(-mask >> shift) and its top bit, XOR the pad."""
-    v = quotient_planes(mask, sum(digits) + 1, shift)
+def sign_tables(v: Tensor, digits: Numbers, pad: Tensor, *, negate: bool) -> Tensor:
+    """Replaces `pad` with the tables of the planes of V and its top bit, XOR the pad."""
     return _launch_all(
         gate_kernels.leaf_tables, "table", (v, pad, pad), digits, (*_top(digits), -negate)
     )
 
 
-def sign_leaves(
-    opened: Tensor, tables: Tensor, digits: Numbers, mask: Tensor, *, low: int, first: bool
-) -> Tensor:
+def sign_leaves(u: Tensor, tables: Tensor, digits: Numbers, mask: Tensor, *, first: bool) -> Tensor:
     """Returns shares of the carries of the digits, with the top bits in the last G."""
-    u, out = bit_planes(opened, sum(digits) + 1, low), torch.empty_like(mask)
-    numbers = (-first, len(digits), *_top(digits))
+    out, numbers = torch.empty_like(mask), (-first, len(digits), *_top(digits))
     return _launch_all(gate_kernels.leaves, "table", (u, tables, mask, out), digits, numbers)
 
 

@@ -28,6 +28,7 @@ from ...kernels import (
     num_and_products,
     num_products,
     sign_leaves,
+    sign_planes,
     sign_tables,
 )
 from ...ring import num_words
@@ -106,7 +107,8 @@ class SignComparison:
     def corrections(self, masks: KnownShares, pads: Sequence[Tensor]) -> list[Tensor]:
         """At the dealer: leaf tables of a (M6), and products of the masks of each level (M7)."""
         plan, mask = self.plan, self.p.whole_mask(self.x)
-        tables = sign_tables(mask, plan.digits, pads[0], shift=self.shift, negate=self.negate)
+        v = sign_planes(mask, plan.digits, shift=self.shift, up=True)
+        tables = sign_tables(v, plan.digits, pads[0], negate=self.negate)
         values, state = [tables], xor(masks[0])  # masks of the rows (G..., P...) of the leaves
         levels = zip(plan.levels, self.leaves_one_out, masks[1:], pads[1:], strict=False)
         for nodes, one_out, level, pad in levels:
@@ -153,7 +155,8 @@ class SignComparison:
         m, low = self.p.opened(self.x), self.shift
         if threshold:
             m, low = (m >> self.x.pending) - threshold, self.low
-        return sign_leaves(m, tables, self.plan.digits, mask, low=low, first=self.p.is_leader)
+        u = sign_planes(m, self.plan.digits, shift=low)
+        return sign_leaves(u, tables, self.plan.digits, mask, first=self.p.is_leader)
 
     def _bits(self, opened: Tensor | None, shares: list[Tensor]) -> list[Bool]:
         """The results by threshold, from those side by side."""

@@ -21,6 +21,7 @@ from ...kernels import (
     node_products,
     num_products,
     sign_leaves,
+    sign_planes,
     sign_tables,
 )
 from ...ring import num_words
@@ -66,7 +67,7 @@ def signs(p: QuadBase, x: Arith, thresholds: Sequence[int], *, low: int = 0) -> 
 class SignComparison:
     """[x < t] for each public t; NOTE [sign of a quotient] of `masked/compare.py` holds here, too.
 
-    u = floor(m / 2^shift) - t and v = -floor(-a / 2^shift).
+    u = floor(m / 2^shift) - t and v = -floor(-a / 2^shift). planes: of u or v, by threshold.
     """
 
     def __init__(self, p: QuadBase, x: Arith, thresholds: Sequence[int], low: int) -> None:
@@ -78,35 +79,36 @@ class SignComparison:
         if width < 2:
             raise ConfigError(f"low={low}: nothing is left of the {x.width} bits of x")
         self.plan = carry_plan(width)
-        known = p.known(x).contiguous()
+        known, digits = p.known(x), self.plan.digits
         if p.on_mask_side:
-            self.operands = [-(-known >> shift)] * len(thresholds)
+            self.planes = [sign_planes(known, digits, shift=shift, up=True)] * len(thresholds)
         else:
-            self.operands = [((known >> x.pending) - t) >> low for t in thresholds]
+            self.planes = [
+                sign_planes((known >> x.pending) - t, digits, shift=low)
+                if t
+                else sign_planes(known, digits, shift=shift)
+                for t in thresholds
+            ]
 
     def leaves(self) -> Gate:
         """Generate and propagate of every digit, the comparisons side by side."""
         digits, words, count = self.plan.digits, num_words(self.shape.numel()), len(self.thresholds)
         rows, height = self.plan.table_rows + 1, 2 * len(self.plan.digits) - 1  # and the top bit
         tables = plane_spec(rows, words), plane_spec(rows, words * count)
-        operands, first, on_mask_side = self.operands, self.p.is_first, self.p.on_mask_side
+        planes, first, on_mask_side = self.planes, self.p.is_first, self.p.on_mask_side
 
         def deal(pads: list[Tensor]) -> list[Tensor]:
             """One table of v serves all comparisons (M9); u differs."""
-            if on_mask_side:
-                return [sign_tables(operands[0], digits, pads[0])]
-            pieces = [pad.contiguous() for pad in pads[0].tensor_split(count, 1)]
-            made = [sign_tables(u, digits, pad) for u, pad in zip(operands, pieces, strict=True)]
-            return [torch.cat(made, 1)]
+            pieces = _pieces(pads[0], 1 if on_mask_side else count)
+            pairs = zip(planes[: len(pieces)], pieces, strict=True)
+            return [_joined([sign_tables(u, digits, pad) for u, pad in pairs])]
 
         def share(dealt: list[Tensor], mask: Tensor) -> Tensor:
-            theirs = dealt[0].tensor_split(count, 1) if on_mask_side else [dealt[0]] * count
-            pieces = zip(operands, theirs, mask.tensor_split(count, 1), strict=True)
-            made = [
-                sign_leaves(u, table.contiguous(), digits, own.contiguous(), first=first)
-                for u, table, own in pieces
-            ]
-            return torch.cat(made, 1) if count > 1 else made[0]
+            theirs = _pieces(dealt[0], count) if on_mask_side else [dealt[0]] * count
+            operands = zip(planes, theirs, _pieces(mask, count), strict=True)
+            return _joined(
+                [sign_leaves(u, table, digits, own, first=first) for u, table, own in operands]
+            )
 
         out = plane_spec(height, words * count)
         return Gate(out, tables[:1], tables[1:], deal, share)
@@ -116,6 +118,15 @@ class SignComparison:
         count = len(self.thresholds)
         pieces = {i: part.tensor_split(count, 1) for i, part in rows.items()}
         return [Bool({i: pieces[i][n] for i in pieces}, self.shape) for n in range(count)]
+
+
+def _pieces(planes: Tensor, count: int) -> list[Tensor]:
+    """The planes of so many comparisons that are side by side."""
+    return [piece.contiguous() for piece in planes.tensor_split(count, 1)]
+
+
+def _joined(pieces: list[Tensor]) -> Tensor:
+    return pieces[0] if len(pieces) == 1 else torch.cat(pieces, 1)
 
 
 def _nodes(p: QuadBase, rows: Parts, nodes: Nodes) -> Gate:
