@@ -25,7 +25,7 @@ SIZE = 256
 """Rows and columns of a right operand that every processor encodes, for 64 rows or more."""
 
 
-@PROTOCOLS
+@pytest.mark.parametrize("protocol", ["trio", "replicated", "quad"])
 @pytest.mark.parametrize("ring", [RING32, RING64], ids=["32", "64"])
 @pytest.mark.parametrize(
     ("op", "shapes"),
@@ -50,9 +50,20 @@ def test_same_products(protocol, ring, op, shapes):
         y = p.share(right, 0)
         return [p.reveal(p.bilinear(op, p.share(x, 1), y)) for x in left]
 
-    for found in tacit.run(main, protocol=protocol, ring=ring.bits, fraction_bits=8):
-        for x, product in zip(left, found, strict=True):
+    parties = 4 if protocol == "quad" else 3
+    found = tacit.run(main, protocol=protocol, parties=parties, ring=ring.bits, fraction_bits=8)
+    for products in found:
+        for x, product in zip(left, products, strict=True):
             assert torch.equal(product, op(x, right))
+
+
+def test_large_right_operands_are_read_once_for_two_left_ones():
+    """Shapes of the test above are of both kinds."""
+    assert PADDED.stacks((1, 64, 2, 2), (48, 64, 3, 3))
+    assert not PADDED.stacks((2, 48, 17, 18), (48, 48, 3, 3))
+    assert MATMUL.stacks((1, 40), (40, 30))
+    assert not MATMUL.stacks((24, 40), (40, 30))
+    assert not MATMUL.stacks((40,), (40, 30))
 
 
 @pytest.mark.parametrize("limit", [None, 1 << 12])

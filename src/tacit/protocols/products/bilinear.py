@@ -28,6 +28,9 @@ Pair = tuple[Tensor, Tensor]
 Term = tuple[Tensor, Sequence[Tensor]]
 
 
+LARGE = 8  # times as many elements as a result: from there on the right operand is large
+
+
 class Bilinear(ABC):
     """An operation that is linear in each of its two operands."""
 
@@ -42,6 +45,14 @@ class Bilinear(ABC):
     @abstractmethod
     def shape(self, a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
         """Returns the shape of the result, for operands of these shapes."""
+
+    def stacks(self, a: Sequence[int], b: Sequence[int]) -> bool:
+        """Whether one product of two left operands, one below the other, pays.
+
+        It does if the right operand is much larger than the result: then reading it takes most of
+        the time.
+        """
+        return False
 
     def sum(self, pairs: Sequence[Pair]) -> Tensor:
         """Returns the sum of the operation over pairs of operands of equal shapes."""
@@ -99,6 +110,9 @@ class MatMul(Bilinear):
         left, right = (torch.empty(tuple(shape), device="meta") for shape in (a, b))
         return tuple((left @ right).shape)
 
+    def stacks(self, a: Sequence[int], b: Sequence[int]) -> bool:
+        return len(a) > 1 and len(b) == 2 and prod(a[:-1]) * LARGE <= b[0]
+
     def sum(self, pairs: Sequence[Pair]) -> Tensor:
         left, right = zip(*pairs, strict=True)
         tall = right[0].dim() == 2 and left[0].shape[:-1].numel() * 2 >= right[0].shape[0]
@@ -133,6 +147,9 @@ class Conv(Bilinear):
 
     def shape(self, a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
         return self.window.output_shape(a, b)
+
+    def stacks(self, a: Sequence[int], b: Sequence[int]) -> bool:
+        return prod(self.shape(a, b)) * LARGE <= prod(b)
 
     def sum(self, pairs: Sequence[Pair]) -> Tensor:
         images, weights = zip(*pairs, strict=True)

@@ -6,6 +6,7 @@ between them is a form of what one side knows and of shares of what the other kn
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from ..masked.deal import ring_spec
@@ -22,8 +23,7 @@ def product(p: QuadBase, op: Bilinear, x: Arith, y: Arith) -> Steps[Arith]:
     One element each way between parties 1 and 2, one from each of 2 and 3 to party 0.
     """
     limit = x.limit * y.limit * op.terms(x.shape, y.shape)
-    known = p.context.products.sum(op, [(p.known(x), p.known_parts(y))])  # m n, or a b
-    cross = _cross(p, op, x, y)
+    known, cross = _products(p, op, x, y)
     spec = ring_spec(p, known.shape)
 
     def deal(pads: list[Tensor]) -> list[Tensor]:
@@ -42,12 +42,16 @@ def product(p: QuadBase, op: Bilinear, x: Arith, y: Arith) -> Steps[Arith]:
     return Arith(held, p.ring, limit=limit, dealer=DEALER)
 
 
-def _cross(p: QuadBase, op: Bilinear, x: Arith, y: Arith) -> Tensor:
-    """m b_i + a_i n on the value side, a n_i + m_i b on the mask side."""
+def _products(p: QuadBase, op: Bilinear, x: Arith, y: Arith) -> tuple[Tensor, Tensor]:
+    """m n and m b_i + a_i n on the value side, a b and a n_i + m_i b on the mask side."""
+    multiply, m, a = p.context.products.sum, p.known(x), p.own_share(x)
+    n, b = p.known_parts(y), p.own_share(y)
     if x is y and op == MUL:
-        return op(p.known(x), p.own_share(x) * 2)
-    terms = [(p.known(x), [p.own_share(y)]), (p.own_share(x), p.known_parts(y))]
-    return p.context.products.sum(op, terms)
+        return op(m, m), op(m, a * 2)
+    if op.stacks(m.shape, b.shape):
+        known, cross = multiply(op, [(torch.cat([m, a]), n)]).chunk(2)
+        return known, multiply(op, [(m, [b])]).add_(cross)
+    return multiply(op, [(m, n)]), multiply(op, [(m, [b]), (a, n)])
 
 
 def split(p: QuadBase, x: Arith) -> Steps[Arith]:
