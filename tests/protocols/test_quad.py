@@ -345,6 +345,26 @@ def test_there_are_no_false_alarms(ring):
     assert calls[0] >= (5_000 if FULL else 500)
 
 
+def beyond_their_range(session: Session) -> None:
+    """Divisions of values that are larger than a division allows, with a bit and without."""
+    p: Any = session.protocol
+    quarter = 1 << (p.ring.bits - 2)
+    edges = [quarter * k + d for k in (-2, -1, 0, 1) for d in (0, 1, quarter // 2, quarter - 1)]
+    v = torch.tensor(edges, dtype=p.ring.dtype).repeat(40)
+    x, b = p.share(v, 1, limit=5), p.share_bits(bit_planes(v, 1), 2, v.shape)
+    for t in (1, 13, p.ring.bits - 2):
+        p.truncate(x.divided(t))
+        p.inject(b, x.divided(t))
+    p.relu(x.divided(13))
+    p.verify()
+
+
+@RINGS
+def test_a_value_beyond_its_range_is_no_false_alarm(ring):
+    """Whoever gives such a value must not learn from the end of a run what it met."""
+    tacit.run(beyond_their_range, parties=4, ring=ring, **SETTINGS)
+
+
 # A quad with a fault is found --------------------------------------------------------------------
 
 

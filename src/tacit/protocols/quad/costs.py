@@ -93,14 +93,11 @@ class QuadCosts:
     def inject(self, n: int, pending: int = 0) -> Cost:
         """Dealt by each side: a bit and its product with the side's term.
 
-        With an exact division on the way, an element more; 2 (t + 1) bits more by the mask side,
-        2 t by the value side.
+        With an exact division on the way, an element and 2 (t + 1) bits more.
         """
         elements = n * self.ring_bits
-        if not pending:
-            return self._gate(2 * elements, 2 * elements, elements)
-        masks = 3 * elements + 2 * planes(pending + 1, n)
-        return self._gate(masks, 3 * elements + 2 * planes(pending, n), elements)
+        dealt = 3 * elements + 2 * planes(pending + 1, n) if pending else 2 * elements
+        return self._gate(dealt, dealt, elements)
 
     def inject_sums(self, n: int, bits: int, uses_x: bool, sums: int) -> Cost:
         """Dealt by each side: an element a bit, two if it multiplies x."""

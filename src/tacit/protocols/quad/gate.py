@@ -36,7 +36,8 @@ class Gate:
     out: of the result. masks, values: of what the mask side and the value side deal.
     deal: returns what this party's side deals, minus the pads, which it may overwrite.
     share: returns F of this side's values and its shares of what the other side dealt, minus a
-    tensor; what the first of a side receives narrow (`ValueSpec.width`) comes as planes of bits.
+    tensor, in new memory; what the first of a side receives narrow (`ValueSpec.width`) comes as
+    planes of bits.
     """
 
     out: ValueSpec
@@ -58,7 +59,7 @@ def _party0(p: QuadBase, gate: Gate) -> Steps[Parts]:
     p.views.add(DEALT_MASKS, dealt)
     values = (yield Round(receive={2: messages(gate.values)} if gate.values else {})).get(2, [])
     p.views.add(DEALT_VALUES, values)
-    m0 = _sum(gate.out, gate.share(values, _sum(gate.out, a1, a2)), other)  # (Q4)
+    m0 = _add(gate.out, gate.share(values, _sum(gate.out, a1, a2)), other)  # (Q4)
     p.views.add(RESULTS, [m0], alike=VALUES_ALIKE)
     return {1: a2, 2: a1, 3: m0}
 
@@ -102,8 +103,8 @@ _PARTIES = (_party0, _party1, _party2, _party3)
 def _opened(p: QuadBase, gate: Gate, own: Tensor, received: Tensor) -> Parts:
     """The value side's parts of m' (Q3), which both of its messages add up to."""
     [m3] = _draw(p, NEW_M3, (gate.out,))
-    m = _sum(gate.out, own, received)
-    m0 = m ^ m3 if gate.out.bits else m - m3
+    m0 = _sum(gate.out, own, received)
+    m0 = m0.bitwise_xor_(m3) if gate.out.bits else m0.sub_(m3)
     p.views.add(RESULTS, [m0], alike=VALUES_ALIKE)
     return {0: m3, 3: m0}
 
@@ -154,3 +155,8 @@ def _packed(specs: ValueSpecs, values: Sequence[Tensor]) -> list[Tensor]:
 
 def _sum(spec: ValueSpec, x: Tensor, y: Tensor) -> Tensor:
     return torch.bitwise_xor(x, y) if spec.bits else x + y
+
+
+def _add(spec: ValueSpec, x: Tensor, y: Tensor) -> Tensor:
+    """Adds y to x, which nobody else uses."""
+    return x.bitwise_xor_(y) if spec.bits else x.add_(y)

@@ -14,14 +14,11 @@ from torch import Tensor
 
 from ...kernels import (
     correct_inject_exact,
-    deal_exact,
     deal_flip,
     deal_injection,
     flip_share,
-    from_bit_planes,
     inject_exact_share,
     inject_share,
-    unpack_bits,
 )
 from ..core import BitSum, check_bits
 from ..masked.deal import ring_spec
@@ -29,7 +26,7 @@ from ..share import Arith, Bool
 from ..steps import Steps
 from .base import QuadBase
 from .gate import Gate, evaluate
-from .truncation import quotient_term
+from .truncation import exact_terms
 
 
 def inject(p: QuadBase, bit: Bool, x: Arith) -> Steps[Arith]:
@@ -60,55 +57,26 @@ def _gate(p: QuadBase, bit: Bool, x: Arith) -> Gate:
 
 
 def _quotient_gate(p: QuadBase, bit: Bool, x: Arith) -> Gate:
-    """b times the quotient A - q - 2^(k-t) c_top w_top of NOTE [exact] in `truncation.py`.
+    """b times the quotient of NOTE [exact] in `truncation.py`.
 
-    The mask side deals what `masked/injection.py` deals. The value side deals m_b, A, m_b A, and
-    t bits of each of c_top and m_b c_top, so that the mask side has
-        y A - y q + (1 - 2 y) (m_b A - m_b q) - 2^(k-t) w_top (y c_top + (1 - 2 y) m_b c_top).
+    Each side deals what `masked/injection.py` deals, and evaluates as it does.
     """
     x.check_pending()
-    t, element = x.pending, ring_spec(p, x.shape)
-    wide, narrow = ring_spec(p, x.shape, t + 1), ring_spec(p, x.shape, t)
-    known, words = p.known(x).contiguous(), p.known_bits(bit)[0]
-    masks, values = (element, element, element, wide, wide), (*(element,) * 3, narrow, narrow)
+    t, element, wide = x.pending, ring_spec(p, x.shape), ring_spec(p, x.shape, x.pending + 1)
+    words, (opened, mask) = p.known_bits(bit)[0], exact_terms(p, x)
+    both = (element, element, element, wide, wide)
 
     def deal(pads: list[Tensor]) -> list[Tensor]:
-        if p.on_mask_side:
-            return correct_inject_exact(words, known, t, pads)
-        one = unpack_bits(words, x.shape, p.ring.dtype)
-        term, top = quotient_term(known, t)
-        made = (one, term, one * term, top, one * top)
-        return [torch.sub(value, pad, out=pad) for value, pad in zip(made, pads, strict=True)]
+        return correct_inject_exact(words, mask, t, pads)
 
     def share(dealt: list[Tensor], minus: Tensor) -> Tensor:
-        if p.on_mask_side:
-            return _quotient_share(p, words, known, t, dealt, minus)
         flip, flip_low, low, top, flip_top = dealt
         return inject_exact_share(
-            words, known, flip, flip_low, low, top, flip_top, t,
+            words, opened, flip, flip_low, low, top, flip_top, t,
             first=p.is_first, packed=p.is_first, minus=minus,
         )  # fmt: skip
 
-    return Gate(element, masks, values, deal, share)
-
-
-def _quotient_share(
-    p: QuadBase, words: Tensor, mask: Tensor, t: int, dealt: list[Tensor], minus: Tensor
-) -> Tensor:
-    """The mask side's share of the sum in `_quotient_gate`."""
-    bit, term, bit_term, top, bit_top = dealt
-    if p.is_first:
-        top, bit_top = (
-            from_bit_planes(planes, mask.shape, mask.dtype) for planes in (top, bit_top)
-        )
-    quotient, mask_top = deal_exact(mask, t)
-    y, w_top = (unpack_bits(plane, mask.shape, mask.dtype) for plane in (words, mask_top))
-    flip = 1 - 2 * y
-    total = y * term + flip * (bit_term - quotient * bit)
-    total -= (w_top << (p.ring.bits - t)) * (y * top + flip * bit_top)
-    if p.is_first:
-        total -= y * quotient
-    return total.sub_(minus)
+    return Gate(element, both, both, deal, share)
 
 
 def inject_sums_bytes(bits: Sequence[Bool], x: Arith | None, sums: Sequence[BitSum]) -> int:

@@ -4,11 +4,15 @@ NOTE [exact]: with c = m + 2^(k-2) and w = -a, the quotient of x = m + a is, rou
     A - q - 2^(k-t) c_top w_top,
 where the value side knows A and the top bit of c, and the mask side q and the top bit of w
 (`kernels/injection.py`). The product of the top bits is the form F; only t bits of each count.
+The sum is also that of other terms: with h = 2^(k-2) + 1, m' = a - h has c' = -1 - w, and
+a' = m + h has w' = -1 - c. These are w and c with all bits flipped, so that c' and w' differ above
+the low t bits by as much as c and w do, and their top bits by the same. So each side evaluates as
+masked evaluation does, m and the shares of -a, or m' and the shares of -a', and both get the same
+number, also where |x| is too large.
 """
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from ...kernels import deal_exact, exact_share, from_bit_planes, unpack_bits
@@ -51,36 +55,28 @@ def truncate(p: QuadBase, x: Arith, *, exact: bool | None = None) -> Steps[Arith
     return Arith(masks | values, p.ring, limit=limit)
 
 
+def exact_terms(p: QuadBase, x: Arith) -> tuple[Tensor, Tensor]:
+    """Returns what this side evaluates with, m or m', and the mask that it deals for, a or a'.
+
+    See NOTE [exact]; both are made of the term of x that this side knows.
+    """
+    known, h = p.known(x).contiguous(), (1 << (p.ring.bits - 2)) + 1
+    return (known - h, known) if p.on_mask_side else (known, known + h)
+
+
 def _exact(p: QuadBase, x: Arith, t: int) -> Gate:
-    """NOTE [exact]; each side deals its term of the quotient, and its top bit."""
+    """NOTE [exact]: each side deals its term of the quotient, and its top bit."""
     element, narrow = ring_spec(p, x.shape), ring_spec(p, x.shape, width=t)
-    if p.on_mask_side:
-        quotient, words = deal_exact(p.known(x), t)
-        top = unpack_bits(words, x.shape, p.ring.dtype)
-        term = -quotient
-    else:
-        m = p.known(x).contiguous()
-        term, top = quotient_term(m, t)
+    opened, mask = exact_terms(p, x)
 
     def deal(pads: list[Tensor]) -> list[Tensor]:
-        return [(-term if p.on_mask_side else term) - pads[0], top - pads[1]]
+        quotient, top = deal_exact(mask, t)
+        return [quotient - pads[0], unpack_bits(top, x.shape, p.ring.dtype) - pads[1]]
 
     def share(dealt: list[Tensor], minus: Tensor) -> Tensor:
-        other, tops = dealt
-        tops = from_bit_planes(tops, x.shape, p.ring.dtype) if p.is_first else tops
-        if not p.on_mask_side:
-            return exact_share(m, other, tops, t, first=p.is_first, minus=minus)
-        total = other - (top << (p.ring.bits - t)) * tops - minus
-        return total.add_(term) if p.is_first else total
+        quotient, top = dealt
+        top = from_bit_planes(top, x.shape, p.ring.dtype) if p.is_first else top
+        return exact_share(opened, quotient, top, t, first=p.is_first, minus=minus)
 
     both = (element, narrow)
     return Gate(element, both, both, deal, share)
-
-
-def quotient_term(m: Tensor, t: int) -> tuple[Tensor, Tensor]:
-    """Returns A and c_top of NOTE [exact] as ring elements, at the value side."""
-    bits = m.element_size() * 8
-    c = m + (1 << (bits - 2))
-    top = torch.lt(c, 0).to(m.dtype)
-    low = (c & ((1 << (bits - 1)) - 1)) >> t
-    return low + (top << (bits - 1 - t)) - (1 << (bits - 2 - t)), top
