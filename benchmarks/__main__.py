@@ -53,6 +53,7 @@ NAMED = (
     "pigeon",
     "placements",
     "large_batches",
+    "real.ring16",
     "stored_runs",
     "two_parties",
     *(suite for group in GROUPS.values() for suite in group),
