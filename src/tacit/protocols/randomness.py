@@ -114,6 +114,11 @@ class KeyStreams:
         offsets: Sequence[int],
     ) -> None:
         """Writes bytes of several streams to `words`, `sizes` of each."""
+        if self.device.type == "cpu":
+            pieces = words.split([size // 8 for size in sizes])
+            for source, piece, offset in zip(sources, pieces, offsets, strict=True):
+                self.fill(source, piece, operation, offset)
+            return
         keys = [self._ready.get(source) or self._key(source) for source in sources]
         streams(keys, words, sizes, operation=operation, offsets=offsets, cipher=self.cipher)
 

@@ -53,8 +53,10 @@ def evaluate(p: QuadBase, gate: Gate) -> Steps[Parts]:
 
 
 def _party0(p: QuadBase, gate: Gate) -> Steps[Parts]:
-    dealt = _packed(gate.masks, gate.deal(_draw(p, MASK_PADS, gate.masks)))
-    a1, a2 = _draw(p, NEW_A1, (gate.out,))[0], _draw(p, NEW_A2, (gate.out,))[0]
+    pads, [a1], [a2] = _draw(
+        p, (MASK_PADS, gate.masks), (NEW_A1, (gate.out,)), (NEW_A2, (gate.out,))
+    )
+    dealt = _packed(gate.masks, gate.deal(pads))
     [other] = (yield Round(receive={DEALER: messages((gate.out,))}, ahead=True))[DEALER]
     p.views.add(DEALT_MASKS, dealt)
     values = (yield Round(receive={2: messages(gate.values)} if gate.values else {})).get(2, [])
@@ -65,32 +67,46 @@ def _party0(p: QuadBase, gate: Gate) -> Steps[Parts]:
 
 
 def _party1(p: QuadBase, gate: Gate) -> Steps[Parts]:
-    values = _packed(gate.values, gate.deal(_draw(p, VALUE_PADS, gate.values)))
-    [a1] = _draw(p, NEW_A1, (gate.out,))
-    message = gate.share(_draw(p, MASK_PADS, gate.masks), a1)
+    pads, masks, [a1], [m3] = _draw(
+        p,
+        (VALUE_PADS, gate.values),
+        (MASK_PADS, gate.masks),
+        (NEW_A1, (gate.out,)),
+        (NEW_M3, (gate.out,)),
+    )
+    values = _packed(gate.values, gate.deal(pads))
+    message = gate.share(masks, a1)
     yield PASS_AHEAD
     received = yield Round({2: [message]}, {2: messages((gate.out,))})
     p.views.add(DEALT_VALUES, values)
-    return {2: a1} | _opened(p, gate, message, received[2][0])
+    return {2: a1} | _opened(p, gate, m3, message, received[2][0])
 
 
 def _party2(p: QuadBase, gate: Gate) -> Steps[Parts]:
     receive = {DEALER: messages(gate.masks)} if gate.masks else {}
     dealt = (yield Round(receive=receive, ahead=True)).get(DEALER, [])
     p.views.add(DEALT_MASKS, dealt)
-    values = _packed(gate.values, gate.deal(_draw(p, VALUE_PADS, gate.values)))
-    [a2] = _draw(p, NEW_A2, (gate.out,))
+    pads, [a2], [m3] = _draw(
+        p, (VALUE_PADS, gate.values), (NEW_A2, (gate.out,)), (NEW_M3, (gate.out,))
+    )
+    values = _packed(gate.values, gate.deal(pads))
     message = gate.share(dealt, a2)
     send = {1: [message]} | ({0: values} if gate.values else {})
     received = yield Round(send, {1: messages((gate.out,))})
-    return {1: a2} | _opened(p, gate, message, received[1][0])
+    return {1: a2} | _opened(p, gate, m3, message, received[1][0])
 
 
 def _party3(p: QuadBase, gate: Gate) -> Steps[Parts]:
-    dealt = _packed(gate.masks, gate.deal(_draw(p, MASK_PADS, gate.masks)))
-    a1, a2 = _draw(p, NEW_A1, (gate.out,))[0], _draw(p, NEW_A2, (gate.out,))[0]
-    [m3] = _draw(p, NEW_M3, (gate.out,))
-    message = gate.share(_draw(p, VALUE_PADS, gate.values), m3)
+    pads, values, [a1], [a2], [m3] = _draw(
+        p,
+        (MASK_PADS, gate.masks),
+        (VALUE_PADS, gate.values),
+        (NEW_A1, (gate.out,)),
+        (NEW_A2, (gate.out,)),
+        (NEW_M3, (gate.out,)),
+    )
+    dealt = _packed(gate.masks, gate.deal(pads))
+    message = gate.share(values, m3)
     send = {0: [message]} | ({2: dealt} if gate.masks else {})
     yield Round(send, ahead=True)
     yield PASS
@@ -100,9 +116,8 @@ def _party3(p: QuadBase, gate: Gate) -> Steps[Parts]:
 _PARTIES = (_party0, _party1, _party2, _party3)
 
 
-def _opened(p: QuadBase, gate: Gate, own: Tensor, received: Tensor) -> Parts:
+def _opened(p: QuadBase, gate: Gate, m3: Tensor, own: Tensor, received: Tensor) -> Parts:
     """The value side's parts of m' (Q3), which both of its messages add up to."""
-    [m3] = _draw(p, NEW_M3, (gate.out,))
     m0 = _sum(gate.out, own, received)
     m0 = m0.bitwise_xor_(m3) if gate.out.bits else m0.sub_(m3)
     p.views.add(RESULTS, [m0], alike=VALUES_ALIKE)
@@ -115,7 +130,7 @@ def deal_mask(p: QuadBase, mask: Tensor | None, spec: ValueSpec) -> Steps[Parts]
         [share] = (yield Round(receive={DEALER: messages((spec,))}, ahead=True))[DEALER]
         p.views.add(DEALT_MASKS, [share])
         return {1: share}
-    [pad] = _draw(p, MASK_PADS, (spec,))
+    [[pad]] = _draw(p, (MASK_PADS, (spec,)))
     if p.rank == 1:
         yield PASS_AHEAD
         return {2: pad}
@@ -133,7 +148,7 @@ def deal_value(p: QuadBase, value: Tensor | None, spec: ValueSpec) -> Steps[Part
         [share] = (yield Round(receive={2: messages((spec,))}))[2]
         p.views.add(DEALT_VALUES, [share])
         return {3: share}
-    [pad] = _draw(p, VALUE_PADS, (spec,))
+    [[pad]] = _draw(p, (VALUE_PADS, (spec,)))
     if p.rank == 3:
         yield PASS
         return {0: pad}
@@ -145,8 +160,11 @@ def deal_value(p: QuadBase, value: Tensor | None, spec: ValueSpec) -> Steps[Part
     return {3: share, 0: pad}
 
 
-def _draw(p: QuadBase, source: Stream, specs: ValueSpecs) -> list[Tensor]:
-    return p.context.randomness.draws(source, layouts(specs)) if specs else []
+def _draw(p: QuadBase, *wanted: tuple[Stream, ValueSpecs]) -> list[list[Tensor]]:
+    """Draws the values of these specs, in which a stream may have none, from each stream."""
+    sources, specs = zip(*[one for one in wanted if one[1]], strict=True)
+    drawn = iter(p.context.randomness.draws_of(sources, [layouts(of) for of in specs]))
+    return [next(drawn) if of else [] for _, of in wanted]
 
 
 def _packed(specs: ValueSpecs, values: Sequence[Tensor]) -> list[Tensor]:
