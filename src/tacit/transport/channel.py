@@ -135,6 +135,10 @@ class Channel(ABC):
     def send(self, kind: Kind, operation: int, digest: bytes, tensors: Sequence[Tensor]) -> int:
         """Queues a message and returns its size in bytes; blocks while too much is queued."""
 
+    def has_space(self, size: int) -> bool:
+        """Returns whether a message of so many bytes is queued at once; else a send waits."""
+        return True
+
     @abstractmethod
     def expect(self, expected: Expected) -> None:
         """Prepares for the next message; the following calls of `recv` return it."""

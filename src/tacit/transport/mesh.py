@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -18,7 +19,9 @@ from .channel import Abort, Channel, Expected, Goodbye, LastWord, Message, Peers
 from .devices import CPU
 from .limits import SYSTEM_CLOCK, Clock, Limits
 from .local.barrier import Barrier
+from .local.interpreter_lock import NO_LOCK, InterpreterLock
 from .mismatch import accused, answer, differs, is_mismatch, public_mismatch
+from .open_round import OpenRound
 from .public_record import PublicRecord
 from .root_cause import PeerAborted, blame, follow, word_of_end
 from .stats import Cost, Stats
@@ -33,6 +36,9 @@ Recorder = Callable[[Mapping[int, Expected], Mapping[int, Message]], None]
 
 class Mesh:
     """The connected channels of one party, driven by one thread: another one is refused.
+
+    A round is begun, which sends, and finished, which waits; `exchange` does both. Several may be
+    open at once, and their messages are taken in the order in which the rounds were begun.
 
     `record`: what this party's program did that is public. Every message carries its digest, and
     one with another digest is a PublicMismatch at all parties; see NOTE [public mismatch].
@@ -57,6 +63,7 @@ class Mesh:
         self.recorder: Recorder | None = None  # is shown every message that arrives
         self.device = CPU
         self.barrier: Barrier | None = None  # of parties that are threads and share a GPU
+        self.interpreter: InterpreterLock = NO_LOCK  # of parties that are threads
         self.record = PublicRecord()
         self.compares_ends = False  # whether `close` waits until all others have ended, too
         self._last_words: dict[int, LastWord | None] = {}  # of peers that have ended
@@ -65,6 +72,7 @@ class Mesh:
         self._now = clock.now
         self._operation = 0
         self._next_operation = 0
+        self._open: deque[OpenRound] = deque()  # begun, and not all that they receive was taken
         self._waiting: dict[int, Channel] = {}
         self._waiting_since = 0.0
         self._end: Phrase | None = None
@@ -124,13 +132,31 @@ class Mesh:
         parties of an exchange use the same `operation`; by default the count of exchanges so far.
         A message sent `ahead` depends on nothing that was received: it counts as no round.
         """
+        return self.finish(self.begin(send, receive, operation=operation, ahead=ahead))
+
+    def begin(
+        self,
+        send: Mapping[int, Sequence[Tensor]],
+        receive: Mapping[int, Sequence[Spec]],
+        *,
+        operation: int | None = None,
+        ahead: bool = False,
+    ) -> OpenRound:
+        """Sends what `exchange` does and returns without waiting; `finish` returns what came.
+
+        All parties begin their rounds in the same order. Other rounds may begin in between.
+        """
         operation = self._begin(operation)
         wanted: dict[int, Expected] = {}
         for peer, specs in receive.items():
             how = layout(tuple(specs))
             wanted[peer] = Expected(Kind.TENSORS, operation, how, self.record.digest)
+        return self._send(Kind.TENSORS, send, wanted, ahead)
+
+    def finish(self, opened: OpenRound) -> dict[int, list[Tensor]]:
+        """Waits for all tensors that a round receives, and returns them by rank."""
         tensors: dict[int, list[Tensor]] = {}
-        for peer, message in self._exchange(Kind.TENSORS, send, wanted, ahead).items():
+        for peer, message in self._arrived(opened).items():
             tensors[peer] = message.tensors
         return tensors
 
@@ -143,7 +169,7 @@ class Mesh:
             peer: Expected(Kind.BYTES, operation, None, self.record.digest) for peer in receive
         }
         boxed = {peer: [_boxed(data)] for peer, data in send.items()}
-        arrived = self._exchange(Kind.BYTES, boxed, wanted, False)
+        arrived = self._arrived(self._send(Kind.BYTES, boxed, wanted, False))
         return {p: message.tensors[0].cpu().numpy().tobytes() for p, message in arrived.items()}
 
     def compare(self) -> None:
@@ -168,10 +194,13 @@ class Mesh:
     def close(self) -> None:
         """Waits until everything sent has arrived, says goodbye and frees all channels.
 
+        Rounds that were begun and will not be finished are taken first: their senders wait, too.
         With `compares_ends` it also waits until all others end, and raises PublicMismatch if their
         public records differ.
         """
         if self._end is None:
+            if self._open:
+                self._take_until(self._open[-1])
             self.flush()
             self._await_all(channel.settle for channel in self._channels.values())
             told = self.record.excerpt(stopped=True) if self.record.count else None
@@ -239,6 +268,10 @@ class Mesh:
                 )
             self._thread = get_ident()
 
+    def move_to_this_thread(self) -> None:
+        """Lets this thread drive from now on; the one that did so until now waits meanwhile."""
+        self._thread = get_ident()
+
     def _begin(self, operation: int | None) -> int:
         self.require_own_thread()
         if self._end is not None:
@@ -260,37 +293,77 @@ class Mesh:
                 "the mesh of " + Party(self.rank) + " " + self._end, party=self._ended_by
             )
 
-    def _exchange(
+    def _send(
         self,
         kind: Kind,
         send: Mapping[int, Sequence[Tensor]],
         wanted: dict[int, Expected],
         ahead: bool,
-    ) -> dict[int, Message]:
+    ) -> OpenRound:
         channels = self._ahead if ahead else self._channels
+        opened = OpenRound(self._operation, wanted, channels, ahead)
         try:
             for peer, tensors in send.items():
                 channel = channels[peer]
-                size = channel.send(kind, self._operation, self.record.digest, tensors)
+                if self._open:
+                    self._make_space(channel, tensors)
+                size = channel.send(kind, opened.operation, self.record.digest, tensors)
                 if not channel.stored:
                     self.stats.count_sent(peer, size, ahead)
-            for peer, expected in wanted.items():
-                channels[peer].expect(expected)
-            arrived = self._receive(wanted, channels, ahead) if wanted else {}
-            if self.recorder is not None:
-                self.recorder(wanted, arrived)
-            return arrived
         except BaseException as error:
-            # A message may be half read or half sent: the channels cannot be used again.
+            # A message may be half sent: the channels cannot be used again.
+            self._fail(error)
+        if wanted:
+            self._open.append(opened)
+        return opened
+
+    def _make_space(self, channel: Channel, tensors: Sequence[Tensor]) -> None:
+        """Takes all that open rounds receive before a send that has to wait for its peer.
+
+        Two parties that wait for each other to take something would wait for ever.
+        """
+        operation = self._operation
+        if not channel.has_space(sum(tensor.nbytes for tensor in tensors)):
+            while self._open:
+                self._take_first()
+        self._operation = operation
+
+    def _arrived(self, opened: OpenRound) -> dict[int, Message]:
+        """Returns what a round receives, after what earlier rounds do, and counts its cost."""
+        if not opened.wanted:
+            return {}
+        self.require_own_thread()
+        if not opened.is_complete:
+            self._require_open()
+            self._take_until(opened)
+        opened.count(self.stats)
+        return opened.arrived
+
+    def _take_until(self, last: OpenRound) -> None:
+        """Takes what all rounds receive up to this one, which is open."""
+        try:
+            while not last.is_complete:
+                self._take_first()
+        except BaseException as error:
+            # A message may be half read: the channels cannot be used again.
             self._fail(error)
 
-    def _receive(self, peers: Collection[int], channels: Peers, ahead: bool) -> dict[int, Message]:
-        arrived: dict[int, Message] = {}
+    def _take_first(self) -> None:
+        """Waits until everything is here that the first of the open rounds receives."""
+        opened = self._open[0]
+        self._operation = opened.operation
+        for peer, expected in opened.wanted.items():
+            opened.channels[peer].expect(expected)
+        self._receive(opened)
+        self._open.popleft()
+        if self.recorder is not None:
+            self.recorder(opened.wanted, opened.arrived)
+
+    def _receive(self, opened: OpenRound) -> None:
         self._waiting_since = started = self._now()
         self._waiting = waiting = {}
-        for peer in peers:
-            waiting[peer] = channels[peer]
-        seconds = 0.0
+        for peer in opened.wanted:
+            waiting[peer] = opened.channels[peer]
         while True:
             now = self._now()
             for peer, channel in tuple(waiting.items()):
@@ -301,16 +374,11 @@ class Mesh:
                 if message is not None:
                     if channel.wire.shaped:
                         self._hold(channel.wire.arrival(message.sent_at, message.size))
-                    arrived[peer] = message
+                    opened.add(peer, message, self._now() - started)
                     del waiting[peer]
-                    seconds = self._now() - started
-                    if channel.stored:
-                        self.stats.bytes_preprocessed += message.size
-                    else:
-                        self.stats.count_received(peer, message.size, seconds, ahead)
             if not waiting:
-                self.stats.count_round(seconds, ahead)
-                return arrived
+                opened.is_complete = True
+                return
             self._listen(waiting, _SLICE)
             ended, limits = self._last_words, self._limits
             judge(waiting, self._channels, ended, limits, started, now, self._operation)

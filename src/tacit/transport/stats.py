@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 
 @dataclass(slots=True)
@@ -52,6 +52,14 @@ class Tally(Cost):
         return f"Tally({', '.join(f'{name}={value}' for name, value in values)})"
 
 
+class PausedScopes(NamedTuple):
+    """The scopes of a thread while another one runs, and the cost at which it paused."""
+
+    path: list[str]
+    open: list[Tally]
+    at: Tally | None
+
+
 class Stats(Tally):
     """The cost of a mesh so far. Only transport writes it.
 
@@ -65,7 +73,8 @@ class Stats(Tally):
         self.bytes_preprocessed = 0
         self.operation_name: Callable[[], str] | None = None
         self.operations: dict[str, int] = {}
-        self._path: list[str] = []
+        self.path: list[str] = []  # the names of the scopes that are open, outermost first
+        self._open: list[Tally] = []  # the costs at which the scopes in the path began
 
     @contextmanager
     def scope(self, name: str) -> Iterator[Tally]:
@@ -74,14 +83,30 @@ class Stats(Tally):
         `scopes` adds up the scopes of the same name, inner ones as "outer/inner".
         """
         before, cost = self.snapshot(), Tally(self.peers)
-        self._path.append(name)
-        path = "/".join(self._path)
+        self.path.append(name)
+        self._open.append(before)
+        path = "/".join(self.path)
         try:
             yield cost
         finally:
-            self._path.pop()
+            self.path.pop()
+            self._open.pop()
             cost.accumulate(self).accumulate(before, -1)
             self.scopes.setdefault(path, Tally(self.peers)).accumulate(cost)
+
+    def pause(self) -> PausedScopes:
+        """Closes all scopes until `resume`: what is spent meanwhile is not theirs."""
+        paused = PausedScopes(self.path, self._open, self.snapshot() if self._open else None)
+        self.path, self._open = [], []
+        return paused
+
+    def resume(self, paused: PausedScopes) -> None:
+        """Opens scopes again that were paused."""
+        self.path, self._open, at = paused
+        if at is not None:
+            meanwhile = self.snapshot().accumulate(at, -1)
+            for before in self._open:
+                before.accumulate(meanwhile)
 
     def snapshot(self) -> Tally:
         """The cost up to now."""

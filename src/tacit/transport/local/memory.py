@@ -147,27 +147,27 @@ class MemoryChannel(Channel):
         how = layout(tuple([(tensor.shape, tensor.dtype) for tensor in tensors]))
         message = Message(list(tensors), how.size, self.wire.stamp())
         envelope = _Envelope(kind, operation, digest, how, message, ready_event(tensors))
-        if self._other.closed or not self._has_space(how.size):
+        if self._other.closed or not self.has_space(how.size):
             self._await_space(how.size, operation)
         self._other.put(self._party, envelope)
         return how.size
 
     def _await_space(self, size: int, operation: int) -> None:
         since = self._clock.now()
-        while not self._has_space(size):
+        while not self.has_space(size):
             now = self._clock.now()
             if error := stalled(self.peer, since, now, now, self._limits):
                 error.operation = operation
                 raise error
             with self._other.changed:
                 self._other.await_change(
-                    self._own.interpreter, lambda: self._has_space(size), LOOK_AROUND_SECONDS
+                    self._own.interpreter, lambda: self.has_space(size), LOOK_AROUND_SECONDS
                 )
             self.look_around()
         if self._other.closed:
             raise self._ended(operation)
 
-    def _has_space(self, size: int) -> bool:
+    def has_space(self, size: int) -> bool:
         queued = self._other.queued[self._party]
         fits = not queued or queued + size <= self._limits.max_queued_bytes
         return fits or self._other.closed
@@ -265,4 +265,6 @@ def _mesh(
         for peer, mailbox in enumerate(mailboxes)
         if peer != rank
     ]
-    return Mesh(rank, channels, mailboxes[rank], limits, clock)
+    mesh = Mesh(rank, channels, mailboxes[rank], limits, clock)
+    mesh.interpreter = mailboxes[rank].interpreter
+    return mesh

@@ -75,9 +75,12 @@ class Sender:
         if sent < size:
             self._enqueue(_Outgoing([memoryview(data)[sent:]], size - sent, ()))
 
+    def has_space(self, size: int) -> bool:
+        """Returns whether a message of so many bytes can be queued at once."""
+        return not self._queue or self._queued + size <= self._limits.max_queued_bytes
+
     def _enqueue(self, message: _Outgoing) -> None:
-        limit = self._limits.max_queued_bytes
-        self._await(lambda: not self._queue or self._queued + message.size <= limit)
+        self._await(lambda: self.has_space(message.size))
         with self._changed:
             self._queue.append(message)
             self._queued += message.size

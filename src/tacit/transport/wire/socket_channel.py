@@ -21,7 +21,7 @@ from ..devices import CPU, ready_event, to_device, to_pinned
 from ..limits import SYSTEM_CLOCK, Clock, Limits
 from ..shaping import Wire
 from .control import MAX_WORD_BYTES, beat, decode
-from .frames import HEADER, Kind, layout, pack, plain
+from .frames import HEADER, MAX_TABLE_BYTES, Kind, layout, pack, plain
 from .heartbeat import BEATS_PER_DEADLINE, Heartbeat
 from .receiver import Receiver
 from .sender import Sender
@@ -74,6 +74,9 @@ class SocketChannel(Channel):
         head = pack(kind, self._session, operation, how, how.size, self.wire.stamp(), digest)
         self._sender.send(head, on_way, len(head) + how.size, ready_event(tensors))
         return how.size
+
+    def has_space(self, size: int) -> bool:
+        return self._sender.has_space(HEADER.size + MAX_TABLE_BYTES + size)
 
     def expect(self, expected: Expected) -> None:
         self._receiver.device = self.device
