@@ -93,6 +93,29 @@ def pieces(session: Session) -> list[Use]:
     return long_program(session)
 
 
+def in_flight(session: Session) -> list[Use]:
+    """What this party draws while calls of everything are in flight, and others are given up."""
+    uses, p = watch(session), session.protocol
+    values = torch.arange(-100, 92, dtype=p.ring.dtype)
+    x = session.share(torch.linspace(-2, 2, 24), owner=1)
+
+    def function(name: str, batch: Tensor) -> Tensor:
+        EVERY[name](p, values)
+        return functional.relu(batch * x[:4])
+
+    for count in (3, 5):
+        list(session.map(function, EVERY, x.split(4) * 8, in_flight=count))
+        next(session.map(function, EVERY, x.split(4), in_flight=count))
+    session.reveal(x)
+    return uses
+
+
+@SHORT
+def test_calls_in_flight_draw_words_of_their_own(protocol):
+    by_party = run_members(in_flight, protocol=protocol, fraction_bits=8)
+    check_in_step(by_party)
+
+
 @SHORT
 def test_pieces_of_a_memory_limit_draw_words_of_their_own(protocol):
     check_in_step(run_members(pieces, protocol=protocol, fraction_bits=8))

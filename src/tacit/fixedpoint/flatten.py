@@ -65,6 +65,18 @@ def clone(n: Format, value: Value) -> Value:
     return with_tensors(n, value, [part.clone() for part in tensors(value)])
 
 
+def settle(n: Format, values: Sequence[Value]) -> None:
+    """Makes pending divisions of the values, in place, and shares out all masks. 1 round or none.
+
+    Then any assignment of roles can compute with them. Lazy values are computed.
+    """
+    shares = {id(share): share for share in map(full_share, values)}
+    with n.protocol.parallel():
+        for share in shares.values():
+            if isinstance(share, Arith) and _unsettled(share):
+                n.protocol.settled(share)
+
+
 def canonical(n: Format, values: Sequence[Value]) -> list[Value]:
     """Returns the values in a form that depends on dtype and shape only. 1 round or none.
 

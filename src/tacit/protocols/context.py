@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -18,6 +19,25 @@ from .share import Arith, Bool
 from .steps import Group
 
 
+class Turns(Protocol):
+    """Threads of a party that take turns; see `lanes.py`."""
+
+    def pass_on(self) -> None:
+        """Lets the next thread run; returns when it is this one's turn again."""
+
+    def end(self) -> None:
+        """Ends all threads but the one that calls."""
+
+
+class CallState(NamedTuple):
+    """What a context holds for the thread that runs, and keeps for it while another one does."""
+
+    randomness: CallRandomness | None = None
+    in_recorded_call: bool = False
+    group: Group | None = None
+    lanes: Turns | None = None
+
+
 class Context:
     """One party's connection to the others, its keys, and what limits its operations.
 
@@ -26,6 +46,8 @@ class Context:
     in_recorded_call: an operation of torch or of the protocol is running that is in the record.
     What it calls in turn follows from its operands, and is not recorded.
     blind: nothing is opened, and what is revealed is zero: while a run is preprocessed.
+    lanes: the calls in flight of which one is running, if any; each round lets the next one run.
+    parked: all lanes that have not ended.
     """
 
     randomness: CallRandomness
@@ -51,8 +73,22 @@ class Context:
         self.memory_limit = memory_limit
         self.reveal_policy = reveal_policy or RevealPolicy(party_names(mesh.parties))
         self.group: Group | None = None
+        self.lanes: Turns | None = None
+        self.parked: set[Turns] = set()
         offload = None if product_device == mesh.device else product_device
         self.products = ProductExecutor(mesh.device, memory_limit=memory_limit, offload=offload)
+
+    @property
+    def state(self) -> CallState:
+        """What belongs to the thread that runs; set again when that thread goes on."""
+        randomness = getattr(self, "randomness", None)
+        return CallState(randomness, self.in_recorded_call, self.group, self.lanes)
+
+    @state.setter
+    def state(self, state: CallState) -> None:
+        if state.randomness is not None:
+            self.randomness = state.randomness
+        self.in_recorded_call, self.group, self.lanes = state[1:]
 
     @property
     def operation(self) -> int:

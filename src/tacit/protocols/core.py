@@ -49,14 +49,18 @@ class ProtocolCore(ABC):
     form: which parts a secret has; protocols of one form understand each other's shares.
     dealt_tables: whether `fourier` and `exp_negative` come from a dealer, in one round each.
     is_recordable: whether the work of a call can be recorded on a GPU and replayed.
+    can_interleave: whether a call may begin before another one has ended, and never end.
     helpers: how many members of a session are no parties: they own and learn nothing.
     parties: the number of parties; their ranks come first.
+    num_turns: after so many turns by one party all have their first roles again (`turn_roles`).
     """
 
     name: ClassVar[str]
     helpers: ClassVar[int] = 0
     dealt_tables: ClassVar[bool] = False
     is_recordable: ClassVar[bool] = True
+    can_interleave: ClassVar[bool] = True
+    num_turns: ClassVar[int] = 1
     form: str
     context: Context
     exact: bool
@@ -91,8 +95,16 @@ class ProtocolCore(ABC):
         self.parties = context.mesh.parties - self.helpers
 
     def wipe(self) -> None:
-        """Overwrites all secrets that operations draw from, at the end of a session."""
+        """Overwrites all secrets that operations draw from, at the end of a session.
+
+        Ends calls in flight that the program has given up.
+        """
+        for lanes in list(self.context.parked):
+            lanes.end()
         self.context.streams.wipe()
+
+    def turn_roles(self, by: int) -> None:  # noqa: B027  most protocols have no roles to turn
+        """Gives every role to the party that is `by` ranks further, on the same shares. Local."""
 
     @contextmanager
     def parallel(self) -> Iterator[None]:

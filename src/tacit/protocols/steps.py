@@ -112,12 +112,8 @@ def drive(context: Context, steps: Steps[R]) -> R:
             except StopIteration as stop:
                 result: R = stop.value
                 return result
-            received = {}
             context.record.mark_compared()
-            if one.send or one.receive:
-                received = context.mesh.exchange(
-                    one.send, one.receive, operation=index, ahead=one.ahead
-                )
+            received = _exchanged(context, one, index)
     except (RuntimeError, MemoryError) as error:
         if exhausted := out_of_memory(error, context, "at " + Operation(randomness.number << 16)):
             raise exhausted from error
@@ -125,6 +121,21 @@ def drive(context: Context, steps: Steps[R]) -> R:
     finally:
         context.in_recorded_call = recorded
     raise AssertionError
+
+
+def _exchanged(context: Context, one: Round, index: int) -> Received:
+    """What this party receives in a round. In between, other calls in flight make one step each.
+
+    They do so in an empty round too: at other parties the same round is not empty.
+    """
+    mesh, lanes = context.mesh, context.lanes
+    if lanes is None:
+        if not (one.send or one.receive):
+            return {}
+        return mesh.exchange(one.send, one.receive, operation=index, ahead=one.ahead)
+    opened = mesh.begin(one.send, one.receive, operation=index, ahead=one.ahead)
+    lanes.pass_on()
+    return mesh.finish(opened)
 
 
 class Group:

@@ -122,6 +122,16 @@ def public_randomness(keys: KeyRing, parties: int, *, whole_process: bool) -> It
 
 
 @contextmanager
+def drawing_from(stream: PublicStream | None) -> Iterator[None]:
+    """Lets this thread draw from the stream of a session that another thread opened."""
+    before, _thread.stream = getattr(_thread, "stream", None), stream
+    try:
+        yield
+    finally:
+        _thread.stream = before
+
+
+@contextmanager
 def unchanged_cuda_generators() -> Iterator[None]:
     """Restores torch's generators of GPUs at the end: `torch.manual_seed` in a thread sets them."""
     generators = torch.cuda.default_generators if torch.cuda.is_initialized() else ()

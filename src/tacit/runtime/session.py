@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,6 +24,7 @@ from ..protocols import Protocol, Revealed, out_of_memory
 from ..transport import Mesh, Stats
 from .files import LIMIT, Dtypes, Shapes, expectation, load, reading_options
 from .replay.repeated import Repeated
+from .throughput.mapped import mapped
 from .train.training import Schedule, Training
 
 
@@ -228,6 +229,27 @@ class Session:
         or counts in public tensors is not recorded and runs normally, as all functions do on CPUs.
         """
         return Repeated(self, function)
+
+    def map(
+        self,
+        function: Callable[..., Any],
+        *batches: Iterable[Any],
+        in_flight: int = 3,
+        progress: bool = False,
+    ) -> Iterator[Any]:
+        """Returns an iterator over function(batch) for each batch, in order, as Python's `map`.
+
+        Up to `in_flight` calls run side by side: while one waits for messages, another computes,
+        and with `trio` the roles turn, so that every party deals in a third of the calls. With
+        several iterables the function gets one item of each. They are read as calls begin, never
+        more than `in_flight` items ahead of the results. `session.map(model, x.split(32))` is for
+        secrets that are one tensor. Calls must not depend on each other: one that writes to a
+        secret from outside, such as a step of training, raises UnsupportedError, and so does a
+        result that requires a gradient. If a call raises, all end, and the iterator raises the
+        error at once. Memory grows with `in_flight`, which is the same at all parties.
+        progress: party 0 shows how many items (sizes of first dimensions) are done a second.
+        """
+        return mapped(self, function, batches, in_flight, progress)
 
     def gather_objects(self, value: Any) -> list[Any]:
         """Returns every party's object, by rank, where all parties are threads that share a GPU."""

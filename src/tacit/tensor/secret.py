@@ -190,7 +190,7 @@ class SecretTensor(HiddenValues, Tensor):
         """Overwrites this tensor and its aliases. The shape and dtype stay."""
         value = _fitted(self, value)
         if self.numbers.trace is not None:
-            self.numbers.trace.note_use(self)
+            self.numbers.trace.note_write(self)
         if self._take is None:
             self._cell.set(value)
         else:

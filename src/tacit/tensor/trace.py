@@ -77,6 +77,10 @@ class Trace(TorchDispatchMode):
         if id(tensor) not in self.leaves and tensor.is_leaf:
             self.leaves[id(tensor)] = Used(tensor, cell, tensor.requires_grad)
 
+    def note_write(self, tensor: SecretTensor) -> None:
+        """Notes that a tensor is about to be written."""
+        self.note_use(tensor)
+
     def refuse(self, obstacle: str) -> None:
         """Notes why the function cannot be replayed; the first reason counts."""
         self.obstacle = self.obstacle or obstacle

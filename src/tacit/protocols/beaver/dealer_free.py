@@ -18,6 +18,7 @@ class DealerFree(BeaverOperations):
     name = "dealer-free"
     form = OWN_PARTS
     is_recordable = False  # transfers are made on the CPU, with numbers that grow
+    can_interleave = False  # a call that ends early would leave these numbers different
     source: Pairwise
 
     truncate = Interactive(wraps.truncate, Arith, chunk_bytes=128)

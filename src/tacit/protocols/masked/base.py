@@ -70,10 +70,13 @@ class MaskedBase(Protocol):
 
     def __init__(self, context: Context, roles: Roles, *, exact: bool = True) -> None:
         super().__init__(context, exact=exact)
+        self._assign(roles)
+
+    def _assign(self, roles: Roles) -> None:
         self.roles = roles
-        self.is_dealer = context.rank == roles.dealer
-        self.is_leader = context.rank == roles.leader
-        self.others = tuple(e for e in roles.evaluators if e != context.rank)
+        self.is_dealer = self.rank == roles.dealer
+        self.is_leader = self.rank == roles.leader
+        self.others = tuple(e for e in roles.evaluators if e != self.rank)
 
     # Parts by role -----------------------------------------------------------------------------
 

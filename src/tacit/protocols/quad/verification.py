@@ -150,7 +150,7 @@ def verify(p: QuadBase) -> Steps[None]:
     send = {j: [_as_message(terms[j].to_bytes(32, "little")).to(p.device)] for j in others}
     received = yield Round(send, {j: [TOTAL] for j in others})
     total = sum((_number(received[j][0].cpu()) for j in others), terms[p.rank]) % PRIME
-    if not p.views.agree(total, p.context.operation):
+    if not p.views.agree(total, p.context.randomness.number << 16):
         raise cheating(p)
 
 

@@ -1,0 +1,1 @@
+"""Many calls of one function, several of them in flight: `session.map`."""
