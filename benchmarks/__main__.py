@@ -52,6 +52,7 @@ NAMED = (
     "cryptgpu",
     "pigeon",
     "placements",
+    "quad",
     "large_batches",
     "real.ring16",
     "stored_runs",
