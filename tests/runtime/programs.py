@@ -28,6 +28,11 @@ def add_up(session: Session, start: torch.Tensor) -> torch.Tensor:
     return mine + sum(tensor for (tensor,) in received.values())
 
 
+def variable(session: Session, name: str) -> str | None:
+    """A variable of the environment of this party's process."""
+    return os.environ.get(name)
+
+
 def group_secret(session: Session) -> bytes:
     return session.keys.key(range(session.parties)).derive("test", 8)
 

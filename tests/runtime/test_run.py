@@ -101,6 +101,19 @@ def test_processes_exchange_tensors(parties):
     check_sum(parties, "processes")
 
 
+@pytest.mark.parametrize("chosen", [None, "7"])
+def test_processes_keep_free_memory(monkeypatch, chosen):
+    """Unless the user says for how long; this process keeps its environment."""
+    name, default = processes.KEEP_MEMORY
+    if chosen is None:
+        monkeypatch.delenv(name, raising=False)
+    else:
+        monkeypatch.setenv(name, chosen)
+    found = tacit.run(programs.variable, name, transport="processes")
+    assert found == [chosen or default] * 3
+    assert os.environ.get(name) == chosen
+
+
 def test_parties_share_keys_and_every_run_has_its_own():
     first, second = (tacit.run(programs.group_secret) for _ in range(2))
     assert len(set(first)) == len(set(second)) == 1
