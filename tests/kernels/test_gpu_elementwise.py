@@ -128,42 +128,34 @@ def test_a_mask_equals_the_reference(ring, how, count, operation, offset, seed):
 @FEW
 @given(
     rings,
-    st.sampled_from([0, 1, 3, 255, 513, 5003]),
+    st.sampled_from([0, 1, 3, 1025, 4096, 9001]),
     st.sampled_from([0, 3, 2**64 - 1]),
     st.sampled_from([0, 64, 64 * 2**35]),
     seeds,
 )
-def test_a_polynomial_equals_that_of_integers(ring, count, operation, offset, seed):
-    key, values = bytes(range(32)), ring_tensor(ring, (count,), seed)
-    check_polynomial(key, values, operation, offset)
+def test_a_checksum_equals_that_of_integers(ring, count, operation, offset, seed):
+    check_checksum(ring_tensor(ring, (count,), seed), operation, offset)
 
 
-@pytest.mark.parametrize("steps", [2, 5])
-def test_a_polynomial_of_the_largest_words(monkeypatch, steps):
-    monkeypatch.setattr("tacit.kernels.gpu.polynomial.FEW_STEPS", steps)
-    check_polynomial(bytes(range(32)), torch.full((20_000,), -1), 1, 128)
+def test_a_checksum_of_the_largest_words():
+    check_checksum(torch.full((20_000,), -1), 1, 128, torch.full((8192,), -1))
 
 
-def check_polynomial(key, values, operation, offset):
-    totals, ready = torch.tensor([[5, 7], [1 << 40, 0]]), kernels.stream_key(key, DEVICE)
-    before = kernels.polynomials(totals)
-    points = torch.zeros(2, dtype=torch.int64)
-    where = {"operation": operation, "offset": offset, "cipher": "chacha20"}
-    stream_reference.stream(key, points, **where)
-    expected = [
-        (old + at(values, point)) % (2**61 - 1)
-        for old, point in zip(before, points.tolist(), strict=True)
-    ]
-    found = gpu.chacha20_polynomial(ready.words, there(values), there(totals), operation, offset)
-    assert kernels.polynomials(found) == expected
-
-
-def at(values, point):
-    """The polynomial of the words of a tensor, with Python's integers."""
-    total, point = 0, point % 2**61
-    for word in reversed(values.view(torch.int32).tolist()):
-        total = (total + word % 2**32) * point % (2**61 - 1)
-    return total
+def check_checksum(values, operation, offset, table=None):
+    key, before, words = bytes(range(32)), torch.tensor([5, 1 << 40]), values.view(torch.int32)
+    table = ring_tensor(RING64, (8192,), 7) if table is None else table
+    expected = kernels.checksum(before)
+    for part, some in enumerate(words.split(8192)):
+        factor = torch.zeros(1, dtype=torch.int64)
+        where = {"operation": operation, "offset": offset + 64 * part, "cipher": "chacha20"}
+        stream_reference.stream(key, factor, **where)
+        terms = zip(table.tolist(), some.tolist(), strict=False)
+        expected += factor.item() % 2**61 * sum(t % 2**61 * (x % 2**32) for t, x in terms)
+    ready, there_total = kernels.stream_key(key, DEVICE).words, there(before.clone())
+    found = gpu.chacha20_checksum(
+        there(table), ready, there(values), there_total, operation, offset
+    )
+    assert kernels.checksum(found) == expected % (2**61 - 1)
 
 
 def test_the_stream_has_the_published_block():

@@ -103,7 +103,7 @@ def test_a_changed_message_is_noticed(ring):
 
 
 @pytest.mark.parametrize("count", [pytest.param(60, marks=pytest.mark.full("10 in quick")), 10])
-def test_a_changed_message_is_noticed_by_polynomials(monkeypatch, count):
+def test_a_changed_message_is_noticed_by_checksums(monkeypatch, count):
     """With the hashes of parties that compute on a GPU."""
     monkeypatch.setattr(local_run, "cipher_for", lambda *_: "chacha20")
     found = [*of_the_operation("relu of a quotient", 64), *of_the_operation("share_bits", 64)]

@@ -20,6 +20,7 @@ first          Functions that return a share read masked values, which are the s
 
 from .backend import num_threads, set_num_threads
 from .call_log import load_call_log
+from .checksum import add_checksum, checksum
 from .conv import (
     conv1d,
     conv1d_grad_input,
@@ -64,7 +65,6 @@ from .injection import (
 from .matmul import Plan, Prepared, matmul, plan_matmul, prepare_matmul
 from .ot import ot_bits, ot_multiply_receive, ot_multiply_send, ot_receive_rows, ot_send_rows
 from .planes import bit_planes, from_bit_planes, pack_bits, parity, popcount, unpack_bits
-from .polynomial import add_polynomial, polynomials
 from .stream import StreamKey, blank_key, mask, stream, stream_key, streams
 
 __all__ = [
@@ -72,11 +72,12 @@ __all__ = [
     "Prepared",
     "StreamKey",
     "add",
-    "add_polynomial",
+    "add_checksum",
     "and_gates",
     "and_products",
     "bit_planes",
     "blank_key",
+    "checksum",
     "conv1d",
     "conv1d_grad_input",
     "conv1d_grad_weight",
@@ -121,7 +122,6 @@ __all__ = [
     "parity",
     "plan_conv",
     "plan_matmul",
-    "polynomials",
     "popcount",
     "prepare_conv",
     "prepare_matmul",

@@ -26,7 +26,8 @@ from torch import Tensor
 
 from ..crypto import KeyRing, lock, wipe
 from ..errors import ProtocolError
-from ..kernels import StreamKey, add_polynomial, blank_key, mask, stream, stream_key, streams
+from ..kernels import StreamKey, add_checksum, blank_key, mask, stream, stream_key, streams
+from ..kernels.checksum import num_parts
 from ..kernels.stream import CIPHERS
 from ..transport import CPU
 
@@ -127,12 +128,19 @@ class KeyStreams:
         key = self._ready.get(source) or self._key(source)
         mask(key, values, how, operation=operation, offset=offset, cipher=self.cipher)
 
-    def add_polynomial(
-        self, source: Stream, values: Tensor, totals: Tensor, operation: int, offset: int
+    def add_checksum(
+        self,
+        table: Tensor,
+        source: Stream,
+        values: Tensor,
+        total: Tensor,
+        operation: int,
+        offset: int,
     ) -> None:
-        """Adds to `totals` the polynomial of `values`, at points that the stream says."""
+        """Adds to `total` the checksum of `values`, with factors out of a stream."""
         key = self._ready.get(source) or self._key(source)
-        add_polynomial(key, values, totals, operation=operation, offset=offset, cipher=self.cipher)
+        where = {"operation": operation, "offset": offset}
+        add_checksum(table, key, values, total, **where, cipher=self.cipher)
 
     def blank_keys(self) -> Keys:
         """Returns memory on the device for another key of each stream drawn from so far."""
@@ -237,10 +245,10 @@ class CallRandomness:
         self._streams.mask(source, values, how, self.number, start)
         return values
 
-    def add_polynomial(self, source: Stream, values: Tensor, totals: Tensor) -> None:
-        """Adds to `totals` the polynomial of `values` at points that are new."""
-        start = self._take(source, BLOCK_BYTES)
-        self._streams.add_polynomial(source, values.contiguous(), totals, self.number, start)
+    def add_checksum(self, table: Tensor, source: Stream, values: Tensor, total: Tensor) -> None:
+        """Adds to `total` the checksum of `values` under a table, with factors that are new."""
+        values, start = values.contiguous(), self._take(source, BLOCK_BYTES * num_parts(values))
+        self._streams.add_checksum(table, source, values, total, self.number, start)
 
     def _take(self, source: Stream, size: int) -> int:
         """Reserves the next bytes of a stream, whole blocks; returns where they start."""

@@ -4,6 +4,7 @@ The functions of `tacit.kernels` call these and have checked the arguments.
 """
 
 from .chacha import chacha20, chacha20_many, chacha20_mask
+from .checksum import chacha20_checksum
 from .convolution import conv, conv_grad_input, conv_prepared, plan_conv, prepare_conv
 from .gates import (
     and_gates,
@@ -38,7 +39,6 @@ from .planes import (
     quotient_planes,
     unpack_bits,
 )
-from .polynomial import chacha20_polynomial
 from .weight_gradient import conv_grad_weight
 
 __all__ = [
@@ -47,9 +47,9 @@ __all__ = [
     "and_products",
     "bit_planes",
     "chacha20",
+    "chacha20_checksum",
     "chacha20_many",
     "chacha20_mask",
-    "chacha20_polynomial",
     "conv",
     "conv_grad_input",
     "conv_grad_weight",

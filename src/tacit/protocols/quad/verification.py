@@ -14,14 +14,12 @@ differ, then it is uniform, whatever the cheating party sends, which knows neith
 they send to others: so every honest party notices it, and the cheating one learns nothing else.
 Which hashes differ stays unknown: that could depend on secrets.
 
-NOTE [keyed hashes]: where a party computes on a GPU, SHA-256 would need all values on the
-processor. There a pair adds up polynomials: the words x_i of 32 bits of a tensor are the
-coefficients of x_0 r + x_1 r^2 + ..., modulo the prime 2^61 - 1, at two points r that only this
-pair knows, new ones for each tensor. Values of n words that differ have equal polynomials at no
-more than n points: at both with a probability of (n / 2^61)^2, 2^-68 for 2^26 elements of 64 bits.
-No polynomial has a constant term, so that changes of several tensors do not cancel. All that holds
-if whoever changed the values does not know the points, so each pair has its own: a party of three
-viewers that knew the points of the two others could choose a change that their hashes do not show.
+NOTE [checksums]: where a party computes on a GPU, SHA-256 would need all values on the processor.
+There a pair adds up checksums modulo 2^61 - 1 (`kernels/checksum.py`), under a table of random
+numbers and with new random factors for each part of a tensor. Values that differ have equal sums
+with a probability of 2^-60 at most, if whoever changed them knows neither. So each pair has its
+own: a party of three viewers that knew those of the two others could choose a change that their
+checksums do not show.
 """
 
 from __future__ import annotations
@@ -36,8 +34,8 @@ import torch
 from torch import Tensor
 
 from ...errors import CheatingDetected, Operation
-from ...kernels import polynomials
-from ...kernels.polynomial import POINTS
+from ...kernels import checksum
+from ...kernels.checksum import PART_WORDS
 from ...transport import Spec
 from ..context import Context
 from ..randomness import common_stream
@@ -97,27 +95,30 @@ class HashedViews(Views):
 
 
 class KeyedViews(Views):
-    """Polynomials at the points of each pair, on the device of the values. NOTE [keyed hashes]."""
+    """Checksums under the keys of each pair, on the device of the values. NOTE [checksums]."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         pairs = [pair for pair in combinations(range(4), 2) if context.rank in pair]
-        self._sums: dict[Viewers, Tensor] = {
-            pair: torch.zeros((POINTS, 2), dtype=torch.int64, device=context.device)
+        call = context.streams.new_call()
+        self._tables: dict[Viewers, Tensor] = {
+            pair: call.draw(common_stream("table", *pair), (PART_WORDS,), torch.int64)
             for pair in pairs
+        }
+        self._totals: dict[Viewers, Tensor] = {
+            pair: torch.zeros(2, dtype=torch.int64, device=context.device) for pair in pairs
         }
 
     def add(self, viewers: Viewers, values: Sequence[Tensor], *, alike: Viewers = ()) -> None:
         if len(values) > 1 and sum(value.nbytes for value in values) <= JOINED_BYTES:
             values = [torch.cat([value.reshape(-1).view(torch.int32) for value in values])]
         for pair in combinations(viewers, 2):
-            for value in values if pair in self._sums and pair != alike else ():
-                source = common_stream("views", *pair)
-                self._context.randomness.add_polynomial(source, value, self._sums[pair])
+            for value in values if pair in self._totals and pair != alike else ():
+                source, table = common_stream("views", *pair), self._tables[pair]
+                self._context.randomness.add_checksum(table, source, value, self._totals[pair])
 
     def digest(self, pair: Viewers) -> bytes:
-        found = b"".join(x.to_bytes(8, "little") for x in polynomials(self._sums[pair]))
-        return hashlib.sha256(found).digest()
+        return hashlib.sha256(checksum(self._totals[pair]).to_bytes(8, "little")).digest()
 
 
 def make_views(context: Context) -> Views:
