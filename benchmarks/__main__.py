@@ -56,6 +56,7 @@ NAMED = (
     "large_batches",
     "real.ring16",
     "stored_runs",
+    "throughput",
     "two_parties",
     *(suite for group in GROUPS.values() for suite in group),
 )
