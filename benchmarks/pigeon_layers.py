@@ -70,7 +70,7 @@ def spent(session: tacit.Session, model: nn.Module, x: Tensor) -> dict[str, Spen
         session.mesh.compare()
         with session.stats.scope(TOTAL), measured_layers(session, model) as seconds:
             begin = time.perf_counter()
-            session.numbers.settled(model(x).value)  # type: ignore[attr-defined]
+            session.numbers.settled(model(x).value)
             session.verify()
             seconds[TOTAL] = time.perf_counter() - begin
     found = {}

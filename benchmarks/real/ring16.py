@@ -65,6 +65,7 @@ class FixedPoint(nn.Module):
     def __init__(self, layer: nn.Module, form: Form) -> None:
         super().__init__()
         self.layer, self.form = copy.deepcopy(layer).double(), form
+        self.normalises = isinstance(layer, nn.BatchNorm2d)
         self.bits: tuple[int, int] | None = None  # of the fraction of operand and weights
         self.sums = self.wraps = 0
 
@@ -105,7 +106,7 @@ class FixedPoint(nn.Module):
     def weights(self) -> tuple[Tensor, Tensor]:
         """The weights, and the bias in the shape of a result."""
         layer: Any = self.layer
-        if type(layer) is nn.BatchNorm2d:
+        if self.normalises:
             weight = layer.weight / torch.sqrt(layer.running_var + layer.eps)
             bias = layer.bias - layer.running_mean * weight
         else:
@@ -115,7 +116,7 @@ class FixedPoint(nn.Module):
 
     def product(self, x: Tensor, weight: Tensor) -> Tensor:
         layer: Any = self.layer
-        if isinstance(layer, nn.BatchNorm2d):
+        if self.normalises:
             return x * weight.reshape(-1, 1, 1)
         if isinstance(layer, nn.Linear):
             return F.linear(x, weight)
