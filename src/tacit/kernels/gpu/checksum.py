@@ -8,7 +8,7 @@ from ..checksum import PART_WORDS, num_parts
 from .chacha import key_blocks, key_words, pairs
 from .jit import kernel, signed
 
-LANES = 1024
+LANES = 256
 
 
 def chacha20_checksum(
@@ -43,7 +43,7 @@ def _times(a: tl.tensor, b: tl.tensor) -> tl.tensor:
     return _folded((low & PRIME) + ((low >> 61) | (high << 3)))
 
 
-@kernel()
+@kernel(num_warps=8)
 def _checksum(
     table: tl.tensor,
     key: tl.tensor,
@@ -61,19 +61,15 @@ def _checksum(
     """
     LIMB: tl.constexpr = (1 << 21) - 1
     PRIME: tl.constexpr = (1 << 61) - 1
-    part, lane = tl.program_id(0).to(tl.int64), tl.arange(0, LANES)
+    part = tl.program_id(0).to(tl.int64)
     source = values.to(tl.pointer_type(tl.int32), bitcast=True) + part * PART_WORDS
-    left = words - part * PART_WORDS
-    s0, s1, s2 = lane.to(tl.uint64) * 0, lane.to(tl.uint64) * 0, lane.to(tl.uint64) * 0
-    for start in range(0, PART_WORDS, LANES):
-        if start < left:
-            place = start + lane
-            x = tl.load(source + place, mask=place < left, other=0)
-            x = x.to(tl.uint32, bitcast=True).to(tl.uint64)
-            t = tl.load(table + place).to(tl.uint64, bitcast=True) & PRIME
-            s0 += x * (t & LIMB)
-            s1 += x * ((t >> 21) & LIMB)
-            s2 += x * (t >> 42)
+    rows, lanes = tl.arange(0, PART_WORDS // LANES), tl.arange(0, LANES)
+    place = rows[:, None] * LANES + lanes[None, :]
+    is_inside = place < words - part * PART_WORDS
+    x = tl.load(source + place, mask=is_inside, other=0).to(tl.uint32, bitcast=True).to(tl.uint64)
+    t = tl.load(table + place, mask=is_inside, other=0).to(tl.uint64, bitcast=True) & PRIME
+    s0, s1 = tl.sum(x * (t & LIMB), 0), tl.sum(x * ((t >> 21) & LIMB), 0)
+    s2 = tl.sum(x * (t >> 42), 0)
     sums = _folded(s0) + _shifted(s1, 21) + _shifted(s2, 42)
     low = tl.sum((sums & 0xFFFFFFFF).to(tl.int64), 0).to(tl.uint64)
     high = tl.sum((sums >> 32).to(tl.int64), 0).to(tl.uint64)
