@@ -15,6 +15,9 @@ from torch.nn import functional
 import tacit
 from tacit import Session
 from tacit.errors import ConfigError, PartyFailed, PublicMismatch, UnsupportedError
+from tacit.runtime.launch import threads
+from tacit.runtime.throughput.progress import Progress
+from tacit.transport import InterpreterLock
 
 PROTOCOLS = ["trio", "additive", "quad", "replicated", "beaver"]
 BITS = {64: 16, 32: 8}
@@ -299,6 +302,68 @@ def test_arguments_are_checked(arguments, named):
     with pytest.raises(PartyFailed) as caught:
         tacit.run(main)
     assert caught.value.kind == ConfigError.__name__
+
+
+def gradients(session: Session) -> list[Tensor]:
+    """Gradients of inputs and losses that are computed lazily, in each call."""
+    model, x = session.share(network(), owner=0), session.share(pictures(6), owner=1)
+
+    def function(batch: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        batch = batch.clone().requires_grad_()
+        loss = functional.cross_entropy(model(batch), labels)
+        [gradient] = torch.autograd.grad(loss, batch)
+        return gradient, loss.detach()
+
+    made = session.map(function, x.split(2), torch.arange(6).remainder(3).split(2))
+    gradient, loss = zip(*made, strict=True)
+    return [session.reveal(torch.cat(gradient)), session.reveal(sum(loss))]
+
+
+def test_gradients_in_calls():
+    model, x, labels = network(), pictures(6).requires_grad_(), torch.arange(6).remainder(3)
+    losses = [
+        functional.cross_entropy(model(batch), of)
+        for batch, of in zip(x.split(2), labels.split(2), strict=True)
+    ]
+    expected = torch.autograd.grad(sum(losses), x)[0]
+    for gradient, loss in tacit.run(gradients):
+        assert torch.allclose(gradient, expected, atol=2e-3)
+        assert loss.item() == pytest.approx(sum(losses).item(), abs=5e-3)
+
+
+def test_a_batch_may_be_written_to_by_its_own_call():
+    def main(session: Session, in_flight: int) -> list[float]:
+        batches = (session.share(torch.full((2,), float(i)), owner=0) for i in range(4))
+        return [
+            session.reveal(y).sum().item()
+            for y in session.map(lambda y: y.add_(1), batches, in_flight=in_flight)
+        ]
+
+    for in_flight in (1, 3):
+        assert tacit.run(main, in_flight) == [[2.0, 4.0, 6.0, 8.0]] * 3
+
+
+def test_parties_that_run_one_at_a_time(monkeypatch):
+    """Threads that share a lock on the interpreter, as those whose work all waits on GPUs do."""
+    monkeypatch.setattr(threads, "_interpreter_lock", lambda _: InterpreterLock())
+    for found, plain in tacit.run(both_ways, 3):
+        assert (found - plain).abs().max() <= 3 * 2.0**-16
+
+
+def test_progress_in_words(caplog):
+    caplog.set_level("INFO", "tacit")
+    now = [100.0]
+    progress = Progress(([1] * 4,), shows=True, now=lambda: now[0])
+    for seconds in (10.0, 30.0, 2.0):
+        now[0] += seconds
+        progress.add((torch.ones(8, 3), torch.ones(8)))
+    progress.end()
+    assert caplog.messages == [
+        "map: 2 of 4 batches, 16 items, 0.4 items/s",
+        "map: 3 of 4 batches, 24 items, 0.571 items/s",
+    ]
+    Progress(([1],), shows=False).end()
+    assert len(caplog.messages) == 2
 
 
 def stored(session: Session) -> Tensor:

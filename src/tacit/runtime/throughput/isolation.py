@@ -38,12 +38,16 @@ class Isolation:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Within, everything that is done with secrets of the session is watched."""
-        self._numbers.trace = self
+        """Within, everything that is done with secrets of the session is watched.
+
+        In a call of another map, or of a recorded function, it is watched already.
+        """
+        before = self._numbers.trace
+        self._numbers.trace = before or self
         try:
             yield
         finally:
-            self._numbers.trace = None
+            self._numbers.trace = before
 
     @contextmanager
     def taking_a_batch(self) -> Iterator[None]:

@@ -100,15 +100,12 @@ class Mapped:
     # One call at a time ------------------------------------------------------------------------
 
     def _one_by_one(self) -> Iterator[Any]:
-        is_watched = self._session.numbers.trace is not None  # within another map, or recorded
-        for batch in self._batches:
-            if is_watched:
+        while True:
+            with self._isolation.watching():
+                batch = self._next_batch()
+                if batch is None:
+                    return
                 result = self._call(batch)
-            else:
-                with self._isolation.watching(), self._isolation.taking_a_batch():
-                    pass
-                with self._isolation.watching():
-                    result = self._call(batch)
             self._progress.add(batch)
             yield result
 
@@ -168,15 +165,21 @@ class Mapped:
             return None
         self._is_taking = True
         try:
-            with self._isolation.taking_a_batch():
-                batch = next(self._batches)
-        except StopIteration:
-            self._is_exhausted = True
-            return None
+            batch = self._next_batch()
         finally:
             self._is_taking = False
+        self._is_exhausted = batch is None
+        if batch is None:
+            return None
         self._taken += 1
         return self._taken - 1, batch
+
+    # Of both -----------------------------------------------------------------------------------
+
+    def _next_batch(self) -> tuple[Any, ...] | None:
+        """Returns the next item of each of the program's iterables; None at the end of one."""
+        with self._isolation.taking_a_batch():
+            return next(self._batches, None)
 
     def _call(self, batch: tuple[Any, ...]) -> Any:
         result = self._function(*batch)
