@@ -226,9 +226,12 @@ def quad_draws_zeros(*left_out: Stream) -> Callable[[Patch], None]:
     def apply(patch: Patch) -> None:
         original = gate._draw
 
-        def draw(p: Any, source: Stream, specs: Any) -> list[Tensor]:
-            words = original(p, source, specs)
-            return [torch.zeros_like(one) for one in words] if source in left_out else words
+        def draw(p: Any, *wanted: tuple[Stream, Any]) -> list[list[Tensor]]:
+            drawn = original(p, *wanted)
+            return [
+                [torch.zeros_like(one) for one in words] if source in left_out else words
+                for (source, _), words in zip(wanted, drawn, strict=True)
+            ]
 
         patch.setattr(gate, "_draw", draw)
 
