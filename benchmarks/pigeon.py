@@ -66,6 +66,7 @@ class Network:
     make: Callable[[], nn.Module]
     picture: tuple[int, int, int]
     batches: tuple[int, ...] = (1,)
+    memory_limit: int | None = None
 
     def build(self) -> nn.Module:
         """Kaiming's weights, running statistics of random pictures; the same everywhere."""
@@ -91,7 +92,13 @@ NETWORKS = [
     Network("ResNet-18", "ImageNet", lambda: residual(zoo.resnet18), IMAGENET),
     Network("ResNet-50", "ImageNet", lambda: residual(zoo.resnet50), IMAGENET),
     Network("ResNet-152", "ImageNet", lambda: residual(zoo.resnet152), IMAGENET),
-    Network("VGG-16", "ImageNet", lambda: zoo.vgg16(pool="avg", dropout=0.0), IMAGENET),
+    Network(
+        "VGG-16",
+        "ImageNet",
+        lambda: zoo.vgg16(pool="avg", dropout=0.0),
+        IMAGENET,
+        memory_limit=1 << 29,  # encoded, the weights of its first linear layer take 1.8 GB a party
+    ),
 ]
 
 
@@ -109,7 +116,7 @@ class Setting(NamedTuple):
     def title(self) -> str:
         return f"{self.protocol}, {self.ring} bits"
 
-    def run(self, main: Callable[..., Any], *args: Any) -> list[Any]:
+    def run(self, main: Callable[..., Any], *args: Any, **settings: Any) -> list[Any]:
         return tacit.run(
             main,
             *args,
@@ -119,6 +126,7 @@ class Setting(NamedTuple):
             fraction_bits=FRACTION_BITS[self.ring],
             transport="processes",
             deadline=600.0,
+            **settings,
         )
 
 
@@ -160,7 +168,7 @@ def of_network(session: tacit.Session, index: int, batch: int) -> Measured:
 
 def network_rows(index: int, batch: int, setting: Setting) -> list[Row]:
     network = NETWORKS[index]
-    found = setting.run(of_network, index, batch)
+    found = setting.run(of_network, index, batch, memory_limit=network.memory_limit)
     model, x = network.build(), network.pictures(batch)
     with torch.no_grad():
         begin = time.perf_counter()
@@ -260,9 +268,8 @@ def of_layers(session: tacit.Session, index: int) -> dict[str, pigeon_layers.Spe
 def layer_rows(index: int, setting: Setting) -> list[Row]:
     network = NETWORKS[index]
     published = FIGURES["MB a picture and party"].get(f"{network.name}, {setting.title}", {})
-    return pigeon_layers.rows(
-        layers_name(network, setting), setting.run(of_layers, index), published
-    )
+    found = setting.run(of_layers, index, memory_limit=network.memory_limit)
+    return pigeon_layers.rows(layers_name(network, setting), found, published)
 
 
 def layers_name(network: Network, setting: Setting) -> str:
