@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from tests.tiers import FULL
 from torch import Tensor
 
 from tacit import Session
@@ -122,3 +123,31 @@ def test_one_word_is_shifted_by_a_constant():
 def test_an_empty_message_can_be_dropped_only():
     found = manipulations_of(Sent(0, 0, 1, "", 0, ()))
     assert tuple(how.kind for how in found) == DELIVERY
+
+
+# Calls in flight --------------------------------------------------------------------------------
+
+SQUARES = (torch.arange(-6, 6) ** 2 - 9).relu().split(4)
+
+
+def in_flight(session: Session) -> Iterator[Tensor]:
+    x = session.share(torch.arange(-6, 6), owner=0)
+    for y in session.map(lambda batch: (batch * batch - 9).relu(), x.split(4)):
+        yield session.reveal(y)
+
+
+def test_changed_messages_of_calls_in_flight_are_noticed_before_a_reveal():
+    """All views are compared before each reveal, also while other calls are in flight."""
+    listed = messages_of(in_flight, protocol="quad")
+    sent = [one for one in listed if manipulations_of(one, WORDS)]
+    step = 3 if FULL else len(sent) // 12
+    for one in sent[::step]:
+        how = manipulations_of(one, WORDS)[0]
+        endings = run_corrupted(
+            in_flight, Corruption(one.party, (how,)), protocol="quad", deadline=5.0
+        )
+        honest = [ending for ending in endings if ending is not endings[one.party]]
+        assert endings[one.party].changed
+        assert all(ending.error is not None for ending in honest), (one, how)
+        for ending in honest:
+            assert all(map(torch.equal, ending.opened, SQUARES)), (one, how)
