@@ -220,9 +220,9 @@ def _noting(p: Any) -> list[tuple[Viewers, list[Any]]]:
     """Returns the list to which everything is added that the views of p get from now on."""
     added, add = [], p.views.add
 
-    def note(viewers: Viewers, values: Sequence[Any]) -> None:
+    def note(viewers: Viewers, values: Sequence[Any], *, alike: Viewers = ()) -> None:
         added.append((viewers, [value.clone() for value in values]))
-        add(viewers, values)
+        add(viewers, values, alike=alike)
 
     p.views.add = note
     return added
