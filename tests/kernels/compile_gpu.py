@@ -78,7 +78,7 @@ def call_streams() -> None:
     kernels.stream(key, words(70), operation=1, cipher="chacha20")
     kernels.streams([key] * 2, words(16), (64, 64), operation=1, offsets=(0, 0), cipher="chacha20")
     kernels.mask(key, words(70), "add", operation=1, cipher="chacha20")
-    kernels.add_checksum(words(1 << 15), key, words(70), words(2), operation=1, cipher="chacha20")
+    kernels.add_checksum(words(8192), key, words(70), words(2), operation=1, cipher="chacha20")
 
 
 def call_gates() -> None:

@@ -13,7 +13,7 @@ from tacit.kernels import add_checksum, checksum, stream
 from tacit.kernels.stream import CIPHERS
 from tacit.ring import RING64
 
-PRIME, PART_WORDS = 2**61 - 1, 2**15
+PRIME, PART_WORDS = 2**61 - 1, 8192
 CIPHER_NAMES = list(CIPHERS)
 TABLE = stream(bytes(16), torch.empty(PART_WORDS, dtype=torch.int64), operation=1)
 
@@ -41,21 +41,21 @@ def found(values, cipher="aes128-ctr", offset=0, table=TABLE):
 
 
 @pytest.mark.parametrize("cipher", CIPHER_NAMES)
-@given(rings, st.sampled_from([0, 1, 1023, 2**14, 40_001]), st.sampled_from([0, 192]), seeds)
+@given(rings, st.sampled_from([0, 1, 1023, 4096, 9001]), st.sampled_from([0, 192]), seeds)
 def test_it_is_that_of_integers(cipher, ring, count, offset, seed):
     values = ring_tensor(ring, (count,), seed)
     assert found(values, cipher, offset) == of_integers(values, TABLE, cipher, offset)
 
 
 def test_the_largest_words():
-    values, table = torch.full((40_000,), -1), torch.full((PART_WORDS,), -1)
+    values, table = torch.full((10_000,), -1), torch.full((PART_WORDS,), -1)
     expected = of_integers(values, table, "aes128-ctr", 0)
     assert found(values, table=table) == expected
 
 
-@given(seeds, st.integers(0, 19_999), st.integers(0, 63))
+@given(seeds, st.integers(0, 4999), st.integers(0, 63))
 def test_one_changed_bit_changes_it(seed, place, bit):
-    values = ring_tensor(RING64, (20_000,), seed)
+    values = ring_tensor(RING64, (5000,), seed)
     before = found(values)
     values[place] ^= torch.tensor(1).bitwise_left_shift(torch.tensor(bit))
     assert found(values) != before
@@ -80,5 +80,5 @@ def test_what_it_refuses():
     values, total, key = torch.arange(4), torch.zeros(2, dtype=torch.int64), key_of("aes128-ctr")
     with pytest.raises(ConfigError, match="multiple of 64"):
         add_checksum(TABLE, key, values, total, operation=0, offset=8)
-    with pytest.raises(ConfigError, match="table of 32768"):
+    with pytest.raises(ConfigError, match="table of 8192"):
         add_checksum(TABLE[1:], key, values, total, operation=0)

@@ -128,7 +128,7 @@ def test_a_mask_equals_the_reference(ring, how, count, operation, offset, seed):
 @FEW
 @given(
     rings,
-    st.sampled_from([0, 1, 3, 4097, 2**14, 40_001]),
+    st.sampled_from([0, 1, 3, 1025, 4096, 9001]),
     st.sampled_from([0, 3, 2**64 - 1]),
     st.sampled_from([0, 64, 64 * 2**35]),
     seeds,
@@ -138,14 +138,14 @@ def test_a_checksum_equals_that_of_integers(ring, count, operation, offset, seed
 
 
 def test_a_checksum_of_the_largest_words():
-    check_checksum(torch.full((40_000,), -1), 1, 128, torch.full((2**15,), -1))
+    check_checksum(torch.full((20_000,), -1), 1, 128, torch.full((8192,), -1))
 
 
 def check_checksum(values, operation, offset, table=None):
     key, before, words = bytes(range(32)), torch.tensor([5, 1 << 40]), values.view(torch.int32)
-    table = ring_tensor(RING64, (2**15,), 7) if table is None else table
+    table = ring_tensor(RING64, (8192,), 7) if table is None else table
     expected = kernels.checksum(before)
-    for part, some in enumerate(words.split(2**15)):
+    for part, some in enumerate(words.split(8192)):
         factor = torch.zeros(1, dtype=torch.int64)
         where = {"operation": operation, "offset": offset + 64 * part, "cipher": "chacha20"}
         stream_reference.stream(key, factor, **where)

@@ -18,7 +18,7 @@ from .backend import gpu_for
 from .stream import StreamKey, check_stream, key_words, stream
 
 PRIME = (1 << 61) - 1
-PART_WORDS = 1 << 15
+PART_WORDS = 8192
 PART_BLOCK = 64  # bytes of a stream that the factor of a part takes
 _LIMB_BITS, _ROW = 21, 1024  # so many products of a word and a limb have a sum below 2^63
 

@@ -8,7 +8,7 @@ from ..checksum import PART_WORDS, num_parts
 from .chacha import key_blocks, key_words, pairs
 from .jit import kernel, signed
 
-ROWS, LANES = 32, 256  # words that a program takes at one time
+LANES = 256
 
 
 def chacha20_checksum(
@@ -17,7 +17,7 @@ def chacha20_checksum(
     """Adds the checksum of `values` to `total`; returns `total`, two int64."""
     if parts := num_parts(values):
         numbers = (values.nbytes // 4, signed(offset // 64), signed(operation))
-        _checksum((parts, 1, 1), (table, key, values, total, *numbers), (PART_WORDS, ROWS, LANES))
+        _checksum((parts, 1, 1), (table, key, values, total, *numbers), (PART_WORDS, LANES))
     return total
 
 
@@ -43,12 +43,6 @@ def _times(a: tl.tensor, b: tl.tensor) -> tl.tensor:
     return _folded((low & PRIME) + ((low >> 61) | (high << 3)))
 
 
-@triton.jit
-def _column_sums(x: tl.tensor, limb: tl.tensor) -> tl.tensor:
-    """Returns the sums of products of words of 32 bits with limbs, as products of 32 bits each."""
-    return tl.sum(x.to(tl.uint64) * limb.to(tl.uint32).to(tl.uint64), 0)
-
-
 @kernel(num_warps=8)
 def _checksum(
     table: tl.tensor,
@@ -59,7 +53,6 @@ def _checksum(
     block: tl.int64,
     operation: tl.int64,
     PART_WORDS: tl.constexpr,
-    ROWS: tl.constexpr,
     LANES: tl.constexpr,
 ) -> None:
     """total += low and high words of a part's sum under the table, times the part's factor.
@@ -70,18 +63,13 @@ def _checksum(
     PRIME: tl.constexpr = (1 << 61) - 1
     part = tl.program_id(0).to(tl.int64)
     source = values.to(tl.pointer_type(tl.int32), bitcast=True) + part * PART_WORDS
-    left = words - part * PART_WORDS
-    rows, lanes = tl.arange(0, ROWS), tl.arange(0, LANES)
-    tile = rows[:, None] * LANES + lanes[None, :]
-    s0, s1, s2 = lanes.to(tl.uint64) * 0, lanes.to(tl.uint64) * 0, lanes.to(tl.uint64) * 0
-    for start in range(0, PART_WORDS, ROWS * LANES):
-        if start < left:
-            place = start + tile
-            x = tl.load(source + place, mask=place < left, other=0).to(tl.uint32, bitcast=True)
-            t = tl.load(table + place, mask=place < left, other=0).to(tl.uint64, bitcast=True)
-            s0 += _column_sums(x, t & LIMB)
-            s1 += _column_sums(x, (t >> 21) & LIMB)
-            s2 += _column_sums(x, (t & PRIME) >> 42)
+    rows, lanes = tl.arange(0, PART_WORDS // LANES), tl.arange(0, LANES)
+    place = rows[:, None] * LANES + lanes[None, :]
+    is_inside = place < words - part * PART_WORDS
+    x = tl.load(source + place, mask=is_inside, other=0).to(tl.uint32, bitcast=True).to(tl.uint64)
+    t = tl.load(table + place, mask=is_inside, other=0).to(tl.uint64, bitcast=True) & PRIME
+    s0, s1 = tl.sum(x * (t & LIMB), 0), tl.sum(x * ((t >> 21) & LIMB), 0)
+    s2 = tl.sum(x * (t >> 42), 0)
     sums = _folded(s0) + _shifted(s1, 21) + _shifted(s2, 42)
     low = tl.sum((sums & 0xFFFFFFFF).to(tl.int64), 0).to(tl.uint64)
     high = tl.sum((sums >> 32).to(tl.int64), 0).to(tl.uint64)
