@@ -148,6 +148,7 @@ def test_changed_messages_of_calls_in_flight_are_noticed_before_a_reveal():
         )
         honest = [ending for ending in endings if ending is not endings[one.party]]
         assert endings[one.party].changed
-        assert all(ending.error is not None for ending in honest), (one, how)
-        for ending in honest:
+        assert any(ending.error is not None for ending in honest), (one, how)
+        for ending in honest:  # after the last comparison nothing is left to open
+            assert ending.error is not None or len(ending.opened) == len(SQUARES), (one, how)
             assert all(map(torch.equal, ending.opened, SQUARES)), (one, how)
