@@ -229,6 +229,27 @@ void deal_inject_exact(const Addresses<6>& a, int t, std::size_t count) {
   });
 }
 
+// a: bits y, mask, and the pads of y, y low, low, top and y top, from each of which its value minus
+// the pad is made; w = -mask.
+template <class T>
+void correct_inject_exact(const Addresses<7>& a, int t, std::size_t count) {
+  for_parts<T>(count, [&](std::size_t part, std::size_t i, std::size_t n) {
+    const T y = part_of<T>(a[0], part);
+    const T* mask = at<const T>(a[1]) + i;
+    T *flip = at<T>(a[2]) + i, *flip_low = at<T>(a[3]) + i, *low = at<T>(a[4]) + i,
+      *top = at<T>(a[5]) + i, *flip_top = at<T>(a[6]) + i;
+    each<T>(n, [=](int j) __attribute__((always_inline)) {
+      const T m = spread(y, j), w = -mask[j];
+      const T value = static_cast<T>((w & kWithoutTop<T>) >> t), one = w >> (kBits<T> - 1);
+      flip[j] = -m - flip[j];
+      flip_low[j] = (value & m) - flip_low[j];
+      low[j] = value - low[j];
+      top[j] = one - top[j];
+      flip_top[j] = (one & m) - flip_top[j];
+    });
+  });
+}
+
 // With 32-bit elements and an odd number of parts, the second half of the last word has no part: it
 // is cleared.
 template <class T, std::size_t N>
@@ -278,6 +299,7 @@ void bind_ring(nb::module_& module) {
         (first ? inject_exact_share<T, true> : inject_exact_share<T, false>)(a, t, count);
       },
       release());
+  module.def(name("correct_inject_exact").c_str(), &correct_inject_exact<T>, release());
   module.def(
       name("deal_inject_exact").c_str(),
       [](const Addresses<6>& a, int t, std::size_t count) {

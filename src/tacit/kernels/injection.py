@@ -34,7 +34,7 @@ from ..errors import ConfigError
 from ..ring import Ring, num_words, ring_of
 from ..ring.reference import injection as reference
 from .backend import gpu_for, native_for
-from .planes import checked_planes, from_bit_planes, unpack_bits
+from .planes import checked_planes, from_bit_planes
 
 
 def inject_share(
@@ -231,10 +231,12 @@ def correct_inject_exact(
     _check_shift(ring, t)
     if gpu := gpu_for(bits, mask, *pads):
         return gpu.correct_inject_exact(bits, mask, t, pads)
-    low, flip_low, *tops = deal_inject_exact(bits, mask, t)
-    y, top, flip_top = (unpack_bits(words, mask.shape, mask.dtype) for words in (bits, *tops))
-    values = (y, flip_low, low, top, flip_top)
-    return [torch.sub(value, pad, out=pad) for value, pad in zip(values, pads, strict=True)]
+    native = native_for(bits, mask, *pads)
+    if native is None:
+        return reference.correct_inject_exact(bits, mask, t, pads)
+    addresses = _addresses(bits, mask, *pads)
+    getattr(native, f"correct_inject_exact{ring.bits}")(addresses, t, mask.numel())
+    return list(pads)
 
 
 def _either(out: Tensor | None, minus: Tensor | None) -> Tensor:
