@@ -53,6 +53,7 @@ NAMED = (
     "pigeon",
     "placements",
     "quad",
+    "quad_gpu",
     "large_batches",
     "real.ring16",
     "stored_runs",
