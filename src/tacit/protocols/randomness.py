@@ -115,11 +115,6 @@ class KeyStreams:
         offsets: Sequence[int],
     ) -> None:
         """Writes bytes of several streams to `words`, `sizes` of each."""
-        if self.device.type == "cpu":
-            pieces = words.split([size // 8 for size in sizes])
-            for source, piece, offset in zip(sources, pieces, offsets, strict=True):
-                self.fill(source, piece, operation, offset)
-            return
         keys = [self._ready.get(source) or self._key(source) for source in sources]
         streams(keys, words, sizes, operation=operation, offsets=offsets, cipher=self.cipher)
 
@@ -222,9 +217,11 @@ class CallRandomness:
         self, sources: Sequence[Stream], layouts: Sequence[Sequence[Layout]]
     ) -> list[list[Tensor]]:
         """Returns, for each of several streams, what `draws` returns; small ones at one time."""
-        plans, device = [_segments(tuple(of)) for of in layouts], self._streams.device
+        device = self._streams.device
+        plans = [_segments(tuple(of)) for of in layouts]
         sizes = [size for _, size, _ in plans]
-        if sum(sizes) > SHARED_BUFFER_BYTES[device.type] or not all(sizes):
+        is_small = all(sizes) and sum(sizes) <= SHARED_BUFFER_BYTES[device.type]
+        if device.type == "cpu" or not is_small:  # one kernel pays on a GPU alone
             return [self.draws(*one) for one in zip(sources, layouts, strict=True)]
         starts = [self._take(*one) for one in zip(sources, sizes, strict=True)]
         words = torch.empty(sum(sizes) // 8, dtype=torch.int64, device=device)
