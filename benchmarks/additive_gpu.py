@@ -7,12 +7,10 @@ seven calls, after warm-up.
 from __future__ import annotations
 
 import copy
-import time
-from statistics import median
 from typing import Any
 
 import torch
-from benchmarks.measure import Row
+from benchmarks.measure import Row, replayed_ms
 from benchmarks.real.fetch import Unavailable
 from torch import Tensor, nn
 
@@ -37,17 +35,11 @@ def party(session: tacit.Session, model: nn.Module, x: Tensor) -> tuple[float, T
     """Milliseconds of a call, and its result."""
     own, picture = session.share(copy.deepcopy(model), owner=0), session.share(x, owner=1)
     call = session.repeated(lambda x: own(x))
-    seconds = []
     with torch.no_grad():
-        for repetition in range(WARM_UP + REPETITIONS):
-            torch.cuda.synchronize()
-            begin = time.perf_counter()
-            scores = call(picture)
-            session.numbers.settled(scores.value)
-            torch.cuda.synchronize()
-            if repetition >= WARM_UP:
-                seconds.append(time.perf_counter() - begin)
-    return median(seconds) * 1e3, session.reveal(scores)
+        ms, scores = replayed_ms(
+            lambda: call(picture), session, warm_up=WARM_UP, repetitions=REPETITIONS
+        )
+    return ms, session.reveal(scores)
 
 
 def measured(model: nn.Module, x: Tensor, **settings: Any) -> tuple[float, float]:

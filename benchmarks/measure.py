@@ -11,6 +11,7 @@ from statistics import median
 
 import torch
 
+from tacit import Session
 from tacit.kernels import num_threads, set_num_threads
 
 REPETITIONS = 9
@@ -85,6 +86,23 @@ def interleaved(
             if repetition > 0:
                 seconds[name].append(time.perf_counter() - begin)
     return {name: median(values) for name, values in seconds.items()}
+
+
+def replayed_ms(
+    call: Callable[[], torch.Tensor], session: Session, *, warm_up: int, repetitions: int
+) -> tuple[float, torch.Tensor]:
+    """The median milliseconds of a call on a GPU that all parties begin together; its result."""
+    seconds = []
+    for repetition in range(warm_up + repetitions):
+        torch.cuda.synchronize()
+        session.mesh.compare()
+        begin = time.perf_counter()
+        result = call()
+        session.numbers.settled(result.value)  # type: ignore[attr-defined]
+        torch.cuda.synchronize()
+        if repetition >= warm_up:
+            seconds.append(time.perf_counter() - begin)
+    return median(seconds) * 1e3, result
 
 
 @contextmanager

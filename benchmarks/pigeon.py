@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import torch
 from benchmarks import pigeon_layers
 from benchmarks.measure import Row
+from benchmarks.random_weights import initialise
 from torch import Tensor, nn
 
 import tacit
@@ -69,17 +70,10 @@ class Network:
     memory_limit: int | None = None
 
     def build(self) -> nn.Module:
-        """Kaiming's weights, running statistics of random pictures; the same everywhere."""
+        """The network with random weights, the same at every party."""
         torch.manual_seed(3)
-        model = self.make()
-        for part in model.modules():
-            if isinstance(part, nn.Conv2d | nn.Linear):
-                nn.init.kaiming_normal_(part.weight, nonlinearity="relu")
-            if isinstance(part, nn.BatchNorm2d):
-                part.momentum = None  # the statistics become those of the next batch
-        with torch.no_grad():
-            model.train()(torch.randn(2 if self.picture == IMAGENET else 64, *self.picture))
-        return fold_batch_norm(model.eval()).eval()
+        model, count = self.make(), 2 if self.picture == IMAGENET else 64
+        return fold_batch_norm(initialise(model, torch.randn(count, *self.picture))).eval()
 
     def pictures(self, batch: int) -> Tensor:
         return torch.randn(batch, *self.picture, generator=torch.Generator().manual_seed(4))

@@ -6,11 +6,8 @@ warm-up; views are compared when something is revealed, not in each call.
 
 from __future__ import annotations
 
-import time
-from statistics import median
-
 import torch
-from benchmarks.measure import Row
+from benchmarks.measure import Row, replayed_ms
 from benchmarks.real.fetch import Unavailable
 from torch import Tensor
 
@@ -28,18 +25,12 @@ def party(session: tacit.Session, batch: int) -> tuple[float, Tensor, Tensor]:
     model, x = zoo.small_vgg().eval(), torch.rand(batch, 3, 32, 32)
     wanted = model(x).detach()
     own, pictures = session.share(model, owner=0), session.share(x, owner=1)
-    call, seconds = session.repeated(lambda x: own(x)), []
+    call = session.repeated(lambda x: own(x))
     with torch.no_grad():
-        for repetition in range(WARM_UP + REPETITIONS):
-            torch.cuda.synchronize()
-            session.mesh.compare()
-            begin = time.perf_counter()
-            scores = call(pictures)
-            session.numbers.settled(scores.value)
-            torch.cuda.synchronize()
-            if repetition >= WARM_UP:
-                seconds.append(time.perf_counter() - begin)
-    return median(seconds) * 1e3, session.reveal(scores), wanted
+        ms, scores = replayed_ms(
+            lambda: call(pictures), session, warm_up=WARM_UP, repetitions=REPETITIONS
+        )
+    return ms, session.reveal(scores), wanted
 
 
 def measured(protocol: str, batch: int) -> tuple[float, float]:

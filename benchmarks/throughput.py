@@ -170,7 +170,7 @@ def link_rows(batch: int = LINK_BATCH, repetitions: int = REPETITIONS) -> list[R
                 target=LINK_USE,
                 note=f"{batch / seconds:.3g} pictures/s in {seconds:.1f} s; the busiest link alone "
                 f"takes {alone:.1f} s, and {party:.1f} s if a party had one for both peers; "
-                f"{os.cpu_count()} cores for all parties",
+                f"{len(os.sched_getaffinity(0))} cores for all parties",
             )
         )
     return rows

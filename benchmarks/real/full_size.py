@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from benchmarks.measure import Row
+from benchmarks.random_weights import initialise
 from torch import Tensor, nn
 
 from tacit import zoo
@@ -17,17 +18,9 @@ SIDE = 224
 
 
 def random_network(make: Callable[[], nn.Module]) -> tuple[nn.Module, Tensor]:
-    """Kaiming's weights, running statistics of two random pictures; and another picture."""
+    """A network with statistics of two random pictures; and another picture."""
     torch.manual_seed(0)
-    model = make()
-    for part in model.modules():
-        if isinstance(part, nn.Conv2d | nn.Linear):
-            nn.init.kaiming_normal_(part.weight, nonlinearity="relu")
-        if isinstance(part, nn.BatchNorm2d):
-            part.momentum = None  # the statistics become those of the next batch
-    with torch.no_grad():
-        model.train()(torch.randn(2, 3, SIDE, SIDE))
-    return model.eval(), torch.randn(1, 3, SIDE, SIDE)
+    return initialise(make(), torch.randn(2, 3, SIDE, SIDE)), torch.randn(1, 3, SIDE, SIDE)
 
 
 def rows(**parties: Any) -> list[Row]:
