@@ -3,8 +3,8 @@
 The 32-bit words of a tensor are cut into parts of PART_WORDS. A part x counts as
     w (t_0 x_0 + t_1 x_1 + ...) modulo 2^61 - 1,
 where the table t is secret and the same for all parts, and w is a new random number for each. If
-parts differ, their sums under the table do, but for a probability of 2^-61; then w makes the
-difference of the checksums uniform.
+parts differ, their sums under the table do, but for a probability of 2^-60; then w makes the
+difference of the checksums uniform, and it is zero with the same probability: 2^-59 together.
 """
 
 from __future__ import annotations

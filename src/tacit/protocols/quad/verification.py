@@ -17,7 +17,7 @@ Which hashes differ stays unknown: that could depend on secrets.
 NOTE [checksums]: where a party computes on a GPU, SHA-256 would need all values on the processor.
 There a pair adds up checksums modulo 2^61 - 1 (`kernels/checksum.py`), under a table of random
 numbers and with new random factors for each part of a tensor. Values that differ have equal sums
-with a probability of 2^-60 at most, if whoever changed them knows neither. So each pair has its
+with a probability of 2^-59 at most, if whoever changed them knows neither. So each pair has its
 own: a party of three viewers that knew those of the two others could choose a change that their
 checksums do not show.
 """
