@@ -25,6 +25,7 @@ def test_the_installation():
     assert {"tacit", "python", "torch", "openssl", "kernels", "randomness"} <= findings.keys()
     assert findings["randomness"]["state"] == "ok"
     assert findings["kernels"]["text"].startswith("compiled, ")
+    assert "the enclave is simulated" in findings["enclave"]["text"]
     assert done.json["security"] == {}
 
 

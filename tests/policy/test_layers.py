@@ -30,6 +30,7 @@ FORBIDDEN_IMPORTS = {
     "crypto": r"tacit\.(ring|kernels)\b|torch\.nn\b",
     "protocols": r"torch\.(nn|_ops|_decomp)\b|(socket|ssl)\b",
     "fixedpoint": rf"{CONCRETE}|{SOCKETS}|torch\.(nn|_ops|_decomp)\b",
+    "enclave": rf"{CONCRETE}|torch\.(nn|_ops|_decomp)\b",
     "tensor": rf"{CONCRETE}|{SOCKETS}|tacit\.transport\b",
     "nn": rf"{CONCRETE}|{SOCKETS}",
     "runtime": r"(typer|click|rich|http|argparse|flask|aiohttp|fastapi)\b",
@@ -43,6 +44,7 @@ FORBIDDEN_WORDS = {
     "crypto": r"^(Share|Arith|Binary|Value|SecretTensor)$",
     "protocols": ATEN,
     "fixedpoint": ATEN,
+    "enclave": ATEN,
 }
 
 

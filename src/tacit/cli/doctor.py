@@ -37,9 +37,10 @@ def doctor(
 ) -> None:
     """Show what is installed and what a party file guarantees.
 
-    It shows versions, the compiled kernels and the processor's instructions that they use, GPUs
-    and the random source. With --parties it also shows who must not collude with whom, what each
-    party learns, and how channels are protected. The exit code is 0 unless something is broken.
+    It shows versions, the compiled kernels and the processor's instructions that they use, GPUs,
+    what an enclave here would be worth, and the random source. With --parties it also shows who
+    must not collude with whom, what each party learns, and how channels are protected. The exit
+    code is 0 unless something is broken.
 
     Examples:
 
@@ -50,7 +51,7 @@ def doctor(
     screen = Screen(json)
     with reported(screen, debug=debug):
         security = {} if parties is None else _security(parties)
-        findings = [*_installed(), _kernels(), *_gpus(), _randomness()]
+        findings = [*_installed(), _kernels(), *_gpus(), _enclave(), _randomness()]
         screen.table(("what", "state", "found"), [(f.what, f.state, f.text) for f in findings])
         for heading, lines in security.items():
             screen.section(heading, lines)
@@ -114,6 +115,12 @@ def _gpus() -> list[Finding]:
             Finding(f"cuda:{index}", "ok", f"{one.name}, {memory}, sm_{one.major}{one.minor}")
         )
     return found
+
+
+def _enclave() -> Finding:
+    from ..enclave.attestation.hardware import enclave_summary
+
+    return Finding("enclave", "missing", enclave_summary())
 
 
 def _randomness() -> Finding:

@@ -34,7 +34,7 @@ MEANINGS = {
     Code.JOB: "the job's own error, or an answer of no",
     Code.USAGE: "usage or configuration",
     Code.PEER: "a peer or the network",
-    Code.REFUSED: "refused by the reveal policy, or the parties do not agree",
+    Code.REFUSED: "refused by the reveal policy or an attestation, or the parties do not agree",
     Code.CHECKPOINT: "a checkpoint or a stored run",
     Code.INTERRUPTED: "interrupted",
 }
@@ -44,6 +44,7 @@ CODES: tuple[tuple[type[BaseException], Code], ...] = (
     (typer.Abort, Code.INTERRUPTED),  # at a prompt
     (errors.HandshakeMismatch, Code.REFUSED),
     (errors.RevealForbidden, Code.REFUSED),
+    (errors.AttestationRejected, Code.REFUSED),
     (errors.TransportError, Code.PEER),
     (errors.ProtocolError, Code.PEER),
     (errors.CheckpointRejected, Code.CHECKPOINT),

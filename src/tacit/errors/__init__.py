@@ -23,6 +23,8 @@ Error
   CheckpointRejected                       a saved file missing, foreign, changed or unwritable
   PreprocessingRejected                    a stored run missing, used, changed or of other programs
   DataRejected        ValueError           a data file that cannot be read or is not as announced
+  AttestationRejected                      an enclave that is not the expected one
+  SealedChunkRejected                      sealed memory missing, changed, old or unwritable
   PartyFailed                              the program of one party raised
 
 PrecisionWarning      UserWarning          a public number that fixed point rounds to zero
@@ -46,6 +48,7 @@ from .reports import fields_of, lines_of, one_line, told_to_peers
 
 __all__ = [
     "FIELDS",
+    "AttestationRejected",
     "CertificateRejected",
     "CheatingDetected",
     "CheckpointRejected",
@@ -73,6 +76,7 @@ __all__ = [
     "PublicMismatch",
     "RangeError",
     "RevealForbidden",
+    "SealedChunkRejected",
     "Text",
     "TransportError",
     "UnsupportedError",
@@ -223,6 +227,25 @@ class DataRejected(Error, ValueError):
     """A party's data file that cannot be read, or is not what a party expects; `party` owns it.
 
     Every party raises it, nothing was shared, and the session goes on.
+    """
+
+
+class AttestationRejected(Error):
+    """An enclave that is not the expected one, or a quote that proves nothing about it.
+
+    `field` names the first thing that differs: a file, a setting, a version, or a part of the
+    quote. Nothing was sent to the enclave.
+    """
+
+    def __init__(self, reason: Phrase, *, field: str = "", **fields: Any) -> None:
+        super().__init__(reason, **fields)
+        self.field = field
+
+
+class SealedChunkRejected(Error):
+    """A sealed chunk that is missing, changed, old or of another place, or cannot be written.
+
+    `subject` names the tensor and the chunk. Nothing of the chunk was used.
     """
 
 

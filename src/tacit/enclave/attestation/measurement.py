@@ -1,0 +1,104 @@
+"""What an enclave runs: its files, its configuration and its libraries, each with a name.
+
+The enclave process runs the user's program with the whole package, so all of Tacit is trusted and
+every file of it is measured. The digest of the manifest is the measurement; a manifest that differs
+is refused by the names of its entries.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from cryptography.hazmat.backends.openssl import backend as openssl
+
+from ...crypto import Transcript
+from ...errors import AttestationRejected
+
+PACKAGE = Path(__file__).parents[2]
+LIBRARIES = ("torch", "numpy", "cryptography")
+MEASUREMENT_BYTES = 32
+MAX_MANIFEST_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What was measured: names such as "file tacit/config.py" and "version torch", with values.
+
+    The value of a file is its SHA-256 in hex; settings and versions stand there as they are, so a
+    setting must not be secret.
+    """
+
+    entries: Mapping[str, str]
+
+    def digest(self) -> bytes:
+        """Returns the measurement: 32 bytes that bind every name and every value."""
+        transcript = Transcript("enclave manifest")
+        for name, value in sorted(self.entries.items()):
+            transcript.absorb(name, value.encode())
+        return transcript.digest()
+
+    def differences(self, other: Manifest) -> list[str]:
+        """Returns the names of all entries that the two manifests do not have in common."""
+        return sorted(dict(self.entries.items() ^ other.entries.items()))
+
+    def encode(self) -> bytes:
+        """Returns the one encoding of this manifest: JSON with its names in order."""
+        return json.dumps(dict(self.entries), sort_keys=True, separators=(",", ":")).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Manifest:
+        """Returns the manifest that these bytes encode; AttestationRejected if they encode none."""
+        if len(data) > MAX_MANIFEST_BYTES:
+            raise AttestationRejected(
+                f"a manifest of {len(data)} bytes", limit=f"at most {MAX_MANIFEST_BYTES}"
+            )
+        try:
+            entries = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise AttestationRejected("the manifest is not JSON") from error
+        if not isinstance(entries, dict) or not all(isinstance(v, str) for v in entries.values()):
+            raise AttestationRejected("the manifest is not an object of texts")
+        manifest = cls(entries)
+        if manifest.encode() != data:  # also where a name occurs twice
+            raise AttestationRejected("the manifest is not in its one encoding")
+        return manifest
+
+
+def measure(
+    settings: Mapping[str, str], *, programs: Iterable[Path] = (), package: Path = PACKAGE
+) -> Manifest:
+    """Returns the manifest of an enclave that would start now with these settings and programs."""
+    files = {f"file {package.name}/{name}": path for name, path in _files(package)}
+    files |= {f"program {path.name}": path for path in programs}
+    entries = {name: _file_hash(path) for name, path in files.items()}
+    entries |= {f"setting {name}": value for name, value in settings.items()}
+    return Manifest(entries | {f"version {name}": text for name, text in _versions()})
+
+
+def _files(package: Path) -> Iterator[tuple[str, Path]]:
+    """Yields all files but Python's caches, which the enclave does not read."""
+    for path in sorted(package.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            yield path.relative_to(package).as_posix(), path
+
+
+def _file_hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _versions() -> Iterator[tuple[str, str]]:
+    yield "python", f"{platform.python_implementation()} {platform.python_version()}"
+    yield "machine", f"{platform.system()} {platform.machine()}"
+    yield "openssl", openssl.openssl_version_text()
+    for name in LIBRARIES:
+        try:
+            yield name, version(name)
+        except PackageNotFoundError:
+            yield name, "absent"

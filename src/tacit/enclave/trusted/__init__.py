@@ -1,0 +1,1 @@
+"""What only the enclave process imports: its secrets are here in plain."""
