@@ -1,0 +1,95 @@
+"""AES-256-GCM of chunks, each sealed for one tensor, one place in it and one version.
+
+NOTE [nonces] The nonce of a chunk is the number of seals that the cipher has made, its *version*,
+so no two seals of one cipher share a nonce. The key is new in every cipher: HKDF takes 32 random
+bytes as its salt, so two runs with one root key and one measurement have different keys. MAX_SEALS
+chunks of 1 MiB are 2^48 blocks, which an attacker tells from random with at most 2^-31
+(sigma^2 / 2^127).
+
+NOTE [rollback] The enclave remembers the version of every chunk. What the host returns has to be
+sealed under exactly that nonce, with tensor, chunk and version in the associated data: an older
+version, another chunk, a shorter one and a changed byte all fail the one check of the tag.
+"""
+
+from __future__ import annotations
+
+import secrets
+import struct
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from ...crypto import KEY_BYTES, lock, wipe
+from ...errors import SealedChunkRejected
+
+TAG_BYTES = 16
+SLACK_BYTES = 15  # that the cipher wants behind what it writes
+MAX_SEALS = 1 << 32
+_NONCE_BYTES = 12
+_PLACE = struct.Struct("<QIQ")  # tensor, chunk, version
+
+
+class ChunkCipher:
+    """Seals and opens chunks under a key that exists in this object alone."""
+
+    def __init__(self, measurement: bytes, root: bytes | None = None) -> None:
+        salt = secrets.token_bytes(KEY_BYTES)
+        kdf = HKDF(hashes.SHA256(), KEY_BYTES, salt, b"tacit sealed chunks v1" + measurement)
+        key = kdf.derive(secrets.token_bytes(KEY_BYTES) if root is None else root)
+        self._key = lock(bytearray(key))
+        wipe(key)
+        self._seals = 0
+
+    def seal(self, plain: memoryview, *, tensor: int, chunk: int) -> tuple[bytearray, int]:
+        """Returns the sealed bytes and the version under which alone they can be opened."""
+        if self._seals >= MAX_SEALS:
+            raise SealedChunkRejected(
+                f"{MAX_SEALS} chunks were sealed under one key, and no more are",
+                remedy="start a new session, or use larger chunks",
+            )
+        self._seals += 1
+        encryptor = self._cipher(self._seals).encryptor()
+        encryptor.authenticate_additional_data(_PLACE.pack(tensor, chunk, self._seals))
+        sealed = bytearray(len(plain) + SLACK_BYTES)
+        size = encryptor.update_into(plain, sealed)
+        encryptor.finalize()
+        del sealed[size:]
+        return sealed + encryptor.tag, self._seals
+
+    def open(
+        self, sealed: bytes, into: memoryview, *, tensor: int, chunk: int, version: int
+    ) -> None:
+        """Writes the plaintext to `into`, which has SLACK_BYTES more; it is zeros after a failure.
+
+        Raises SealedChunkRejected unless the bytes are what was sealed last for this place.
+        """
+        size = len(into) - SLACK_BYTES
+        if len(sealed) != size + TAG_BYTES:
+            raise SealedChunkRejected(
+                f"the host returned {len(sealed)} of {size + TAG_BYTES} bytes", told=CUT
+            )
+        decryptor = self._cipher(version, sealed[size:]).decryptor()
+        decryptor.authenticate_additional_data(_PLACE.pack(tensor, chunk, version))
+        decryptor.update_into(memoryview(sealed)[:size], into)
+        try:
+            decryptor.finalize()
+        except InvalidTag:
+            into[:] = bytes(len(into))
+            raise SealedChunkRejected(
+                "the host returned bytes that are changed, old, or of another place", told=CHANGED
+            ) from None
+
+    def close(self) -> None:
+        """Overwrites the key: nothing that was sealed can be opened any more."""
+        wipe(self._key)
+        self._seals = MAX_SEALS
+
+    def _cipher(self, version: int, tag: bytes | None = None) -> Cipher[modes.GCM]:
+        nonce = version.to_bytes(_NONCE_BYTES, "big")
+        return Cipher(algorithms.AES(self._key), modes.GCM(nonce, tag))
+
+
+CUT = "a sealed chunk was cut short"
+CHANGED = "a sealed chunk was changed, old, or of another place"
