@@ -34,6 +34,7 @@ SHARED_STEMS = {
     "io": "inputs and outputs, of each kind of sharing",
     "matmul": "matrix products: the kernel, and the rules",
     "mean_square": "the mean square of a gradient: its value, and its rules",
+    "messages": "messages of one fixed form, strictly parsed: about data files, and of an enclave",
     "moments": "moments of optimizers: their values, and their rules",
     "order": "order statistics and sorting: of shares, of numbers, and as rules",
     "ot": "oblivious transfers: the kernels and their reference",

@@ -16,9 +16,9 @@ from tests.protocols import views
 from tests.protocols.chosen_randomness import Draw, seeded_words
 from tests.protocols.members import parties_of, run_members
 from tests.protocols.pads import bare_messages, joint_pads, unpadded
+from tests.protocols.uniformity import HIGHEST, LOWEST, SIGMAS, difference, goodness, imbalance
 from tests.protocols.views import EVERY, OPERATIONS, Message, Recorder
 from tests.tiers import FULL, spread
-from torch import Tensor
 
 import tacit
 from tacit import Session
@@ -29,10 +29,6 @@ from tacit.runtime.launch import local_run
 SECRET = [name for name, info in PROTOCOLS.items() if info.guarantees.private]
 N = 2048  # a multiple of 64: there are no unused bits in the last word of a plane
 MOST = (1 << 20) - 1
-
-# A chi-square statistic with 255 degrees of freedom lies beyond with p < 1e-12 on either side.
-LOWEST, HIGHEST = 120.0, 450.0
-SIGMAS = 7.0
 
 # Every protocol; in the full tier in each of its roles.
 ROLES = 3 if FULL else 1
@@ -46,34 +42,6 @@ TURNED = pytest.mark.parametrize(
     ],
 )
 EACH = pytest.mark.parametrize("protocol", SECRET)
-
-
-def histogram(messages: list[Message]) -> Tensor:
-    """How often each byte value occurs."""
-    joined = torch.cat([tensor.reshape(-1).view(torch.uint8) for _, tensor in messages])
-    return torch.bincount(joined.int(), minlength=256).double()
-
-
-def goodness(messages: list[Message]) -> float:
-    """The chi-square statistic of the bytes against uniform ones."""
-    counts = histogram(messages)
-    expected = counts.sum() / 256
-    return float(((counts - expected) ** 2 / expected).sum())
-
-
-def difference(some: list[Message], others: list[Message]) -> float:
-    """The chi-square statistic of two samples of equal size."""
-    a, b = histogram(some), histogram(others)
-    assert a.sum() == b.sum()
-    return float(((a - b) ** 2 / (a + b).clamp(min=1)).sum())
-
-
-def imbalance(tensor: Tensor) -> float:
-    """By how many standard deviations the number of ones differs from half of all bits."""
-    data = tensor.reshape(-1).view(torch.uint8).int()
-    ones = sum(float((data >> i & 1).sum()) for i in range(8))
-    bits = 8.0 * len(data)
-    return abs(ones - bits / 2) / (bits / 4) ** 0.5
 
 
 def _marks(protocol: str, ring: int) -> list[pytest.MarkDecorator]:

@@ -2,6 +2,8 @@
 
 `trusted` is imported by the enclave process alone, `host` by the process that starts it, and
 `attestation` by everybody: owners use it to check which code got their data.
+`worker` runs at a rented machine; the enclave shares `messages`, `worker_roles` and `mask_keys`
+with it.
 """
 
 __all__: list[str] = []

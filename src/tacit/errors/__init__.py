@@ -20,6 +20,7 @@ Error
     ProtocolDesync                         two parties are at different operations
     PublicMismatch                         public operands or operations differ between parties
     CheatingDetected                       a check of a malicious-secure protocol failed
+  WorkerFailed                             a worker of an enclave ended, is late, or sent nonsense
   CheckpointRejected                       a saved file missing, foreign, changed or unwritable
   PreprocessingRejected                    a stored run missing, used, changed or of other programs
   DataRejected        ValueError           a data file that cannot be read or is not as announced
@@ -82,6 +83,7 @@ __all__ = [
     "UnsupportedError",
     "UnsupportedModule",
     "UnsupportedOp",
+    "WorkerFailed",
     "described",
     "fields_of",
     "joined",
@@ -206,6 +208,13 @@ class PublicMismatch(ProtocolError):
 
 class CheatingDetected(ProtocolError):
     """A consistency check failed: a party deviated from the protocol. Nothing was opened."""
+
+
+class WorkerFailed(Error):
+    """A worker of an enclave, or the other enclave, ended, is late, or sent what is no answer.
+
+    `subject` names it. Workers are no parties: the error names none.
+    """
 
 
 class CheckpointRejected(Error):

@@ -1,0 +1,233 @@
+"""Products of the enclave, computed by workers that it does not trust.
+
+A product of floats becomes one of small integers (`quantise.py`), which is exact in a ring. Workers
+compute it on masked operands (`worker_roles.py`). The enclave checks the result (`freivalds.py`).
+The sizes and the order of the messages depend on the shapes of the operands alone.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from torch import Tensor
+
+from ... import kernels
+from ...crypto import Key
+from ...errors import CheatingDetected, ConfigError, ProtocolError
+from ...kernels.stream import CIPHERS
+from ...protocols.products.bilinear import MATMUL, Bilinear, Einsum, MatMul, Mul
+from ...transport import Mesh
+from ..mask_keys import MaskKey
+from ..messages import result_shape
+from ..worker_roles import Role
+from .counters import Counters
+from .cutting import pieces
+from .freivalds import BITS_PER_VECTOR, agrees
+from .links import PeerLink, WorkerLinks
+from .masking import MODES, MaskedProduct, MaskKeys
+from .plain import plain_product
+from .quantise import Quantised, dequantise, find_precision
+
+NONCE_BYTES = 16
+CIPHER = "aes128-ctr"  # of words that the enclave alone draws
+
+
+class Outsourcer:
+    """Multiplies the tensors of an enclave with the help of workers.
+
+    links: the links to the workers, each a mesh of two with the enclave at rank 0, in the order of
+        the workers. In "three-server" mode these are workers 0, 1 and 2. No two of them may
+        collude. In "two-server" mode the enclave computes u ⊗ v itself, which costs as much as the
+        product; in "one-worker" mode two such terms; in "none" everything, with torch's kernels.
+    precision: "swalp" (8 bits, stochastic rounding) or "fixed" (22 bits).
+    check_bits: a wrong answer passes with a probability of at most 2^-check_bits; 0 checks nothing.
+    key: 32 secret bytes of the enclave. Rounding is a function of them. Masks are not: each
+        outsourcer has masks of its own.
+    peer: the link to the other enclave, if there are two. Enclave 0 has the links of workers 0
+        and 2, enclave 1 that of worker 1. Both have the same key, make the same calls and get the
+        same results.
+    cipher: of the masks; "chacha20" if workers draw theirs on a GPU.
+
+    It is used by one thread. After an error other than a RangeError it cannot be used again.
+    """
+
+    def __init__(
+        self,
+        links: Sequence[Mesh],
+        mode: str,
+        *,
+        precision: str = "swalp",
+        check_bits: int = 40,
+        key: bytes,
+        peer: Mesh | None = None,
+        cipher: str = CIPHER,
+    ) -> None:
+        self._roles = _roles(mode, peer)
+        if len(links) != len(self._roles):
+            needed = f"{mode!r} needs {len(self._roles)} at this enclave"
+            raise ConfigError(f"{len(links)} links to workers", limit=needed)
+        if check_bits < 0:
+            raise ConfigError(f"check_bits={check_bits}", limit="at least 0 is needed")
+        self.mode, self.counters = mode, Counters()
+        self._precision = find_precision(precision)
+        self._num_checks = -(-check_bits // BITS_PER_VECTOR)
+        self._workers = WorkerLinks(dict(zip(self._roles, links, strict=True)))
+        self._peer = PeerLink(peer) if peer else None
+        self._key = Key(key, ())
+        self._number = self._num_roundings = self._num_drawn = 0
+        self._keys = self._mask_keys(cipher)
+        for worker, role in self._roles.items():
+            if own := self._keys.of(role):
+                self._workers.tell(worker, own)
+
+    def product(self, op: Bilinear, a: Tensor, b: Tensor) -> Tensor:
+        """Returns op(a, b) of two tensors of floats, in the dtype of a.
+
+        Elementwise products are computed inside. An operand that is not finite is a RangeError, a
+        worker that fails or is late WorkerFailed, and one that answers wrongly CheatingDetected.
+        """
+        if isinstance(op, Mul):
+            return a * b
+        if isinstance(op, Einsum):
+            return op.finish(self.product(MATMUL, *op.matrices(a, b)), a.shape, b.shape)
+        if isinstance(op, MatMul) and 1 in (a.dim(), b.dim()):
+            return self._with_vector(a, b)
+        shape = result_shape(op, tuple(a.shape), tuple(b.shape))
+        if 0 in (*a.shape, *b.shape, *shape):
+            return a.new_zeros(shape)
+        with self.counters.product(op, a.shape, b.shape):
+            return self._product(op, a, b)
+
+    def close(self) -> None:
+        """Tells the workers that no product follows, and wipes the keys."""
+        self._workers.close()
+        if self._peer:
+            self._peer.close()
+        self._key.wipe()
+
+    def _with_vector(self, a: Tensor, b: Tensor) -> Tensor:
+        """Returns a product of matrices of which one is a vector."""
+        left, right = (
+            (a.unsqueeze(0) if a.dim() == 1 else a),
+            (b.unsqueeze(1) if b.dim() == 1 else b),
+        )
+        found = self.product(MATMUL, left, right)
+        found = found.squeeze(-1) if b.dim() == 1 else found
+        return found.squeeze(-1 if b.dim() == 1 else -2) if a.dim() == 1 else found
+
+    def _product(self, op: Bilinear, a: Tensor, b: Tensor) -> Tensor:
+        if self.mode == "none" and not self._precision.stochastic:
+            with self.counters.phase("inside"):
+                return plain_product(op, a, b)
+        with self.counters.phase("quantise"):
+            left, right = self._quantised(a), self._quantised(b)
+        exponent = left.exponent + right.exponent
+        if self.mode == "none":
+            with self.counters.phase("inside"):
+                values = plain_product(op, left.values.to(a.dtype), right.values.to(a.dtype))
+        else:
+            cut = pieces(op, left.values, right.values, self._precision.most_terms)
+            found = [self._exact(op, *pair) for pair in cut]
+            values = sum((one.long() for one in found[1:]), found[0])
+        with self.counters.phase("dequantise"):
+            return dequantise(values, exponent, a.dtype)
+
+    def _quantised(self, x: Tensor) -> Quantised:
+        self._num_roundings += 1
+        return self._precision.quantise(x, partial(self._draw, "round", self._num_roundings))
+
+    def _exact(self, op: Bilinear, a: Tensor, b: Tensor) -> Tensor:
+        """Returns op(a, b) of ring tensors, from the workers, and ends all of them if one fails."""
+        try:
+            return self._outsourced(op, a, b)
+        except BaseException as error:
+            self._workers.abort(error)
+            if self._peer and not isinstance(error, CheatingDetected):  # the other enclave knows
+                self._peer.abort(error)
+            raise
+
+    def _outsourced(self, op: Bilinear, a: Tensor, b: Tensor) -> Tensor:
+        self._number += 1
+        product = MaskedProduct(self._keys, self._number, op, a, b)
+        for worker, role in sorted(self._roles.items(), reverse=True):
+            with self.counters.phase("mask"):
+                sent = product.sent(role)
+            with self.counters.phase("send"):
+                self._workers.begin(worker, product.task(role), sent)
+            self.counters.count_bytes(sum(x.nbytes for x in sent), 0)
+        with self.counters.phase("inside"):
+            inside = product.computed_inside(MODES[self.mode])
+        with self.counters.phase("wait"):
+            answers = self._workers.answers()
+        self.counters.count_bytes(0, sum(x.nbytes for x in answers.values()))
+        with self.counters.phase("unmask"):
+            c = self._total(answers, inside)
+        with self.counters.phase("check"):
+            self._check(product, c, answers)
+        return c
+
+    def _total(self, answers: Mapping[int, Tensor], inside: Tensor | None) -> Tensor:
+        """Returns the sum of the answers of all workers and of what was computed inside."""
+        first, *others = answers.values()
+        total = first.clone()  # an answer may share its memory with the worker
+        for answer in others:
+            total += answer
+        total = self._peer.total(total) if self._peer else total
+        return total if inside is None else total.add_(inside)
+
+    def _check(self, product: MaskedProduct, c: Tensor, answers: Mapping[int, Tensor]) -> None:
+        """Raises CheatingDetected unless c is the product."""
+        operands, bound = (product.op, product.a, product.b), self._precision.bound
+        for _ in range(self._num_checks):
+            self._num_drawn += 1
+            draw = partial(self._draw, "check", self._num_drawn)
+            if not agrees(*operands, c, bound, draw):
+                self._accuse(product, answers)
+
+    def _accuse(self, product: MaskedProduct, answers: Mapping[int, Tensor]) -> None:
+        """Computes what each worker should have answered, and names those that did not."""
+        roles = self._roles
+        liars = bytes(w for w, c in answers.items() if not c.equal(product.expected(roles[w])))
+        if self._peer:
+            liars += self._peer.both(liars)
+        if not liars:
+            raise ProtocolError(
+                "a product is wrong although all answers are right",
+                remedy="the memory or the processor of the enclave is faulty: replace the machine",
+            )
+        who = " and ".join(f"worker {worker}" for worker in sorted(liars))
+        raise CheatingDetected(
+            f"{who} answered with a wrong product",
+            subject=who,
+            op=type(product.op).__name__,
+            remedy="do not use this worker again; no result of the product was used",
+        )
+
+    def _draw(self, use: str, number: int, words: Tensor) -> Tensor:
+        """Fills a tensor with words that the enclave alone knows, for a use with this number."""
+        key = self._key.derive(use, CIPHERS[CIPHER].key_bytes)
+        return kernels.stream(key, words, operation=number, cipher=CIPHER)
+
+    def _mask_keys(self, cipher: str) -> MaskKeys:
+        """Returns keys for masks that no other outsourcer has, even one with the same key."""
+        if cipher not in CIPHERS:
+            raise ConfigError(f"cipher={cipher!r}", limit=f"allowed are {', '.join(CIPHERS)}")
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        nonce = self._peer.first_says(nonce) if self._peer else nonce
+        size = CIPHERS[cipher].key_bytes
+        uses = (f"{use}|{nonce.hex()}" for use in ("shares", "masks"))
+        return MaskKeys(*(MaskKey(cipher, self._key.derive(use, size)) for use in uses))
+
+
+def _roles(mode: str, peer: Mesh | None) -> dict[int, Role]:
+    """Returns the roles of the workers that an enclave has links to, by worker."""
+    if mode not in MODES:
+        raise ConfigError(f"mode={mode!r}", limit=f"allowed are {', '.join(MODES)}")
+    roles = dict(enumerate(MODES[mode]))
+    if peer is None:
+        return roles
+    if len(roles) < 2:
+        raise ConfigError(f"mode={mode!r} with two enclaves", limit="each needs a worker")
+    return {worker: role for worker, role in roles.items() if worker % 2 == peer.rank}
