@@ -37,6 +37,7 @@ NB_MODULE(native, module) {
   module.def("set_num_threads", &tacit::set_num_threads);
   tacit::bind_call_log(module);
   tacit::bind_conv(module);
+  tacit::bind_contraction(module);
   tacit::bind_digest(module);
   tacit::bind_elementwise(module);
   tacit::bind_gates(module);

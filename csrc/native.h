@@ -32,6 +32,7 @@ void set_num_threads(int count);
 
 void bind_matmul(nb::module_& module);
 void bind_conv(nb::module_& module);
+void bind_contraction(nb::module_& module);
 void bind_digest(nb::module_& module);
 void bind_elementwise(nb::module_& module);
 void bind_call_log(nb::module_& module);

@@ -21,6 +21,7 @@ SHARED_STEMS = {
     "call_log": "the log of calls: the kernel and its reference",
     "checksum": "the checksum that parties compare: the kernel and the GPU kernel",
     "compare": "comparisons: of shares in each protocol, of numbers, and as rules",
+    "contraction": "weighted sums along an axis: the kernel and its reference",
     "conv": "convolutions: the kernel, and the rules",
     "costs": "bytes and rounds of each protocol",
     "debug": "debug mode: of fixed-point numbers, and of operators",

@@ -1,30 +1,34 @@
-"""Freivalds' check of a product c = a ⊗ b: both sides are contracted with a random vector.
+"""Freivalds' check of a product c = a ⊗ b: both sides are contracted with random vectors.
 
-Every product has an axis that one operand and the result have, such as the columns of a matrix or
-the images of a batch: op(s · a, b) = s · c for each vector s along it. The left side costs one
-product with an operand of a few rows, instead of all of them.
+Every product has an axis that its left operand and the result have, such as the rows of a matrix or
+the images of a batch, and one that its right operand and the result have. With random s and t along
+them, op(s · a, b · t) = s · c · t. The left side is a product of operands that have lost their long
+axes, so that the check costs one pass over a, b and c and little more.
 
 The check is done mod the prime p = 2^61 - 1. Let d be the error of a wrong result, so that d is not
-zero somewhere. All true and claimed values are at most `bound` < p/2 in absolute value (a result
-beyond it is refused), so d is not zero mod p. Then s · d is zero for at most one value of the
-element of s that meets it. Elements of s are 61 uniform bits, of which two patterns are zero mod p:
-the probability is at most 2^-60 for each vector. It does not depend on the form of the error, such
-as powers of two, which a check mod 2^64 would miss. s is fresh for each check, and nobody but the
-enclave knows it.
+zero somewhere. All true and claimed values are at most `bound` < p / 2 in absolute value (a result
+beyond it is refused), so d is not zero mod p. The elements of s and t are uniform in [0, 2^45).
+Then d · t is zero everywhere with a probability of at most 2^-45: for all but one value of the
+element of t that meets the error, it is not. If it is not zero, s · (d · t) is zero with 2^-45 at
+most. A wrong result passes with 2^-44 at most. That does not depend on the form of the error, such
+as multiples of a power of two, which a check mod 2^64 would miss. s and t are fresh for each check,
+and nobody but the enclave knows them.
 
-Exact integers: s · c and op(s · a, b) are computed with limbs of `LIMB` bits and int64 kernels. No
-sum of products exceeds 2^63.
+All sums are exact integers below 2^63: elements of s and t are limbs of 15 bits, and elements mod p
+limbs of 21 bits. An axis of three or fewer elements is not contracted: limbs would be as many.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from ... import kernels
+from ...kernels.contraction import LIMB_BITS, MOST_ROWS, NUM_LIMBS, contract
 from ...protocols.products.bilinear import (
     Bilinear,
     Conv,
@@ -35,40 +39,42 @@ from ...protocols.products.bilinear import (
 
 PRIME_BITS = 61
 PRIME = (1 << PRIME_BITS) - 1
-BITS_PER_VECTOR = 60  # the check misses an error with a probability of at most 2^-60
-LIMB = 21
-NUM_LIMBS = -(-PRIME_BITS // LIMB)
-LIMB_MASK = (1 << LIMB) - 1
-MOST_ROWS = 1024  # that are added up at a time
+BITS_PER_CHECK = NUM_LIMBS * LIMB_BITS - 1
+WIDE_BITS = 21  # of the limbs of an element mod p; there are three, too
 
-Draw = Callable[[Tensor], Tensor]  # fills an int64 tensor with uniform words
+Draw = Callable[[Tensor], Tensor]  # fills an int32 tensor with uniform words
+Place = tuple[int, int]  # a dimension, and how many groups it consists of
 
 
-@dataclass(frozen=True)
-class Axis:
-    """An axis that one operand and the result have: each of them as (dimension, groups).
+class Axis(NamedTuple):
+    """An axis that an operand and the result have. A vector lies along each group of channels."""
 
-    A dimension of channels consists of groups, and a vector lies along each group.
-    """
+    operand: Place
+    result: Place
 
-    operand: tuple[int, int]
-    result: tuple[int, int]
+
+class Contraction(NamedTuple):
+    """An axis, and the limbs of a random vector along it."""
+
+    axis: Axis
+    limbs: Tensor
 
 
 def agrees(op: Bilinear, a: Tensor, b: Tensor, c: Tensor, bound: int, draw: Draw) -> bool:
-    """Returns whether c = op(a, b) in the integers, up to a probability of 2^-60 for a wrong c.
+    """Returns whether c = op(a, b) in the integers; a wrong c passes with 2^-44 at most.
 
-    a, b, c: ring tensors read as signed. The caller has proved |op(a, b)| < bound < p / 2.
+    a, b, c: integers, of 8, 32 or 64 bits. The caller has proved |op(a, b)| < bound < p / 2.
     """
     if not _is_bounded(c, bound):
         return False
-    axis, of_left = _longest(op, a, b)
-    long = a if of_left else b
-    s = draw(torch.empty(_length(long, axis), dtype=torch.int64)) & PRIME
-    rows = _onto(_limbs(_contract(long, axis.operand, s)), axis.operand)
-    pair = (rows, b.long()) if of_left else (a.long(), rows)
-    expected = _joined(_along(_resized(op, axis)(*pair), axis.result))
-    return torch.equal(expected, _contract(c, axis.result, s))
+    left, right = (_contraction(x, axis, draw) for x, axis in zip((a, b), _axes(op), strict=True))
+    found = [one for one in (left, right) if one]
+    small = _resized(op, [one.axis.result for one in found])
+    expected, claimed = small(_shortened(a, left), _shortened(b, right)), c
+    for one in sorted(found, key=lambda one: -one.limbs.shape[1]):  # the longest first
+        expected = _joined(_along(expected, one.axis.result), WIDE_BITS)
+        claimed = _contracted(claimed, one.axis.result, one.limbs)
+    return torch.equal(expected, claimed.long())
 
 
 def _is_bounded(c: Tensor, bound: int) -> bool:
@@ -78,16 +84,9 @@ def _is_bounded(c: Tensor, bound: int) -> bool:
     return -bound < int(low) and int(high) < bound
 
 
-def _longest(op: Bilinear, a: Tensor, b: Tensor) -> tuple[Axis, bool]:
-    """Returns the longer of the axes that the operands have, and whether it is the left one's."""
-    left, right = _axes(op)
-    of_left = _length(a, left) >= _length(b, right)
-    return (left if of_left else right), of_left
-
-
 def _axes(op: Bilinear) -> tuple[Axis, Axis]:
     """Returns the axis that the left operand has in common with the result, and the right one's."""
-    if isinstance(op, MatMul):
+    if isinstance(op, MatMul):  # rows, columns
         return Axis((-2, 1), (-2, 1)), Axis((-1, 1), (-1, 1))
     assert isinstance(op, Conv | ConvGradInput | ConvGradWeight)
     groups = op.window.groups
@@ -98,30 +97,32 @@ def _axes(op: Bilinear) -> tuple[Axis, Axis]:
     return Axis((1, groups), (1, 1)), Axis((1, groups), (0, groups))  # input, output channels
 
 
-def _length(operand: Tensor, axis: Axis) -> int:
+def _contraction(operand: Tensor, axis: Axis, draw: Draw) -> Contraction | None:
+    """Returns a random vector along an axis of an operand; None if the axis is short."""
     dim, groups = axis.operand
-    return operand.shape[dim] // groups
+    length = operand.shape[dim] // groups
+    if length <= NUM_LIMBS:
+        return None
+    limbs = draw(torch.empty(NUM_LIMBS, length, dtype=torch.int32))
+    return Contraction(axis, limbs & ((1 << LIMB_BITS) - 1))
 
 
-def _along(x: Tensor, place: tuple[int, int]) -> Tensor:
-    """Returns x with an axis first; the groups stay at its dimension."""
-    dim, groups = place[0] % x.dim(), place[1]
-    return x.unflatten(dim, (groups, x.shape[dim] // groups)).movedim(dim + 1, 0)
+def _shortened(operand: Tensor, by: Contraction | None) -> Tensor:
+    """Returns an operand with the limbs of its contraction in the place of a long axis."""
+    if by is None:
+        return operand.long()
+    limbs = _wide_limbs(_contracted(operand, by.axis.operand, by.limbs))
+    dim = by.axis.operand[0] % operand.dim()
+    return limbs.movedim(0, dim + 1).flatten(dim, dim + 1)
 
 
-def _onto(x: Tensor, place: tuple[int, int]) -> Tensor:
-    """Returns x with its first dimension as an axis: the inverse of `_along`."""
-    dim = place[0] % (x.dim() - 1)
-    return x.movedim(0, dim + 1).flatten(dim, dim + 1)
-
-
-def _resized(op: Bilinear, axis: Axis) -> Bilinear:
-    """Returns the operation for an operand with limbs along an axis."""
-    dim, groups = axis.result
-    if isinstance(op, ConvGradInput):
-        return replace(op, input_shape=_with(op.input_shape, dim, groups * NUM_LIMBS))
-    if isinstance(op, ConvGradWeight):
-        return replace(op, weight_shape=_with(op.weight_shape, dim, groups * NUM_LIMBS))
+def _resized(op: Bilinear, places: list[Place]) -> Bilinear:
+    """Returns the operation for operands with limbs along axes, at these places of the result."""
+    for dim, groups in places:
+        if isinstance(op, ConvGradInput):
+            op = replace(op, input_shape=_with(op.input_shape, dim, groups * NUM_LIMBS))
+        elif isinstance(op, ConvGradWeight):
+            op = replace(op, weight_shape=_with(op.weight_shape, dim, groups * NUM_LIMBS))
     return op
 
 
@@ -129,29 +130,40 @@ def _with(shape: tuple[int, ...], dim: int, size: int) -> tuple[int, ...]:
     return (*shape[:dim], size, *shape[dim + 1 :])
 
 
-def _contract(x: Tensor, place: tuple[int, int], s: Tensor) -> Tensor:
-    """Returns the sum of s times x along an axis, mod p, in [0, p)."""
-    rows = _along(x, place)
-    total = torch.zeros(rows.shape[1:], dtype=torch.int64, device=x.device)
-    for part, factors in zip(rows.split(MOST_ROWS), s.split(MOST_ROWS), strict=True):
-        left, right = _limbs(factors), part.reshape(len(factors), -1)
-        # int32 needs no limbs: 2^31 times a limb, of all rows of a part, is at most 2^62.
-        pieces = [right.long()] if x.dtype == torch.int32 else list(_limbs(right))
-        sums = [_joined(kernels.matmul(left, piece)) for piece in pieces]
-        total = (total + _joined(torch.stack(sums)).view_as(total)) % PRIME
-    return total
+def _along(x: Tensor, place: Place) -> Tensor:
+    """Returns x with an axis first; the groups stay at its dimension."""
+    dim, groups = place[0] % x.dim(), place[1]
+    return x.unflatten(dim, (groups, x.shape[dim] // groups)).movedim(dim + 1, 0)
 
 
-def _limbs(x: Tensor) -> Tensor:
+def _contracted(x: Tensor, place: Place, limbs: Tensor) -> Tensor:
+    """Returns the sum of a vector times x along an axis, mod p; the axis is gone."""
+    dim, groups = place[0] % x.dim(), place[1]
+    before, after = x.shape[:dim], x.shape[dim + 1 :]
+    rows = x.reshape(before.numel() * groups, limbs.shape[1], after.numel())
+    parts = zip(rows.split(MOST_ROWS, 1), limbs.split(MOST_ROWS, 1), strict=True)
+    total = sum((_sums(*part) for part in parts), torch.zeros((), dtype=torch.int64)) % PRIME
+    return total.reshape(*before, groups, *after)
+
+
+def _sums(rows: Tensor, limbs: Tensor) -> Tensor:
+    if rows.dtype != torch.int64:
+        return _joined(contract(rows, limbs), LIMB_BITS)
+    columns = _wide_limbs(rows.movedim(1, 0).flatten(1))
+    sums = [_joined(kernels.matmul(limbs.long(), one), LIMB_BITS) for one in columns]
+    return _joined(torch.stack(sums), WIDE_BITS).view(rows.shape[0], rows.shape[2])
+
+
+def _wide_limbs(x: Tensor) -> Tensor:
     """Returns limbs of int64 numbers below 2^62, the lowest first; only the highest is signed."""
-    highest = x >> LIMB * (NUM_LIMBS - 1)
-    return torch.stack([*(x >> LIMB * i & LIMB_MASK for i in range(NUM_LIMBS - 1)), highest])
+    low = [x >> WIDE_BITS * i & ((1 << WIDE_BITS) - 1) for i in range(NUM_LIMBS - 1)]
+    return torch.stack([*low, x >> WIDE_BITS * (NUM_LIMBS - 1)])
 
 
-def _joined(limbs: Tensor) -> Tensor:
-    """Returns the sum of 2^(21 i) times limb i, mod p, in [0, p)."""
+def _joined(limbs: Tensor, bits: int) -> Tensor:
+    """Returns the sum of 2^(bits i) times limb i, mod p, in [0, p)."""
     total = torch.zeros_like(limbs[0])
     for i, limb in enumerate(limbs % PRIME):
-        shift = LIMB * i  # 2^61 = 1 mod p: a product with a power of two is a rotation
+        shift = bits * i  # 2^61 = 1 mod p: a product with a power of two is a rotation
         total = (total + (limb << shift & PRIME) + (limb >> PRIME_BITS - shift)) % PRIME
     return total

@@ -24,7 +24,7 @@ from ..messages import result_shape
 from ..worker_roles import Role
 from .counters import Counters
 from .cutting import pieces
-from .freivalds import BITS_PER_VECTOR, agrees
+from .freivalds import BITS_PER_CHECK, agrees
 from .links import PeerLink, WorkerLinks
 from .masking import MODES, MaskedProduct, MaskKeys
 from .plain import plain_product
@@ -72,7 +72,7 @@ class Outsourcer:
             raise ConfigError(f"check_bits={check_bits}", limit="at least 0 is needed")
         self.mode, self.counters = mode, Counters()
         self._precision = find_precision(precision)
-        self._num_checks = -(-check_bits // BITS_PER_VECTOR)
+        self._num_checks = -(-check_bits // BITS_PER_CHECK)
         self._workers = WorkerLinks(dict(zip(self._roles, links, strict=True)))
         self._peer = PeerLink(peer) if peer else None
         self._key = Key(key, ())

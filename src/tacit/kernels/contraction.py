@@ -1,0 +1,36 @@
+"""Weighted sums of small integers along an axis, exact in 64 bits."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..errors import ConfigError
+from ..ring.reference import contraction as reference
+from .backend import native_for
+
+NUM_LIMBS = 3
+LIMB_BITS = 15
+MOST_ROWS = 1 << 16  # 2^15 2^31 2^16 = 2^62
+_NAMES = {torch.int8: "contract8", torch.int32: "contract32"}
+
+
+def contract(x: Tensor, factors: Tensor) -> Tensor:
+    """Returns the sum over n of factors[l, n] x[o, n, i], as int64 of shape (l, o, i).
+
+    x: int8 or int32, with at most 2^16 rows n. factors: int32 of shape (3, n) in [0, 2^15).
+    """
+    if x.dtype not in _NAMES or x.dim() != 3 or x.shape[1] > MOST_ROWS:
+        limit = f"int8 or int32 of 3 dimensions with at most {MOST_ROWS} rows"
+        raise ConfigError(f"{x.dtype} of shape {tuple(x.shape)}", limit=limit)
+    if factors.dtype != torch.int32 or factors.shape != (NUM_LIMBS, x.shape[1]):
+        limit = f"int32 of shape {(NUM_LIMBS, x.shape[1])}"
+        raise ConfigError(f"factors: {factors.dtype} of {tuple(factors.shape)}", limit=limit)
+    kernel = getattr(native_for(x, factors), _NAMES[x.dtype], None)
+    outer, rows, inner = x.shape
+    if kernel is None or not x.numel():
+        return reference.contract(x, factors)
+    x, factors = x.contiguous(), factors.contiguous()
+    out = torch.empty(NUM_LIMBS, outer, inner, dtype=torch.int64)
+    kernel(x.data_ptr(), factors.data_ptr(), outer, rows, inner, out.data_ptr())
+    return out
