@@ -21,8 +21,9 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from ...crypto import KEY_BYTES, lock, wipe
+from ...crypto import KEY_BYTES, wipe
 from ...errors import SealedChunkRejected
+from .secret_memory import secret_copy
 
 TAG_BYTES = 16
 SLACK_BYTES = 15  # that the cipher wants behind what it writes
@@ -38,7 +39,7 @@ class ChunkCipher:
         salt = secrets.token_bytes(KEY_BYTES)
         kdf = HKDF(hashes.SHA256(), KEY_BYTES, salt, b"tacit sealed chunks v1" + measurement)
         key = kdf.derive(secrets.token_bytes(KEY_BYTES) if root is None else root)
-        self._key = lock(bytearray(key))
+        self._key = secret_copy(key)
         wipe(key)
         self._seals = 0
 
@@ -83,7 +84,7 @@ class ChunkCipher:
 
     def close(self) -> None:
         """Overwrites the key: nothing that was sealed can be opened any more."""
-        wipe(self._key)
+        self._key[:] = bytes(len(self._key))
         self._seals = MAX_SEALS
 
     def _cipher(self, version: int, tag: bytes | None = None) -> Cipher[modes.GCM]:

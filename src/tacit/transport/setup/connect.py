@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import closing
 
 from ...errors import ConfigError, UnsupportedError
 from ..limits import SYSTEM_CLOCK, Clock, Limits
@@ -16,7 +17,8 @@ from ..mesh import Mesh
 from ..shaping import NetworkSetting
 from ..shaping import network as build_network
 from ..wire.socket_channel import SocketPoller
-from ..wire.tcp import Listener
+from ..wire.tcp import Arrivals, Dial
+from ..wire.tcp import dial as dial_tcp
 from ..wire.tls import Credentials, Identity
 from .handshake import Hello
 from .rendezvous import Rendezvous
@@ -24,7 +26,7 @@ from .rendezvous import Rendezvous
 
 def connect(
     hello: Hello,
-    listener: Listener,
+    listener: Arrivals,
     addresses: Sequence[tuple[str, int]],
     *,
     identity: Identity | None,
@@ -32,17 +34,19 @@ def connect(
     limits: Limits | None = None,
     network: NetworkSetting = None,
     clock: Clock = SYSTEM_CLOCK,
+    dial: Dial = dial_tcp,
 ) -> Mesh:
     """Connect to all parties, whose addresses are given by rank; closes the listener in the end.
 
     Without an identity there is no encryption and anybody can pose as a party: that must be asked
-    for, and is for experiments on one machine.
+    for, and is for experiments on one machine. A party without a network, such as an enclave, gives
+    its own listener and `dial`.
     """
     limits = limits or Limits()
-    with listener:
+    with closing(listener):
         credentials = _credentials(hello, addresses, identity, insecure_plain_tcp)
         net = build_network(network)
-        rendezvous = Rendezvous(hello, addresses, credentials, limits, net, clock)
+        rendezvous = Rendezvous(hello, addresses, credentials, limits, net, clock, dial)
         channels = rendezvous.connect(listener)
     return Mesh(hello.rank, channels, SocketPoller(channels), limits, clock)
 

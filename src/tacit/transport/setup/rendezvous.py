@@ -23,7 +23,7 @@ from ..limits import Clock, Limits
 from ..root_cause import blame
 from ..shaping import Network, Wire
 from ..wire.socket_channel import SocketChannel
-from ..wire.tcp import Listener, TcpStream, dial
+from ..wire.tcp import Arrivals, Dial, TcpStream
 from ..wire.tls import Credentials
 from .admission import Admission, Refusals
 from .handshake import Hello, Verdict, greet, introduce
@@ -48,7 +48,9 @@ class Rendezvous:
         limits: Limits,
         network: Network,
         clock: Clock,
+        dial: Dial,
     ) -> None:
+        self._reach = dial
         self._hello, self._addresses = hello, addresses
         self._limits, self._network, self._clock = limits, network, clock
         self._until = clock.now() + limits.connect_deadline
@@ -61,7 +63,7 @@ class Rendezvous:
         self._admission = Admission(credentials)
         self._threads: list[threading.Thread] = []
 
-    def connect(self, listener: Listener) -> list[SocketChannel]:
+    def connect(self, listener: Arrivals) -> list[SocketChannel]:
         """Returns a channel to every peer, by rank; an error names a missing peer and the cause."""
         self._start(self._accept, listener)
         for peer in range(self._hello.rank):
@@ -98,7 +100,7 @@ class Rendezvous:
             if ended and word is None:
                 raise PeerClosed(Party(peer) + " went away while others connect", party=peer)
 
-    def _end_threads(self, listener: Listener) -> None:
+    def _end_threads(self, listener: Arrivals) -> None:
         self._done.set()
         listener.cut()
         self._admission.close()
@@ -154,7 +156,7 @@ class Rendezvous:
     def _dial_once(self, peer: int, outgoing: bool) -> bool:
         """Makes one attempt; returns whether no other one is needed."""
         try:
-            sock = dial(self._addresses[peer], min(_ATTEMPT_SECONDS, self._remaining()))
+            sock = self._reach(self._addresses[peer], min(_ATTEMPT_SECONDS, self._remaining()))
             stream = self._admission.enter(sock, server=False)
             seconds = min(self._remaining(), _HANDSHAKE_SECONDS)
             until = time.monotonic() + seconds
@@ -171,7 +173,7 @@ class Rendezvous:
             return False
         return True
 
-    def _accept(self, listener: Listener) -> None:
+    def _accept(self, listener: Arrivals) -> None:
         while not self._done.is_set():
             arrival = listener.accept(_SLICE)
             if arrival is None:

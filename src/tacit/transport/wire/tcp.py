@@ -15,9 +15,9 @@ import struct
 import sys
 import termios
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Self, TypeAlias
+from typing import Protocol, Self, TypeAlias
 
 from ...errors import ConfigError, ConnectError, Party, PeerClosed, TransportError
 
@@ -41,7 +41,8 @@ class TcpStream:
         patience = struct.pack("ll", 0, int(PATIENCE * 1e6))
         try:
             sock.settimeout(None)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if sock.family != socket.AF_UNIX:  # one end of a relayed connection has no delay
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, patience)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, patience)
         except OSError as error:
@@ -117,6 +118,22 @@ class TcpStream:
         why = _reason(error) if error else "closed by the other side"
         who = "a stranger" if self.peer is None else Party(self.peer)
         return PeerClosed("the connection with " + who + " is lost", cause=why, party=self.peer)
+
+
+class Arrivals(Protocol):
+    """Where connections of parties with a higher rank come from."""
+
+    def accept(self, seconds: float) -> tuple[socket.socket, str] | None:
+        """Returns the next connection and where it comes from, or None if nobody comes."""
+
+    def cut(self) -> None:
+        """Wakes whoever waits in `accept`: nobody is expected any more."""
+
+    def close(self) -> None:
+        """Takes no connection any more."""
+
+
+Dial = Callable[[tuple[str, int], float], socket.socket]
 
 
 class Listener:

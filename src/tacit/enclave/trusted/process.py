@@ -1,0 +1,86 @@
+"""The enclave process: it makes its key, answers the host, and runs the program it was given."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import module_from_spec, spec_from_file_location
+from typing import Any
+
+from ...crypto import Credentials, create_credentials, wipe
+from ...errors import AttestationRejected, ConfigError, told_to_peers
+from ..attestation import Manifest, report_data, simulated
+from ..attestation.request import AttestedKey
+from ..configuration import EnclaveConfig
+from ..edl import MAX_TEXT_BYTES, Kind, Link, Protection, Side
+from .host_link import HostLink
+from .secret_memory import has_secret_memory
+
+
+@dataclass(frozen=True)
+class EnclaveContext:
+    """What the program of an enclave gets.
+
+    settings: as the host gave them; the owners know them, because they are measured.
+    manifest: what was measured; its digest belongs to keys of sealed memory.
+    credentials: the key that the quote binds; owners pin its certificate.
+    host: relayed connections, for `transport.connect(..., listener=host.listener, dial=host.dial)`.
+    """
+
+    settings: Mapping[str, str]
+    manifest: Manifest
+    credentials: Credentials
+    host: HostLink
+
+
+def main(descriptor: int, granted: Protection) -> None:
+    """Runs the enclave on its one socket; called by the launcher's first line."""
+    link = Link(socket.socket(fileno=descriptor), Side.ENCLAVE)
+    frame = link.receive()
+    if frame.kind is not Kind.START:
+        raise ConfigError("the host did not begin with START")
+    credentials = create_credentials("enclave")
+    word, host = "", None
+    try:
+        config, manifest = EnclaveConfig.decode(bytes(frame.body))
+        _check(config, manifest)
+
+        def quote(nonce: bytes) -> bytes:
+            bound = report_data(credentials.certificate, nonce)
+            return AttestedKey(
+                credentials.certificate, simulated.make_quote(manifest, bound)
+            ).encode()
+
+        granted |= Protection.SECRET_MEMORY if has_secret_memory() else Protection(0)
+        link.send(Kind.READY, 0, bytes([granted]))
+        host = HostLink(link, quote)
+        _load(config)(EnclaveContext(config.settings, manifest, credentials, host))
+    except BaseException as error:
+        word = told_to_peers(error)[:MAX_TEXT_BYTES] or "an error"
+    wipe(credentials.private_key)
+    if host is not None:
+        host.finish(word)
+    else:
+        link.send(Kind.ENDED, 0, word.encode())
+    os._exit(1 if word else 0)
+
+
+def _check(config: EnclaveConfig, measured: Manifest) -> None:
+    """Raises AttestationRejected if a file is not what the host has measured before the start."""
+    if differing := config.measure().differences(measured):
+        raise AttestationRejected(
+            f"{differing[0]} was changed after it was measured",
+            field=differing[0],
+            told="a trusted file was changed after it was measured",
+        )
+
+
+def _load(config: EnclaveConfig) -> Any:
+    spec = spec_from_file_location("enclave_program", config.program)
+    if spec is None or spec.loader is None:
+        raise ConfigError(f"{config.program} is not a Python file")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return getattr(module, config.function)
