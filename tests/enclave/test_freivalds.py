@@ -33,9 +33,9 @@ def draw(words: Tensor) -> Tensor:
 def made(case, precision: str, seed: int):
     """An operation, its operands and its result in the ring."""
     op, *shapes = case
-    dtype = PRECISIONS[precision].ring.dtype
+    dtype, ring = PRECISIONS[precision].dtype, PRECISIONS[precision].ring
     a, b = (integers(s, BITS[precision], seed + i).to(dtype) for i, s in enumerate(shapes))
-    return op, a, b, op(a, b)
+    return op, a, b, op(a.to(ring.dtype), b.to(ring.dtype)).contiguous()
 
 
 def passes(op, a, b, c) -> bool:

@@ -54,9 +54,9 @@ def test_against_the_reference(values):
     words = drawn(torch.empty(x.shape, dtype=torch.int32)).tolist()
     for precision, used in ((SWALP, words), (FIXED, None)):
         found, exponent = precision.quantise(x, drawn)
-        assert found.dtype == precision.ring.dtype
+        assert found.dtype == precision.dtype
         assert (found.tolist(), exponent) == reference(x.tolist(), precision.bits, used)
-        assert found.abs().max() <= 1 << (precision.bits - 1)
+        assert found.long().abs().max() <= 1 << (precision.bits - 1)
 
 
 @draws(100)

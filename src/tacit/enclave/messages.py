@@ -1,9 +1,10 @@
-"""The messages from the enclave to a worker: a key, tasks, and the end.
+"""The messages from the enclave to a worker: keys, tasks, and the end.
 
 A message is a byte for its kind, then fields of fixed sizes, little-endian. A shape is the number
 of its dimensions and each of them. Nothing is evaluated: bytes that are not exactly a message, or
 describe a product that does not exist or is too large, are a FrameRejected.
-The operands of a task follow as tensors of the shapes that it names, and the answer is one tensor.
+Masked operands of a task that the worker does not have follow as tensors, and the answer is one
+tensor. A worker keeps what it receives until a task tells it to forget it.
 """
 
 from __future__ import annotations
@@ -26,13 +27,15 @@ from ..protocols.products.bilinear import (
 )
 from ..ring import RING32, RING64, Ring, Window
 from ..transport import Spec
-from .mask_keys import MaskKey
+from .mask_keys import MaskKeys
 from .worker_roles import DUTIES, Role
 
 MOST_DIMENSIONS = 8
 MOST_ELEMENTS = 1 << 30  # of an operand or a result
 
-KEY, TASK, END = 1, 2, 3
+MOST_FORGOTTEN = 1 << 12
+
+KEYS, TASK, END = 1, 2, 3
 _RINGS = {ring.bits: ring for ring in (RING32, RING64)}
 _CIPHERS = tuple(CIPHERS)
 _OPS: tuple[type[Bilinear], ...] = (MatMul, Conv, ConvGradInput, ConvGradWeight)
@@ -41,26 +44,40 @@ Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
+class Operand:
+    """An operand by its number; it is sent with the task, or was with an earlier one."""
+
+    number: int
+    shape: Shape
+    is_sent: bool
+
+
+@dataclass(frozen=True)
 class Task:
-    """One product that a worker takes part in. Numbers of tasks grow, with gaps."""
+    """One product that a worker takes part in. Operands in `forgotten` are not used again."""
 
     number: int
     role: Role
     op: Bilinear
     ring: Ring
-    a: Shape
-    b: Shape
+    a: Operand
+    b: Operand
+    forgotten: tuple[int, ...] = ()
+
+    @property
+    def sent(self) -> list[Operand]:
+        """The operands that the worker receives with this task."""
+        return [x for x in (self.a, self.b) if x.is_sent and DUTIES[self.role].receives]
 
     @property
     def received(self) -> list[Spec]:
-        """The tensors that the worker receives: pairs of a left and a right operand."""
-        pair = [Spec(self.a, self.ring.dtype), Spec(self.b, self.ring.dtype)]
-        return pair * DUTIES[self.role].num_received
+        """The tensors that the worker receives."""
+        return [Spec(x.shape, self.ring.dtype) for x in self.sent]
 
     @property
     def result(self) -> Spec:
         """The tensor that the worker returns."""
-        return Spec(result_shape(self.op, self.a, self.b), self.ring.dtype)
+        return Spec(result_shape(self.op, self.a.shape, self.b.shape), self.ring.dtype)
 
 
 @dataclass(frozen=True)
@@ -68,7 +85,7 @@ class End:
     """The enclave has no more tasks."""
 
 
-Message = MaskKey | Task | End
+Message = MaskKeys | Task | End
 
 
 def result_shape(op: Bilinear, a: Shape, b: Shape) -> Shape:
@@ -105,11 +122,16 @@ def encode(message: Message) -> bytes:
     """Returns the bytes of a message."""
     if isinstance(message, End):
         return bytes([END])
-    if isinstance(message, MaskKey):
-        return bytes([KEY, _CIPHERS.index(message.cipher)]) + message.key
-    op, bits = message.op, message.ring.bits
+    if isinstance(message, MaskKeys):
+        return bytes([KEYS, _CIPHERS.index(message.cipher)]) + b"".join(message.keys)
+    op, bits, count = message.op, message.ring.bits, len(message.forgotten)
     head = struct.pack("<BQBBB", TASK, message.number, message.role, bits, _OPS.index(type(op)))
-    return head + _shape(message.a) + _shape(message.b) + _settings(op)
+    forgotten = struct.pack(f"<I{count}Q", count, *message.forgotten)
+    return head + _operand(message.a) + _operand(message.b) + _settings(op) + forgotten
+
+
+def _operand(operand: Operand) -> bytes:
+    return struct.pack("<QB", operand.number, operand.is_sent) + _shape(operand.shape)
 
 
 def _shape(values: Shape) -> bytes:
@@ -164,27 +186,40 @@ class _Fields:
     def shape(self) -> Shape:
         return _bounded(self.sizes())
 
+    def operand(self) -> Operand:
+        number, is_sent = self.take("QB")
+        if is_sent > 1:
+            raise ConfigError(f"is_sent={is_sent}", limit="allowed are 0 and 1")
+        return Operand(number, self.shape(), bool(is_sent))
+
+    def numbers(self) -> tuple[int, ...]:
+        [count] = self.take("I")
+        if count > MOST_FORGOTTEN:
+            raise ConfigError(f"{count} operands", limit=f"at most {MOST_FORGOTTEN}")
+        return self.take(f"{count}Q")
+
 
 def _message(fields: _Fields) -> Message:
     [kind] = fields.take("B")
     if kind == END:
         return End()
-    if kind == KEY:
+    if kind == KEYS:
         [code] = fields.take("B")
-        return _key(_CIPHERS[code], fields.rest())
+        return _keys(_CIPHERS[code], fields.rest())
     if kind != TASK:
-        raise ConfigError(f"kind={kind}", limit=f"allowed are {KEY} to {END}")
+        raise ConfigError(f"kind={kind}", limit=f"allowed are {KEYS} to {END}")
     number, role, bits, code = fields.take("QBBB")
-    a, b = fields.shape(), fields.shape()
+    a, b = fields.operand(), fields.operand()
     op = _operation(_OPS[code], fields)
-    _bounded(result_shape(op, a, b))
-    return Task(number, Role(role), op, _RINGS[bits], a, b)
+    _bounded(result_shape(op, a.shape, b.shape))
+    return Task(number, Role(role), op, _RINGS[bits], a, b, fields.numbers())
 
 
-def _key(cipher: str, key: bytes) -> MaskKey:
-    if len(key) != MaskKey.size(cipher):
-        raise ConfigError("key", limit=f"{MaskKey.size(cipher)} bytes are needed")
-    return MaskKey(cipher, key)
+def _keys(cipher: str, data: bytes) -> MaskKeys:
+    size = MaskKeys.size(cipher)
+    if len(data) not in (0, size, 2 * size):
+        raise ConfigError(f"{len(data)} bytes of keys", limit=f"at most two of {size} bytes")
+    return MaskKeys(cipher, tuple(data[i : i + size] for i in range(0, len(data), size)))
 
 
 def _operation(kind: type[Bilinear], fields: _Fields) -> Bilinear:

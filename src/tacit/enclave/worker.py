@@ -11,9 +11,9 @@ from torch import Tensor
 
 from ..errors import FrameRejected
 from ..transport import CPU, Mesh
-from .mask_keys import MaskKey
-from .messages import End, Task, parse
-from .worker_roles import DUTIES, Pair
+from .mask_keys import MaskKeys
+from .messages import End, Operand, Task, parse
+from .worker_roles import DUTIES, Parts
 
 ENCLAVE, WORKER = 0, 1  # the ranks of the two members of a link
 
@@ -21,40 +21,58 @@ ENCLAVE, WORKER = 0, 1  # the ranks of the two members of a link
 def serve(mesh: Mesh, device: torch.device = CPU) -> None:
     """Answers the tasks of the enclave at the other end of the link, until it ends or fails.
 
-    Operands are received, drawn and multiplied on `device`. Malformed messages raise FrameRejected,
-    and the enclave learns that the worker has failed.
+    Operands are received, drawn, kept and multiplied on `device`. Malformed messages raise
+    FrameRejected, and the enclave learns that the worker has failed.
     """
-    key: MaskKey | None = None
     with mesh:
         mesh.place(device)
+        worker = Worker(device)
         while True:
             message = parse(mesh.exchange_bytes({}, [ENCLAVE])[ENCLAVE])
             if isinstance(message, End):
                 return
-            if isinstance(message, MaskKey):
-                key = message
-            else:
-                _work(mesh, message, key)
+            if isinstance(message, MaskKeys):
+                worker.keys = message
+                continue
+            answer = worker.answer(message, _received(mesh, message))
+            mesh.exchange({ENCLAVE: [answer]}, {}, operation=message.number)
 
 
-def _work(mesh: Mesh, task: Task, key: MaskKey | None) -> None:
-    """Receives the operands of a task and sends the answer."""
-    received: list[Tensor] = []
-    if task.received:
-        incoming = {ENCLAVE: task.received}
-        received = mesh.exchange({}, incoming, operation=task.number)[ENCLAVE]
-    answer = answered(task, received, key, mesh.device)
-    mesh.exchange({ENCLAVE: [answer]}, {}, operation=task.number)
+def _received(mesh: Mesh, task: Task) -> list[Tensor]:
+    """Returns the operands that the enclave sends with a task."""
+    if not task.received:
+        return []
+    return mesh.exchange({}, {ENCLAVE: task.received}, operation=task.number)[ENCLAVE]
 
 
-def answered(
-    task: Task, received: list[Tensor], key: MaskKey | None, device: torch.device
-) -> Tensor:
-    """Returns the answer to a task: the sum of products that its role names."""
-    duty, pairs = DUTIES[task.role], list[Pair]()
-    if duty.num_drawn:
-        if key is None:
-            raise FrameRejected(f"the task {task.role.name} came before the key that it needs")
-        pairs.append(key.pair(task.number, (task.a, task.b), task.ring.dtype, device))
-    pairs += zip(received[::2], received[1::2], strict=True)
-    return duty.answer(task.op, pairs)
+class Worker:
+    """The state of a worker: its keys, and the masked operands that it keeps."""
+
+    def __init__(self, device: torch.device = CPU, keys: MaskKeys | None = None) -> None:
+        self.keys = keys
+        self._device = device
+        self._kept: dict[int, Tensor] = {}
+
+    def answer(self, task: Task, received: list[Tensor]) -> Tensor:
+        """Returns the answer to a task whose sent operands are `received`."""
+        for operand, tensor in zip(task.sent, received, strict=True):
+            if operand.number in self._kept:
+                raise FrameRejected(f"operand {operand.number} was sent twice")
+            self._kept[operand.number] = tensor
+        parts = (self._parts(task, operand) for operand in (task.a, task.b))
+        answer = DUTIES[task.role].answer(task.op, *parts)
+        for number in task.forgotten:
+            self._kept.pop(number, None)
+        return answer
+
+    def _parts(self, task: Task, operand: Operand) -> Parts:
+        """Returns what this worker has of an operand."""
+        duty, dtype = DUTIES[task.role], task.ring.dtype
+        masked = torch.empty(0, dtype=dtype, device=self._device)
+        if duty.receives:
+            masked = self._kept.get(operand.number, masked)
+            if masked.shape != operand.shape or masked.dtype != dtype:
+                raise FrameRejected(f"there is no operand {operand.number} of {operand.shape}")
+        if self.keys is None or len(self.keys.keys) != len(duty.mask_parts):
+            raise FrameRejected(f"the task {task.role.name} needs other keys than this worker has")
+        return Parts(self.keys.mask(operand.number, operand.shape, dtype, self._device), masked)

@@ -1,20 +1,23 @@
-"""What each worker computes of one product a ⊗ b, which is bilinear (Goten, figure 3).
+"""What each worker computes of one product a ⊗ b, which is bilinear.
 
-With shares a = a_0 + a_1 and b = b_0 + b_1, masks u and v, e = a - u and g = b - v:
+With masks u = u_0 + u_1 and v = v_0 + v_1, e = a - u and g = b - v:
 
-    a ⊗ b = u ⊗ v + (a_0 ⊗ g + e ⊗ b_0) + (a_1 ⊗ g + e ⊗ b_1 - e ⊗ g)
+    a ⊗ b = u ⊗ v + (u_0 ⊗ g + e ⊗ (v_0 + g)) + (u_1 ⊗ g + e ⊗ v_1)
 
-Worker 2 draws u and v and returns the first term, worker 0 returns the second, worker 1 the third.
-Each of them sees uniform numbers that do not depend on a and b: worker 2 sees u and v; worker 0
-its shares, which are random, and e and g, whose masks it does not know; worker 1 a_1 and e, which
-two independent words hide, and b_1 and g likewise. Worker 0 draws its shares from a key that it has
-in common with the enclave, so that they are not sent. That is safe because it knows them anyway,
-and no other worker has this key. Two workers together learn a and b.
+Worker 2 returns the first term, worker 0 the second, worker 1 the third. Parts of masks are drawn
+from keys that the enclave shares with workers, and are not sent: worker 0 has the key of u_0 and
+v_0, worker 1 that of u_1 and v_1, and worker 2 both. Only e and g are sent, to workers 0 and 1.
+
+Each of them sees uniform numbers that do not depend on a and b: worker 2 sees the masks alone, and
+e is hidden from worker 0 by u_1 and from worker 1 by u_0. Two workers together learn a and b. These
+are the roles, the assumption and the answers of Goten's three servers (Ng et al., 2021, figure 3).
+There shares of a and b are sent beside e and g, three words for each number instead of two; here
+the masks are shared, which need not be sent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -22,47 +25,53 @@ from torch import Tensor
 
 from ..protocols.products.bilinear import Bilinear
 
-Pair = tuple[Tensor, Tensor]  # a left and a right operand
+
+class Parts(NamedTuple):
+    """What a worker has of an operand: its part of the mask, and the masked operand.
+
+    One of them is an empty tensor if the role does not need it.
+    """
+
+    mask: Tensor
+    masked: Tensor
 
 
-def _product(op: Bilinear, pairs: Sequence[Pair]) -> Tensor:
-    [(u, v)] = pairs
-    return op(u, v)
+def _mask_product(op: Bilinear, a: Parts, b: Parts) -> Tensor:
+    return op(a.mask, b.mask)
 
 
-def _first_share(op: Bilinear, pairs: Sequence[Pair]) -> Tensor:
-    (a, b), (e, g) = pairs
-    return op.sum([(a, g), (e, b)])
+def _first_terms(op: Bilinear, a: Parts, b: Parts) -> Tensor:
+    return op.sum([(a.mask, b.masked), (a.masked, b.mask + b.masked)])
 
 
-def _second_share(op: Bilinear, pairs: Sequence[Pair]) -> Tensor:
-    (a, b), (e, g) = pairs
-    return op.sum([(a, g), (e, b - g)])
+def _second_terms(op: Bilinear, a: Parts, b: Parts) -> Tensor:
+    return op.sum([(a.mask, b.masked), (a.masked, b.mask)])
+
+
+def _masked_product(op: Bilinear, a: Parts, b: Parts) -> Tensor:
+    return op(a.masked, b.masked)
 
 
 class Role(IntEnum):
-    """What a worker does in a task; the number is that of the message."""
+    """What a worker does in all its tasks; the number is that of the message."""
 
     MASK_PRODUCT = 1  # u ⊗ v
-    FIRST_SHARE = 2  # a_0 ⊗ g + e ⊗ b_0
-    SECOND_SHARE = 3  # a_1 ⊗ g + e ⊗ b_1 - e ⊗ g
+    FIRST_TERMS = 2  # u_0 ⊗ g + e ⊗ (v_0 + g)
+    SECOND_TERMS = 3  # u_1 ⊗ g + e ⊗ v_1
     MASKED_PRODUCT = 4  # e ⊗ g
 
 
 class Duty(NamedTuple):
-    """How many pairs of operands a worker draws from its key and receives, and what it returns.
+    """The parts of masks that a worker draws, whether it receives operands, and its answer."""
 
-    `answer(op, pairs)` takes the drawn pairs, then those received.
-    """
-
-    num_drawn: int
-    num_received: int
-    answer: Callable[[Bilinear, Sequence[Pair]], Tensor]
+    mask_parts: tuple[int, ...]
+    receives: bool
+    answer: Callable[[Bilinear, Parts, Parts], Tensor]
 
 
 DUTIES = {
-    Role.MASK_PRODUCT: Duty(1, 0, _product),
-    Role.FIRST_SHARE: Duty(1, 1, _first_share),
-    Role.SECOND_SHARE: Duty(0, 2, _second_share),
-    Role.MASKED_PRODUCT: Duty(0, 1, _product),
+    Role.MASK_PRODUCT: Duty((0, 1), False, _mask_product),
+    Role.FIRST_TERMS: Duty((0,), True, _first_terms),
+    Role.SECOND_TERMS: Duty((1,), True, _second_terms),
+    Role.MASKED_PRODUCT: Duty((), True, _masked_product),
 }

@@ -7,8 +7,7 @@ from math import prod
 from torch import Tensor
 
 from ...errors import RangeError
-from ...protocols.products.bilinear import Bilinear, ConvGradWeight, MatMul
-from ..worker_roles import Pair
+from ...protocols.products.bilinear import Bilinear, ConvGradWeight, MatMul, Pair
 
 
 def pieces(op: Bilinear, a: Tensor, b: Tensor, most_terms: int) -> list[Pair]:

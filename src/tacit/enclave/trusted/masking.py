@@ -3,63 +3,75 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from torch import Tensor
 
 from ...protocols.products.bilinear import Bilinear
-from ...ring import ring_of
+from ...ring import Ring
 from ...transport import CPU
-from ..mask_keys import MaskKey
+from .. import messages
+from ..mask_keys import MaskKeys
 from ..messages import Task
-from ..worker import answered
-from ..worker_roles import Pair, Role
+from ..worker import Worker
+from ..worker_roles import DUTIES, Role
+
+NUM_MASK_PARTS = 2
 
 # The roles of the workers 0, 1, ... in each mode.
 MODES: dict[str, tuple[Role, ...]] = {
-    "three-server": (Role.FIRST_SHARE, Role.SECOND_SHARE, Role.MASK_PRODUCT),
-    "two-server": (Role.FIRST_SHARE, Role.SECOND_SHARE),
+    "three-server": (Role.FIRST_TERMS, Role.SECOND_TERMS, Role.MASK_PRODUCT),
+    "two-server": (Role.FIRST_TERMS, Role.SECOND_TERMS),
     "one-worker": (Role.MASKED_PRODUCT,),
     "none": (),
 }
 
 
-class MaskKeys(NamedTuple):
-    """The keys of a session: `shares` draws a_0 and b_0, and `masks` draws u and v."""
+@dataclass
+class Operand:
+    """Integers of an operand, and the number that its mask depends on.
 
-    shares: MaskKey
-    masks: MaskKey
+    `is_sent`: whether the workers have it. `masked` is kept until they do.
+    """
 
-    def of(self, role: Role) -> MaskKey | None:
-        """Returns the key that a worker of this role gets."""
-        return {Role.FIRST_SHARE: self.shares, Role.MASK_PRODUCT: self.masks}.get(role)
+    number: int
+    values: Tensor
+    exponent: int
+    is_sent: bool = False
+    masked: Tensor | None = None
 
 
 class MaskedProduct:
-    """One product a ⊗ b of ring tensors, hidden from its workers by the pairs of its number."""
+    """One product a ⊗ b of integers, hidden from its workers by masks of its operands."""
 
-    def __init__(self, keys: MaskKeys, number: int, op: Bilinear, a: Tensor, b: Tensor) -> None:
+    def __init__(
+        self, keys: MaskKeys, ring: Ring, number: int, op: Bilinear, a: Operand, b: Operand
+    ) -> None:
         self.number, self.op, self.a, self.b = number, op, a, b
-        self._keys = keys
+        self._keys, self._ring = keys, ring
 
-    def task(self, role: Role) -> Task:
+    def task(self, role: Role, forgotten: Sequence[int] = ()) -> Task:
         """Returns the description of a worker's part."""
-        shapes = tuple(self.a.shape), tuple(self.b.shape)
-        return Task(self.number, role, self.op, ring_of(self.a, self.b), *shapes)
+        a = messages.Operand(self.a.number, tuple(self.a.values.shape), not self.a.is_sent)
+        is_new = not self.b.is_sent and self.b is not self.a
+        b = messages.Operand(self.b.number, tuple(self.b.values.shape), is_new)
+        return Task(self.number, role, self.op, self._ring, a, b, tuple(forgotten))
 
-    def sent(self, role: Role) -> Sequence[Tensor]:
-        """Returns the tensors that a worker receives."""
-        if role is Role.MASK_PRODUCT:
-            return ()
-        if role is Role.SECOND_SHARE:
-            return (*self._keys.shares.subtracted(self.number, self.a, self.b), *self._masked)
-        return self._masked
+    def sent(self, role: Role) -> list[Tensor]:
+        """Returns the tensors that a worker receives, those of `task`."""
+        own = {self.a.number: self.a, self.b.number: self.b}
+        return [self._masked(own[operand.number]) for operand in self.task(role).sent]
 
-    @cached_property
-    def _masked(self) -> Pair:
-        """e = a - u and g = b - v."""
-        return self._keys.masks.subtracted(self.number, self.a, self.b)
+    def _masked(self, x: Operand) -> Tensor:
+        """e = a - u."""
+        if x.masked is None:
+            x.masked = self._keys.masked(x.number, x.values, self._ring.dtype)
+        return x.masked
+
+    def mark_sent(self) -> None:
+        """Notes that all workers have both operands."""
+        for x in (self.a, self.b):
+            x.is_sent, x.masked = True, None
 
     def computed_inside(self, roles: Sequence[Role]) -> Tensor | None:
         """Returns the terms of a ⊗ b that no worker computes; None if the workers do all.
@@ -69,12 +81,18 @@ class MaskedProduct:
         """
         if Role.MASK_PRODUCT in roles:
             return None
-        shapes = tuple(self.a.shape), tuple(self.b.shape)
-        u, v = self._keys.masks.pair(self.number, shapes, self.a.dtype, CPU)
-        if Role.FIRST_SHARE in roles:
+        u, v = (
+            self._keys.mask(x.number, x.values.shape, self._ring.dtype, CPU)
+            for x in (self.a, self.b)
+        )
+        if Role.FIRST_TERMS in roles:
             return self.op(u, v)
-        return self.op.sum([(u, self.b), (self._masked[0], v)])
+        a, b = (x.values.to(self._ring.dtype) for x in (self.a, self.b))
+        return self.op.sum([(u, b), (a - u, v)])
 
     def expected(self, role: Role) -> Tensor:
         """Returns the answer of an honest worker."""
-        return answered(self.task(role), list(self.sent(role)), self._keys.of(role), CPU)
+        for x in (self.a, self.b):
+            x.is_sent = False
+        worker = Worker(keys=self._keys.some(DUTIES[role].mask_parts))
+        return worker.answer(self.task(role), self.sent(role))

@@ -19,16 +19,17 @@ from ...errors import CheatingDetected, ConfigError, ProtocolError
 from ...kernels.stream import CIPHERS
 from ...protocols.products.bilinear import MATMUL, Bilinear, Einsum, MatMul, Mul
 from ...transport import Mesh
-from ..mask_keys import MaskKey
+from ..mask_keys import MaskKeys
 from ..messages import result_shape
-from ..worker_roles import Role
+from ..worker_roles import DUTIES, Role
 from .counters import Counters
 from .cutting import pieces
 from .freivalds import BITS_PER_CHECK, agrees
 from .links import PeerLink, WorkerLinks
-from .masking import MODES, MaskedProduct, MaskKeys
+from .masking import MODES, NUM_MASK_PARTS, MaskedProduct, Operand
+from .operand_cache import OperandCache
 from .plain import plain_product
-from .quantise import Quantised, dequantise, find_precision
+from .quantise import dequantise, find_precision
 
 NONCE_BYTES = 16
 CIPHER = "aes128-ctr"  # of words that the enclave alone draws
@@ -48,6 +49,9 @@ class Outsourcer:
     peer: the link to the other enclave, if there are two. Enclave 0 has the links of workers 0
         and 2, enclave 1 that of worker 1. Both have the same key, make the same calls and get the
         same results.
+    kept_bytes: so many bytes of quantised operands are kept inside, for tensors that are used
+        again, and their masked form is kept at the workers. Two enclaves keep none: which tensors
+        are alive may differ between them.
     cipher: of the masks; "chacha20" if workers draw theirs on a GPU.
 
     It is used by one thread. After an error other than a RangeError it cannot be used again.
@@ -62,6 +66,7 @@ class Outsourcer:
         check_bits: int = 40,
         key: bytes,
         peer: Mesh | None = None,
+        kept_bytes: int = 1 << 25,
         cipher: str = CIPHER,
     ) -> None:
         self._roles = _roles(mode, peer)
@@ -76,11 +81,11 @@ class Outsourcer:
         self._workers = WorkerLinks(dict(zip(self._roles, links, strict=True)))
         self._peer = PeerLink(peer) if peer else None
         self._key = Key(key, ())
-        self._number = self._num_roundings = self._num_drawn = 0
+        self._cache = OperandCache(0 if peer else kept_bytes)
+        self._number = self._num_operands = self._num_drawn = 0
         self._keys = self._mask_keys(cipher)
         for worker, role in self._roles.items():
-            if own := self._keys.of(role):
-                self._workers.tell(worker, own)
+            self._workers.tell(worker, self._keys.some(DUTIES[role].mask_parts))
 
     def product(self, op: Bilinear, a: Tensor, b: Tensor) -> Tensor:
         """Returns op(a, b) of two tensors of floats, in the dtype of a.
@@ -122,41 +127,52 @@ class Outsourcer:
             with self.counters.phase("inside"):
                 return plain_product(op, a, b)
         with self.counters.phase("quantise"):
-            left, right = self._quantised(a), self._quantised(b)
-        exponent = left.exponent + right.exponent
+            left, right = (self._cache.get(x, self._quantised) for x in (a, b))
         if self.mode == "none":
             with self.counters.phase("inside"):
                 values = plain_product(op, left.values.to(a.dtype), right.values.to(a.dtype))
         else:
-            cut = pieces(op, left.values, right.values, self._precision.most_terms)
-            found = [self._exact(op, *pair) for pair in cut]
-            values = sum((one.long() for one in found[1:]), found[0])
+            values = self._exact(op, left, right)
         with self.counters.phase("dequantise"):
-            return dequantise(values, exponent, a.dtype)
+            return dequantise(values, left.exponent + right.exponent, a.dtype)
 
-    def _quantised(self, x: Tensor) -> Quantised:
-        self._num_roundings += 1
-        return self._precision.quantise(x, partial(self._draw, "round", self._num_roundings))
+    def _quantised(self, x: Tensor) -> Operand:
+        """Returns a new operand: the integers of a tensor of floats."""
+        self._num_operands += 1
+        draw = partial(self._draw, "round", self._num_operands)
+        return Operand(self._num_operands, *self._precision.quantise(x, draw))
 
-    def _exact(self, op: Bilinear, a: Tensor, b: Tensor) -> Tensor:
-        """Returns op(a, b) of ring tensors, from the workers, and ends all of them if one fails."""
+    def _exact(self, op: Bilinear, a: Operand, b: Operand) -> Tensor:
+        """Returns the product of integers, from the workers, and ends all of them if one fails."""
+        cut = pieces(op, a.values, b.values, self._precision.most_terms)
         try:
-            return self._outsourced(op, a, b)
+            if len(cut) == 1:
+                return self._outsourced(op, a, b, self._cache.forgotten())
+            return sum((self._piece(op, *pair) for pair in cut[1:]), self._piece(op, *cut[0]))
         except BaseException as error:
             self._workers.abort(error)
             if self._peer and not isinstance(error, CheatingDetected):  # the other enclave knows
                 self._peer.abort(error)
             raise
 
-    def _outsourced(self, op: Bilinear, a: Tensor, b: Tensor) -> Tensor:
+    def _piece(self, op: Bilinear, a: Tensor, b: Tensor) -> Tensor:
+        """Returns the product of parts of operands, as int64, which holds sums of them."""
+        self._num_operands += 2
+        left, right = Operand(self._num_operands - 1, a, 0), Operand(self._num_operands, b, 0)
+        return self._outsourced(op, left, right, (left.number, right.number)).long()
+
+    def _outsourced(
+        self, op: Bilinear, a: Operand, b: Operand, forgotten: tuple[int, ...]
+    ) -> Tensor:
         self._number += 1
-        product = MaskedProduct(self._keys, self._number, op, a, b)
+        product = MaskedProduct(self._keys, self._precision.ring, self._number, op, a, b)
         for worker, role in sorted(self._roles.items(), reverse=True):
             with self.counters.phase("mask"):
                 sent = product.sent(role)
             with self.counters.phase("send"):
-                self._workers.begin(worker, product.task(role), sent)
+                self._workers.begin(worker, product.task(role, forgotten), sent)
             self.counters.count_bytes(sum(x.nbytes for x in sent), 0)
+        product.mark_sent()
         with self.counters.phase("inside"):
             inside = product.computed_inside(MODES[self.mode])
         with self.counters.phase("wait"):
@@ -179,11 +195,11 @@ class Outsourcer:
 
     def _check(self, product: MaskedProduct, c: Tensor, answers: Mapping[int, Tensor]) -> None:
         """Raises CheatingDetected unless c is the product."""
-        operands, bound = (product.op, product.a, product.b), self._precision.bound
+        operands = product.op, product.a.values, product.b.values
         for _ in range(self._num_checks):
             self._num_drawn += 1
             draw = partial(self._draw, "check", self._num_drawn)
-            if not agrees(*operands, c, bound, draw):
+            if not agrees(*operands, c, self._precision.bound, draw):
                 self._accuse(product, answers)
 
     def _accuse(self, product: MaskedProduct, answers: Mapping[int, Tensor]) -> None:
@@ -216,9 +232,9 @@ class Outsourcer:
             raise ConfigError(f"cipher={cipher!r}", limit=f"allowed are {', '.join(CIPHERS)}")
         nonce = secrets.token_bytes(NONCE_BYTES)
         nonce = self._peer.first_says(nonce) if self._peer else nonce
-        size = CIPHERS[cipher].key_bytes
-        uses = (f"{use}|{nonce.hex()}" for use in ("shares", "masks"))
-        return MaskKeys(*(MaskKey(cipher, self._key.derive(use, size)) for use in uses))
+        uses = (f"mask part {part}|{nonce.hex()}" for part in range(NUM_MASK_PARTS))
+        size = MaskKeys.size(cipher)
+        return MaskKeys(cipher, tuple(self._key.derive(use, size) for use in uses))
 
 
 def _roles(mode: str, peer: Mesh | None) -> dict[int, Role]:

@@ -26,7 +26,7 @@ Draw = Callable[[Tensor], Tensor]  # fills an int32 tensor with uniform words
 
 
 class Quantised(NamedTuple):
-    """Integers q of a ring, and n: together the numbers q 2^n."""
+    """Integers q, and n: together the numbers q 2^n."""
 
     values: Tensor
     exponent: int
@@ -37,7 +37,8 @@ class Precision:
     """How numbers become integers. A sum of products is below `bound` in absolute value."""
 
     bits: int
-    ring: Ring
+    dtype: torch.dtype  # of the integers
+    ring: Ring  # of masks and results
     stochastic: bool
     bound: int
 
@@ -55,18 +56,18 @@ class Precision:
         exponent = _exponent(x) - self.bits + 2
         y = _scaled(x, -exponent)
         if not self.stochastic:
-            return Quantised(y.round().to(self.ring.dtype), exponent)
+            return Quantised(y.round().to(self.dtype), exponent)
         low = y.floor()
         words = draw(torch.empty(x.shape, dtype=torch.int32, device=x.device))
         random = (words & ((1 << _RANDOM_BITS) - 1)).to(y.dtype).mul_(2.0**-_RANDOM_BITS)
         low += random < y - low
         most = 1 << (self.bits - 1)
-        return Quantised(low.clamp_(-most, most - 1).to(self.ring.dtype), exponent)
+        return Quantised(low.clamp_(-most, most - 1).to(self.dtype), exponent)
 
 
 PRECISIONS = {
-    "swalp": Precision(8, RING32, True, 1 << 31),
-    "fixed": Precision(22, RING64, False, PRIME // 2),
+    "swalp": Precision(8, torch.int8, RING32, True, 1 << 31),
+    "fixed": Precision(22, torch.int64, RING64, False, PRIME // 2),
 }
 
 
