@@ -116,9 +116,9 @@ class Config:
         object.__setattr__(self, "reveals", tuple(sorted(ranks)))
 
     def _check_dealer(self) -> None:
-        if not PROTOCOLS[self.protocol].helpers:
+        if not PROTOCOLS[self.protocol].has_dealer:
             if self.dealer is not None:
-                dealt = [info.name for info in PROTOCOLS.values() if info.helpers]
+                dealt = [info.name for info in PROTOCOLS.values() if info.has_dealer]
                 raise ConfigError(
                     f"dealer={self.dealer!r} with protocol={self.protocol!r}",
                     limit="this protocol has no dealer beside its parties",

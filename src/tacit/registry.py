@@ -51,7 +51,8 @@ class ProtocolInfo:
     name: the value of `protocol=`. summary: one sentence. parties: how many parties it can have.
     implementation: its class, or "module:class" to import it on demand; None computes nothing.
     network: whether its parties may be on different machines, or in different processes.
-    helpers: how many members a session has beyond its parties: a dealer, which learns nothing.
+    helpers: how many members a session has beyond its parties. helper: what such a member is called:
+    a dealer, which learns nothing, or an enclave, which computes on everything and tells nothing.
     """
 
     name: str
@@ -61,6 +62,12 @@ class ProtocolInfo:
     implementation: str | type | None
     network: bool = True
     helpers: int = 0
+    helper: str = "dealer"
+
+    @property
+    def has_dealer(self) -> bool:
+        """Whether a dealer that is no party helps."""
+        return self.helpers > 0 and self.helper == "dealer"
 
     @property
     def default_parties(self) -> int:
@@ -123,6 +130,7 @@ def register_protocol(
     guarantees: Guarantees,
     network: bool = True,
     helpers: int = 0,
+    helper: str = "dealer",
 ) -> ProtocolInfo:
     """Adds a protocol, so that `protocol=name` selects it. Raises ConfigError for a used name."""
     if name in _protocols:
@@ -135,6 +143,7 @@ def register_protocol(
         implementation=implementation,
         network=network,
         helpers=helpers,
+        helper=helper,
     )
     _protocols[name] = info
     return info
@@ -187,6 +196,15 @@ register_protocol(
     parties=range(2, 17),
     guarantees=Guarantees(colluding=None),
     helpers=1,
+)
+register_protocol(
+    "enclave",
+    "tacit.protocols.enclave:Enclave",
+    summary="An enclave computes in plain for its parties, and rents GPUs that see masked numbers.",
+    parties=range(1, 17),
+    guarantees=Guarantees(colluding=None),
+    helpers=1,
+    helper="enclave",
 )
 register_protocol(
     "cleartext",

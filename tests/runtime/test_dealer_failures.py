@@ -79,7 +79,7 @@ class Members:
 def open_names() -> list[str]:
     from tacit.protocols import helper_names
 
-    return [*NAMES[:DEALER], *helper_names(1)]
+    return [*NAMES[:DEALER], *helper_names(Config(protocol="additive"))]
 
 
 def multiply(session: Session) -> torch.Tensor:

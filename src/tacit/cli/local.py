@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..config import NO_DEALER
-from ..errors import DealerName
+from ..config import Config
 from ..registry import PROTOCOLS, TRANSPORTS
 from .errors import reported
 from .link_use import add_percentages, print_link_use
@@ -86,7 +85,7 @@ def local(
 
         loaded = load_job(job, arguments or [])
         all_names = names.split(",") if names else [f"party{rank}" for rank in range(parties)]
-        known.names = [*all_names, *_dealer_name(protocol, dealer, check_range)]
+        known.names = [*all_names, *_helpers(protocol, dealer, check_range)]
         screen.line(
             f"job {loaded.path.name}: {', '.join(known.names)} as {transport} on this machine"
         )
@@ -119,8 +118,10 @@ def local(
         screen.document({"parties": shown})
 
 
-def _dealer_name(protocol: str, dealer: str | None, check_range: bool) -> list[str]:
-    """Returns the name of the dealer, if the run has one that is no party."""
-    info = PROTOCOLS.get(protocol)
-    helped = info is not None and info.helpers and not check_range and dealer != NO_DEALER
-    return [DealerName("dealer")] if helped else []
+def _helpers(protocol: str, dealer: str | None, check_range: bool) -> tuple[str, ...]:
+    """Returns the names of the members that are no parties, if the run has any."""
+    from ..protocols import helper_names
+
+    if protocol not in PROTOCOLS or check_range:
+        return ()
+    return helper_names(Config(protocol=protocol, dealer=dealer))

@@ -43,7 +43,17 @@ from typing import Any
 
 from .base import Error, naming_parties
 from .call_sites import Frame, frames_of
-from .phrases import DealerName, Operation, Operator, Party, Phrase, Text, joined, rendered
+from .phrases import (
+    DealerName,
+    EnclaveName,
+    Operation,
+    Operator,
+    Party,
+    Phrase,
+    Text,
+    joined,
+    rendered,
+)
 from .rendering import FIELDS, described, lines_text, sentence, statement
 from .reports import fields_of, lines_of, one_line, told_to_peers
 
@@ -58,6 +68,7 @@ __all__ = [
     "ConnectTimeout",
     "DataRejected",
     "DealerName",
+    "EnclaveName",
     "Error",
     "Frame",
     "FrameRejected",

@@ -32,11 +32,19 @@ class DealerName(str):
     """The name of a member of a session that is no party: a dealer."""
 
     __slots__ = ()
+    kind = "dealer"
+
+
+class EnclaveName(DealerName):
+    """The name of an enclave that computes for the parties."""
+
+    __slots__ = ()
+    kind = "enclave"
 
 
 @dataclass(frozen=True)
 class Party(Addable):
-    """A party or a dealer, by its rank. `note` is shown beside its name, such as an address."""
+    """A party, a dealer or an enclave, by its rank. `note` is shown beside its name, such as an address."""
 
     rank: int
     note: str = field(default="", compare=False)
@@ -47,10 +55,10 @@ class Party(Addable):
         A name that nobody gave, such as "party2" or "dealer", is not shown.
         """
         name = names[self.rank] if 0 <= self.rank < len(names) else ""
-        dealer = isinstance(name, DealerName)
-        known = () if name == ("dealer" if dealer else f"party{self.rank}") else (name,)
+        helper = name.kind if isinstance(name, DealerName) else ""
+        known = () if name == (helper or f"party{self.rank}") else (name,)
         beside = ", ".join(dict.fromkeys(text for text in (*known, self.note) if text))
-        who = "the dealer" if dealer else f"party {self.rank}"
+        who = f"the {helper}" if helper else f"party {self.rank}"
         return who + (f" ({beside})" if beside else "")
 
 

@@ -9,10 +9,11 @@ of poolings. Other packages use besides only these modules:
 tests/fixedpoint/test_facade.py checks this. Inside, imports point one way:
 
     format < encoding < value < logic < arithmetic < compare < reduce < functions
-                  < norm, pool, indexing, attention, recurrent, ... < numbers
+                  < norm, pool, indexing, attention, recurrent, ... < numbers < plain
 """
 
 from .numbers import Numbers
+from .plain import PlainNumbers
 from .pool import Grid, adaptive_windows, sliding_windows
 from .recurrent import LstmTrace, LstmWeights
 from .transfer import Input
@@ -25,6 +26,7 @@ __all__ = [
     "LstmWeights",
     "Numbers",
     "Operand",
+    "PlainNumbers",
     "Value",
     "adaptive_windows",
     "sliding_windows",

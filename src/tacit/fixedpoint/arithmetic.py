@@ -26,6 +26,8 @@ from .format import Format, cap, largest_of, most_pending, spare_bits
 from .logic import logical_and, logical_or, truth
 from .value import Operand, Value, addable, convert, result_dtype
 
+Call = tuple[Bilinear, Operand, Operand]  # an operation with its operands
+
 SPREAD = 8  # factors of a tensor that are smaller than the largest by 2^8 may need more bits
 
 
@@ -190,7 +192,7 @@ def bilinear(n: Format, op: Bilinear, a: Operand, b: Operand) -> Value:
     return Value(cap(n, product.divided(bits)), dtype)
 
 
-def bilinears(n: Format, calls: Sequence[tuple[Bilinear, Operand, Operand]]) -> list[Value]:
+def bilinears(n: Format, calls: Sequence[Call]) -> list[Value]:
     """Returns op(a, b) for each call, all in one round if all operands are secret."""
     if not all(isinstance(x, Value) for _, a, b in calls for x in (a, b)):
         return [bilinear(n, op, a, b) for op, a, b in calls]
@@ -239,18 +241,21 @@ def conv_grads(
     wanted: Sequence[bool] = (True, True),
 ) -> list[Value | None]:
     """Returns the gradients by input and weight, None for those not wanted, in one round."""
-    shape = tuple(weight.shape)  # type: ignore[union-attr]
-    by_input: tuple[Bilinear, Operand, Operand]
-    if transposed:
-        by_input = (Conv(window), grad, weight)
-        by_weight = (ConvGradWeight(window, shape), grad, x)
-    else:
-        sizes = tuple(x.shape)  # type: ignore[union-attr]
-        by_input = (ConvGradInput(window, sizes), weight, grad)
-        by_weight = (ConvGradWeight(window, shape), x, grad)
-    calls = [call for call, want in zip((by_input, by_weight), wanted, strict=True) if want]
-    made = iter(bilinears(n, calls))
+    calls = conv_grad_calls(grad, x, weight, window, transposed=transposed)
+    made = iter(bilinears(n, [call for call, want in zip(calls, wanted, strict=True) if want]))
     return [next(made) if want else None for want in wanted]
+
+
+def conv_grad_calls(
+    grad: Operand, x: Operand, weight: Operand, window: Window, *, transposed: bool
+) -> tuple[Call, Call]:
+    """Returns the products that are the gradients of a convolution by input and weight."""
+    shape = tuple(weight.shape)  # type: ignore[union-attr]
+    if transposed:
+        return (Conv(window), grad, weight), (ConvGradWeight(window, shape), grad, x)
+    sizes = tuple(x.shape)  # type: ignore[union-attr]
+    by_input = ConvGradInput(window, sizes)
+    return (by_input, weight, grad), (ConvGradWeight(window, shape), x, grad)
 
 
 def _summands(n: Format, x: Arith, y: Arith) -> tuple[Arith, Arith]:

@@ -45,6 +45,8 @@ class Format:
     on_refusal: the function that answers `bool(secret)` and the like in a dry run; None refuses.
     """
 
+    is_plain = False  # whether values are plain tensors, on which torch computes
+
     def __init__(
         self,
         protocol: Protocol,

@@ -65,7 +65,7 @@ def share(
     """
     if value is not None:
         _require_representable(n, value, "the tensor")
-    _absorb(n, owner, [(shape, dtype)])
+    absorb_shares(n, owner, [(shape, dtype)])
     call = _share(n, value, owner, shape, dtype)
     return _as_value(n, drive(n.protocol.context, call), dtype)
 
@@ -73,16 +73,18 @@ def share(
 def share_many(n: Format, inputs: Sequence[Input], owner: int) -> list[Value]:
     """Returns all inputs of one owner as secrets. The rounds of `share` for each batch."""
     shared: list[Value] = []
-    for batch in _batches([one.shape.numel() for one in inputs]):
+    for batch in batches([one.shape.numel() for one in inputs]):
         chosen = inputs[batch]
-        _absorb(n, owner, [(one.shape, one.dtype) for one in chosen])
+        absorb_shares(n, owner, [(one.shape, one.dtype) for one in chosen])
         calls = [_share(n, one.values, owner, one.shape, one.dtype) for one in chosen]
         shares = drive(n.protocol.context, together(*calls))
         shared += [_as_value(n, s, one.dtype) for s, one in zip(shares, chosen, strict=True)]
     return shared
 
 
-def _absorb(n: Format, owner: int, forms: Sequence[tuple[Sequence[int], torch.dtype]]) -> None:
+def absorb_shares(
+    n: Format, owner: int, forms: Sequence[tuple[Sequence[int], torch.dtype]]
+) -> None:
     """Adds a share to the public record; if it is of one tensor, errors say what each party has.
 
     The forms of many are compared by `nn` before.
@@ -141,7 +143,7 @@ def reveal_many(
     """
     check(n, values)
     opened: list[Tensor | None] = []
-    for batch in _batches([value.shape.numel() for value in values]):
+    for batch in batches([value.shape.numel() for value in values]):
         forms = [(value.shape, value.dtype) for value in values[batch]]
         n.protocol.context.record.absorb("reveal", (to, to_dealer, forms, origins[batch]))
         shares = [full_share(n, value) for value in values[batch]]
@@ -160,7 +162,7 @@ def reveal_many(
     return opened
 
 
-def _batches(sizes: Sequence[int]) -> Iterator[slice]:
+def batches(sizes: Sequence[int]) -> Iterator[slice]:
     """Yields slices of consecutive tensors that fit one message."""
     start, elements = 0, 0
     for i, size in enumerate(sizes):

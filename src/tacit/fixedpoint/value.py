@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ..kernels import pack_bits, unpack_bits
-from ..protocols import Arith, BitSum, Bool
+from ..protocols import Arith, BitSum, Bool, Plain
 from .encoding import encode, placed
 from .format import Format, cap, most_pending
 
@@ -27,12 +27,12 @@ class Value:
 
     share: an `Arith` for numbers. With a floating dtype its integers are fixed-point numbers of the
         session's fraction bits; with an integer dtype they are the integers themselves. A `Bool`
-        for truth values.
+        for truth values. `Plain` in an enclave's session, for all of them.
     saved: other values that a later operation, such as a gradient, needs.
     known: the numbers themselves, if they are public (zeros, ones, a dropout mask).
     """
 
-    share: Arith | Bool
+    share: Arith | Bool | Plain
     dtype: torch.dtype
     saved: dict[str, Value] = field(default_factory=dict, repr=False, compare=False)
     known: Tensor | None = field(default=None, repr=False, compare=False)
@@ -71,13 +71,15 @@ class Value:
     def map(self, change: Callable[[Tensor], Tensor]) -> Value:
         """Returns the value with its elements moved; `change` does the same to a tensor. Local."""
         known = None if self.known is None else change(self.known)
-        if isinstance(self.share, Arith):
+        if not isinstance(self.share, Bool):
             return Value(self.share.map(change), self.dtype, known=known)
         bits = self.share.map(lambda bits: change(bits[0]).unsqueeze(0))
         return Value(bits, self.dtype, known=known)
 
     def map_list(self, change: Callable[[Tensor], Sequence[Tensor]]) -> list[Value]:
         """Returns the values that a function of several results, such as `torch.split`, gives."""
+        if isinstance(self.share, Plain):
+            return [Value(Plain(part), self.dtype) for part in change(self.share.tensor)]
         if isinstance(self.share, Arith):
             share = self.share
             columns = {i: change(part) for i, part in share.parts.items()}

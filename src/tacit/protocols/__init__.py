@@ -8,6 +8,7 @@ range belong to `fixedpoint`. Protocols are made by name (`tacit.registry`).
 from .additive.protocol import Additive
 from .base import Protocol
 from .cleartext import Cleartext
+from .enclave import Enclave
 from .context import Context
 from .conversion import convert
 from .core import BitSum
@@ -18,7 +19,7 @@ from .products.bilinear import MATMUL, MUL, Bilinear, Conv, ConvGradInput, ConvG
 from .quad.protocol import Quad
 from .replicated.protocol import Replicated
 from .reveals import Revealed, RevealPolicy, helper_names, party_names
-from .share import Arith, Bool
+from .share import Arith, Bool, Plain
 from .trio import Trio
 
 __all__ = [
@@ -37,6 +38,8 @@ __all__ = [
     "ConvGradInput",
     "ConvGradWeight",
     "Einsum",
+    "Enclave",
+    "Plain",
     "Protocol",
     "Quad",
     "Replicated",

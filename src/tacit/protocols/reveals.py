@@ -10,8 +10,18 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from ..config import Config
 from ..crypto import make_private_folder, open_private
-from ..errors import ConfigError, DealerName, Party, Phrase, RevealForbidden, joined
+from ..errors import (
+    ConfigError,
+    DealerName,
+    EnclaveName,
+    Party,
+    Phrase,
+    RevealForbidden,
+    joined,
+)
+from ..registry import PROTOCOLS
 
 PACKAGE = str(Path(__file__).parents[1]) + os.sep
 CLIENT = "a client"
@@ -161,6 +171,7 @@ def call_site() -> str:
     return f"{code.co_filename}:{frame.f_lineno} in {code.co_name}"
 
 
-def helper_names(helpers: int) -> tuple[str, ...]:
+def helper_names(config: Config) -> tuple[str, ...]:
     """Returns the default names of the members of a session that are no parties."""
-    return (DealerName("dealer"),) if helpers else ()
+    name = EnclaveName if PROTOCOLS[config.protocol].helper == EnclaveName.kind else DealerName
+    return (name(name.kind),) * config.helpers

@@ -248,6 +248,31 @@ class Bool(Share):
         return self.map(lambda bits: bits.permute(0, *(dim % len(dims) + 1 for dim in dims)))
 
 
+class Plain(Share):
+    """Numbers or truth values themselves, at a member that may know them; else shapes alone.
+
+    The only part is a tensor of the value's own dtype. At a member that may not know it, the tensor
+    is on torch's meta device, which keeps no elements.
+    """
+
+    VALUE = 0  # the number of the only part
+
+    def __init__(self, tensor: Tensor) -> None:
+        super().__init__({self.VALUE: tensor}, tensor.shape)
+
+    def __repr__(self) -> str:
+        return f"Plain(shape={tuple(self.shape)})"
+
+    @property
+    def tensor(self) -> Tensor:
+        """The values, or their shape."""
+        return self.parts[self.VALUE]
+
+    def map(self, change: Change) -> Plain:
+        """Returns the values after a change of shape."""
+        return Plain(change(self.tensor))
+
+
 def _unpacked(planes: Tensor, shape: Sequence[int]) -> Tensor:
     return torch.stack([unpack_bits(plane, shape, torch.uint8) for plane in planes])
 

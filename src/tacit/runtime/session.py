@@ -17,10 +17,10 @@ from torch.optim import Optimizer
 from ..config import Config
 from ..crypto import KeyRing
 from ..errors import ConfigError, Error, naming_parties
-from ..fixedpoint import Numbers
+from ..fixedpoint import Numbers, PlainNumbers
 from ..nn import reveal, share
 from ..nn.encrypted_file import Key
-from ..protocols import Protocol, Revealed, out_of_memory
+from ..protocols import Enclave, Protocol, Revealed, out_of_memory
 from ..transport import Mesh, Stats
 from .files import LIMIT, Dtypes, Shapes, expectation, load, reading_options
 from .replay.repeated import Repeated
@@ -76,12 +76,17 @@ class Session:
         return self.mesh.parties - self.config.helpers
 
     @property
+    def is_enclave(self) -> bool:
+        """Whether this is no party but the enclave that computes for them."""
+        return isinstance(self.operations, Enclave) and self.operations.is_enclave
+
+    @property
     def is_dealer(self) -> bool:
         """Whether this is no party but the dealer of them: it runs the program and learns nothing.
 
         What is revealed to all parties is NaN, 0 or False here.
         """
-        return self.rank >= self.parties
+        return self.rank >= self.parties and not self.is_enclave
 
     @property
     def protocol(self) -> Protocol:
@@ -97,7 +102,8 @@ class Session:
     def numbers(self) -> Numbers:
         """The arithmetic of secret tensors."""
         config = self.config
-        return Numbers(
+        make = PlainNumbers if isinstance(self.protocol, Enclave) else Numbers
+        return make(
             self.protocol,
             fraction_bits=config.fraction_bits,
             range_bits=config.range_bits,

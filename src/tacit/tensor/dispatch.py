@@ -22,6 +22,7 @@ from ..fixedpoint.lazy import Deferred, LazyValue
 from . import ops  # noqa: F401  registers the rules
 from .debug import debugged
 from .decompose import decomposition
+from .direct import direct_rule
 from .secret import SecretTensor, layouts
 from .table import RULES, Rule, on_change, rule_of
 
@@ -43,12 +44,13 @@ def dispatch(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     """Returns the result of an operation with at least one secret among its arguments."""
     secret = args[0] if args and type(args[0]) is SecretTensor else _first_secret(args, kwargs)
     context = secret.numbers.protocol.context
+    apply = plan(func, secret.numbers.is_plain)
     if context.in_recorded_call:
-        return plan(func)(args, kwargs)
+        return apply(args, kwargs)
     context.record.absorb(func.name(), args, kwargs)
     context.in_recorded_call = True
     try:
-        return plan(func)(args, kwargs)
+        return apply(args, kwargs)
     finally:
         context.in_recorded_call = False
 
@@ -62,15 +64,16 @@ def _has_secret(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 
 @cache
-def plan(func: OpOverload) -> Plan:
-    """Returns how an operation is done: a function of its arguments."""
-    rule = rule_of(func)
+def plan(func: OpOverload, is_plain: bool = False) -> Plan:
+    """Returns how an operation is done, on shares or on plain values: a function of its arguments."""
+    find = direct_rule if is_plain else rule_of
+    rule = find(func)
     if rule is not None:
         return partial(_view if rule.view else _apply, rule, func)
     if func.name().startswith("aten::_foreach_"):
         return partial(_each, func)
     if written_argument(func) is not None:
-        return _writing(func)
+        return _writing(func, find)
     decomposed = decomposition(func)
     if decomposed is not None:
         return lambda args, kwargs: decomposed(*args, **kwargs)
@@ -78,6 +81,7 @@ def plan(func: OpOverload) -> Plan:
 
 
 on_change(plan.cache_clear)
+on_change(direct_rule.cache_clear)
 
 
 def _refuse(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -279,11 +283,11 @@ def _typed(argument: Any) -> tuple[str, str]:
     return argument.name, str(argument.type)
 
 
-def _writing(func: OpOverload) -> Plan:
+def _writing(func: OpOverload, find: Callable[[OpOverload], Rule | None]) -> Plan:
     """In-place and out variants: the result of the functional one, written to its target."""
     pure, target = functional(func), written_argument(func)
     outs = [a.name for a in func._schema.arguments if a.kwarg_only and a.alias_info is not None]
-    rule = None if pure is None else rule_of(pure)
+    rule = None if pure is None else find(pure)
 
     def write(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         written = [kwargs[name] for name in outs] if outs else [args[target]]  # type: ignore[index]

@@ -46,7 +46,8 @@ def begin_step(
     optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
     """The pre-hook: marks the gradients, also those that a closure computes."""
-    if not any(type(x) is SecretTensor for x in _parameters(optimizer)):
+    secrets = [x for x in _parameters(optimizer) if type(x) is SecretTensor]
+    if not secrets or secrets[0].numbers.is_plain:
         return None
     _hook_bases(type(optimizer))
     _warn_of_small_eps(optimizer)

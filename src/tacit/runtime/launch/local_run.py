@@ -92,9 +92,9 @@ def run(
     )
     check_parties(config, parties, local=TRANSPORTS[transport].one_process)
     helpers = config.helpers
-    if clash := set(called) & set(helper_names(helpers)):
-        raise ConfigError(f"names={names!r}", limit=f"{clash.pop()!r} is the name of the dealer")
-    called += helper_names(helpers)
+    if clash := set(called) & set(helper_names(config)):
+        raise ConfigError(f"names={names!r}", limit=f"{clash.pop()!r} is no party's name")
+    called += helper_names(config)
     program = Program(main, args, kwargs, called, None if folder is None else Path(folder), resume)
     if isinstance(preprocessed, Making):
         program = preprocessed.of(program)

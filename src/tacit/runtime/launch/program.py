@@ -117,7 +117,7 @@ def open_session(
     If the dealer's messages come from a stored run, so do the keys of groups with the dealer.
     """
     if names is None:
-        names = (*party_names(mesh.parties - config.helpers), *helper_names(config.helpers))
+        names = (*party_names(mesh.parties - config.helpers), *helper_names(config))
     if warning := dealer_warning(config, names):
         LOG.warning("%s", warning)
     exchange, rank, parties = mesh.exchange_bytes, mesh.rank, mesh.parties

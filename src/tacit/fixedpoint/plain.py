@@ -1,0 +1,253 @@
+"""Numbers that lie in plain where the program is computed, and are shapes elsewhere.
+
+The façade `Numbers` for a session of the protocol `enclave`. Operations of torch run on the tensors
+themselves (`tensor/direct.py`); what is here is what sharing, revealing, products and the rules that
+draw public random numbers call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from ..errors import RangeError
+from ..protocols import MATMUL, Bilinear, Conv, ConvGradInput, Plain
+from ..protocols.enclave import Enclave
+from ..protocols.steps import drive, together
+from ..ring import Window
+from .arithmetic import conv_grad_calls
+from .encoding import first_position, in_words
+from .numbers import Numbers
+from .transfer import Input, absorb_shares, batches
+from .value import Combine, Operand, Value
+
+
+class PlainNumbers(Numbers):
+    """Numbers of torch's own dtypes at an enclave; tensors on the meta device at a party."""
+
+    protocol: Enclave
+    is_plain = True
+
+    # Values and tensors --------------------------------------------------------------------------
+
+    def value(self, tensor: Tensor) -> Value:
+        """Returns a tensor of this member as a value; only its shape, if this is no enclave."""
+        tensor = tensor if self.protocol.is_enclave else tensor.to("meta")
+        return Value(Plain(tensor), tensor.dtype)
+
+    def tensor(self, x: Operand) -> Tensor:
+        """Returns the tensor behind an operand; on the meta device if this is no enclave."""
+        if isinstance(x, Value):
+            share = x.share
+            assert isinstance(share, Plain)
+            return share.tensor
+        return self.value(torch.as_tensor(x)).share.parts[Plain.VALUE]
+
+    def public(self, value: Tensor) -> Value:
+        return self.value(value.detach().clone())
+
+    def operand(self, x: Operand) -> Value:
+        return x if isinstance(x, Value) else self.public(torch.as_tensor(x))
+
+    def convert(self, x: Value, dtype: torch.dtype) -> Value:
+        return self.value(self.tensor(x).to(dtype))
+
+    def settled(self, x: Value) -> Value:
+        return x
+
+    def combined(
+        self, operands: Sequence[Operand], combine: Combine, *, adds: bool = False
+    ) -> Value:
+        return self.value(combine([self.tensor(x) for x in operands]))
+
+    def replace(self, x: Value, take: Callable[[Value], Value], new: Operand) -> Value:
+        """Returns x with the part that `take` selects replaced."""
+        whole = self.tensor(x).clone(memory_format=torch.contiguous_format)
+        self.tensor(take(Value(Plain(whole), x.dtype))).copy_(self.tensor(new))
+        return Value(Plain(whole), x.dtype)
+
+    # Input and output ----------------------------------------------------------------------------
+
+    def checked_input(self, tensor: Tensor, path: str, *, mine: bool) -> Input:
+        """Returns what this party contributes; RangeError for NaN and infinities of its own."""
+        if mine and tensor.is_floating_point():
+            self._require_finite(tensor.detach(), path)
+        return Input(tensor.shape, tensor.dtype, tensor.detach() if mine else None)
+
+    def _require_finite(self, tensor: Tensor, path: str) -> None:
+        finite = tensor.isfinite()
+        if not bool(finite.all()):
+            position = first_position(~finite)
+            raise RangeError(
+                f"{path}{in_words(position)} is NaN or infinite",
+                limit="numbers of a secret are finite",
+                remedy="clean the data before it is shared",
+                party=self.protocol.rank,
+                position=position,
+            ).about("share")
+
+    def share(
+        self,
+        value: Tensor | None,
+        owner: int,
+        shape: Sequence[int],
+        dtype: torch.dtype,
+    ) -> Value:
+        if value is not None and value.is_floating_point():
+            self._require_finite(value, "the tensor")
+        [made] = self.share_many([Input(torch.Size(shape), dtype, value)], owner)
+        return made
+
+    def share_many(self, inputs: Sequence[Input], owner: int) -> list[Value]:
+        shared: list[Value] = []
+        for batch in batches([one.shape.numel() for one in inputs]):
+            chosen = inputs[batch]
+            absorb_shares(self, owner, [(one.shape, one.dtype) for one in chosen])
+            calls = [
+                self.protocol.share.steps(one.values, owner, one.shape, one.dtype) for one in chosen
+            ]
+            shares = drive(self.protocol.context, together(*calls))
+            shared += [Value(s, one.dtype) for s, one in zip(shares, chosen, strict=True)]  # type: ignore[arg-type]
+        return shared
+
+    def reveal(self, x: Value, to: int | None = None) -> Tensor | None:
+        return self.protocol.reveal(x.share, to, dtype=x.dtype)
+
+    def reveal_many(
+        self,
+        values: Sequence[Value],
+        to: int | None = None,
+        origins: Sequence[int] = (),
+        *,
+        to_dealer: bool = False,
+    ) -> list[Tensor | None]:
+        opened: list[Tensor | None] = []
+        for batch in batches([value.shape.numel() for value in values]):
+            chosen = values[batch]
+            forms = [(value.shape, value.dtype) for value in chosen]
+            self.protocol.context.record.absorb("reveal", (to, to_dealer, forms, origins[batch]))
+            calls = [self.protocol.reveal.steps(x.share, to, dtype=x.dtype) for x in chosen]
+            opened += drive(self.protocol.context, together(*calls))
+        return opened
+
+    # Products ------------------------------------------------------------------------------------
+
+    def bilinear(self, op: Bilinear, a: Operand, b: Operand) -> Value:
+        """Returns op(a, b); at an enclave through the protocol's `multiply`."""
+        dtype = self.result_dtype(a, b)
+        x, y = self.tensor(a).to(dtype), self.tensor(b).to(dtype)
+        if self.protocol.is_enclave:
+            return self.value(self.protocol.multiply(op, x, y))
+        return self.value(torch.empty(op.shape(x.shape, y.shape), dtype=dtype, device="meta"))
+
+    def matmul(self, a: Operand, b: Operand) -> Value:
+        return self.bilinear(MATMUL, a, b)
+
+    def conv(self, x: Operand, weight: Operand, window: Window) -> Value:
+        return self.bilinear(Conv(window), x, weight)
+
+    def conv_transpose(
+        self, x: Operand, weight: Operand, window: Window, shape: Sequence[int]
+    ) -> Value:
+        return self.bilinear(ConvGradInput(window, tuple(shape)), weight, x)
+
+    def conv_grads(
+        self,
+        grad: Operand,
+        x: Operand,
+        weight: Operand,
+        window: Window,
+        *,
+        transposed: bool = False,
+        wanted: Sequence[bool] = (True, True),
+    ) -> list[Value | None]:
+        calls = conv_grad_calls(grad, x, weight, window, transposed=transposed)
+        pairs = zip(calls, wanted, strict=True)
+        return [self.bilinear(*call) if want else None for call, want in pairs]
+
+    def attention(
+        self, query: Value, key: Value, value: Value, mask: Operand | None, scale: float
+    ) -> tuple[Value, Value]:
+        """Returns softmax(query key^T scale + mask) value, and the weights; 0 where all is hidden."""
+        scores = self.tensor(self.matmul(query, _transposed(key))) * scale
+        scores = scores if mask is None else scores + self.tensor(mask)
+        seen = (scores > float("-inf")).any(-1, keepdim=True)
+        weights = self.value(scores.softmax(-1).where(seen, 0.0))
+        return self.matmul(weights, value), weights
+
+    def attention_backward(
+        self,
+        grad: Value,
+        query: Value,
+        key: Value,
+        value: Value,
+        weights: Value,
+        result: Value,
+        scale: float,
+    ) -> tuple[Value, Value, Value]:
+        """Returns the gradients by query, key and value."""
+        by_value = self.matmul(_transposed(weights), grad)
+        by_weights = self.tensor(self.matmul(grad, _transposed(value)))
+        along = (self.tensor(grad) * self.tensor(result)).sum(-1, keepdim=True)
+        by_scores = self.value(self.tensor(weights) * (by_weights - along) * scale)
+        by_query = self.matmul(by_scores, key)
+        return by_query, self.matmul(_transposed(by_scores), query), by_value
+
+    def bilinears(self, calls: Sequence[tuple[Bilinear, Operand, Operand]]) -> list[Value]:
+        return [self.bilinear(op, a, b) for op, a, b in calls]
+
+    def take_rows(self, table: Operand, index: Value, *, wraps: bool = False) -> Value:
+        """Returns table[index]; zeros for what is no row. With `wraps`, negative ones count back."""
+        rows, places = self.tensor(table), self.tensor(index)
+        count = rows.shape[0]
+        places = torch.where(places < 0, places + count, places) if wraps else places
+        valid = (places >= 0) & (places < count)
+        found = rows[places.clamp(0, count - 1)]
+        return self.value(found * valid.reshape(valid.shape + (1,) * (found.dim() - valid.dim())))
+
+    # What rules for products and for public random numbers call besides ----------------------------
+
+    def _of(self, function: Callable[..., Tensor], *operands: Operand, **options: object) -> Value:
+        return self.value(function(*map(self._argument, operands), **options))
+
+    def _argument(self, x: Operand) -> Tensor | float:
+        return x if isinstance(x, bool | int | float) else self.tensor(x)
+
+    def add(self, a: Operand, b: Operand) -> Value:
+        return self._of(torch.add, a, b)
+
+    def sub(self, a: Operand, b: Operand) -> Value:
+        return self._of(torch.sub, a, b)
+
+    def mul(self, a: Operand, b: Operand) -> Value:
+        return self._of(torch.mul, a, b)
+
+    def less(self, a: Operand, b: Operand) -> Value:
+        return self._of(torch.lt, *map(self.tensor, (a, b)))
+
+    def where(self, condition: Operand, a: Operand, b: Operand) -> Value:
+        return self._of(torch.where, *map(self.tensor, (condition, a, b)))
+
+    def sum(self, x: Value, dims: Sequence[int] = (), *, keepdim: bool = False) -> Value:
+        return self._of(torch.sum, x, dim=tuple(dims) or None, keepdim=keepdim)
+
+    total = sum
+
+    def mean(self, x: Value, dims: Sequence[int]) -> Value:
+        return self._of(torch.mean, x, dim=tuple(dims))
+
+    def softmax(self, x: Value, dim: int) -> Value:
+        return self._of(torch.softmax, x, dim=dim)
+
+    def gelu(self, x: Value) -> Value:
+        return self._of(F.gelu, x)
+
+    def relu(self, x: Value) -> tuple[Value, Value]:
+        return self._of(torch.relu, x), self._of(torch.gt, x, 0)
+
+
+def _transposed(x: Value) -> Value:
+    return x.map(lambda part: part.transpose(-1, -2))

@@ -1,0 +1,108 @@
+"""Rules for sessions whose values are plain tensors: torch's own operation runs on them.
+
+Where the table has a rule, the operation is allowed, and runs on the tensors of an enclave, or on
+tensors of the meta device at a party, which have shapes alone. So both know the shape of every
+result, and the numbers are torch's. The table's rules stay for what must not run as it is:
+- products, which an enclave may leave to others (`Enclave.multiply`);
+- public random numbers, which all members have to draw;
+- indices, where a mask that is public decides on the shape, and one that is secret would tell it;
+- views, which are functions of the shape;
+- what is refused, such as `nonzero`, whose result has a secret shape.
+"""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+
+from ..fixedpoint import PlainNumbers, Value
+from .ops import refused
+from .ops.linalg import matmul
+from .ops.nn import attention, conv
+from .table import Rule, rule_of
+
+aten = torch.ops.aten
+
+KEPT = {module.__name__ for module in (matmul, conv, attention, refused)}
+KEPT_OPERATIONS = {
+    # A public mask decides on the shape of the result; a secret one is refused.
+    aten.index.Tensor,
+    aten._unsafe_index.Tensor,
+    aten.masked_select.default,
+    aten.embedding.default,  # an index that is no row gives zeros, and no error tells of it
+    aten._to_copy.default,  # to the device of this member
+    # All members draw the same public random numbers.
+    aten.rand_like.default,
+    aten.randn_like.default,
+    aten.randint_like.default,
+    aten.randint_like.low_dtype,
+    aten.uniform.default,
+    aten.exponential.default,
+    aten.normal_functional.default,
+    aten.bernoulli.p,
+    aten.bernoulli.default,
+    aten.bernoulli.Tensor,
+}
+
+
+@cache
+def direct_rule(func: OpOverload) -> Rule | None:
+    """Returns how an operation is done on plain values; None if the table has no rule for it."""
+    rule = rule_of(func)
+    if rule is None or rule.view or func in KEPT_OPERATIONS or rule.apply.__module__ in KEPT:
+        return rule
+    if func is aten.native_dropout.default:
+        return Rule(_native_dropout)
+    return Rule(partial(_run, func, rule.writes), writes=rule.writes)
+
+
+def _run(
+    func: OpOverload, writes: tuple[str, ...], n: PlainNumbers, *args: Any, **kwargs: Any
+) -> Any:
+    """torch's result on the tensors of this member, as values; then what is written to `writes`."""
+    given, named = _tensors(n, args), {name: _tensors(n, x) for name, x in kwargs.items()}
+    written: list[Any] = []
+    if writes:
+        names = [argument.name for argument in func._schema.arguments]
+        places = dict(zip(names, range(len(given)), strict=False))
+        for name in writes:
+            where, key = (given, places[name]) if name in places else (named, name)
+            where[key] = _copied(where[key])  # type: ignore[index]
+            written.append(where[key])  # type: ignore[index]
+    result = func(*given, **named)
+    if not writes:
+        return _values(n, result)
+    results = result if isinstance(result, tuple) else (result,)
+    return tuple(_values(n, one) for one in (*results, *written))
+
+
+def _tensors(n: PlainNumbers, x: Any) -> Any:
+    """An argument with this member's tensors in place of values and public tensors."""
+    if isinstance(x, Value) or (isinstance(x, Tensor) and not n.protocol.is_enclave):
+        return n.tensor(x)
+    return [_tensors(n, one) for one in x] if isinstance(x, list | tuple) else x
+
+
+def _copied(x: Any) -> Any:
+    return [_copied(one) for one in x] if isinstance(x, list) else None if x is None else x.clone()
+
+
+def _values(n: PlainNumbers, x: Any) -> Any:
+    if isinstance(x, Tensor):
+        return n.value(x)
+    return type(x)(_values(n, one) for one in x) if isinstance(x, list | tuple) else x
+
+
+def _native_dropout(
+    n: PlainNumbers, input: Value, p: float, train: bool | None
+) -> tuple[Value, Tensor]:
+    """input mask / (1 - p), and the mask, which is public."""
+    if train is False or p == 0:
+        return input, torch.ones(input.shape, dtype=torch.bool)
+    mask = n.uniform(input.shape) >= p
+    factor = mask.to(input.dtype) / (1 - p) if p < 1 else torch.zeros(input.shape)
+    return n.mul(input, factor), mask
