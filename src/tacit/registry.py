@@ -51,8 +51,8 @@ class ProtocolInfo:
     name: the value of `protocol=`. summary: one sentence. parties: how many parties it can have.
     implementation: its class, or "module:class" to import it on demand; None computes nothing.
     network: whether its parties may be on different machines, or in different processes.
-    helpers: how many members a session has beyond its parties. helper: what such a member is called:
-    a dealer, which learns nothing, or an enclave, which computes on everything and tells nothing.
+    helpers: how many members a session has beyond its parties. helper: what such a member is: a
+    dealer, which learns nothing, or an enclave, which computes on everything and tells nothing.
     """
 
     name: str

@@ -44,7 +44,10 @@ class EnclaveName(DealerName):
 
 @dataclass(frozen=True)
 class Party(Addable):
-    """A party, a dealer or an enclave, by its rank. `note` is shown beside its name, such as an address."""
+    """A party, a dealer or an enclave, by its rank.
+
+    `note` is shown beside its name, such as an address.
+    """
 
     rank: int
     note: str = field(default="", compare=False)

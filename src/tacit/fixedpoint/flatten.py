@@ -32,7 +32,9 @@ class TensorIdentity:
 
 def full_share(value: Value) -> Arith | Bool:
     """Returns the share of a value with all its fraction bits, those of an extended one too."""
-    return value.raw if isinstance(value, ExtendedValue) else value.share
+    if isinstance(value, ExtendedValue):
+        return value.raw
+    return value.bits if value.is_bit else value.arith
 
 
 def signature(value: Value) -> Hashable:

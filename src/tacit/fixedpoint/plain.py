@@ -1,8 +1,8 @@
 """Numbers that lie in plain where the program is computed, and are shapes elsewhere.
 
 The façade `Numbers` for a session of the protocol `enclave`. Operations of torch run on the tensors
-themselves (`tensor/direct.py`); what is here is what sharing, revealing, products and the rules that
-draw public random numbers call.
+themselves (`tensor/direct.py`). Here is what sharing, revealing, products and the rules that draw
+public random numbers call.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from .numbers import Numbers
 from .transfer import Input, absorb_shares, batches
 from .value import Combine, Operand, Value
 
+Dims = Sequence[int] | int | None  # of a reduction; None for all
+
 
 class PlainNumbers(Numbers):
     """Numbers of torch's own dtypes at an enclave; tensors on the meta device at a party."""
@@ -41,9 +43,7 @@ class PlainNumbers(Numbers):
     def tensor(self, x: Operand) -> Tensor:
         """Returns the tensor behind an operand; on the meta device if this is no enclave."""
         if isinstance(x, Value):
-            share = x.share
-            assert isinstance(share, Plain)
-            return share.tensor
+            return _plain(x).tensor
         return self.value(torch.as_tensor(x)).share.parts[Plain.VALUE]
 
     def public(self, value: Tensor) -> Value:
@@ -110,11 +110,11 @@ class PlainNumbers(Numbers):
                 self.protocol.share.steps(one.values, owner, one.shape, one.dtype) for one in chosen
             ]
             shares = drive(self.protocol.context, together(*calls))
-            shared += [Value(s, one.dtype) for s, one in zip(shares, chosen, strict=True)]  # type: ignore[arg-type]
+            shared += [Value(s, one.dtype) for s, one in zip(shares, chosen, strict=True)]
         return shared
 
     def reveal(self, x: Value, to: int | None = None) -> Tensor | None:
-        return self.protocol.reveal(x.share, to, dtype=x.dtype)
+        return self.protocol.reveal(_plain(x), to, dtype=x.dtype)
 
     def reveal_many(
         self,
@@ -129,7 +129,7 @@ class PlainNumbers(Numbers):
             chosen = values[batch]
             forms = [(value.shape, value.dtype) for value in chosen]
             self.protocol.context.record.absorb("reveal", (to, to_dealer, forms, origins[batch]))
-            calls = [self.protocol.reveal.steps(x.share, to, dtype=x.dtype) for x in chosen]
+            calls = [self.protocol.reveal.steps(_plain(x), to, dtype=x.dtype) for x in chosen]
             opened += drive(self.protocol.context, together(*calls))
         return opened
 
@@ -171,7 +171,7 @@ class PlainNumbers(Numbers):
     def attention(
         self, query: Value, key: Value, value: Value, mask: Operand | None, scale: float
     ) -> tuple[Value, Value]:
-        """Returns softmax(query key^T scale + mask) value, and the weights; 0 where all is hidden."""
+        """Returns softmax(query key^T scale + mask) value, and the weights; 0 if all is hidden."""
         scores = self.tensor(self.matmul(query, _transposed(key))) * scale
         scores = scores if mask is None else scores + self.tensor(mask)
         seen = (scores > float("-inf")).any(-1, keepdim=True)
@@ -200,7 +200,7 @@ class PlainNumbers(Numbers):
         return [self.bilinear(op, a, b) for op, a, b in calls]
 
     def take_rows(self, table: Operand, index: Value, *, wraps: bool = False) -> Value:
-        """Returns table[index]; zeros for what is no row. With `wraps`, negative ones count back."""
+        """Returns table[index]; zeros for what is no row. If it `wraps`, -1 is the last row."""
         rows, places = self.tensor(table), self.tensor(index)
         count = rows.shape[0]
         places = torch.where(places < 0, places + count, places) if wraps else places
@@ -208,7 +208,7 @@ class PlainNumbers(Numbers):
         found = rows[places.clamp(0, count - 1)]
         return self.value(found * valid.reshape(valid.shape + (1,) * (found.dim() - valid.dim())))
 
-    # What rules for products and for public random numbers call besides ----------------------------
+    # What rules for products and for public random numbers call besides --------------------------
 
     def _of(self, function: Callable[..., Tensor], *operands: Operand, **options: object) -> Value:
         return self.value(function(*map(self._argument, operands), **options))
@@ -234,10 +234,11 @@ class PlainNumbers(Numbers):
     def sum(self, x: Value, dims: Sequence[int] = (), *, keepdim: bool = False) -> Value:
         return self._of(torch.sum, x, dim=tuple(dims) or None, keepdim=keepdim)
 
-    total = sum
+    def total(self, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
+        return self._of(torch.sum, x, dim=dims, keepdim=keepdim)
 
-    def mean(self, x: Value, dims: Sequence[int]) -> Value:
-        return self._of(torch.mean, x, dim=tuple(dims))
+    def mean(self, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
+        return self._of(torch.mean, x, dim=dims, keepdim=keepdim)
 
     def softmax(self, x: Value, dim: int) -> Value:
         return self._of(torch.softmax, x, dim=dim)
@@ -247,6 +248,11 @@ class PlainNumbers(Numbers):
 
     def relu(self, x: Value) -> tuple[Value, Value]:
         return self._of(torch.relu, x), self._of(torch.gt, x, 0)
+
+
+def _plain(x: Value) -> Plain:
+    assert isinstance(x.share, Plain)
+    return x.share
 
 
 def _transposed(x: Value) -> Value:

@@ -8,10 +8,10 @@ range belong to `fixedpoint`. Protocols are made by name (`tacit.registry`).
 from .additive.protocol import Additive
 from .base import Protocol
 from .cleartext import Cleartext
-from .enclave import Enclave
 from .context import Context
 from .conversion import convert
 from .core import BitSum
+from .enclave import Enclave
 from .factory import check_parties, key_groups, make_protocol
 from .observed import ALONE, Comparison, cleartext_alone
 from .out_of_memory import out_of_memory

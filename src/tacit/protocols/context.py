@@ -15,7 +15,7 @@ from .products.executor import ProductExecutor
 from .public_operands import CallRecord
 from .randomness import CallRandomness, KeyStreams, Stream
 from .reveals import RevealPolicy, party_names
-from .share import Arith, Bool
+from .share import Arith, Bool, Plain
 from .steps import Group
 
 
@@ -97,7 +97,7 @@ class Context:
 
     def admit_reveal(
         self,
-        x: Arith | Bool,
+        x: Arith | Bool | Plain,
         to: int | None,
         dtype: torch.dtype | None,
         *,
@@ -112,7 +112,7 @@ class Context:
         operation = self.randomness.number << 16
         self.reveal_policy.admit_client(operation, x.shape, self._dtype_name(x, None))
 
-    def _dtype_name(self, x: Arith | Bool, dtype: torch.dtype | None) -> str:
+    def _dtype_name(self, x: Arith | Bool | Plain, dtype: torch.dtype | None) -> str:
         default = torch.bool if isinstance(x, Bool) and x.width == 1 else self.ring.dtype
         return str(dtype or default).removeprefix("torch.")
 

@@ -1,9 +1,9 @@
 """Secrets in plain inside an enclave, and nowhere else: the parties give inputs and get results.
 
 All members of a session run the program. An enclave, which follows the parties in rank, holds every
-value; at a party a secret is a shape. What a party gives goes to the enclaves over channels that end
-inside them, and what the program reveals comes back the same way. Operations of torch run on the
-values directly (`tensor/direct.py`); products of large tensors go through `multiply`, which may
+value; at a party a secret is a shape. What a party gives goes to the enclaves over channels that
+end inside them, and what the program reveals comes back the same way. Operations of torch run on
+the values directly (`tensor/direct.py`); products of large tensors go through `multiply`, which may
 leave the enclave masked (`tacit.enclave`).
 """
 
@@ -77,7 +77,7 @@ class Enclave(Protocol):
     can_interleave = False
 
     share = Interactive(share, Plain, owned=True)  # type: ignore[assignment]
-    reveal = Interactive(reveal)  # type: ignore[assignment]
+    reveal = Interactive(reveal)
     multiply: Multiply = staticmethod(in_floats)
 
     @property

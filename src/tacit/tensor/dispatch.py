@@ -65,7 +65,7 @@ def _has_secret(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 @cache
 def plan(func: OpOverload, is_plain: bool = False) -> Plan:
-    """Returns how an operation is done, on shares or on plain values: a function of its arguments."""
+    """Returns how an operation is done, on shares or plain values: a function of its arguments."""
     find = direct_rule if is_plain else rule_of
     rule = find(func)
     if rule is not None:

@@ -88,4 +88,4 @@ def full_share(n: Format, x: Value) -> tuple[Arith | Bool, int]:
     """Returns the share of a value with the extra bits it still has, and its fraction bits."""
     if is_fine(x):
         return x.raw.arith, n.fraction_bits + gradient_bits(n)
-    return x.share, n.bits_of(x.dtype)
+    return x.bits if x.is_bit else x.arith, n.bits_of(x.dtype)
