@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from .errors import ConfigError
 from .registry import PROTOCOLS
@@ -15,6 +16,9 @@ TRUNCATIONS = ("exact", "probabilistic")
 LEAST_RANGE = 5
 LEAST_MEMORY = 1 << 20
 CIPHERS = ("aes128-ctr", "chacha20")
+# How many workers help an enclave, by the name of the setting.
+OUTSOURCING = {"three-server": 3, "two-server": 2, "one-worker": 1, "none": 0}
+PRECISIONS = ("fixed", "swalp")
 OWN, FIRST_PARTY, NO_DEALER = DEALERS = ("own", "insecure-first-party", "none")
 
 
@@ -39,6 +43,9 @@ class Config:
     `dealer`: who deals where the protocol needs a dealer that is no party. "own", the default: a
     process or machine of its own. "insecure-first-party": the first party runs it, and can then
     open every secret. "none": nobody; the parties make what it would deal, which is slower.
+    For `protocol="enclave"`: `outsourcing`, which workers multiply for it ("three-server" by
+    default, "two-server", "one-worker" or "none"); `precision` of what they multiply, "fixed" (22
+    bits, the default) or "swalp" (8 bits with stochastic rounding); `enclaves`, one or two.
     """
 
     ring: int = 64
@@ -52,6 +59,9 @@ class Config:
     memory_limit: int | None = None
     reveals: tuple[int, ...] | None = None
     dealer: str | None = None
+    outsourcing: str | None = None
+    precision: str | None = None
+    enclaves: int | None = None
 
     def __post_init__(self) -> None:
         if type(self.ring) is not int or self.ring not in RINGS:
@@ -89,6 +99,7 @@ class Config:
             )
         self._check_reveals()
         self._check_dealer()
+        self._check_enclave()
         if type(self.guard) is not bool:
             raise ConfigError(f"guard={self.guard!r}", limit="allowed are True and False")
         if self.guard and self.reveals == ():
@@ -129,9 +140,44 @@ class Config:
         elif self.dealer not in DEALERS:
             raise ConfigError(f"dealer={self.dealer!r}", limit=f"allowed are {_listed(DEALERS)}")
 
+    def _check_enclave(self) -> None:
+        if PROTOCOLS[self.protocol].helper != "enclave":
+            for name in ("outsourcing", "precision", "enclaves"):
+                if getattr(self, name) is not None:
+                    raise ConfigError(
+                        f"{name}={getattr(self, name)!r} with protocol={self.protocol!r}",
+                        limit="it is for protocol='enclave'",
+                    )
+            return
+        allowed: dict[str, list[Any]] = {
+            "outsourcing": [*OUTSOURCING],
+            "precision": [*PRECISIONS],
+            "enclaves": [1, 2],
+        }
+        for name, values in allowed.items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, values[0])
+            elif getattr(self, name) not in values:
+                raise ConfigError(
+                    f"{name}={getattr(self, name)!r}", limit=f"allowed are {_listed(values)}"
+                )
+        if self.enclaves == 2 and self.workers < 2:
+            raise ConfigError(
+                f"enclaves=2 with outsourcing={self.outsourcing!r}",
+                limit="each of two enclaves has a worker of its own",
+                remedy="use one enclave, or two or three workers",
+            )
+
+    @property
+    def workers(self) -> int:
+        """How many workers multiply for the enclaves."""
+        return OUTSOURCING[self.outsourcing] if self.outsourcing else 0
+
     @cached_property
     def helpers(self) -> int:
         """How many members a session has beyond its parties."""
+        if self.enclaves is not None:
+            return self.enclaves
         return 0 if self.dealer == NO_DEALER else PROTOCOLS[self.protocol].helpers
 
 

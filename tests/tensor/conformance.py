@@ -123,7 +123,11 @@ def check_gradient(session: Any, name: str, op: Any, most: int | None = None) ->
 
 
 def check_all(
-    check: Check, names: Sequence[str], most: int | None = None, protocol: str = "cleartext"
+    check: Check,
+    names: Sequence[str],
+    most: int | None = None,
+    protocol: str = "cleartext",
+    **settings: Any,
 ) -> dict[str, Outcome]:
     """The verdicts of `check` on these operators, all in one session; a crash ends one operator."""
     infos = database()
@@ -139,7 +143,7 @@ def check_all(
     def main(session: Any) -> dict[str, Outcome]:
         return {name: guarded(session, name) for name in names}
 
-    return tacit.run(main, parties=1, protocol=protocol)[0]
+    return tacit.run(main, parties=1, protocol=protocol, **settings)[0]
 
 
 def judge(outcome: Outcome, call: Call, run: Callable[[], Any], want: Any) -> None:

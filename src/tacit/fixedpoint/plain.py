@@ -20,6 +20,7 @@ from ..protocols.steps import drive, together
 from ..ring import Window
 from .arithmetic import conv_grad_calls
 from .encoding import first_position, in_words
+from .norm import Normalization
 from .numbers import Numbers
 from .transfer import Input, absorb_shares, batches
 from .value import Combine, Operand, Value
@@ -242,6 +243,12 @@ class PlainNumbers(Numbers):
 
     def softmax(self, x: Value, dim: int) -> Value:
         return self._of(torch.softmax, x, dim=dim)
+
+    def normalise(self, x: Value, dims: Sequence[int], eps: float) -> Normalization:
+        variance, mean = torch.var_mean(self.tensor(x), list(dims), correction=0, keepdim=True)
+        inverse = torch.rsqrt(variance + eps)
+        made = (self.tensor(x) - mean) * inverse
+        return Normalization(*map(self.value, (made, mean, variance, inverse)))
 
     def gelu(self, x: Value) -> Value:
         return self._of(F.gelu, x)

@@ -54,7 +54,7 @@ class Value:
     @property
     def is_bit(self) -> bool:
         """Whether these are truth values."""
-        return isinstance(self.share, Bool)
+        return self.dtype == torch.bool
 
     @property
     def arith(self) -> Arith:

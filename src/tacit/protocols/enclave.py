@@ -17,6 +17,7 @@ from torch import Tensor
 from ..errors import ConfigError, Party
 from ..transport import Spec
 from .base import Protocol
+from .context import Context
 from .products.bilinear import Bilinear
 from .products.floats import in_floats
 from .share import Arith, Bool, Plain
@@ -72,13 +73,16 @@ class Enclave(Protocol):
 
     name = "enclave"
     form = "enclave"
-    helpers = 1
     is_recordable = False
     can_interleave = False
 
     share = Interactive(share, Plain, owned=True)  # type: ignore[assignment]
     reveal = Interactive(reveal)
     multiply: Multiply = staticmethod(in_floats)
+
+    def __init__(self, context: Context, *, enclaves: int = 1, exact: bool = True) -> None:
+        self.helpers = enclaves  # type: ignore[misc]  # of this session
+        super().__init__(context, exact=exact)
 
     @property
     def enclaves(self) -> range:

@@ -73,5 +73,6 @@ def make_protocol(
         memory_limit=config.memory_limit,
         reveal_policy=reveal_policy,
     )
-    protocol: Protocol = make(context, exact=config.truncation == "exact")
+    own = {} if config.enclaves is None else {"enclaves": config.enclaves}
+    protocol: Protocol = make(context, exact=config.truncation == "exact", **own)
     return protocol

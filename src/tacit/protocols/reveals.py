@@ -174,4 +174,6 @@ def call_site() -> str:
 def helper_names(config: Config) -> tuple[str, ...]:
     """Returns the default names of the members of a session that are no parties."""
     name = EnclaveName if PROTOCOLS[config.protocol].helper == EnclaveName.kind else DealerName
-    return (name(name.kind),) * config.helpers
+    if config.helpers == 1:
+        return (name(name.kind),)
+    return tuple(name(f"{name.kind}{i}") for i in range(config.helpers))

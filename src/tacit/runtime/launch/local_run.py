@@ -13,7 +13,7 @@ from ...protocols import check_parties, helper_names, party_names
 from ...registry import TRANSPORTS
 from ...transport import Limits, NetworkSetting
 from ...transport import network as build_network
-from ..placement import DeviceSetting, cipher_for, party_devices
+from ..placement import ON_CPU, DeviceSetting, PartyDevices, cipher_for, party_devices
 from ..preprocessing.making import Preprocessing
 from .program import Program
 
@@ -41,6 +41,9 @@ def run(
     resume: bool = False,
     dealer: str | None = None,
     preprocessed: str | Path | Making | None = None,
+    outsourcing: str | None = None,
+    precision: str | None = None,
+    enclaves: int | None = None,
     **kwargs: Any,
 ) -> list[Any]:
     """What `main(session, *args, **kwargs)` returns at each party, by rank.
@@ -64,6 +67,9 @@ def run(
     "own", or "insecure-first-party" to try that out: here all run on this machine anyway.
     `preprocessed` is a folder of `tacit.preprocess`: a stored run takes the place of the dealer,
     and is used up.
+    `protocol="enclave"` adds an enclave (`enclaves=2`: two), which runs `main` on the numbers
+    themselves, and workers on `device`, which multiply for it as `outsourcing` says; see
+    docs/guides/enclaves.md.
     If a party fails, all are ended, and PartyFailed says which failed first and why.
     """
     if transport not in TRANSPORTS:
@@ -89,6 +95,9 @@ def run(
         cipher=cipher_for([one.shares for one in devices], placement),
         reveals=None if reveals is None else _ranks(reveals, called),
         dealer=dealer,
+        outsourcing=outsourcing,
+        precision=precision,
+        enclaves=enclaves,
     )
     check_parties(config, parties, local=TRANSPORTS[transport].one_process)
     helpers = config.helpers
@@ -102,12 +111,22 @@ def run(
         program, helpers = replace(program, preprocessed=Path(preprocessed)), 0
     results: list[Any] = TRANSPORTS[transport].load()(
         program,
-        devices=[*devices, *devices[:1] * helpers],
+        devices=_all_devices(devices, config, helpers),
         config=config,
         limits=Limits(deadline=deadline),
         network=build_network(network),
     )
     return results[:parties]
+
+
+def _all_devices(
+    devices: Sequence[PartyDevices], config: Config, helpers: int
+) -> list[PartyDevices]:
+    """Returns the devices of all members, then of workers: with an enclave only they use GPUs."""
+    if not config.workers:
+        return [*devices, *([devices[0]] * helpers)]
+    members = len(devices) + helpers
+    return [ON_CPU] * members + [devices[0]] * config.workers
 
 
 def preprocess(

@@ -24,6 +24,7 @@ from ..preprocessing.store import Store, StoredRun
 from ..preprocessing.taking import attach, take
 from ..public_randomness import public_randomness
 from ..session import Session
+from .outsourcing import NO_LINKS, EnclaveLinks, attach_workers
 
 REVEALS_FILE = "reveals.jsonl"  # in a session's folder
 LOG = getLogger("tacit")
@@ -59,10 +60,11 @@ class Program:
         session_id: bytes,
         devices: PartyDevices = ON_CPU,
         whole_process: bool = False,
+        links: EnclaveLinks = NO_LINKS,
     ) -> Any:
         """Returns what `main` returns; closes the mesh, or aborts it if `main` raises; wipes keys.
 
-        whole_process: whether this party has the process for itself.
+        whole_process: whether this party has the process for itself. links: those of an enclave.
         """
         with naming_parties(self.names), devices.selected(), mesh, ExitStack() as ending:
             name, stored = self.names[mesh.rank], None
@@ -79,6 +81,8 @@ class Program:
                 resume=self.resume,
                 stored=stored,
             )
+            if session.is_enclave:
+                attach_workers(session, links)
             alike = public_randomness(session.keys, mesh.parties, whole_process=whole_process)
             with session.ending, alike:
                 result = self.main(session, *self.args, **self.kwargs)

@@ -14,6 +14,7 @@ from ...transport import NO_LOCK, Barrier, InterpreterLock, Limits, Mesh, Networ
 from ..placement import PartyDevices
 from ..public_randomness import replace_operators, unchanged_cuda_generators
 from .outcome import Outcome, attempt, collect
+from .outsourcing import workers_in_threads
 from .program import Program
 
 JOIN_SECONDS = 1.0
@@ -36,7 +37,7 @@ def run_threads(
     A thread cannot be ended from outside: if a party fails, one that computes without ever talking
     is left behind after the deadline, and the error says so.
     """
-    parties = len(devices)
+    parties = len(devices) - config.workers
     replace_operators()
     session_id = secrets.token_bytes(16)
     interpreter = _interpreter_lock(devices) if connect is None else NO_LOCK
@@ -49,8 +50,10 @@ def run_threads(
     outcomes: SimpleQueue[Outcome] = SimpleQueue()
 
     def party(mesh: Mesh) -> None:
-        own = devices[mesh.rank]
+        own, place = devices[mesh.rank], mesh.rank - parties + config.helpers
         run = partial(program.run, mesh, config=config, session_id=session_id, devices=own)
+        if config.workers and place >= 0:
+            run = partial(run, links=links[place])
         interpreter.acquire()
         try:
             outcomes.put(attempt(mesh.rank, run))
@@ -61,8 +64,9 @@ def run_threads(
         Thread(target=party, args=(mesh,), name=f"tacit-party-{mesh.rank}", daemon=True)
         for mesh in meshes
     ]
+    working = workers_in_threads(config, [one.products for one in devices[parties:]], limits)
     try:
-        with unchanged_cuda_generators():
+        with unchanged_cuda_generators(), working as links:
             for thread in threads:
                 thread.start()
             receive = partial(_next, outcomes)

@@ -21,6 +21,7 @@ from ...protocols.masked.base import MaskedBase
 from ...transport import Limits, Mesh
 from ...transport.consensus import agree
 from ...transport.stored import NoPeers, Recording, WritingChannel
+from ..launch.outsourcing import NO_LINKS, EnclaveLinks
 from ..launch.program import Program, open_session, reopened
 from ..placement import ON_CPU, PartyDevices
 from ..public_randomness import public_randomness
@@ -133,6 +134,7 @@ class Preprocessing(Program):
         session_id: bytes,
         devices: PartyDevices = ON_CPU,
         whole_process: bool = False,
+        links: EnclaveLinks = NO_LINKS,
     ) -> list[str]:
         """Makes the stored runs of this member; returns their identities."""
         assert self.preprocessed is not None

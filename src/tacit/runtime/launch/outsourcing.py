@@ -1,0 +1,92 @@
+"""The workers of an enclave: who has links to whom, and how a session uses them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Thread
+
+import torch
+
+from ...config import Config
+from ...crypto import KEY_BYTES
+from ...errors import Error
+from ...protocols import Enclave
+from ...transport import Limits, Mesh, memory_meshes
+from ..session import Session
+
+JOIN_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class EnclaveLinks:
+    """The links of one enclave: to its workers, in their order, and to the other enclave, if any.
+
+    Each is a mesh of two, with the enclave at rank 0; between enclaves, with the first at rank 0.
+    """
+
+    workers: tuple[Mesh, ...] = ()
+    peer: Mesh | None = None
+
+
+NO_LINKS = EnclaveLinks()
+
+
+def workers_of(config: Config, enclave: int) -> list[int]:
+    """Returns the numbers of the workers that an enclave, 0 or 1, has links to."""
+    return [w for w in range(config.workers) if config.helpers == 1 or w % 2 == enclave]
+
+
+def attach_workers(session: Session, links: EnclaveLinks) -> None:
+    """Makes an enclave's session multiply with the help of its workers, until its end."""
+    from ...enclave.trusted.outsourcing import Outsourcer  # a party's process never imports it
+
+    operations, config = session.protocol, session.config
+    assert isinstance(operations, Enclave)
+    assert config.outsourcing is not None
+    assert config.precision is not None
+    outsourcer = Outsourcer(
+        links.workers,
+        config.outsourcing,
+        precision=config.precision,
+        key=session.keys.key(operations.enclaves).derive("outsourcing", KEY_BYTES),
+        peer=links.peer,
+        cipher=config.cipher,
+    )
+    operations.multiply = outsourcer.product
+    session.ending.callback(outsourcer.close)
+
+
+@contextmanager
+def workers_in_threads(
+    config: Config, devices: Sequence[torch.device], limits: Limits
+) -> Iterator[list[EnclaveLinks]]:
+    """Runs the workers of all enclaves in threads of this process; yields each enclave's links."""
+    from ...enclave.worker import serve
+
+    links = [memory_meshes(2, limits=limits) for _ in devices]
+    peers = memory_meshes(2, limits=limits) if config.helpers == 2 else [None]
+
+    def work(mesh: Mesh, device: torch.device) -> None:
+        try:
+            serve(mesh, device)
+        except Error:  # its enclave is told, and names it
+            mesh.abort("a worker has failed")
+
+    threads = [
+        Thread(target=work, args=(link[1], device), name=f"tacit-worker-{i}", daemon=True)
+        for i, (link, device) in enumerate(zip(links, devices, strict=True))
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        yield [
+            EnclaveLinks(tuple(links[w][0] for w in workers_of(config, enclave)), peer)
+            for enclave, peer in enumerate(peers[: config.helpers])
+        ]
+    finally:
+        for link in links:
+            link[0].abort("the run was ended")
+        for thread in threads:
+            thread.join(JOIN_SECONDS)

@@ -1,0 +1,249 @@
+"""Programs in an enclave's session: the numbers of torch, and shapes alone at the parties."""
+
+from __future__ import annotations
+
+import copy
+import json
+from functools import cache
+
+import pytest
+import torch
+from tests.tensor import conformance
+from tests.tensor.operators import CHOSEN
+from tests.tiers import FULL
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import tacit
+from tacit.config import OUTSOURCING
+from tacit.enclave import worker
+from tacit.errors import CheatingDetected, ConfigError, PartyFailed, RangeError, UnsupportedOp
+from tacit.tensor import SecretTensor
+
+SETTINGS = [
+    *({"outsourcing": mode} for mode in OUTSOURCING),
+    *({"enclaves": 2, "outsourcing": mode} for mode in ("three-server", "two-server")),
+]
+
+
+def network() -> nn.Module:
+    layers = [nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2)]
+    return nn.Sequential(*layers, nn.Flatten(), nn.Dropout(0.0), nn.Linear(64, 10))
+
+
+def train(model: nn.Module, x: Tensor, y: Tensor, steps: int = 4) -> Tensor:
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=0.01)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+    return loss.detach()
+
+
+def trained(session: tacit.Session) -> tuple[Tensor, Tensor]:
+    """The weights after some steps, in the enclave and in plain."""
+    torch.manual_seed(3)
+    plain, x, y = network(), torch.rand(8, 1, 8, 8), torch.arange(8)
+    model = session.share(copy.deepcopy(plain), owner=0)
+    secrets = session.share(x, owner=1), session.share(y, owner=0)
+    train(model, *secrets)
+    train(plain, x, y)
+    opened = session.reveal(model)
+    return tuple(nn.utils.parameters_to_vector(m.parameters()).detach() for m in (opened, plain))
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_training_is_that_of_torch(settings):
+    for found, wanted in tacit.run(trained, parties=2, protocol="enclave", **settings):
+        assert (found - wanted).abs().max() < 1e-4
+
+
+def test_eight_bits_round_at_random_and_train_nearly_as_well():
+    found, wanted = tacit.run(trained, parties=2, protocol="enclave", precision="swalp")[0]
+    assert 1e-4 < (found - wanted).abs().max() < 0.1
+
+
+def test_a_party_holds_shapes_alone():
+    def main(session):
+        x = session.share(torch.rand(3, 4), owner=0)
+        made = [x, x @ x.T, x.relu().sum(), (x > 0.5), x[1:], x.argmax(1)]
+        assert all(type(one) is SecretTensor for one in made)
+        return [one.value.share.tensor.is_meta for one in made], session.is_enclave
+
+    for held, is_enclave in tacit.run(main, parties=2, protocol="enclave"):
+        assert all(held)
+        assert not is_enclave
+
+
+def test_the_enclave_alone_holds_numbers():
+    held = {}
+
+    def main(session):
+        x = session.share(torch.ones(3), owner=1)
+        held[session.rank] = x.value.share.tensor
+
+    tacit.run(main, parties=2, protocol="enclave")
+    assert held[0].is_meta
+    assert held[1].is_meta
+    assert held[2].tolist() == [1, 1, 1]
+
+
+def test_views_and_writes():
+    def main(session):
+        torch.manual_seed(0)
+        plain = torch.rand(4, 5)
+        x = session.share(plain, owner=0)
+        for one in (x, plain):
+            row = one[1]
+            one.mul_(2)
+            row.add_(1)
+            one[:, 0] = 7.0
+            one.t()[2].zero_()
+        return session.reveal(x), plain, session.reveal(row if row is x else x[1]), plain[1]
+
+    for found, wanted, row, wanted_row in tacit.run(main, parties=1, protocol="enclave"):
+        assert torch.equal(found, wanted)
+        assert torch.equal(row, wanted_row)
+
+
+def test_dropout_is_public_randomness():
+    def main(session):
+        x = session.share(torch.ones(1000), owner=0)
+        dropped = session.reveal(F.dropout(x, 0.25))
+        after = torch.rand(3)  # all members have drawn as many numbers
+        return dropped, session.reveal(session.share(after, owner=1)), after
+
+    (dropped, drawn, after), (_, _, other) = tacit.run(main, parties=2, protocol="enclave")
+    assert dropped.dtype == torch.float32
+    assert set(dropped.unique().tolist()) == {0.0, torch.tensor(1 / 0.75).item()}
+    assert torch.equal(drawn, after)
+    assert torch.equal(other, after)
+
+
+def test_attention():
+    def main(session):
+        torch.manual_seed(1)
+        layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
+        x = torch.rand(2, 5, 16)
+        wanted = [copy.deepcopy(layer).train(mode)(x) for mode in (False, True)]
+        model, secret = session.share(layer, owner=0), session.share(x, owner=1)
+        with torch.no_grad():
+            inferred = model.eval()(secret)
+        return [session.reveal(y) for y in (inferred, model.train()(secret))], wanted
+
+    for found, wanted in tacit.run(main, parties=2, protocol="enclave"):
+        for got, want in zip(found, wanted, strict=True):
+            assert (got - want).abs().max() < 1e-4
+
+
+def test_what_would_tell_values_is_refused():
+    def main(session):
+        x = session.share(torch.rand(4), owner=0)
+        for read in (lambda: x[x > 0.5], x.nonzero, lambda: x.masked_select(x > 0.5), x.unique):
+            with pytest.raises(UnsupportedOp):
+                read()
+        with pytest.raises(Exception, match="reveal"):
+            x.item()
+
+    tacit.run(main, parties=1, protocol="enclave")
+
+
+def test_an_index_that_is_no_row_reads_zeros():
+    def main(session):
+        table = session.share(torch.ones(3, 2), owner=0)
+        rows = session.share(torch.tensor([0, 2, 3, 7]), owner=0)
+        return session.reveal(F.embedding(rows, table))
+
+    [found] = tacit.run(main, parties=1, protocol="enclave")
+    assert found.tolist() == [[1, 1], [1, 1], [0, 0], [0, 0]]
+
+
+def test_inputs_that_are_not_finite_are_refused():
+    def main(session):
+        session.share(torch.tensor([1.0, float("nan")]), owner=0)
+
+    with pytest.raises(PartyFailed) as failed:
+        tacit.run(main, parties=2, protocol="enclave")
+    assert isinstance(failed.value.__cause__, RangeError)
+
+
+def test_reveals_obey_the_policy():
+    def main(session):
+        x = session.share(torch.ones(2), owner=0)
+        return session.reveal(x, to=1), [one.to for one in session.reveals]
+
+    (mine, record), (other, _) = tacit.run(main, parties=2, protocol="enclave", reveals=[1])
+    assert mine is None
+    assert other.tolist() == [1, 1]
+    assert record == [("party1",)]
+
+
+def test_a_lying_worker_is_named(monkeypatch):
+    right = worker.answered
+
+    def wrong(task, received, key, device):
+        answer = right(task, received, key, device)
+        return answer.add_(1) if task.role.name == "SECOND_SHARE" else answer
+
+    monkeypatch.setattr(worker, "answered", wrong)
+    with pytest.raises(PartyFailed) as failed:
+        tacit.run(trained, parties=2, protocol="enclave")
+    cause = failed.value.__cause__
+    assert isinstance(cause, CheatingDetected)
+    assert "worker 1" in str(cause)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"outsourcing": "four-server"},
+        {"precision": "double"},
+        {"enclaves": 3},
+        {"enclaves": 2, "outsourcing": "one-worker"},
+        {"protocol": "trio", "outsourcing": "none"},
+        {"dealer": "own"},
+    ],
+    ids=str,
+)
+def test_settings_that_do_not_exist(settings):
+    with pytest.raises(ConfigError):
+        tacit.run(trained, parties=3, **{"protocol": "enclave", **settings})
+
+
+# torch's operators -------------------------------------------------------------------------------
+
+RECORD = json.loads(conformance.TABLE.read_text())
+WITH_GRADIENTS = [name for name in CHOSEN if RECORD[name]["gradients"] == conformance.RIGHT]
+samples_of = conformance.samples_of
+
+
+@cache
+def one_sample(name: str, **options: bool) -> list:
+    return samples_of(conformance.database()[name], 1, **options)
+
+
+def checked(check, names, monkeypatch) -> None:
+    """Operators on one sample each: right, or refused as they are on shares."""
+    by_info = {id(conformance.database()[name]): name for name in names}
+    for name in names:  # here, and not by the members: making them draws random numbers
+        one_sample(name, requires_grad=check is conformance.check_gradient)
+
+    def same_for_all(op, _=1, requires_grad=False):
+        return one_sample(by_info[id(op)], requires_grad=requires_grad)
+
+    monkeypatch.setattr(conformance, "samples_of", same_for_all)
+    found = conformance.check_all(check, names, 1, protocol="enclave", outsourcing="none")
+    refused = {name for name, one in RECORD.items() if one["results"] == conformance.REFUSED}
+    wrong = [note for one in found.values() if one.name not in refused for note in one.notes]
+    assert not wrong, wrong
+
+
+@pytest.mark.parametrize("part", range(11 if FULL else 1))
+def test_operators_compute_as_torch(part, monkeypatch):
+    checked(conformance.check_forward, CHOSEN[part::11], monkeypatch)
+
+
+@pytest.mark.parametrize("part", range(11 if FULL else 1))
+def test_gradients_are_those_of_torch(part, monkeypatch):
+    checked(conformance.check_gradient, WITH_GRADIENTS[part::11], monkeypatch)
