@@ -34,6 +34,8 @@ ALLOWED = {
     "truncation": config.TRUNCATIONS,
     "cipher": config.CIPHERS,
     "dealer": config.DEALERS,
+    "outsourcing": tuple(config.OUTSOURCING),
+    "precision": config.PRECISIONS,
 }
 VARIABLES = {
     "TACIT_DEVICE": "the default of `device=`",

@@ -43,9 +43,9 @@ class Config:
     `dealer`: who deals where the protocol needs a dealer that is no party. "own", the default: a
     process or machine of its own. "insecure-first-party": the first party runs it, and can then
     open every secret. "none": nobody; the parties make what it would deal, which is slower.
-    For `protocol="enclave"`: `outsourcing`, which workers multiply for it ("three-server" by
-    default, "two-server", "one-worker" or "none"); `precision` of what they multiply, "fixed" (22
-    bits, the default) or "swalp" (8 bits with stochastic rounding); `enclaves`, one or two.
+    `outsourcing`: which workers multiply for `protocol="enclave"`: "three-server" by default.
+    `precision`: of what they multiply: "fixed", 22 bits; or "swalp", 8 bits rounded at random.
+    `enclaves`: how many compute: 1, or 2, each of which has workers of its own.
     """
 
     ring: int = 64

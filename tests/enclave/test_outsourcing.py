@@ -15,9 +15,9 @@ from tests.tiers import draws
 
 from tacit.enclave.trusted import quantise
 from tacit.enclave.trusted.outsourcing import Outsourcer
-from tacit.enclave.trusted.plain import plain_product
 from tacit.errors import CheatingDetected, ConfigError, RangeError, WorkerFailed
 from tacit.protocols.products.bilinear import MATMUL, MUL, Conv, ConvGradWeight, Einsum
+from tacit.protocols.products.floats import in_floats
 from tacit.ring import Window
 from tacit.transport import Limits
 
@@ -105,7 +105,7 @@ def test_products_of_floats_are_near(mode):
             for op, *shapes in CASES.values():
                 a, b = (torch.randn(shape) for shape in shapes)
                 bound = op.terms(*shapes) * a.abs().max() * b.abs().max() * error * 2
-                wanted = plain_product(op, a.double(), b.double())
+                wanted = in_floats(op, a.double(), b.double())
                 assert (enclave.product(op, a, b) - wanted).abs().max() < bound
 
 

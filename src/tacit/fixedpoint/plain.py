@@ -1,8 +1,8 @@
 """Numbers that lie in plain where the program is computed, and are shapes elsewhere.
 
 The façade `Numbers` for a session of the protocol `enclave`. Operations of torch run on the tensors
-themselves (`tensor/direct.py`). Here is what sharing, revealing, products and the rules that draw
-public random numbers call.
+themselves (`tensor/plain_rules.py`). Here is what sharing, revealing, products and the rules that
+draw public random numbers call.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from ..errors import RangeError
 from ..protocols import MATMUL, Bilinear, Conv, ConvGradInput, Plain
@@ -251,7 +250,8 @@ class PlainNumbers(Numbers):
         return Normalization(*map(self.value, (made, mean, variance, inverse)))
 
     def gelu(self, x: Value) -> Value:
-        return self._of(F.gelu, x)
+        tensor = self.tensor(x)
+        return self.value(0.5 * tensor * (1 + torch.erf(tensor * 0.5**0.5)))
 
     def relu(self, x: Value) -> tuple[Value, Value]:
         return self._of(torch.relu, x), self._of(torch.gt, x, 0)

@@ -3,8 +3,8 @@
 All members of a session run the program. An enclave, which follows the parties in rank, holds every
 value; at a party a secret is a shape. What a party gives goes to the enclaves over channels that
 end inside them, and what the program reveals comes back the same way. Operations of torch run on
-the values directly (`tensor/direct.py`); products of large tensors go through `multiply`, which may
-leave the enclave masked (`tacit.enclave`).
+the values directly (`tensor/plain_rules.py`); products go through `multiply`, which may leave the
+enclave masked (`tacit.enclave`).
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from ..fixedpoint.lazy import Deferred, LazyValue
 from . import ops  # noqa: F401  registers the rules
 from .debug import debugged
 from .decompose import decomposition
-from .direct import direct_rule
+from .plain_rules import plain_rule
 from .secret import SecretTensor, layouts
 from .table import RULES, Rule, on_change, rule_of
 
@@ -66,7 +66,7 @@ def _has_secret(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 @cache
 def plan(func: OpOverload, is_plain: bool = False) -> Plan:
     """Returns how an operation is done, on shares or plain values: a function of its arguments."""
-    find = direct_rule if is_plain else rule_of
+    find = plain_rule if is_plain else rule_of
     rule = find(func)
     if rule is not None:
         return partial(_view if rule.view else _apply, rule, func)
@@ -81,7 +81,7 @@ def plan(func: OpOverload, is_plain: bool = False) -> Plan:
 
 
 on_change(plan.cache_clear)
-on_change(direct_rule.cache_clear)
+on_change(plain_rule.cache_clear)
 
 
 def _refuse(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -18,6 +18,7 @@ from ...crypto import Key
 from ...errors import CheatingDetected, ConfigError, ProtocolError
 from ...kernels.stream import CIPHERS
 from ...protocols.products.bilinear import MATMUL, Bilinear, Einsum, MatMul, Mul
+from ...protocols.products.floats import in_floats
 from ...transport import Mesh
 from ..mask_keys import MaskKeys
 from ..messages import result_shape
@@ -28,7 +29,6 @@ from .freivalds import BITS_PER_CHECK, agrees
 from .links import PeerLink, WorkerLinks
 from .masking import MODES, NUM_MASK_PARTS, MaskedProduct, Operand
 from .operand_cache import OperandCache
-from .plain import plain_product
 from .quantise import dequantise, find_precision
 
 NONCE_BYTES = 16
@@ -125,12 +125,12 @@ class Outsourcer:
     def _product(self, op: Bilinear, a: Tensor, b: Tensor) -> Tensor:
         if self.mode == "none" and not self._precision.stochastic:
             with self.counters.phase("inside"):
-                return plain_product(op, a, b)
+                return in_floats(op, a, b)
         with self.counters.phase("quantise"):
             left, right = (self._cache.get(x, self._quantised) for x in (a, b))
         if self.mode == "none":
             with self.counters.phase("inside"):
-                values = plain_product(op, left.values.to(a.dtype), right.values.to(a.dtype))
+                values = in_floats(op, left.values.to(a.dtype), right.values.to(a.dtype))
         else:
             values = self._exact(op, left, right)
         with self.counters.phase("dequantise"):

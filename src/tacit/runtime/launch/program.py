@@ -24,7 +24,7 @@ from ..preprocessing.store import Store, StoredRun
 from ..preprocessing.taking import attach, take
 from ..public_randomness import public_randomness
 from ..session import Session
-from .outsourcing import NO_LINKS, EnclaveLinks, attach_workers
+from .enclave_links import NO_LINKS, EnclaveLinks, attach_workers
 
 REVEALS_FILE = "reveals.jsonl"  # in a session's folder
 LOG = getLogger("tacit")

@@ -13,8 +13,8 @@ from ...config import Config
 from ...transport import NO_LOCK, Barrier, InterpreterLock, Limits, Mesh, Network, memory_meshes
 from ..placement import PartyDevices
 from ..public_randomness import replace_operators, unchanged_cuda_generators
+from .enclave_links import workers_in_threads
 from .outcome import Outcome, attempt, collect
-from .outsourcing import workers_in_threads
 from .program import Program
 
 JOIN_SECONDS = 1.0

@@ -21,7 +21,7 @@ from ...protocols.masked.base import MaskedBase
 from ...transport import Limits, Mesh
 from ...transport.consensus import agree
 from ...transport.stored import NoPeers, Recording, WritingChannel
-from ..launch.outsourcing import NO_LINKS, EnclaveLinks
+from ..launch.enclave_links import NO_LINKS, EnclaveLinks
 from ..launch.program import Program, open_session, reopened
 from ..placement import ON_CPU, PartyDevices
 from ..public_randomness import public_randomness

@@ -50,7 +50,7 @@ KEPT_OPERATIONS = {
 
 
 @cache
-def direct_rule(func: OpOverload) -> Rule | None:
+def plain_rule(func: OpOverload) -> Rule | None:
     """Returns how an operation is done on plain values; None if the table has no rule for it."""
     rule = rule_of(func)
     if rule is None or rule.view or func in KEPT_OPERATIONS or rule.apply.__module__ in KEPT:
