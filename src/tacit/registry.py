@@ -65,6 +65,11 @@ class ProtocolInfo:
     helper: str = "dealer"
 
     @property
+    def computes_on_shares(self) -> bool:
+        """Whether it has operations on ring elements; an enclave computes on numbers themselves."""
+        return self.implementation is not None and self.helper != "enclave"
+
+    @property
     def has_dealer(self) -> bool:
         """Whether a dealer that is no party helps."""
         return self.helpers > 0 and self.helper == "dealer"

@@ -11,7 +11,7 @@ from tacit.protocols import Protocol
 from tacit.registry import PROTOCOLS
 from tacit.testing import CHECKS, ProtocolSuite, division, parallel_blocks
 
-COMPUTING = [info for info in PROTOCOLS.values() if info.implementation is not None]
+COMPUTING = [info for info in PROTOCOLS.values() if info.computes_on_shares]
 # Every protocol with its fewest and its default number of parties.
 COUNTS = [(i.name, n) for i in COMPUTING for n in sorted({i.parties.start, i.default_parties})]
 THREE = pytest.mark.full("two parties of beaver here, five in test_beaver.py")

@@ -28,7 +28,8 @@ from tacit.protocols.randomness import Stream, common_stream, mask_stream
 from tacit.registry import PROTOCOLS
 from tacit.runtime.launch import local_run
 
-SECRET = [name for name, info in PROTOCOLS.items() if info.guarantees.private]
+SHARING = {name: info for name, info in PROTOCOLS.items() if info.computes_on_shares}
+SECRET = [name for name, info in SHARING.items() if info.guarantees.private]
 RINGS = pytest.mark.parametrize("ring", [64, 32])
 EACH = pytest.mark.parametrize("protocol", SECRET)
 LONG = pytest.mark.full("every operation of beaver and quad, not cut, and of the others")

@@ -155,7 +155,7 @@ def play(session: Session, seed: int, steps: int) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("ring", [64, 32])
-@pytest.mark.parametrize("protocol", [p for p in PROTOCOLS if PROTOCOLS[p].implementation])
+@pytest.mark.parametrize("protocol", [p for p in PROTOCOLS if PROTOCOLS[p].computes_on_shares])
 def test_random_programs(protocol, ring, seed):
     print(f"seed {seed}")
     settings = {"protocol": protocol, "parties": parties_of(protocol), "ring": ring}

@@ -26,7 +26,8 @@ from tacit.protocols.masked import injection
 from tacit.registry import PROTOCOLS
 from tacit.runtime.launch import local_run
 
-SECRET = [name for name, info in PROTOCOLS.items() if info.guarantees.private]
+SHARING = {name: info for name, info in PROTOCOLS.items() if info.computes_on_shares}
+SECRET = [name for name, info in SHARING.items() if info.guarantees.private]
 N = 2048  # a multiple of 64: there are no unused bits in the last word of a plane
 MOST = (1 << 20) - 1
 
