@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from threading import Thread
 
 import torch
@@ -17,6 +18,7 @@ from ...transport import Limits, Mesh, memory_meshes
 from ..session import Session
 
 JOIN_SECONDS = 1.0
+TRUSTED = "tacit.enclave.trusted.outsourcing"  # an enclave alone imports it
 
 
 @dataclass(frozen=True)
@@ -40,13 +42,11 @@ def workers_of(config: Config, enclave: int) -> list[int]:
 
 def attach_workers(session: Session, links: EnclaveLinks) -> None:
     """Makes an enclave's session multiply with the help of its workers, until its end."""
-    from ...enclave.trusted.outsourcing import Outsourcer  # a party's process never imports it
-
     operations, config = session.protocol, session.config
     assert isinstance(operations, Enclave)
     assert config.outsourcing is not None
     assert config.precision is not None
-    outsourcer = Outsourcer(
+    outsourcer = import_module(TRUSTED).Outsourcer(
         links.workers,
         config.outsourcing,
         precision=config.precision,
