@@ -45,5 +45,6 @@ NB_MODULE(native, module) {
   tacit::bind_matmul(module);
   tacit::bind_ot(module);
   tacit::bind_planes(module);
+  tacit::bind_quantisation(module);
   tacit::bind_stream(module);
 }

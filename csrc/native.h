@@ -40,6 +40,7 @@ void bind_gates(nb::module_& module);
 void bind_injection(nb::module_& module);
 void bind_ot(nb::module_& module);
 void bind_planes(nb::module_& module);
+void bind_quantisation(nb::module_& module);
 void bind_stream(nb::module_& module);
 
 }  // namespace tacit

@@ -81,14 +81,13 @@ def test_two_workers_receive_the_same():
 
 def uses_of_masks(mode: str, times: int) -> list[tuple[bytes, int, int, int]]:
     """Which bytes of which streams hide operands: (key, operation, start, end)."""
-    uses, mask = [], kernels.mask
+    uses, masked8 = [], mask_keys.masked8
 
-    def watched(key, values, how, *, operation, cipher):
-        if how == "sub":
-            uses.append((key, operation, 0, values.nbytes))
-        return mask(key, values, how, operation=operation, cipher=cipher)
+    def watched(values, keys, *, operation, cipher):
+        uses.extend((key, operation, 0, 4 * values.numel()) for key in keys)
+        return masked8(values, keys, operation=operation, cipher=cipher)
 
-    with patch.object(mask_keys.kernels, "mask", watched):
+    with patch.object(mask_keys, "masked8", watched):
         views(mode, 1.0, "swalp", times)
     return uses
 

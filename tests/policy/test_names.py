@@ -43,6 +43,7 @@ SHARED_STEMS = {
     "planes": "bit planes: kernels and GPU kernels",
     "pool": "pooling: of fixed-point numbers, and as rules",
     "protocol": "the protocol's class, as a table of contents of its folder",
+    "quantisation": "floats as 8-bit integers: the kernels and their reference",
     "recurrent": "recurrent layers: of fixed-point numbers, and as rules",
     "softmax": "softmax: of fixed-point numbers, and as rules",
     "stream": "random words of a key: the kernel and its reference",

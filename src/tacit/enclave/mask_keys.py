@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from .. import kernels
+from ..kernels.quantisation import masked8
 from ..kernels.stream import CIPHERS
 
 
@@ -43,6 +44,8 @@ class MaskKeys:
 
     def masked(self, number: int, values: Tensor, dtype: torch.dtype) -> Tensor:
         """Returns an operand minus its mask, which is never in memory."""
+        if values.dtype == torch.int8:
+            return masked8(values, self.keys, operation=number, cipher=self.cipher)
         words = torch.empty(values.shape, dtype=dtype, device=values.device).copy_(values)
         for key in self.keys:
             kernels.mask(key, words, "sub", operation=number, cipher=self.cipher)

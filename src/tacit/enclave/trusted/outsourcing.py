@@ -16,6 +16,7 @@ from torch import Tensor
 from ... import kernels
 from ...crypto import Key
 from ...errors import CheatingDetected, ConfigError, ProtocolError
+from ...kernels.quantisation import CIPHER, add_three, quantise8
 from ...kernels.stream import CIPHERS
 from ...protocols.products.bilinear import MATMUL, Bilinear, Einsum, MatMul, Mul
 from ...protocols.products.floats import in_floats
@@ -32,7 +33,6 @@ from .operand_cache import OperandCache
 from .quantise import dequantise, find_precision
 
 NONCE_BYTES = 16
-CIPHER = "aes128-ctr"  # of words that the enclave alone draws
 
 
 class Outsourcer:
@@ -139,8 +139,9 @@ class Outsourcer:
     def _quantised(self, x: Tensor) -> Operand:
         """Returns a new operand: the integers of a tensor of floats."""
         self._num_operands += 1
-        draw = partial(self._draw, "round", self._num_operands)
-        return Operand(self._num_operands, *self._precision.quantise(x, draw))
+        key = self._key.derive("round", CIPHERS[CIPHER].key_bytes)
+        rounded = partial(quantise8, key=key, operation=self._num_operands)
+        return Operand(self._num_operands, *self._precision.quantise(x, rounded))
 
     def _exact(self, op: Bilinear, a: Operand, b: Operand) -> Tensor:
         """Returns the product of integers, from the workers, and ends all of them if one fails."""
@@ -186,19 +187,19 @@ class Outsourcer:
 
     def _total(self, answers: Mapping[int, Tensor], inside: Tensor | None) -> Tensor:
         """Returns the sum of the answers of all workers and of what was computed inside."""
-        first, *others = answers.values()
-        total = first.clone()  # an answer may share its memory with the worker
-        for answer in others:
-            total += answer
-        total = self._peer.total(total) if self._peer else total
-        return total if inside is None else total.add_(inside)
+        terms = list(answers.values())
+        if self._peer:
+            terms = [self._peer.total(sum(terms[1:], terms[0]))]
+        if inside is not None:
+            terms.append(inside)
+        return add_three(*terms) if len(terms) == 3 else sum(terms[1:], terms[0])
 
     def _check(self, product: MaskedProduct, c: Tensor, answers: Mapping[int, Tensor]) -> None:
         """Raises CheatingDetected unless c is the product."""
         operands = product.op, product.a.values, product.b.values
         for _ in range(self._num_checks):
             self._num_drawn += 1
-            draw = partial(self._draw, "check", self._num_drawn)
+            draw = partial(self._draw, self._num_drawn)
             if not agrees(*operands, c, self._precision.bound, draw):
                 self._accuse(product, answers)
 
@@ -221,9 +222,9 @@ class Outsourcer:
             remedy="do not use this worker again; no result of the product was used",
         )
 
-    def _draw(self, use: str, number: int, words: Tensor) -> Tensor:
-        """Fills a tensor with words that the enclave alone knows, for a use with this number."""
-        key = self._key.derive(use, CIPHERS[CIPHER].key_bytes)
+    def _draw(self, number: int, words: Tensor) -> Tensor:
+        """Fills a tensor with words for the check of this number, that the enclave alone knows."""
+        key = self._key.derive("check", CIPHERS[CIPHER].key_bytes)
         return kernels.stream(key, words, operation=number, cipher=CIPHER)
 
     def _mask_keys(self, cipher: str) -> MaskKeys:

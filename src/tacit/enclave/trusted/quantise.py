@@ -16,13 +16,11 @@ import torch
 from torch import Tensor
 
 from ...errors import ConfigError, RangeError
+from ...kernels.quantisation import MOST_EXPONENT, dequantise32, max_abs
 from ...ring import RING32, RING64, Ring
 from .freivalds import PRIME
 
-_NORMAL = 120  # powers of two up to here are ordinary numbers of float32, and their inverses too
-_RANDOM_BITS = 24  # of the number that a fraction is compared with
-
-Draw = Callable[[Tensor], Tensor]  # fills an int32 tensor with uniform words
+Round = Callable[[Tensor, int], Tensor]  # rounds floats times a power of two, at random
 
 
 class Quantised(NamedTuple):
@@ -47,22 +45,18 @@ class Precision:
         """How many products may be added up: each is at most 2^(2 bits - 2)."""
         return (self.bound - 1) >> 2 * (self.bits - 1)
 
-    def quantise(self, x: Tensor, draw: Draw) -> Quantised:
+    def quantise(self, x: Tensor, rounded: Round) -> Quantised:
         """Returns integers for a tensor of finite floats; RangeError for NaN and infinities.
 
-        `draw` fills words for stochastic rounding. Its probabilities are off by at most 2^-24.
+        `rounded(x, n)` returns int8 for x 2^n, rounded at random.
         """
-        x = x.contiguous()  # words meet elements in their order, whatever the strides
+        x = x.contiguous()  # random words meet elements in their order, whatever the strides
         exponent = _exponent(x) - self.bits + 2
-        y = _scaled(x, -exponent)
         if not self.stochastic:
-            return Quantised(y.round().to(self.dtype), exponent)
-        low = y.floor()
-        words = draw(torch.empty(x.shape, dtype=torch.int32, device=x.device))
-        random = (words & ((1 << _RANDOM_BITS) - 1)).to(y.dtype).mul_(2.0**-_RANDOM_BITS)
-        low += random < y - low
-        most = 1 << (self.bits - 1)
-        return Quantised(low.clamp_(-most, most - 1).to(self.dtype), exponent)
+            return Quantised(_scaled(x, -exponent).round().to(self.dtype), exponent)
+        if abs(exponent) > MOST_EXPONENT:
+            return Quantised(rounded(_scaled(x.double(), -exponent), 0), exponent)
+        return Quantised(rounded(x, -exponent), exponent)
 
 
 PRECISIONS = {
@@ -80,12 +74,14 @@ def find_precision(name: str) -> Precision:
 
 def dequantise(values: Tensor, exponent: int, dtype: torch.dtype) -> Tensor:
     """Returns the numbers of integers, rounded to `dtype`."""
+    if dtype == torch.float32 and values.dtype == torch.int32 and abs(exponent) <= MOST_EXPONENT:
+        return dequantise32(values, exponent)
     return _scaled(values.to(dtype), exponent)
 
 
 def _exponent(x: Tensor) -> int:
     """Returns floor(log2 max|x|), and 0 for zeros."""
-    most = float(x.abs().amax())
+    most = max_abs(x)
     if not isfinite(most):
         number = "NaN" if isnan(most) else "infinite"
         raise RangeError(
@@ -99,7 +95,7 @@ def _exponent(x: Tensor) -> int:
 
 def _scaled(x: Tensor, exponent: int) -> Tensor:
     """Returns x 2^exponent in the dtype of x, also where float32 has no such power of two."""
-    if abs(exponent) <= _NORMAL:
+    if abs(exponent) <= MOST_EXPONENT:
         return x * 2.0**exponent
     half = exponent // 2
     return (x.double() * 2.0**half * 2.0 ** (exponent - half)).to(x.dtype)

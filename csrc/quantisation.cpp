@@ -1,0 +1,135 @@
+// Floats as 8-bit integers and back, and masks on them: the passes over memory that an enclave does
+// for a product. Each reads and writes every element once, and random words stay in the cache.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <stdexcept>
+#include <vector>
+
+#include "aes.h"
+#include "chacha.h"
+#include "native.h"
+
+namespace tacit {
+namespace {
+
+constexpr std::size_t kBlock = 1024;  // elements whose random words are made at a time
+constexpr std::size_t kGrain = 64 * kBlock;
+
+// The largest absolute value as the bits of a float: those of NaN and of infinities are the
+// largest. Without their sign, floats are ordered as their bits are.
+std::uint32_t most_bits(Address x, std::size_t count) {
+  const std::uint32_t* bits = at<const std::uint32_t>(x);
+  std::vector<std::uint32_t> found((count + kGrain - 1) / kGrain);
+  parallel_for(count, kGrain, [&](std::size_t begin, std::size_t end) {
+    for (; begin < end; begin += kGrain) {
+      std::uint32_t most = 0;
+      for (std::size_t i = begin; i < std::min(end, begin + kGrain); ++i)
+        most = std::max(most, bits[i] & 0x7fffffff);
+      found[begin / kGrain] = most;
+    }
+  });
+  return found.empty() ? 0 : *std::max_element(found.begin(), found.end());
+}
+
+// The random words of a block of elements, of which each takes `Word`.
+template <class Cipher, class Word>
+class Words {
+  static constexpr std::size_t group = Cipher::group_blocks * Cipher::block_bytes;
+  static constexpr std::size_t bytes = kBlock * sizeof(Word);
+  static_assert(bytes % Cipher::block_bytes == 0);
+
+ public:
+  // Returns the words of the elements from `first` on, a multiple of kBlock.
+  const Word* of(const Cipher& cipher, std::size_t first) {
+    const std::uint64_t counter = first / kBlock * (bytes / Cipher::block_bytes);
+    cipher.groups(counter, (bytes + group - 1) / group, stage_);
+    return reinterpret_cast<const Word*>(stage_);
+  }
+
+ private:
+  alignas(64) std::uint8_t stage_[(bytes + group - 1) / group * group];
+};
+
+template <class Cipher>
+Cipher keyed(const nb::bytes& key, std::uint64_t operation) {
+  if (key.size() != Cipher::key_bytes) throw std::invalid_argument("wrong key length");
+  return Cipher(key.c_str(), operation);
+}
+
+// q = floor(y) + ((r + 1/2) 2^-16 < y - floor(y)), at most 127, for y = x scale in (-128, 128) and
+// 16 random bits r. The scale is a power of two, so that y is exact.
+template <class Cipher>
+void quantise8(Address x, float scale, nb::bytes key, std::uint64_t operation, Address out,
+               std::size_t count) {
+  const Cipher cipher = keyed<Cipher>(key, operation);
+  nb::gil_scoped_release release;  // not earlier: the key is a Python object
+  parallel_for(count, kGrain, [&](std::size_t begin, std::size_t end) {
+    Words<Cipher, std::uint16_t> words;
+    for (; begin < end; begin += kBlock) {
+      const float* from = at<const float>(x) + begin;
+      std::int8_t* to = at<std::int8_t>(out) + begin;
+      const std::uint16_t* random = words.of(cipher, begin);
+      const std::size_t some = std::min(kBlock, end - begin);
+      for (std::size_t i = 0; i < some; ++i) {
+        const float y = from[i] * scale, low = std::floor(y);
+        const bool up = (random[i] + 0.5f) * 0x1p-16f < y - low;
+        to[i] = static_cast<std::int8_t>(std::min(static_cast<int>(low) + up, 127));
+      }
+    }
+  });
+}
+
+// out = x - (words of one key) - (words of the other), mod 2^32.
+template <class Cipher>
+void masked8(Address x, nb::bytes first, nb::bytes second, std::uint64_t operation, Address out,
+             std::size_t count) {
+  const Cipher one = keyed<Cipher>(first, operation), other = keyed<Cipher>(second, operation);
+  nb::gil_scoped_release release;
+  parallel_for(count, kGrain, [&](std::size_t begin, std::size_t end) {
+    Words<Cipher, std::uint32_t> ones, others;
+    for (; begin < end; begin += kBlock) {
+      const std::int8_t* from = at<const std::int8_t>(x) + begin;
+      std::uint32_t* to = at<std::uint32_t>(out) + begin;
+      const std::uint32_t *u = ones.of(one, begin), *v = others.of(other, begin);
+      const std::size_t some = std::min(kBlock, end - begin);
+      for (std::size_t i = 0; i < some; ++i)
+        to[i] = static_cast<std::uint32_t>(from[i]) - u[i] - v[i];
+    }
+  });
+}
+
+// out = a + b + c, mod 2^32.
+void add_three32(Address a, Address b, Address c, Address out, std::size_t count) {
+  parallel_for(count, kGrain, [=](std::size_t begin, std::size_t end) {
+    using Word = std::uint32_t;
+    const Word *x = at<const Word>(a), *y = at<const Word>(b), *z = at<const Word>(c);
+    Word* to = at<Word>(out);
+    for (std::size_t i = begin; i < end; ++i) to[i] = x[i] + y[i] + z[i];
+  });
+}
+
+// out = x scale, rounded to a float once: the scale is a power of two.
+void dequantise32(Address x, float scale, Address out, std::size_t count) {
+  parallel_for(count, kGrain, [=](std::size_t begin, std::size_t end) {
+    const std::int32_t* from = at<const std::int32_t>(x);
+    float* to = at<float>(out);
+    for (std::size_t i = begin; i < end; ++i) to[i] = static_cast<float>(from[i]) * scale;
+  });
+}
+
+}  // namespace
+
+void bind_quantisation(nb::module_& module) {
+  using release = nb::call_guard<nb::gil_scoped_release>;
+  module.def("most_bits", &most_bits, release());
+  module.def("add_three32", &add_three32, release());
+  module.def("dequantise32", &dequantise32, release());
+#if TACIT_HAS_AES
+  module.def("quantise8_aes128_ctr", &quantise8<Aes128Ctr>);
+  module.def("masked8_aes128_ctr", &masked8<Aes128Ctr>);
+#endif
+  module.def("masked8_chacha20", &masked8<ChaCha20>);
+}
+
+}  // namespace tacit

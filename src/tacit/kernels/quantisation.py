@@ -1,0 +1,98 @@
+"""Floats as 8-bit integers and back, and masks on them, in one pass over memory each.
+
+Random words stay in the cache, and no element is read or written twice.
+Exponents are between -120 and 120, where powers of two are ordinary floats.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from types import ModuleType
+
+import torch
+from torch import Tensor
+
+from ..errors import ConfigError
+from ..ring.reference import quantisation as reference
+from .backend import native_for
+from .stream import CIPHERS, stream
+
+MOST_EXPONENT = 120
+CIPHER = "aes128-ctr"  # of the rounding
+
+
+def max_abs(x: Tensor) -> float:
+    """Returns max|x| of a tensor of floats; NaN if any element is."""
+    native = _native(x)
+    if native is None or x.dtype != torch.float32 or not x.is_contiguous():
+        return reference.max_abs(x)
+    return struct.unpack("<f", struct.pack("<I", native.most_bits(x.data_ptr(), x.numel())))[0]
+
+
+def quantise8(x: Tensor, exponent: int, key: bytes, *, operation: int) -> Tensor:
+    """Returns the int8 of floats times 2^exponent, which are between -128 and 128, rounded.
+
+    The probability of rounding up is the fraction, up to 2^-17. Random words are those of `stream`,
+    16 bits for each element in order.
+    """
+    _check(exponent)
+    x, native = x.contiguous(), _native(x)
+    kernel = getattr(native, f"quantise8_{CIPHERS[CIPHER].name}", None)
+    if kernel is None or x.dtype != torch.float32:
+        words = torch.empty(-(-x.numel() // 2), dtype=torch.int32, device=x.device)
+        halves = stream(key, words, operation=operation, cipher=CIPHER).view(torch.int16)
+        return reference.quantise8(x, exponent, halves[: x.numel()].view(x.shape))
+    out = torch.empty(x.shape, dtype=torch.int8)
+    kernel(x.data_ptr(), 2.0**exponent, key, operation, out.data_ptr(), x.numel())
+    return out
+
+
+def masked8(
+    x: Tensor, keys: Sequence[bytes], *, operation: int, cipher: str = "aes128-ctr"
+) -> Tensor:
+    """Returns int8 numbers minus the words of two streams, as int32 mod 2^32."""
+    if x.dtype != torch.int8 or len(keys) != 2 or cipher not in CIPHERS:
+        what = f"{x.dtype} with {len(keys)} keys of {cipher!r}"
+        raise ConfigError(what, limit=f"int8 and two keys of {' or '.join(CIPHERS)} are needed")
+    x = x.contiguous()
+    out = torch.empty(x.shape, dtype=torch.int32, device=x.device)
+    kernel = getattr(_native(x), f"masked8_{CIPHERS[cipher].name}", None)
+    if kernel is None:
+        masks = [stream(k, torch.empty_like(out), operation=operation, cipher=cipher) for k in keys]
+        return reference.masked8(x, masks)
+    kernel(x.data_ptr(), *keys, operation, out.data_ptr(), x.numel())
+    return out
+
+
+def dequantise32(x: Tensor, exponent: int) -> Tensor:
+    """Returns int32 numbers times 2^exponent as float32."""
+    _check(exponent)
+    native = _native(x)
+    if native is None or x.dtype != torch.int32 or not x.is_contiguous():
+        return reference.dequantise32(x, exponent)
+    out = torch.empty(x.shape, dtype=torch.float32)
+    native.dequantise32(x.data_ptr(), 2.0**exponent, out.data_ptr(), x.numel())
+    return out
+
+
+def add_three(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
+    """Returns a + b + c in the ring, for tensors of one shape."""
+    native = _native(a)
+    fits = all(x.dtype == torch.int32 and x.is_contiguous() and x.is_cpu for x in (a, b, c))
+    if native is None or not fits or not a.shape == b.shape == c.shape:
+        return reference.add_three(a, b, c)
+    out = torch.empty_like(a)
+    native.add_three32(a.data_ptr(), b.data_ptr(), c.data_ptr(), out.data_ptr(), a.numel())
+    return out
+
+
+def _native(x: Tensor) -> ModuleType | None:
+    native = native_for(x)
+    return native if hasattr(native, "most_bits") else None
+
+
+def _check(exponent: int) -> None:
+    if abs(exponent) > MOST_EXPONENT:
+        limit = f"allowed are {-MOST_EXPONENT} to {MOST_EXPONENT}"
+        raise ConfigError(f"exponent={exponent}", limit=limit)
