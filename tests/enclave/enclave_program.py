@@ -39,7 +39,7 @@ def _mesh(context):
     peers = (mine.certificate, context.settings["owner"].encode())
     return connect(
         Hello(session=SESSION, rank=0, parties=2),
-        context.host.listener,
+        context.host.listen("owners"),
         ADDRESSES,
         identity=Identity(mine.certificate, mine.private_key, peers),
         limits=Limits(deadline=20.0, connect_deadline=60.0),

@@ -28,7 +28,7 @@ def main(folder: Path) -> None:
     os.set_inheritable(leaked, True)
     os.environ["HOST_SECRET"] = "x"
     with EnclaveProcess.start(config) as enclave:
-        address = enclave.relay.listen("127.0.0.1")
+        address = enclave.relay.listen("127.0.0.1", name="owners")
         known = {
             "address": address,
             "host": os.getpid(),

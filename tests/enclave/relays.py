@@ -64,7 +64,7 @@ def enclave_mesh(host, rank, addresses, limits=LIMITS):
     hello = Hello(session=SESSION, rank=rank, parties=2)
     certificates = identity(0 if rank == 0 else 1)
     return connect(
-        hello, host.listener, addresses, identity=certificates, limits=limits, dial=host.dial
+        hello, host.listen("main"), addresses, identity=certificates, limits=limits, dial=host.dial
     )
 
 

@@ -49,7 +49,7 @@ def conversation(mesh, rounds=3, size=LARGE):
 def run_both(relay, host, *, enclave_rank, **options):
     """An enclave without a network and one outside, as threads; each result is True or an error."""
     if enclave_rank == 0:
-        addresses = [relay.listen(LOOPBACK), (LOOPBACK, 1)]
+        addresses = [relay.listen(LOOPBACK, name="main"), (LOOPBACK, 1)]
         parts = (
             lambda: conversation(enclave_mesh(host, 0, addresses, **options)),
             lambda: conversation(outside_mesh(1, addresses, **options)),
@@ -153,7 +153,7 @@ def test_a_host_that_meddles_with_the_first_bytes_is_noticed():
 
 def test_a_host_that_ends_is_noticed():
     with relayed() as (relay, host, _):
-        addresses = [relay.listen(LOOPBACK), (LOOPBACK, 1)]
+        addresses = [relay.listen(LOOPBACK, name="main"), (LOOPBACK, 1)]
 
         def enclave():
             with enclave_mesh(host, 0, addresses, limits=QUICK) as mesh:
@@ -183,6 +183,24 @@ def test_only_listed_addresses_are_dialled():
         there.settimeout(5)
         assert there.recv(1) == b""
         there.close()
+
+
+def test_connections_go_to_the_port_they_were_made_to():
+    with relayed() as (relay, host, _):
+        addresses = {name: relay.listen(LOOPBACK, name=name) for name in ("owners", "workers")}
+        listeners = {name: host.listen(name) for name in addresses}
+        for name, address in addresses.items():
+            with socket.create_connection(address, timeout=10) as sock:
+                sock.sendall(name.encode())
+                near, _ = listeners[name].accept(10)
+                assert near.recv(7) == name.encode()[:7]
+                near.close()
+        listeners["owners"].close()
+        unknown = relay.listen(LOOPBACK, name="unknown")
+        for address in (addresses["owners"], unknown):
+            with socket.create_connection(address, timeout=10) as sock:
+                sock.sendall(b"x")
+                assert sock.recv(1) == b""
 
 
 def test_a_stream_that_nobody_reads_stops_no_other():
@@ -328,7 +346,7 @@ def host_breaks(*frames):
     near, far = socket.socketpair()
     ended = threading.Event()
     host = HostLink(Link(far, Side.ENCLAVE), bytes, end=ended.set)
-    with near, far, closing(host.listener):
+    with near, far, closing(host.listen("x")):
         near.settimeout(1)
         for kind, number, body in frames:
             if not ended.is_set():

@@ -52,6 +52,7 @@ from tacit.transport import (
 from tacit.transport.setup import rendezvous
 from tacit.transport.setup.handshake import Verdict
 from tacit.transport.wire.frames import HEADER, MAGIC, NO_DIGEST, VERSION, Kind, layout, pack
+from tacit.transport.wire.tcp import dial
 
 LONG = 60.0  # seconds; a wait that a busy machine keeps
 LIMITS = Limits(deadline=LONG, connect_deadline=LONG)
@@ -78,9 +79,10 @@ def join(
     who: Identity | None = None,
     limits: Limits = LIMITS,
     clock: Clock = SYSTEM_CLOCK,
+    **options: Any,
 ) -> Mesh:
-    plain = who is None
-    return connect(me, *port, identity=who, insecure_plain_tcp=plain, limits=limits, clock=clock)
+    options |= {"insecure_plain_tcp": who is None, "limits": limits, "clock": clock}
+    return connect(me, *port, identity=who, **options)
 
 
 class SharedClock(ManualClock):
@@ -418,19 +420,18 @@ def test_a_taken_port_says_so() -> None:
 
 
 @pytest.mark.parametrize("kind", SOCKETS)
-def test_a_missing_party_is_named(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_party_is_named(kind: str) -> None:
     doors, clock, attempts = ports(2), SharedClock(), [0]
     doors[0][0].close()
-    dial = rendezvous.dial
 
     def counted(*address: Any) -> socket.socket:
         attempts[0] += 1
         return dial(*address)
 
-    monkeypatch.setattr(rendezvous, "dial", counted)
     who = identity(1) if kind == "tls" else None
     error, _ = together(
-        party(hello(1), doors[1], who, clock=clock), give_up(clock, lambda: attempts[0] > 1)
+        party(hello(1), doors[1], who, clock=clock, dial=counted),
+        give_up(clock, lambda: attempts[0] > 1),
     )
     assert isinstance(error, ConnectTimeout)
     assert error.party == 0

@@ -45,7 +45,7 @@ class Kind(IntEnum):
 
     START = 1  # the configuration of the enclave, JSON
     READY = 2  # the protections that the process has, see Protection
-    OPEN = 3  # a new stream: where it comes from, or the address that the host is to dial
+    OPEN = 3  # a new stream: the port that it came to, or the address that the host is to dial
     BYTES = 4  # of a stream
     CREDIT = 5  # so many more bytes of a stream may be sent
     END = 6  # of one direction of a stream

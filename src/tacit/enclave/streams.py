@@ -158,7 +158,7 @@ class Streams:
         self._sent = self._received = self.opened = 0
 
     def open(self, sock: socket.socket, text: str) -> None:
-        """Joins a socket to a new stream, and tells the other side where it comes from or leads."""
+        """Joins a socket to a new stream, and tells the other side its port or its address."""
         with self._lock:
             number, self._next = self._next, self._next + 2
         stream = self._add(number)

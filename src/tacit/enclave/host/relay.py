@@ -42,11 +42,14 @@ class Relay:
         self.ended: Future[str] = Future()
         self._start(self._read)
 
-    def listen(self, host: str, port: int = 0) -> tuple[str, int]:
-        """Takes a port on which owners reach the enclave, and returns its address."""
+    def listen(self, host: str, port: int = 0, *, name: str) -> tuple[str, int]:
+        """Takes a port on which the enclave is reached under a name, and returns its address.
+
+        What connects there arrives at `HostLink.listen(name)`; one who asks for a quote gets it.
+        """
         listener = listen(host, port)
         self._listeners.append(listener)
-        self._start(self._accept, listener)
+        self._start(self._accept, listener, name)
         return listener.address
 
     def allow_dialling(self, addresses: Collection[tuple[str, int]]) -> None:
@@ -144,18 +147,18 @@ class Relay:
 
     # Who connects to the host --------------------------------------------------------------------
 
-    def _accept(self, listener: Listener) -> None:
+    def _accept(self, listener: Listener, name: str) -> None:
         with listener:
             while not self.ended.done():
                 arrival = listener.accept(_SLICE)
                 if arrival is None:
                     continue
                 if self._undecided.acquire(blocking=False):
-                    self._start(self._decide, *arrival)
+                    self._start(self._decide, arrival[0], name)
                 else:
                     arrival[0].close()
 
-    def _decide(self, sock: socket.socket, origin: str) -> None:
+    def _decide(self, sock: socket.socket, name: str) -> None:
         """Answers one who asks for a quote; all others speak with the enclave."""
         try:
             sock.settimeout(_FIRST_BYTES_SECONDS)
@@ -170,7 +173,7 @@ class Relay:
                     self._give_quote(sock)
             elif first:
                 _without_delay(sock)
-                self._streams.open(sock, origin)
+                self._streams.open(sock, name)
                 return
         sock.close()
 

@@ -1,6 +1,6 @@
 """The enclave's side of the socket to its host: relayed connections look like ordinary sockets.
 
-TLS, handshakes and heartbeats of `transport` run on them unchanged: `listener` and `dial` are what
+TLS, handshakes and heartbeats of `transport` run on them unchanged: `listen` and `dial` give what
 `transport.connect` takes in the place of a port and of TCP.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from ...errors import ConnectError, TransportError
 from ..edl import STATUS_FIELDS, Frame, Kind, Link, Side, pack_status
-from ..streams import Streams
+from ..streams import Stream, Streams
 
 Quoter = Callable[[bytes], bytes]  # from a nonce to a certificate and a quote, encoded
 _END_SECONDS = 10.0
@@ -34,8 +34,16 @@ class HostLink:
         self._link, self._quoter, self._end = link, quoter, end
         self._streams = Streams(link, Side.ENCLAVE)
         self._counters: Callable[[], dict[str, int]] = dict
-        self.listener = RelayedListener()
+        self._listeners: dict[str, RelayedListener] = {}
         threading.Thread(target=self._read, name="tacit-host-link", daemon=True).start()
+
+    def listen(self, name: str) -> RelayedListener:
+        """Returns where connections arrive that others make to the host's port of this name.
+
+        Until it is called they are refused. Each mesh needs a port of its own.
+        """
+        self._listeners[name] = made = RelayedListener()
+        return made
 
     def dial(self, address: tuple[str, int], seconds: float) -> socket.socket:
         """Returns a connection that the host is to make; if it cannot, the connection ends."""
@@ -68,14 +76,20 @@ class HostLink:
 
     def _take(self, frame: Frame) -> None:
         if frame.kind is Kind.OPEN:
-            stream = self._streams.accept(frame.number)
-            near, far = socket.socketpair()
-            stream.join(far)
-            self.listener.add(near, frame.body.decode(errors="replace"))
+            self._open(self._streams.accept(frame.number), frame.body.decode(errors="replace"))
         elif frame.kind in (Kind.QUOTE, Kind.STATUS):  # not here: an answer may have to wait
             threading.Thread(target=self._answer, args=(frame,), daemon=True).start()
         else:
             self._streams.take(frame)
+
+    def _open(self, stream: Stream, name: str) -> None:
+        listener = self._listeners.get(name)
+        if listener is None or not listener.is_open:
+            stream.refuse()
+            return
+        near, far = socket.socketpair()
+        stream.join(far)
+        listener.add(near)
 
     def _answer(self, frame: Frame) -> None:
         if frame.kind is Kind.QUOTE:
@@ -95,18 +109,19 @@ class HostLink:
 
 
 class RelayedListener:
-    """Connections that others made to the host's port."""
+    """Connections that others made to one of the host's ports."""
 
     def __init__(self) -> None:
-        self._waiting: queue.SimpleQueue[tuple[socket.socket, str]] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[socket.socket] = queue.SimpleQueue()
+        self.is_open = True
 
-    def add(self, sock: socket.socket, origin: str) -> None:
-        self._waiting.put((sock, origin))
+    def add(self, sock: socket.socket) -> None:
+        self._waiting.put(sock)
 
     def accept(self, seconds: float) -> tuple[socket.socket, str] | None:
         """Returns the next connection and where it comes from, or None if nobody comes."""
         try:
-            return self._waiting.get(timeout=max(seconds, 0.0))
+            return self._waiting.get(timeout=max(seconds, 0.0)), "the host"
         except queue.Empty:
             return None
 
@@ -114,6 +129,7 @@ class RelayedListener:
         """Nothing to do: `accept` waits for a short time only."""
 
     def close(self) -> None:
-        """Ends the connections that nobody has taken."""
+        """Refuses further connections, and ends those that nobody has taken."""
+        self.is_open = False
         while (arrival := self.accept(0.0)) is not None:
             arrival[0].close()

@@ -26,7 +26,8 @@ class EnclaveContext:
     settings: as the host gave them; the owners know them, because they are measured.
     manifest: what was measured; its digest belongs to keys of sealed memory.
     credentials: the key that the quote binds; owners pin its certificate.
-    host: relayed connections, for `transport.connect(..., listener=host.listener, dial=host.dial)`.
+    host: relayed connections, for `transport.connect(hello, host.listen("owners"), addresses,
+        dial=host.dial, ...)`.
     """
 
     settings: Mapping[str, str]
