@@ -91,7 +91,8 @@ def seal(context, held, text):
     from tacit.enclave.trusted.chunk_cipher import ChunkCipher
 
     held["cipher"] = ChunkCipher(context.manifest.digest())
-    held["cipher"].seal(memoryview(bytes.fromhex(text)), tensor=1, chunk=0)
+    plain = memoryview(bytes.fromhex(text))
+    held["cipher"].seal(plain, memoryview(bytearray(len(plain) + 16)), tensor=1, chunk=0)
     return bytes(held["cipher"]._key)[::-1].hex()  # not as it is: this text may stay in memory
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import threading
 from pathlib import Path
@@ -12,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.tiers import draws
 
-from tacit.crypto.key_memory import address_of
 from tacit.enclave.trusted import chunk_cipher
 from tacit.enclave.trusted.chunk_cipher import SLACK_BYTES, TAG_BYTES
 from tacit.enclave.trusted.host_storage import FileStorage, MemoryStorage
@@ -140,18 +140,28 @@ def test_what_the_program_keeps_counts_and_is_refused_beyond_the_budget():
         assert store.counters().peak_resident <= 6 * PLACES
 
 
-def test_freed_plaintext_is_overwritten_and_no_longer_counted(monkeypatch):
-    wiped = []
-    monkeypatch.setattr("tacit.enclave.trusted.plaintext.wipe", lambda b: wiped.append(bytes(b)))
+def test_freed_plaintext_is_overwritten_and_no_longer_counted():
     budget = PlaintextBudget(100, lambda: False)
     buffer = budget.allocate(60)
     buffer[:] = b"s" * 60
     tensor = torch.frombuffer(buffer, dtype=torch.uint8)
-    assert address_of(buffer) == tensor.data_ptr()
+    address = tensor.data_ptr()
+    assert address == ctypes.addressof(buffer)
     del buffer
-    assert budget.resident == 60
+    assert (budget.resident, bytes(tensor.numpy())) == (60, b"s" * 60)
     del tensor
-    assert (budget.resident, budget.peak, wiped) == (0, 60, [b"s" * 60])
+    assert (budget.resident, budget.peak) == (0, 60)
+    assert ctypes.string_at(address, 60) == bytes(60)  # it is kept for the next buffer
+    again = budget.allocate(60)
+    assert ctypes.addressof(again) == address
+    assert bytes(again) == bytes(60)
+
+
+def test_memory_in_use_and_unused_stays_within_the_budget():
+    budget = PlaintextBudget(100, lambda: False)
+    for size in (60, 30, 50, 90, 10, 100):
+        assert len(budget.allocate(size)) == size
+        assert budget.resident + budget._unused_bytes <= 100
 
 
 # What the host may do ---------------------------------------------------------------------------
@@ -192,7 +202,7 @@ def test_one_changed_bit_is_refused_by_tensor_and_chunk(byte, bit):
 
 def test_a_rolled_back_chunk_is_refused():
     store, storage = sealed_store()
-    old = dict(storage.slots)
+    old = {slot: bytes(data) for slot, data in storage.slots.items()}
     for chunk in store.chunks("x", write=True):
         chunk += 1
     evicted(store)
@@ -277,7 +287,7 @@ def test_sealed_bytes_do_not_show_the_plaintext():
     storage = MemoryStorage()
     with store_of(4, storage=storage) as store:
         store.put("x", torch.full((20 * CHUNK,), 7, dtype=torch.uint8))
-        sealed = list(storage.slots.values())
+        sealed = [bytes(data) for data in storage.slots.values()]
     assert len(sealed) == len(set(sealed)) == 16
     assert not any(bytes([7] * 8) in one for one in sealed)
 
@@ -294,7 +304,7 @@ def test_a_full_disk_is_named_and_nothing_is_lost():
 
 def test_a_storage_that_fails_is_named():
     class Broken(MemoryStorage):
-        def read(self, slot, size):
+        def read(self, slot, into):
             raise OSError(errno.EIO, "here")
 
     store = store_of(4, storage=Broken())
@@ -369,11 +379,11 @@ def test_the_next_chunk_is_opened_while_this_one_is_used():
             super().__init__()
             self.read_slots, self.changed = [], threading.Condition()
 
-        def read(self, slot, size):
+        def read(self, slot, into):
             with self.changed:
                 self.read_slots.append(slot)
                 self.changed.notify_all()
-            return super().read(slot, size)
+            return super().read(slot, into)
 
     storage = Noting()
     with store_of(4, storage=storage) as store:

@@ -71,6 +71,7 @@ class ChunkCache:
         self._budget = PlaintextBudget(budget, self._evict_one)
         self._inside: OrderedDict[Chunk, None] = OrderedDict()  # least recently used first
         self._lock = RLock()
+        self._sealed = memoryview(bytearray())  # the copy inside of one sealed chunk
         self._hits = self._opened = self._evicted = 0
         self._bytes_sealed = self._bytes_opened = 0
 
@@ -126,7 +127,9 @@ class ChunkCache:
     def _open(self, chunk: Chunk) -> None:
         plain = self._budget.allocate(chunk.size + SLACK_BYTES)
         try:
-            with memoryview(plain) as view:  # released, so that no traceback keeps the plaintext
+            with memoryview(plain).cast(
+                "B"
+            ) as view:  # released, so that no traceback keeps the plaintext
                 self._decrypt(chunk, view)
         except BaseException:
             del plain
@@ -138,8 +141,9 @@ class ChunkCache:
     def _decrypt(self, chunk: Chunk, into: memoryview) -> None:
         where = {"tensor": chunk.tensor, "chunk": chunk.index, "version": chunk.version}
         try:
-            sealed = self._storage.read(chunk.slot, chunk.size + TAG_BYTES)
-            self._cipher.open(sealed, into, **where)
+            sealed = self._copy(chunk)
+            count = self._storage.read(chunk.slot, sealed)
+            self._cipher.open(sealed[:count], into, **where)
         except SealedChunkRejected as error:
             raise error.about(chunk.place()) from None
         except OSError as error:
@@ -160,9 +164,9 @@ class ChunkCache:
     def _seal(self, chunk: Chunk) -> None:
         """After a failure the chunk is still inside."""
         assert chunk.plain is not None
-        plain = memoryview(chunk.plain)[: chunk.size]
+        plain, sealed = memoryview(chunk.plain).cast("B")[: chunk.size], self._copy(chunk)
         try:
-            sealed, version = self._cipher.seal(plain, tensor=chunk.tensor, chunk=chunk.index)
+            version = self._cipher.seal(plain, sealed, tensor=chunk.tensor, chunk=chunk.index)
             self._storage.write(chunk.slot, sealed)
         except SealedChunkRejected as error:
             raise error.about(chunk.place()) from None
@@ -170,6 +174,13 @@ class ChunkCache:
             raise _unusable("written", error).about(chunk.place()) from error
         chunk.version = version
         self._bytes_sealed += chunk.size
+
+    def _copy(self, chunk: Chunk) -> memoryview:
+        """Returns memory inside for a sealed chunk: the host cannot change what is there."""
+        size = chunk.size + TAG_BYTES
+        if len(self._sealed) < size:
+            self._sealed = memoryview(bytearray(size))
+        return self._sealed[:size]
 
 
 class Ahead:

@@ -43,8 +43,11 @@ class ChunkCipher:
         wipe(key)
         self._seals = 0
 
-    def seal(self, plain: memoryview, *, tensor: int, chunk: int) -> tuple[bytearray, int]:
-        """Returns the sealed bytes and the version under which alone they can be opened."""
+    def seal(self, plain: memoryview, into: memoryview, *, tensor: int, chunk: int) -> int:
+        """Writes sealed bytes and their tag; returns the version that alone can be opened.
+
+        `into` has TAG_BYTES more than `plain`.
+        """
         if self._seals >= MAX_SEALS:
             raise SealedChunkRejected(
                 f"{MAX_SEALS} chunks were sealed under one key, and no more are",
@@ -53,14 +56,13 @@ class ChunkCipher:
         self._seals += 1
         encryptor = self._cipher(self._seals).encryptor()
         encryptor.authenticate_additional_data(_PLACE.pack(tensor, chunk, self._seals))
-        sealed = bytearray(len(plain) + SLACK_BYTES)
-        size = encryptor.update_into(plain, sealed)
+        encryptor.update_into(plain, into)
         encryptor.finalize()
-        del sealed[size:]
-        return sealed + encryptor.tag, self._seals
+        into[len(plain) :] = encryptor.tag
+        return self._seals
 
     def open(
-        self, sealed: bytes, into: memoryview, *, tensor: int, chunk: int, version: int
+        self, sealed: memoryview, into: memoryview, *, tensor: int, chunk: int, version: int
     ) -> None:
         """Writes the plaintext to `into`, which has SLACK_BYTES more; it is zeros after a failure.
 
@@ -71,9 +73,9 @@ class ChunkCipher:
             raise SealedChunkRejected(
                 f"the host returned {len(sealed)} of {size + TAG_BYTES} bytes", told=CUT
             )
-        decryptor = self._cipher(version, sealed[size:]).decryptor()
+        decryptor = self._cipher(version, bytes(sealed[size:])).decryptor()
         decryptor.authenticate_additional_data(_PLACE.pack(tensor, chunk, version))
-        decryptor.update_into(memoryview(sealed)[:size], into)
+        decryptor.update_into(sealed[:size], into)
         try:
             decryptor.finalize()
         except InvalidTag:

@@ -10,11 +10,11 @@ from typing import Protocol
 class HostStorage(Protocol):
     """Numbered places for bytes. Raises OSError where it cannot write or read."""
 
-    def write(self, slot: int, data: bytes | bytearray) -> None:
-        """Replaces what the slot holds."""
+    def write(self, slot: int, data: memoryview) -> None:
+        """Replaces what the slot holds by a copy of the data."""
 
-    def read(self, slot: int, size: int) -> bytes:
-        """Returns up to `size` bytes of the slot; fewer if there are not as many."""
+    def read(self, slot: int, into: memoryview) -> int:
+        """Copies the slot's first bytes; returns their number, fewer if there are not as many."""
         ...
 
     def close(self) -> None:
@@ -25,13 +25,15 @@ class MemoryStorage:
     """Slots in memory."""
 
     def __init__(self) -> None:
-        self.slots: dict[int, bytes] = {}
+        self.slots: dict[int, bytearray] = {}
 
-    def write(self, slot: int, data: bytes | bytearray) -> None:
-        self.slots[slot] = bytes(data)
+    def write(self, slot: int, data: memoryview) -> None:
+        self.slots.setdefault(slot, bytearray())[:] = data
 
-    def read(self, slot: int, size: int) -> bytes:
-        return self.slots.get(slot, b"")[:size]
+    def read(self, slot: int, into: memoryview) -> int:
+        held = memoryview(self.slots.get(slot, b""))[: len(into)]
+        into[: len(held)] = held
+        return len(held)
 
     def close(self) -> None:
         self.slots.clear()
@@ -44,18 +46,17 @@ class FileStorage:
         self._slot_bytes = slot_bytes
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
 
-    def write(self, slot: int, data: bytes | bytearray) -> None:
-        start, view = slot * self._slot_bytes, memoryview(data)
-        while view:
-            done = os.pwrite(self._file, view, start)
-            start, view = start + done, view[done:]
+    def write(self, slot: int, data: memoryview) -> None:
+        start = slot * self._slot_bytes
+        while data:
+            done = os.pwrite(self._file, data, start)
+            start, data = start + done, data[done:]
 
-    def read(self, slot: int, size: int) -> bytes:
-        parts, start = [], slot * self._slot_bytes
-        while size and (part := os.pread(self._file, size, start)):
-            parts.append(part)
-            start, size = start + len(part), size - len(part)
-        return b"".join(parts)
+    def read(self, slot: int, into: memoryview) -> int:
+        start, rest = slot * self._slot_bytes, into
+        while rest and (done := os.preadv(self._file, [rest], start)):
+            start, rest = start + done, rest[done:]
+        return len(into) - len(rest)
 
     def close(self) -> None:
         os.close(self._file)

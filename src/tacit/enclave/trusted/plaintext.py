@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
+import weakref
 from collections import deque
 from collections.abc import Callable
 
 from ...crypto import wipe
 from ...errors import OutOfMemory
+
+PlaintextBuffer = ctypes.Array[ctypes.c_char]
 
 
 class PlaintextBudget:
@@ -14,7 +18,8 @@ class PlaintextBudget:
 
     A buffer counts as long as anything refers to it: a tensor that the program keeps is counted,
     too. `make_room` drops something that the caller could do without; it returns False if there is
-    nothing left.
+    nothing left. Memory of freed buffers is overwritten and used again: fresh pages from the system
+    cost more time than decrypting into them.
     """
 
     def __init__(self, limit: int, make_room: Callable[[], bool]) -> None:
@@ -22,13 +27,18 @@ class PlaintextBudget:
         self.peak = 0
         self._make_room = make_room
         self._held = 0
-        self._freed: deque[int] = deque()  # buffers may be freed in any thread, at any moment
+        self._freed: deque[bytearray] = deque()  # in any thread, at any moment
+        self._unused: list[bytearray] = []  # overwritten
+        self._unused_bytes = 0
 
     @property
     def resident(self) -> int:
         """The bytes of plaintext in memory now."""
         while self._freed:
-            self._held -= self._freed.popleft()
+            memory = self._freed.popleft()
+            self._held -= len(memory)
+            self._unused.append(memory)
+            self._unused_bytes += len(memory)
         return self._held
 
     def allocate(self, size: int) -> PlaintextBuffer:
@@ -40,20 +50,24 @@ class PlaintextBudget:
                     limit=f"{self.limit} bytes, of which the program holds {self.resident}",
                     remedy="work chunk by chunk, drop tensors that are not needed, or raise budget",
                 )
+        memory = self._memory(size)
         self._held += size
-        self.peak = max(self.peak, self.resident)
-        return PlaintextBuffer(size, self._freed)
+        self.peak = max(self.peak, self._held)
+        buffer = (ctypes.c_char * size).from_buffer(memory)
+        weakref.finalize(buffer, _free, memory, self._freed)
+        return buffer
+
+    def _memory(self, size: int) -> bytearray:
+        """Returns unused memory of this size, or new memory; all of it stays within the limit."""
+        for position, memory in enumerate(self._unused):
+            if len(memory) == size:
+                self._unused_bytes -= size
+                return self._unused.pop(position)
+        while self._unused and self._held + self._unused_bytes + size > self.limit:
+            self._unused_bytes -= len(self._unused.pop())
+        return bytearray(size)
 
 
-class PlaintextBuffer(bytearray):
-    """Memory of a fixed size; the end of its last reference overwrites it."""
-
-    __slots__ = ("_freed",)
-
-    def __init__(self, size: int, freed: deque[int]) -> None:
-        super().__init__(size)
-        self._freed = freed
-
-    def __del__(self) -> None:
-        wipe(self)
-        self._freed.append(len(self))
+def _free(memory: bytearray, freed: deque[bytearray]) -> None:
+    wipe(memory)
+    freed.append(memory)
