@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import copy
 import json
+import threading
 from functools import cache
 
 import pytest
 import torch
+from tests.enclave.workers import change_answers
 from tests.tensor import conformance
 from tests.tensor.operators import CHOSEN
 from tests.tiers import FULL
@@ -180,13 +182,14 @@ def test_reveals_obey_the_policy():
 
 
 def test_a_lying_worker_is_named(monkeypatch):
-    right = worker.Worker.answer
+    honest = worker.serve
 
-    def wrong(self, task, received):
-        answer = right(self, task, received)
-        return answer.add_(1) if task.role.name == "SECOND_TERMS" else answer
+    def serve(mesh, device):
+        if threading.current_thread().name.endswith("-1"):
+            change_answers(mesh, lambda answer: answer + 1)
+        honest(mesh, device)
 
-    monkeypatch.setattr(worker.Worker, "answer", wrong)
+    monkeypatch.setattr(worker, "serve", serve)
     with pytest.raises(PartyFailed) as failed:
         tacit.run(trained, parties=2, protocol="enclave")
     cause = failed.value.__cause__

@@ -108,16 +108,21 @@ def changing(change: Callable[[Tensor], Tensor]) -> Serve:
     """Returns a worker that changes its answers."""
 
     def serve(mesh: Mesh) -> None:
-        exchange = mesh.exchange
-
-        def changed(send: Any, receive: Any, **options: Any) -> Any:
-            send = {peer: [change(answer)] for peer, [answer] in send.items()}
-            return exchange(send, receive, **options)
-
-        mesh.exchange = changed  # type: ignore[method-assign]
+        change_answers(mesh, change)
         worker.serve(mesh)
 
     return serve
+
+
+def change_answers(mesh: Mesh, change: Callable[[Tensor], Tensor]) -> None:
+    """Makes a worker change its answers before it sends them."""
+    exchange = mesh.exchange
+
+    def changed(send: Any, receive: Any, **options: Any) -> Any:
+        send = {peer: [change(answer)] for peer, [answer] in send.items()}
+        return exchange(send, receive, **options)
+
+    mesh.exchange = changed  # type: ignore[method-assign]
 
 
 def recording(seen: list[Tensor]) -> Serve:

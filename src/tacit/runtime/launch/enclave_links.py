@@ -71,8 +71,10 @@ def workers_in_threads(
     def work(mesh: Mesh, device: torch.device) -> None:
         try:
             serve(mesh, device)
-        except Error:  # its enclave is told, and names it
-            mesh.abort("a worker has failed")
+        except BaseException as error:
+            mesh.abort(error)  # its enclave names it
+            if not isinstance(error, Error):
+                raise
 
     threads = [
         Thread(target=work, args=(link[1], device), name=f"tacit-worker-{i}", daemon=True)
