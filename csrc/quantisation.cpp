@@ -15,21 +15,53 @@ namespace {
 
 constexpr std::size_t kBlock = 1024;  // elements whose random words are made at a time
 constexpr std::size_t kGrain = 64 * kBlock;
+constexpr std::uint32_t kFactor = 0x9E3779B1;         // odd, about 2^32 over the golden ratio
+constexpr std::uint64_t kPoint = 0x9E3779B97F4A7C15;  // odd, 2^64 over the golden ratio
 
-// The largest absolute value as the bits of a float: those of NaN and of infinities are the
-// largest. Without their sign, floats are ordered as their bits are.
-std::uint32_t most_bits(Address x, std::size_t count) {
-  const std::uint32_t* bits = at<const std::uint32_t>(x);
-  std::vector<std::uint32_t> found((count + kGrain - 1) / kGrain);
+// The largest absolute value as the bits of a float (those of NaN and of infinities are the largest;
+// without their sign, floats are ordered as their bits are), and a hash that notices changes.
+struct Summary {
+  std::uint32_t most = 0;
+  std::uint64_t hash = 0;
+};
+
+// Each of 32 lanes mixes its words one after the other: the state after a word determines the word,
+// so that a change of one word always changes it. The hash is a polynomial of the lanes at an odd
+// point, mod 2^64. The last words of a block fill the first lanes.
+Summary summarised(const std::uint32_t* bits, std::size_t count) {
+  constexpr std::size_t lanes = 32;
+  std::uint32_t most[lanes] = {}, value[lanes] = {};
+  const auto add = [&](std::size_t j, std::uint32_t word) __attribute__((always_inline)) {
+    most[j] = std::max(most[j], word & 0x7fffffff);
+    value[j] = std::rotl((value[j] ^ word) * kFactor, 15);
+  };
+  std::size_t i = 0;
+  for (; i + lanes <= count; i += lanes)
+    for (std::size_t j = 0; j < lanes; ++j) add(j, bits[i + j]);
+  for (std::size_t j = 0; i < count; ++i, ++j) add(j, bits[i]);
+  Summary found;
+  for (std::size_t j = 0; j < lanes; ++j) {
+    found.most = std::max(found.most, most[j]);
+    found.hash = found.hash * kPoint + value[j];
+  }
+  return found;
+}
+
+// Writes the bits of max|x|, then the hash, to out: two words of 64 bits.
+void summary32(Address x, std::size_t count, Address out) {
+  std::vector<Summary> blocks((count + kGrain - 1) / kGrain);
   parallel_for(count, kGrain, [&](std::size_t begin, std::size_t end) {
-    for (; begin < end; begin += kGrain) {
-      std::uint32_t most = 0;
-      for (std::size_t i = begin; i < std::min(end, begin + kGrain); ++i)
-        most = std::max(most, bits[i] & 0x7fffffff);
-      found[begin / kGrain] = most;
-    }
+    for (; begin < end; begin += kGrain)
+      blocks[begin / kGrain] =
+          summarised(at<const std::uint32_t>(x) + begin, std::min(kGrain, end - begin));
   });
-  return found.empty() ? 0 : *std::max_element(found.begin(), found.end());
+  Summary total;
+  for (const Summary& block : blocks) {
+    total.most = std::max(total.most, block.most);
+    total.hash = total.hash * kPoint + block.hash;
+  }
+  at<std::uint64_t>(out)[0] = total.most;
+  at<std::uint64_t>(out)[1] = total.hash;
 }
 
 // The random words of a block of elements, of which each takes `Word`.
@@ -71,11 +103,14 @@ void quantise8(Address x, float scale, nb::bytes key, std::uint64_t operation, A
       std::int8_t* to = at<std::int8_t>(out) + begin;
       const std::uint16_t* random = words.of(cipher, begin);
       const std::size_t some = std::min(kBlock, end - begin);
+      std::int32_t rounded[kBlock];  // in two loops, each of which the compiler vectorises
       for (std::size_t i = 0; i < some; ++i) {
         const float y = from[i] * scale, low = std::floor(y);
-        const bool up = (random[i] + 0.5f) * 0x1p-16f < y - low;
-        to[i] = static_cast<std::int8_t>(std::min(static_cast<int>(low) + up, 127));
+        const float fraction = (static_cast<std::int32_t>(random[i]) + 0.5f) * 0x1p-16f;
+        rounded[i] = static_cast<std::int32_t>(low) + (fraction < y - low ? 1 : 0);
       }
+      for (std::size_t i = 0; i < some; ++i)
+        to[i] = static_cast<std::int8_t>(std::min(rounded[i], 127));
     }
   });
 }
@@ -122,7 +157,7 @@ void dequantise32(Address x, float scale, Address out, std::size_t count) {
 
 void bind_quantisation(nb::module_& module) {
   using release = nb::call_guard<nb::gil_scoped_release>;
-  module.def("most_bits", &most_bits, release());
+  module.def("summary32", &summary32, release());
   module.def("add_three32", &add_three32, release());
   module.def("dequantise32", &dequantise32, release());
 #if TACIT_HAS_AES

@@ -141,7 +141,7 @@ def test_an_operand_that_exceeds_the_budget_is_not_kept():
     x = torch.ones(11)
     made = []
 
-    def make(_x):
+    def make(_x, _most):
         made.append(Operand(len(made), torch.zeros(11, dtype=torch.int8), 0))
         return made[-1]
 

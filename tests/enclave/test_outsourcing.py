@@ -129,6 +129,15 @@ def test_empty_products_are_zeros_and_send_nothing():
         assert enclave.counters.total.calls == 0
 
 
+def test_the_result_has_the_dtype_of_the_left_operand():
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        for precision in BITS:
+            with outsourcer("three-server", precision=precision) as enclave:
+                found = enclave.product(MATMUL, torch.ones(2, 3, dtype=dtype), torch.ones(3, 2))
+            assert found.dtype == dtype
+            assert (found == 3).all()
+
+
 def test_zeros_and_strided_operands():
     with outsourcer("three-server") as enclave:
         assert not enclave.product(MATMUL, torch.zeros(3, 4), torch.randn(4, 2)).any()
@@ -197,13 +206,15 @@ def test_numbers_that_are_not_finite_are_refused(value):
         ("none", 0, {"precision": "float8"}),
         ("none", 0, {"check_bits": -1}),
         ("none", 0, {"cipher": "rot13"}),
+        ("none", 0, {"key": bytes(32)}),
+        ("none", 0, {"key": b"short"}),
     ],
 )
 def test_bad_settings_are_refused(mode, links, settings):
     crew = Crew()
     meshes = [crew.link(i) for i in range(links)]
     with pytest.raises(ConfigError):
-        Outsourcer(meshes, mode, key=KEY, **settings)
+        Outsourcer(meshes, mode, **{"key": KEY, **settings})
     crew.end()
 
 

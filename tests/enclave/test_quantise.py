@@ -25,6 +25,10 @@ floats = st.floats(width=32, allow_nan=False, allow_infinity=False)
 rounded = partial(quantise8, key=KEY, operation=1)
 
 
+def quantised(precision, x):
+    return precision.quantise(x, float(x.abs().max()), rounded)
+
+
 def fractions(count: int) -> list[int]:
     """The random fractions of so many elements, in units of 2^-16."""
     words = torch.empty(-(-count // 2), dtype=torch.int32)
@@ -60,7 +64,7 @@ def reference(values: list[float], bits: int, words: list[int] | None) -> tuple[
 def test_against_the_reference(values):
     x = torch.tensor(values, dtype=torch.float32)
     for precision, used in ((SWALP, fractions(len(x))), (FIXED, None)):
-        found, exponent = precision.quantise(x, rounded)
+        found, exponent = quantised(precision, x)
         assert found.dtype == precision.dtype
         assert (found.tolist(), exponent) == reference(x.tolist(), precision.bits, used)
         assert found.long().abs().max() <= 1 << (precision.bits - 1)
@@ -71,7 +75,7 @@ def test_against_the_reference(values):
 def test_the_error_is_below_one_unit(values):
     x = torch.tensor(values, dtype=torch.float64)
     for precision, error in ((SWALP, 1), (FIXED, Fraction(1, 2))):
-        found, exponent = precision.quantise(x, rounded)
+        found, exponent = quantised(precision, x)
         for q, value in zip(found.tolist(), values, strict=True):
             assert abs(q - Fraction(value) * power(-exponent)) <= error
 
@@ -83,7 +87,7 @@ def test_rounding_is_right_on_average():
         for whole in (-100, -3, 0, 90):
             x = torch.full((n,), whole + fraction)
             x[0] = 127.0
-            q = SWALP.quantise(x, rounded).values[1:].double()
+            q = quantised(SWALP, x).values[1:].double()
             deviation = (fraction * (1 - fraction) / n) ** 0.5
             assert abs(float(q.mean()) - whole - fraction) <= 6 * deviation + 2**-17
             assert set(q.unique().tolist()) <= {float(whole), whole + 1.0}
@@ -93,14 +97,14 @@ def test_roundings_of_neighbours_are_independent():
     n = 100_000
     x = torch.full((n,), 0.5)
     x[0] = 127.0
-    bits = SWALP.quantise(x, rounded).values[1:].double() - 0.5
+    bits = quantised(SWALP, x).values[1:].double() - 0.5
     for distance in (1, 2, 4, 16):
         assert abs(float((bits[distance:] * bits[:-distance]).mean())) < 6 * 0.25 / n**0.5
 
 
 def test_zeros():
     for precision in (SWALP, FIXED):
-        found, exponent = precision.quantise(torch.zeros(3, 4), rounded)
+        found, exponent = quantised(precision, torch.zeros(3, 4))
         assert not found.any()
         assert not dequantise(found, exponent, torch.float32).any()
 
@@ -109,7 +113,7 @@ def test_zeros():
 def test_the_ends_of_float32(value):
     x = torch.tensor([value, value / 2])
     for precision in (SWALP, FIXED):
-        found, exponent = precision.quantise(x, rounded)
+        found, exponent = quantised(precision, x)
         back = dequantise(found, exponent, torch.float32)
         assert abs(float(back[0]) - value) <= abs(value) * 2.0 ** (2 - precision.bits)
         assert exponent == floor(log2(abs(value))) - precision.bits + 2
@@ -121,15 +125,14 @@ def test_numbers_that_are_not_finite_are_refused(value):
     x[3] = value
     for precision in (SWALP, FIXED):
         with pytest.raises(RangeError) as caught:
-            precision.quantise(x, rounded)
+            quantised(precision, x)
         assert caught.value.number == ("NaN" if isnan(value) else "infinite")
 
 
 def test_strides_do_not_matter():
     x = torch.randn(4, 6)
-    assert torch.equal(
-        SWALP.quantise(x.T.contiguous().T, rounded)[0], SWALP.quantise(x, rounded)[0]
-    )
+    found, wanted = (quantised(SWALP, one) for one in (x.T.contiguous().T, x))
+    assert torch.equal(found.values, wanted.values)
 
 
 def test_sums_of_products_stay_below_the_bound():

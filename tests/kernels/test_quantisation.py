@@ -13,7 +13,8 @@ from tests.tiers import draws
 
 from tacit import kernels
 from tacit.errors import ConfigError
-from tacit.kernels.quantisation import add_three, dequantise32, masked8, max_abs, quantise8
+from tacit.kernels import backend
+from tacit.kernels.quantisation import add_three, dequantise32, masked8, quantise8, summary
 from tacit.ring import RING32
 from tacit.ring.reference import quantisation as reference
 
@@ -90,20 +91,51 @@ def test_other_masks_are_refused(x, keys, cipher):
 
 @draws(60)
 @given(sizes, st.floats(width=32, allow_nan=False), st.integers(0, 10**6))
-def test_max_abs(count, value, place):
+def test_the_largest_number(count, value, place):
     x = torch.linspace(-1, 1, count)
     x[place % count] = value
-    assert max_abs(x) == float(x.abs().max())
+    for one in (x, x.double()):
+        assert summary(one).most == float(x.abs().max())
 
 
 @pytest.mark.parametrize("value", [nan, -nan, inf, -inf])
 @pytest.mark.parametrize("count", [1, 70_001])
-def test_max_abs_of_what_is_not_finite(value, count):
+def test_numbers_that_are_not_finite(value, count):
     x = torch.full((count,), 3e38)
     x[count // 2] = value
-    assert isnan(max_abs(x)) if isnan(value) else max_abs(x) == inf
+    assert isnan(summary(x).most) if isnan(value) else summary(x).most == inf
     x[0] = nan
-    assert isnan(max_abs(x))
+    assert isnan(summary(x).most)
+
+
+@draws(20)
+@given(sizes, seeds)
+def test_hashes(count, seed):
+    x = ring_tensor(RING32, (count,), seed)
+    words = [word % (1 << 32) for word in x.tolist()]
+    native = backend.load_native()
+    if native and hasattr(native, "summary32"):
+        assert summary(x.view(torch.float32)).hash == reference.hashed(words)
+
+
+def test_hashes_notice_changes():
+    x = floats(70_001, 1)
+    seen = {summary(x).hash}
+    for place in (0, 1, 31, 32, 65_535, 65_536, 70_000):
+        for bit in (0, 15, 31):
+            changed = x.view(torch.int32).clone()
+            changed[place] ^= -(1 << 31) if bit == 31 else 1 << bit
+            seen.add(summary(changed.view(torch.float32)).hash)
+    others = (x.roll(1), x.roll(32), x[:-1].clone(), x.flip(0), x.double(), -x, 2 * x)
+    for other in others:
+        seen.add(summary(other).hash)
+    assert len(seen) == 1 + 7 * 3 + len(others)
+
+
+def test_other_tensors_have_no_summary():
+    for x in (torch.zeros(3, dtype=torch.int32), torch.zeros(4, 4).T[:2]):
+        with pytest.raises(ConfigError):
+            summary(x)
 
 
 @draws(40)

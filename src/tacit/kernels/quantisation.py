@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from types import ModuleType
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,18 +17,35 @@ from torch import Tensor
 from ..errors import ConfigError
 from ..ring.reference import quantisation as reference
 from .backend import native_for
+from .digest import digest
 from .stream import CIPHERS, stream
 
 MOST_EXPONENT = 120
 CIPHER = "aes128-ctr"  # of the rounding
 
 
-def max_abs(x: Tensor) -> float:
-    """Returns max|x| of a tensor of floats; NaN if any element is."""
+class Summary(NamedTuple):
+    """What one pass over a tensor of floats tells of it.
+
+    most: max|x|; NaN if any element is. hash: another one if the tensor has changed, but for
+    accidents; the compiled one is that of the reference, else it is `digest`.
+    """
+
+    most: float
+    hash: int
+
+
+def summary(x: Tensor) -> Summary:
+    """Returns the maximum and the hash of a contiguous tensor of float32 or float64."""
+    if x.dtype not in (torch.float32, torch.float64) or not x.is_contiguous():
+        raise ConfigError(f"{x.dtype}", limit="contiguous float32 or float64 is needed")
     native = _native(x)
-    if native is None or x.dtype != torch.float32 or not x.is_contiguous():
-        return reference.max_abs(x)
-    return struct.unpack("<f", struct.pack("<I", native.most_bits(x.data_ptr(), x.numel())))[0]
+    if native is None or x.dtype != torch.float32:
+        return Summary(reference.max_abs(x), int.from_bytes(digest(x.cpu()), "little"))
+    out = torch.empty(2, dtype=torch.int64)
+    native.summary32(x.data_ptr(), x.numel(), out.data_ptr())
+    bits, hash_ = out.tolist()
+    return Summary(struct.unpack("<f", struct.pack("<I", bits))[0], hash_ % (1 << 64))
 
 
 def quantise8(x: Tensor, exponent: int, key: bytes, *, operation: int) -> Tensor:
@@ -89,7 +107,7 @@ def add_three(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
 
 def _native(x: Tensor) -> ModuleType | None:
     native = native_for(x)
-    return native if hasattr(native, "most_bits") else None
+    return native if hasattr(native, "summary32") else None
 
 
 def _check(exponent: int) -> None:

@@ -18,14 +18,14 @@ from typing import NamedTuple
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from ... import kernels
+from ...kernels.quantisation import summary
 from .masking import Operand
 
 
 class _Entry(NamedTuple):
     storage: StorageWeakRef
     version: int
-    digest: bytes
+    digest: int
     operand: Operand
 
 
@@ -40,20 +40,24 @@ class OperandCache:
         self._entries: OrderedDict[object, _Entry] = OrderedDict()
         self._forgotten: list[int] = []
 
-    def get(self, x: Tensor, make: Callable[[Tensor], Operand]) -> Operand:
-        """Returns the operand of a tensor: the one that was made before, or a new one."""
+    def get(self, x: Tensor, make: Callable[[Tensor, float], Operand]) -> Operand:
+        """Returns the operand of a tensor of floats: one that was made before, or a new one.
+
+        `make(x, most)` makes it, for max|x| = most.
+        """
         self._sweep()
         dense = _dense(x)
+        most, digest = summary(x.contiguous() if dense is None else dense)
         if dense is None or not self._budget:
-            return self._passing(make(x))
-        key, digest = (x.data_ptr(), x.dtype, x.shape, x.stride()), kernels.digest(dense)
+            return self._passing(make(x, most))
+        key = (x.data_ptr(), x.dtype, x.shape, x.stride())
         entry = self._entries.pop(key, None)
         if entry and (entry.version, entry.digest) == (x._version, digest):
             self._entries[key] = entry
             return entry.operand
         if entry:
             self._forgotten.append(entry.operand.number)
-        operand = make(x)
+        operand = make(x, most)
         if operand.values.nbytes > self._budget:
             return self._passing(operand)
         storage = StorageWeakRef(x.untyped_storage())

@@ -11,10 +11,11 @@ import secrets
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+import torch
 from torch import Tensor
 
 from ... import kernels
-from ...crypto import Key
+from ...crypto import KEY_BYTES, Key
 from ...errors import CheatingDetected, ConfigError, ProtocolError
 from ...kernels.quantisation import CIPHER, add_three, quantise8
 from ...kernels.stream import CIPHERS
@@ -73,6 +74,8 @@ class Outsourcer:
         if len(links) != len(self._roles):
             needed = f"{mode!r} needs {len(self._roles)} at this enclave"
             raise ConfigError(f"{len(links)} links to workers", limit=needed)
+        if len(key) != KEY_BYTES or not any(key):
+            raise ConfigError("key", limit=f"{KEY_BYTES} secret bytes are needed")
         if check_bits < 0:
             raise ConfigError(f"check_bits={check_bits}", limit="at least 0 is needed")
         self.mode, self.counters = mode, Counters()
@@ -127,7 +130,7 @@ class Outsourcer:
             with self.counters.phase("inside"):
                 return in_floats(op, a, b)
         with self.counters.phase("quantise"):
-            left, right = (self._cache.get(x, self._quantised) for x in (a, b))
+            left, right = (self._cache.get(_single(x), self._quantised) for x in (a, b))
         if self.mode == "none":
             with self.counters.phase("inside"):
                 values = in_floats(op, left.values.to(a.dtype), right.values.to(a.dtype))
@@ -136,12 +139,12 @@ class Outsourcer:
         with self.counters.phase("dequantise"):
             return dequantise(values, left.exponent + right.exponent, a.dtype)
 
-    def _quantised(self, x: Tensor) -> Operand:
-        """Returns a new operand: the integers of a tensor of floats."""
+    def _quantised(self, x: Tensor, most: float) -> Operand:
+        """Returns a new operand: the integers of a tensor of floats with max|x| = most."""
         self._num_operands += 1
         key = self._key.derive("round", CIPHERS[CIPHER].key_bytes)
         rounded = partial(quantise8, key=key, operation=self._num_operands)
-        return Operand(self._num_operands, *self._precision.quantise(x, rounded))
+        return Operand(self._num_operands, *self._precision.quantise(x, most, rounded))
 
     def _exact(self, op: Bilinear, a: Operand, b: Operand) -> Tensor:
         """Returns the product of integers, from the workers, and ends all of them if one fails."""
@@ -236,6 +239,11 @@ class Outsourcer:
         uses = (f"mask part {part}|{nonce.hex()}" for part in range(NUM_MASK_PARTS))
         size = MaskKeys.size(cipher)
         return MaskKeys(cipher, tuple(self._key.derive(use, size) for use in uses))
+
+
+def _single(x: Tensor) -> Tensor:
+    """Returns a tensor in float32, or as it is if it has float64."""
+    return x if x.dtype == torch.float64 else x.float()
 
 
 def _roles(mode: str, peer: Mesh | None) -> dict[int, Role]:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ...errors import ConfigError, RangeError
-from ...kernels.quantisation import MOST_EXPONENT, dequantise32, max_abs
+from ...kernels.quantisation import MOST_EXPONENT, dequantise32
 from ...ring import RING32, RING64, Ring
 from .freivalds import PRIME
 
@@ -45,13 +45,13 @@ class Precision:
         """How many products may be added up: each is at most 2^(2 bits - 2)."""
         return (self.bound - 1) >> 2 * (self.bits - 1)
 
-    def quantise(self, x: Tensor, rounded: Round) -> Quantised:
-        """Returns integers for a tensor of finite floats; RangeError for NaN and infinities.
+    def quantise(self, x: Tensor, most: float, rounded: Round) -> Quantised:
+        """Returns integers for a tensor of floats; RangeError for NaN and infinities.
 
-        `rounded(x, n)` returns int8 for x 2^n, rounded at random.
+        most: max|x|. `rounded(x, n)` returns int8 for x 2^n, rounded at random.
         """
         x = x.contiguous()  # random words meet elements in their order, whatever the strides
-        exponent = _exponent(x) - self.bits + 2
+        exponent = _exponent(most) - self.bits + 2
         if not self.stochastic:
             return Quantised(_scaled(x, -exponent).round().to(self.dtype), exponent)
         if abs(exponent) > MOST_EXPONENT:
@@ -76,12 +76,12 @@ def dequantise(values: Tensor, exponent: int, dtype: torch.dtype) -> Tensor:
     """Returns the numbers of integers, rounded to `dtype`."""
     if dtype == torch.float32 and values.dtype == torch.int32 and abs(exponent) <= MOST_EXPONENT:
         return dequantise32(values, exponent)
-    return _scaled(values.to(dtype), exponent)
+    wide = torch.float64 if dtype == torch.float64 else torch.float32
+    return _scaled(values.to(wide), exponent).to(dtype)
 
 
-def _exponent(x: Tensor) -> int:
-    """Returns floor(log2 max|x|), and 0 for zeros."""
-    most = max_abs(x)
+def _exponent(most: float) -> int:
+    """Returns floor(log2 most), and 0 for 0."""
     if not isfinite(most):
         number = "NaN" if isnan(most) else "infinite"
         raise RangeError(

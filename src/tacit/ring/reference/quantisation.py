@@ -10,9 +10,36 @@ from torch import Tensor
 RANDOM_BITS = 16
 
 
+LANES, BLOCK = 32, 1 << 16
+FACTOR, POINT = 0x9E3779B1, 0x9E3779B97F4A7C15
+
+
 def max_abs(x: Tensor) -> float:
     """Returns max|x|; NaN if any element is."""
     return float(x.abs().amax())
+
+
+def hashed(words: Sequence[int]) -> int:
+    """Returns a hash of 32-bit words.
+
+    A block of 2^16 words has 32 lanes; word i of it belongs to lane i mod 32.
+    """
+    total = 0
+    for start in range(0, len(words), BLOCK):
+        block, value = words[start : start + BLOCK], 0
+        for lane in range(LANES):
+            value = (value * POINT + mixed(block[lane::LANES])) % (1 << 64)
+        total = (total * POINT + value) % (1 << 64)
+    return total
+
+
+def mixed(words: Sequence[int]) -> int:
+    """Returns 32 bits of all words. A polynomial would not notice that all signs change."""
+    value = 0
+    for word in words:
+        value = (value ^ word) * FACTOR % (1 << 32)
+        value = (value << 15 | value >> 17) % (1 << 32)
+    return value
 
 
 def quantise8(x: Tensor, exponent: int, words: Tensor) -> Tensor:
