@@ -35,7 +35,7 @@ def test_all_parties_in_threads_draw_the_same():
 
 
 @pytest.mark.full("threads here, processes in tests/runtime/test_first_day.py")
-def test_all_parties_in_processes_draw_the_same():
+def test_all_parties_in_processes_draw_the_same(spawned):
     results = tacit.run(draw_in_process, transport="processes")
     assert_equal_at_all(results)
     assert len(results[0]["workers"]) == 6

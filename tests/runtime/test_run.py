@@ -10,10 +10,12 @@ import sys
 import textwrap
 import threading
 import time
+from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
 import torch
+from tests import forked
 from tests.runtime import programs
 
 import tacit
@@ -40,6 +42,7 @@ def open_files() -> set[str]:
 @pytest.fixture(autouse=True)
 def nothing_left():
     """No thread, process, socket or file is there after a run that was not there before."""
+    forkserver.ensure_running()
     threads, files = set(threading.enumerate()), open_files()
     yield
     assert set(threading.enumerate()) <= threads
@@ -101,16 +104,18 @@ def test_processes_exchange_tensors(parties):
     check_sum(parties, "processes")
 
 
-@pytest.mark.parametrize("chosen", [None, "7"])
-def test_processes_keep_free_memory(monkeypatch, chosen):
+@pytest.mark.parametrize(
+    "chosen", [None, pytest.param("7", marks=pytest.mark.full("the same without a choice"))]
+)
+def test_processes_keep_free_memory(monkeypatch, spawned, chosen):
     """Unless the user says for how long; this process keeps its environment."""
     name, default = processes.KEEP_MEMORY
     if chosen is None:
         monkeypatch.delenv(name, raising=False)
     else:
         monkeypatch.setenv(name, chosen)
-    found = tacit.run(programs.variable, name, transport="processes")
-    assert found == [chosen or default] * 3
+    found = tacit.run(programs.variable, name, transport="processes", parties=2, protocol="none")
+    assert found == [chosen or default] * 2
     assert os.environ.get(name) == chosen
 
 
@@ -247,13 +252,11 @@ def test_an_interrupt_of_the_caller_ends_all(transport, tmp_path):
     helper.join()
 
 
-def run_script(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def run_script(text: str, folder: Path) -> tuple[int, str, str]:
+    """The exit code, stdout and stderr of a script whose parties start interpreters."""
     script = folder / "script.py"
     script.write_text(textwrap.dedent(text))
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
-    return subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, env=environment, timeout=600
-    )
+    return forked.run([script])
 
 
 @pytest.mark.full("processes in test_processes_exchange_tensors")
@@ -266,9 +269,9 @@ def test_a_script_sees_what_its_parties_print(tmp_path):
         if __name__ == "__main__":
             print(tacit.run(main, parties=2, protocol='none', transport="processes"))
     """
-    done = run_script(script, tmp_path)
-    assert done.returncode == 0
-    assert sorted(done.stdout.splitlines()) == ["[0, 10]", "party 0", "party 1"]
+    code, out, _ = run_script(script, tmp_path)
+    assert code == 0
+    assert sorted(out.splitlines()) == ["[0, 10]", "party 0", "party 1"]
 
 
 @pytest.mark.full("processes in test_processes_exchange_tensors")
@@ -279,9 +282,9 @@ def test_a_script_without_a_guard_is_told_so(tmp_path):
             return session.rank
         tacit.run(main, parties=1, protocol="none", transport="processes")
     """
-    done = run_script(script, tmp_path)
-    assert done.returncode == 1
-    assert "needs an `if __name__ == '__main__':` guard" in done.stderr.splitlines()[-1]
+    code, _, err = run_script(script, tmp_path)
+    assert code == 1
+    assert "needs an `if __name__ == '__main__':` guard" in err.splitlines()[-1]
 
 
 @pytest.mark.full("test_a_script_without_a_guard_is_told_so")
