@@ -6,6 +6,7 @@ environment, output and exit code. Tests of the start itself use `subprocess`.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import runpy
 import signal
@@ -13,6 +14,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from multiprocessing import get_context
 from pathlib import Path
 from subprocess import TimeoutExpired
@@ -24,7 +26,9 @@ CONTEXT.set_forkserver_preload(["tacit.runtime", "tacit.nn", "tacit.cli", "tests
 class Forked:
     """A running program, with the part of subprocess.Popen that tests need.
 
-    `arguments` are a script's path and its arguments, or "-m", a module and its arguments.
+    `arguments` are a script's path and its arguments, or "-m", a module and its arguments. It
+    writes to `files`, for stdout and stderr, or to temporary ones. It is on the host of the process
+    `host`: in its user and network namespaces.
     """
 
     def __init__(
@@ -34,12 +38,17 @@ class Forked:
         cwd: str | Path | None = None,
         env: Mapping[str, str] | None = None,
         warnings_are_errors: bool = False,
+        files: Sequence[Path] = (),
+        host: int | None = None,
     ) -> None:
         self.args = [*map(str, arguments)]
-        self._folder = tempfile.TemporaryDirectory()
-        self._files = [Path(self._folder.name) / name for name in ("stdout", "stderr")]
+        self._folder = ExitStack()
+        if not files:
+            folder = Path(self._folder.enter_context(tempfile.TemporaryDirectory()))
+            files = folder / "stdout", folder / "stderr"
+        self._files = files
         for file in self._files:
-            file.touch()
+            file.write_bytes(b"")
         self._process = CONTEXT.Process(
             target=_run_program,
             args=(
@@ -48,6 +57,7 @@ class Forked:
                 dict(os.environ if env is None else env),
                 [*map(str, self._files)],
                 warnings_are_errors,
+                host,
             ),
         )
         self._process.start()
@@ -61,6 +71,12 @@ class Forked:
     def returncode(self) -> int | None:
         return self._process.exitcode
 
+    def poll(self) -> int | None:
+        return self.returncode
+
+    def wait(self) -> None:
+        self._process.join()
+
     def send_signal(self, number: signal.Signals) -> None:
         os.kill(self.pid, number)
 
@@ -73,7 +89,7 @@ class Forked:
         if self._process.exitcode is None:
             raise TimeoutExpired(self.args, timeout or 0)
         out, err = (file.read_text() for file in self._files)
-        self._folder.cleanup()
+        self._folder.close()
         return out, err
 
 
@@ -101,8 +117,11 @@ def _run_program(
     env: dict[str, str],
     files: Sequence[str],
     warnings_are_errors: bool,
+    host: int | None,
 ) -> None:
     """Runs in the new process, as the interpreter would run `arguments`."""
+    if host is not None:
+        _enter(host)
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(env)
@@ -121,3 +140,12 @@ def _run_program(
         sys.argv = arguments
         sys.path[0] = str(Path(arguments[0]).parent.resolve())
         runpy.run_path(arguments[0], run_name="__main__")
+
+
+def _enter(host: int) -> None:
+    """As `nsenter` does; this process has one thread."""
+    setns = ctypes.CDLL(None, use_errno=True).setns
+    for kind in ("user", "net"):
+        with open(f"/proc/{host}/ns/{kind}") as namespace:
+            if setns(namespace.fileno(), 0):
+                raise OSError(ctypes.get_errno(), f"cannot enter the {kind} namespace")

@@ -29,7 +29,7 @@ class Network:
         self.addresses = {name: f"10.77.0.{n}" for n, name in enumerate(names, 1)}
         self._capture, self._seed = capture, seed
         self._stack = ExitStack()
-        self._holders: dict[str, int] = {}
+        self.holders: dict[str, int] = {}  # a process at each host
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -60,7 +60,7 @@ class Network:
 
     def at(self, name: str) -> list[str]:
         """What a command begins with to run at a host; it keeps its process id."""
-        return _inside(self._holders[name])
+        return _inside(self.holders[name])
 
     def ports(self, name: str) -> list[str]:
         """The addresses on which anything at a host listens for TCP."""
@@ -73,7 +73,7 @@ class Network:
         holder = stack.enter_context(_process(hold))
         assert holder.stdout is not None
         assert holder.stdout.readline() == "ok\n"
-        self._holders[name] = holder.pid
+        self.holders[name] = holder.pid
         cable = ["type", "veth", "peer", "name", "eth0", "netns", str(holder.pid)]
         _output([*switch, "ip", "link", "add", "name", name, *cable])
         _output([*switch, "ip", "link", "set", "dev", name, "up"])

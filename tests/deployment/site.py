@@ -8,8 +8,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,6 +20,7 @@ import numpy as np
 import torch
 from tests.deployment import plain
 from tests.deployment.network import Network
+from tests.forked import Forked
 from tests.ports import free_ports
 from tests.runtime.party_files import NAMES, credentials, write_key
 
@@ -44,6 +43,7 @@ FOURTH = "dan"
 FOUR_PARTIES = f'protocol = "quad"\n{SETTINGS}'
 PARTY_FILE = "parties.toml"
 FOREVER = "1000000"  # steps
+TACIT = ("-m", "tacit")
 
 
 @dataclass(frozen=True)
@@ -70,22 +70,15 @@ class Run:
     """One command at several parties at the same time."""
 
     def __init__(self) -> None:
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.processes: dict[str, Forked] = {}
         self._files: dict[str, tuple[Path, Path]] = {}
         self.since = time.monotonic()
 
-    def add(self, name: str, command: Sequence[str | Path], folder: Path) -> None:
-        files = folder / "stdout", folder / "stderr"
-        with files[0].open("wb") as out, files[1].open("wb") as err:
-            self.processes[name] = subprocess.Popen(
-                [*map(str, command)],
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                cwd=folder,
-                env={**os.environ, "COLUMNS": "200", "OMP_NUM_THREADS": "1"},
-            )
-        self._files[name] = files
+    def add(self, name: str, arguments: Sequence[str], folder: Path, host: int | None) -> None:
+        """Starts what Python gets these arguments for."""
+        self._files[name] = files = folder / "stdout", folder / "stderr"
+        env = {**os.environ, "COLUMNS": "200", "OMP_NUM_THREADS": "1"}
+        self.processes[name] = Forked(arguments, cwd=folder, env=env, files=files, host=host)
 
     def signal(self, name: str, number: signal.Signals) -> None:
         self.since = time.monotonic()
@@ -122,12 +115,12 @@ class Run:
 
 
 class Site:
-    """The parties' folders, the addresses at which they meet, and how a command gets to a host."""
+    """The parties' folders, the addresses at which they meet, and a process at each host."""
 
     def __init__(
-        self, folder: Path, addresses: Mapping[str, str], at: Mapping[str, Sequence[str]]
+        self, folder: Path, addresses: Mapping[str, str], hosts: Mapping[str, int]
     ) -> None:
-        self.folder, self.addresses, self.at = folder, dict(addresses), dict(at)
+        self.folder, self.addresses, self.hosts = folder, dict(addresses), dict(hosts)
         self.parties = tuple(name for name in (*NAMES, FOURTH) if name in addresses)
         self.logs = {name: self.of(name) / "log" for name in self.addresses}  # where each writes
         x = plain.digits()[0]
@@ -152,7 +145,7 @@ class Site:
     @classmethod
     def in_network(cls, folder: Path, network: Network) -> Site:
         addresses = {name: f"{host}:{PORT}" for name, host in network.addresses.items()}
-        return cls(folder, addresses, {name: network.at(name) for name in addresses})
+        return cls(folder, addresses, network.holders)
 
     def of(self, name: str) -> Path:
         """The folder of a party."""
@@ -170,13 +163,13 @@ class Site:
         for name in self.addresses:
             (self.of(name) / PARTY_FILE).write_text(head + "\n".join(blocks))
 
-    def command(self, name: str, *arguments: str) -> list[str]:
-        return [*self.at.get(name, ()), sys.executable, "-m", "tacit", *arguments]
+    def at(self, run: Run, name: str, *arguments: str, program: Sequence[str] = TACIT) -> None:
+        """Starts a command at a host, as a part of a run."""
+        run.add(name, [*program, *arguments], self.of(name), self.hosts.get(name))
 
     def add(self, run: Run, name: str, command: Sequence[str], *arguments: str) -> None:
-        """Starts a command at a party, as a part of a run."""
-        own = ("--party", name, "--parties", PARTY_FILE)
-        run.add(name, self.command(name, *command, *own, *arguments), self.of(name))
+        """The same for a command that takes a party and a party file."""
+        self.at(run, name, *command, "--party", name, "--parties", PARTY_FILE, *arguments)
 
     def start(self, *job: str, resume: bool = False, order: Sequence[str] = ()) -> Run:
         """`tacit run` at all parties, and `tacit dealer` if there is one."""
@@ -194,8 +187,7 @@ class Site:
     def deal(self, run: Run, *job: str, resume: bool = False) -> None:
         """`tacit dealer` at the dealer's host."""
         options = run_arguments(self.logs[DEALER], *job, resume=resume)
-        words = self.command(DEALER, "dealer", "--parties", PARTY_FILE, *options)
-        run.add(DEALER, words, self.of(DEALER))
+        self.at(run, DEALER, "dealer", "--parties", PARTY_FILE, *options)
 
     def checkpoints(self, name: str) -> list[int]:
         """The steps of a party's checkpoints."""

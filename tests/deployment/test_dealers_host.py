@@ -52,8 +52,7 @@ def blocks(hosts: Site) -> dict[str, str]:
     with Run() as run:
         for name, address in hosts.addresses.items():
             kind = ["--dealer"] if name == DEALER else []
-            words = hosts.command(name, "party", "init", name, "--address", address, *kind)
-            run.add(name, words, hosts.of(name))
+            hosts.at(run, name, "party", "init", name, "--address", address, *kind)
         made = run.end()
     assert {ended.code for ended in made.values()} == {0}, made
     return {name: ended.out for name, ended in made.items()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,9 +44,8 @@ def test_a_host_that_cheats_is_noticed_by_all_others(hosts: Site, tmp_path: Path
     with Run() as run:
         for name in honest:
             hosts.join(run, name, JOB)
-        words = [*hosts.at[cheat], sys.executable, cheating_host.__file__, "run"]
-        own = ["--party", cheat, "--parties", PARTY_FILE]
-        run.add(cheat, [*words, *own, *run_arguments(tmp_path, JOB)], hosts.of(cheat))
+        words = ("run", "--party", cheat, "--parties", PARTY_FILE, *run_arguments(tmp_path, JOB))
+        hosts.at(run, cheat, *words, program=[cheating_host.__file__])
         ended = run.end()
     assert "changed 1 messages" in ended[cheat].err, ended
     for name in honest:

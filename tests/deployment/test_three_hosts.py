@@ -89,8 +89,7 @@ def late(folder: Path) -> Iterator[tuple[Site, Run, Network]]:
 def test_keys_are_made_and_exchanged(hosts: Site) -> None:
     with Run() as run:
         for name, address in hosts.addresses.items():
-            words = hosts.command(name, "party", "init", name, "--address", address)
-            run.add(name, words, hosts.of(name))
+            hosts.at(run, name, "party", "init", name, "--address", address)
         made = run.end()
     assert {ended.code for ended in made.values()} == {0}, made
     agreed = SETTINGS + "".join(made[name].out for name in NAMES)
@@ -122,10 +121,9 @@ def test_a_private_inference_that_a_stranger_cannot_join(hosts: Site, network: N
     with hosts.start("infer.py", order=("carol", "alice")) as run:
         with Run() as attempt:
             words = ("run", "--party", "bob", "--parties", PARTY_FILE, "--key", "dave.key")
-            alone = hosts.command("dave", *words, *run_arguments(hosts.logs["dave"], "infer.py"))
             # Not in vain before the others are there.
             wait_until(lambda: len(network.ports("alice")) == len(network.ports("carol")) == 1)
-            attempt.add("dave", alone, hosts.of("dave"))
+            hosts.at(attempt, "dave", *words, *run_arguments(hosts.logs["dave"], "infer.py"))
             refused = attempt.end()["dave"]
         assert run.processes["alice"].poll() is run.processes["carol"].poll() is None
         for name in ("alice", "carol"):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests import forked
+from tests.commands import folder_with_tacit
 from tests.docs.pages import DOCUMENTS, ROOT, Block, blocks, name, program
 
 SECONDS = 600
@@ -46,12 +47,12 @@ def test_the_python_of_a_page_runs(page, tmp_path):
 
 @pytest.mark.full("tests/cli runs the same commands")
 @pytest.mark.parametrize("page", COMMANDS, ids=name)
-def test_the_commands_of_a_page_run(page, tmp_path):
+def test_the_commands_of_a_page_run(page, tmp_path, tacit):
     """In order, in one folder that holds the page's files."""
     for block in blocks(page):
         if block.file:
             (tmp_path / block.file).write_text(block.text)
-        running = [start(command, tmp_path) for command in block.commands]
+        running = [start(command, tmp_path, tacit) for command in block.commands]
         try:
             ends = [(shell, *shell.communicate(timeout=SECONDS)) for shell in running]
         finally:
@@ -62,9 +63,15 @@ def test_the_commands_of_a_page_run(page, tmp_path):
             assert shell.returncode == 0, f"line {block.line}: {shell.args}\n{out}{err}"
 
 
-def start(command: str, folder: Path) -> subprocess.Popen[str]:
-    """A shell that finds this environment's `tacit` first."""
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+@pytest.fixture(scope="module")
+def tacit():
+    with folder_with_tacit() as folder:
+        yield folder
+
+
+def start(command: str, folder: Path, tacit: Path) -> subprocess.Popen[str]:
+    """A shell that finds this environment's `tacit` and `python` first."""
+    path = os.pathsep.join([str(tacit), str(Path(sys.executable).parent), os.environ["PATH"]])
     return subprocess.Popen(
         ["bash", "-euo", "pipefail", "-c", command],
         cwd=folder,

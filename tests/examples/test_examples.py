@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from tests import forked
+from tests.commands import folder_with_tacit
 from tests.ports import free_ports
 
 ROOT = Path(__file__).parents[2]
@@ -30,15 +31,16 @@ SAYS = {
 
 def output(*command: str | Path, **environment: str) -> str:
     """What a command prints; it ends well."""
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        env=os.environ | {"PATH": path} | environment,
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+    with folder_with_tacit() as tacit:
+        path = os.pathsep.join([str(tacit), str(Path(sys.executable).parent), os.environ["PATH"]])
+        done = subprocess.run(
+            command,
+            cwd=ROOT,
+            env=os.environ | {"PATH": path} | environment,
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
