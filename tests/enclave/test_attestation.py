@@ -181,6 +181,7 @@ def test_a_changed_encoding_is_refused_or_is_another_quote(data):
         b'{"b":"1","a":"2"}',
         b'{"a": "1"}',
         b"\xff",
+        b'{"a":"\\ud800"}',
     ],
 )
 def test_a_manifest_has_one_encoding(data):

@@ -57,6 +57,8 @@ KINDS = {
     "probes": "probes",
     "session keys": "session_keys",
     "stored runs": "stored_runs",
+    "quotes": "quotes",
+    "messages of a host": "enclave_messages",
 }
 
 _secrets: dict[str, set[str]] = {}

@@ -31,6 +31,7 @@ TOGETHER = (
     ("frames", "last words", "hellos", "hellos in TLS", "certificates in TLS"),
     ("party files", "key files", "certificates", "probes", "session keys", "stored runs"),
     ("agreements", "announcements", "checkpoints", "contents of checkpoints"),
+    ("quotes", "messages of a host"),
 )
 
 Outcomes = list[dict[str, Any]]

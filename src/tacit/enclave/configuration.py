@@ -40,9 +40,10 @@ class EnclaveConfig:
         try:
             fields = json.loads(data)
             manifest = Manifest(fields.pop("manifest"))
-            texts = [*manifest.entries.values(), *fields["settings"].values()]
-            if not all(isinstance(text, str) for text in texts):
+            config = cls(**fields)
+            texts = [*manifest.entries.values(), *config.settings.values()]
+            if not all(isinstance(one, str) for one in (config.program, config.function, *texts)):
                 raise ValueError("a value is not a text")
-            return cls(**fields), manifest
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            return config, manifest
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise ConfigError("the configuration of the enclave cannot be read") from error

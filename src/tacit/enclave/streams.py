@@ -162,7 +162,11 @@ class Streams:
         with self._lock:
             number, self._next = self._next, self._next + 2
         stream = self._add(number)
-        self._link.send(Kind.OPEN, number, text.encode())
+        try:
+            self._link.send(Kind.OPEN, number, text.encode())
+        except PeerClosed:
+            stream.ended.set()
+            raise
         stream.join(sock)
 
     def accept(self, number: int) -> Stream:

@@ -49,7 +49,8 @@ class Manifest:
 
     def encode(self) -> bytes:
         """Returns the one encoding of this manifest: JSON with its names in order."""
-        return json.dumps(dict(self.entries), sort_keys=True, separators=(",", ":")).encode()
+        entries = dict(sorted(self.entries.items()))
+        return json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> Manifest:
@@ -60,13 +61,17 @@ class Manifest:
             )
         try:
             entries = json.loads(data)
+            if not isinstance(entries, dict) or not all(
+                isinstance(v, str) for v in entries.values()
+            ):
+                raise ValueError("not an object of texts")
+            manifest = cls(entries)
+            if manifest.encode() != data:  # also where a name occurs twice
+                raise ValueError("not in its one encoding")
         except (ValueError, RecursionError) as error:
-            raise AttestationRejected("the manifest is not JSON") from error
-        if not isinstance(entries, dict) or not all(isinstance(v, str) for v in entries.values()):
-            raise AttestationRejected("the manifest is not an object of texts")
-        manifest = cls(entries)
-        if manifest.encode() != data:  # also where a name occurs twice
-            raise AttestationRejected("the manifest is not in its one encoding")
+            raise AttestationRejected(
+                "the manifest is not a JSON object of texts in its one encoding"
+            ) from error
         return manifest
 
 

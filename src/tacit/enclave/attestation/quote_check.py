@@ -10,6 +10,7 @@ from .sgx_dcap import SgxPolicy
 
 BACKENDS = (simulated.NAME, sgx_dcap.NAME)
 _MOST_NAMED = 5
+_MOST_SHOWN = 80  # characters
 
 
 def verify(
@@ -72,7 +73,7 @@ def _compare(measured: Manifest, expected: Manifest) -> None:
     raise AttestationRejected(
         f"the enclave is not the expected one; it differs in {shown}{more}",
         remedy="install the expected version there, or expect what was measured",
-        field=differing[0],
+        field=_shown(differing[0]),
     )
 
 
@@ -81,7 +82,13 @@ def _described(name: str, measured: Manifest, expected: Manifest) -> str:
     if there is None:
         return f"{name} (missing there)"
     if wanted is None:
-        return f"{name} (not expected)"
+        return f"{_shown(name)} (not expected)"
     if name.startswith(("setting ", "version ")):
-        return f"{name} ({there!r} there, {wanted!r} expected)"
+        return f"{name} ({_shown(there)!r} there, {_shown(wanted)!r} expected)"
     return name
+
+
+def _shown(text: str) -> str:
+    """Returns what a stranger wrote so that it can be printed: short, and on one line."""
+    short = text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
+    return short if short.isprintable() else ascii(short)
