@@ -50,6 +50,7 @@ NAMED = (
     "additive",
     "additive_gpu",
     "cryptgpu",
+    "goten",
     "pigeon",
     "placements",
     "quad",

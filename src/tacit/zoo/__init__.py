@@ -6,7 +6,7 @@ from .lenet import LeNet, lenet, lenet5
 from .regression import MLP, linear_regression, logistic_regression, mlp
 from .resnet import ResNet, resnet18, resnet34, resnet50, resnet101, resnet152
 from .sentiment import TextSentiment, text_sentiment
-from .vgg import VGG, small_vgg, vgg11, vgg16
+from .vgg import VGG, goten_vgg, small_vgg, vgg11, vgg16
 from .vit import VisionTransformer, vit_b_16
 from .wav2letter import Wav2Letter, wav2letter
 
@@ -22,6 +22,7 @@ __all__ = [
     "Wav2Letter",
     "alexnet",
     "bert",
+    "goten_vgg",
     "lenet",
     "lenet5",
     "linear_regression",

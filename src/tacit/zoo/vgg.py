@@ -22,9 +22,17 @@ HIDDEN = {"cifar10": 256, "tiny_imagenet": 512, "imagenet": 4096}
 class VGG(nn.Module):
     """Convolutions of 3 x 3, halved five times, an average, and three dense layers."""
 
-    def __init__(self, depth: int, avgpool: nn.Module, classifier: nn.Module, pool: str) -> None:
+    def __init__(
+        self,
+        depth: int,
+        avgpool: nn.Module,
+        classifier: nn.Module,
+        pool: str,
+        *,
+        batch_norm: bool = False,
+    ) -> None:
         super().__init__()
-        self.features = nn.Sequential(*_features(LAYERS[depth], pool))
+        self.features = nn.Sequential(*_features(LAYERS[depth], pool, batch_norm=batch_norm))
         self.avgpool = avgpool
         self.classifier = classifier
 
@@ -33,14 +41,15 @@ class VGG(nn.Module):
         return scores
 
 
-def _features(channels: Sequence[int], pool: str) -> list[nn.Module]:
+def _features(channels: Sequence[int], pool: str, *, batch_norm: bool) -> list[nn.Module]:
     layers: list[nn.Module] = []
     inputs = 3
     for outputs in channels:
         if outputs == POOL:
             layers.append(pooling(pool, 2))
         else:
-            layers += [nn.Conv2d(inputs, outputs, 3, padding=1), nn.ReLU()]
+            norm = [nn.BatchNorm2d(outputs)] if batch_norm else []
+            layers += [nn.Conv2d(inputs, outputs, 3, padding=1), *norm, nn.ReLU()]
             inputs = outputs
     return layers
 
@@ -66,6 +75,11 @@ def vgg11(*, num_classes: int = 1000, pool: str = "max", dropout: float = 0.5) -
 def vgg16(*, num_classes: int = 1000, pool: str = "max", dropout: float = 0.5) -> VGG:
     """The form of torchvision, with its names. Input (N, 3, 224, 224)."""
     return _large(16, num_classes, pool, dropout)
+
+
+def goten_vgg() -> VGG:
+    """VGG-11 with batch norms and one dense layer, as Goten trains it. Input (N, 3, 32, 32)."""
+    return VGG(11, nn.Identity(), nn.Linear(512, 10), "max", batch_norm=True)
 
 
 def small_vgg(depth: int = 16, data: str = "cifar10", *, pool: str = "avg") -> VGG:

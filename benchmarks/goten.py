@@ -1,0 +1,127 @@
+"""Goten's experiment: VGG-11 learns CIFAR-10 in an enclave that rents untrusted workers.
+
+Beside the same enclave alone (the role of CaffeScone), and `trio`. All members are threads of this
+process; the workers compute on the GPU if there is one, the enclave on the processor with as many
+threads as torch has here. The paper's settings: batches of 512, of 128 for the enclave alone, SGD
+with momentum 0.9, weight decay 5e-4, a learning rate of 0.5 (here 0.1: few epochs), halved every 30
+epochs. Goten's own figure, 196,733 images an hour, was measured on three servers with SGX and V100.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+import torch
+from benchmarks.measure import Row
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import tacit
+from tacit import zoo
+
+BATCH, ALONE_BATCH = 512, 128
+STEPS, WARM_UP = 5, 2
+GOTEN = 196_733  # images an hour
+RATIO = 6.84  # of Goten's rate to CaffeScone's
+RATE, MOMENTUM, DECAY = 0.1, 0.9, 5e-4
+PHASES = ("quantise", "mask", "send", "wait", "unmask", "check", "dequantise", "inside")
+
+
+@dataclass
+class Measured:
+    """Seconds of a step, and of the phases of its products, at the member that computes."""
+
+    seconds: float = 0.0
+    phases: dict[str, float] = field(default_factory=dict)
+    bytes_sent: int = 0
+
+
+def random_batch(batch: int) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(batch)
+    pictures = torch.randn(batch, 3, 32, 32, generator=generator)
+    return pictures, torch.randint(10, (batch,), generator=generator)
+
+
+def optimizer_of(model: nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.SGD(model.parameters(), lr=RATE, momentum=MOMENTUM, weight_decay=DECAY)
+
+
+def step(model: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor, y: Tensor) -> Tensor:
+    optimizer.zero_grad()
+    loss = F.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+
+
+def measured(batch: int, **settings: Any) -> Measured:
+    """The median seconds of a step of training, with what the enclave spent on its products."""
+    found = Measured()
+
+    def party(session: tacit.Session) -> float:
+        torch.manual_seed(5)
+        model = session.share(zoo.goten_vgg(), owner=0)
+        optimizer, seconds = optimizer_of(model), []
+        x, y = (session.share(part, owner=1) for part in random_batch(batch))
+        for repetition in range(WARM_UP + STEPS):
+            session.mesh.compare()
+            if session.is_enclave and repetition == WARM_UP:
+                before = phases(session)
+            begin = time.perf_counter()
+            loss = step(model, optimizer, x, y)
+            session.reveal(loss, to=0)
+            seconds.append(time.perf_counter() - begin)
+        if session.is_enclave:
+            spent = phases(session)
+            found.phases = {p: (spent[p] - before[p]) / STEPS for p in PHASES}
+        return median(seconds[WARM_UP:])
+
+    found.seconds = max(tacit.run(party, deadline=300.0, **settings))
+    return found
+
+
+def phases(session: tacit.Session) -> dict[str, float]:
+    """The seconds of each phase of outsourced products so far."""
+    outsourcer = session.protocol.multiply.__self__  # type: ignore[attr-defined]
+    return {phase: outsourcer.counters.total.seconds.get(phase, 0.0) for phase in PHASES}
+
+
+def rate_rows(device: str) -> list[Row]:
+    """Images an hour with workers, beside the enclave alone and Goten's figure."""
+    enclave: dict[str, Any] = {"protocol": "enclave", "parties": 2}
+    workers = {"outsourcing": "three-server", "precision": "swalp", "device": device}
+    alone = measured(ALONE_BATCH, outsourcing="none", **enclave)
+    helped = measured(BATCH, **workers, **enclave)
+    rates = ALONE_BATCH / alone.seconds * 3600, BATCH / helped.seconds * 3600
+    linear = sum(helped.phases.values())
+    spent = ", ".join(f"{name} {s:.3f}" for name, s in helped.phases.items() if s > 5e-4)
+    note = (
+        f"a step {helped.seconds:.2f} s: products {linear:.2f} s ({spent}), the rest "
+        f"{helped.seconds - linear:.2f} s; {torch.get_num_threads()} threads"
+    )
+    return [
+        Row(
+            name=f"VGG-11, batch {BATCH}, three workers on {device}, swalp",
+            value=rates[1],
+            unit="images/h",
+            baseline=f"the enclave alone, batch {ALONE_BATCH}",
+            baseline_value=rates[0],
+            target=RATIO,
+            note=note,
+        ),
+        Row(
+            name=f"VGG-11, batch {BATCH}, three workers on {device}, swalp",
+            value=rates[1],
+            unit="images/h",
+            baseline="Goten, recorded",
+            baseline_value=GOTEN,
+            target=1.0,
+        ),
+    ]
+
+
+def rows() -> list[Row]:
+    return rate_rows("cuda" if torch.cuda.is_available() else "cpu")
