@@ -51,6 +51,7 @@ NAMED = (
     "additive_gpu",
     "cryptgpu",
     "goten",
+    "kernels_enclave",
     "pigeon",
     "placements",
     "quad",

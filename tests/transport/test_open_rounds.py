@@ -8,7 +8,7 @@ from tests.transport.parties import KINDS, run
 from torch import Tensor
 
 from tacit.errors import PublicMismatch
-from tacit.transport import Limits, Mesh, Spec
+from tacit.transport import Limits, Mesh, Spec, memory_meshes
 from tacit.transport.open_round import OpenRound
 from tacit.transport.public_record import DIGEST_BYTES
 
@@ -123,3 +123,13 @@ def test_scopes_of_one_thread_do_not_count_what_another_spends():
         return [outer.rounds, other.rounds, inner.rounds]
 
     assert run("memory", program).values() == [[2, 1, 1]] * 2
+
+
+def test_a_peer_that_has_ended_is_not_stuck_before_its_last_message_is_taken():
+    """A worker that was idle for longer than the deadline gets the message that it may end."""
+    one, other = memory_meshes(2)
+    one.exchange_bytes({1: b"the end"}, [])
+    one.close()
+    assert not other.channel(0).stuck
+    assert other.exchange_bytes({}, [0]) == {0: b"the end"}
+    assert other.channel(0).stuck

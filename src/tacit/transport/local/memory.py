@@ -131,7 +131,12 @@ class MemoryChannel(Channel):
 
     @property
     def stuck(self) -> bool:  # type: ignore[override]
-        """Whether the peer's thread waits and receives nothing, or has ended."""
+        """Whether the peer's thread waits and receives nothing, or has ended; and sent nothing.
+
+        A peer may send its last message and end after this party has looked for a message.
+        """
+        if self._own.envelopes[self.peer]:
+            return False
         return self._other.closed or self._other.is_stuck()
 
     @property
