@@ -22,8 +22,8 @@ from tacit.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
 SEED = 20260302
-COUNT = 60 if FULL else 12  # blind changes of each kind, about; crafted inputs come on top
-LEAST, LEAST_OF_A_KIND = (1000, 30) if FULL else (300, 10)
+COUNT = 30 if FULL else 12  # blind changes of each kind, about; crafted inputs come on top
+LEAST, LEAST_OF_A_KIND = (500, 20) if FULL else (300, 10)
 MOST_SECONDS, MOST_COMPUTING = 120.0, 2.0  # by the clock, where others may be computing too
 MOST_CHARACTERS = 3000  # of a message
 ENVIRONMENT = {**os.environ, "MALLOC_ARENA_MAX": "1", "OMP_NUM_THREADS": "1"}

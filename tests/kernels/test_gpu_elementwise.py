@@ -29,8 +29,8 @@ gpu = pytest.importorskip("tacit.kernels.gpu")
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 HERE = torch.cuda.is_available()
-FEW = draws(60) if HERE else settings(deadline=None, max_examples=6 if FULL else 3)
-SOME = draws(100) if HERE else settings(deadline=None, max_examples=15 if FULL else 4)
+FEW = draws(60) if HERE else settings(deadline=None, max_examples=4 if FULL else 3)
+SOME = draws(100) if HERE else settings(deadline=None, max_examples=8 if FULL else 4)
 
 counts = st.sampled_from([0, 1, 63, 64, 65, 130])
 words = st.sampled_from([0, 1, 5, 129])

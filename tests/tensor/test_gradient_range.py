@@ -112,7 +112,7 @@ def errors():
 
     def of(fraction_bits, bits):
         if (fraction_bits, bits) not in made:
-            options = {"protocol": "cleartext", "fraction_bits": fraction_bits}
+            options = {"protocol": "cleartext", "parties": 1, "fraction_bits": fraction_bits}
             made[fraction_bits, bits] = tacit.run(party, CASES, bits, **options)[0]
         return made[fraction_bits, bits]
 

@@ -31,7 +31,7 @@ import tacit
 
 RECORD = json.loads(TABLE.read_text())
 WITH_GRADIENTS = [name for name in CHOSEN if RECORD[name]["gradients"] == RIGHT]
-RESULT_SAMPLES = 8 if FULL else 2
+RESULT_SAMPLES = 4 if FULL else 2
 GRADIENT_SAMPLES = 2 if FULL else 1
 
 
@@ -88,11 +88,11 @@ def test_a_broken_check_is_reported_for_its_operator_alone():
 
 # Settings, the first of the operators, and of how many of them one is run in the full tier.
 ALL_PARTIES = [
-    ({"protocol": "trio"}, 0, 9),
-    ({"protocol": "additive", "parties": 2}, 1, 3),
-    pytest.param({"protocol": "additive"}, 4, 9, marks=pytest.mark.full("two parties run")),
-    pytest.param({"protocol": "replicated"}, 3, 9, marks=pytest.mark.full("trio runs")),
-    pytest.param({"truncation": "probabilistic"}, 6, 9, marks=pytest.mark.full("exact runs")),
+    ({"protocol": "trio"}, 0, 18),
+    ({"protocol": "additive", "parties": 2}, 1, 9),
+    pytest.param({"protocol": "additive"}, 4, 18, marks=pytest.mark.full("two parties run")),
+    pytest.param({"protocol": "replicated"}, 3, 18, marks=pytest.mark.full("trio runs")),
+    pytest.param({"truncation": "probabilistic"}, 6, 18, marks=pytest.mark.full("exact runs")),
 ]
 
 
