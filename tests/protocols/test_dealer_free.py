@@ -27,7 +27,7 @@ from tacit.testing import ProtocolSuite
 
 SETTINGS = {"protocol": "additive", "dealer": "none"}
 OTHERS = pytest.mark.full("two parties here, three in test_kinds_of_operations_of_three_parties")
-BOTH = [(2, 64), *(pytest.param(*one, marks=OTHERS) for one in [(2, 32), (3, 64), (3, 32)])]
+BOTH = [(2, 64), *(pytest.param(*one, marks=OTHERS) for one in [(3, 32)])]
 KINDS = ("share_and_reveal", "matmul", "truncate", "thresholds", "inject_sums", "parallel")
 
 

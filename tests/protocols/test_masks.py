@@ -44,7 +44,7 @@ SHORT = pytest.mark.parametrize(
 def long_program(session: Session) -> list[Use]:
     """What this party draws in a program with everything."""
     uses = watch(session)
-    for turn in range(3):
+    for turn in range(3 if hasattr(session.protocol, "rotated") else 2):
         p = views.rotated(session, turn)
         v = torch.arange(-100, 92, dtype=p.ring.dtype)
         for operation in EVERY.values():
@@ -227,7 +227,7 @@ def each_operation(session: Session) -> dict[str, list[Use]]:
     """What each operation draws if it begins with the same number as all others."""
     uses, streams, found = watch(session), session.protocol.context.streams, {}
     v = torch.arange(-50, 54, dtype=session.protocol.ring.dtype)
-    for turn in range(3):
+    for turn in range(3 if hasattr(session.protocol, "rotated") else 1):
         p = views.rotated(session, turn)
         for name, operation in EVERY.items():
             streams.number = 0
@@ -263,8 +263,8 @@ def test_parties_out_of_step_send_no_two_messages_under_one_mask(start):
     assert not two_time_pads(range(start, start + 50))
 
 
-@pytest.mark.full("490 runs; test_parties_out_of_step_send_no_two_messages does 100")
-@pytest.mark.parametrize("seed", range(100, 590, 98))
+@pytest.mark.full("196 runs; test_parties_out_of_step_send_no_two_messages does 100")
+@pytest.mark.parametrize("seed", range(100, 296, 98))
 def test_no_run_of_many_out_of_step_sends_two_messages_under_one_mask(seed):
     assert not two_time_pads(range(seed, seed + 98))
 
