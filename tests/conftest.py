@@ -26,8 +26,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 LEFT_OUT = "tests_left_out"
 # What takes longest begins first, so that all workers end at about the same time.
 LONGEST_FIRST = (
-    *("test_sanitizers.py", "test_training_precision.py", "test_security.py", "test_quad.py"),
-    *("deployment", "examples", "test_crashed_runs.py", "docs", "fuzz", "test_operators.py"),
+    *("test_sanitizers.py", "test_security.py", "test_quad.py", "test_training_precision.py"),
+    *("test_operators.py", "examples", "deployment", "test_crashed_runs.py", "zoo", "docs", "fuzz"),
     *("cli", "protocols", "runtime", "tensor"),
 )
 _left_out = pytest.StashKey[int]()
