@@ -17,6 +17,7 @@ from tests.tiers import draws
 from tacit.enclave import messages
 from tacit.enclave.mask_keys import MaskKeys
 from tacit.enclave.messages import End, Operand, Task, encode, parse
+from tacit.enclave.pieces import Piece
 from tacit.enclave.worker import WORKER, Worker
 from tacit.enclave.worker_roles import Role
 from tacit.errors import FrameRejected, PeerClosed, ProtocolDesync
@@ -35,6 +36,13 @@ def test_tasks_are_read_as_they_were_sent(case, role, ring, forgotten, is_sent):
     op, a, b = case
     first, second = Operand(2**64 - 1, a, is_sent), Operand(0, b, not is_sent)
     task = Task(7, role, op, ring, first, second, tuple(forgotten))
+    assert parse(encode(task)) == task
+
+
+@pytest.mark.parametrize("name", ["matmul", "conv_grad_weight"])
+def test_pieces_are_read_as_they_were_sent(name):
+    op, a, b = CASES[name]
+    task = task_of(Piece(op, 1, 2), a, b)
     assert parse(encode(task)) == task
 
 
@@ -94,6 +102,12 @@ def malformed():
     yield "too many numbers", task[:-20] + struct.pack("<I", 1 << 30)
     for what, a, b in SHAPES:
         yield what, encode(task_of(MATMUL, a, b))
+    for what, start, count in PIECES:
+        yield what, encode(task_of(Piece(MATMUL, start, count), *CASES["matmul"][1:]))
+    conv = Conv(CASES["conv"][0].window)
+    end = struct.pack("<QQI", 0, 0, 2)
+    piece = encode(task_of(conv, *CASES["conv"][1:])).replace(end, struct.pack("<QQI", 0, 1, 2))
+    yield "a piece of a convolution", piece
     for what, window in WINDOWS.items():
         yield what, encode(task_of(Conv(window), *CASES["conv"][1:]))
     conv, image, weight = CASES["conv"]
@@ -112,6 +126,12 @@ SHAPES = [
     ("an operand that is too large", (1 << 20, 1 << 20), (1 << 20, 1)),
     ("a result that is too large", (1 << 20, 1), (1, 1 << 20)),
     ("too many dimensions", (1,) * 9, (1,) * 9),
+]
+PIECES = [
+    ("a piece of nothing", 3, 0),
+    ("a piece that ends too late", 3, 5),
+    ("a piece that starts too late", 7, 1),
+    ("a piece beyond all bounds", (1 << 64) - 1, 2),
 ]
 WINDOWS = {
     "groups that do not divide": WINDOW._replace(groups=3),

@@ -152,6 +152,7 @@ def test_long_sums_are_cut(monkeypatch):
     with outsourcer("three-server") as enclave:
         a, b = LOWEST.expand(2, 70), LOWEST.expand(70, 3)
         assert torch.equal(enclave.product(MATMUL, a, b), (a @ b).round())
+        assert enclave.counters.total.bytes_sent == 2 * 4 * (2 * 70 + 70 * 3)  # once
         x, grad = LOWEST.expand(9, 2, 4), LOWEST.expand(9, 3, 4)
         op = ConvGradWeight(window, (3, 2, 3))
         assert torch.equal(enclave.product(op, x, grad), exact(op, x.floor(), grad.floor()))

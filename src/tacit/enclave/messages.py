@@ -28,6 +28,7 @@ from ..protocols.products.bilinear import (
 from ..ring import RING32, RING64, Ring, Window
 from ..transport import Spec
 from .mask_keys import MaskKeys
+from .pieces import Piece
 from .worker_roles import DUTIES, Role
 
 MOST_DIMENSIONS = 8
@@ -90,6 +91,9 @@ Message = MaskKeys | Task | End
 
 def result_shape(op: Bilinear, a: Shape, b: Shape) -> Shape:
     """Returns the shape of a product that can be outsourced; ConfigError if there is none."""
+    if isinstance(op, Piece):
+        op.shape(a, b)  # raises if it is none of the product
+        return result_shape(op.op, a, b)
     if isinstance(op, MatMul):
         return _matmul_shape(a, b)
     if isinstance(op, Conv):
@@ -124,10 +128,14 @@ def encode(message: Message) -> bytes:
         return bytes([END])
     if isinstance(message, MaskKeys):
         return bytes([KEYS, _CIPHERS.index(message.cipher)]) + b"".join(message.keys)
-    op, bits, count = message.op, message.ring.bits, len(message.forgotten)
-    head = struct.pack("<BQBBB", TASK, message.number, message.role, bits, _OPS.index(type(op)))
-    forgotten = struct.pack(f"<I{count}Q", count, *message.forgotten)
-    return head + _operand(message.a) + _operand(message.b) + _settings(op) + forgotten
+    piece = message.op
+    op, start, size = (
+        (piece.op, piece.start, piece.count) if isinstance(piece, Piece) else (piece, 0, 0)
+    )
+    code, count = _OPS.index(type(op)), len(message.forgotten)
+    head = struct.pack("<BQBBB", TASK, message.number, message.role, message.ring.bits, code)
+    end = struct.pack(f"<QQI{count}Q", start, size, count, *message.forgotten)
+    return head + _operand(message.a) + _operand(message.b) + _settings(op) + end
 
 
 def _operand(operand: Operand) -> bytes:
@@ -211,6 +219,8 @@ def _message(fields: _Fields) -> Message:
     number, role, bits, code = fields.take("QBBB")
     a, b = fields.operand(), fields.operand()
     op = _operation(_OPS[code], fields)
+    start, size = fields.take("QQ")
+    op = Piece(op, start, size) if start or size else op
     _bounded(result_shape(op, a.shape, b.shape))
     return Task(number, Role(role), op, _RINGS[bits], a, b, fields.numbers())
 

@@ -46,12 +46,13 @@ def _received(mesh: Mesh, task: Task) -> list[Tensor]:
 
 
 class Worker:
-    """The state of a worker: its keys, and the masked operands that it keeps."""
+    """The state of a worker: its keys, the masked operands that it keeps, and its last masks."""
 
     def __init__(self, device: torch.device = CPU, keys: MaskKeys | None = None) -> None:
         self.keys = keys
         self._device = device
         self._kept: dict[int, Tensor] = {}
+        self._masks: dict[int, Tensor] = {}  # of the last task: pieces have the same operands
 
     def answer(self, task: Task, received: list[Tensor]) -> Tensor:
         """Returns the answer to a task whose sent operands are `received`."""
@@ -59,8 +60,9 @@ class Worker:
             if operand.number in self._kept:
                 raise FrameRejected(f"operand {operand.number} was sent twice")
             self._kept[operand.number] = tensor
-        parts = (self._parts(task, operand) for operand in (task.a, task.b))
-        answer = DUTIES[task.role].answer(task.op, *parts)
+        a, b = (self._parts(task, operand) for operand in (task.a, task.b))
+        self._masks = {task.a.number: a.mask, task.b.number: b.mask}
+        answer = DUTIES[task.role].answer(task.op, a, b)
         for number in task.forgotten:
             self._kept.pop(number, None)
         return answer
@@ -75,4 +77,7 @@ class Worker:
                 raise FrameRejected(f"there is no operand {operand.number} of {operand.shape}")
         if self.keys is None or len(self.keys.keys) != len(duty.mask_parts):
             raise FrameRejected(f"the task {task.role.name} needs other keys than this worker has")
-        return Parts(self.keys.mask(operand.number, operand.shape, dtype, self._device), masked)
+        mask = self._masks.get(operand.number)
+        if mask is None or mask.shape != operand.shape or mask.dtype != dtype:
+            mask = self.keys.mask(operand.number, operand.shape, dtype, self._device)
+        return Parts(mask, masked)

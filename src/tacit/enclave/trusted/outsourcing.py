@@ -24,9 +24,9 @@ from ...protocols.products.floats import in_floats
 from ...transport import Mesh
 from ..mask_keys import MaskKeys
 from ..messages import result_shape
+from ..pieces import Piece, pieces
 from ..worker_roles import DUTIES, Role
 from .counters import Counters
-from .cutting import pieces
 from .freivalds import BITS_PER_CHECK, agrees
 from .links import PeerLink, WorkerLinks
 from .masking import MODES, NUM_MASK_PARTS, MaskedProduct, Operand
@@ -67,7 +67,7 @@ class Outsourcer:
         check_bits: int = 40,
         key: bytes,
         peer: Mesh | None = None,
-        kept_bytes: int = 1 << 25,
+        kept_bytes: int = 1 << 27,
         cipher: str = CIPHER,
     ) -> None:
         self._roles = _roles(mode, peer)
@@ -148,25 +148,19 @@ class Outsourcer:
 
     def _exact(self, op: Bilinear, a: Operand, b: Operand) -> Tensor:
         """Returns the product of integers, from the workers, and ends all of them if one fails."""
-        cut = pieces(op, a.values, b.values, self._precision.most_terms)
+        parts = pieces(op, a.values.shape, b.values.shape, self._precision.most_terms)
         try:
-            if len(cut) == 1:
-                return self._outsourced(op, a, b, self._cache.forgotten())
-            return sum((self._piece(op, *pair) for pair in cut[1:]), self._piece(op, *cut[0]))
+            *others, last = parts
+            found = [self._outsourced(part, a, b).long() for part in others]
+            return sum(found, self._outsourced(last, a, b, self._cache.forgotten()))
         except BaseException as error:
             self._workers.abort(error)
             if self._peer and not isinstance(error, CheatingDetected):  # the other enclave knows
                 self._peer.abort(error)
             raise
 
-    def _piece(self, op: Bilinear, a: Tensor, b: Tensor) -> Tensor:
-        """Returns the product of parts of operands, as int64, which holds sums of them."""
-        self._num_operands += 2
-        left, right = Operand(self._num_operands - 1, a, 0), Operand(self._num_operands, b, 0)
-        return self._outsourced(op, left, right, (left.number, right.number)).long()
-
     def _outsourced(
-        self, op: Bilinear, a: Operand, b: Operand, forgotten: tuple[int, ...]
+        self, op: Bilinear, a: Operand, b: Operand, forgotten: tuple[int, ...] = ()
     ) -> Tensor:
         self._number += 1
         product = MaskedProduct(self._keys, self._precision.ring, self._number, op, a, b)
@@ -199,11 +193,12 @@ class Outsourcer:
 
     def _check(self, product: MaskedProduct, c: Tensor, answers: Mapping[int, Tensor]) -> None:
         """Raises CheatingDetected unless c is the product."""
-        operands = product.op, product.a.values, product.b.values
+        op, (a, b) = product.op, (product.a.values, product.b.values)
+        op, (a, b) = (op.op, op.cut(a, b)) if isinstance(op, Piece) else (op, (a, b))
         for _ in range(self._num_checks):
             self._num_drawn += 1
             draw = partial(self._draw, self._num_drawn)
-            if not agrees(*operands, c, self._precision.bound, draw):
+            if not agrees(op, a, b, c, self._precision.bound, draw):
                 self._accuse(product, answers)
 
     def _accuse(self, product: MaskedProduct, answers: Mapping[int, Tensor]) -> None:
