@@ -272,6 +272,29 @@ def test_an_unread_connection_is_closed_without_a_reset():
         far.close()
 
 
+def test_what_an_enclave_sent_before_it_died_arrives():
+    """Its peer still sends then: the host reads that, because a reset would lose the rest."""
+    with relayed() as (relay, host, _), listen(LOOPBACK, 0) as listener:
+        relay.allow_dialling([listener.address])
+        near = host.dial(listener.address, 5.0)
+        far, _ = listener.accept(5.0)
+        far.settimeout(10)
+        near.sendall(b"x" * 100_000)
+        while host._streams.counts()["sent"] < 100_000:
+            time.sleep(0.001)
+        host._link.close()
+        relay.ended.result(10)
+        for _ in range(20):
+            far.sendall(b"heartbeat")
+            time.sleep(0.01)
+        got = b""
+        while part := far.recv(1 << 16):
+            got += part
+        assert got == b"x" * 100_000
+        far.close()
+        near.close()
+
+
 def test_quotes_and_status_pass():
     with relayed(quoter=lambda nonce: b"quote for " + nonce) as (relay, host, _):
         host.count_with(lambda: {"plaintext_peak": 7, "chunks_evicted": 3, "weights": 5})
