@@ -91,6 +91,24 @@ def test_the_enclave_alone_holds_numbers():
     assert held[2].tolist() == [1, 1, 1]
 
 
+@pytest.mark.parametrize("enclaves", [1, 2])
+def test_members_write_to_tensors_of_their_own(enclaves):
+    """What one member writes to, after it was shared or revealed, is not what another one has."""
+
+    def main(session):
+        given = torch.ones(3)
+        x = session.share(given, owner=0)
+        given.zero_()
+        opened = session.reveal(x)
+        x.mul_(2)
+        opened.add_(5)
+        return opened, session.reveal(x)
+
+    for opened, doubled in tacit.run(main, parties=2, protocol="enclave", enclaves=enclaves):
+        assert opened.tolist() == [6, 6, 6]
+        assert doubled.tolist() == [2, 2, 2]
+
+
 def test_views_and_writes():
     def main(session):
         torch.manual_seed(0)

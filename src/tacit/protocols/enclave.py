@@ -40,7 +40,8 @@ def share(
             "the owner, " + Party(owner) + f", has to give a value of shape {spec.shape}"
         )
     else:
-        yield Round(send={enclave: [value.to(dtype)] for enclave in p.enclaves})
+        # Copies: what was sent must not be written to, and each enclave writes to its own.
+        yield Round(send={enclave: [value.to(dtype, copy=True)] for enclave in p.enclaves})
     return Plain(torch.empty(spec.shape, dtype=dtype, device="meta"))
 
 
@@ -56,7 +57,7 @@ def reveal(
     receivers = range(p.parties) if to is None else (to,)
     others = [rank for rank in range(p.context.mesh.parties) if rank != p.rank]
     is_sender = p.rank == p.enclaves[0]
-    send = {rank: [x.tensor] if is_sender else [] for rank in receivers if rank != p.rank}
+    send = {rank: [x.tensor.clone()] if is_sender else [] for rank in receivers if rank != p.rank}
     spec = Spec(tuple(x.shape), x.tensor.dtype)
     receive = {rank: [spec] if rank == p.enclaves[0] else [] for rank in others}
     received = yield Round(send=send, receive=receive if p.rank in receivers else {})
