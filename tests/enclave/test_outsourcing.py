@@ -172,6 +172,18 @@ def test_the_largest_sums_are_exact():
             assert int(enclave.product(MATMUL, a, b)) == terms << 14
 
 
+def test_the_modulus_of_goten_wraps_where_ours_does_not():
+    """64 products of 127 and 127 are below q / 2, 66 are not."""
+    q = (1 << 21) - 9
+    with outsourcer("three-server", precision="goten") as enclave:
+        for terms in (64, 66):
+            exact_sum = 127 * 127 * terms
+            found = enclave.product(
+                MATMUL, torch.full((1, terms), 127.0), torch.full((terms, 1), 127.0)
+            )
+            assert int(found) == (exact_sum if exact_sum < q / 2 else exact_sum - q)
+
+
 def test_counters():
     with outsourcer("three-server", kept_bytes=0) as enclave:
         op, a, b = operands(CASES["conv"], 8)

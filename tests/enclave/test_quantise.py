@@ -144,5 +144,5 @@ def test_sums_of_products_stay_below_the_bound():
 
 
 def test_an_unknown_precision_is_refused():
-    with pytest.raises(ConfigError, match="allowed are swalp, fixed"):
+    with pytest.raises(ConfigError, match="allowed are swalp, goten, fixed"):
         find_precision("int4")

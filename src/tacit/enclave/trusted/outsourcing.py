@@ -43,7 +43,8 @@ class Outsourcer:
         the workers. In "three-server" mode these are workers 0, 1 and 2. No two of them may
         collude. In "two-server" mode the enclave computes u ⊗ v itself, which costs as much as the
         product; in "one-worker" mode two such terms; in "none" everything, with torch's kernels.
-    precision: "swalp" (8 bits, stochastic rounding) or "fixed" (22 bits).
+    precision: "swalp" (8 bits, stochastic rounding), "fixed" (22 bits), or "goten", which wraps as
+        the paper's modulus does, for comparison.
     check_bits: a wrong answer passes with a probability of at most 2^-check_bits; 0 checks nothing.
     key: 32 secret bytes of the enclave. Rounding is a function of them. Masks are not: each
         outsourcer has masks of its own.
@@ -135,7 +136,7 @@ class Outsourcer:
             with self.counters.phase("inside"):
                 values = in_floats(op, left.values.to(a.dtype), right.values.to(a.dtype))
         else:
-            values = self._exact(op, left, right)
+            values = self._precision.reduced(self._exact(op, left, right))
         with self.counters.phase("dequantise"):
             return dequantise(values, left.exponent + right.exponent, a.dtype)
 

@@ -39,6 +39,7 @@ class Precision:
     ring: Ring  # of masks and results
     stochastic: bool
     bound: int
+    modulus: int | None = None  # of results, for comparison with Goten
 
     @property
     def most_terms(self) -> int:
@@ -58,9 +59,19 @@ class Precision:
             return Quantised(rounded(_scaled(x.double(), -exponent), 0), exponent)
         return Quantised(rounded(x, -exponent), exponent)
 
+    def reduced(self, values: Tensor) -> Tensor:
+        """Returns results as they are, or the representatives next to 0 mod the modulus."""
+        if self.modulus is None:
+            return values
+        half = self.modulus // 2
+        return (values.long() + half) % self.modulus - half
 
+
+# "goten" gives what its workers compute mod q = 2^21 - 9: sums beyond q / 2 wrap unnoticed. It is
+# here to be compared with.
 PRECISIONS = {
     "swalp": Precision(8, torch.int8, RING32, True, 1 << 31),
+    "goten": Precision(8, torch.int8, RING32, True, 1 << 31, (1 << 21) - 9),
     "fixed": Precision(22, torch.int64, RING64, False, PRIME // 2),
 }
 
