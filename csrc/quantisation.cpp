@@ -18,8 +18,9 @@ constexpr std::size_t kGrain = 64 * kBlock;
 constexpr std::uint32_t kFactor = 0x9E3779B1;         // odd, about 2^32 over the golden ratio
 constexpr std::uint64_t kPoint = 0x9E3779B97F4A7C15;  // odd, 2^64 over the golden ratio
 
-// The largest absolute value as the bits of a float (those of NaN and of infinities are the largest;
-// without their sign, floats are ordered as their bits are), and a hash that notices changes.
+// The largest absolute value as the bits of a float (those of NaN and of infinities are the
+// largest; without their sign, floats are ordered as their bits are), and a hash that notices
+// changes.
 struct Summary {
   std::uint32_t most = 0;
   std::uint64_t hash = 0;
