@@ -24,6 +24,7 @@ SAYS = {
     "03_two_owners_train.py": r"losses .*; (7[5-9]|[89]\d)\.\d% of 256 right",
     "07_two_parties_alone.py": r"(10[7-9]|11\d) of 114 diagnoses right, (10[7-9]|11\d) after",
     "08_one_of_four_cheats.py": r"\nquad: \d+ changes noticed, nothing wrong was opened\n$",
+    "09_enclave.py": r"^fixed: losses .*; [6-9]\d\.\d% of 256 right\nswalp: losses .* right\n$",
     "05_gpu.py": r"largest difference from the plain network: \d\.\de-0[3-9]",
     "demo.py": r"64 of 64 answers as the network gives in plain",
 }
