@@ -15,6 +15,7 @@ FILES = [
     "amx",
     "call_log",
     "call_places",
+    "contraction",
     "conv",
     "digest",
     "elementwise",
@@ -24,6 +25,7 @@ FILES = [
     "ot",
     "planes",
     "prepared",
+    "quantisation",
     "signs",
     "stream",
 ]
