@@ -314,11 +314,11 @@ def test_the_set_of_messages_is_closed():
     """Adding a message is a decision about security: this list has to change with it."""
     assert {kind.name for kind in Kind} == {
         *("START", "READY", "OPEN", "BYTES", "CREDIT", "END", "RESET"),
-        *("QUOTE", "STATUS", "STOP", "ENDED"),
+        *("QUOTE", "STATUS", "STOP", "ENDED", "DATA"),
     }
     sent = {side: {kind.name for one, kind in RULES if one is side} for side in Side}
     both = {"OPEN", "BYTES", "CREDIT", "END", "RESET", "QUOTE", "STATUS"}
-    assert sent[Side.HOST] == both | {"START", "STOP"}
+    assert sent[Side.HOST] == both | {"START", "DATA", "STOP"}
     assert sent[Side.ENCLAVE] == both | {"READY", "ENDED"}
     assert list(STATUS_FIELDS) == [
         *("streams_opened", "bytes_from_host", "bytes_to_host"),

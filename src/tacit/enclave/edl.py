@@ -3,7 +3,8 @@
 Every message is a kind, a number and a body. RULES says who may send which kind, with what size;
 anything else ends the connection. No message returns a secret: `BYTES` carries what TLS inside the
 enclave has encrypted, a quote and a certificate are public, `STATUS` has the counts of
-STATUS_FIELDS and no text, and `ENDED` has only what other parties may know of an error.
+STATUS_FIELDS and no text, and `ENDED` has only what other parties may know of an error: a text and
+which workers are at fault.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import socket
 import struct
 import threading
+from collections.abc import Collection
 from contextlib import suppress
 from enum import Enum, IntEnum, IntFlag
 from typing import NamedTuple
@@ -53,12 +55,14 @@ class Kind(IntEnum):
     QUOTE = 8  # a nonce; the answer is a certificate and a quote
     STATUS = 9  # a request; the answer is the counts of STATUS_FIELDS
     STOP = 10  # the enclave is to end
-    ENDED = 11  # the program of the enclave has ended; a text if it failed
+    ENDED = 11  # the program of the enclave has ended; workers at fault, and a text if it failed
+    DATA = 12  # after START: a part of the data of the configuration
 
 
 # The smallest and the largest body of each message, by its sender.
 RULES: dict[tuple[Side, Kind], tuple[int, int]] = {
     (Side.HOST, Kind.START): (2, MAX_DOCUMENT_BYTES),
+    (Side.HOST, Kind.DATA): (1, FRAME_BYTES),
     (Side.HOST, Kind.OPEN): (1, MAX_TEXT_BYTES),
     (Side.HOST, Kind.BYTES): (1, FRAME_BYTES),
     (Side.HOST, Kind.CREDIT): (4, 4),
@@ -75,9 +79,9 @@ RULES: dict[tuple[Side, Kind], tuple[int, int]] = {
     (Side.ENCLAVE, Kind.RESET): (0, 0),
     (Side.ENCLAVE, Kind.QUOTE): (1, MAX_DOCUMENT_BYTES),
     (Side.ENCLAVE, Kind.STATUS): (_STATUS.size, _STATUS.size),
-    (Side.ENCLAVE, Kind.ENDED): (0, MAX_TEXT_BYTES),
+    (Side.ENCLAVE, Kind.ENDED): (1, MAX_TEXT_BYTES),
 }
-WITHOUT_NUMBER = {Kind.START, Kind.READY, Kind.STOP, Kind.ENDED}
+WITHOUT_NUMBER = {Kind.START, Kind.DATA, Kind.READY, Kind.STOP, Kind.ENDED}
 
 
 class Protection(IntFlag):
@@ -158,6 +162,17 @@ def pack_status(counts: dict[str, int]) -> bytes:
 
 def unpack_status(body: bytes | bytearray) -> dict[str, int]:
     return dict(zip(STATUS_FIELDS, _STATUS.unpack(body), strict=True))
+
+
+def pack_end(word: str, workers: Collection[int] = ()) -> bytes:
+    """Returns the body of an ENDED: the last word, cut to its size, and the workers at fault."""
+    return bytes([sum(1 << worker for worker in workers)]) + word.encode()[: MAX_TEXT_BYTES - 1]
+
+
+def unpack_end(body: bytes | bytearray) -> tuple[str, tuple[int, ...]]:
+    """Returns the last word of an enclave, and the workers that are at fault."""
+    workers = tuple(worker for worker in range(8) if body[0] >> worker & 1)
+    return body[1:].decode(errors="replace"), workers
 
 
 def _check(sender: Side, kind: Kind, number: int, size: int) -> None:

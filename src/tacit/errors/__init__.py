@@ -218,14 +218,21 @@ class PublicMismatch(ProtocolError):
 
 
 class CheatingDetected(ProtocolError):
-    """A consistency check failed: a party deviated from the protocol. Nothing was opened."""
+    """A consistency check failed: a party deviated from the protocol. Nothing was opened.
+
+    `workers` are the numbers of an enclave's workers that did, if it was they.
+    """
+
+    workers: tuple[int, ...] = ()
 
 
 class WorkerFailed(Error):
     """A worker of an enclave, or the other enclave, ended, is late, or sent what is no answer.
 
-    `subject` names it. Workers are no parties: the error names none.
+    `subject` names it. Workers are no parties: the error names none; `workers` has their numbers.
     """
+
+    workers: tuple[int, ...] = ()
 
 
 class CheckpointRejected(Error):

@@ -76,11 +76,19 @@ class Manifest:
 
 
 def measure(
-    settings: Mapping[str, str], *, programs: Iterable[Path] = (), package: Path = PACKAGE
+    settings: Mapping[str, str],
+    *,
+    programs: Iterable[Path] = (),
+    modules: Mapping[str, str] | None = None,
+    package: Path = PACKAGE,
 ) -> Manifest:
-    """Returns the manifest of an enclave that would start now with these settings and programs."""
+    """Returns the manifest of an enclave that would start now with these settings and programs.
+
+    modules: files of Python modules that the program may import, by their names.
+    """
     files = {f"file {package.name}/{name}": path for name, path in _files(package)}
     files |= {f"program {path.name}": path for path in programs}
+    files |= {f"module {name}": Path(path) for name, path in (modules or {}).items()}
     entries = {name: _file_hash(path) for name, path in files.items()}
     entries |= {f"setting {name}": value for name, value in settings.items()}
     return Manifest(entries | {f"version {name}": text for name, text in _versions()})

@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 import socket
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...crypto import certificate_from_der, certificate_to_der
@@ -21,6 +22,7 @@ from .sgx_dcap import SgxPolicy
 REQUEST = b"TACIT-QUOTE-1\n"  # TLS begins with another byte, so one port can serve both
 MAX_ANSWER_BYTES = 1 << 21
 SIZE = struct.Struct("<I")
+Dial = Callable[[tuple[str, int], float], socket.socket]  # an address, seconds
 
 
 @dataclass(frozen=True)
@@ -55,14 +57,16 @@ def attest(
     allow_simulated: bool = False,
     sgx: SgxPolicy | None = None,
     seconds: float = 30.0,
+    dial: Dial = socket.create_connection,
 ) -> bytes:
     """Returns the certificate of the enclave behind a host's address, if it runs `expected`.
 
     Raises AttestationRejected by name if it is another one, see `verify`. The caller pins the
-    certificate, and sends nothing to the enclave before.
+    certificate, and sends nothing to the enclave before. `dial` connects to an address within some
+    seconds: an enclave, which has no network, gives what has its host do so.
     """
     nonce = secrets.token_bytes(NONCE_BYTES)
-    answer = AttestedKey.decode(_ask(address, nonce, seconds))
+    answer = AttestedKey.decode(_ask(address, nonce, seconds, dial))
     verify(
         answer.quote,
         expected,
@@ -74,9 +78,9 @@ def attest(
     return answer.certificate
 
 
-def _ask(address: tuple[str, int], nonce: bytes, seconds: float) -> bytes:
+def _ask(address: tuple[str, int], nonce: bytes, seconds: float, dial: Dial) -> bytes:
     try:
-        with socket.create_connection(address, timeout=seconds) as sock:
+        with dial(address, seconds) as sock:
             sock.sendall(REQUEST + nonce)
             [size] = SIZE.unpack(_read(sock, SIZE.size))
             if size > MAX_ANSWER_BYTES:

@@ -7,13 +7,14 @@ import socket
 import subprocess
 import sys
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Self
 
 from ...errors import AttestationRejected, ConfigError, PeerClosed
 from ..attestation.measurement import PACKAGE, Manifest
 from ..attestation.simulated import LOG, WARNING
 from ..configuration import EnclaveConfig
-from ..edl import Kind, Link, Protection, Side
+from ..edl import FRAME_BYTES, Kind, Link, Protection, Side, unpack_end
 from .relay import Relay
 
 START_SECONDS = 120.0
@@ -62,8 +63,7 @@ class EnclaveProcess:
         threads: of torch and the kernels inside; measured as a setting.
         insecure_output: what the program prints, maybe secrets, goes to this process's stderr.
         """
-        settings = config.settings | {"threads": str(threads)}
-        config = EnclaveConfig(settings=settings, program=config.program, function=config.function)
+        config = replace(config, settings={**config.settings, "threads": str(threads)})
         manifest = config.measure()
         near, far = socket.socketpair()
         with far:
@@ -94,11 +94,22 @@ class EnclaveProcess:
     def pid(self) -> int:
         return self._process.pid
 
+    @property
+    def exit_code(self) -> int | None:
+        """That of the process, once `wait` has returned; minus a signal that killed it."""
+        return self._process.returncode
+
     def wait(self, seconds: float | None = None) -> str:
         """Returns the last word of the enclave once it has ended: "" if all went well."""
         word = self.relay.ended.result(seconds)
         self._process.wait()
         return word
+
+    def kill(self) -> None:
+        """Ends the enclave at once, whatever it does."""
+        self._process.kill()
+        self._process.wait()
+        self.relay.close()
 
     def stop(self) -> None:
         """Ends the enclave, at once if it does not end by itself."""
@@ -118,8 +129,10 @@ class EnclaveProcess:
 
 
 def _begin(link: Link, config: EnclaveConfig, manifest: Manifest) -> Protection:
-    link.send(Kind.START, 0, config.encode(manifest))
     try:
+        link.send(Kind.START, 0, config.encode(manifest))
+        for start in range(0, len(config.data), FRAME_BYTES):
+            link.send(Kind.DATA, 0, memoryview(config.data)[start : start + FRAME_BYTES])
         frame = link.receive()
     except PeerClosed:
         raise ConfigError(
@@ -127,7 +140,7 @@ def _begin(link: Link, config: EnclaveConfig, manifest: Manifest) -> Protection:
             remedy="insecure_output=True shows what it prints",
         ) from None
     if frame.kind is Kind.ENDED:
-        raise AttestationRejected(f"the enclave did not start: {frame.body.decode()}")
+        raise AttestationRejected(f"the enclave did not start: {unpack_end(frame.body)[0]}")
     return Protection(frame.body[0])
 
 

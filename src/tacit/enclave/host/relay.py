@@ -17,7 +17,7 @@ from contextlib import suppress
 from ...errors import ConnectError, FrameRejected, PeerClosed, TransportError
 from ...transport import Listener, listen
 from ..attestation.request import REQUEST, SIZE
-from ..edl import NONCE_BYTES, Frame, Kind, Link, Side, unpack_status
+from ..edl import NONCE_BYTES, Frame, Kind, Link, Side, unpack_end, unpack_status
 from ..streams import Stream, Streams
 
 _LOG = logging.getLogger("tacit")
@@ -28,7 +28,12 @@ _MAX_UNDECIDED = 32  # connections that have said nothing yet
 
 
 class Relay:
-    """Serves one enclave until it ends. `ended` has its last word: "" if all went well."""
+    """Serves one enclave until it ends. `ended` has its last word: "" if all went well.
+
+    at_fault: the workers because of which it failed, if any; known when it has ended.
+    """
+
+    at_fault: tuple[int, ...] = ()
 
     def __init__(self, link: Link, *, may_dial: Collection[tuple[str, int]] = ()) -> None:
         self._link = link
@@ -48,9 +53,13 @@ class Relay:
         What connects there arrives at `HostLink.listen(name)`; one who asks for a quote gets it.
         """
         listener = listen(host, port)
+        self.serve(listener, name)
+        return listener.address
+
+    def serve(self, listener: Listener, name: str) -> None:
+        """Does as `listen` with a port that was taken before; closes it in the end."""
         self._listeners.append(listener)
         self._start(self._accept, listener, name)
-        return listener.address
 
     def allow_dialling(self, addresses: Collection[tuple[str, int]]) -> None:
         """Sets the addresses that the enclave may have dialled."""
@@ -110,7 +119,7 @@ class Relay:
         try:
             while (frame := self._link.receive()).kind is not Kind.ENDED:
                 self._take(frame)
-            word = frame.body.decode(errors="replace")
+            word, self.at_fault = unpack_end(frame.body)
         except TransportError as error:
             if not isinstance(error, PeerClosed):
                 word = str(error)

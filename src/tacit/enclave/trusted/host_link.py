@@ -60,10 +60,10 @@ class HostLink:
         """Sets what reports the counts of STATUS_FIELDS that this object does not know itself."""
         self._counters = counters
 
-    def finish(self, word: str) -> None:
-        """Waits until the ends of all connections are on their way, and tells the host the end."""
+    def finish(self, body: bytes) -> None:
+        """Waits until the ends of all connections are on their way, and sends ENDED."""
         self._streams.wait(_END_SECONDS)
-        self._link.send(Kind.ENDED, 0, word.encode())
+        self._link.send(Kind.ENDED, 0, body)
 
     def _read(self) -> None:
         """Serves the host until it says stop, or is gone."""

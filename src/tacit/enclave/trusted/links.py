@@ -23,14 +23,14 @@ class WorkerLinks:
 
     def tell(self, worker: int, message: Message) -> None:
         """Sends a message to a worker."""
-        with _naming(f"worker {worker}"):
+        with naming_worker(worker):
             self._links[worker].exchange_bytes({WORKER: encode(message)}, [])
 
     def begin(self, worker: int, task: Task, operands: Sequence[Tensor]) -> None:
         """Sends a task and its operands to a worker, and returns without waiting."""
         self.tell(worker, task)
         send, receive = ({WORKER: operands} if operands else {}), {WORKER: [task.result]}
-        with _naming(f"worker {worker}"):
+        with naming_worker(worker):
             opened = self._links[worker].begin(send, receive, operation=task.number)
         self._rounds[worker] = opened
 
@@ -39,7 +39,7 @@ class WorkerLinks:
         rounds, self._rounds = self._rounds, {}
         found = {}
         for worker, opened in rounds.items():
-            with _naming(f"worker {worker}"):
+            with naming_worker(worker):
                 [found[worker]] = self._links[worker].finish(opened)[WORKER]
         return found
 
@@ -53,7 +53,7 @@ class WorkerLinks:
         for worker, link in self._links.items():
             if link.is_open:
                 self.tell(worker, End())
-                with _naming(f"worker {worker}"):
+                with naming_worker(worker):
                     link.close()
 
 
@@ -106,3 +106,14 @@ def _naming(who: str) -> Iterator[None]:
             cause=f"{error.kind}: {rendered(cause.reason, ('the enclave', who))}",
             remedy="see why it ended or is late, and start the run again",
         ) from error
+
+
+@contextmanager
+def naming_worker(worker: int) -> Iterator[None]:
+    """Raises errors of the link to a worker as WorkerFailed, with its number."""
+    try:
+        with _naming(f"worker {worker}"):
+            yield
+    except WorkerFailed as error:
+        error.workers = (worker,)
+        raise

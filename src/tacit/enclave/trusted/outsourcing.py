@@ -214,12 +214,14 @@ class Outsourcer:
                 remedy="the memory or the processor of the enclave is faulty: replace the machine",
             )
         who = " and ".join(f"worker {worker}" for worker in sorted(liars))
-        raise CheatingDetected(
+        error = CheatingDetected(
             f"{who} answered with a wrong product",
             subject=who,
             op=type(product.op).__name__,
             remedy="do not use this worker again; no result of the product was used",
         )
+        error.workers = tuple(sorted(liars))
+        raise error
 
     def _draw(self, number: int, words: Tensor) -> Tensor:
         """Fills a tensor with words for the check of this number, that the enclave alone knows."""

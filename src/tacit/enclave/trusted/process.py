@@ -6,17 +6,27 @@ import os
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from typing import Any
 
 from ...crypto import Credentials, create_credentials, wipe
-from ...errors import AttestationRejected, ConfigError, told_to_peers
+from ...errors import (
+    AttestationRejected,
+    CheatingDetected,
+    ConfigError,
+    WorkerFailed,
+    told_to_peers,
+)
 from ..attestation import Manifest, report_data, simulated
 from ..attestation.request import AttestedKey
 from ..configuration import EnclaveConfig
-from ..edl import MAX_TEXT_BYTES, Kind, Link, Protection, Side
+from ..edl import Kind, Link, Protection, Side, pack_end
 from .host_link import HostLink
+from .measured_modules import MeasuredModules
 from .secret_memory import has_secret_memory
+
+_PACKAGE = "tacit."
 
 
 @dataclass(frozen=True)
@@ -26,6 +36,7 @@ class EnclaveContext:
     settings: as the host gave them; the owners know them, because they are measured.
     manifest: what was measured; its digest belongs to keys of sealed memory.
     credentials: the key that the quote binds; owners pin its certificate.
+    data: as the host gave them; measured too.
     host: relayed connections, for `transport.connect(hello, host.listen("owners"), addresses,
         dial=host.dial, ...)`.
     """
@@ -34,6 +45,7 @@ class EnclaveContext:
     manifest: Manifest
     credentials: Credentials
     host: HostLink
+    data: bytes = b""
 
 
 def main(descriptor: int, granted: Protection) -> None:
@@ -43,9 +55,10 @@ def main(descriptor: int, granted: Protection) -> None:
     if frame.kind is not Kind.START:
         raise ConfigError("the host did not begin with START")
     credentials = create_credentials("enclave")
-    word, host = "", None
+    end, host = pack_end(""), None
     try:
-        config, manifest = EnclaveConfig.decode(bytes(frame.body))
+        config, manifest, size = EnclaveConfig.decode(bytes(frame.body))
+        config = config.with_data(_receive_data(link, size))
         _check(config, manifest)
 
         def quote(nonce: bytes) -> bytes:
@@ -57,15 +70,29 @@ def main(descriptor: int, granted: Protection) -> None:
         granted |= Protection.SECRET_MEMORY if has_secret_memory() else Protection(0)
         link.send(Kind.READY, 0, bytes([granted]))
         host = HostLink(link, quote)
-        _load(config)(EnclaveContext(config.settings, manifest, credentials, host))
+        MeasuredModules(config.modules, manifest).install()
+        context = EnclaveContext(config.settings, manifest, credentials, host, config.data)
+        _load(config)(context)
     except BaseException as error:
-        word = told_to_peers(error)[:MAX_TEXT_BYTES] or "an error"
+        at_fault = error.workers if isinstance(error, WorkerFailed | CheatingDetected) else ()
+        end = pack_end(told_to_peers(error) or "an error", at_fault)
     wipe(credentials.private_key)
     if host is not None:
-        host.finish(word)
+        host.finish(end)
     else:
-        link.send(Kind.ENDED, 0, word.encode())
-    os._exit(1 if word else 0)
+        link.send(Kind.ENDED, 0, end)
+    os._exit(0 if end == pack_end("") else 1)
+
+
+def _receive_data(link: Link, size: int) -> bytes:
+    """Returns the data of the configuration, which follow it in parts."""
+    data = bytearray()
+    while len(data) < size:
+        frame = link.receive()
+        if frame.kind is not Kind.DATA or len(data) + len(frame.body) > size:
+            raise ConfigError("the host did not send the data that it announced")
+        data += frame.body
+    return bytes(data)
 
 
 def _check(config: EnclaveConfig, measured: Manifest) -> None:
@@ -79,6 +106,10 @@ def _check(config: EnclaveConfig, measured: Manifest) -> None:
 
 
 def _load(config: EnclaveConfig) -> Any:
+    if not config.is_file:
+        if not config.program.startswith(_PACKAGE):
+            raise ConfigError(f"{config.program} is no module of Tacit")
+        return getattr(import_module(config.program), config.function)
     spec = spec_from_file_location("enclave_program", config.program)
     if spec is None or spec.loader is None:
         raise ConfigError(f"{config.program} is not a Python file")

@@ -18,7 +18,7 @@ from ...transport import Hello, Identity, Listener, Mesh
 from ...transport import connect as connect_mesh
 from ...transport import listen as open_port
 from ...transport.setup.handshake import SESSION_BYTES
-from ..launch.child import LOOPBACK
+from ..launch.endpoint import LOOPBACK
 from ..launch.program import about_run, compare_settings, open_session
 from ..placement import PartyDevices, party_devices
 from ..preprocessing.store import Store

@@ -1,0 +1,84 @@
+"""An enclave process of a run, seen from its host."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from time import monotonic
+from typing import NamedTuple
+
+from ...enclave.attestation.quote import NONCE_BYTES
+from ...enclave.attestation.request import AttestedKey
+from ...enclave.host.launcher import EnclaveProcess
+from ...errors import PartyFailed, WorkerFailed
+from ...transport import Listener
+from .child_process import death
+from .enclave_task import EnclaveTask
+from .outcome import ECHOES, Failure, Outcome, Success
+
+ECHO_NAMES = {one.__name__ for one in ECHOES} | {"ConnectTimeout", "PeerTimeout"}
+FAULTS = {
+    "WorkerFailed": "does not answer",
+    "CheatingDetected": "answered with a wrong product",
+}
+
+
+class EnclaveMember(NamedTuple):
+    """An enclave process of this run; `link` is readable when it has ended."""
+
+    rank: int
+    process: EnclaveProcess
+    link: Connection
+
+    @classmethod
+    def start(
+        cls, task: EnclaveTask, number: int, ports: dict[str, Listener], rank: int
+    ) -> EnclaveMember:
+        """Starts one of the enclaves with its ports, and relays for it."""
+        others = [one for i, one in enumerate(task.enclaves) if i != number]
+        addresses = [party.address for party in task.parties]
+        addresses += [address for other in others for address in other.values()]
+        process = EnclaveProcess.start(
+            task.configuration(number), may_dial=addresses, threads=task.threads
+        )
+        link, far_end = Pipe(duplex=False)
+        process.relay.ended.add_done_callback(lambda _: far_end.close())
+        for name, listener in ports.items():
+            process.relay.serve(listener, name)
+        return cls(rank, process, link)
+
+    def certificate(self) -> bytes:
+        """Returns the certificate of the enclave, which its workers pin."""
+        answer = self.process.relay.quote(secrets.token_bytes(NONCE_BYTES))
+        return AttestedKey.decode(answer).certificate
+
+    def take(self) -> Outcome:
+        """How the enclave ended: its host learns the class of an error, and faulty workers."""
+        word = self.process.wait()
+        if not word:
+            return Success(self.rank, None)
+        workers = self.process.relay.at_fault
+        known = word.isidentifier()
+        who = " and ".join(f"worker {worker}" for worker in workers)
+        reason = (
+            f"{who} {FAULTS.get(word, 'failed')}"
+            if who
+            else _told_nothing(word, self.process.exit_code)
+        )
+        error = PartyFailed(
+            reason, kind=word if known else "", subject=who or None, party=self.rank
+        )
+        is_echo = word in ECHO_NAMES or (word == WorkerFailed.__name__ and not who)
+        return Failure(error, math.inf if is_echo else monotonic())
+
+    def end(self) -> None:
+        self.process.kill()
+        self.link.close()
+
+
+def _told_nothing(word: str, exit_code: int | None) -> str:
+    if word.isidentifier():
+        return "an enclave tells its host no more of an error"
+    return death(exit_code) if exit_code != 1 else word

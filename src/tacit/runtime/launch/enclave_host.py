@@ -1,0 +1,185 @@
+"""The caller of a run with enclaves: it is their host, and starts parties, workers and enclaves.
+
+What it learns: the program, the shapes that pass, and how long everything takes. It relays what the
+parties and the workers say to an enclave, and all of that is TLS that ends inside.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from ...config import Config
+from ...errors import ConfigError, PartyFailed, WorkerFailed
+from ...transport import Limits, Listener, Network, listen
+from ..placement import PartyDevices
+from .child import PartyTask, serve_party
+from .child_process import PATIENCE_SECONDS, Child, endpoints_of, receiver, tell
+from .enclave_child import ECHO_NAMES, EnclaveMember
+from .enclave_links import workers_of
+from .enclave_task import PEER_PORT, SESSION_PORT, EnclaveTask, worker_port
+from .endpoint import LOOPBACK, Endpoint
+from .outcome import Failure, collect
+from .pickled import pack, unpack
+from .program import Program
+from .user_modules import user_modules
+from .worker_child import WorkerTask, serve_worker
+
+Ports = list[dict[str, Listener]]  # of each enclave, by their names
+
+
+def run_with_enclaves(
+    program: Program,
+    *,
+    devices: Sequence[PartyDevices],
+    config: Config,
+    limits: Limits,
+    network: Network,
+    allow_simulated: bool,
+) -> list[Any]:
+    """Returns each party's return value, and None for each enclave.
+
+    devices: of all members, then of the workers.
+    """
+    _check(program, network, allow_simulated)
+    members = len(devices) - config.workers
+    data = pack(program, "main or one of its arguments")
+    task = PartyTask(
+        rank=0,
+        parties=members,
+        devices=devices[0],
+        session_id=secrets.token_bytes(16),
+        config=config,
+        limits=limits,
+        network=network,
+        program=data,
+        allow_simulated=allow_simulated,
+    )
+    with ExitStack() as ending:  # also after an interrupt
+        parties = _start_parties(task, members - config.helpers, ending)
+        workers = _start_workers(task, [one.products for one in devices[members:]], ending)
+        ports = [_take_ports(config, ending) for _ in range(config.helpers)]
+        told = _enclave_task(task, endpoints_of(parties, program.names), workers, ports)
+        enclaves = _start_enclaves(told, ports, ending)
+        _tell_workers(workers, enclaves, config)
+        tell(parties, replace(told, program=b""))
+        try:
+            results = collect(
+                receiver([*parties, *enclaves]),
+                members,
+                patience=PATIENCE_SECONDS,
+                names=program.names,
+            )
+        except PartyFailed as error:
+            _note_workers(error, workers)
+            raise
+        for child in (*parties, *workers):
+            child.process.join(PATIENCE_SECONDS)
+        return [result and unpack(result, "a return value") for result in results]
+
+
+def _check(program: Program, network: Network, allow_simulated: bool) -> None:
+    if not allow_simulated:
+        raise ConfigError(
+            "protocol='enclave' with transport='processes' and without allow_simulated=True",
+            limit="an enclave is started without hardware here: its quote proves nothing, and the "
+            "machine's administrator can read its memory",
+            remedy="give allow_simulated=True for an experiment",
+        )
+    if network != Network():
+        raise ConfigError(
+            "network with protocol='enclave' and transport='processes'",
+            limit="links that a host relays get no latency and no bandwidth",
+            remedy="use transport='threads'",
+        )
+    if program.folder is not None:
+        raise ConfigError(
+            f"folder={str(program.folder)!r} with protocol='enclave' and transport='processes'",
+            limit="an enclave writes nothing to the disk of its host",
+            remedy="leave folder out; a party can save what is revealed to it",
+        )
+
+
+def _start_parties(task: PartyTask, count: int, ending: ExitStack) -> list[Child]:
+    children = []
+    for rank in range(count):
+        own = replace(task, rank=rank)
+        children.append(Child.start(serve_party, own, f"tacit-party-{rank}", rank))
+        ending.callback(children[-1].end)
+    return children
+
+
+def _start_workers(
+    task: PartyTask, devices: Sequence[torch.device], ending: ExitStack
+) -> list[Child]:
+    children = []
+    for number, device in enumerate(devices):
+        own = WorkerTask(
+            number=number, device=device, session_id=task.session_id, limits=task.limits
+        )
+        children.append(Child.start(serve_worker, own, f"tacit-worker-{number}", number))
+        ending.callback(children[-1].end)
+    return children
+
+
+def _take_ports(config: Config, ending: ExitStack) -> dict[str, Listener]:
+    """Returns the ports of an enclave that all members know from its settings."""
+    names = [SESSION_PORT, PEER_PORT] if config.helpers == 2 else [SESSION_PORT]
+    return {name: ending.enter_context(listen(LOOPBACK, 0)) for name in names}
+
+
+def _enclave_task(
+    task: PartyTask, parties: Sequence[Endpoint], workers: Sequence[Child], ports: Ports
+) -> EnclaveTask:
+    """Returns what the enclaves are started with, once all workers have said who they are."""
+    names = [f"worker {worker.rank}" for worker in workers]
+    try:
+        certificates = [one.certificate for one in endpoints_of(workers, names)]
+    except PartyFailed as error:
+        raise WorkerFailed("a worker did not start", cause=error.headline) from error
+    return EnclaveTask(
+        config=task.config,
+        session_id=task.session_id,
+        limits=task.limits,
+        parties=tuple(parties),
+        workers=tuple(certificates),
+        enclaves=tuple({name: one.address for name, one in own.items()} for own in ports),
+        threads=torch.get_num_threads(),
+        allow_simulated=task.allow_simulated,
+        program=task.program,
+        modules=user_modules(task.program),
+    )
+
+
+def _start_enclaves(task: EnclaveTask, ports: Ports, ending: ExitStack) -> list[EnclaveMember]:
+    enclaves = []
+    for number, own in enumerate(ports):
+        rank = len(task.parties) + number
+        enclaves.append(EnclaveMember.start(task, number, own, rank))
+        ending.callback(enclaves[-1].end)
+    return enclaves
+
+
+def _tell_workers(
+    workers: Sequence[Child], enclaves: Sequence[EnclaveMember], config: Config
+) -> None:
+    """Takes a port for each worker at its enclave's host, and tells the worker."""
+    for number, enclave in enumerate(enclaves):
+        certificate = enclave.certificate()
+        for worker in workers_of(config, number):
+            address = enclave.process.relay.listen(LOOPBACK, name=worker_port(worker))
+            tell([workers[worker]], Endpoint(address, certificate))
+
+
+def _note_workers(error: PartyFailed, workers: Sequence[Child]) -> None:
+    """Adds how workers ended that did not end because of their enclave."""
+    for worker in workers:
+        if worker.link.poll():
+            outcome = worker.take()
+            if isinstance(outcome, Failure) and outcome.error.kind not in ECHO_NAMES:
+                error.add_note(f"worker {worker.rank}: {outcome.error.reason}")

@@ -1,0 +1,107 @@
+"""What an enclave is started with: the host says it, parties expect it, the enclave reads it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+
+from ...config import Config
+from ...enclave.configuration import EnclaveConfig
+from ...transport import Limits
+from .endpoint import Address, Endpoint
+
+MEMBER = "tacit.runtime.launch.enclave_member"
+SESSION_PORT, PEER_PORT = "session", "enclaves"  # names of an enclave's ports at its host
+
+
+def worker_port(worker: int) -> str:
+    """Returns the name of the port through which a worker reaches its enclave."""
+    return f"worker {worker}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnclaveTask:
+    """The settings of all enclaves of a run. Nothing here is secret, and everything is measured.
+
+    workers: the certificates of the workers. enclaves: the addresses of each enclave's ports at its
+    host, by their names. program: the packed Program, with the files of its modules.
+    """
+
+    config: Config
+    session_id: bytes
+    limits: Limits
+    parties: tuple[Endpoint, ...]
+    workers: tuple[bytes, ...]
+    enclaves: tuple[Mapping[str, Address], ...]
+    threads: int
+    allow_simulated: bool
+    program: bytes = field(repr=False)
+    modules: Mapping[str, str]
+
+    @property
+    def session_addresses(self) -> list[Address]:
+        """The addresses of all members of the session, by rank."""
+        enclaves = [ports[SESSION_PORT] for ports in self.enclaves]
+        return [party.address for party in self.parties] + enclaves
+
+    def configuration(self, enclave: int) -> EnclaveConfig:
+        """Returns the configuration of one of the enclaves."""
+        parties, workers = enumerate(self.parties), enumerate(self.workers)
+        settings = {
+            "config": json.dumps(asdict(self.config)),
+            "session": self.session_id.hex(),
+            "limits": json.dumps(asdict(self.limits)),
+            "enclave": str(enclave),
+            "threads": str(self.threads),
+            "allow_simulated": json.dumps(self.allow_simulated),
+            "addresses of parties": json.dumps([party.address for party in self.parties]),
+            "addresses of enclaves": json.dumps([*map(dict, self.enclaves)]),
+            **{f"certificate of party {i}": one.certificate.decode() for i, one in parties},
+            **{f"certificate of worker {i}": one.decode() for i, one in workers},
+        }
+        return EnclaveConfig(
+            settings=settings,
+            program=MEMBER,
+            function="serve",
+            modules=self.modules,
+            data=self.program,
+        )
+
+    @classmethod
+    def read(cls, settings: Mapping[str, str], program: bytes) -> tuple[EnclaveTask, int]:
+        """Returns what an enclave was started with, and which of the enclaves it is."""
+        addresses = [_address(one) for one in json.loads(settings["addresses of parties"])]
+        certificates = _numbered(settings, "certificate of party")
+        ports = json.loads(settings["addresses of enclaves"])
+        task = cls(
+            config=Config(**json.loads(settings["config"])),
+            session_id=bytes.fromhex(settings["session"]),
+            limits=Limits(**json.loads(settings["limits"])),
+            parties=tuple(map(Endpoint, addresses, certificates)),
+            workers=_numbered(settings, "certificate of worker"),
+            enclaves=tuple({name: _address(at) for name, at in one.items()} for one in ports),
+            threads=int(settings["threads"]),
+            allow_simulated=json.loads(settings["allow_simulated"]),
+            program=program,
+            modules={},
+        )
+        return task, int(settings["enclave"])
+
+    def as_expected_by(
+        self, rank: int, own: Endpoint, *, config: Config, session_id: bytes, program: bytes
+    ) -> EnclaveTask:
+        """Returns the task with what a party knows itself in the place of what its host told it."""
+        parties = (*self.parties[:rank], own, *self.parties[rank + 1 :])
+        return replace(self, parties=parties, config=config, session_id=session_id, program=program)
+
+
+def _address(pair: list[str | int]) -> Address:
+    host, port = pair
+    return str(host), int(port)
+
+
+def _numbered(settings: Mapping[str, str], name: str) -> tuple[bytes, ...]:
+    """Returns the settings with this name and a number, in order."""
+    count = sum(one.startswith(f"{name} ") for one in settings)
+    return tuple(settings[f"{name} {i}"].encode() for i in range(count))
