@@ -7,6 +7,7 @@ has and can do.
 from __future__ import annotations
 
 import ctypes
+import importlib
 import json
 import os
 import re
@@ -14,6 +15,7 @@ import resource
 import socket
 import sys
 from contextlib import suppress
+from importlib.machinery import SourceFileLoader
 
 from tacit.transport import Hello, Identity, Limits, connect
 
@@ -61,8 +63,12 @@ def facts(context, held):
         "arguments": sys.argv,
         "caches_written": sys.flags.dont_write_bytecode,
         "cached": [
-            m.__cached__ for n, m in sys.modules.items() if n.startswith("tacit") and m.__cached__
+            module.__cached__ or ""
+            for name, module in sys.modules.items()
+            if name.startswith("tacit") and type(module.__loader__) is SourceFileLoader
         ],
+        "own_loader": type(__loader__).__name__,
+        "later_loader": type(importlib.import_module("tacit.enclave.worker").__loader__).__name__,
         "settings": dict(context.settings),
         "locked_kB": int(re.search(r"VmLck:\s+(\d+)", open("/proc/self/status").read())[1]),
     }

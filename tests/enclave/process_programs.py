@@ -2,16 +2,102 @@
 
 from __future__ import annotations
 
+import secrets
 import sys
+import time
+from pathlib import Path
 
+import torch
+from tests.enclave.memory import copies_in
 from tests.enclave.trainings import trained
+from torch import nn
+from torch.nn import functional as F
+
+from tacit.enclave import worker
+from tacit.runtime.launch.worker_child import serve_worker
+
+SECONDS = 120.0
+NUMBERS = 16  # of a planted pattern, 64 bytes
 
 
 def training(session):
-    """The weights after some steps, in the enclave and in plain, and what this process imported."""
+    """The largest difference of weights after some steps from torch's, and what is imported."""
     found, wanted = trained(session)
     return (found - wanted).abs().max().item(), trusted_modules()
 
 
 def trusted_modules():
     return [name for name in sys.modules if name.startswith("tacit.enclave.trusted")]
+
+
+def planted(session, folder):
+    """Trains on a pattern of party 1 with fixed weights that hold one of party 0.
+
+    In the midst of it each party writes its pattern to a file, and waits until memory was scanned.
+    """
+    folder = Path(folder)
+    drawn = [0.5 + secrets.randbelow(1 << 23) / (1 << 24) for _ in range(NUMBERS)]
+    pattern = torch.tensor(drawn)  # each member draws its own; that of an owner is given
+    first, second = nn.Linear(NUMBERS, NUMBERS), nn.Linear(NUMBERS, 2)
+    first.weight.data[3] = pattern
+    first.requires_grad_(False)
+    model = session.share(nn.Sequential(first, nn.ReLU(), second), owner=0)
+    x = session.share(pattern.repeat(4, 1), owner=1)
+    optimizer = torch.optim.SGD(model[2].parameters(), lr=0.1)
+    for step in range(4):
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), torch.tensor([0, 1, 0, 1])).backward()
+        optimizer.step()
+        if step == 2 and session.is_enclave:
+            require_plaintext(x, model[0].weight)
+        elif step == 2:
+            told = folder / f"{session.rank}.tmp"
+            told.write_text(pattern.numpy().tobytes()[::-1].hex())
+            told.rename(folder / f"{session.rank}.hex")
+            wait_for(folder / "scanned")
+    return trusted_modules()
+
+
+def require_plaintext(x, weight):
+    """Raises unless a scan of this process finds both patterns: a scan would find them anywhere."""
+    rows = x.value.share.tensor[0], weight.value.share.tensor[3]
+    counts = copies_in("self", *(row.numpy().tobytes() for row in rows))
+    if min(counts) < 2:  # one is what the scan looks for
+        raise ValueError("the scan does not find what is there")
+
+
+def wait_for(path):
+    until = time.monotonic() + SECONDS
+    while not path.exists():
+        if time.monotonic() > until:
+            raise TimeoutError(path.name)
+        time.sleep(0.02)
+
+
+def endless(session, folder):
+    """Multiplies for ever; a file says when it has begun."""
+    x = session.share(torch.ones(4, 4), owner=0)
+    while True:
+        session.reveal((x @ x).sum())
+        if session.rank == 0:
+            Path(folder, "begun").touch()
+
+
+def failing(session):
+    """Raises at the enclave alone, with a text that is a secret."""
+    x = session.share(torch.ones(3), owner=0)
+    if session.is_enclave:
+        raise ValueError(f"the secret is {x.value.share.tensor}")
+    return session.reveal(x)
+
+
+def serve_lying_worker(link, task):
+    """Serves as a worker; worker 1 answers wrongly."""
+    right = worker.Worker.answer
+
+    def wrong(self, asked, received):
+        answer = right(self, asked, received)
+        return answer.add_(1) if task.number == 1 else answer
+
+    worker.Worker.answer = wrong
+    serve_worker(link, task)

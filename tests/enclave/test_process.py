@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import secrets
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from tests.enclave import enclave_program, host_program
+from tests.enclave.memory import copies_in
 
 from tacit.crypto import create_credentials
 from tacit.enclave.attestation import Manifest
@@ -103,6 +102,7 @@ def test_tacit_is_compiled_from_what_was_measured(owner):
     assert facts["caches_written"] == 1
     assert facts["cached"]
     assert all(path.startswith("/nonexistent") for path in facts["cached"])
+    assert {facts["own_loader"], facts["later_loader"]} == {"FromSource"}
 
 
 def test_what_the_system_grants_is_true(host, owner):
@@ -118,22 +118,6 @@ def test_what_the_system_grants_is_true(host, owner):
     missing = [one for one in Protection if one not in granted]
     assert ("does not grant" in log) is bool(missing)
     assert all("simulated enclave: " in line for line in log.splitlines())
-
-
-def copies_in(pid: int, *texts: bytes) -> list[int]:
-    """How often each text lies in writable memory of a process; PermissionError if it is closed."""
-    found = [0] * len(texts)
-    with open(f"/proc/{pid}/smaps") as maps, open(f"/proc/{pid}/mem", "rb", 0) as memory:
-        for line in maps:
-            if re.match("[0-9a-f]+-", line):
-                where, rights = line.split()[:2]
-                start, end = (int(one, 16) for one in where.split("-"))
-            elif line.startswith("Rss:") and int(line.split()[1]) and "rw" in rights:
-                with suppress(OSError, ValueError):  # a device, or secret memory
-                    memory.seek(start)
-                    data = memory.read(end - start)
-                    found = [n + data.count(text) for n, text in zip(found, texts, strict=True)]
-    return found
 
 
 def test_the_hosts_memory_holds_no_plaintext_and_no_key(host, owner):

@@ -1,4 +1,8 @@
-"""The modules of the user's program inside an enclave: each is compiled from what was measured."""
+"""The modules of Tacit and of the user's program in an enclave: compiled from what was measured.
+
+Nothing of them is read from Python's caches, which are not measured. Libraries are measured by
+their version, and come with their caches.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +10,46 @@ import hashlib
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import spec_from_file_location
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
 from ...errors import AttestationRejected
 from ..attestation import Manifest
 
 SCRIPT = "__main__"  # the program that was started, as pickled functions name it
 _NOT_AS_SCRIPT = "__mp_main__"  # its __name__ here, as in every process that another one starts
+TACIT = "tacit."
 _PACKAGE_FILE = "__init__.py"
+
+
+class FromSource(SourceFileLoader):
+    """Compiles a module from its source, whether or not there is a cache."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
+class TacitFromSource(MetaPathFinder):
+    """Finds the modules of Tacit where Python does, and compiles them from their sources."""
+
+    def install(self) -> None:
+        """Takes effect for all later imports; from then on libraries are read from their caches."""
+        sys.meta_path.insert(0, self)
+        sys.pycache_prefix = None
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if not name.startswith(TACIT):
+            return None
+        spec = PathFinder.find_spec(name, path)
+        if spec is not None and isinstance(spec.loader, SourceFileLoader):
+            spec.loader = FromSource(spec.loader.name, spec.loader.path)
+            spec.cached = None
+        return spec
 
 
 class MeasuredModules(MetaPathFinder, Loader):

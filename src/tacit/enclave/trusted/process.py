@@ -23,10 +23,10 @@ from ..attestation.request import AttestedKey
 from ..configuration import EnclaveConfig
 from ..edl import Kind, Link, Protection, Side, pack_end
 from .host_link import HostLink
-from .measured_modules import MeasuredModules
+from .measured_modules import TACIT, FromSource, MeasuredModules, TacitFromSource
 from .secret_memory import has_secret_memory
 
-_PACKAGE = "tacit."
+_PROGRAM = "enclave_program"  # the name of a program that is a file
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,7 @@ class EnclaveContext:
 
 def main(descriptor: int, granted: Protection) -> None:
     """Runs the enclave on its one socket; called by the launcher's first line."""
+    TacitFromSource().install()
     link = Link(socket.socket(fileno=descriptor), Side.ENCLAVE)
     frame = link.receive()
     if frame.kind is not Kind.START:
@@ -107,10 +108,11 @@ def _check(config: EnclaveConfig, measured: Manifest) -> None:
 
 def _load(config: EnclaveConfig) -> Any:
     if not config.is_file:
-        if not config.program.startswith(_PACKAGE):
+        if not config.program.startswith(TACIT):
             raise ConfigError(f"{config.program} is no module of Tacit")
         return getattr(import_module(config.program), config.function)
-    spec = spec_from_file_location("enclave_program", config.program)
+    loader = FromSource(_PROGRAM, config.program)
+    spec = spec_from_file_location(_PROGRAM, config.program, loader=loader)
     if spec is None or spec.loader is None:
         raise ConfigError(f"{config.program} is not a Python file")
     module = module_from_spec(spec)

@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from time import monotonic
 from typing import Any
 
 import torch
@@ -78,8 +79,9 @@ def run_with_enclaves(
         except PartyFailed as error:
             _note_workers(error, workers)
             raise
+        until = monotonic() + PATIENCE_SECONDS
         for child in (*parties, *workers):
-            child.process.join(PATIENCE_SECONDS)
+            child.process.join(max(0.0, until - monotonic()))
         return [result and unpack(result, "a return value") for result in results]
 
 

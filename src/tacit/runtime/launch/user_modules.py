@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import site
 import sys
 import sysconfig
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2]
+STANDARD_LIBRARY = Path(sysconfig.get_paths()["stdlib"])
+LIBRARY_FOLDERS = {"site-packages", "dist-packages"}
 SCRIPT = "__main__"
 
 
@@ -16,20 +17,23 @@ def user_modules(program: bytes) -> dict[str, str]:
 
     The script itself is among them if the packed `program` needs it.
     """
-    libraries = [PACKAGE, *map(Path, {*_library_folders(), *site.getsitepackages()})]
-    libraries = [folder.resolve() for folder in libraries]
     found = {}
     for name, module in sorted(sys.modules.items()):
         file = getattr(module, "__file__", None)
         if not isinstance(file, str) or not file.endswith(".py") or name == "__mp_main__":
             continue
-        path = Path(file).resolve()
-        is_library = any(path.is_relative_to(folder) for folder in libraries)
-        if path.is_file() and not is_library and (name != SCRIPT or SCRIPT.encode() in program):
+        path = Path(file).absolute()
+        is_needed = name != SCRIPT or SCRIPT.encode() in program
+        if is_needed and path.is_file() and not _is_library(path):
             found[name] = str(path)
     return found
 
 
-def _library_folders() -> list[str]:
-    paths = sysconfig.get_paths()
-    return [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+def _is_library(path: Path) -> bool:
+    """Whether a file, or what it is a link to, is of Tacit, Python or an installed library."""
+    places = {path, path.resolve()}
+    return any(
+        place.is_relative_to(folder) or LIBRARY_FOLDERS & {*place.parts}
+        for place in places
+        for folder in (PACKAGE, STANDARD_LIBRARY, STANDARD_LIBRARY.resolve())
+    )
