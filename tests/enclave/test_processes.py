@@ -61,6 +61,7 @@ def run(tmp_path_factory):
         yield folder, json.loads((folder / "started.json").read_text())
     finally:
         host.kill()
+        host.communicate(timeout=60)
 
 
 def test_plaintext_is_in_the_enclave_alone(run):
@@ -142,6 +143,8 @@ CHANGES = {
     "setting config": {"config": Config(protocol="enclave", reveals=(1,))},
     "setting session": {"session_id": bytes(15) + b"1"},
     "setting main and its arguments": {"program": b"other"},
+    "module json": {"modules": {**TASK.modules, "json": process_host.__file__}},
+    "module unknown": {"modules": {**TASK.modules, "unknown": process_host.__file__}},
     "setting certificate of party 0": {"parties": (OWN._replace(certificate=b"x"), OWN)},
 }
 

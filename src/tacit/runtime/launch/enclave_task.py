@@ -10,6 +10,7 @@ from ...config import Config
 from ...enclave.configuration import EnclaveConfig
 from ...transport import Limits
 from .endpoint import Address, Endpoint
+from .user_modules import own_files
 
 MEMBER = "tacit.runtime.launch.enclave_member"
 SESSION_PORT, PEER_PORT = "session", "enclaves"  # names of an enclave's ports at its host
@@ -92,8 +93,14 @@ class EnclaveTask:
         self, rank: int, own: Endpoint, *, config: Config, session_id: bytes, program: bytes
     ) -> EnclaveTask:
         """Returns the task with what a party knows itself in the place of what its host told it."""
-        parties = (*self.parties[:rank], own, *self.parties[rank + 1 :])
-        return replace(self, parties=parties, config=config, session_id=session_id, program=program)
+        return replace(
+            self,
+            parties=(*self.parties[:rank], own, *self.parties[rank + 1 :]),
+            config=config,
+            session_id=session_id,
+            program=program,
+            modules=own_files(self.modules),
+        )
 
 
 def _address(pair: list[str | int]) -> Address:
