@@ -59,23 +59,25 @@ class EnclaveMember(NamedTuple):
         word = self.process.wait()
         if not word:
             return Success(self.rank, None)
-        workers = self.process.relay.at_fault
-        known = word.isidentifier()
-        who = " and ".join(f"worker {worker}" for worker in workers)
-        reason = (
-            f"{who} {FAULTS.get(word, 'failed')}"
-            if who
-            else _told_nothing(word, self.process.exit_code)
-        )
-        error = PartyFailed(
-            reason, kind=word if known else "", subject=who or None, party=self.rank
-        )
-        is_echo = word in ECHO_NAMES or (word == WorkerFailed.__name__ and not who)
-        return Failure(error, math.inf if is_echo else monotonic())
+        who = " and ".join(f"worker {worker}" for worker in self.process.relay.at_fault)
+        if who:
+            reason = f"{who} {FAULTS.get(word, 'failed')}"
+        else:
+            reason = _told_nothing(word, self.process.exit_code)
+        kind = word if word.isidentifier() else ""
+        error = PartyFailed(reason, kind=kind, subject=who or None, party=self.rank)
+        return Failure(error, _time(word, who))
 
     def end(self) -> None:
         self.process.kill()
         self.link.close()
+
+
+def _time(word: str, who: str) -> float:
+    """Returns when an enclave failed: first because of a worker, last because of another member."""
+    if who:
+        return -math.inf
+    return math.inf if word in {*ECHO_NAMES, WorkerFailed.__name__} else monotonic()
 
 
 def _told_nothing(word: str, exit_code: int | None) -> str:
