@@ -21,7 +21,7 @@ from tests.runtime import programs
 import tacit
 from tacit.errors import ConfigError, PartyFailed, PeerClosed
 from tacit.registry import TRANSPORTS
-from tacit.runtime.launch import processes
+from tacit.runtime.launch import child_process, processes
 
 ROOT = Path(__file__).parents[2]
 LONG = 120.0  # seconds; a busy machine does in this time what is not waited for
@@ -109,7 +109,7 @@ def test_processes_exchange_tensors(parties):
 )
 def test_processes_keep_free_memory(monkeypatch, spawned, chosen):
     """Unless the user says for how long; this process keeps its environment."""
-    name, default = processes.KEEP_MEMORY
+    name, default = child_process.KEEP_MEMORY
     if chosen is None:
         monkeypatch.delenv(name, raising=False)
     else:

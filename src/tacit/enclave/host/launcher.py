@@ -150,7 +150,7 @@ def _environment(threads: int) -> dict[str, str]:
         "PATH": os.defpath,
         "LANG": "C.UTF-8",
         "OMP_NUM_THREADS": str(threads),
-        "MIMALLOC_PURGE_DELAY": "2000",  # see runtime/launch/processes.py
+        "MIMALLOC_PURGE_DELAY": "2000",  # see runtime/launch/child_process.py
     }
 
 
