@@ -9,10 +9,9 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Mapping, Sequence
-from importlib.abc import Loader, MetaPathFinder
+from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
-from importlib.util import spec_from_file_location
-from pathlib import Path
+from importlib.util import module_from_spec, spec_from_file_location
 from types import CodeType, ModuleType
 
 from ...errors import AttestationRejected
@@ -52,7 +51,25 @@ class TacitFromSource(MetaPathFinder):
         return spec
 
 
-class MeasuredModules(MetaPathFinder, Loader):
+class Measured(FromSource):
+    """Compiles a module from its source if that has this hash."""
+
+    def __init__(self, name: str, path: str, digest: str | None) -> None:
+        super().__init__(name, path)
+        self._digest = digest
+
+    def get_data(self, path: str) -> bytes:
+        data = super().get_data(path)
+        if hashlib.sha256(data).hexdigest() != self._digest:
+            raise AttestationRejected(
+                f"module {self.name} was changed after it was measured",
+                field=f"module {self.name}",
+                told="a module was changed after it was measured",
+            )
+        return data
+
+
+class MeasuredModules(MetaPathFinder):
     """Finds modules by their names in a list, and loads a file only if it has its measured hash."""
 
     def __init__(self, modules: Mapping[str, str], manifest: Manifest) -> None:
@@ -62,34 +79,27 @@ class MeasuredModules(MetaPathFinder, Loader):
         """Makes the modules importable, before all others, and runs the script if it is listed."""
         sys.meta_path.insert(0, self)
         if SCRIPT in self._modules:
-            script = ModuleType(_NOT_AS_SCRIPT)
-            script.__file__ = self._modules[SCRIPT]
+            spec = self._spec(SCRIPT, _NOT_AS_SCRIPT)
+            assert spec.loader is not None
+            script = module_from_spec(spec)
             sys.modules[SCRIPT] = sys.modules[_NOT_AS_SCRIPT] = script
-            self._execute(SCRIPT, script)
+            spec.loader.exec_module(script)
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Returns how to load a listed module, or a folder of listed modules; else None."""
         if name in self._modules:
-            file = self._modules[name]
-            inside: list[str] | None = [] if file.endswith(_PACKAGE_FILE) else None
-            return spec_from_file_location(
-                name, file, loader=self, submodule_search_locations=inside
-            )
+            return self._spec(name, name)
         if any(known.startswith(f"{name}.") for known in self._modules):
             return ModuleSpec(name, None, is_package=True)
         return None
 
-    def exec_module(self, module: ModuleType) -> None:
-        self._execute(module.__name__, module)
-
-    def _execute(self, name: str, module: ModuleType) -> None:
-        source = Path(self._modules[name]).read_bytes()
-        if hashlib.sha256(source).hexdigest() != self._manifest.entries.get(f"module {name}"):
-            raise AttestationRejected(
-                f"module {name} was changed after it was measured",
-                field=f"module {name}",
-                told="a module was changed after it was measured",
-            )
-        exec(compile(source, self._modules[name], "exec"), module.__dict__)
+    def _spec(self, listed: str, name: str) -> ModuleSpec:
+        """Returns how to load the module that is listed under a name, with another or the same."""
+        file = self._modules[listed]
+        loader = Measured(name, file, self._manifest.entries.get(f"module {listed}"))
+        inside: list[str] | None = [] if file.endswith(_PACKAGE_FILE) else None
+        spec = spec_from_file_location(name, file, loader=loader, submodule_search_locations=inside)
+        assert spec is not None
+        return spec
