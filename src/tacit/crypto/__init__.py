@@ -16,7 +16,15 @@ from .key_memory import lock, protect_process, wipe
 from .keys import Group, Key, KeyRing
 from .private_files import make_private_folder, open_private
 from .rounds import Exchange
-from .sealing import KEY_BYTES, SCRYPT, commitments_equal, committed_key, stretched
+from .sealing import (
+    KEY_BYTES,
+    SCRYPT,
+    commitments_equal,
+    committed_key,
+    joint_key,
+    part_of_joint_key,
+    stretched,
+)
 from .transcript import Transcript
 
 __all__ = [
@@ -39,10 +47,12 @@ __all__ = [
     "create_credentials",
     "default_groups",
     "is_sealed",
+    "joint_key",
     "lock",
     "make_private_folder",
     "open_commitment",
     "open_private",
+    "part_of_joint_key",
     "protect_process",
     "public_key_fingerprint",
     "read_key_file",

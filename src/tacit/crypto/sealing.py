@@ -8,7 +8,7 @@ of SHA-256.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.constant_time import bytes_eq
@@ -20,6 +20,7 @@ from .key_memory import wipe
 
 KEY_BYTES = 32
 SCRYPT = {"n": 1 << 17, "r": 8, "p": 1}  # 128 MiB and some tenths of a second for each guess
+_JOINT = b"tacit joint key"
 MOST_SCRYPT = 1 << 21  # of n r p: twice the cost, at most 256 MiB
 
 
@@ -51,6 +52,24 @@ def committed_key(secret: bytes, salt: bytes, purpose: bytes) -> tuple[bytes, by
     key, commitment = made[:KEY_BYTES], made[KEY_BYTES:]
     wipe(made)
     return key, commitment
+
+
+def part_of_joint_key(key: bytes | str) -> bytes:
+    """Returns a secret that follows from a key or a passphrase, and does not tell it.
+
+    A passphrase goes through scrypt with a fixed salt: a guess costs as much, for all at once.
+    """
+    secret = key if isinstance(key, bytes) else _stretched_part(key)
+    return committed_key(secret, _JOINT, b"part of a joint key")[0]
+
+
+def joint_key(parts: Sequence[bytes]) -> bytes:
+    """Returns a key that takes all parts, in their order, to make."""
+    return committed_key(b"".join(parts), _JOINT, b"joint key")[0]
+
+
+def _stretched_part(passphrase: str) -> bytes:
+    return stretched(passphrase, _JOINT, SCRYPT, subject="the key of a checkpoint")
 
 
 def commitments_equal(one: bytes, other: bytes) -> bool:

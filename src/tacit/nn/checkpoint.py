@@ -62,6 +62,7 @@ def save(
     """
     n = session.numbers
     refuse_saving(n.protocol.context)
+    key = n.protocol.file_key(key)
     state = state_to_save(module, optimizer, extra)
     settle(n, state.tensors)
     n.protocol.verify()
@@ -156,6 +157,7 @@ def load(
     the others' is a CheckpointRejected at every party, and then nothing is loaded.
     """
     n = session.numbers
+    key = n.protocol.file_key(key)
     path = checkpoint_file(folder, n.protocol.rank)
     found, refusal, header = None, None, dict[str, Any](id="", step=0, form="", parties=0)
     try:

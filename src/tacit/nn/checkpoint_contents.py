@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from ..errors import CheckpointRejected, ConfigError
-from ..fixedpoint import Numbers, Value
+from ..fixedpoint import Numbers, PlainNumbers, Value
 from ..fixedpoint.extended.moments import ExtendedValue
 from ..fixedpoint.flatten import full_share
-from ..protocols import Arith, Bool
+from ..protocols import Arith, Bool, Plain
 from ..protocols.forms import Held
 from ..tensor import SecretTensor
 
@@ -54,12 +54,21 @@ class SavedState:
 
 def settle(n: Numbers, tensors: Mapping[str, Tensor]) -> None:
     """Computes all pending divisions of secrets: shares are saved without any. 1 round or none."""
-    secrets = (full_share(x.value) for x in tensors.values() if isinstance(x, SecretTensor))
+    secrets = (_share(x.value) for x in tensors.values() if isinstance(x, SecretTensor))
     shares = {id(share): share for share in secrets if isinstance(share, Arith)}
     with n.protocol.parallel():
         for share in shares.values():
             if share.pending or share.dealer is not None:
                 n.protocol.settled(share)
+
+
+def _share(value: Value) -> Arith | Bool | Plain:
+    return value.share if isinstance(value.share, Plain) else full_share(value)
+
+
+def _parts_here(share: Arith | Bool | Plain) -> list[int]:
+    """The parts that are saved here: a shape alone, at a party of an enclave, has none."""
+    return [i for i, part in sorted(share.parts.items()) if not part.is_meta]
 
 
 def _value(tensor: Any) -> Value | None:
@@ -74,12 +83,14 @@ def _entry(tensor: Any, secrets: bool) -> dict[str, Any]:
         raise ConfigError(f"a tensor of {tensor.dtype} cannot be saved", subject="save")
     entry: dict[str, Any] = {"shape": shape, "dtype": dtype}
     if (value := _value(tensor)) is not None:
-        share = full_share(value)
-        entry["parts"] = sorted(share.parts) if secrets else []
+        share = _share(value)
+        entry["parts"] = _parts_here(share) if secrets else []
         if isinstance(value, ExtendedValue):
             entry["places"] = value.fraction_bits
         if isinstance(share, Arith):
             entry["limit"] = str(share.limit)
+        if isinstance(share, Plain):
+            entry["plain"] = True
     return entry
 
 
@@ -87,8 +98,8 @@ def _parts(tensor: Any) -> list[Tensor]:
     value = _value(tensor)
     if value is None:
         return [tensor.detach()]
-    share = full_share(value)
-    return [share.parts[i] for i in sorted(share.parts)]
+    share = _share(value)
+    return [share.parts[i] for i in _parts_here(share)]
 
 
 def _raw(tensor: Tensor) -> bytes:
@@ -106,9 +117,7 @@ def unpack_tensors(
     Everything is checked all the same: nonsense is a ValueError, or CheckpointRejected.
     """
     place = 0
-    if parts is None:
-        parts = [*n.protocol.constant(torch.zeros(1, dtype=torch.int64), limit=0).parts]
-    held = sorted(parts)
+    held = sorted(n.protocol.own_parts if parts is None else parts)
 
     def take(shape: list[int], dtype: torch.dtype) -> Tensor:
         nonlocal place
@@ -145,6 +154,10 @@ def _rebuild(n: Numbers, entry: dict[str, Any], take: Any) -> Value | Tensor:
     if "parts" not in entry:
         plain: Tensor = take(shape, dtype)
         return plain
+    if entry.get("plain") is True:
+        if not isinstance(n, PlainNumbers):
+            raise ValueError("values of an enclave")
+        return n.value(take(shape, dtype) if entry["parts"] else torch.empty(shape, dtype=dtype))
     if "limit" not in entry:
         words = -(-torch.Size(shape).numel() // 64)
         planes = {i: take([1, words], torch.int64).to(device) for i in entry["parts"]}
@@ -162,6 +175,8 @@ def _rebuild(n: Numbers, entry: dict[str, Any], take: Any) -> Value | Tensor:
 
 def refresh(n: Numbers, value: Value) -> Value:
     """Returns the same value in fresh parts. 1 round or none."""
+    if isinstance(value.share, Plain):
+        return value
     return _with_share(n, value, n.protocol.refresh(full_share(value)))
 
 

@@ -121,6 +121,15 @@ class ProtocolCore(ABC):
             self.context.group = None
         group.run()
 
+    @property
+    def own_parts(self) -> Sequence[int]:
+        """The numbers of the parts that this member holds of every secret."""
+        return [*self.constant(torch.zeros(1, dtype=torch.int64), limit=0).parts]
+
+    def file_key(self, key: bytes | str) -> bytes | str:
+        """Returns the key of what this member keeps in files, from the one that it was given."""
+        return key
+
     @classmethod
     def parts_held(cls, parties: int) -> Held:
         """Returns the numbers of the parts that each member holds, by rank."""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from ..crypto import joint_key, part_of_joint_key
 from ..errors import ConfigError, Party
 from ..transport import Spec
 from .base import Protocol
@@ -94,6 +95,25 @@ class Enclave(Protocol):
     def is_enclave(self) -> bool:
         """Whether this member holds the values."""
         return self.rank in self.enclaves
+
+    @property
+    def own_parts(self) -> Sequence[int]:
+        return (Plain.VALUE,) if self.is_enclave else ()
+
+    def file_key(self, key: bytes | str) -> bytes | str:
+        """Returns the party's own key; at an enclave, one made of secrets of all parties. 1 round.
+
+        NOTE [files of an enclave]: its files lie with its host, and so would a key beside them. So
+        each party sends the enclaves a secret that follows from its own key. Whoever wants to open
+        what they keep needs those of all parties, and the code of an enclave that they accept.
+        """
+        mesh = self.context.mesh
+        if self.is_enclave:
+            parts = mesh.exchange_bytes({}, range(self.parties))
+            return joint_key([parts[rank] for rank in range(self.parties)])
+        part = part_of_joint_key(key)
+        mesh.exchange_bytes(dict.fromkeys(self.enclaves, part), [])
+        return key
 
     def constant_parts(self, x: Arith | Bool) -> Sequence[int]:
         return (Plain.VALUE,)

@@ -93,7 +93,9 @@ class Training:
         try:
             usable, rejected = self._checkpoints.scan()
             is_new = not usable and not rejected
-            self._key = self._checkpoints.key(create=is_new) if key is None else key
+            if key is None and not self._session.is_enclave:
+                key = self._checkpoints.key(create=is_new)
+            self._key: Key = b"" if key is None else key  # an enclave's is made by the parties
         except (OSError, CheckpointRejected) as error:
             failure = error
         self._folders = {one.id: one.folder for one in usable}
