@@ -16,8 +16,9 @@ from tests.tiers import draws
 
 from tacit.crypto import create_credentials
 from tacit.enclave.attestation import Manifest, Quote, measure, report_data, simulated, verify
-from tacit.enclave.attestation.measurement import PACKAGE
+from tacit.enclave.attestation.measurement import FOLDERS
 from tacit.errors import AttestationRejected
+from tacit.kernels import native
 
 SETTINGS = {"budget": "90000000", "owners": "alice bob"}
 CERTIFICATE = create_credentials("enclave").certificate
@@ -40,7 +41,9 @@ def check(quote, expected=MANIFEST, *, certificate=CERTIFICATE, nonce=NONCE, **o
 def package(tmp_path_factory):
     """A copy of the trusted package, whose files a test may change."""
     copy = tmp_path_factory.mktemp("installed") / "tacit"
-    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in FOLDERS:
+        without = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(folder, copy, ignore=without, dirs_exist_ok=True)
     return copy
 
 
@@ -51,13 +54,13 @@ def test_the_expected_enclave_is_accepted():
 def test_everything_that_is_trusted_is_measured(package):
     manifest = measure(SETTINGS, programs=[Path(__file__)])
     assert manifest == measure(SETTINGS, programs=[Path(__file__)])
-    assert manifest.differences(measure(SETTINGS, package=package)) == [
+    assert manifest.differences(measure(SETTINGS, folders=[package])) == [
         f"program {Path(__file__).name}"
     ]
     names = set(manifest.entries)
-    sources = {f"file tacit/{p.relative_to(PACKAGE).as_posix()}" for p in PACKAGE.rglob("*.py")}
+    sources = {f"file tacit/{p.relative_to(f).as_posix()}" for f in FOLDERS for p in f.rglob("*.py")}
     assert sources <= names
-    assert any("kernels/native" in name for name in names)
+    assert f"file tacit/kernels/{Path(native.__file__).name}" in names
     assert {"setting budget", "setting owners", "version python", "version torch"} <= names
     assert not any("__pycache__" in name for name in names)
 
@@ -65,23 +68,23 @@ def test_everything_that_is_trusted_is_measured(package):
 @pytest.mark.parametrize("suffix", [".py", ".so"])
 def test_one_changed_byte_of_a_file_is_refused_by_name(package, suffix):
     file = next(p for p in sorted(package.rglob(f"*{suffix}")) if p.stat().st_size)
-    expected = measure(SETTINGS, package=package)
+    expected = measure(SETTINGS, folders=[package])
     before = file.read_bytes()
     file.write_bytes(before[:-1] + bytes([before[-1] ^ 1]))
-    quote = quote_of(measure(SETTINGS, package=package))
+    quote = quote_of(measure(SETTINGS, folders=[package]))
     file.write_bytes(before)
     name = f"tacit/{file.relative_to(package).as_posix()}"
     with pytest.raises(AttestationRejected, match=name) as caught:
         check(quote, expected)
     assert caught.value.field == f"file {name}"
-    check(quote_of(measure(SETTINGS, package=package)), expected)
+    check(quote_of(measure(SETTINGS, folders=[package])), expected)
 
 
 def test_an_added_and_a_removed_file_are_refused_by_name(package):
-    expected = measure(SETTINGS, package=package)
+    expected = measure(SETTINGS, folders=[package])
     added = package / "added.py"
     added.write_text("")
-    larger = measure(SETTINGS, package=package)
+    larger = measure(SETTINGS, folders=[package])
     added.unlink()
     with pytest.raises(AttestationRejected, match=r"tacit/added\.py \(not expected\)"):
         check(quote_of(larger), expected)

@@ -221,8 +221,9 @@ def one_sample(name: str, **options: bool) -> list:
 def checked(check, names, monkeypatch) -> None:
     """Operators on one sample each: right, or refused as they are on shares."""
     by_info = {id(conformance.database()[name]): name for name in names}
-    for name in names:  # here, and not by the members: making them draws random numbers
-        one_sample(name, requires_grad=check is conformance.check_gradient)
+    with conformance.torch_warnings_ignored():
+        for name in names:  # here, and not by the members: making them draws random numbers
+            one_sample(name, requires_grad=check is conformance.check_gradient)
 
     def same_for_all(op, _=1, requires_grad=False):
         return one_sample(by_info[id(op)], requires_grad=requires_grad)

@@ -224,7 +224,7 @@ def test_the_setting_belongs_to_protocols_with_a_dealer():
     assert Config(protocol="additive", dealer="none").helpers == 0
     with pytest.raises(ConfigError, match=r"protocol='trio'.*'additive', 'beaver' have one"):
         Config(dealer="own")
-    with pytest.raises(ConfigError, match="'dealer' is the name of the dealer"):
+    with pytest.raises(ConfigError, match="'dealer' is no party's name"):
         tacit.run(print, parties=2, protocol="additive", names=("alice", "dealer"))
     with pytest.raises(ConfigError, match="allowed are 'own'"):
         Config(protocol="additive", dealer="somebody")

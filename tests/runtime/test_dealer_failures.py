@@ -127,7 +127,7 @@ def test_a_dealer_that_answers_nothing():
     members = Members(main, deadline=5.0, patience=20.0)
     members.await_standstill(reached)
     members.clock.advance(21.0)
-    until(lambda: any(run.done() for run in members._runs[:DEALER]))
+    until(lambda: all(run.done() for run in members._runs[:DEALER]))
     over.set()
     found = members.end()
     check_named(found, PeerTimeout, PeerClosed)

@@ -50,7 +50,10 @@ class Outcome:
 
 @contextmanager
 def torch_warnings_ignored() -> Iterator[None]:
-    """Samples call deprecated forms on purpose; what torch says about them is not ours."""
+    """Samples call deprecated forms on purpose; what torch says about them is not ours.
+
+    To be used around all parties: what Python does with warnings is one setting for all threads.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -72,8 +75,7 @@ def samples_of(op: Any, most: int | None, *, requires_grad: bool = False) -> lis
     """The samples of an operator, spread evenly where there are more than `most`."""
     torch.manual_seed(0)
     dtype = torch.float64 if torch.float64 in op.dtypes else torch.float32
-    with torch_warnings_ignored():
-        found = list(op.sample_inputs("cpu", dtype, requires_grad=requires_grad))
+    found = list(op.sample_inputs("cpu", dtype, requires_grad=requires_grad))
     if requires_grad:  # a secret place among n costs n in a gradient
         found = [x for x in found if size_of(x) <= MOST_ELEMENTS] or found
     if most is None or len(found) <= most:
@@ -96,8 +98,7 @@ def check_samples(session: Any, name: str, op: Any, samples: Sequence[Any]) -> O
     outcome = Outcome(name)
     for sample in samples:
         call = Call(op, sample, session)
-        with torch_warnings_ignored():
-            want = call.plain()
+        want = call.plain()
         elementwise = type(op).__name__ in ("UnaryUfuncInfo", "BinaryUfuncInfo")
         if want is None or not in_domain(name, call.values, () if elementwise else want):
             outcome.skipped += 1
@@ -112,8 +113,7 @@ def check_gradient(session: Any, name: str, op: Any, most: int | None = None) ->
     outcome = Outcome(name)
     for sample in samples_of(op, most, requires_grad=True):
         call = Call(op, sample, session)
-        with torch_warnings_ignored():
-            want, gradients = call.plain_gradients()
+        want, gradients = call.plain_gradients()
         fit = want is not None and in_domain(name, call.values, want)
         if not fit or not in_domain("", (), gradients):
             outcome.skipped += 1
@@ -143,15 +143,15 @@ def check_all(
     def main(session: Any) -> dict[str, Outcome]:
         return {name: guarded(session, name) for name in names}
 
-    return tacit.run(main, parties=1, protocol=protocol, **settings)[0]
+    with torch_warnings_ignored():
+        return tacit.run(main, parties=1, protocol=protocol, **settings)[0]
 
 
 def judge(outcome: Outcome, call: Call, run: Callable[[], Any], want: Any) -> None:
     """Adds what one sample shows."""
     outcome.samples += 1
     try:
-        with torch_warnings_ignored():
-            got = run()
+        got = run()
     except (UnsupportedOp, RevealForbidden) as error:
         outcome.reason = outcome.reason or statement(error)
         outcome.note(REFUSED, f"{call}: {error}")
@@ -293,7 +293,8 @@ def record(names: Sequence[str]) -> dict[str, dict[str, Any]]:
     def main(session: Any) -> dict[str, dict[str, Any]]:
         return {name: row(session, name) for name in names}
 
-    return tacit.run(main, parties=1, protocol="cleartext")[0]
+    with torch_warnings_ignored():
+        return tacit.run(main, parties=1, protocol="cleartext")[0]
 
 
 def update(names: Sequence[str]) -> None:

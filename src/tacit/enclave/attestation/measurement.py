@@ -10,17 +10,19 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from cryptography.hazmat.backends.openssl import backend as openssl
 
+from ... import __path__ as _folders
 from ...crypto import Transcript
 from ...errors import AttestationRejected
 
 PACKAGE = Path(__file__).parents[2]
+FOLDERS = tuple(map(Path, _folders))  # more than one where sources and kernels lie apart
 LIBRARIES = ("torch", "numpy", "cryptography")
 MEASUREMENT_BYTES = 32
 MAX_MANIFEST_BYTES = 1 << 20
@@ -80,13 +82,16 @@ def measure(
     *,
     programs: Iterable[Path] = (),
     modules: Mapping[str, str] | None = None,
-    package: Path = PACKAGE,
+    folders: Sequence[Path] = FOLDERS,
 ) -> Manifest:
     """Returns the manifest of an enclave that would start now with these settings and programs.
 
     modules: files of Python modules that the program may import, by their names.
+    folders: those that Python finds the modules of Tacit in, the first one first.
     """
-    files = {f"file {package.name}/{name}": path for name, path in _files(package)}
+    files = {}
+    for folder in reversed(folders):
+        files |= {f"file tacit/{name}": path for name, path in _files(folder)}
     files |= {f"program {path.name}": path for path in programs}
     files |= {f"module {name}": Path(path) for name, path in (modules or {}).items()}
     entries = {name: _file_hash(path) for name, path in files.items()}
@@ -94,11 +99,11 @@ def measure(
     return Manifest(entries | {f"version {name}": text for name, text in _versions()})
 
 
-def _files(package: Path) -> Iterator[tuple[str, Path]]:
+def _files(folder: Path) -> Iterator[tuple[str, Path]]:
     """Yields all files but Python's caches, which the enclave does not read."""
-    for path in sorted(package.rglob("*")):
+    for path in sorted(folder.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
-            yield path.relative_to(package).as_posix(), path
+            yield path.relative_to(folder).as_posix(), path
 
 
 def _file_hash(path: Path) -> str:
