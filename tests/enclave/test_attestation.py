@@ -58,7 +58,9 @@ def test_everything_that_is_trusted_is_measured(package):
         f"program {Path(__file__).name}"
     ]
     names = set(manifest.entries)
-    sources = {f"file tacit/{p.relative_to(f).as_posix()}" for f in FOLDERS for p in f.rglob("*.py")}
+    sources = {
+        f"file tacit/{p.relative_to(f).as_posix()}" for f in FOLDERS for p in f.rglob("*.py")
+    }
     assert sources <= names
     assert f"file tacit/kernels/{Path(native.__file__).name}" in names
     assert {"setting budget", "setting owners", "version python", "version torch"} <= names

@@ -23,6 +23,7 @@ from tests.tensor.conformance import (
     database,
     samples_of,
     size_of,
+    torch_warnings_ignored,
 )
 from tests.tensor.operators import CHOSEN, REFUSING
 from tests.tiers import FULL
