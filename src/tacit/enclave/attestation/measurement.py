@@ -89,7 +89,7 @@ def measure(
     modules: files of Python modules that the program may import, by their names.
     folders: those that Python finds the modules of Tacit in, the first one first.
     """
-    files = {}
+    files: dict[str, Path] = {}
     for folder in reversed(folders):
         files |= {f"file tacit/{name}": path for name, path in _files(folder)}
     files |= {f"program {path.name}": path for path in programs}
