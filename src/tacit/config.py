@@ -38,7 +38,8 @@ class Config:
     a bit for each module is opened before a reveal, and a value out of range raises RangeError.
     `cipher` draws the masks: AES, or ChaCha20 if a party draws them on a GPU.
     `memory_limit`: the bytes that an operation may take at a party beyond its operands and results.
-    Larger operations run in chunks: products at no cost, the others in more rounds.
+    Larger operations run in chunks: products at no cost, the others in more rounds. With
+    `protocol="enclave"`: the bytes of secret tensors in plain inside an enclave; others are sealed.
     `reveals`: the ranks of the parties that may learn anything at all; None means every party.
     `dealer`: who deals where the protocol needs a dealer that is no party. "own", the default: a
     process or machine of its own. "insecure-first-party": the first party runs it, and can then

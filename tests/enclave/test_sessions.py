@@ -9,6 +9,7 @@ from functools import cache
 
 import pytest
 import torch
+from tests.enclave.limited import seal_everything_always
 from tests.enclave.trainings import trained
 from tests.enclave.workers import change_answers
 from tests.tensor import conformance
@@ -208,6 +209,7 @@ def test_settings_that_do_not_exist(settings):
 
 # torch's operators -------------------------------------------------------------------------------
 
+LIMIT = 1 << 24
 RECORD = json.loads(conformance.TABLE.read_text())
 WITH_GRADIENTS = [name for name in CHOSEN if RECORD[name]["gradients"] == conformance.RIGHT]
 samples_of = conformance.samples_of
@@ -218,7 +220,7 @@ def one_sample(name: str, **options: bool) -> list:
     return samples_of(conformance.database()[name], 1, **options)
 
 
-def checked(check, names, monkeypatch) -> None:
+def checked(check, names, monkeypatch, **settings) -> None:
     """Operators on one sample each: right, or refused as they are on shares."""
     by_info = {id(conformance.database()[name]): name for name in names}
     with conformance.torch_warnings_ignored():
@@ -229,7 +231,8 @@ def checked(check, names, monkeypatch) -> None:
         return one_sample(by_info[id(op)], requires_grad=requires_grad)
 
     monkeypatch.setattr(conformance, "samples_of", same_for_all)
-    found = conformance.check_all(check, names, 1, protocol="enclave", outsourcing="none")
+    enclave = {"protocol": "enclave", "outsourcing": "none", **settings}
+    found = conformance.check_all(check, names, 1, **enclave)
     refused = {name for name, one in RECORD.items() if one["results"] == conformance.REFUSED}
     wrong = [note for one in found.values() if one.name not in refused for note in one.notes]
     assert not wrong, wrong
@@ -243,3 +246,12 @@ def test_operators_compute_as_torch(part, monkeypatch):
 @pytest.mark.parametrize("part", range(11 if FULL else 1))
 def test_gradients_are_those_of_torch(part, monkeypatch):
     checked(conformance.check_gradient, WITH_GRADIENTS[part::11], monkeypatch)
+
+
+@pytest.mark.parametrize("part", range(11 if FULL else 1))
+@pytest.mark.parametrize("check", [conformance.check_forward, conformance.check_gradient])
+def test_operators_find_what_was_sealed(check, part, monkeypatch):
+    """All tensors are sealed after every operation: one that is read unopened would be zeros."""
+    seal_everything_always(monkeypatch)
+    names = CHOSEN if check is conformance.check_forward else WITH_GRADIENTS
+    checked(check, names[part + 5 :: 11], monkeypatch, memory_limit=LIMIT)

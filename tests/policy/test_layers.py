@@ -30,7 +30,8 @@ FORBIDDEN_IMPORTS = {
     "crypto": r"tacit\.(ring|kernels)\b|torch\.nn\b",
     "protocols": r"torch\.(nn|_ops|_decomp)\b|(socket|ssl)\b",
     "fixedpoint": rf"{CONCRETE}|{SOCKETS}|torch\.(nn|_ops|_decomp)\b",
-    "enclave": r"tacit\.protocols\b(?!\.products\.(bilinear|floats)\b)|torch\.(nn|_ops|_decomp)\b",
+    "enclave": r"tacit\.protocols\b(?!\.(products\.(bilinear|floats)|plain_memory)\b)"
+    r"|torch\.(nn|_ops|_decomp)\b",
     "tensor": rf"{CONCRETE}|{SOCKETS}|tacit\.transport\b",
     "nn": rf"{CONCRETE}|{SOCKETS}",
     "runtime": r"(typer|click|rich|http|argparse|flask|aiohttp|fastapi)\b",

@@ -2,12 +2,14 @@
 
 The façade `Numbers` for a session of the protocol `enclave`. Operations of torch run on the tensors
 themselves (`tensor/plain_rules.py`). Here is what sharing, revealing, products and the rules that
-draw public random numbers call.
+draw public random numbers call. Everything that an enclave computes passes `compute`, or the
+protocol's `multiply`: they alone read a tensor that may be sealed outside (`PlainMemory`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,7 +17,7 @@ from torch import Tensor
 from ..errors import RangeError
 from ..protocols import MATMUL, Bilinear, Conv, ConvGradInput, Plain
 from ..protocols.enclave import Enclave
-from ..protocols.steps import drive, together
+from ..protocols.steps import Steps, drive, together
 from ..ring import Window
 from .arithmetic import conv_grad_calls
 from .encoding import first_position, in_words
@@ -37,14 +39,17 @@ class PlainNumbers(Numbers):
 
     def value(self, tensor: Tensor) -> Value:
         """Returns a tensor of this member as a value; only its shape, if this is no enclave."""
+        memory = self.protocol.memory
         tensor = tensor if self.protocol.is_enclave else tensor.to("meta")
-        return Value(Plain(tensor), tensor.dtype)
+        memory.adopt(tensor, "a value")
+        return Value(Plain(tensor, memory), tensor.dtype)
 
     def tensor(self, x: Operand) -> Tensor:
         """Returns the tensor behind an operand; on the meta device if this is no enclave."""
         if isinstance(x, Value):
             return _plain(x).tensor
-        return self.value(torch.as_tensor(x)).share.parts[Plain.VALUE]
+        public = torch.as_tensor(x)
+        return public if self.protocol.is_enclave else public.to("meta")
 
     def public(self, value: Tensor) -> Value:
         return self.value(value.detach().clone())
@@ -53,7 +58,7 @@ class PlainNumbers(Numbers):
         return x if isinstance(x, Value) else self.public(torch.as_tensor(x))
 
     def convert(self, x: Value, dtype: torch.dtype) -> Value:
-        return self.value(self.tensor(x).to(dtype))
+        return x if x.dtype == dtype else self.compute("a conversion", Tensor.to, x, dtype)
 
     def settled(self, x: Value) -> Value:
         return x
@@ -61,13 +66,37 @@ class PlainNumbers(Numbers):
     def combined(
         self, operands: Sequence[Operand], combine: Combine, *, adds: bool = False
     ) -> Value:
-        return self.value(combine([self.tensor(x) for x in operands]))
+        tensors = [self.tensor(x) for x in operands]
+        return self.compute("a combination", lambda *parts: combine([*parts]), *tensors)
 
     def replace(self, x: Value, take: Callable[[Value], Value], new: Operand) -> Value:
         """Returns x with the part that `take` selects replaced."""
-        whole = self.tensor(x).clone(memory_format=torch.contiguous_format)
-        self.tensor(take(Value(Plain(whole), x.dtype))).copy_(self.tensor(new))
-        return Value(Plain(whole), x.dtype)
+
+        def written(old: Tensor, part: Tensor) -> Tensor:
+            whole = old.clone(memory_format=torch.contiguous_format)
+            self.tensor(take(Value(Plain(whole), x.dtype))).copy_(part)
+            return whole
+
+        return self.compute("a write", written, x, self.tensor(new))
+
+    def compute(self, name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Returns function(*args, **kwargs) on the tensors of this member, as values.
+
+        Values, also in lists, become tensors. Errors call the operation `name`.
+        """
+        given, named = self._tensors(args), {key: self._tensors(x) for key, x in kwargs.items()}
+        return self._values(self.protocol.memory.compute(name, function, *given, **named))
+
+    def _tensors(self, x: Any) -> Any:
+        """Returns an argument with tensors of this member for values and public tensors."""
+        if isinstance(x, Value) or (isinstance(x, Tensor) and not self.protocol.is_enclave):
+            return self.tensor(x)
+        return [self._tensors(one) for one in x] if isinstance(x, list | tuple) else x
+
+    def _values(self, x: Any) -> Any:
+        if isinstance(x, Tensor):
+            return self.value(x)
+        return type(x)(self._values(one) for one in x) if isinstance(x, list | tuple) else x
 
     # Input and output ----------------------------------------------------------------------------
 
@@ -109,7 +138,7 @@ class PlainNumbers(Numbers):
             calls = [
                 self.protocol.share.steps(one.values, owner, one.shape, one.dtype) for one in chosen
             ]
-            shares = drive(self.protocol.context, together(*calls))
+            shares = self._driven(calls)
             shared += [Value(s, one.dtype) for s, one in zip(shares, chosen, strict=True)]
         return shared
 
@@ -130,15 +159,22 @@ class PlainNumbers(Numbers):
             forms = [(value.shape, value.dtype) for value in chosen]
             self.protocol.context.record.absorb("reveal", (to, to_dealer, forms, origins[batch]))
             calls = [self.protocol.reveal.steps(_plain(x), to, dtype=x.dtype) for x in chosen]
-            opened += drive(self.protocol.context, together(*calls))
+            opened += self._driven(calls)
         return opened
+
+    def _driven(self, calls: Sequence[Steps[Any]]) -> Sequence[Any]:
+        """Returns the results of calls: of all together, or one by one if memory is limited."""
+        context = self.protocol.context
+        if context.memory_limit is None:
+            return drive(context, together(*calls))
+        return [drive(context, call) for call in calls]
 
     # Products ------------------------------------------------------------------------------------
 
     def bilinear(self, op: Bilinear, a: Operand, b: Operand) -> Value:
         """Returns op(a, b); at an enclave through the protocol's `multiply`."""
         dtype = self.result_dtype(a, b)
-        x, y = self.tensor(a).to(dtype), self.tensor(b).to(dtype)
+        x, y = (self.tensor(self.convert(self.operand(one), dtype)) for one in (a, b))
         if self.protocol.is_enclave:
             return self.value(self.protocol.multiply(op, x, y))
         return self.value(torch.empty(op.shape(x.shape, y.shape), dtype=dtype, device="meta"))
@@ -172,10 +208,15 @@ class PlainNumbers(Numbers):
         self, query: Value, key: Value, value: Value, mask: Operand | None, scale: float
     ) -> tuple[Value, Value]:
         """Returns softmax(query key^T scale + mask) value, and the weights; 0 if all is hidden."""
-        scores = self.tensor(self.matmul(query, _transposed(key))) * scale
-        scores = scores if mask is None else scores + self.tensor(mask)
-        seen = (scores > float("-inf")).any(-1, keepdim=True)
-        weights = self.value(scores.softmax(-1).where(seen, 0.0))
+
+        def attended(scores: Tensor, mask: Tensor | None) -> Tensor:
+            scores = scores * scale if mask is None else scores * scale + mask
+            seen = (scores > float("-inf")).any(-1, keepdim=True)
+            return scores.softmax(-1).where(seen, 0.0)
+
+        scores = self.matmul(query, _transposed(key))
+        shown = None if mask is None else self.tensor(mask)
+        weights = self.compute("attention", attended, scores, shown)
         return self.matmul(weights, value), weights
 
     def attention_backward(
@@ -190,9 +231,9 @@ class PlainNumbers(Numbers):
     ) -> tuple[Value, Value, Value]:
         """Returns the gradients by query, key and value."""
         by_value = self.matmul(_transposed(weights), grad)
-        by_weights = self.tensor(self.matmul(grad, _transposed(value)))
-        along = (self.tensor(grad) * self.tensor(result)).sum(-1, keepdim=True)
-        by_scores = self.value(self.tensor(weights) * (by_weights - along) * scale)
+        along = self.sum(self.mul(grad, result), (-1,), keepdim=True)
+        by_weights = self.sub(self.matmul(grad, _transposed(value)), along)
+        by_scores = self.mul(self.mul(weights, by_weights), scale)
         by_query = self.matmul(by_scores, key)
         return by_query, self.matmul(_transposed(by_scores), query), by_value
 
@@ -201,20 +242,20 @@ class PlainNumbers(Numbers):
 
     def take_rows(self, table: Operand, index: Value, *, wraps: bool = False) -> Value:
         """Returns table[index]; zeros for what is no row. If it `wraps`, -1 is the last row."""
-        rows, places = self.tensor(table), self.tensor(index)
-        count = rows.shape[0]
-        places = torch.where(places < 0, places + count, places) if wraps else places
-        valid = (places >= 0) & (places < count)
-        found = rows[places.clamp(0, count - 1)]
-        return self.value(found * valid.reshape(valid.shape + (1,) * (found.dim() - valid.dim())))
+
+        def taken(rows: Tensor, places: Tensor) -> Tensor:
+            count = rows.shape[0]
+            places = torch.where(places < 0, places + count, places) if wraps else places
+            valid = (places >= 0) & (places < count)
+            found = rows[places.clamp(0, count - 1)]
+            return found * valid.reshape(valid.shape + (1,) * (found.dim() - valid.dim()))
+
+        return self.compute("an embedding", taken, self.tensor(table), index)
 
     # What rules for products and for public random numbers call besides --------------------------
 
     def _of(self, function: Callable[..., Tensor], *operands: Operand, **options: object) -> Value:
-        return self.value(function(*map(self._argument, operands), **options))
-
-    def _argument(self, x: Operand) -> Tensor | float:
-        return x if isinstance(x, bool | int | float) else self.tensor(x)
+        return self.compute(function.__name__, function, *operands, **options)
 
     def add(self, a: Operand, b: Operand) -> Value:
         return self._of(torch.add, a, b)
@@ -244,14 +285,16 @@ class PlainNumbers(Numbers):
         return self._of(torch.softmax, x, dim=dim)
 
     def normalise(self, x: Value, dims: Sequence[int], eps: float) -> Normalization:
-        variance, mean = torch.var_mean(self.tensor(x), list(dims), correction=0, keepdim=True)
-        inverse = torch.rsqrt(variance + eps)
-        made = (self.tensor(x) - mean) * inverse
-        return Normalization(*map(self.value, (made, mean, variance, inverse)))
+
+        def normalised(x: Tensor) -> tuple[Tensor, ...]:
+            variance, mean = torch.var_mean(x, list(dims), correction=0, keepdim=True)
+            inverse = torch.rsqrt(variance + eps)
+            return (x - mean) * inverse, mean, variance, inverse
+
+        return Normalization(*self.compute("a normalisation", normalised, x))
 
     def gelu(self, x: Value) -> Value:
-        tensor = self.tensor(x)
-        return self.value(0.5 * tensor * (1 + torch.erf(tensor * 0.5**0.5)))
+        return self._of(lambda t: 0.5 * t * (1 + torch.erf(t * 0.5**0.5)), x)
 
     def relu(self, x: Value) -> tuple[Value, Value]:
         return self._of(torch.relu, x), self._of(torch.gt, x, 0)

@@ -79,7 +79,7 @@ class Value:
     def map_list(self, change: Callable[[Tensor], Sequence[Tensor]]) -> list[Value]:
         """Returns the values that a function of several results, such as `torch.split`, gives."""
         if isinstance(self.share, Plain):
-            return [Value(Plain(part), self.dtype) for part in change(self.share.tensor)]
+            return [Value(part, self.dtype) for part in self.share.map_list(change)]
         if isinstance(self.share, Arith):
             share = self.share
             columns = {i: change(part) for i, part in share.parts.items()}

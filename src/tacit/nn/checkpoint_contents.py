@@ -48,8 +48,7 @@ class SavedState:
         """Yields the bytes of the public tensors, and of this party's parts of the secrets."""
         for tensor in self.tensors.values():
             if secrets or _value(tensor) is None:
-                for part in _parts(tensor):
-                    yield _raw(part)
+                yield from map(_raw, _parts(tensor))
 
 
 def settle(n: Numbers, tensors: Mapping[str, Tensor]) -> None:
@@ -99,7 +98,10 @@ def _parts(tensor: Any) -> list[Tensor]:
     if value is None:
         return [tensor.detach()]
     share = _share(value)
-    return [share.parts[i] for i in _parts_here(share)]
+    parts = [share.parts[i] for i in _parts_here(share)]
+    if isinstance(share, Plain):  # its memory may be limited
+        return [share.memory.read("save", part) for part in parts]
+    return parts
 
 
 def _raw(tensor: Tensor) -> bytes:

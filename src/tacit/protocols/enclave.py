@@ -19,58 +19,82 @@ from ..errors import ConfigError, Party
 from ..transport import Spec
 from .base import Protocol
 from .context import Context
+from .plain_memory import UNLIMITED, PlainMemory
 from .products.bilinear import Bilinear
 from .products.floats import in_floats
 from .share import Arith, Bool, Plain
 from .steps import PASS, Interactive, Round, Steps
 
 Multiply = Callable[[Bilinear, Tensor, Tensor], Tensor]
+PIECES = 16  # of a limited memory: one on its way takes so much of it
 
 
 def share(
     p: Enclave, value: Tensor | None, owner: int, shape: Sequence[int], dtype: torch.dtype
 ) -> Steps[Plain]:
-    """Returns what `owner` gives: values at the enclaves, a shape at the parties. 1 round."""
-    spec = Spec(tuple(shape), dtype)
-    if p.is_enclave:
-        return Plain((yield Round(receive={owner: [spec]}))[owner][0])
-    if p.rank != owner:
-        yield PASS
-    elif value is None or tuple(value.shape) != spec.shape:
+    """Returns what `owner` gives: values at the enclaves, a shape at the parties.
+
+    1 round; in pieces if memory is limited, 1 round for each.
+    """
+    shape = torch.Size(shape)
+    if p.rank == owner and (value is None or value.shape != shape):
         raise ConfigError(
-            "the owner, " + Party(owner) + f", has to give a value of shape {spec.shape}"
+            "the owner, " + Party(owner) + f", has to give a value of shape {tuple(shape)}"
         )
-    else:
-        # Copies: what was sent must not be written to, and each enclave writes to its own.
-        yield Round(send={enclave: [value.to(dtype, copy=True)] for enclave in p.enclaves})
-    return Plain(torch.empty(spec.shape, dtype=dtype, device="meta"))
+    whole = p.new_tensor("share", shape, dtype)
+    flat = None if value is None else value.detach().reshape(-1)
+    for part in p.pieces(shape, dtype):
+        if p.is_enclave:
+            spec = Spec((part.stop - part.start,), dtype)
+            into = whole.view(-1)[part]
+            with p.memory.working("share", into.nbytes):
+                received = yield Round(receive={owner: [spec]})
+                with p.memory.opened("share", [into], write=True):
+                    into.copy_(received.pop(owner).pop())
+        elif p.rank == owner and flat is not None:
+            # Copies: what was sent must not be written to, and each enclave writes to its own.
+            sent = {enclave: [flat[part].to(dtype, copy=True)] for enclave in p.enclaves}
+            yield Round(send=sent)
+        else:
+            yield PASS
+    return Plain(whole, p.memory)
 
 
 def reveal(
     p: Enclave, x: Plain, to: int | None = None, *, dtype: torch.dtype, to_dealer: bool = False
 ) -> Steps[Tensor | None]:
-    """Returns the values at party `to`, or at every party; and at the enclaves. 1 round.
+    """Returns the values at party `to`, or at every party; and at the enclaves.
 
-    The first enclave sends them. Each receiver gets an empty message of all other members, so that
-    it compares its public record with theirs.
+    1 round; in pieces if memory is limited, 1 round for each. The first enclave sends them. Each
+    receiver gets an empty message of all other members, so that it compares its public record with
+    theirs.
     """
     p.context.admit_reveal(x, to, dtype)
     receivers = range(p.parties) if to is None else (to,)
+    first, mine = p.enclaves[0], p.is_enclave or p.rank in receivers
     others = [rank for rank in range(p.context.mesh.parties) if rank != p.rank]
-    is_sender = p.rank == p.enclaves[0]
-    send = {rank: [x.tensor.clone()] if is_sender else [] for rank in receivers if rank != p.rank}
-    spec = Spec(tuple(x.shape), x.tensor.dtype)
-    receive = {rank: [spec] if rank == p.enclaves[0] else [] for rank in others}
-    received = yield Round(send=send, receive=receive if p.rank in receivers else {})
-    if p.is_enclave:
-        return x.tensor.clone()
-    return received[p.enclaves[0]][0] if p.rank in receivers else None
+    flat = x.map(lambda tensor: tensor.reshape(-1)).tensor
+    opened = torch.empty(x.shape, dtype=x.tensor.dtype) if mine else None
+    for part in p.pieces(x.shape, flat.dtype):
+        piece = flat[part]
+        with p.memory.opened("reveal", [piece]), p.memory.working("reveal", piece.nbytes):
+            send = {rank: [piece.clone()] if p.rank == first else [] for rank in receivers}
+            spec = Spec(tuple(piece.shape), piece.dtype)
+            receive = {rank: [spec] if rank == first else [] for rank in others}
+            received = yield Round(
+                send={rank: sent for rank, sent in send.items() if rank != p.rank},
+                receive=receive if p.rank in receivers else {},
+            )
+            if opened is not None:
+                opened.view(-1)[part] = piece if p.is_enclave else received[first][0]
+    return opened
 
 
 class Enclave(Protocol):
     """The parties of a session with one or two enclaves.
 
     multiply: how products of floating-point tensors are computed at an enclave.
+    memory: that of an enclave for secret tensors; without a limit at a party.
     """
 
     name = "enclave"
@@ -81,6 +105,7 @@ class Enclave(Protocol):
     share = Interactive(share, Plain, owned=True)  # type: ignore[assignment]
     reveal = Interactive(reveal)
     multiply: Multiply = staticmethod(in_floats)
+    memory: PlainMemory = UNLIMITED
 
     def __init__(self, context: Context, *, enclaves: int = 1, exact: bool = True) -> None:
         self.helpers = enclaves  # type: ignore[misc]  # of this session
@@ -95,6 +120,18 @@ class Enclave(Protocol):
     def is_enclave(self) -> bool:
         """Whether this member holds the values."""
         return self.rank in self.enclaves
+
+    def new_tensor(self, name: str, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+        """Returns a tensor for values that are written next; a shape alone at a party."""
+        if self.is_enclave:
+            return self.memory.new(name, shape, dtype)
+        return torch.empty(shape, dtype=dtype, device="meta")
+
+    def pieces(self, shape: torch.Size, dtype: torch.dtype) -> list[slice]:
+        """Returns the parts in which a flat tensor passes between members: one without a limit."""
+        limit, size = self.context.memory_limit, max(shape.numel(), 1)
+        step = size if limit is None else max(limit // PIECES // dtype.itemsize, 1)
+        return [slice(i, min(i + step, shape.numel())) for i in range(0, size, step)]
 
     @property
     def own_parts(self) -> Sequence[int]:

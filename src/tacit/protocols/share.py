@@ -17,6 +17,7 @@ from torch import Tensor
 from ..errors import ConfigError, ProtocolError
 from ..kernels import pack_bits, unpack_bits
 from ..ring import Ring
+from .plain_memory import UNLIMITED, PlainMemory
 
 # The number of the part that is a whole mask, at the dealer that alone knows it.
 WHOLE_MASK = -1
@@ -253,12 +254,14 @@ class Plain(Share):
 
     The only part is a tensor of the value's own dtype. At a member that may not know it, the tensor
     is on torch's meta device, which keeps no elements.
+    memory: what the tensor lies in: it is read in `memory.compute` and `memory.opened` alone.
     """
 
     VALUE = 0  # the number of the only part
 
-    def __init__(self, tensor: Tensor) -> None:
+    def __init__(self, tensor: Tensor, memory: PlainMemory = UNLIMITED) -> None:
         super().__init__({self.VALUE: tensor}, tensor.shape)
+        self.memory = memory
 
     def __repr__(self) -> str:
         return f"Plain(shape={tuple(self.shape)})"
@@ -270,7 +273,12 @@ class Plain(Share):
 
     def map(self, change: Change) -> Plain:
         """Returns the values after a change of shape."""
-        return Plain(change(self.tensor))
+        return Plain(self.memory.compute("a change of shape", change, self.tensor), self.memory)
+
+    def map_list(self, change: Callable[[Tensor], Sequence[Tensor]]) -> list[Plain]:
+        """Returns the values that a change of shape with several results gives."""
+        parts = self.memory.compute("a change of shape", change, self.tensor)
+        return [Plain(part, self.memory) for part in parts]
 
 
 def _unpacked(planes: Tensor, shape: Sequence[int]) -> Tensor:

@@ -21,6 +21,7 @@ from ..fixedpoint import Numbers, PlainNumbers
 from ..nn import reveal, share
 from ..nn.encrypted_file import Key
 from ..protocols import Enclave, Protocol, Revealed, out_of_memory
+from ..protocols.plain_memory import MemoryCounters
 from ..transport import Mesh, Stats
 from .files import LIMIT, Dtypes, Shapes, expectation, load, reading_options
 from .replay.repeated import Repeated
@@ -276,6 +277,12 @@ class Session:
     def stats(self) -> Stats:
         """Bytes, messages and rounds so far."""
         return self.mesh.stats
+
+    @property
+    def sealed_memory(self) -> MemoryCounters | None:
+        """What this enclave's memory has sealed so far; None at a party, or without a limit."""
+        protocol = self.operations
+        return protocol.memory.counters() if isinstance(protocol, Enclave) else None
 
     def close(self) -> None:
         """Waits until everything is sent, closes the channels, and releases all resources.

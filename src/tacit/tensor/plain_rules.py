@@ -64,37 +64,24 @@ def _run(
     func: OpOverload, writes: tuple[str, ...], n: PlainNumbers, *args: Any, **kwargs: Any
 ) -> Any:
     """torch's result on the tensors of this member, as values; then what is written to `writes`."""
-    given, named = _tensors(n, args), {name: _tensors(n, x) for name, x in kwargs.items()}
-    written: list[Any] = []
-    if writes:
-        names = [argument.name for argument in func._schema.arguments]
-        places = dict(zip(names, range(len(given)), strict=False))
-        for name in writes:
-            where, key = (given, places[name]) if name in places else (named, name)
-            where[key] = _copied(where[key])  # type: ignore[index]
-            written.append(where[key])  # type: ignore[index]
-    result = func(*given, **named)
-    if not writes:
-        return _values(n, result)
-    results = result if isinstance(result, tuple) else (result,)
-    return tuple(_values(n, one) for one in (*results, *written))
+    run = partial(_writing, func, writes) if writes else func
+    return n.compute(str(func), run, *args, **kwargs)
 
 
-def _tensors(n: PlainNumbers, x: Any) -> Any:
-    """An argument with this member's tensors in place of values and public tensors."""
-    if isinstance(x, Value) or (isinstance(x, Tensor) and not n.protocol.is_enclave):
-        return n.tensor(x)
-    return [_tensors(n, one) for one in x] if isinstance(x, list | tuple) else x
+def _writing(func: OpOverload, writes: tuple[str, ...], *args: Any, **kwargs: Any) -> Any:
+    """The results of an operation that writes to some arguments, then the copies it has written."""
+    given, written = list(args), []
+    places = {argument.name: place for place, argument in enumerate(func._schema.arguments)}
+    for name in writes:
+        where, key = (kwargs, name) if name in kwargs else (given, places[name])
+        where[key] = _copied(where[key])  # type: ignore[index]
+        written.append(where[key])  # type: ignore[index]
+    result = func(*given, **kwargs)
+    return (*(result if isinstance(result, tuple) else (result,)), *written)
 
 
 def _copied(x: Any) -> Any:
     return [_copied(one) for one in x] if isinstance(x, list) else None if x is None else x.clone()
-
-
-def _values(n: PlainNumbers, x: Any) -> Any:
-    if isinstance(x, Tensor):
-        return n.value(x)
-    return type(x)(_values(n, one) for one in x) if isinstance(x, list | tuple) else x
 
 
 def _native_dropout(

@@ -79,7 +79,7 @@ class ChunkCipher:
         try:
             decryptor.finalize()
         except InvalidTag:
-            into[:] = bytes(len(into))
+            into[:size] = bytes(size)
             raise SealedChunkRejected(
                 "the host returned bytes that are changed, old, or of another place", told=CHANGED
             ) from None

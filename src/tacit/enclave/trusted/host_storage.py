@@ -40,11 +40,15 @@ class MemoryStorage:
 
 
 class FileStorage:
-    """Slots of one size in one file, which is made anew."""
+    """Slots of one size in one file, which is made anew; without a path, in memory of the machine.
 
-    def __init__(self, path: Path, slot_bytes: int) -> None:
+    Such memory lies outside of the address space of the process.
+    """
+
+    def __init__(self, path: Path | None, slot_bytes: int) -> None:
         self._slot_bytes = slot_bytes
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        self._file = os.open(path, flags, 0o600) if path else os.memfd_create("tacit-sealed")
 
     def write(self, slot: int, data: memoryview) -> None:
         start = slot * self._slot_bytes

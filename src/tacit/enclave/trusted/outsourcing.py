@@ -10,6 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from functools import partial
+from math import prod
 
 import torch
 from torch import Tensor
@@ -19,6 +20,7 @@ from ...crypto import KEY_BYTES, Key
 from ...errors import CheatingDetected, ConfigError, ProtocolError
 from ...kernels.quantisation import CIPHER, add_three, quantise8
 from ...kernels.stream import CIPHERS
+from ...protocols.plain_memory import UNLIMITED, PlainMemory
 from ...protocols.products.bilinear import MATMUL, Bilinear, Einsum, MatMul, Mul
 from ...protocols.products.floats import in_floats
 from ...transport import Mesh
@@ -55,6 +57,8 @@ class Outsourcer:
         again, and their masked form is kept at the workers. Two enclaves keep none: which tensors
         are alive may differ between them.
     cipher: of the masks; "chacha20" if workers draw theirs on a GPU.
+    memory: what operands and results lie in. Operands, quantised ones too, and results count there;
+        what a mask hides does not.
 
     It is used by one thread. After an error other than a RangeError it cannot be used again.
     """
@@ -70,6 +74,7 @@ class Outsourcer:
         peer: Mesh | None = None,
         kept_bytes: int = 1 << 27,
         cipher: str = CIPHER,
+        memory: PlainMemory = UNLIMITED,
     ) -> None:
         self._roles = _roles(mode, peer)
         if len(links) != len(self._roles):
@@ -79,7 +84,7 @@ class Outsourcer:
             raise ConfigError("key", limit=f"{KEY_BYTES} secret bytes are needed")
         if check_bits < 0:
             raise ConfigError(f"check_bits={check_bits}", limit="at least 0 is needed")
-        self.mode, self.counters = mode, Counters()
+        self.mode, self.counters, self._memory = mode, Counters(), memory
         self._precision = find_precision(precision)
         self._num_checks = -(-check_bits // BITS_PER_CHECK)
         self._workers = WorkerLinks(dict(zip(self._roles, links, strict=True)))
@@ -97,15 +102,19 @@ class Outsourcer:
         Elementwise products are computed inside. An operand that is not finite is a RangeError, a
         worker that fails or is late WorkerFailed, and one that answers wrongly CheatingDetected.
         """
+        compute = self._memory.compute
         if isinstance(op, Mul):
-            return a * b
+            made: Tensor = compute("a product", torch.mul, a, b)
+            return made
         if isinstance(op, Einsum):
-            return op.finish(self.product(MATMUL, *op.matrices(a, b)), a.shape, b.shape)
+            product = self.product(MATMUL, *compute("einsum", op.matrices, a, b))
+            return compute("einsum", op.finish, product, a.shape, b.shape)
         if isinstance(op, MatMul) and 1 in (a.dim(), b.dim()):
             return self._with_vector(a, b)
         shape = result_shape(op, tuple(a.shape), tuple(b.shape))
         if 0 in (*a.shape, *b.shape, *shape):
-            return a.new_zeros(shape)
+            made = compute("a product", lambda x: x.new_zeros(shape), a)
+            return made  # noqa: RET504  has the type of the one above
         with self.counters.product(op, a.shape, b.shape):
             return self._product(op, a, b)
 
@@ -127,18 +136,37 @@ class Outsourcer:
         return found.squeeze(-1 if b.dim() == 1 else -2) if a.dim() == 1 else found
 
     def _product(self, op: Bilinear, a: Tensor, b: Tensor) -> Tensor:
+        name, memory = type(op).__name__, self._memory
         if self.mode == "none" and not self._precision.stochastic:
             with self.counters.phase("inside"):
-                return in_floats(op, a, b)
+                made: Tensor = memory.compute(name, partial(in_floats, op), a, b)
+                return made
         with self.counters.phase("quantise"):
-            left, right = (self._cache.get(_single(x), self._quantised) for x in (a, b))
-        if self.mode == "none":
-            with self.counters.phase("inside"):
-                values = in_floats(op, left.values.to(a.dtype), right.values.to(a.dtype))
-        else:
-            values = self._precision.reduced(self._exact(op, left, right))
-        with self.counters.phase("dequantise"):
-            return dequantise(values, left.exponent + right.exponent, a.dtype)
+            left, right = (self._operand(name, x) for x in (a, b))
+        size = prod(op.shape(a.shape, b.shape)) * self._precision.result_bytes
+        with memory.opened(name, (left.values, right.values)):
+            with memory.working(name, size):
+                values = self._values(op, left, right, a.dtype)
+                with self.counters.phase("dequantise"):
+                    made = dequantise(values, left.exponent + right.exponent, a.dtype)
+            memory.adopt(made, name)
+        return made
+
+    def _operand(self, name: str, x: Tensor) -> Operand:
+        """Returns the integers of a tensor of floats."""
+        size = x.numel() * self._precision.operand_bytes
+        with self._memory.opened(name, [x]):
+            with self._memory.working(name, size):
+                operand = self._cache.get(_single(x), self._quantised)
+            self._memory.adopt(operand.values, "a quantised operand")
+        return operand
+
+    def _values(self, op: Bilinear, a: Operand, b: Operand, dtype: torch.dtype) -> Tensor:
+        """Returns the product of integers."""
+        if self.mode != "none":
+            return self._precision.reduced(self._exact(op, a, b))
+        with self.counters.phase("inside"):
+            return in_floats(op, a.values.to(dtype), b.values.to(dtype))
 
     def _quantised(self, x: Tensor, most: float) -> Operand:
         """Returns a new operand: the integers of a tensor of floats with max|x| = most."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -14,11 +14,14 @@ from ...config import Config
 from ...crypto import KEY_BYTES
 from ...errors import Error
 from ...protocols import Enclave
+from ...protocols.plain_memory import MemoryCounters
 from ...transport import Limits, Mesh, memory_meshes
 from ..session import Session
 
 JOIN_SECONDS = 1.0
-TRUSTED = "tacit.enclave.trusted.outsourcing"  # an enclave alone imports it
+TRUSTED = "tacit.enclave.trusted.outsourcing"  # an enclave alone imports these
+TRUSTED_MEMORY = "tacit.enclave.trusted.sealed_memory"
+Counts = Callable[[], dict[str, int]]
 
 
 @dataclass(frozen=True)
@@ -26,10 +29,13 @@ class EnclaveLinks:
     """The links of one enclave: to its workers, in their order, and to the other enclave, if any.
 
     Each is a mesh of two, with the enclave at rank 0; between enclaves, with the first at rank 0.
+    measurement: of the enclave, if it is a process; count_with takes what reports its counts then.
     """
 
     workers: tuple[Mesh, ...] = ()
     peer: Mesh | None = None
+    measurement: bytes = b""
+    count_with: Callable[[Counts], None] | None = None
 
 
 NO_LINKS = EnclaveLinks()
@@ -40,10 +46,15 @@ def workers_of(config: Config, enclave: int) -> list[int]:
     return [w for w in range(config.workers) if config.helpers == 1 or w % 2 == enclave]
 
 
-def attach_workers(session: Session, links: EnclaveLinks) -> None:
-    """Makes an enclave's session multiply with the help of its workers, until its end."""
+def attach_enclave(session: Session, links: EnclaveLinks) -> None:
+    """Gives an enclave's session its memory, and the help of its workers, until its end."""
     operations, config = session.protocol, session.config
     assert isinstance(operations, Enclave)
+    if config.memory_limit is not None:
+        made = import_module(TRUSTED_MEMORY).open_memory(config.memory_limit, links.measurement)
+        operations.memory = memory = session.ending.enter_context(made)
+        if links.count_with:
+            links.count_with(lambda: _counts(memory.counters()))
     assert config.outsourcing is not None
     assert config.precision is not None
     outsourcer = import_module(TRUSTED).Outsourcer(
@@ -53,9 +64,19 @@ def attach_workers(session: Session, links: EnclaveLinks) -> None:
         key=session.keys.key(operations.enclaves).derive("outsourcing", KEY_BYTES),
         peer=links.peer,
         cipher=config.cipher,
+        memory=operations.memory,
     )
     operations.multiply = outsourcer.product
     session.ending.callback(outsourcer.close)
+
+
+def _counts(memory: MemoryCounters) -> dict[str, int]:
+    """Returns what the host of an enclave may ask for."""
+    return {
+        "plaintext_resident": memory.resident,
+        "plaintext_peak": memory.peak,
+        "chunks_evicted": memory.evicted,
+    }
 
 
 @contextmanager

@@ -32,7 +32,9 @@ def serve(context: Any) -> None:
     task, enclave = EnclaveTask.read(context.settings, context.data)
     program: Program = unpack(context.data, "main or one of its arguments")
     member = Member(context, task, enclave)
-    links = EnclaveLinks(member.worker_links(), member.peer_link())
+    measurement = context.manifest.digest()
+    workers, peer = member.worker_links(), member.peer_link()
+    links = EnclaveLinks(workers, peer, measurement, context.host.count_with)
     mesh = member.session_mesh()
     compare_settings(mesh, {name: repr(value) for name, value in asdict(task.config).items()})
     program.run(

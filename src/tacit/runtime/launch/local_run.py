@@ -59,7 +59,8 @@ def run(
     a run on secrets, and names the module; see docs/concepts/fixed_point.md. `device` is "cpu" or
     "cuda", of all parties or of each, by default what TACIT_DEVICE in the environment says, or
     "cpu"; `placement="linear"` keeps everything but products off the GPU. `memory_limit` is in
-    bytes: an operation that takes more beyond its operands and results is done in pieces. `network`
+    bytes: an operation that takes more beyond its operands and results is done in pieces; an
+    enclave has no more of its tensors in plain inside, and seals the rest outside. `network`
     gives the links a latency and a bandwidth. No party waits longer than `deadline` seconds for a
     message, beyond what `network` delays it; between processes, for one from a party that is dead
     or frozen.

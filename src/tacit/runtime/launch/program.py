@@ -24,7 +24,7 @@ from ..preprocessing.store import Store, StoredRun
 from ..preprocessing.taking import attach, take
 from ..public_randomness import public_randomness
 from ..session import Session
-from .enclave_links import NO_LINKS, EnclaveLinks, attach_workers
+from .enclave_links import NO_LINKS, EnclaveLinks, attach_enclave
 
 REVEALS_FILE = "reveals.jsonl"  # in a session's folder
 LOG = getLogger("tacit")
@@ -82,7 +82,7 @@ class Program:
                 stored=stored,
             )
             if session.is_enclave:
-                attach_workers(session, links)
+                attach_enclave(session, links)
             alike = public_randomness(session.keys, mesh.parties, whole_process=whole_process)
             with session.ending, alike:
                 result = self.main(session, *self.args, **self.kwargs)

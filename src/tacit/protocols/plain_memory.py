@@ -1,0 +1,187 @@
+"""The memory of an enclave for secret tensors, where it is limited: what operations ask of it.
+
+An operation runs inside `compute`, which opens its operands and makes room for its results first.
+Elsewhere a tensor of such a memory may be sealed outside, and reads as zeros.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+
+@dataclass(frozen=True)
+class MemoryCounters:
+    """What a limited memory has done so far. `peak` is never above `limit`.
+
+    limit, resident, peak: bytes of plaintext. seconds_sealing, seconds_opening: what chunks took.
+    """
+
+    limit: int
+    resident: int
+    peak: int
+    opened: int
+    evicted: int
+    bytes_sealed: int
+    bytes_opened: int
+    seconds_sealing: float
+    seconds_opening: float
+
+
+class PlainMemory(ABC):
+    """Secret tensors in plain, of which at most `limit` bytes are inside at any time."""
+
+    limit: int | None
+
+    @abstractmethod
+    def adopt(self, tensor: Tensor, name: str) -> None:
+        """Takes over the memory of a tensor, with all views: nobody writes to it any more."""
+
+    @abstractmethod
+    def new(self, name: str, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+        """Returns a tensor that takes no room until parts of it are opened and written."""
+
+    @abstractmethod
+    def opened(
+        self, name: str, tensors: Iterable[Tensor], *, write: bool = False
+    ) -> AbstractContextManager[None]:
+        """Brings tensors inside, where they stay until the end; those of others are left alone.
+
+        With `write` the caller may write to them.
+        """
+
+    @abstractmethod
+    def working(self, name: str, size: int) -> AbstractContextManager[None]:
+        """Makes room for so many bytes of plaintext, until the end."""
+
+    @abstractmethod
+    def size_of(self, tensors: Iterable[Tensor]) -> int:
+        """Returns the bytes that `opened` brings inside for these tensors."""
+
+    @abstractmethod
+    def counters(self) -> MemoryCounters | None:
+        """Returns what was counted so far; None without a limit."""
+
+    def compute(self, name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Returns function(*args, **kwargs): tensors that belong to this memory.
+
+        What the results take is found on tensors without elements. A view opens nothing.
+        """
+        form = Form(function, args, kwargs)
+        if (views := form.views()) is not None:
+            return views
+        with self.opened(name, form.operands):
+            with self.working(name, form.new_bytes):
+                made = function(*args, **kwargs)
+            self.adopt_all(name, made)
+        return made
+
+    def read(self, name: str, tensor: Tensor) -> Tensor:
+        """Returns a copy of a tensor, for which the caller is responsible: it does not count."""
+        with self.opened(name, [tensor]):
+            return tensor.clone()
+
+    def adopt_all(self, name: str, made: Any) -> None:
+        """Takes over the memory of all tensors in a result."""
+        for one in tree_leaves(made):
+            if isinstance(one, Tensor):
+                self.adopt(one, name)
+
+
+class UnlimitedMemory(PlainMemory):
+    """The memory of a member without a limit: tensors are torch's own, and nothing leaves."""
+
+    limit = None
+
+    def adopt(self, tensor: Tensor, name: str) -> None:
+        """Does nothing."""
+
+    def new(self, name: str, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+        return torch.empty(tuple(shape), dtype=dtype)
+
+    def opened(
+        self, name: str, tensors: Iterable[Tensor], *, write: bool = False
+    ) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def working(self, name: str, size: int) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def size_of(self, tensors: Iterable[Tensor]) -> int:
+        return 0
+
+    def counters(self) -> None:
+        return None
+
+    def read(self, name: str, tensor: Tensor) -> Tensor:
+        return tensor
+
+    def compute(self, name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+
+UNLIMITED = UnlimitedMemory()
+
+
+class Form:
+    """The shapes of an operation's results, found by running it on the meta device."""
+
+    def __init__(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        self.operands: list[Tensor] = []
+        self._twins: dict[int, tuple[Tensor, Tensor]] = {}  # by their memory
+        twins, named = tree_map_only(Tensor, self._twin, (args, kwargs))
+        with _Allocations() as allocated:
+            self.results = function(*twins, **named)
+        self._allocated = allocated.made
+
+    def _twin(self, x: Tensor) -> Tensor:
+        twin = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta")
+        self._twins[_memory(twin)] = twin, x
+        self.operands.append(x)
+        return twin
+
+    @property
+    def new_bytes(self) -> int:
+        """The bytes of all tensors that it makes, and of copies of scattered operands."""
+        sizes = {_memory(x): x.untyped_storage().nbytes() for x in self._allocated}
+        copies = [x.numel() * x.element_size() for x in self.operands if not x.is_contiguous()]
+        return sum(size for key, size in sizes.items() if key not in self._twins) + sum(copies)
+
+    def views(self) -> Any:
+        """Returns the results if all are views of operands; else None."""
+        found = tree_leaves(self.results)
+        if not all(isinstance(x, Tensor) and _memory(x) in self._twins for x in found):
+            return None
+        return tree_map_only(Tensor, self._view, self.results)
+
+    def _view(self, shown: Tensor) -> Tensor:
+        _, x = self._twins[_memory(shown)]
+        offset = int(x.storage_offset() + shown.storage_offset())
+        return x.as_strided(shown.shape, shown.stride(), offset)
+
+
+class _Allocations(TorchDispatchMode):
+    """Keeps all tensors that operations return, so that what they take can be added up."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.made: list[Tensor] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        self.made += [x for x in tree_leaves(made) if isinstance(x, Tensor) and x.is_meta]
+        return made
+
+
+def _memory(x: Tensor) -> int:
+    return int(x.untyped_storage()._cdata)
