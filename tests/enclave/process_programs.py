@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import secrets
 import sys
 import time
@@ -81,6 +82,31 @@ def endless(session, folder):
         session.reveal((x @ x).sum())
         if session.rank == 0:
             Path(folder, "begun").touch()
+
+
+def checkpointed(session, total):
+    """Trains with checkpoints; returns the weights, and those of plain torch after as many steps."""
+    torch.manual_seed(5)
+    plain, x = nn.Linear(4, 2), torch.rand(8, 4)
+    model = session.share(copy.deepcopy(plain), owner=0)
+    secret = session.share(x, owner=1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    training = session.training(model, optimizer, every=2)
+    for _ in training.steps(total):
+        loss = step(model, optimizer, secret)
+        training.log(loss=session.reveal(loss))
+    optimizer = torch.optim.SGD(plain.parameters(), lr=0.1, momentum=0.9)
+    for _ in range(total):
+        step(plain, optimizer, x)
+    return session.reveal(model).weight.detach(), plain.weight.detach()
+
+
+def step(model, optimizer, x):
+    optimizer.zero_grad()
+    loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
 
 
 def failing(session):

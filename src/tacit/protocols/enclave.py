@@ -63,15 +63,16 @@ def share(
 def reveal(
     p: Enclave, x: Plain, to: int | None = None, *, dtype: torch.dtype, to_dealer: bool = False
 ) -> Steps[Tensor | None]:
-    """Returns the values at party `to`, or at every party; and at the enclaves.
+    """Returns the values at party `to`; without it, at every party and at the enclaves.
 
-    1 round; in pieces if memory is limited, 1 round for each. The first enclave sends them. Each
-    receiver gets an empty message of all other members, so that it compares its public record with
-    theirs.
+    A program that writes down what is revealed to one party does so nowhere else: a file that an
+    enclave writes lies with its host. 1 round; in pieces if memory is limited, 1 round for each.
+    The first enclave sends them. Each receiver gets an empty message of all other members, so that
+    it compares its public record with theirs.
     """
     p.context.admit_reveal(x, to, dtype)
     receivers = range(p.parties) if to is None else (to,)
-    first, mine = p.enclaves[0], p.is_enclave or p.rank in receivers
+    first, mine = p.enclaves[0], p.rank in receivers or (p.is_enclave and to is None)
     others = [rank for rank in range(p.context.mesh.parties) if rank != p.rank]
     flat = x.map(lambda tensor: tensor.reshape(-1)).tensor
     opened = torch.empty(x.shape, dtype=x.tensor.dtype) if mine else None

@@ -23,16 +23,21 @@ FIRST = ["step", "time"]  # the first columns; time is in seconds since 1970
 
 
 class Scalars:
-    """Writes `scalars.csv` in a folder, a row per call, and TensorBoard's event files beside it."""
+    """Writes `scalars.csv` in a folder, a row per call, and TensorBoard's event files beside it.
 
-    def __init__(self, folder: Path, rank: int) -> None:
-        self.path, self.rank = folder / TABLE, rank
+    mute: whether nothing is written, as at an enclave, whose files its host can read.
+    """
+
+    def __init__(self, folder: Path, rank: int, *, mute: bool = False) -> None:
+        self.path, self.rank, self._mute = folder / TABLE, rank, mute
         self._columns: list[str] = []
         self._first = 0
         self._events: Any = None
 
     def begin(self, step: int) -> None:
         """Continues at a step: deletes rows of this and later steps, which an aborted run left."""
+        if self._mute:
+            return
         self._first = step
         with self._reporting():
             if self.path.exists():
@@ -41,7 +46,7 @@ class Scalars:
     def add(self, step: int, values: Mapping[str, Any]) -> None:
         """Adds a row; values that are None are left out."""
         row = {name: number(name, x) for name, x in values.items() if x is not None}
-        if not row:
+        if not row or self._mute:
             return
         with self._reporting():
             if not self._columns or not row.keys() <= set(self._columns):

@@ -75,7 +75,7 @@ class Training:
         self._schedule = schedule
         self.step, self.extra = 0, {} if extra is None else extra
         own = _own_folder(session, folder)
-        self._scalars = Scalars(own, session.rank)
+        self._scalars = Scalars(own, session.rank, mute=session.is_enclave)
         self._checkpoints = CheckpointFolder(own, session.numbers)
         self._lineage: list[Path] = []  # folders of checkpoints of this training, oldest first
         self._begun = False
