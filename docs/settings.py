@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from tacit import config, run
 from tacit.config import Config
 from tacit.registry import PROTOCOLS, TRANSPORTS
+from tacit.runtime.deploy.enclave_blocks import ENCLAVE_FIELDS, WORKER_FIELDS
 from tacit.runtime.deploy.member_blocks import PARTY_FIELDS
 from tacit.runtime.deploy.party_file import FIELDS
 from tacit.transport import Limits
@@ -21,6 +23,9 @@ PARTY_FILE = {
     "party": "a block for each party, in the order of the ranks",
     "dealer": "a block for the dealer, where the protocol has one that is no party; or, instead of "
     '`[[dealer]]`, `dealer = "insecure-first-party"`',
+    "enclave_threads": "threads of each enclave's process, 1 by default",
+    "enclave": "a block for the host of each enclave; see [enclaves](../guides/enclaves.md)",
+    "worker": "a block for each worker of the enclaves, as many as `outsourcing` needs",
 }
 PARTY = {
     "name": "as on the command line; letters, digits, `-` and `_`",
@@ -65,6 +70,8 @@ def configuration_page() -> str:
         "|---|---|",
     ]
     lines += [f"| `{name}` | {PARTY[name]} |" for name in PARTY_FIELDS]
+    lines += ["", f"In `[[enclave]]`: {_listed(ENCLAVE_FIELDS)}; the enclave makes its key itself."]
+    lines += [f"In `[[worker]]`: {_listed(WORKER_FIELDS)}; nobody dials it."]
     lines += ["", "## tacit.run", "", *prose(run), "", "| argument | default |", "|---|---|"]
     lines += [f"| `{name}` | `{value!r}` |" for name, value in defaults(run)]
     lines += ["", "## Transports", "", "| `transport=` | |", "|---|---|"]
@@ -73,6 +80,10 @@ def configuration_page() -> str:
     lines += ["", "## Environment", "", "| variable | meaning |", "|---|---|"]
     lines += [f"| `{name}` | {meaning} |" for name, meaning in VARIABLES.items()]
     return "\n".join(lines) + "\n"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def prose(thing: Any) -> list[str]:

@@ -156,8 +156,9 @@ class Site:
         blocks = []
         for name, address in self.addresses.items():
             write_key(self.of(name), name, credentials(name).private_key)
-            certificate, is_dealer = credentials(name).certificate, name == DEALER
-            blocks.append(snippet(name, address, certificate, dealer=is_dealer))
+            certificate = credentials(name).certificate
+            kind = "dealer" if name == DEALER else "party"
+            blocks.append(snippet(name, address, certificate, kind=kind))
         special = {DEALER: DEALT, FOURTH: FOUR_PARTIES}
         head = next((special[name] for name in special if name in self.addresses), SETTINGS)
         for name in self.addresses:

@@ -85,7 +85,7 @@ def endless(session, folder):
 
 
 def checkpointed(session, total):
-    """Trains with checkpoints; returns the weights, and those of plain torch after as many steps."""
+    """Trains with checkpoints; returns the weights, and those of plain torch after these steps."""
     torch.manual_seed(5)
     plain, x = nn.Linear(4, 2), torch.rand(8, 4)
     model = session.share(copy.deepcopy(plain), owner=0)

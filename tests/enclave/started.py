@@ -20,8 +20,8 @@ def recorded(when_complete=lambda pids: None):
         pids[name] = made.process.pid
         return made
 
-    def enclave(task, number, ports, rank):
-        made = start_enclave(task, number, ports, rank)
+    def enclave(task, number, *details):
+        made = start_enclave(task, number, *details)
         pids[f"tacit-enclave-{number}"] = made.process.pid
         when_complete(pids)
         return made

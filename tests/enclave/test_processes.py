@@ -39,7 +39,7 @@ TASK = EnclaveTask(
     limits=Limits(deadline=5.0),
     parties=(OWN, Endpoint(("127.0.0.1", 2), b"certificate of party 1")),
     workers=(b"worker", b"another"),
-    enclaves=({"session": ("127.0.0.1", 3)},),
+    enclaves=(("127.0.0.1", 3),),
     threads=1,
     allow_simulated=True,
     program=b"packed",

@@ -27,6 +27,7 @@ SHARED_STEMS = {
     "debug": "debug mode: of fixed-point numbers, and of operators",
     "digest": "the digest of memory: the kernel and its reference",
     "elementwise": "element by element: the kernels and their reference",
+    "enclave": "an enclave: the protocol, and the command of its host",
     "fine_gradients": "gradients with extra fraction bits: their values, and their rules",
     "functions": "functions of reals: of shares, and as rules",
     "gates": "gates on bit planes: kernels, GPU kernels and reference",
@@ -49,6 +50,7 @@ SHARED_STEMS = {
     "stream": "random words of a key: the kernel and its reference",
     "trigonometric": "trigonometric functions: of fixed-point numbers, and as rules",
     "truncation": "division by a power of two, in each protocol",
+    "worker": "a worker of an enclave, and its command",
 }
 BASE = "bea762f"  # commits after it are checked
 SUBJECT = re.compile(r"^[a-z][a-z0-9_/-]*(, [a-z0-9_/-]+)*: \S.*$")

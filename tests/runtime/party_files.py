@@ -56,7 +56,33 @@ def write_dealt(
     for name, port in zip(members, ports or free_ports(len(members)), strict=True):
         write_key(folder, name, credentials(name).private_key)
         address, certificate = f"127.0.0.1:{port}", credentials(name).certificate
-        parts.append(snippet(name, address, certificate, dealer=name == dealer))
+        kind = "dealer" if name == dealer else "party"
+        parts.append(snippet(name, address, certificate, kind=kind))
+    path = folder / "parties.toml"
+    path.write_text("\n".join(parts))
+    return path
+
+
+def write_enclave(
+    folder: Path,
+    head: str = "",
+    *,
+    names: tuple[str, ...] = NAMES[:2],
+    enclaves: tuple[str, ...] = ("eve",),
+    workers: tuple[str, ...] = (),
+) -> Path:
+    """A party file for `enclave`, with the keys of parties and workers beside it."""
+    ports = iter(free_ports(len(names) + len(enclaves)))
+    parts = ['protocol = "enclave"', head]
+    for name in (*names, *workers):
+        write_key(folder, name, credentials(name).private_key)
+    for name in names:
+        address = f"127.0.0.1:{next(ports)}"
+        parts.append(snippet(name, address, credentials(name).certificate))
+    for name in enclaves:
+        parts.append(snippet(name, f"127.0.0.1:{next(ports)}", None, kind="enclave"))
+    for name in workers:
+        parts.append(snippet(name, None, credentials(name).certificate, kind="worker"))
     path = folder / "parties.toml"
     path.write_text("\n".join(parts))
     return path

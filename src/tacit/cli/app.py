@@ -9,6 +9,7 @@ import typer
 from .. import __version__
 from .dealer import dealer
 from .doctor import doctor
+from .enclave import enclave
 from .errors import MEANINGS
 from .local import local
 from .ops import ops
@@ -16,6 +17,7 @@ from .party_check import check
 from .party_init import init
 from .preprocess import preprocess
 from .run import run
+from .worker import worker
 
 app = typer.Typer(
     name="tacit",
@@ -24,7 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (local, run, dealer, preprocess, doctor, ops):
+for command in (local, run, dealer, enclave, worker, preprocess, doctor, ops):
     app.command()(command)
 party = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Make and check parties.")
 party.command()(init)

@@ -65,8 +65,10 @@ def _security(path: Path) -> dict[str, list[str]]:
     from ..runtime.deploy.security import security_summary
 
     file = read_party_file(path)
-    certificates = {one.name: one.certificate for one in file.members}
-    return security_summary(file.config, file.names, certificates=certificates)
+    workers = [one.name for one in file.workers]
+    return security_summary(
+        file.config, file.names, certificates=file.certificates, workers=workers
+    )
 
 
 def _installed() -> list[Finding]:

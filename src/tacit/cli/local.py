@@ -11,7 +11,7 @@ from ..config import Config
 from ..registry import PROTOCOLS, TRANSPORTS
 from .errors import reported
 from .link_use import add_percentages, print_link_use
-from .options import Arguments, CheckRange, Debug, Guard, Job, Json, Resume
+from .options import AllowSimulated, Arguments, CheckRange, Debug, Guard, Job, Json, Resume
 from .report import play, print_report, print_reveals
 from .screen import Screen
 
@@ -43,6 +43,11 @@ def local(
         str | None,
         typer.Option(help="own, insecure-first-party or none, for a protocol with a dealer."),
     ] = None,
+    outsourcing: Annotated[
+        str | None,
+        typer.Option(help="three-server, two-server, one-worker or none, for an enclave."),
+    ] = None,
+    allow_simulated: AllowSimulated = False,
     network: Annotated[
         str | None,
         typer.Option(
@@ -74,6 +79,8 @@ def local(
         tacit local --transport processes --network 1gbit job.py
 
         tacit local --check-range job.py
+
+        tacit local --protocol enclave --transport processes --allow-simulated job.py
     """
     screen = Screen(json)
     with reported(screen, debug=debug) as known:
@@ -105,6 +112,8 @@ def local(
                 resume=resume,
                 dealer=dealer,
                 network=links,
+                outsourcing=outsourcing,
+                allow_simulated=allow_simulated,
             )
         shaped = links.default.bandwidth < float("inf")
         if shaped:

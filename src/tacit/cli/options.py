@@ -52,6 +52,13 @@ Log = Annotated[
 Resume = Annotated[
     bool, typer.Option("--resume", help="Continue trainings from the checkpoints in the folder.")
 ]
+AllowSimulated = Annotated[
+    bool,
+    typer.Option(
+        "--allow-simulated",
+        help="Accept an enclave without hardware: it proves nothing, and is for experiments.",
+    ),
+]
 Job = Annotated[Path, typer.Argument(help="A Python file with main(session, ...).")]
 Arguments = Annotated[
     list[str] | None, typer.Argument(metavar="[-- ARGS]...", help="Arguments of main, as strings.")

@@ -32,9 +32,10 @@ def check(
 ) -> None:
     """Connect to all parties and measure the links.
 
-    All parties start it, in any order, and a dealer too. They wait for each other for up to
-    connect_deadline of the party file. The exit code is 3 if a party is missing, and 4 if a party
-    has other settings or another version; the error names that party.
+    All parties start it, in any order, and a dealer too; enclaves and workers take part in runs
+    only. They wait for each other for up to connect_deadline of the party file. The exit code is 3
+    if a party is missing, and 4 if a party has other settings or another version; the error names
+    that party.
 
     Examples:
 
@@ -48,7 +49,7 @@ def check(
         from ..runtime.deploy.party_file import read_party_file
         from ..transport.probe import probe
 
-        file = read_party_file(parties)
+        file = read_party_file(parties).without_enclaves()
         known.names = file.names
         file.rank_of(party)
         own_key = key or file.key_file(party)
@@ -121,10 +122,10 @@ def _clocks(links: Mapping[str, Link]) -> Iterator[str]:
 def _expiries(file: ReadFile) -> Iterator[str]:
     from ..crypto import valid_until
 
-    for entry in file.members:
-        until = valid_until(entry.certificate)
+    for name, certificate in file.certificates.items():
+        until = valid_until(certificate)
         if until - datetime.now(UTC) < EXPIRES_SOON:
             yield (
-                f"the certificate of {entry.name} expires on {until:%Y-%m-%d}: it makes a new one "
+                f"the certificate of {name} expires on {until:%Y-%m-%d}: it makes a new one "
                 "with `tacit party init`, and all parties put its block into their party file"
             )

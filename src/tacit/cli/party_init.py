@@ -18,9 +18,12 @@ from .screen import Screen
 def init(
     name: Annotated[str, typer.Argument(help="The name of the party in the party file.")],
     address: Annotated[
-        str,
-        typer.Option(metavar="HOST:PORT", help="Where the others reach it, and where it listens."),
-    ],
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Where the others reach it, and where it listens; a worker needs none.",
+        ),
+    ] = None,
     folder: Annotated[Path, typer.Option(help="Where the files are written.")] = Path(),
     passphrase: Annotated[
         bool,
@@ -33,15 +36,23 @@ def init(
         bool,
         typer.Option("--dealer", help="It is no party: it deals for the parties of `additive`."),
     ] = False,
+    enclave: Annotated[
+        bool,
+        typer.Option("--enclave", help="It is the host of an enclave, which has no key here."),
+    ] = False,
+    worker: Annotated[
+        bool, typer.Option("--worker", help="It multiplies masked numbers for an enclave.")
+    ] = False,
     days: Annotated[int, typer.Option(help="How long the certificate is valid.", min=1)] = 365,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Make the key and the certificate of a party or a dealer.
+    """Make the key, the certificate and the block of a party, a dealer, an enclave or a worker.
 
     It writes NAME.key, which only this party may have, and NAME.crt, and prints the block of the
     party file to send to the others. It overwrites no file. Read the fingerprint to the others
-    over the telephone: a certificate of this name with another fingerprint is somebody else's.
+    over the telephone: a certificate of this name with another fingerprint is somebody else's. An
+    enclave makes its key when it starts, so for one only the block is printed.
 
     Examples:
 
@@ -52,12 +63,26 @@ def init(
         tacit party init alice --address 10.0.0.1:7000 --json
 
         tacit party init dora --dealer --address 10.0.0.9:7000
+
+        tacit party init eve --enclave --address 10.0.0.5:7000
+
+        tacit party init wanda --worker
     """
     screen = Screen(json)
     with reported(screen, debug=debug):
         from ..crypto import create_credentials, public_key_fingerprint
         from ..runtime.deploy.member_blocks import check_name, snippet
 
+        kind = _kind(dealer=dealer, enclave=enclave, worker=worker)
+        if (address is None) is not worker:
+            need = "has no address: it dials its enclave" if worker else "needs --address HOST:PORT"
+            raise ConfigError(f"a {kind} {need}")
+        if enclave:
+            block = snippet(name, address, None, kind=kind)
+            screen.line("# Send this block to all parties; everybody has the same party file:")
+            screen.line(block.rstrip())
+            screen.document({"snippet": block})
+            return
         key, certificate = folder / f"{check_name(name)}.key", folder / f"{name}.crt"
         for path in (key, certificate):
             _check_free(path)
@@ -66,7 +91,7 @@ def init(
             valid_for=timedelta(days=days),
             passphrase=new_passphrase() if passphrase else None,
         )
-        block = snippet(name, address, made.certificate, dealer=dealer)
+        block = snippet(name, address, made.certificate, kind=kind)
         _write(key, made.private_key, mode=0o600)
         _write(certificate, made.certificate, mode=0o644)
         fingerprint = public_key_fingerprint(made.certificate)
@@ -82,6 +107,14 @@ def init(
                 "snippet": block,
             }
         )
+
+
+def _kind(**flags: bool) -> str:
+    """Returns what the block is for: the one flag that is set, or a party."""
+    chosen = [name for name, given in flags.items() if given]
+    if len(chosen) > 1:
+        raise ConfigError(f"--{chosen[0]} with --{chosen[1]}", limit="it is one of them")
+    return chosen[0] if chosen else "party"
 
 
 def _check_free(path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +15,7 @@ from ..errors import ConfigError
 from .dealer_process import dealing_beside
 from .errors import Known, explain, reported
 from .options import (
+    AllowSimulated,
     Arguments,
     Debug,
     Job,
@@ -53,6 +54,7 @@ def run(
             metavar="FOLDER",
         ),
     ] = None,
+    allow_simulated: AllowSimulated = False,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -62,7 +64,8 @@ def run(
     They compare all of it before anything is shared, and end if something differs. Then each runs
     main(session, ...) of the job. Two files in the folder record it: reveals.jsonl has a line for
     everything that was opened, runs.jsonl for every run. The passphrase of the key comes from
-    TACIT_PASSPHRASE or a prompt.
+    TACIT_PASSPHRASE or a prompt. An enclave has to prove that it runs this job with this party
+    file; then this party sends its data to it alone.
 
     Examples:
 
@@ -71,6 +74,8 @@ def run(
         tacit run --party alice --parties parties.toml job.py -- 20 mnist
 
         tacit run --party bob --parties parties.toml --listen 0.0.0.0:7000 --resume job.py
+
+        tacit run --party alice --parties parties.toml --allow-simulated job.py
     """
     screen = Screen(json)
     with reported(screen, debug=debug) as known:
@@ -78,10 +83,12 @@ def run(
 
         file = read_party_file(parties)
         if file.rank_of(party) >= len(file.parties):
+            kind = "enclave" if file.enclaves else "dealer"
             raise ConfigError(
-                f"party={party!r} is the dealer", remedy="start it with `tacit dealer`"
+                f"party={party!r} is the {kind}", remedy=f"start it with `tacit {kind}`"
             )
         order = Order(job, arguments or [], party, file, key, listen, log, resume, preprocessed)
+        order = replace(order, allow_simulated=allow_simulated)
         take_part(screen, known, order)
 
 
@@ -98,6 +105,7 @@ class Order:
     folder: Path | None
     resume: bool
     preprocessed: Path | None = None
+    allow_simulated: bool = False
 
     @property
     def own_key(self) -> Path:
@@ -130,6 +138,7 @@ class Order:
             folder=folder,
             resume=self.resume,
             preprocessed=self.preprocessed,
+            allow_simulated=self.allow_simulated,
         )
 
 
@@ -154,7 +163,7 @@ def _run(screen: Screen, known: Known, order: Order) -> dict[str, Any]:
     about = {"party": order.party, "resume": order.resume, "party_file": file.digest().hex()}
     command = order.dealer_command(folder)
     with (
-        _logged(folder, known, job, **about),
+        logged(folder, known, job, **about),
         _dealing(order, command, passphrase),
     ):
         if warning := dealer_warning(file.config, file.names):
@@ -193,9 +202,13 @@ def announce(screen: Screen, file: ReadFile, party: str, job: LoadedJob) -> None
     screen.line(f"job {job.path.name}, program {job.program.hex()[:16]}")
     screen.line(f"protocol {file.config.protocol}, ring of {file.config.ring} bits")
     screen.table(("party", "address", "device", "may learn what is revealed"), rows)
+    for number, worker in enumerate(file.workers):
+        screen.line(f"worker {number}: {worker.name} on {worker.device}, sees masked numbers")
 
 
 def _may_learn(file: ReadFile, rank: int) -> str:
+    if file.enclaves and rank >= len(file.parties):
+        return "computes on everything"
     if rank >= len(file.parties):
         return "no" if file.reveals is not None else "only with to_dealer=True"
     return "yes" if file.reveals is None or rank in file.reveals else "no"
@@ -208,7 +221,7 @@ def state(session: Session) -> str:
 
 
 @contextmanager
-def _logged(folder: Path, known: Known, job: LoadedJob, **content: Any) -> Iterator[None]:
+def logged(folder: Path, known: Known, job: LoadedJob, **content: Any) -> Iterator[None]:
     """Logs in the party's folder that a run started, and the error if it fails."""
     program = {"job": job.path, "arguments": job.arguments, "program": job.program.hex()}
     log(folder, "started", tacit=__version__, **program, **content)

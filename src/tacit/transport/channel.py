@@ -71,6 +71,7 @@ class Message(NamedTuple):
 class Abort:
     """Why a run ends: the party at fault, its operation, and an exception's type name.
 
+    The reason also names the workers of an enclave that are at fault, if any.
     After a public mismatch the origin is the party whose message or goodbye showed it.
     """
 
@@ -90,7 +91,7 @@ class Abort:
         number of one party that is out of range (its class and position stay at its owner), and
         CheatingDetected for what one party has noticed.
         """
-        kind = _SAME_EVERYWHERE.get(self.reason, PeerClosed)
+        kind = _SAME_EVERYWHERE.get(self.reason.partition(":")[0], PeerClosed)
         gone = self.reason in (CONNECTION_LOST, NO_HEARTBEAT)
         return kind(
             Party(self.origin) + (" was given up" if gone else " ended the run"),

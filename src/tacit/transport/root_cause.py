@@ -25,6 +25,7 @@ from ..errors import (
     RangeError,
     RevealForbidden,
     TransportError,
+    WorkerFailed,
 )
 from .channel import CONNECTION_LOST, NO_HEARTBEAT, Abort, Channel, Goodbye, LastWord
 from .public_record import PublicRecord
@@ -69,14 +70,19 @@ def blame(
 
 
 def kind_of(error: BaseException) -> str:
-    """Returns what other parties may know of an error: never its message."""
+    """Returns what other parties may know of an error: never its message.
+
+    That is its class, and which workers of an enclave are at fault, if any.
+    """
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
     if isinstance(error, PeerClosed):
         return CONNECTION_LOST
     if isinstance(error, PeerTimeout) and not error.alive:
         return NO_HEARTBEAT
-    return type(error).__name__
+    workers = error.workers if isinstance(error, WorkerFailed | CheatingDetected) else ()
+    at_fault = " and ".join(f"worker {worker}" for worker in workers)
+    return f"{type(error).__name__}: {at_fault}" if at_fault else type(error).__name__
 
 
 def word_of_end(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -17,12 +18,12 @@ from pathlib import Path
 
 from cryptography.hazmat.backends.openssl import backend as openssl
 
-from ... import __path__ as _folders
 from ...crypto import Transcript
 from ...errors import AttestationRejected
 
 PACKAGE = Path(__file__).parents[2]
-FOLDERS = tuple(map(Path, _folders))  # more than one where sources and kernels lie apart
+# Of the package itself; more than one where sources and kernels lie apart.
+FOLDERS = tuple(map(Path, sys.modules[__name__.partition(".")[0]].__path__))
 LIBRARIES = ("torch", "numpy", "cryptography")
 MEASUREMENT_BYTES = 32
 MAX_MANIFEST_BYTES = 1 << 20

@@ -9,20 +9,20 @@ from __future__ import annotations
 import secrets
 import socket
 import struct
-from collections.abc import Callable
+import time
 from dataclasses import dataclass
 
 from ...crypto import certificate_from_der, certificate_to_der
-from ...errors import AttestationRejected, ConfigError, ConnectError
+from ...errors import AttestationRejected, ConfigError, ConnectError, ConnectTimeout
+from ..first_line import QUOTE, Dial
 from .measurement import Manifest
 from .quote import NONCE_BYTES, Quote
 from .quote_check import verify
 from .sgx_dcap import SgxPolicy
 
-REQUEST = b"TACIT-QUOTE-1\n"  # TLS begins with another byte, so one port can serve both
 MAX_ANSWER_BYTES = 1 << 21
 SIZE = struct.Struct("<I")
-Dial = Callable[[tuple[str, int], float], socket.socket]  # an address, seconds
+_PAUSE = 0.2  # seconds between two attempts
 
 
 @dataclass(frozen=True)
@@ -62,11 +62,12 @@ def attest(
     """Returns the certificate of the enclave behind a host's address, if it runs `expected`.
 
     Raises AttestationRejected by name if it is another one, see `verify`. The caller pins the
-    certificate, and sends nothing to the enclave before. `dial` connects to an address within some
-    seconds: an enclave, which has no network, gives what has its host do so.
+    certificate, and sends nothing to the enclave before. A host that does not answer yet is asked
+    again for so many seconds. `dial` connects to an address: an enclave, which has no network,
+    gives what has its host do so.
     """
     nonce = secrets.token_bytes(NONCE_BYTES)
-    answer = AttestedKey.decode(_ask(address, nonce, seconds, dial))
+    answer = ask_key(address, nonce, seconds=seconds, dial=dial)
     verify(
         answer.quote,
         expected,
@@ -78,10 +79,36 @@ def attest(
     return answer.certificate
 
 
+def ask_key(
+    address: tuple[str, int],
+    nonce: bytes,
+    *,
+    seconds: float = 30.0,
+    dial: Dial = socket.create_connection,
+) -> AttestedKey:
+    """Returns what the host at an address says of its enclave; the caller has to `verify` it.
+
+    Raises ConnectTimeout if it does not answer within so many seconds.
+    """
+    until = time.monotonic() + seconds
+    while True:
+        left = max(until - time.monotonic(), _PAUSE)
+        try:
+            return AttestedKey.decode(_ask(address, nonce, left, dial))
+        except ConnectError as error:
+            if time.monotonic() + _PAUSE >= until:
+                raise ConnectTimeout(
+                    f"{error.reason} within {seconds:g} s",
+                    cause=error.cause,
+                    remedy="see whether it was started, and whether its port is open",
+                ) from error
+        time.sleep(_PAUSE)
+
+
 def _ask(address: tuple[str, int], nonce: bytes, seconds: float, dial: Dial) -> bytes:
     try:
         with dial(address, seconds) as sock:
-            sock.sendall(REQUEST + nonce)
+            sock.sendall(QUOTE + nonce)
             [size] = SIZE.unpack(_read(sock, SIZE.size))
             if size > MAX_ANSWER_BYTES:
                 raise AttestationRejected(

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Collection
 from dataclasses import replace
+from pathlib import Path
 from typing import Self
 
 from ...errors import AttestationRejected, ConfigError, PeerClosed
@@ -56,11 +57,13 @@ class EnclaveProcess:
         *,
         may_dial: Collection[tuple[str, int]] = (),
         threads: int = 1,
+        folder: Path | None = None,
         insecure_output: bool = False,
     ) -> Self:
         """Measures what will run, starts it, and waits until it is ready.
 
         threads: of torch and the kernels inside; measured as a setting.
+        folder: where the process starts; whoever owns the machine reads what it writes there.
         insecure_output: what the program prints, maybe secrets, goes to this process's stderr.
         """
         config = replace(config, settings={**config.settings, "threads": str(threads)})
@@ -73,7 +76,7 @@ class EnclaveProcess:
                 stdout=subprocess.DEVNULL,
                 stderr=None if insecure_output else subprocess.DEVNULL,
                 pass_fds=(far.fileno(),),
-                cwd="/",
+                cwd=folder or "/",
                 env=_environment(threads),
                 start_new_session=True,
             )

@@ -16,8 +16,9 @@ from contextlib import suppress
 
 from ...errors import ConnectError, FrameRejected, PeerClosed, TransportError
 from ...transport import Listener, listen
-from ..attestation.request import REQUEST, SIZE
+from ..attestation.request import SIZE
 from ..edl import NONCE_BYTES, Frame, Kind, Link, Side, unpack_end, unpack_status
+from ..first_line import QUOTE, port_in, read_first_line
 from ..streams import Stream, Streams
 
 _LOG = logging.getLogger("tacit")
@@ -50,7 +51,8 @@ class Relay:
     def listen(self, host: str, port: int = 0, *, name: str) -> tuple[str, int]:
         """Takes a port on which the enclave is reached under a name, and returns its address.
 
-        What connects there arrives at `HostLink.listen(name)`; one who asks for a quote gets it.
+        What connects there arrives at `HostLink.listen(name)`, unless its first line asks for a
+        quote, or for another of the enclave's ports.
         """
         listener = listen(host, port)
         self.serve(listener, name)
@@ -171,31 +173,29 @@ class Relay:
         """Answers one who asks for a quote; all others speak with the enclave."""
         try:
             sock.settimeout(_FIRST_BYTES_SECONDS)
-            first = sock.recv(1, socket.MSG_PEEK)
+            line = read_first_line(sock)
         except OSError:
-            first = b""
+            line = None
         finally:
             self._undecided.release()
         with suppress(OSError, TransportError):  # of one who goes away
-            if first == REQUEST[:1]:
-                with sock:
-                    self._give_quote(sock)
-            elif first:
+            if line == QUOTE:
+                self._give_quote(sock)
+            elif line is not None and (port := port_in(line, name)):
                 _without_delay(sock)
-                self._streams.open(sock, name)
+                self._streams.open(sock, port)
                 return
         sock.close()
 
     def _give_quote(self, sock: socket.socket) -> None:
-        asked = b""
-        while len(asked) < len(REQUEST) + NONCE_BYTES:
-            part = sock.recv(len(REQUEST) + NONCE_BYTES - len(asked))
+        nonce = b""
+        while len(nonce) < NONCE_BYTES:
+            part = sock.recv(NONCE_BYTES - len(nonce))
             if not part:
                 return
-            asked += part
-        if asked.startswith(REQUEST):
-            answer = self.quote(asked[len(REQUEST) :])
-            sock.sendall(SIZE.pack(len(answer)) + answer)
+            nonce += part
+        answer = self.quote(nonce)
+        sock.sendall(SIZE.pack(len(answer)) + answer)
 
     def _start(self, target: object, *args: object) -> None:
         name = f"tacit-relay-{secrets.token_hex(2)}"

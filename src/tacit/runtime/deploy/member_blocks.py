@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -35,6 +36,22 @@ class PartyEntry:
     def address(self) -> str:
         return write_address(self.host, self.port)
 
+    @property
+    def facts(self) -> dict[str, str]:
+        """What is compared of a member before a run."""
+        certificate = certificate_digest(self.certificate)
+        return {"address": self.address, "device": self.device, "certificate": certificate}
+
+    @property
+    def key_name(self) -> str:
+        """What stands for its key in the identity of a group."""
+        return public_key_fingerprint(self.certificate)
+
+
+def certificate_digest(pem: bytes) -> str:
+    """Returns the SHA-256 of a certificate."""
+    return hashlib.sha256(certificate_to_der(pem)).hexdigest()
+
 
 def check_name(name: Any) -> str:
     """Returns the name; raises ConfigError unless a party can have it."""
@@ -45,23 +62,30 @@ def check_name(name: Any) -> str:
     return name
 
 
-def snippet(name: str, address: str, certificate_pem: bytes, *, dealer: bool = False) -> str:
-    """Returns the block of a party, or of the dealer, to be put into the party file of all."""
-    host, port = parse_address(address)
-    text = base64.b64encode(certificate_to_der(certificate_pem)).decode()
-    lines = "\n".join(text[i : i + 76] for i in range(0, len(text), 76))
-    kind = "dealer" if dealer else "party"
-    return (
-        f'[[{kind}]]\nname = "{check_name(name)}"\naddress = "{write_address(host, port)}"\n'
-        f"certificate = '''\n{lines}\n'''\n"
-    )
+def snippet(
+    name: str, address: str | None, certificate_pem: bytes | None, *, kind: str = "party"
+) -> str:
+    """Returns the block of a party, a dealer, an enclave or a worker for the party file of all.
+
+    A worker has no address, and an enclave makes its certificate when it starts.
+    """
+    block = f'[[{kind}]]\nname = "{check_name(name)}"\n'
+    if address is not None:
+        block += f'address = "{write_address(*parse_address(address))}"\n'
+    if certificate_pem is not None:
+        text = base64.b64encode(certificate_to_der(certificate_pem)).decode()
+        lines = "\n".join(text[i : i + 76] for i in range(0, len(text), 76))
+        block += f"certificate = '''\n{lines}\n'''\n"
+    return block
 
 
 def read_members(table: Table) -> tuple[tuple[PartyEntry, ...], PartyEntry | None]:
     """Returns the parties by rank, and the dealer if there is one."""
-    blocks = _blocks(table, "party", "allowed is a block that begins with [[party]] for each party")
+    blocks = blocks_of(
+        table, "party", "allowed is a block that begins with [[party]] for each party"
+    )
     parties = tuple(_entry(block, rank) for rank, block in enumerate(blocks))
-    if len(parties) < 2:
+    if len(parties) < 2 and not (parties and "enclave" in table):
         raise ConfigError(
             "party", limit=f"{len(parties)} blocks [[party]]; 2 parties at least are needed"
         )
@@ -78,7 +102,7 @@ def _dealer(table: Table, parties: tuple[PartyEntry, ...]) -> PartyEntry | None:
             raise ConfigError("a party is called 'dealer'", limit="this is the dealer's name here")
         return replace(parties[0], name=DealerName("dealer"))
     limit = f"allowed are one block that begins with [[dealer]], and one of {listed(DEALERS)}"
-    blocks = _blocks(table, "dealer", limit)
+    blocks = blocks_of(table, "dealer", limit)
     if len(blocks) > 1:
         raise ConfigError("dealer", limit=f"{len(blocks)} blocks [[dealer]]; 1 is allowed")
     dealers = tuple(_entry(block, None) for block in blocks)
@@ -86,7 +110,8 @@ def _dealer(table: Table, parties: tuple[PartyEntry, ...]) -> PartyEntry | None:
     return dealers[0] if dealers else None
 
 
-def _blocks(table: Table, field: str, limit: str) -> list[Table]:
+def blocks_of(table: Table, field: str, limit: str) -> list[Table]:
+    """Returns the blocks of this name, in the order of the file."""
     found = table.get(field, [])
     if not isinstance(found, list) or not all(isinstance(block, dict) for block in found):
         raise ConfigError(field, limit=limit)
@@ -96,24 +121,25 @@ def _blocks(table: Table, field: str, limit: str) -> list[Table]:
 def _entry(block: Table, rank: int | None) -> PartyEntry:
     """Returns what the block of a party says, or of the dealer, which has no rank."""
     with told("the dealer" if rank is None else Party(rank)):
-        check_fields(block, PARTY_FIELDS)
-        for needed in PARTY_FIELDS[:3]:
-            if needed not in block:
-                raise ConfigError(f"{needed} is missing")
+        check_fields(block, PARTY_FIELDS, needed=PARTY_FIELDS[:3])
         name = check_name(block["name"])
     name = DealerName(name) if rank is None else name
     with told(_member(rank, name)):
         host, port = parse_address(block["address"])
-        device = block.get("device", "cpu")
-        if not isinstance(device, str) or not _DEVICE.fullmatch(device):
-            raise ConfigError(
-                f"device={device!r}", limit="allowed are 'cpu', 'cuda', 'cuda:<number>'"
-            )
-        certificate = _certificate(block["certificate"])
+        device, certificate = read_device(block), read_certificate(block["certificate"])
         return PartyEntry(name=name, host=host, port=port, certificate=certificate, device=device)
 
 
-def _certificate(text: Any) -> bytes:
+def read_device(block: Table) -> str:
+    """Returns the device that a block names, "cpu" by default."""
+    device = block.get("device", "cpu")
+    if not isinstance(device, str) or not _DEVICE.fullmatch(device):
+        raise ConfigError(f"device={device!r}", limit="allowed are 'cpu', 'cuda', 'cuda:<number>'")
+    return device
+
+
+def read_certificate(text: Any) -> bytes:
+    """Returns the certificate of a block as PEM."""
     with told("certificate"):
         try:
             der = base64.b64decode("".join(text.split()), validate=True)
@@ -149,10 +175,14 @@ def _member(rank: int | None, name: str) -> Phrase:
     return Party(rank, name)
 
 
-def check_fields(table: Table, known: tuple[str, ...]) -> None:
+def check_fields(table: Table, known: tuple[str, ...], needed: tuple[str, ...] = ()) -> None:
+    """Raises ConfigError for a field that is not known, and for one that is missing."""
     for name in table:
         if name not in known:
             raise ConfigError(f"{name!r} is no field", limit=f"allowed are {listed(known)}")
+    for name in needed:
+        if name not in table:
+            raise ConfigError(f"{name} is missing")
 
 
 def listed(values: Any) -> str:

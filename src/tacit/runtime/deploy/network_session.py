@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-import torch
-
-from ... import __version__
-from ...crypto import protect_process, public_key_fingerprint, read_key_file, wipe
+from ...crypto import protect_process, read_key_file, wipe
 from ...errors import ConfigError, ConnectError, HandshakeMismatch, naming_parties
 from ...transport import Hello, Identity, Listener, Mesh
 from ...transport import connect as connect_mesh
 from ...transport import listen as open_port
-from ...transport.setup.handshake import SESSION_BYTES
 from ..launch.endpoint import LOOPBACK
 from ..launch.program import about_run, compare_settings, open_session
 from ..placement import PartyDevices, party_devices
@@ -26,6 +21,8 @@ from ..preprocessing.taking import take
 from ..public_randomness import public_randomness
 from ..session import Session
 from .addresses import parse_address, write_address
+from .agreed_items import agreed_items, digest_of, group_id
+from .enclave_job import attested
 from .job import Job
 from .party_file import PartyFile, read_party_file
 
@@ -41,6 +38,7 @@ def connect(
     folder: str | Path | None = None,
     resume: bool = False,
     preprocessed: str | Path | None = None,
+    allow_simulated: bool = False,
 ) -> Session:
     """Returns the session of `party`, or of the dealer, with all members of a party file.
 
@@ -53,8 +51,10 @@ def connect(
     may differ from that of the others. A dealer runs the same program under its own name, and
     learns nothing: what is revealed to all parties is NaN, 0 or False there. `folder` is where this
     party writes what it records. `preprocessed` is this party's folder of stored runs: one of them
-    takes the place of the dealer, which is not connected, and is used up. From here on the process
-    leaves no core dump, and no debugger of the same user may attach to it.
+    takes the place of the dealer, which is not connected, and is used up. An enclave has to prove
+    that it runs this `job` with this party file, before anything is sent to it; `allow_simulated`
+    accepts one without hardware, which proves nothing. From here on the process leaves no core
+    dump, and no debugger of the same user may attach to it.
 
     Until the session closes, the default generators of torch, Python and numpy draw the same
     numbers at all parties.
@@ -62,6 +62,8 @@ def connect(
     protect_process()
     file = parties if isinstance(parties, PartyFile) else read_party_file(parties)
     rank = file.rank_of(party)
+    if file.enclaves:
+        file = attested(file, job, resume=resume, allow_simulated=allow_simulated)
     identity = _identity(file, rank, key, passphrase)
     [devices] = party_devices(file.members[rank].device, file.placement, 1)
     with naming_parties(file.names):
@@ -101,7 +103,7 @@ def _connect(
             f"{file.names[rank]} is the dealer, which stored runs do without",
             remedy="start the parties only",
         )
-    listener = _listener(file, rank, listen)
+    listener = open_listener(file, rank, listen)
     hello = Hello(session=group_id(file), rank=rank, parties=len(members))
     addresses = [(entry.host, entry.port) for entry in members]
     if not dealt:
@@ -116,7 +118,7 @@ def _connect(
         raise
 
 
-def _listener(file: PartyFile, rank: int, listen: str | None) -> Listener:
+def open_listener(file: PartyFile, rank: int, listen: str | None) -> Listener:
     """Returns the open port of a member; nobody dials a dealer at the first party's address."""
     if listen is None and file.is_dealt_by_first and rank == len(file.parties):
         return open_port(LOOPBACK, 0)
@@ -163,42 +165,8 @@ def _open(
         raise
 
 
-def agreed_items(file: PartyFile, *, job: Job | None, resume: bool) -> dict[str, str]:
-    """Returns what must be the same at all parties before anything is shared, by name."""
-    about = {f"{name} of the party file": value for name, value in file.items().items()}
-    about["the reveal policy"] = about.pop("reveals of the party file")
-    return {
-        "the version of tacit": __version__,
-        "the version of torch": torch.__version__.partition("+")[0],
-        **about,
-        **_program(job),
-        "the arguments": "none" if job is None else _digest(job.arguments),
-        "resume": json.dumps(resume),
-    }
-
-
 def about_job(file: PartyFile, job: Job | None) -> dict[str, str]:
     """Returns what a stored run of a job is made for: the program, the settings, the parties."""
     name = "none" if job is None else f"{job.path.name} {job.program.hex()}"
     arguments = [] if job is None else job.arguments
-    return about_run(f"{name} {_digest(arguments)}", file.config, file.names)
-
-
-def _program(job: Job | None) -> dict[str, str]:
-    """Returns the name of a job's file and the digest of every file of it, by name."""
-    if job is None:
-        return {"the program": "none"}
-    files = {f"file {name} of the program": digest for name, digest in job.digests.items()}
-    return {"the program": job.path.name, **files}
-
-
-def _digest(arguments: Sequence[str]) -> str:
-    """Returns a digest: a party's arguments are compared, but not shown to the others."""
-    return hashlib.sha256(json.dumps(arguments).encode()).hexdigest()
-
-
-def group_id(file: PartyFile) -> bytes:
-    """Returns the identity of this group of parties, from their names and keys by rank."""
-    keys = [(entry.name, public_key_fingerprint(entry.certificate)) for entry in file.members]
-    text = b"tacit parties v1\n" + json.dumps(keys).encode()
-    return hashlib.sha256(text).digest()[:SESSION_BYTES]
+    return about_run(f"{name} {digest_of(arguments)}", file.config, file.names)

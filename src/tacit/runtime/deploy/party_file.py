@@ -8,16 +8,17 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ...config import FIRST_PARTY, OWN, Config
-from ...crypto import certificate_to_der
 from ...errors import ConfigError
 from ...protocols import check_parties
 from ...transport import Limits
 from ..placement import PLACEMENTS, cipher_for
+from .enclave_blocks import EnclaveEntry, WorkerEntry, read_enclaves, read_threads
 from .member_blocks import PartyEntry, Table, check_fields, listed, read_members, told
 
 MOST_BYTES = 1 << 18
@@ -26,10 +27,11 @@ MOST_SECONDS = 10**8  # of a wait: three years
 CONNECT_DEADLINE = 300.0  # s; people start their parties one after another
 SETTINGS = (
     *("protocol", "ring", "fraction_bits", "truncation", "range_bits", "guard"),
-    "memory_limit",
+    *("memory_limit", "outsourcing", "precision"),
 )
 WAITS = ("deadline", "connect_deadline", "patience")
-FIELDS = (*SETTINGS, "placement", "reveals", *WAITS, "party", "dealer")
+BLOCKS = ("party", "dealer", "enclave", "worker")
+FIELDS = (*SETTINGS, "placement", "reveals", *WAITS, "enclave_threads", *BLOCKS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,19 +40,29 @@ class PartyFile:
 
     `path` is where it was read from; by default the parties' keys are beside it. `dealer` is the
     member after the last party; if the first party runs it, it has that party's key and address.
+    `enclaves` follow the parties in rank, too; `workers` are no members.
     """
 
     path: Path = field(compare=False)
     parties: tuple[PartyEntry, ...]
     dealer: PartyEntry | None
+    enclaves: tuple[EnclaveEntry, ...] = ()
+    workers: tuple[WorkerEntry, ...] = ()
+    enclave_threads: int = 1
     config: Config
     limits: Limits
     placement: str
 
     @property
     def members(self) -> tuple[PartyEntry, ...]:
-        """The parties, and the dealer if there is one, by rank."""
-        return self.parties if self.dealer is None else (*self.parties, self.dealer)
+        """The parties, and the dealer or the enclaves if there are any, by rank."""
+        return (*self.parties, *([self.dealer] if self.dealer else self.enclaves))
+
+    @property
+    def certificates(self) -> dict[str, bytes]:
+        """The certificates in the file, by the names of their owners."""
+        keyed: Sequence[PartyEntry | WorkerEntry] = (*self.members, *self.workers)
+        return {one.name: one.certificate for one in keyed if one.certificate}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -83,12 +95,24 @@ class PartyFile:
         """Returns everything in the file, field by field, for parties to compare."""
         found: dict[str, Any] = {**asdict(self.config), **asdict(self.limits)}
         found["placement"] = self.placement
-        for entry in self.members:
-            found[f"address of {entry.name}"] = entry.address
-            found[f"device of {entry.name}"] = entry.device
-            der = certificate_to_der(entry.certificate)
-            found[f"certificate of {entry.name}"] = hashlib.sha256(der).hexdigest()
+        if self.enclaves:
+            found["enclave_threads"] = self.enclave_threads
+        entries: Sequence[PartyEntry | WorkerEntry] = (*self.members, *self.workers)
+        for entry in entries:
+            found |= {f"{fact} of {entry.name}": value for fact, value in entry.facts.items()}
         return {name: json.dumps(value) for name, value in found.items()}
+
+    def with_keys(self, certificates: Sequence[bytes]) -> PartyFile:
+        """Returns the file with the certificates of its enclaves, once they are attested."""
+        pairs = zip(self.enclaves, certificates, strict=True)
+        return replace(self, enclaves=tuple(replace(one, certificate=own) for one, own in pairs))
+
+    def without_enclaves(self) -> PartyFile:
+        """Returns the file with its parties alone, which have channels then and no operations."""
+        if not self.enclaves:
+            return self
+        config = Config(protocol="none", reveals=self.config.reveals)
+        return replace(self, enclaves=(), workers=(), config=config)
 
     def digest(self) -> bytes:
         """Returns the SHA-256 of the settings, without comments and their order."""
@@ -131,14 +155,18 @@ def _party_file(
     if placement not in PLACEMENTS:
         raise ConfigError(f"placement={placement!r}", limit=f"allowed are {listed(PLACEMENTS)}")
     members = parties if dealer is None else (*parties, dealer)
+    enclaves, workers = read_enclaves(table, parties)
+    drawing: Sequence[PartyEntry | WorkerEntry] = workers if enclaves else members
     config = Config(
         **{name: table[name] for name in SETTINGS if name in table},
-        cipher=cipher_for([entry.device for entry in members], placement),
+        cipher=cipher_for([entry.device for entry in drawing], placement),
         reveals=_reveals(table.get("reveals"), [entry.name for entry in parties]),
         dealer=_dealer_setting(table),
+        enclaves=len(enclaves) or None,
     )
     check_parties(config, len(parties), local=False)
-    if config.helpers and dealer is None:
+    _check_enclaves(config, enclaves, workers)
+    if config.dealer == OWN and dealer is None:
         raise ConfigError(
             "there is no block [[dealer]]",
             limit=f"protocol={config.protocol!r} needs a dealer that is none of the parties",
@@ -150,10 +178,32 @@ def _party_file(
         path=path,
         parties=parties,
         dealer=dealer,
+        enclaves=enclaves,
+        workers=workers,
+        enclave_threads=read_threads(table.get("enclave_threads", 1)),
         config=config,
         limits=limits,
         placement=placement,
     )
+
+
+def _check_enclaves(
+    config: Config, enclaves: Sequence[EnclaveEntry], workers: Sequence[WorkerEntry]
+) -> None:
+    """Raises ConfigError if there are not as many enclaves and workers as the settings need."""
+    if config.enclaves is not None and not enclaves:
+        raise ConfigError(
+            "there is no block [[enclave]]",
+            limit=f"protocol={config.protocol!r} needs one for each enclave",
+            remedy="make one with `tacit party init NAME --enclave`, and put its block here",
+        )
+    if len(workers) != config.workers:
+        raise ConfigError(
+            f"{len(workers)} blocks [[worker]]",
+            limit=f"protocol={config.protocol!r} with outsourcing={config.outsourcing!r} needs "
+            f"{config.workers}",
+            remedy="make one with `tacit party init NAME --worker`, or set outsourcing",
+        )
 
 
 def _dealer_setting(table: Table) -> str | None:

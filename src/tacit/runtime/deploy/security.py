@@ -9,8 +9,7 @@ from itertools import combinations
 from ...config import FIRST_PARTY, Config
 from ...crypto import public_key_fingerprint, valid_until
 from ...registry import PROTOCOLS
-
-LOG = "every reveal is written to the log of the run"
+from .enclave_security import PUBLIC, enclave_security, learned_by_parties
 
 
 def security_summary(
@@ -18,20 +17,23 @@ def security_summary(
     names: Sequence[str],
     *,
     certificates: Mapping[str, bytes] | None = None,
+    workers: Sequence[str] = (),
 ) -> dict[str, list[str]]:
     """Returns sentences by heading: collusion, what each party learns, channels, deviation.
 
-    `names` are those of all members, a dealer last. `certificates`, in PEM, are those of members on
-    a network; None for parties on one machine.
+    `names` are those of all members, a dealer or enclaves last. `certificates`, in PEM, are those
+    on a network; None for parties on one machine. `workers` are the names of an enclave's.
     """
     warning = dealer_warning(config, names)
+    if config.enclaves is not None:
+        return enclave_security(config, names, workers) | {"channels": _channels(certificates)}
     return {
         **({"warning": [warning]} if warning else {}),
         "collusion": _collusion(config, names),
         "each party learns": _learned(config, names),
         "channels": _channels(certificates),
         "deviation": _deviation(config),
-        "public": ["shapes, the program and its public operands, the sizes and times of messages"],
+        "public": [PUBLIC],
     }
 
 
@@ -76,12 +78,8 @@ def _learned(config: Config, members: Sequence[str]) -> list[str]:
     if not PROTOCOLS[config.protocol].guarantees.private:
         return [f"{name}: every value" for name in names]
     dealt = "the program and all shapes, and what the program reveals with to_dealer=True"
-    return [f"{dealer}, the dealer: {dealt}" for dealer in dealers] + [
-        f"{name}: what it gave, and what the program reveals to it; {LOG}"
-        if config.reveals is None or rank in config.reveals
-        else f"{name}: what it gave, and nothing else; a reveal to it is refused at every party"
-        for rank, name in enumerate(names)
-    ]
+    told = [f"{dealer}, the dealer: {dealt}" for dealer in dealers]
+    return told + learned_by_parties(config, names)
 
 
 def _channels(certificates: Mapping[str, bytes] | None) -> list[str]:

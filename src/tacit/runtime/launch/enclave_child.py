@@ -6,6 +6,7 @@ import math
 import secrets
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
+from pathlib import Path
 from time import monotonic
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ from ...enclave.host.launcher import EnclaveProcess
 from ...errors import PartyFailed, WorkerFailed
 from ...transport import Listener
 from .child_process import death
-from .enclave_task import EnclaveTask
+from .enclave_task import SESSION_PORT, EnclaveTask
 from .outcome import ECHOES, Failure, Outcome, Success
 
 ECHO_NAMES = {one.__name__ for one in ECHOES} | {"ConnectTimeout", "PeerTimeout"}
@@ -34,20 +35,22 @@ class EnclaveMember(NamedTuple):
 
     @classmethod
     def start(
-        cls, task: EnclaveTask, number: int, ports: dict[str, Listener], rank: int
+        cls, task: EnclaveTask, number: int, listener: Listener, folder: Path | None = None
     ) -> EnclaveMember:
-        """Starts one of the enclaves with its ports, and relays for it."""
-        others = [one for i, one in enumerate(task.enclaves) if i != number]
-        addresses = [party.address for party in task.parties]
-        addresses += [address for other in others for address in other.values()]
+        """Starts one of the enclaves, and relays for it at a port.
+
+        folder: where the process starts, and so where it writes what has no absolute path.
+        """
         process = EnclaveProcess.start(
-            task.configuration(number), may_dial=addresses, threads=task.threads
+            task.configuration(number),
+            may_dial=[one for one in task.session_addresses if one != task.enclaves[number]],
+            threads=task.threads,
+            folder=folder,
         )
         link, far_end = Pipe(duplex=False)
         process.relay.ended.add_done_callback(lambda _: far_end.close())
-        for name, listener in ports.items():
-            process.relay.serve(listener, name)
-        return cls(rank, process, link)
+        process.relay.serve(listener, SESSION_PORT)
+        return cls(len(task.parties) + number, process, link)
 
     def certificate(self) -> bytes:
         """Returns the certificate of the enclave, which its workers pin."""

@@ -23,15 +23,13 @@ from .child import PartyTask, serve_party
 from .child_process import PATIENCE_SECONDS, Child, endpoints_of, receiver, tell
 from .enclave_child import ECHO_NAMES, EnclaveMember
 from .enclave_links import workers_of
-from .enclave_task import PEER_PORT, SESSION_PORT, EnclaveTask, worker_port
+from .enclave_task import EnclaveTask
 from .endpoint import LOOPBACK, Endpoint
 from .outcome import Failure, collect
 from .pickled import pack, unpack
 from .program import Program
 from .user_modules import user_modules
 from .worker_child import WorkerTask, serve_worker
-
-Ports = list[dict[str, Listener]]  # of each enclave, by their names
 
 
 def run_with_enclaves(
@@ -66,10 +64,10 @@ def run_with_enclaves(
     with ExitStack() as ending:  # also after an interrupt
         parties = _start_parties(task, members - config.helpers, ending)
         workers = _start_workers(task, [one.products for one in devices[members:]], ending)
-        ports = [_take_ports(config, ending) for _ in range(config.helpers)]
+        ports = [ending.enter_context(listen(LOOPBACK, 0)) for _ in range(config.helpers)]
         told = _enclave_task(task, endpoints_of(parties, program.names), workers, ports)
         enclaves = _start_enclaves(told, ports, ending)
-        _tell_workers(workers, enclaves, config)
+        _tell_workers(told, workers, enclaves)
         tell(parties, replace(told, program=b""))
         try:
             results = collect(
@@ -87,14 +85,19 @@ def run_with_enclaves(
         return [result and unpack(result, "a return value") for result in results]
 
 
-def _check(network: Network, allow_simulated: bool) -> None:
-    if not allow_simulated:
+def require_simulated(allowed: bool, remedy: str) -> None:
+    """Raises ConfigError unless an enclave without hardware is asked for: there is no other yet."""
+    if not allowed:
         raise ConfigError(
-            "protocol='enclave' with transport='processes' and without allow_simulated=True",
+            "protocol='enclave' in processes, and a simulated enclave is not allowed",
             limit="an enclave is started without hardware here: its quote proves nothing, and the "
             "machine's administrator can read its memory",
-            remedy="give allow_simulated=True for an experiment",
+            remedy=remedy,
         )
+
+
+def _check(network: Network, allow_simulated: bool) -> None:
+    require_simulated(allow_simulated, "give allow_simulated=True for an experiment")
     if network != Network():
         raise ConfigError(
             "network with protocol='enclave' and transport='processes'",
@@ -125,14 +128,11 @@ def _start_workers(
     return children
 
 
-def _take_ports(config: Config, ending: ExitStack) -> dict[str, Listener]:
-    """Returns the ports of an enclave that all members know from its settings."""
-    names = [SESSION_PORT, PEER_PORT] if config.helpers == 2 else [SESSION_PORT]
-    return {name: ending.enter_context(listen(LOOPBACK, 0)) for name in names}
-
-
 def _enclave_task(
-    task: PartyTask, parties: Sequence[Endpoint], workers: Sequence[Child], ports: Ports
+    task: PartyTask,
+    parties: Sequence[Endpoint],
+    workers: Sequence[Child],
+    ports: Sequence[Listener],
 ) -> EnclaveTask:
     """Returns what the enclaves are started with, once all workers have said who they are."""
     names = [f"worker {worker.rank}" for worker in workers]
@@ -146,7 +146,7 @@ def _enclave_task(
         limits=task.limits,
         parties=tuple(parties),
         workers=tuple(certificates),
-        enclaves=tuple({name: one.address for name, one in own.items()} for own in ports),
+        enclaves=tuple(one.address for one in ports),
         threads=torch.get_num_threads(),
         allow_simulated=task.allow_simulated,
         program=task.program,
@@ -154,24 +154,24 @@ def _enclave_task(
     )
 
 
-def _start_enclaves(task: EnclaveTask, ports: Ports, ending: ExitStack) -> list[EnclaveMember]:
+def _start_enclaves(
+    task: EnclaveTask, ports: Sequence[Listener], ending: ExitStack
+) -> list[EnclaveMember]:
     enclaves = []
     for number, own in enumerate(ports):
-        rank = len(task.parties) + number
-        enclaves.append(EnclaveMember.start(task, number, own, rank))
+        enclaves.append(EnclaveMember.start(task, number, own))
         ending.callback(enclaves[-1].end)
     return enclaves
 
 
 def _tell_workers(
-    workers: Sequence[Child], enclaves: Sequence[EnclaveMember], config: Config
+    task: EnclaveTask, workers: Sequence[Child], enclaves: Sequence[EnclaveMember]
 ) -> None:
-    """Takes a port for each worker at its enclave's host, and tells the worker."""
+    """Tells each worker where its enclave's host is, and which certificate the enclave has."""
     for number, enclave in enumerate(enclaves):
         certificate = enclave.certificate()
-        for worker in workers_of(config, number):
-            address = enclave.process.relay.listen(LOOPBACK, name=worker_port(worker))
-            tell([workers[worker]], Endpoint(address, certificate))
+        for worker in workers_of(task.config, number):
+            tell([workers[worker]], Endpoint(task.enclaves[number], certificate))
 
 
 def _note_workers(error: PartyFailed, workers: Sequence[Child]) -> None:

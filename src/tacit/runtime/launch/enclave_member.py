@@ -12,31 +12,43 @@ from typing import Any
 
 from ...enclave.attestation import Manifest
 from ...enclave.attestation.request import attest
+from ...enclave.first_line import through_port
 from ...transport import Hello, Identity, Mesh, connect
+from ..deploy.enclave_job import unpack_job
 from .enclave_links import EnclaveLinks, workers_of
 from .enclave_task import PEER_PORT, SESSION_PORT, EnclaveTask, worker_port
-from .endpoint import Address
+from .endpoint import NOWHERE, Address
 from .pickled import unpack
 from .program import Program, compare_settings
 
 START_SECONDS = 120.0  # for the other enclave to be started
-_NOWHERE = ("", 0)  # one that is not dialled: it connects to the host
 TRUSTED_LINKS = "tacit.enclave.trusted.links"  # an enclave alone imports it
 
 
 def serve(context: Any) -> None:
-    """Runs the program as one of the session's enclaves; its result is dropped.
+    """Runs a packed Program as one of the session's enclaves; its result is dropped.
 
     context: the EnclaveContext that `tacit.enclave.trusted.process` makes.
     """
+    _run(context, unpack(context.data, "main or one of its arguments"))
+
+
+def serve_job(context: Any) -> None:
+    """Runs a job as one of the session's enclaves, as `serve` does."""
+    _run(context, unpack_job(context.data))
+
+
+def _run(context: Any, program: Program) -> None:
     task, enclave = EnclaveTask.read(context.settings, context.data)
-    program: Program = unpack(context.data, "main or one of its arguments")
     member = Member(context, task, enclave)
-    measurement = context.manifest.digest()
-    workers, peer = member.worker_links(), member.peer_link()
-    links = EnclaveLinks(workers, peer, measurement, context.host.count_with)
     mesh = member.session_mesh()
-    compare_settings(mesh, {name: repr(value) for name, value in asdict(task.config).items()})
+    own = {name: repr(value) for name, value in asdict(task.config).items()}
+    compare_settings(mesh, task.compared or own)
+    try:
+        links = member.links()
+    except BaseException as error:
+        mesh.abort(error)  # so that the parties hear who is missing
+        raise
     program.run(
         mesh, config=task.config, session_id=task.session_id, whole_process=True, links=links
     )
@@ -49,6 +61,15 @@ class Member:
         self._context, self._task, self._enclave = context, task, enclave
         self._own = context.credentials
         self._enclaves = [self._certificate_of(one) for one in range(len(task.enclaves))]
+
+    def links(self) -> EnclaveLinks:
+        """Returns the links to workers and to the other enclave, with what sealed memory needs."""
+        return EnclaveLinks(
+            self.worker_links(),
+            self.peer_link(),
+            self._context.manifest.digest(),
+            self._context.host.count_with,
+        )
 
     def session_mesh(self) -> Mesh:
         """Returns the mesh of all parties and enclaves."""
@@ -65,13 +86,12 @@ class Member:
         """Returns the mesh of two enclaves, if there are two."""
         if len(self._enclaves) == 1:
             return None
-        addresses = [ports[PEER_PORT] for ports in self._task.enclaves]
-        return self._connect(PEER_PORT, self._enclave, addresses, self._enclaves)
+        return self._connect(PEER_PORT, self._enclave, self._task.enclaves, self._enclaves)
 
     def _worker_link(self, worker: int) -> Mesh:
         certificates = [self._own.certificate, self._task.workers[worker]]
         with import_module(TRUSTED_LINKS).naming_worker(worker):
-            return self._connect(worker_port(worker), 0, [_NOWHERE] * 2, certificates)
+            return self._connect(worker_port(worker), 0, [NOWHERE] * 2, certificates)
 
     def _connect(
         self, port: str, rank: int, addresses: Sequence[Address], certificates: Sequence[bytes]
@@ -82,7 +102,9 @@ class Member:
             addresses,
             identity=Identity(self._own.certificate, self._own.private_key, tuple(certificates)),
             limits=self._task.limits,
-            dial=self._context.host.dial,
+            dial=self._context.host.dial
+            if port == SESSION_PORT
+            else through_port(port, self._context.host.dial),
         )
 
     def _certificate_of(self, enclave: int) -> bytes:
@@ -92,9 +114,9 @@ class Member:
             return certificate
         mine = self._context.manifest.entries
         return attest(
-            self._task.enclaves[enclave][SESSION_PORT],
+            self._task.enclaves[enclave],
             Manifest({**mine, "setting enclave": str(enclave)}),
             allow_simulated=self._task.allow_simulated,
-            seconds=START_SECONDS,
+            seconds=max(START_SECONDS, self._task.limits.connect_deadline),
             dial=self._context.host.dial,
         )

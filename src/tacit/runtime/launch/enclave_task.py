@@ -13,7 +13,7 @@ from .endpoint import Address, Endpoint
 from .user_modules import own_files
 
 MEMBER = "tacit.runtime.launch.enclave_member"
-SESSION_PORT, PEER_PORT = "session", "enclaves"  # names of an enclave's ports at its host
+SESSION_PORT, PEER_PORT = "session", "enclaves"  # names of an enclave's ports, see `first_line`
 
 
 def worker_port(worker: int) -> str:
@@ -25,8 +25,9 @@ def worker_port(worker: int) -> str:
 class EnclaveTask:
     """The settings of all enclaves of a run. Nothing here is secret, and everything is measured.
 
-    workers: the certificates of the workers. enclaves: the addresses of each enclave's ports at its
-    host, by their names. program: the packed Program, with the files of its modules.
+    workers: the certificates of the workers. enclaves: the address of each enclave's host.
+    program: the packed Program, which `function` of MEMBER reads, with the files of its modules.
+    compared: what all members compare before anything is shared, by name; by default the config.
     """
 
     config: Config
@@ -34,17 +35,18 @@ class EnclaveTask:
     limits: Limits
     parties: tuple[Endpoint, ...]
     workers: tuple[bytes, ...]
-    enclaves: tuple[Mapping[str, Address], ...]
+    enclaves: tuple[Address, ...]
     threads: int
     allow_simulated: bool
     program: bytes = field(repr=False)
     modules: Mapping[str, str]
+    function: str = "serve"
+    compared: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def session_addresses(self) -> list[Address]:
         """The addresses of all members of the session, by rank."""
-        enclaves = [ports[SESSION_PORT] for ports in self.enclaves]
-        return [party.address for party in self.parties] + enclaves
+        return [*(party.address for party in self.parties), *self.enclaves]
 
     def configuration(self, enclave: int) -> EnclaveConfig:
         """Returns the configuration of one of the enclaves."""
@@ -57,14 +59,16 @@ class EnclaveTask:
             "threads": str(self.threads),
             "allow_simulated": json.dumps(self.allow_simulated),
             "addresses of parties": json.dumps([party.address for party in self.parties]),
-            "addresses of enclaves": json.dumps([*map(dict, self.enclaves)]),
+            "addresses of enclaves": json.dumps(self.enclaves),
+            "compared": json.dumps([*self.compared]),
+            **self.compared,
             **{f"certificate of party {i}": one.certificate.decode() for i, one in parties},
             **{f"certificate of worker {i}": one.decode() for i, one in workers},
         }
         return EnclaveConfig(
             settings=settings,
             program=MEMBER,
-            function="serve",
+            function=self.function,
             modules=self.modules,
             data=self.program,
         )
@@ -74,18 +78,18 @@ class EnclaveTask:
         """Returns what an enclave was started with, and which of the enclaves it is."""
         addresses = [_address(one) for one in json.loads(settings["addresses of parties"])]
         certificates = _numbered(settings, "certificate of party")
-        ports = json.loads(settings["addresses of enclaves"])
         task = cls(
             config=Config(**json.loads(settings["config"])),
             session_id=bytes.fromhex(settings["session"]),
             limits=Limits(**json.loads(settings["limits"])),
             parties=tuple(map(Endpoint, addresses, certificates)),
             workers=_numbered(settings, "certificate of worker"),
-            enclaves=tuple({name: _address(at) for name, at in one.items()} for one in ports),
+            enclaves=tuple(map(_address, json.loads(settings["addresses of enclaves"]))),
             threads=int(settings["threads"]),
             allow_simulated=json.loads(settings["allow_simulated"]),
             program=program,
             modules={},
+            compared={name: settings[name] for name in json.loads(settings["compared"])},
         )
         return task, int(settings["enclave"])
 

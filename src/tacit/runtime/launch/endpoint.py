@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 LOOPBACK = "127.0.0.1"
 Address = tuple[str, int]
+NOWHERE = ("", 0)  # of one that is not dialled
 
 
 class Endpoint(NamedTuple):

@@ -8,12 +8,13 @@ from multiprocessing.connection import Connection
 
 import torch
 
-from ...crypto import create_credentials, protect_process, wipe
-from ...enclave.worker import WORKER, serve
-from ...transport import Hello, Identity, Limits, Mesh, connect, listen
+from ...crypto import create_credentials, protect_process
+from ...enclave.worker import serve
+from ...transport import Limits
 from .child import report
-from .endpoint import LOOPBACK, Endpoint
+from .endpoint import NOWHERE, Endpoint
 from .pickled import pack, unpack
+from .worker_link import connect_worker
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,28 +33,17 @@ def serve_worker(link: Connection, task: WorkerTask) -> None:
 
 
 def _run(link: Connection, task: WorkerTask) -> None:
+    """Tells the caller its certificate, is told where the enclave is, and serves it."""
     protect_process()
-    serve(_connect(link, task), task.device)
-
-
-def _connect(link: Connection, task: WorkerTask) -> Mesh:
-    """Returns the mesh of two with the enclave, at the address and with the key that the host says.
-
-    A worker need not know who its enclave is: it has no secret, and sees none.
-    """
-    credentials = create_credentials(f"worker {task.number}")
-    with listen(LOOPBACK, 0) as listener:
-        own = Endpoint(listener.address, credentials.certificate)
-        link.send_bytes(pack(own, "an endpoint"))
-        enclave: Endpoint = unpack(link.recv_bytes(), "the endpoints")
-        by_rank = [enclave, own]  # ENCLAVE is 0, WORKER is 1
-        certificates = tuple(one.certificate for one in by_rank)
-        mesh = connect(
-            Hello(session=task.session_id, rank=WORKER, parties=2),
-            listener,
-            [one.address for one in by_rank],
-            identity=Identity(credentials.certificate, credentials.private_key, certificates),
-            limits=task.limits,
-        )
-    wipe(credentials.private_key)
-    return mesh
+    own = create_credentials(f"worker {task.number}")
+    link.send_bytes(pack(Endpoint(NOWHERE, own.certificate), "an endpoint"))
+    enclave: Endpoint = unpack(link.recv_bytes(), "the endpoints")
+    mesh = connect_worker(
+        task.number,
+        enclave,
+        own.certificate,
+        own.private_key,
+        session_id=task.session_id,
+        limits=task.limits,
+    )
+    serve(mesh, task.device)
