@@ -51,6 +51,7 @@ NAMED = (
     "additive_gpu",
     "cryptgpu",
     "goten",
+    "goten_accuracy",
     "kernels_enclave",
     "pigeon",
     "placements",

@@ -16,6 +16,7 @@ LAYERS = {
         *(512, 512, 512, POOL, 512, 512, 512, POOL),
     ),
 }
+WIDTH = 64  # channels of the first layer
 HIDDEN = {"cifar10": 256, "tiny_imagenet": 512, "imagenet": 4096}
 
 
@@ -30,9 +31,11 @@ class VGG(nn.Module):
         pool: str,
         *,
         batch_norm: bool = False,
+        width: int = WIDTH,
     ) -> None:
         super().__init__()
-        self.features = nn.Sequential(*_features(LAYERS[depth], pool, batch_norm=batch_norm))
+        channels = [count * width // WIDTH for count in LAYERS[depth]]
+        self.features = nn.Sequential(*_features(channels, pool, batch_norm=batch_norm))
         self.avgpool = avgpool
         self.classifier = classifier
 
@@ -77,9 +80,12 @@ def vgg16(*, num_classes: int = 1000, pool: str = "max", dropout: float = 0.5) -
     return _large(16, num_classes, pool, dropout)
 
 
-def goten_vgg() -> VGG:
-    """VGG-11 with batch norms and one dense layer, as Goten trains it. Input (N, 3, 32, 32)."""
-    return VGG(11, nn.Identity(), nn.Linear(512, 10), "max", batch_norm=True)
+def goten_vgg(*, width: int = WIDTH) -> VGG:
+    """VGG-11 with batch norms and one dense layer, as Goten trains it. Input (N, 3, 32, 32).
+
+    The first layer has `width` channels, and the others in proportion.
+    """
+    return VGG(11, nn.Identity(), nn.Linear(8 * width, 10), "max", batch_norm=True, width=width)
 
 
 def small_vgg(depth: int = 16, data: str = "cifar10", *, pool: str = "avg") -> VGG:
