@@ -9,10 +9,14 @@ extension or Triton is missing, the reference runs and one warning says so.
 from __future__ import annotations
 
 import os
+import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from types import ModuleType
+from typing import Any, cast
 
 import torch
 
@@ -20,6 +24,8 @@ from ..errors import ConfigError
 
 VARIABLE = "TACIT_KERNELS"
 CHOICES = ("auto", "reference", "triton", "vnni")
+
+_thread = threading.local()
 
 
 @cache
@@ -31,9 +37,23 @@ def choice() -> str:
     return chosen
 
 
-@cache
 def load_native() -> ModuleType | None:
     """Returns the compiled kernels, or None if they are missing or `reference` is forced."""
+    return getattr(_thread, "native", None) or _load_native()
+
+
+@contextmanager
+def native_replaced(native: Any) -> Iterator[None]:
+    """In the block, this thread calls the functions of `native` in place of the compiled ones."""
+    _thread.native = cast(ModuleType, native)
+    try:
+        yield
+    finally:
+        _thread.native = None
+
+
+@cache
+def _load_native() -> ModuleType | None:
     if choice() == "reference":
         return None
     remedy = "Reinstall with a C++20 compiler to get them."

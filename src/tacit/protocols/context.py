@@ -16,7 +16,7 @@ from .public_operands import CallRecord
 from .randomness import CallRandomness, KeyStreams, Stream
 from .reveals import RevealPolicy, party_names
 from .share import Arith, Bool, Plain
-from .steps import Group
+from .steps import Group, Received, Round
 
 
 class Turns(Protocol):
@@ -27,6 +27,13 @@ class Turns(Protocol):
 
     def end(self) -> None:
         """Ends all threads but the one that calls."""
+
+
+class RoundRecorder(Protocol):
+    """Records the rounds of a call, so that they can be replayed."""
+
+    def exchange(self, one: Round, operation: int) -> Received:
+        """Exchanges a round, as `Mesh.exchange` does, and records it."""
 
 
 class CallState(NamedTuple):
@@ -48,6 +55,7 @@ class Context:
     blind: nothing is opened, and what is revealed is zero: while a run is preprocessed.
     lanes: the calls in flight of which one is running, if any; each round lets the next one run.
     parked: all lanes that have not ended.
+    recorder: records all rounds, if any.
     """
 
     randomness: CallRandomness
@@ -75,6 +83,7 @@ class Context:
         self.group: Group | None = None
         self.lanes: Turns | None = None
         self.parked: set[Turns] = set()
+        self.recorder: RoundRecorder | None = None
         offload = None if product_device == mesh.device else product_device
         self.products = ProductExecutor(mesh.device, memory_limit=memory_limit, offload=offload)
 

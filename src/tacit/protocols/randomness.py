@@ -15,7 +15,7 @@ holds no word that hides a message of another kind of operation.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, lru_cache
 from math import prod
@@ -80,7 +80,10 @@ class KeyStreams:
     """The keys of a party as streams of words, for one cipher and one device.
 
     number: how many calls began, equal at all parties; each gets words of its own.
+    marked: what a number is given out as; while a call is recorded, one that can be recognised.
     """
+
+    marked: Callable[[int], int] = int
 
     def __init__(
         self, keys: KeyRing, cipher: str = "aes128-ctr", device: torch.device = CPU
@@ -95,7 +98,7 @@ class KeyStreams:
     def new_number(self) -> int:
         """Returns the number of the next call."""
         self.number += 1
-        return self.number
+        return self.marked(self.number)
 
     def new_call(self) -> CallRandomness:
         """Returns the randomness of the next call."""

@@ -132,6 +132,8 @@ def _exchanged(context: Context, one: Round, index: int) -> Received:
     if lanes is None:
         if not (one.send or one.receive):
             return {}
+        if context.recorder is not None:
+            return context.recorder.exchange(one, index)
         return mesh.exchange(one.send, one.receive, operation=index, ahead=one.ahead)
     opened = mesh.begin(one.send, one.receive, operation=index, ahead=one.ahead)
     lanes.pass_on()

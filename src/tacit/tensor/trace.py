@@ -148,7 +148,7 @@ class Trace(TorchDispatchMode):
             return f"{func} draws public random numbers"
         if on_gpu and (func is aten._local_scalar_dense.default or is_download(func, args, kwargs)):
             return f"{func} reads numbers back from the GPU (a reveal, or public random numbers)"
-        for target in _targets(func, args, kwargs):
+        for target in targets(func, args, kwargs):
             if not self.is_new(target):
                 return f"{func} writes to a public tensor that existed before"
             if target.is_cuda and any(x.is_cpu and x.dim() for x in found):
@@ -178,8 +178,8 @@ def _goes_to(func: OpOverload, args: Any, kwargs: Any) -> str | None:
     return None if device is None else torch.device(device).type
 
 
-def _targets(func: OpOverload, args: Any, kwargs: Any) -> Iterator[Tensor]:
-    """The tensors that an operation writes to."""
+def targets(func: OpOverload, args: Any, kwargs: Any) -> Iterator[Tensor]:
+    """Yields the tensors that an operation writes to."""
     for place, argument in enumerate(func._schema.arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:
             given = kwargs.get(argument.name, args[place] if place < len(args) else None)

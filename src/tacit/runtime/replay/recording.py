@@ -1,67 +1,37 @@
-"""A function's work at all parties as one CUDA graph, replayed without running Python code.
+"""A function's work on arguments of one form, recorded, to be replayed without its code.
 
-NOTE [fresh masks]: a recorded kernel draws its masks from a key in a buffer at a fixed address,
-with the operation number of the recording. Before each replay every key in these buffers is
-replaced by a new one, drawn from a stream for new keys at an operation number that nothing else
-uses. So no mask is drawn twice, and all holders of a key still draw the same masks.
+How the work is recorded and replayed depends on where it is done: see `graph.py` for parties that
+share a GPU, and `plan_recording.py` for a party on its own.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence, Set
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
-
-import torch
-from torch import Tensor
-from torch._ops import OpOverload
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...errors import ConfigError
 from ...fixedpoint import Value
 from ...fixedpoint.flatten import canonical, signature
 from ...tensor import SecretTensor
-from ...tensor.trace import Trace, is_upload
+from ...tensor.trace import Trace
 from .buffers import SecretTree, ValueBuffers
 from .gradients import Gradients
 
 if TYPE_CHECKING:
     from ..session import Session
 
-LEADER = 0  # the party on whose stream the graph is recorded and started
 
+class Recording(ABC):
+    """A function's work on arguments of one form; `replay` does it again.
 
-class Capture(Trace):
-    """Traces a thread while a graph is captured.
-
-    Copies from the host are made at once, on another stream, and are not part of the graph. `held`
-    keeps their memory, and all older memory that the graph reads, alive as long as the graph.
+    observer: the kind of trace that finds whether a function can be recorded so.
+    obstacle: why the recording must not be replayed, or None.
     """
 
-    def __init__(self, device: torch.device) -> None:
-        super().__init__()
-        self.held: dict[int, Any] = {}
-        # torch hands out 32 streams of each priority in turn: another priority is another stream.
-        self._upload_stream = torch.cuda.Stream(device, priority=-1)
-
-    def run(self, func: OpOverload, args: Any, kwargs: Any, found: list[Tensor]) -> Any:
-        if is_upload(func, args, kwargs):
-            with torch.cuda.stream(self._upload_stream):
-                made = func(*args, **kwargs)
-            self._upload_stream.synchronize()
-            self._hold(made)
-            return made
-        for x in found:
-            if x.is_cuda and not self.is_new(x):
-                self._hold(x)
-        return func(*args, **kwargs)
-
-    def _hold(self, tensor: Tensor) -> None:
-        storage = tensor.untyped_storage()
-        self.held[storage._cdata] = storage
-
-
-class Recording:
-    """A function's work on arguments of one form, captured as a graph."""
+    observer: ClassVar[type[Trace]] = Trace
+    obstacle: str | None = None
 
     def __init__(
         self,
@@ -71,64 +41,81 @@ class Recording:
         seen: Trace,
         parameters: Sequence[SecretTensor],
     ) -> None:
-        """Captures the graph. All parties call this at the same time.
+        """Records the function. All parties call this at the same point of their programs.
 
-        `seen`: what the function used in the call before; `parameters`: tensors that may get
-        gradients besides those in `seen`.
+        seen: what the function used in the call before. parameters: tensors that may get gradients
+        besides those in `seen`.
         """
         self._session, self._seen = session, seen
         self._input_buffers = ValueBuffers(session.numbers, given.values)
         self._state = seen.written()  # what the function writes to
         self._state_buffers = ValueBuffers(session.numbers, self._current_state())
-        self._source = session.protocol.context.streams
-        self._keys = self._source.blank_keys()
-        self._graph: torch.cuda.CUDAGraph | None = None
-        self._trace = Capture(session.device)
         self._kept_weights: list[Any] = []
         leaves = [*(used.tensor for used in seen.leaves.values()), *parameters]
         self._gradients = Gradients(leaves)
-        before, revealed = session.stats.snapshot(), len(session.reveals)
-        values = [cell.value for cell in self._state]
-        try:
-            self._capture_graph(function, given)
-            self._check(given, len(session.reveals) > revealed)
-        except BaseException:
-            self._restore(values)
-            raise
-        self._cost = session.stats.take_back(before)
-        self._trace.forget()
+        self._trace = self._make_trace()
+        self._record(function, given)
 
-    def _capture_graph(self, function: Callable[..., Any], given: SecretTree) -> None:
-        session, stream = self._session, torch.cuda.current_stream()
-        torch.cuda.synchronize()
-        session.gather_objects(None)
-        if session.rank == LEADER:
-            self._graph = torch.cuda.CUDAGraph()
-            self._graph.capture_begin(capture_error_mode="relaxed")
-        try:
-            session.gather_objects(event())[LEADER].wait(stream)
-            for cell, value in zip(self._state, self._state_buffers.aliases(), strict=True):
-                cell.set(value)
-            self._results = self._run(function, given)
-            others = session.gather_objects(event())
-            if self._graph is not None:
-                for other in others:
-                    other.wait(stream)
-        except BaseException:
-            self._end_capture()
-            raise
-        if self._graph is not None:
-            self._graph.capture_end()
-        session.gather_objects(None)
+    @classmethod
+    @abstractmethod
+    def decided(cls, session: Session, opinion: bool) -> bool:
+        """Returns whether to go on, if that is this party's opinion."""
 
-    def _end_capture(self) -> None:
-        """Ends a capture that failed, so that its streams can be used again."""
-        if self._graph is not None:
-            with suppress(RuntimeError):  # some stream was not joined
-                self._graph.capture_end()
+    @classmethod
+    @abstractmethod
+    def first_of_all(cls, session: Session, obstacle: str | None) -> str | None:
+        """Returns the obstacle of the first party that has one, or None. All parties call it."""
+
+    @abstractmethod
+    def first_results(self, given: SecretTree) -> Any:
+        """Returns the results of the call that was recorded."""
+
+    @abstractmethod
+    def _record(self, function: Callable[..., Any], given: SecretTree) -> None:
+        """Records the function."""
+
+    @abstractmethod
+    def _make_trace(self) -> Trace:
+        """Returns the trace of the recorded call."""
+
+    @abstractmethod
+    def _drawing(self) -> AbstractContextManager[None]:
+        """In the block, what the function draws is recorded as such."""
+
+    @abstractmethod
+    def _copying(self) -> AbstractContextManager[None]:
+        """In the block, results are copied to buffers, as part of what is recorded."""
+
+    @abstractmethod
+    def replay(self, given: SecretTree) -> Any:
+        """Returns the function's results for these arguments, for which `fits` holds."""
+
+    def _run(self, function: Callable[..., Any], given: SecretTree) -> SecretTree:
+        """Runs the function on the buffers of arguments and state, and copies what it writes."""
+        session, cache = self._session, self._session.protocol.context.products.cache
+        for cell, value in zip(self._state, self._state_buffers.aliases(), strict=True):
+            cell.set(value)
+        cache.pins = self._kept_weights
+        try:
+            with self._drawing(), self._trace.on(session.numbers):
+                args, kwargs = given.with_secrets(session.numbers, self._input_buffers.aliases())
+                made = SecretTree.of(function(*args, **kwargs))
+                compute(made.values)
+                self._gradients.observe(self._trace)
+                new = self._current_state()
+            with self._copying():
+                self._output_buffers = ValueBuffers(session.numbers, made.values)
+                self._state_buffers.copy_from(new)
+        finally:
+            cache.pins = None
+        # What the buffers hold after a replay:
+        self._last_state = [cell.value for cell in self._state]
+        forms = [signature(value) for value in new]
+        self._keeps_signatures = forms == self._state_buffers.signatures
+        return made._replace(secrets=[])
 
     def _restore(self, values: Sequence[Value]) -> None:
-        """Restores what was written during the capture: a capture computes no values."""
+        """Restores what the recorded call wrote."""
         for cell, version in self._trace.cells.values():
             if cell.version != version:
                 cell.set(self._trace.values[id(cell)])
@@ -136,55 +123,22 @@ class Recording:
             cell.set(value)
         self._gradients.restore()
 
-    def _run(self, function: Callable[..., Any], given: SecretTree) -> SecretTree:
-        """Runs the function on the input buffers; copies what it writes to the state buffers."""
-        session, cache = self._session, self._session.protocol.context.products.cache
-        cache.pins = self._kept_weights
-        try:
-            with self._source.using(self._keys), self._trace.on(session.numbers):
-                args, kwargs = given.with_secrets(session.numbers, self._input_buffers.aliases())
-                made = SecretTree.of(function(*args, **kwargs))
-                compute(made.values)
-                self._gradients.observe(self._trace)
-                new = self._current_state()
-        finally:
-            cache.pins = None
-        self._output_buffers = ValueBuffers(session.numbers, made.values)
-        for other in session.gather_objects(
-            event()
-        ):  # a peer may still read a message that is part of a value
-            other.wait(torch.cuda.current_stream())
-        self._state_buffers.copy_from(new)
-        self._last_state = [
-            cell.value for cell in self._state
-        ]  # what the buffers hold after a replay
-        self._keeps_signatures = [
-            signature(value) for value in new
-        ] == self._state_buffers.signatures
-        return made._replace(secrets=[])
-
     def _current_state(self) -> list[Value]:
         """Returns the current values of the state."""
         return canonical(self._session.numbers, [cell.value for cell in self._state])
 
-    def _check(self, given: SecretTree, reveals: bool) -> None:
-        """Raises ConfigError unless the function used the same tensors as in the call before."""
-        capture, written = self._trace, {id(cell) for cell in self._trace.written()}
+    def _difference(self, given: SecretTree) -> str | None:
+        """Returns in what the recorded call differed from the one before, or None."""
+        written = {id(cell) for cell in self._trace.written()}
         expected = self._seen.cells.keys() | {id(x._cell) for x in given.secrets}
-        obstacle = "it reveals" if reveals else capture.obstacle
-        if not capture.cells.keys() <= expected:
-            obstacle = "it reads other secrets than before"
-        elif written - {id(cell) for cell in self._state} or not self._keeps_signatures:
-            obstacle = "other tensors, or of another form, were written"
-        if obstacle:
-            raise ConfigError(
-                f"the function did not do the same as the time before ({obstacle})",
-                subject="repeated",
-                remedy="call it as it is",
-            )
+        if not self._trace.cells.keys() <= expected:
+            return "it reads other secrets than before"
+        if written - {id(cell) for cell in self._state} or not self._keeps_signatures:
+            return "other tensors, or of another form, were written"
+        return self._trace.obstacle
 
     def fits(self, given: SecretTree) -> bool:
-        """Returns whether the graph does what the function would do with these arguments now."""
+        """Returns whether a replay does what the function would do with these arguments now."""
         written = {id(cell) for cell in self._state}
         if any(id(x._cell) in written for x in given.secrets):
             return False
@@ -211,35 +165,26 @@ class Recording:
         self._state_buffers.copy_from(now)
         return True
 
-    def replay(self, given: SecretTree) -> Any:
-        """Returns the function's results for these arguments, for which `fits` holds."""
-        session, stream = self._session, torch.cuda.current_stream()
-        # Its public operands are those of the recording.
-        session.protocol.context.record.absorb("replay", ())
-        self._input_buffers.copy_from(given.values)
-        self._source.renew(self._keys, self._source.new_number())
-        befores = session.gather_objects(event())
-        if self._graph is not None:
-            for before in befores:
-                before.wait(stream)
-            self._graph.replay()
-        session.gather_objects(event())[LEADER].wait(stream)
+    def _take_results(self, results: SecretTree) -> Any:
+        """Sets state and gradients to what the buffers hold, and returns the results."""
+        numbers = self._session.numbers
         self._last_state = self._state_buffers.clones() if self._state else []
         for cell, value in zip(self._state, self._last_state, strict=True):
             cell.set(value)
-        self._gradients.assign(session.numbers)
-        session.stats.accumulate(self._cost)
-        return self._results.with_secrets(session.numbers, self._output_buffers.clones())
+        self._gradients.assign(numbers)
+        return results.with_secrets(numbers, self._output_buffers.clones())
+
+
+def not_the_same(difference: str) -> ConfigError:
+    """Returns the error of a function that did something else when it was recorded."""
+    return ConfigError(
+        f"the function did not do the same as the time before ({difference})",
+        subject="repeated",
+        remedy="call it as it is",
+    )
 
 
 def compute(values: Sequence[Value]) -> None:
     """Computes lazy values."""
     for value in values:
         signature(value)
-
-
-def event() -> torch.cuda.Event:
-    """Returns an event that occurs when all work queued by this thread is done."""
-    made = torch.cuda.Event()
-    made.record()
-    return made

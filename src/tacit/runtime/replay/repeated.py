@@ -1,9 +1,9 @@
 """Functions that are called many times with arguments of the same form.
 
-On a GPU, launching a small operation from Python takes longer than the operation itself, and three
-parties in one interpreter launch it three times. The first two calls of a repeated function run
-normally. If they show that it depends on secrets only, the third call is recorded as a graph, and
-later calls replay it for all parties at once.
+Between two kernels, Python's work takes longer than a small kernel does. The first two calls of a
+repeated function run normally. If they show that it depends on secrets only, the third call is
+recorded, and later calls replay it without the function's code: parties that share a GPU as one
+graph (`graph.py`), a party on CPUs as a plan of its own (`plan.py`).
 """
 
 from __future__ import annotations
@@ -13,10 +13,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...fixedpoint.flatten import canonical_limit
+from ...kernels.backend import load_native
 from ...tensor.secret import Cell
 from ...tensor.trace import Trace
 from .buffers import CallSignature, SecretTree
 from .environment import Environment
+from .graph import GraphRecording
+from .plan_recording import PlanRecording
 from .recording import Recording, compute
 
 if TYPE_CHECKING:
@@ -34,19 +37,16 @@ class Repeated:
         self._session, self._function = session, function
         self._specializations: list[Specialization] = []
         self._obstacle: str | None = None
-        if session.operations is not None and not session.operations.is_recordable:
-            self._obstacle = "without a dealer, parties make their randomness on the CPU"
+        self._kind = _kind(session)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         session = self._session
-        if self._obstacle is not None or session.mesh.barrier is None:
-            return self._function(*args, **kwargs)
-        if session.numbers.trace is not None:  # within another repeated function
+        if self._obstacle is not None or self._kind is None or self._is_within_another():
             return self._function(*args, **kwargs)
         given = SecretTree.of((args, kwargs))
         found = next((one for one in self._specializations if one.signature.fits(given)), None)
         if found is None:
-            found = Specialization(session, self._function, given)
+            found = Specialization(session, self._kind, self._function, given)
             self._specializations = [found, *self._specializations][:MOST_RECORDINGS]
         result = found.call(given, args, kwargs)
         if found.obstacle is not None:
@@ -55,14 +55,40 @@ class Repeated:
                 log.warning("repeated: %s: it runs as it is", self._obstacle)
         return result
 
+    def _is_within_another(self) -> bool:
+        """Whether another repeated function, `session.map` or a parallel block is running."""
+        session, context = self._session, self._session.protocol.context
+        return (
+            session.numbers.trace is not None
+            or context.lanes is not None
+            or context.group is not None
+        )
+
+
+def _kind(session: Session) -> type[Recording] | None:
+    """Returns how functions are recorded here; None if they are not."""
+    if session.operations is None or not session.operations.is_recordable:
+        return None
+    if session.mesh.barrier is not None:
+        return GraphRecording
+    context = session.protocol.context
+    on_cpu = session.device.type == "cpu" and context.products.offload is None
+    return PlanRecording if on_cpu and load_native() is not None and not context.blind else None
+
 
 class Specialization:
     """The calls with arguments of one form: warm-up, observation, recording, then replays."""
 
-    def __init__(self, session: Session, function: Callable[..., Any], given: SecretTree) -> None:
+    def __init__(
+        self,
+        session: Session,
+        kind: type[Recording],
+        function: Callable[..., Any],
+        given: SecretTree,
+    ) -> None:
         self.signature = CallSignature(given)
         self.obstacle: str | None = None
-        self._session, self._function = session, function
+        self._session, self._kind, self._function = session, kind, function
         self._is_warm = False  # the first call has run: kernels are compiled
         self._seen: tuple[Trace, Environment] | None = None  # from the call that was observed
         self._limits: list[tuple[Cell, int | None]] = []  # of the tensors written in that call
@@ -74,25 +100,32 @@ class Specialization:
             result = self._function(*args, **kwargs)
             self._is_warm = True
             return result
-        if (
-            self._seen is None
-            or not self._all_agree(self._fits(given))
-            or not self._accepts_state()
-        ):
+        if self._seen is None or not self._can_go_on(given):
             self._recording = None
             return self._observe(given, args, kwargs)
         if self._recording is not None:
             return self._recording.replay(given)
-        trace, environment = self._seen
-        parameters = environment.parameters()
-        self._recording = Recording(self._session, self._function, given, trace, parameters)
-        result = self._recording.replay(given)
-        if not self._all_agree(environment.is_unchanged()):
-            self.obstacle = "it changes a variable, a module or an optimizer's settings"
-        return result
+        return self._record(given)
 
-    def _all_agree(self, opinion: bool) -> bool:
-        return all(self._session.gather_objects(opinion))
+    def _can_go_on(self, given: SecretTree) -> bool:
+        """Whether the function would do now what was observed or recorded."""
+        fits = self._kind.decided(self._session, self._fits(given))
+        return fits and self._accepts_state()
+
+    def _record(self, given: SecretTree) -> Any:
+        """Records the function, and returns what it returns."""
+        assert self._seen is not None
+        trace, environment = self._seen
+        recording = self._kind(
+            self._session, self._function, given, trace, environment.parameters()
+        )
+        result = recording.first_results(given)
+        obstacle = recording.obstacle
+        if not environment.is_unchanged():
+            obstacle = "it changes a variable, a module or an optimizer's settings"
+        self.obstacle = self._kind.first_of_all(self._session, obstacle)
+        self._recording = recording
+        return result
 
     def _fits(self, given: SecretTree) -> bool:
         """Whether the observed or recorded call is what the function would do now."""
@@ -110,7 +143,7 @@ class Specialization:
 
     def _observe(self, given: SecretTree, args: Any, kwargs: Any) -> Any:
         """Runs the function and finds what it uses, and whether it can be recorded."""
-        session, trace = self._session, Trace()
+        session, trace = self._session, self._kind.observer()
         environment, revealed = Environment(self._function), len(session.reveals)
         with environment.observed(), trace.on(session.numbers):
             result = self._function(*args, **kwargs)
@@ -121,7 +154,7 @@ class Specialization:
             obstacle = "it reveals"
         if environment.counts_steps:
             obstacle = "the optimizer counts its steps"
-        self.obstacle = next((one for one in session.gather_objects(obstacle) if one), None)
+        self.obstacle = self._kind.first_of_all(session, obstacle)
         trace.forget(given.secrets)
         self._seen = trace, environment
         self._limits = [(cell, canonical_limit(cell.value)) for cell in trace.written()]

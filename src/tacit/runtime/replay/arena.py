@@ -1,0 +1,130 @@
+"""The memory of a plan: addresses that stay, and are used again once nobody holds them.
+
+While a function is recorded, all tensors that it makes get their memory here. A place is free again
+when its last tensor goes, as in any allocator, and the next tensor may get it. A replay makes the
+same calls in the same order on the same addresses, so it needs no allocation, and no more memory
+than the recorded call did.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from bisect import bisect_right, insort
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+ALIGNMENT = 64
+SEGMENT_BYTES = 1 << 24
+
+
+class _Gap(NamedTuple):
+    """Free memory of a segment."""
+
+    start: int
+    end: int
+
+
+class _Segment:
+    """One piece of memory, and which of it is free."""
+
+    def __init__(self, size: int) -> None:
+        self.memory = torch.empty(size, dtype=torch.uint8)
+        self.start = self.memory.data_ptr()
+        first = -(-self.start // ALIGNMENT) * ALIGNMENT
+        self.gaps = [_Gap(first, self.start + size)]
+        self._views: dict[torch.dtype, Tensor] = {}
+
+    def take(self, size: int) -> int | None:
+        """Returns the address of the first gap that is large enough, or None."""
+        for i, gap in enumerate(self.gaps):
+            if gap.end - gap.start >= size:
+                self.gaps[i : i + 1] = [_Gap(gap.start + size, gap.end)][: gap.end - gap.start > size]
+                return gap.start
+        return None
+
+    def free(self, start: int, size: int) -> None:
+        gap = _Gap(start, start + size)
+        place = bisect_right(self.gaps, gap)
+        if place < len(self.gaps) and self.gaps[place].start == gap.end:
+            gap = _Gap(gap.start, self.gaps.pop(place).end)
+        if place and self.gaps[place - 1].end == gap.start:
+            gap = _Gap(self.gaps.pop(place - 1).start, gap.end)
+        insort(self.gaps, gap)
+
+    def view(self, dtype: torch.dtype) -> Tensor:
+        """Returns the whole segment as elements of a type; its start is aligned for every type."""
+        if dtype not in self._views:
+            self._views[dtype] = self.memory[: self.memory.numel() // 16 * 16].view(dtype)
+        return self._views[dtype]
+
+
+class Arena:
+    """Memory in segments, which are kept as long as the arena."""
+
+    def __init__(self) -> None:
+        self._segments: list[_Segment] = []
+        self._starts: list[int] = []
+
+    @property
+    def num_bytes(self) -> int:
+        """How much memory there is, used or free."""
+        return sum(segment.memory.numel() for segment in self._segments)
+
+    def empty_like(self, tensor: Tensor) -> Tensor:
+        """Returns a tensor of this form, in memory that is free again when its last view goes."""
+        span = _span(tensor)
+        if not span:
+            return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+        flat = torch.frombuffer(self._block(span * tensor.itemsize), dtype=tensor.dtype)
+        return flat.as_strided(tensor.shape, tensor.stride())
+
+    def alias(self, tensor: Tensor) -> Tensor:
+        """Returns a view of the same memory that does not hold it; others are returned as are."""
+        segment = self._segment(tensor.data_ptr()) if tensor.numel() else None
+        if segment is None:
+            return tensor
+        offset, rest = divmod(tensor.data_ptr() - segment.start, tensor.itemsize)
+        assert not rest
+        return segment.view(tensor.dtype).as_strided(tensor.shape, tensor.stride(), offset)
+
+    def holds(self, tensor: Tensor) -> bool:
+        """Whether the memory of a tensor is here."""
+        return bool(tensor.numel()) and self._segment(tensor.data_ptr()) is not None
+
+    def _segment(self, address: int) -> _Segment | None:
+        place = bisect_right(self._starts, address) - 1
+        if place < 0:
+            return None
+        found = self._segments[place]
+        return found if address < found.start + found.memory.numel() else None
+
+    def _block(self, size: int) -> ctypes.Array[ctypes.c_char]:
+        """Returns memory that is free again when nobody refers to the block."""
+        rounded = -(-size // ALIGNMENT) * ALIGNMENT
+        for segment in self._segments:
+            if (start := segment.take(rounded)) is not None:
+                break
+        else:
+            segment = self._add_segment(rounded)
+            start = segment.take(rounded)
+            assert start is not None
+        block = (ctypes.c_char * size).from_address(start)
+        weakref.finalize(block, segment.free, start, rounded).atexit = False
+        return block
+
+    def _add_segment(self, least: int) -> _Segment:
+        segment = _Segment(max(SEGMENT_BYTES, least + ALIGNMENT))
+        place = bisect_right(self._starts, segment.start)
+        self._segments.insert(place, segment)
+        self._starts.insert(place, segment.start)
+        return segment
+
+
+def _span(tensor: Tensor) -> int:
+    """Returns how many elements lie between the first and the last one, both included."""
+    if not tensor.numel():
+        return 0
+    return 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))

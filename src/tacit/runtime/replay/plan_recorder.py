@@ -1,0 +1,188 @@
+"""Records what a function does below the protocols: calls of torch and kernels, and rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, partial
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._pytree import tree_leaves, tree_map
+
+from ...kernels.backend import load_native, native_replaced
+from ...tensor.trace import Trace, targets
+from .arena import Arena
+from .plan import ROUND_BITS, Draw, Exchange, Number, Plan, Work
+
+if TYPE_CHECKING:
+    from ...protocols.context import Context
+    from ...protocols.steps import Received, Round
+
+aten = torch.ops.aten
+ALLOCATING = frozenset(
+    (aten.empty, aten.empty_like, aten.empty_strided, aten.new_empty, aten.new_empty_strided)
+)
+
+
+class PlanObserver(Trace):
+    """Finds whether a function can be recorded as a plan.
+
+    Public random numbers are drawn anew by every replay; a number that Python reads is not.
+    """
+
+    def _obstacle(
+        self, func: OpOverload, args: Any, kwargs: Any, found: list[Tensor]
+    ) -> str | None:
+        if func is aten._local_scalar_dense.default and self.is_new(found[0]):
+            return "it reads a number that may differ the next time"
+        for target in targets(func, args, kwargs):
+            if not self.is_new(target):
+                return f"{func} writes to a public tensor that existed before"
+        return None
+
+
+class PlanRecorder(PlanObserver):
+    """Traces a thread, and records its work as a plan whose memory is an arena.
+
+    The work is done as it would be without it; only the results lie elsewhere.
+    """
+
+    def __init__(self, context: Context) -> None:
+        super().__init__()
+        self.plan, self.arena = Plan(), Arena()
+        self._context, self._first = context, context.streams.number
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Records the kernels and the rounds of this thread."""
+        native = load_native()
+        assert native is not None
+        streams = self._context.streams
+        self._context.recorder, streams.marked = self, Number
+        try:
+            with native_replaced(_RecordedKernels(native, self)):
+                yield
+        finally:
+            self._context.recorder, streams.marked = None, int
+        self.plan.num_calls = streams.number - self._first
+
+    def own(self, *tensors: Tensor) -> None:
+        """Tells of memory that the plan may write: buffers of arguments, state and results."""
+        self._new |= {x.untyped_storage()._cdata for x in tensors}
+
+    def run(self, func: OpOverload, args: Any, kwargs: Any, found: list[Tensor]) -> Any:
+        if func.overloadpacket in ALLOCATING:
+            return self.arena.empty_like(func(*args, **kwargs))
+        result = func(*args, **kwargs)
+        made = [x for x in tree_leaves(result) if isinstance(x, Tensor)]
+        if _writes(func):
+            self._add(func, args, kwargs)
+            return result
+        known = {x.untyped_storage()._cdata for x in found}
+        if all(x.untyped_storage()._cdata in known for x in made):
+            return result  # views, whose memory is that of their bases
+        return self._add_results(func, args, kwargs, result)
+
+    def _add(self, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
+        args, kwargs = tree_map(self._alias, (tuple(args), dict(kwargs)))
+        self.plan.steps.append(Work(function, args, kwargs))
+
+    def _add_results(self, func: OpOverload, args: Any, kwargs: Any, result: Any) -> Any:
+        """Records a call with the results in the arena; returns those."""
+        if not isinstance(result, Tensor):
+            places = tree_map(self._moved, result)
+            self._add(partial(_copy_all, func, self._aliases(places)), args, kwargs)
+            return places
+        place = self._moved(result)
+        into = _out_overload(func)
+        if into is None:
+            self._add(partial(_copy, func, self.arena.alias(place)), args, kwargs)
+        else:
+            self._add(into, args, {**kwargs, "out": place})
+        return place
+
+    def _aliases(self, tensors: Any) -> list[Tensor]:
+        return [self.arena.alias(x) for x in tree_leaves(tensors) if isinstance(x, Tensor)]
+
+    def _alias(self, x: Any) -> Any:
+        return self.arena.alias(x) if isinstance(x, Tensor) else x
+
+    def _moved(self, x: Any) -> Any:
+        return self.arena.empty_like(x).copy_(x) if isinstance(x, Tensor) else x
+
+    def add_kernel(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Calls a kernel, which returns nothing, and records it; others are called alone."""
+        result = function(*args)
+        if result is not None:
+            return result
+        relative = [Number(x - self._first) if type(x) is Number else x for x in args]
+        if any(type(x) is Number for x in args):
+            self.plan.steps.append(Draw(function, tuple(relative)))
+        else:
+            self.plan.steps.append(Work(function, args, {}))
+        return None
+
+    def exchange(self, one: Round, operation: int) -> Received:
+        """Exchanges a round and records it."""
+        with _disable_current_modes():
+            return self._exchanged(one, operation)
+
+    def _exchanged(self, one: Round, operation: int) -> Received:
+        mesh = self._context.mesh
+        send = {peer: [self.arena.alias(x) for x in xs] for peer, xs in one.send.items()}
+        sent = {peer: [x.clone() for x in xs] for peer, xs in one.send.items()}
+        got = mesh.exchange(sent, one.receive, operation=operation, ahead=one.ahead)
+        received = {peer: [self._moved(x) for x in xs] for peer, xs in got.items()}
+        for tensors in received.values():
+            self.own(*tensors)
+        places = {peer: self._aliases(xs) for peer, xs in received.items()}
+        relative = operation - (self._first << ROUND_BITS)
+        self.plan.steps.append(Exchange(mesh, send, one.receive, places, relative, one.ahead))
+        return received
+
+
+class _RecordedKernels:
+    """The compiled kernels, whose calls a recorder notes."""
+
+    def __init__(self, native: ModuleType, recorder: PlanRecorder) -> None:
+        self._native, self._recorder = native, recorder
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._native, name)
+        if isinstance(found, type) or not callable(found):
+            return found
+        return partial(self._recorder.add_kernel, found)
+
+
+def _copy(func: OpOverload, place: Tensor, *args: Any, **kwargs: Any) -> None:
+    place.copy_(func(*args, **kwargs))
+
+
+def _copy_all(func: OpOverload, places: list[Tensor], *args: Any, **kwargs: Any) -> None:
+    made = [x for x in tree_leaves(func(*args, **kwargs)) if isinstance(x, Tensor)]
+    for place, x in zip(places, made, strict=True):
+        place.copy_(x)
+
+
+@cache
+def _writes(func: OpOverload) -> bool:
+    """Whether an operation writes to one of its arguments."""
+    aliases = [argument.alias_info for argument in func._schema.arguments]
+    return any(one is not None and one.is_write for one in aliases)
+
+
+@cache
+def _out_overload(func: OpOverload) -> OpOverload | None:
+    """Returns the overload that writes to `out` and otherwise takes the same arguments, if any."""
+    ours = [(x.name, str(x.type)) for x in func._schema.arguments]
+    for name in func.overloadpacket.overloads():
+        other = getattr(func.overloadpacket, name)
+        theirs = [(x.name, str(x.type)) for x in other._schema.arguments]
+        if theirs == [*ours, ("out", "Tensor")] and _writes(other):
+            return other
+    return None

@@ -1,0 +1,84 @@
+"""A function's work at one party as a plan, on a CPU, whatever the parties are connected by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+from ...fixedpoint.flatten import tensors
+from ...tensor.trace import Trace
+from .buffers import SecretTree
+from .plan import Plan
+from .plan_recorder import PlanObserver, PlanRecorder
+from .recording import Recording
+
+if TYPE_CHECKING:
+    from ..session import Session
+
+
+class PlanRecording(Recording):
+    """A function's work on arguments of one form, as a plan.
+
+    The recorded call is a call like any other: it computes its results.
+    """
+
+    observer = PlanObserver
+
+    @classmethod
+    def decided(cls, session: Session, opinion: bool) -> bool:
+        """What decides is public, so all parties decide alike; else their records differ."""
+        return opinion
+
+    @classmethod
+    def first_of_all(cls, session: Session, obstacle: str | None) -> str | None:
+        peers = [rank for rank in range(session.mesh.parties) if rank != session.rank]
+        told = dict.fromkeys(peers, (obstacle or "").encode())
+        found = session.mesh.exchange_bytes(told, peers) | {session.rank: (obstacle or "").encode()}
+        return next((found[rank].decode() for rank in sorted(found) if found[rank]), None)
+
+    def first_results(self, given: SecretTree) -> Any:
+        return self._first_results
+
+    def _record(self, function: Callable[..., Any], given: SecretTree) -> None:
+        session = self._session
+        revealed, values = len(session.reveals), [cell.value for cell in self._state]
+        try:
+            with self._recorder.recording():
+                self._results = self._run(function, given)
+        except BaseException:
+            self._restore(values)
+            raise
+        reveals = len(session.reveals) > revealed
+        self.obstacle = "it reveals" if reveals else self._difference(given)
+        self._identity = self._context.record.digest.hex()  # equal at all parties
+        self._first_results = self._take_results(self._results)
+        self._recorder.forget()
+
+    @property
+    def plan(self) -> Plan:
+        """What a replay does."""
+        return self._recorder.plan
+
+    def _make_trace(self) -> Trace:
+        self._context = self._session.protocol.context
+        self._recorder = PlanRecorder(self._context)
+        for buffers in (self._input_buffers, self._state_buffers):
+            for value in buffers.aliases():
+                self._recorder.own(*tensors(value))
+        return self._recorder
+
+    def _drawing(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def _copying(self) -> AbstractContextManager[None]:
+        return self._trace.on(self._session.numbers)
+
+    def replay(self, given: SecretTree) -> Any:
+        record, streams = self._context.record, self._context.streams
+        record.absorb("replay", (self._identity, *given.secrets))
+        self._input_buffers.copy_from(given.values)
+        first, streams.number = streams.number, streams.number + self.plan.num_calls
+        self.plan.run(first)
+        record.mark_compared()
+        return self._take_results(self._results)
