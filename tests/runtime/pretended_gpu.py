@@ -17,7 +17,7 @@ import tacit
 from tacit.kernels import StreamKey
 from tacit.kernels.stream import IN_PLACE
 from tacit.protocols import randomness
-from tacit.runtime.replay import buffers, recording
+from tacit.runtime.replay import buffers, graph, recording
 from tacit.tensor import SecretTensor
 from tacit.tensor.trace import Trace
 from tacit.transport import Barrier
@@ -127,7 +127,7 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
         "CUDAGraph": Graph,
     }.items():
         monkeypatch.setattr(torch.cuda, name, thing)
-    monkeypatch.setattr(recording, "event", Nothing)
+    monkeypatch.setattr(graph, "event", Nothing)
     monkeypatch.setattr(randomness, "stream", stream)
     monkeypatch.setattr(randomness, "mask", mask)
     monkeypatch.setattr("tacit.kernels.backend.load_native", lambda: None)

@@ -1,10 +1,11 @@
-"""What a recorded function does call after call, on a GPU that is pretended."""
+"""What a recorded function does call after call: as a plan, and on a GPU that is pretended."""
 
 from __future__ import annotations
 
 import copy
 import logging
 from contextlib import suppress
+from functools import partial
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from tests.runtime.pretended_gpu import pretended
 from torch import nn
 from torch.nn import functional as F
 
+import tacit
 from tacit.errors import PartyFailed
 
 __all__ = ["pretended"]
@@ -22,6 +24,14 @@ NORMED = nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(2, track_running_stats=Tr
 PICTURES = torch.randn(8, 3, 4)
 
 
+@pytest.fixture(params=["plan", "graph"])
+def repeating(request):
+    """`tacit.run`, with functions that are recorded as plans, or as graphs."""
+    if request.param == "plan":
+        return partial(tacit.run, parties=3)
+    return request.getfixturevalue("pretended")
+
+
 def is_recorded(function) -> bool:
     return any(one._recording is not None for one in function._specializations)
 
@@ -30,7 +40,7 @@ def shared(session, module=LINEAR):
     return session.share(copy.deepcopy(module), owner=0)
 
 
-def test_a_recorded_inference_is_right_with_every_input_and_fresh_masks(pretended):
+def test_a_recorded_inference_is_right_with_every_input_and_fresh_masks(repeating):
     def main(session):
         model = shared(session)
         infer = session.repeated(lambda x: model(x).relu().detach())
@@ -41,7 +51,7 @@ def test_a_recorded_inference_is_right_with_every_input_and_fresh_masks(pretende
             found.append(session.reveal(y))
         return torch.stack(found), is_recorded(infer), parts[-2:]
 
-    for y, recorded, (last, again) in pretended(main):
+    for y, recorded, (last, again) in repeating(main):
         torch.testing.assert_close(y[:8], LINEAR(PICTURES).relu().detach(), atol=1e-3, rtol=0)
         assert recorded
         assert (last != again).all()
@@ -62,13 +72,13 @@ def outputs(session, function, change, calls=8, at=5):
     return torch.stack(found), recorded
 
 
-def test_modes_of_modules_are_looked_at(pretended):
+def test_modes_of_modules_are_looked_at(repeating):
     def main(session):
         model = shared(session, nn.Sequential(copy.deepcopy(LINEAR), Switch()))
         with torch.no_grad():
             return outputs(session, lambda x: model(x), model.eval)
 
-    found, recorded = pretended(main)[0]
+    found, recorded = repeating(main)[0]
     expected = torch.cat([2 * LINEAR(PICTURES[:5]), LINEAR(PICTURES[5:])]).detach()
     torch.testing.assert_close(found, expected, atol=1e-3, rtol=0)
     assert recorded == [False, False, True, True, True, False, True, True]
@@ -79,7 +89,7 @@ class Switch(nn.Module):
         return 2 * x if self.training else x + 0
 
 
-def test_variables_and_public_tensors_are_looked_at(pretended):
+def test_variables_and_public_tensors_are_looked_at(repeating):
     def main(session):
         scale, mask, options = 1.0, torch.ones(4), {"shift": 0.0}
 
@@ -96,13 +106,13 @@ def test_variables_and_public_tensors_are_looked_at(pretended):
 
     before, after = PICTURES[:5], PICTURES[5:]
     wanted = [[before, 2 * after], [2 * before, 0 * after], [0 * before, 0 * after + 1]]
-    for (found, recorded), expected in zip(pretended(main)[0], wanted, strict=True):
+    for (found, recorded), expected in zip(repeating(main)[0], wanted, strict=True):
         torch.testing.assert_close(found, torch.cat(expected), atol=1e-3, rtol=0)
         assert recorded[4]
         assert recorded[7]
 
 
-def test_a_public_argument_that_was_written_to_is_another(pretended):
+def test_a_public_argument_that_was_written_to_is_another(repeating):
     def main(session):
         mask = torch.ones(4)
         function = session.repeated(lambda x, mask: x * mask)
@@ -114,10 +124,10 @@ def test_a_public_argument_that_was_written_to_is_another(pretended):
         return torch.stack(found)
 
     expected = torch.cat([PICTURES[:5], 0 * PICTURES[5:]])
-    torch.testing.assert_close(pretended(main)[0], expected, atol=1e-3, rtol=0)
+    torch.testing.assert_close(repeating(main)[0], expected, atol=1e-3, rtol=0)
 
 
-def test_a_parameter_that_got_another_tensor_is_looked_at(pretended):
+def test_a_parameter_that_got_another_tensor_is_looked_at(repeating):
     def main(session):
         model = shared(session)
 
@@ -126,13 +136,13 @@ def test_a_parameter_that_got_another_tensor_is_looked_at(pretended):
 
         return outputs(session, lambda x: model(x).detach(), change)
 
-    found, recorded = pretended(main)[0]
+    found, recorded = repeating(main)[0]
     expected = torch.cat([LINEAR(PICTURES[:5]), LINEAR.bias.expand(3, 3, 2)]).detach()
     torch.testing.assert_close(found, expected, atol=1e-3, rtol=0)
     assert recorded[4]
 
 
-def test_the_mode_of_gradients_is_part_of_a_call(pretended, caplog):
+def test_the_mode_of_gradients_is_part_of_a_call(repeating, caplog):
     def main(session):
         model = shared(session)
         infer = session.repeated(lambda x: model(x))
@@ -144,7 +154,7 @@ def test_the_mode_of_gradients_is_part_of_a_call(pretended, caplog):
         return recorded, infer(x).requires_grad
 
     with caplog.at_level(logging.WARNING, logger="tacit"):
-        assert pretended(main) == [(True, True)] * 3
+        assert repeating(main) == [(True, True)] * 3
 
 
 # What a function leaves behind --------------------------------------------------------------------
@@ -268,15 +278,15 @@ OTHER_STATE = pytest.mark.full("test_a_state_of_another_form_is_recorded_anew")
         pytest.param(reloaded, {"momentum": 0.9}, marks=OTHER_STATE),
     ],
 )
-def test_a_recorded_training_is_the_training(pretended, make, settings):
+def test_a_recorded_training_is_the_training(repeating, make, settings):
     *plain, _ = trained(Plain(), make, False, **settings)
-    *found, recorded = pretended(lambda s: trained(s, make, True, **settings))[0]
+    *found, recorded = repeating(lambda s: trained(s, make, True, **settings))[0]
     for one, other in zip(found, plain, strict=True):
         torch.testing.assert_close(one, other, atol=3e-3, rtol=0)
     assert recorded
 
 
-def test_gradients_that_were_kept_stay_what_they_were(pretended):
+def test_gradients_that_were_kept_stay_what_they_were(repeating):
     def main(session):
         model, kept, seen = shared(session), [], []
 
@@ -291,7 +301,7 @@ def test_gradients_that_were_kept_stay_what_they_were(pretended):
             seen.append(session.reveal(model.weight.grad))
         return torch.stack([session.reveal(one) for one in kept]), torch.stack(seen)
 
-    kept, seen = pretended(main)[0]
+    kept, seen = repeating(main)[0]
     torch.testing.assert_close(kept, seen, atol=2**-15, rtol=0)
     assert (seen[1:] != seen[:-1]).all()
 
@@ -306,7 +316,7 @@ def test_gradients_that_were_kept_stay_what_they_were(pretended):
         (lambda s, x: x * shared(s).weight[0], "requires a gradient"),
     ],
 )
-def test_what_cannot_be_repeated_runs_as_it_is(pretended, caplog, function, obstacle):
+def test_what_cannot_be_repeated_runs_as_it_is(repeating, caplog, function, obstacle):
     def main(session):
         repeated = session.repeated(lambda x: function(session, x))
         for _ in range(5):
@@ -318,11 +328,11 @@ def test_what_cannot_be_repeated_runs_as_it_is(pretended, caplog, function, obst
         assert not is_recorded(repeated)
 
     with caplog.at_level(logging.WARNING, logger="tacit"):
-        pretended(main)
+        repeating(main)
     assert obstacle in caplog.text
 
 
-def test_a_gradient_of_an_argument_is_not_lost(pretended):
+def test_a_gradient_of_an_argument_is_not_lost(repeating):
     def main(session):
         function = session.repeated(lambda x: (x * x).sum().backward())
         for _ in range(5):
@@ -331,10 +341,10 @@ def test_a_gradient_of_an_argument_is_not_lost(pretended):
             found = session.reveal(x.grad)
         return found
 
-    torch.testing.assert_close(pretended(main)[0], torch.full((4,), 2.0), atol=1e-3, rtol=0)
+    torch.testing.assert_close(repeating(main)[0], torch.full((4,), 2.0), atol=1e-3, rtol=0)
 
 
-def test_a_public_tensor_written_through_a_view_is_seen(pretended):
+def test_a_public_tensor_written_through_a_view_is_seen(repeating):
     def main(session):
         counter = torch.zeros(1)
 
@@ -347,10 +357,10 @@ def test_a_public_tensor_written_through_a_view_is_seen(pretended):
             function(session.share(torch.ones(4), owner=0))
         return counter.item()
 
-    assert pretended(main) == [6.0] * 3
+    assert repeating(main) == [6.0] * 3
 
 
-def test_a_function_that_counts_runs_as_it_is(pretended):
+def test_a_function_that_counts_runs_as_it_is(repeating):
     def main(session):
         count = [0]
 
@@ -362,27 +372,56 @@ def test_a_function_that_counts_runs_as_it_is(pretended):
         x = session.share(torch.ones(4), owner=0)
         return [session.reveal(function(x))[0].item() for _ in range(6)]
 
-    assert pretended(main) == [[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]] * 3
+    assert repeating(main) == [[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]] * 3
 
 
-def test_a_hidden_state_that_is_not_written_but_replaced_is_an_error(pretended):
-    class Running(nn.Module):
-        total = None
+class Running(nn.Module):
+    total = None
 
-        def forward(self, x):
-            self.total = x if self.total is None else self.total + x
-            return self.total * 1
+    def forward(self, x):
+        self.total = x if self.total is None else self.total + x
+        return self.total * 1
 
-    def main(session):
-        function = session.repeated(Running())
-        for _ in range(4):
-            function(session.share(torch.ones(4), owner=0))
 
+def add_up(session):
+    function = session.repeated(Running())
+    sums = [function(session.share(torch.ones(4), owner=0)) for _ in range(6)]
+    return [float(session.reveal(one)[0]) for one in sums]
+
+
+def test_a_hidden_state_that_is_not_written_but_replaced_is_an_error_of_a_graph(pretended):
     with pytest.raises(PartyFailed, match="other secrets than before"):
-        pretended(main)
+        pretended(add_up)
 
 
-def test_integers_that_are_added_up_run_as_they_are(pretended):
+def test_a_hidden_state_that_is_not_written_but_replaced_runs_as_it_is():
+    assert tacit.run(add_up) == [[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]] * 3
+
+
+class Keeping(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Identity()
+        self.layer.kept = []
+
+    def forward(self, x):
+        self.layer.kept.append(x * 2)
+        return x + 1
+
+
+def test_a_secret_that_is_kept_and_not_returned_stays_what_it_was(caplog):
+    def main(session):
+        module = Keeping()
+        step = session.repeated(module)
+        for i in range(6):
+            step(session.share(torch.full((3,), float(i)), owner=0))
+        return [float(session.reveal(one)[0]) for one in module.layer.kept]
+
+    assert tacit.run(main) == [[0.0, 2.0, 4.0, 6.0, 8.0, 10.0]] * 3
+    assert "it keeps a secret that it does not return: it runs as it is" in caplog.text
+
+
+def test_integers_that_are_added_up_run_as_they_are(repeating):
     def main(session):
         total = session.share(torch.zeros(4, dtype=torch.int64), owner=0)
         function = session.repeated(lambda x: total.add_((x > 0).long()).clone())
@@ -391,10 +430,10 @@ def test_integers_that_are_added_up_run_as_they_are(pretended):
             found = session.reveal(function(x))
         return found.tolist()
 
-    assert pretended(main)[0] == [5, 0, 5, 5]
+    assert repeating(main)[0] == [5, 0, 5, 5]
 
 
-def test_a_repeated_function_in_another_is_part_of_it(pretended):
+def test_a_repeated_function_in_another_is_part_of_it(repeating):
     def main(session):
         model = shared(session)
         inner = session.repeated(lambda x: model(x).detach())
@@ -402,30 +441,38 @@ def test_a_repeated_function_in_another_is_part_of_it(pretended):
         found = [session.reveal(outer(session.share(x, owner=1))) for x in PICTURES]
         return torch.stack(found), is_recorded(outer), is_recorded(inner)
 
-    found, outer, inner = pretended(main)[0]
+    found, outer, inner = repeating(main)[0]
     torch.testing.assert_close(found, 2 * LINEAR(PICTURES).detach(), atol=2e-3, rtol=0)
     assert (outer, inner) == (True, False)
 
 
-def test_a_recording_that_fails_leaves_all_as_it_was(pretended):
-    def main(session):
-        model, calls = shared(session), []
+def fail_at_the_third_call(session):
+    model, calls = shared(session), []
 
-        def step(x):
-            with torch.no_grad():
-                model.bias.add_(1)
-            calls.append(x)
-            if len(calls) == 3:
-                raise ValueError("on purpose")
+    def step(x):
+        with torch.no_grad():
+            model.bias.add_(1)
+        calls.append(len(x))
+        if len(calls) == 3:
+            raise ValueError("on purpose")
 
-        step = session.repeated(step)
-        for x in PICTURES[:3]:
-            with suppress(ValueError):
-                step(session.share(x, owner=1))
-        return session.reveal(model.bias.detach())
+    step = session.repeated(step)
+    for x in PICTURES[:5]:
+        with suppress(ValueError):
+            step(session.share(x, owner=1))
+    return session.reveal(model.bias.detach())
 
-    expected = LINEAR.bias.detach() + 2
-    torch.testing.assert_close(pretended(main)[0], expected, atol=1e-3, rtol=0)
+
+def test_a_graph_that_fails_leaves_all_as_it_was(pretended):
+    expected = LINEAR.bias.detach() + 4
+    found = pretended(fail_at_the_third_call)[0]
+    torch.testing.assert_close(found, expected, atol=1e-3, rtol=0)
+
+
+def test_a_plan_that_fails_leaves_what_the_function_wrote():
+    expected = LINEAR.bias.detach() + 5
+    found = tacit.run(fail_at_the_third_call)[0]
+    torch.testing.assert_close(found, expected, atol=1e-3, rtol=0)
 
 
 def test_whoever_waits_for_a_party_that_failed_hears_so(pretended):
@@ -442,7 +489,7 @@ def test_whoever_waits_for_a_party_that_failed_hears_so(pretended):
 
 @pytest.mark.full("test_a_recorded_training_is_the_training")
 @pytest.mark.parametrize("at", [1, 5])
-def test_a_state_of_another_form_is_recorded_anew(pretended, at):
+def test_a_state_of_another_form_is_recorded_anew(repeating, at):
     def main(session):
         state = session.share(torch.zeros(4, dtype=torch.int64), owner=0)
 
@@ -460,4 +507,4 @@ def test_a_state_of_another_form_is_recorded_anew(pretended, at):
                 state.copy_(session.share(torch.full((4,), 1 << 30), owner=0))
         return found
 
-    assert pretended(main)[0] == [i > at for i in range(8)]
+    assert repeating(main)[0] == [i > at for i in range(8)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 import torch
@@ -29,11 +29,14 @@ class Turns(Protocol):
         """Ends all threads but the one that calls."""
 
 
-class RoundRecorder(Protocol):
-    """Records the rounds of a call, so that they can be replayed."""
+class Recorder(Protocol):
+    """Records what calls do, so that they can be replayed: see `runtime/replay/plan.py`."""
 
     def exchange(self, one: Round, operation: int) -> Received:
         """Exchanges a round, as `Mesh.exchange` does, and records it."""
+
+    def note(self, function: Callable[[Tensor], None], x: Tensor) -> None:
+        """Calls a function that changes the state of a protocol, and records it."""
 
 
 class CallState(NamedTuple):
@@ -55,7 +58,7 @@ class Context:
     blind: nothing is opened, and what is revealed is zero: while a run is preprocessed.
     lanes: the calls in flight of which one is running, if any; each round lets the next one run.
     parked: all lanes that have not ended.
-    recorder: records all rounds, if any.
+    recorder: records everything that calls do, if any.
     """
 
     randomness: CallRandomness
@@ -83,9 +86,16 @@ class Context:
         self.group: Group | None = None
         self.lanes: Turns | None = None
         self.parked: set[Turns] = set()
-        self.recorder: RoundRecorder | None = None
+        self.recorder: Recorder | None = None
         offload = None if product_device == mesh.device else product_device
         self.products = ProductExecutor(mesh.device, memory_limit=memory_limit, offload=offload)
+
+    def show(self, x: Tensor, to: Callable[[Tensor], None]) -> None:
+        """Gives a tensor to a function outside of torch and the kernels, now and in replays."""
+        if self.recorder is None:
+            to(x)
+        else:
+            self.recorder.note(to, x)
 
     @property
     def state(self) -> CallState:

@@ -39,7 +39,7 @@ Layout = tuple[tuple[int, ...], int]
 class Cell:
     """A value that can be replaced."""
 
-    __slots__ = ("value", "version")
+    __slots__ = ("__weakref__", "value", "version")
 
     def __init__(self, value: Value) -> None:
         self.value, self.version = value, 0

@@ -27,8 +27,9 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import partial
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
@@ -51,6 +52,12 @@ WORDS = 8  # of a number that is drawn, so that it is uniform modulo the prime b
 JOINED_BYTES = 1 << 20  # up to which several values are hashed as one: fewer kernels
 
 Viewers = tuple[int, ...]
+
+
+class Hash(Protocol):
+    """A running hash."""
+
+    def update(self, data: memoryview, /) -> None: ...
 
 
 class Views(ABC):
@@ -81,13 +88,14 @@ class Views(ABC):
 class HashedViews(Views):
     """SHA-256, by those who compare."""
 
-    def __init__(self, rank: int) -> None:
-        groups = [g for size in (2, 3) for g in combinations(range(4), size) if rank in g]
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        groups = [g for size in (2, 3) for g in combinations(range(4), size) if context.rank in g]
         self._hashes = {group: hashlib.sha256() for group in groups}
 
     def add(self, viewers: Viewers, values: Sequence[Tensor], *, alike: Viewers = ()) -> None:
         for value in values:
-            self._hashes[viewers].update(_bytes(value))
+            self._context.show(value, partial(_absorb, self._hashes[viewers]))
 
     def digest(self, pair: Viewers) -> bytes:
         both = [h.digest() for group, h in sorted(self._hashes.items()) if {*pair} <= {*group}]
@@ -123,9 +131,11 @@ class KeyedViews(Views):
 
 def make_views(context: Context) -> Views:
     """Returns keyed views if a party computes on a GPU, so that its cipher is ChaCha20."""
-    return (
-        KeyedViews(context) if context.streams.cipher == "chacha20" else HashedViews(context.rank)
-    )
+    return KeyedViews(context) if context.streams.cipher == "chacha20" else HashedViews(context)
+
+
+def _absorb(hashed: Hash, value: Tensor) -> None:
+    hashed.update(_bytes(value))
 
 
 def _bytes(value: Tensor) -> memoryview:

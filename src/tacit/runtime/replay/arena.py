@@ -41,7 +41,9 @@ class _Segment:
         """Returns the address of the first gap that is large enough, or None."""
         for i, gap in enumerate(self.gaps):
             if gap.end - gap.start >= size:
-                self.gaps[i : i + 1] = [_Gap(gap.start + size, gap.end)][: gap.end - gap.start > size]
+                self.gaps[i : i + 1] = [_Gap(gap.start + size, gap.end)][
+                    : gap.end - gap.start > size
+                ]
                 return gap.start
         return None
 

@@ -8,7 +8,7 @@ function itself would.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -51,6 +51,16 @@ class Draw(NamedTuple):
         return self.function(*(first + x if type(x) is Number else x for x in self.args))
 
 
+class Effect(NamedTuple):
+    """Shows a tensor to a function that changes the state of a protocol."""
+
+    function: Callable[[Tensor], None]
+    x: Tensor
+
+    def __call__(self, first: int) -> None:
+        self.function(self.x)
+
+
 class Exchange(NamedTuple):
     """One round: what is sent from where, and where to what is received goes."""
 
@@ -65,10 +75,20 @@ class Exchange(NamedTuple):
         # A peer may read what it was sent after this memory was written again.
         sent = {peer: [x.clone() for x in tensors] for peer, tensors in self.send.items()}
         operation = (first << ROUND_BITS) + self.operation
-        received = self.mesh.exchange(sent, self.receive, operation=operation, ahead=self.ahead)
+        self.take(self.mesh.exchange(sent, self.receive, operation=operation, ahead=self.ahead))
+
+    def take(self, received: Mapping[int, Sequence[Tensor]]) -> None:
+        """Puts what was received where it goes."""
         for peer, places in self.places.items():
             for place, tensor in zip(places, received[peer], strict=True):
                 place.copy_(tensor)
+
+
+class Messages(NamedTuple):
+    """What was sent and received in a round, by peer."""
+
+    sent: Mapping[int, Sequence[Tensor]]
+    received: Mapping[int, Sequence[Tensor]]
 
 
 @dataclass
@@ -83,3 +103,24 @@ class Plan:
         with torch.no_grad():
             for step in self.steps:
                 step(first)
+
+    def sends_again(self, messages: Iterable[Messages], first: int) -> bool:
+        """Does all steps but those that others notice; whether what it would send is the same.
+
+        messages: of each round, what was sent and what was received.
+        """
+        said = iter(messages)
+        with torch.no_grad():
+            for step in self.steps:
+                if isinstance(step, Exchange):
+                    sent, received = next(said)
+                    if any(
+                        not torch.equal(a, b)
+                        for peer, tensors in step.send.items()
+                        for a, b in zip(tensors, sent[peer], strict=True)
+                    ):
+                        return False
+                    step.take(received)
+                elif not isinstance(step, Effect):
+                    step(first)
+        return True

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from functools import cache, partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+from weakref import ReferenceType, ref
 
 import torch
 from torch import Tensor
@@ -15,9 +16,10 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map
 
 from ...kernels.backend import load_native, native_replaced
+from ...tensor.secret import Cell
 from ...tensor.trace import Trace, targets
 from .arena import Arena
-from .plan import ROUND_BITS, Draw, Exchange, Number, Plan, Work
+from .plan import ROUND_BITS, Draw, Effect, Exchange, Messages, Number, Plan, Work
 
 if TYPE_CHECKING:
     from ...protocols.context import Context
@@ -56,6 +58,8 @@ class PlanRecorder(PlanObserver):
         super().__init__()
         self.plan, self.arena = Plan(), Arena()
         self._context, self._first = context, context.streams.number
+        self._made: list[ReferenceType[Cell]] = []
+        self._messages: list[Messages] = []
 
     @contextmanager
     def recording(self) -> Iterator[None]:
@@ -70,6 +74,15 @@ class PlanRecorder(PlanObserver):
         finally:
             self._context.recorder, streams.marked = None, int
         self.plan.num_calls = streams.number - self._first
+
+    def note_new(self, cell: Cell) -> None:
+        super().note_new(cell)
+        self._made.append(ref(cell))
+
+    @property
+    def keeps_secrets(self) -> bool:
+        """Whether somebody still holds a secret that was made while this recorded."""
+        return any(made() is not None for made in self._made)
 
     def own(self, *tensors: Tensor) -> None:
         """Tells of memory that the plan may write: buffers of arguments, state and results."""
@@ -137,6 +150,7 @@ class PlanRecorder(PlanObserver):
         send = {peer: [self.arena.alias(x) for x in xs] for peer, xs in one.send.items()}
         sent = {peer: [x.clone() for x in xs] for peer, xs in one.send.items()}
         got = mesh.exchange(sent, one.receive, operation=operation, ahead=one.ahead)
+        self._messages.append(Messages(sent, got))
         received = {peer: [self._moved(x) for x in xs] for peer, xs in got.items()}
         for tensors in received.values():
             self.own(*tensors)
@@ -144,6 +158,25 @@ class PlanRecorder(PlanObserver):
         relative = operation - (self._first << ROUND_BITS)
         self.plan.steps.append(Exchange(mesh, send, one.receive, places, relative, one.ahead))
         return received
+
+    def note(self, function: Callable[[Tensor], None], x: Tensor) -> None:
+        """Shows a tensor to a function, and records that."""
+        with _disable_current_modes():
+            function(x)
+        self.plan.steps.append(Effect(function, self.arena.alias(x)))
+
+    def repeats(self, random: Tensor) -> bool:
+        """Does the plan once more, with the messages that were received; whether it sends the same.
+
+        random: the state of torch's generator when it was recorded.
+        """
+        messages, self._messages = self._messages, []
+        now = torch.get_rng_state()
+        torch.set_rng_state(random)
+        try:
+            return self.plan.sends_again(messages, self._first)
+        finally:
+            torch.set_rng_state(now)
 
 
 class _RecordedKernels:

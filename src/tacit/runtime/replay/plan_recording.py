@@ -6,6 +6,10 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
+import torch
+from torch import Tensor
+
+from ...fixedpoint import Value
 from ...fixedpoint.flatten import tensors
 from ...tensor.trace import Trace
 from .buffers import SecretTree
@@ -41,19 +45,32 @@ class PlanRecording(Recording):
         return self._first_results
 
     def _record(self, function: Callable[..., Any], given: SecretTree) -> None:
-        session = self._session
-        revealed, values = len(session.reveals), [cell.value for cell in self._state]
-        try:
-            with self._recorder.recording():
-                self._results = self._run(function, given)
-        except BaseException:
-            self._restore(values)
-            raise
-        reveals = len(session.reveals) > revealed
+        revealed, random = len(self._session.reveals), torch.get_rng_state()
+        state = self._state_buffers.clones()
+        with self._recorder.recording():
+            self._results = self._run(function, given)
+        reveals = len(self._session.reveals) > revealed
         self.obstacle = "it reveals" if reveals else self._difference(given)
         self._identity = self._context.record.digest.hex()  # equal at all parties
         self._first_results = self._take_results(self._results)
+        if self._recorder.keeps_secrets:
+            self.obstacle = self.obstacle or "it keeps a secret that it does not return"
+        self.obstacle = self.obstacle or self._check(state, random)
         self._recorder.forget()
+
+    def _check(self, state: list[Value], random: Tensor) -> str | None:
+        """Returns an obstacle unless the plan does what the call did, from the state before it."""
+        written = (self._output_buffers, self._state_buffers)
+        expected = [
+            part for buffers in written for value in buffers.clones() for part in tensors(value)
+        ]
+        self._state_buffers.copy_from(state)
+        found = [
+            part for buffers in written for value in buffers.aliases() for part in tensors(value)
+        ]
+        if self._recorder.repeats(random) and all(map(torch.equal, expected, found)):
+            return None
+        return "it does something that was not recorded"
 
     @property
     def plan(self) -> Plan:

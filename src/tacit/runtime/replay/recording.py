@@ -114,15 +114,6 @@ class Recording(ABC):
         self._keeps_signatures = forms == self._state_buffers.signatures
         return made._replace(secrets=[])
 
-    def _restore(self, values: Sequence[Value]) -> None:
-        """Restores what the recorded call wrote."""
-        for cell, version in self._trace.cells.values():
-            if cell.version != version:
-                cell.set(self._trace.values[id(cell)])
-        for cell, value in zip(self._state, values, strict=True):
-            cell.set(value)
-        self._gradients.restore()
-
     def _current_state(self) -> list[Value]:
         """Returns the current values of the state."""
         return canonical(self._session.numbers, [cell.value for cell in self._state])
