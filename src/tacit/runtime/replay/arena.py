@@ -18,6 +18,7 @@ from torch import Tensor
 
 ALIGNMENT = 64
 SEGMENT_BYTES = 1 << 24
+SPOILT = 0xA5
 
 
 class _Gap(NamedTuple):
@@ -91,6 +92,12 @@ class Arena:
         offset, rest = divmod(tensor.data_ptr() - segment.start, tensor.itemsize)
         assert not rest
         return segment.view(tensor.dtype).as_strided(tensor.shape, tensor.stride(), offset)
+
+    def spoil(self) -> None:
+        """Overwrites all memory that is free."""
+        for segment in self._segments:
+            for gap in segment.gaps:
+                segment.memory[gap.start - segment.start : gap.end - segment.start] = SPOILT
 
     def holds(self, tensor: Tensor) -> bool:
         """Whether the memory of a tensor is here."""

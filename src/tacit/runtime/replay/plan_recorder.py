@@ -173,6 +173,7 @@ class PlanRecorder(PlanObserver):
         messages, self._messages = self._messages, []
         now = torch.get_rng_state()
         torch.set_rng_state(random)
+        self.arena.spoil()  # what a step that was not recorded had written
         try:
             return self.plan.sends_again(messages, self._first)
         finally:

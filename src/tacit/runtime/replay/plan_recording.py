@@ -36,9 +36,11 @@ class PlanRecording(Recording):
 
     @classmethod
     def first_of_all(cls, session: Session, obstacle: str | None) -> str | None:
-        peers = [rank for rank in range(session.mesh.parties) if rank != session.rank]
-        told = dict.fromkeys(peers, (obstacle or "").encode())
-        found = session.mesh.exchange_bytes(told, peers) | {session.rank: (obstacle or "").encode()}
+        mesh, own = session.mesh, (obstacle or "").encode()
+        peers = [rank for rank in range(mesh.parties) if rank != mesh.rank]
+        before = mesh.stats.snapshot()
+        found = mesh.exchange_bytes(dict.fromkeys(peers, own), peers) | {mesh.rank: own}
+        mesh.stats.take_back(before)  # no round of the function
         return next((found[rank].decode() for rank in sorted(found) if found[rank]), None)
 
     def first_results(self, given: SecretTree) -> Any:

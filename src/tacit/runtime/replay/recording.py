@@ -116,7 +116,8 @@ class Recording(ABC):
 
     def _current_state(self) -> list[Value]:
         """Returns the current values of the state."""
-        return canonical(self._session.numbers, [cell.value for cell in self._state])
+        values = [cell.value for cell in self._state]
+        return canonical(self._session.numbers, values) if values else []
 
     def _difference(self, given: SecretTree) -> str | None:
         """Returns in what the recorded call differed from the one before, or None."""

@@ -1,0 +1,230 @@
+"""Plans of single parties: what a replay computes, draws and sends is what the function would."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from itertools import pairwise
+
+import numpy
+import pytest
+import torch
+from hypothesis import given, seed
+from hypothesis import strategies as st
+from tests.tiers import FULL, draws
+from torch import nn
+
+import tacit
+from tacit import zoo
+from tacit.errors import CheatingDetected
+from tacit.protocols.masked import compare
+from tacit.runtime.replay.arena import Arena
+from tacit.runtime.replay.plan import Draw, Exchange
+from tacit.testing import Corruption, manipulations_of, messages_of, run_corrupted
+
+torch.manual_seed(5)
+SMALL = nn.Sequential(
+    nn.Conv2d(1, 3, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(48, 4)
+).eval()
+PICTURES = torch.randn(6, 2, 1, 8, 8)
+WANTED = torch.stack([SMALL(x) for x in PICTURES]).detach()
+
+
+def plan_of(function):
+    [recording] = [one._recording for one in function._specializations]
+    return recording.plan
+
+
+def infer(session):
+    """Outputs for six inputs of which the last three are replayed, and what they cost."""
+    model = session.share(copy.deepcopy(SMALL), owner=0)
+    function = session.repeated(lambda x: model(x).detach())
+    found, costs = [], []
+    for x in PICTURES:
+        x = session.share(x, owner=1)
+        with session.stats.scope("call") as cost:
+            y = function(x)
+        costs.append((cost.rounds, cost.bytes_sent))
+        found.append(session.reveal(y))
+    return torch.stack(found), costs, len(plan_of(function).steps)
+
+
+SETTINGS = [
+    {"protocol": "trio"},
+    {"protocol": "trio", "ring": 32, "fraction_bits": 12},
+    {"protocol": "replicated"},
+    {"protocol": "additive", "parties": 2},
+    {"protocol": "quad", "parties": 4},
+    pytest.param({"protocol": "beaver"}, marks=pytest.mark.full("additive runs")),
+    pytest.param({"protocol": "additive", "parties": 3}, marks=pytest.mark.full("two run")),
+    pytest.param({"protocol": "quad", "parties": 4, "ring": 32, "fraction_bits": 12}, marks=pytest.mark.full("64")),
+    pytest.param({"truncation": "probabilistic"}, marks=pytest.mark.full("exact runs")),
+    pytest.param({"transport": "processes"}, marks=pytest.mark.full("threads run")),
+    pytest.param({"transport": "processes", "protocol": "quad", "parties": 4}, marks=pytest.mark.full("trio")),
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_a_replay_is_right_and_costs_what_a_call_does(settings):
+    for found, costs, steps in tacit.run(infer, **settings):
+        torch.testing.assert_close(found, WANTED, atol=0.02, rtol=0)
+        assert costs[-1] == costs[-2] == costs[0]
+        assert steps > 10
+
+
+def test_under_the_same_masks_a_replay_gives_the_shares_of_a_call():
+    def main(session):
+        model = session.share(copy.deepcopy(SMALL), owner=0)
+        x = session.share(PICTURES[0], owner=1)
+        function = session.repeated(lambda x: model(x).detach())
+        for _ in range(3):
+            function(x)
+        streams = session.protocol.context.streams
+        number = streams.number
+        replayed = function(x).value.share.parts
+        after, streams.number = streams.number, number
+        called = model(x).detach().value.share.parts
+        assert streams.number == after
+        return all(torch.equal(called[i], replayed[i]) for i in called)
+
+    assert all(tacit.run(main))
+
+
+def test_no_mask_is_drawn_twice():
+    def main(session):
+        model = session.share(copy.deepcopy(SMALL), owner=0)
+        function = session.repeated(lambda x: model(x).detach())
+        firsts = []
+        for x in PICTURES:
+            firsts.append(session.protocol.context.streams.number)
+            function(session.share(x, owner=1))
+        plan = plan_of(function)
+        numbers = [x for step in plan.steps if isinstance(step, Draw) for x in step.args[1:2]]
+        rounds = [step.operation for step in plan.steps if isinstance(step, Exchange)]
+        assert all(1 <= number <= plan.num_calls for number in numbers)
+        assert rounds == sorted(set(rounds))
+        assert all(b - a > plan.num_calls for a, b in pairwise(firsts[3:]))
+        places = [tuple(step.args[:4]) for step in plan.steps if isinstance(step, Draw)]
+        return len(places) == len(set(places))
+
+    assert all(tacit.run(main))
+
+
+def test_public_random_numbers_are_drawn_anew_and_as_in_a_call():
+    def main(session):
+        x = session.share(torch.ones(64), owner=0)
+        scaled = session.repeated(lambda x: (x * torch.rand(64)).detach())
+        torch.manual_seed(11)
+        found = [session.reveal(scaled(x)) for _ in range(6)]
+        torch.manual_seed(11)
+        return torch.stack(found), torch.stack([torch.rand(64) for _ in range(6)])
+
+    for found, wanted in tacit.run(main):
+        torch.testing.assert_close(found, wanted, atol=1e-4, rtol=0)
+
+
+def test_dropout_is_drawn_anew():
+    def main(session):
+        layer = nn.Dropout(0.5).train()
+        x = session.share(torch.ones(64), owner=0)
+        dropped = session.repeated(lambda x: layer(x).detach())
+        found = torch.stack([session.reveal(dropped(x)) for _ in range(8)])
+        assert len(plan_of(dropped).steps)
+        return found
+
+    first, *others = tacit.run(main)
+    assert all(torch.equal(first, other) for other in others)
+    assert len(first.unique(dim=0)) == 8
+    assert set(first.flatten().tolist()) == {0.0, 2.0}
+
+
+def test_what_was_not_recorded_is_noticed(monkeypatch, caplog):
+    """A kernel that works outside of torch and the compiled code would do nothing in a replay."""
+
+    def by_numpy(words, *args):
+        planes = original(words, *args)
+        found = torch.empty_like(planes)
+        numpy.copyto(found.numpy(), planes.numpy())
+        return found
+
+    def main(session):
+        x = session.share(torch.tensor([1.0, -1.0, 3.0]), owner=0)
+        function = session.repeated(lambda x: (x == 1).float().detach())
+        return [session.reveal(function(x)).tolist() for _ in range(5)]
+
+    original = compare.bit_planes
+    monkeypatch.setattr(compare, "bit_planes", by_numpy)
+    with caplog.at_level(logging.WARNING, "tacit"):
+        assert tacit.run(main) == [[[1.0, 0.0, 0.0]] * 5] * 3
+    assert "it does something that was not recorded: it runs as it is" in caplog.text
+
+
+def replaying(session):
+    """A program of four parties whose last call is a replay."""
+    model = session.share(copy.deepcopy(SMALL), owner=0)
+    function = session.repeated(lambda x: model(x).detach())
+    x = session.share(PICTURES[0], owner=1)
+    for _ in range(3):
+        function(x)
+    yield session.reveal(function(x))
+
+
+def test_a_message_of_a_replay_that_was_changed_is_noticed():
+    sent = [one for one in messages_of(replaying, protocol="quad") if "replay" in str(one)]
+    assert len(sent) > 40
+    for one in sent[5 :: 4 if FULL else 20]:
+        how = manipulations_of(one)[0]
+        endings = run_corrupted(replaying, Corruption(one.party, (how,)), protocol="quad")
+        honest = [ending for rank, ending in enumerate(endings) if rank != one.party]
+        assert all(ending.error is CheatingDetected and not ending.opened for ending in honest)
+
+
+@pytest.mark.full("small networks run")
+@pytest.mark.parametrize("make", [zoo.lenet, zoo.small_alexnet, zoo.small_vgg], ids=str)
+def test_networks(make):
+    torch.manual_seed(0)
+    model = make().eval()
+    x = torch.randn(2, 1, 28, 28) if make is zoo.lenet else torch.randn(2, 3, 32, 32)
+    with torch.no_grad():
+        want = model(x)
+
+    def main(session):
+        shared = session.share(copy.deepcopy(model), owner=0)
+        function = session.repeated(lambda x: shared(x).detach())
+        given = session.share(x, owner=1)
+        return [session.reveal(function(given)) for _ in range(5)]
+
+    for found in tacit.run(main)[0]:
+        torch.testing.assert_close(found, want, atol=1e-2, rtol=1e-2)
+
+
+# Memory -------------------------------------------------------------------------------------------
+
+
+@draws(60)
+@seed(1)
+@given(st.data())
+def test_an_arena_never_gives_the_same_memory_to_two_tensors(data):
+    arena, held = Arena(), []
+    for value in range(40):
+        if held and data.draw(st.booleans()):
+            held.pop(data.draw(st.integers(0, len(held) - 1)))
+        shape = data.draw(st.lists(st.integers(0, 70), max_size=3))
+        like = torch.empty(shape, dtype=data.draw(st.sampled_from([torch.int64, torch.uint8])))
+        if like.dim() > 1 and data.draw(st.booleans()):
+            like = like.transpose(0, 1)
+        made = arena.empty_like(like).fill_(value)
+        assert made.shape == like.shape
+        alias = arena.alias(made)
+        assert alias.data_ptr() == made.data_ptr() or not made.numel()
+        held.append((made, alias, value))
+    for made, alias, value in held:
+        assert (made == value).all()
+        assert (alias == value).all()
+
+
+def test_memory_is_used_again():
+    arena = Arena()
+    for _ in range(100):
+        arena.empty_like(torch.empty(1 << 18, dtype=torch.int64))  # 2 MiB
+    assert arena.num_bytes < 1 << 26
