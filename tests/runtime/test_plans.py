@@ -20,6 +20,7 @@ from tacit.errors import CheatingDetected
 from tacit.protocols.masked import compare
 from tacit.runtime.replay.arena import Arena
 from tacit.runtime.replay.plan import Draw, Exchange
+from tacit.runtime.replay.small_work import small_work
 from tacit.testing import Corruption, manipulations_of, messages_of, run_corrupted
 
 torch.manual_seed(5)
@@ -57,10 +58,15 @@ SETTINGS = [
     {"protocol": "quad", "parties": 4},
     pytest.param({"protocol": "beaver"}, marks=pytest.mark.full("additive runs")),
     pytest.param({"protocol": "additive", "parties": 3}, marks=pytest.mark.full("two run")),
-    pytest.param({"protocol": "quad", "parties": 4, "ring": 32, "fraction_bits": 12}, marks=pytest.mark.full("64")),
+    pytest.param(
+        {"protocol": "quad", "parties": 4, "ring": 32, "fraction_bits": 12},
+        marks=pytest.mark.full("64"),
+    ),
     pytest.param({"truncation": "probabilistic"}, marks=pytest.mark.full("exact runs")),
     pytest.param({"transport": "processes"}, marks=pytest.mark.full("threads run")),
-    pytest.param({"transport": "processes", "protocol": "quad", "parties": 4}, marks=pytest.mark.full("trio")),
+    pytest.param(
+        {"transport": "processes", "protocol": "quad", "parties": 4}, marks=pytest.mark.full("trio")
+    ),
 ]
 
 
@@ -196,6 +202,72 @@ def test_networks(make):
 
     for found in tacit.run(main)[0]:
         torch.testing.assert_close(found, want, atol=1e-2, rtol=1e-2)
+
+
+# Small work ---------------------------------------------------------------------------------------
+
+aten = torch.ops.aten
+EDGES = [0, 1, -1, 2, -(2**31), 2**31 - 1, 2**63 - 1, -(2**63)]
+
+
+def words(shape, dtype):
+    """Random integers with edge values, of any strides."""
+    made = torch.randint(-(2**63), 2**63 - 1, shape)
+    edges = torch.tensor(EDGES)[torch.randint(len(EDGES), shape)]
+    return torch.where(torch.rand(shape) < 0.3, edges, made).to(dtype)
+
+
+@draws(100)
+@seed(2)
+@given(st.data())
+def test_small_work_is_that_of_torch(data):
+    dtype = data.draw(st.sampled_from([torch.int32, torch.int64]))
+    shape = tuple(data.draw(st.lists(st.integers(0, 5), min_size=1, max_size=3)))
+    x, y = words(shape, dtype), words(shape, dtype)
+    if len(shape) > 1:
+        x, y = x.transpose(0, 1), y.transpose(0, 1)
+    scalar = data.draw(st.sampled_from([0, 1, -3, 2**31 - 1]))
+    calls = [
+        (aten.add.Tensor, (x, y)),
+        (aten.add.Tensor, (x, scalar)),
+        (aten.sub.Tensor, (x, y)),
+        (aten.mul.Tensor, (x, y)),
+        (aten.mul.Tensor, (x, y[:1])),
+        (aten.bitwise_xor.Tensor, (x, y)),
+        (aten.__xor__.Tensor, (x, y)),
+        (aten.bitwise_and.Tensor, (x, y)),
+        (aten.bitwise_or.Tensor, (x, y)),
+        (aten.neg.default, (x,)),
+        (aten.bitwise_not.default, (x,)),
+        (aten.__rshift__.Scalar, (x, 7)),
+        (aten.__lshift__.Scalar, (x, 31)),
+        (aten.clone.default, (x,)),
+        (aten.cat.default, ([x, y],)),
+        (aten.cat.default, ([x, y], -1)),
+        (aten.sum.dim_IntList, (x, [0])),
+        (aten.sum.dim_IntList, (x, [-1], True)),
+    ]
+    func, args = data.draw(st.sampled_from(calls))
+    if func is aten.sum.dim_IntList and dtype is torch.int32:
+        return  # torch's result is of another type
+    want = func(*args)
+    place = torch.full_like(want, 5)
+    function, given_args = small_work(func, args, {}, place)
+    function(*given_args)
+    assert torch.equal(place, want)
+
+
+def test_other_work_is_left_to_torch():
+    x, long = torch.ones(3, dtype=torch.int64), torch.ones(1 << 16, dtype=torch.int64)
+    for func, args in [
+        (aten.add.Tensor, (x, x.int())),
+        (aten.add.Tensor, (x.double(), x.double())),
+        (aten.add.Tensor, (x, 0.5)),
+        (aten.add.Tensor, (long, long)),
+        (aten.sum.dim_IntList, (x.int(), [0])),
+    ]:
+        assert small_work(func, args, {}, func(*args)) is None
+    assert small_work(aten.add.Tensor, (x, x), {"alpha": 2}, x) is None
 
 
 # Memory -------------------------------------------------------------------------------------------

@@ -10,14 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from sys import getrefcount
 from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-from ...transport import Mesh, Spec
+from ...protocols.steps import Round
+from ...transport import Mesh
 
 ROUND_BITS = 16  # of an operation's number, for the round within a call
+MOST_COPIES = 4  # of one message, that are kept for later replays
+_UNUSED = 3  # references to a copy: the list's, the loop's, and the argument's
+
+Tensors = Mapping[int, Sequence[Tensor]]  # by peer
 
 
 class Number(int):
@@ -61,34 +67,63 @@ class Effect(NamedTuple):
         self.function(self.x)
 
 
-class Exchange(NamedTuple):
-    """One round: what is sent from where, and where to what is received goes."""
+class Outgoing:
+    """Copies of one tensor for its receivers, who may read them after the next replay has begun.
 
-    mesh: Mesh
-    send: Mapping[int, Sequence[Tensor]]
-    receive: Mapping[int, Sequence[Spec]]
-    places: Mapping[int, Sequence[Tensor]]
-    operation: int  # relative to the first
-    ahead: bool
+    The memory of a copy is used again once nobody else refers to it.
+    """
+
+    def __init__(self, source: Tensor) -> None:
+        self.source = source
+        self._copies: list[Tensor] = []
+
+    def copy(self) -> Tensor:
+        """Returns a copy of what the tensor holds now."""
+        for old in self._copies:
+            if getrefcount(old) == _UNUSED:
+                return old.copy_(self.source)
+        new = self.source.clone()
+        if len(self._copies) < MOST_COPIES:
+            self._copies.append(new)
+        return new
+
+
+class Exchange:
+    """One round: what is sent from where, and where to what is received goes.
+
+    operation: relative to the first.
+    """
+
+    def __init__(
+        self, mesh: Mesh, one: Round, sent: Tensors, places: Tensors, operation: int
+    ) -> None:
+        self._mesh, self._receive, self._ahead = mesh, one.receive, one.ahead
+        self.sent, self.places, self.operation = sent, places, operation
+        self._outgoing = {peer: [Outgoing(x) for x in xs] for peer, xs in sent.items()}
 
     def __call__(self, first: int) -> None:
-        # A peer may read what it was sent after this memory was written again.
-        sent = {peer: [x.clone() for x in tensors] for peer, tensors in self.send.items()}
+        send = {peer: [x.copy() for x in xs] for peer, xs in self._outgoing.items()}
         operation = (first << ROUND_BITS) + self.operation
-        self.take(self.mesh.exchange(sent, self.receive, operation=operation, ahead=self.ahead))
+        received = self._mesh.exchange(send, self._receive, operation=operation, ahead=self._ahead)
+        self.take(received)
 
-    def take(self, received: Mapping[int, Sequence[Tensor]]) -> None:
+    def take(self, received: Tensors) -> None:
         """Puts what was received where it goes."""
         for peer, places in self.places.items():
             for place, tensor in zip(places, received[peer], strict=True):
                 place.copy_(tensor)
 
+    def would_send(self, expected: Tensors) -> bool:
+        """Whether it would send this now."""
+        pairs = [zip(xs, expected[peer], strict=True) for peer, xs in self.sent.items()]
+        return all(torch.equal(a, b) for pair in pairs for a, b in pair)
+
 
 class Messages(NamedTuple):
     """What was sent and received in a round, by peer."""
 
-    sent: Mapping[int, Sequence[Tensor]]
-    received: Mapping[int, Sequence[Tensor]]
+    sent: Tensors
+    received: Tensors
 
 
 @dataclass
@@ -114,11 +149,7 @@ class Plan:
             for step in self.steps:
                 if isinstance(step, Exchange):
                     sent, received = next(said)
-                    if any(
-                        not torch.equal(a, b)
-                        for peer, tensors in step.send.items()
-                        for a, b in zip(tensors, sent[peer], strict=True)
-                    ):
+                    if not step.would_send(sent):
                         return False
                     step.take(received)
                 elif not isinstance(step, Effect):

@@ -20,6 +20,7 @@ from ...tensor.secret import Cell
 from ...tensor.trace import Trace, targets
 from .arena import Arena
 from .plan import ROUND_BITS, Draw, Effect, Exchange, Messages, Number, Plan, Work
+from .small_work import small_work
 
 if TYPE_CHECKING:
     from ...protocols.context import Context
@@ -94,7 +95,8 @@ class PlanRecorder(PlanObserver):
         result = func(*args, **kwargs)
         made = [x for x in tree_leaves(result) if isinstance(x, Tensor)]
         if _writes(func):
-            self._add(func, args, kwargs)
+            if len(made) != 1 or not self._add_small(func, args, kwargs, made[0]):
+                self._add(func, args, kwargs)
             return result
         known = {x.untyped_storage()._cdata for x in found}
         if all(x.untyped_storage()._cdata in known for x in made):
@@ -105,6 +107,14 @@ class PlanRecorder(PlanObserver):
         args, kwargs = tree_map(self._alias, (tuple(args), dict(kwargs)))
         self.plan.steps.append(Work(function, args, kwargs))
 
+    def _add_small(self, func: OpOverload, args: Any, kwargs: Any, place: Tensor) -> bool:
+        """Records a call of numpy instead of torch's, if there is one."""
+        aliases = tree_map(self._alias, tuple(args))
+        found = small_work(func, aliases, kwargs, self.arena.alias(place))
+        if found is not None:
+            self.plan.steps.append(Work(*found, {}))
+        return found is not None
+
     def _add_results(self, func: OpOverload, args: Any, kwargs: Any, result: Any) -> Any:
         """Records a call with the results in the arena; returns those."""
         if not isinstance(result, Tensor):
@@ -112,6 +122,8 @@ class PlanRecorder(PlanObserver):
             self._add(partial(_copy_all, func, self._aliases(places)), args, kwargs)
             return places
         place = self._moved(result)
+        if self._add_small(func, args, kwargs, place):
+            return place
         into = _out_overload(func)
         if into is None:
             self._add(partial(_copy, func, self.arena.alias(place)), args, kwargs)
@@ -156,7 +168,7 @@ class PlanRecorder(PlanObserver):
             self.own(*tensors)
         places = {peer: self._aliases(xs) for peer, xs in received.items()}
         relative = operation - (self._first << ROUND_BITS)
-        self.plan.steps.append(Exchange(mesh, send, one.receive, places, relative, one.ahead))
+        self.plan.steps.append(Exchange(mesh, one, send, places, relative))
         return received
 
     def note(self, function: Callable[[Tensor], None], x: Tensor) -> None:
