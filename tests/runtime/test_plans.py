@@ -144,6 +144,20 @@ def test_dropout_is_drawn_anew():
     assert set(first.flatten().tolist()) == {0.0, 2.0}
 
 
+def test_a_number_that_was_drawn_and_read_runs_as_it_is(caplog):
+    def main(session):
+        x = session.share(torch.ones(3), owner=0)
+        scaled = session.repeated(lambda x: (x * float(torch.rand(()) + 1)).detach())
+        torch.manual_seed(12)
+        found = [float(session.reveal(scaled(x))[0]) for _ in range(6)]
+        torch.manual_seed(12)
+        return found, [float(torch.rand(()) + 1) for _ in range(6)]
+
+    for found, wanted in tacit.run(main):
+        assert found == pytest.approx(wanted, abs=1e-3)
+    assert "it reads a number that may differ the next time: it runs as it is" in caplog.text
+
+
 def test_what_was_not_recorded_is_noticed(monkeypatch, caplog):
     """A kernel that works outside of torch and the compiled code would do nothing in a replay."""
 

@@ -20,7 +20,7 @@ from ...tensor.secret import Cell
 from ...tensor.trace import Trace, targets
 from .arena import Arena
 from .plan import ROUND_BITS, Draw, Effect, Exchange, Messages, Number, Plan, Work
-from .small_work import small_work
+from .small_work import INTEGERS, small_work
 
 if TYPE_CHECKING:
     from ...protocols.context import Context
@@ -30,23 +30,43 @@ aten = torch.ops.aten
 ALLOCATING = frozenset(
     (aten.empty, aten.empty_like, aten.empty_strided, aten.new_empty, aten.new_empty_strided)
 )
+READING = frozenset((aten._local_scalar_dense, aten.equal, aten.is_nonzero, aten.allclose))
 
 
 class PlanObserver(Trace):
     """Finds whether a function can be recorded as a plan.
 
-    Public random numbers are drawn anew by every replay; a number that Python reads is not.
+    Public random numbers are drawn anew by every replay. What Python reads is not read anew, so it
+    must follow from public tensors that were there before; writes to those are noticed.
     """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._random: set[int] = set()  # storages of numbers that were drawn, or made of such
+
+    def run(self, func: OpOverload, args: Any, kwargs: Any, found: list[Tensor]) -> Any:
+        result = func(*args, **kwargs)
+        self._note_random(func, found, result)
+        return result
+
+    def _note_random(self, func: OpOverload, found: list[Tensor], result: Any) -> None:
+        is_drawn = torch.Tag.nondeterministic_seeded in func.tags
+        if is_drawn or any(_storage(x) in self._random for x in found):
+            self._random |= {_storage(x) for x in tree_leaves(result) if isinstance(x, Tensor)}
 
     def _obstacle(
         self, func: OpOverload, args: Any, kwargs: Any, found: list[Tensor]
     ) -> str | None:
-        if func is aten._local_scalar_dense.default and self.is_new(found[0]):
+        if func.overloadpacket in READING and not all(map(self._is_known, found)):
             return "it reads a number that may differ the next time"
         for target in targets(func, args, kwargs):
             if not self.is_new(target):
                 return f"{func} writes to a public tensor that existed before"
         return None
+
+    def _is_known(self, x: Tensor) -> bool:
+        """Whether a number is public, and was not drawn; integers may be parts of secrets."""
+        return x.dtype not in INTEGERS and _storage(x) not in self._random
 
 
 class PlanRecorder(PlanObserver):
@@ -87,21 +107,23 @@ class PlanRecorder(PlanObserver):
 
     def own(self, *tensors: Tensor) -> None:
         """Tells of memory that the plan may write: buffers of arguments, state and results."""
-        self._new |= {x.untyped_storage()._cdata for x in tensors}
+        self._new |= set(map(_storage, tensors))
 
     def run(self, func: OpOverload, args: Any, kwargs: Any, found: list[Tensor]) -> Any:
         if func.overloadpacket in ALLOCATING:
             return self.arena.empty_like(func(*args, **kwargs))
-        result = func(*args, **kwargs)
+        result = super().run(func, args, kwargs, found)
         made = [x for x in tree_leaves(result) if isinstance(x, Tensor)]
         if _writes(func):
             if len(made) != 1 or not self._add_small(func, args, kwargs, made[0]):
                 self._add(func, args, kwargs)
             return result
-        known = {x.untyped_storage()._cdata for x in found}
-        if all(x.untyped_storage()._cdata in known for x in made):
+        known = set(map(_storage, found))
+        if all(_storage(x) in known for x in made):
             return result  # views, whose memory is that of their bases
-        return self._add_results(func, args, kwargs, result)
+        moved = self._add_results(func, args, kwargs, result)
+        self._note_random(func, found, moved)
+        return moved
 
     def _add(self, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
         args, kwargs = tree_map(self._alias, (tuple(args), dict(kwargs)))
@@ -203,6 +225,10 @@ class _RecordedKernels:
         if isinstance(found, type) or not callable(found):
             return found
         return partial(self._recorder.add_kernel, found)
+
+
+def _storage(tensor: Tensor) -> int:
+    return tensor.untyped_storage()._cdata
 
 
 def _copy(func: OpOverload, place: Tensor, *args: Any, **kwargs: Any) -> None:
