@@ -22,7 +22,7 @@ from tacit.transport import Barrier
 LINEAR = nn.Linear(3, 2)
 
 
-def test_without_a_shared_gpu_a_function_runs_as_it_is() -> None:
+def test_a_function_that_counts_its_calls_runs_as_it_is() -> None:
     def main(session: tacit.Session) -> tuple[list[Tensor], int]:
         count = [0]
 

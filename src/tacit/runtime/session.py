@@ -228,12 +228,12 @@ class Session:
     def repeated(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Returns the function, made faster for many calls with arguments of the same forms.
 
-        Where all parties are threads of one process and share a GPU, the third call is recorded,
-        and later calls replay the work of all parties at once, without running the function's code.
-        It may read and write secrets (a whole training step with SGD). Public values keep what they
-        were when recorded, except arguments, variables that the function names, and modes and
-        settings of its modules and optimizers. A function that reveals, draws public random numbers
-        or counts in public tensors is not recorded and runs normally, as all functions do on CPUs.
+        The third call is recorded, and later calls replay its work without running the function's
+        code: on CPUs at each party, and for parties that share a GPU all at once. It may read and
+        write secrets (a whole training step with SGD). Public values keep what they were when
+        recorded, except arguments, variables that the function names, and modes and settings of its
+        modules and optimizers. A function that reveals or counts in public tensors is not recorded
+        and runs normally; the logger `tacit` says why.
         """
         return Repeated(self, function)
 
