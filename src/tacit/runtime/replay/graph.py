@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,10 +19,7 @@ from torch._ops import OpOverload
 from ...fixedpoint import Value
 from ...tensor.trace import Trace, is_upload
 from .buffers import SecretTree
-from .recording import Recording, not_the_same
-
-if TYPE_CHECKING:
-    from ..session import Session
+from .recording import Party, Recording, not_the_same
 
 LEADER = 0  # the party on whose stream the graph is recorded and started
 
@@ -61,11 +58,11 @@ class GraphRecording(Recording):
     """A function's work on arguments of one form, captured as a graph."""
 
     @classmethod
-    def decided(cls, session: Session, opinion: bool) -> bool:
+    def decided(cls, session: Party, opinion: bool) -> bool:
         return all(session.gather_objects(opinion))
 
     @classmethod
-    def first_of_all(cls, session: Session, obstacle: str | None) -> str | None:
+    def first_of_all(cls, session: Party, obstacle: str | None) -> str | None:
         return next((one for one in session.gather_objects(obstacle) if one), None)
 
     def first_results(self, given: SecretTree) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,10 +15,7 @@ from ...tensor.trace import Trace
 from .buffers import SecretTree
 from .plan import Plan
 from .plan_recorder import PlanObserver, PlanRecorder
-from .recording import Recording
-
-if TYPE_CHECKING:
-    from ..session import Session
+from .recording import Party, Recording
 
 
 class PlanRecording(Recording):
@@ -30,12 +27,12 @@ class PlanRecording(Recording):
     observer = PlanObserver
 
     @classmethod
-    def decided(cls, session: Session, opinion: bool) -> bool:
+    def decided(cls, session: Party, opinion: bool) -> bool:
         """What decides is public, so all parties decide alike; else their records differ."""
         return opinion
 
     @classmethod
-    def first_of_all(cls, session: Session, obstacle: str | None) -> str | None:
+    def first_of_all(cls, session: Party, obstacle: str | None) -> str | None:
         mesh, own = session.mesh, (obstacle or "").encode()
         peers = [rank for rank in range(mesh.parties) if rank != mesh.rank]
         before = mesh.stats.snapshot()

@@ -9,18 +9,39 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence, Set
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Protocol
+
+import torch
 
 from ...errors import ConfigError
-from ...fixedpoint import Value
+from ...fixedpoint import Numbers, Value
 from ...fixedpoint.flatten import canonical, signature
+from ...protocols import Protocol as Operations
 from ...tensor import SecretTensor
 from ...tensor.trace import Trace
+from ...transport import Mesh, Stats
 from .buffers import SecretTree, ValueBuffers
 from .gradients import Gradients
 
-if TYPE_CHECKING:
-    from ..session import Session
+
+class Party(Protocol):
+    """What a recording needs of a session."""
+
+    @property
+    def mesh(self) -> Mesh: ...
+    @property
+    def numbers(self) -> Numbers: ...
+    @property
+    def protocol(self) -> Operations: ...
+    @property
+    def rank(self) -> int: ...
+    @property
+    def device(self) -> torch.device: ...
+    @property
+    def stats(self) -> Stats: ...
+    @property
+    def reveals(self) -> Sequence[object]: ...
+    def gather_objects(self, value: Any) -> list[Any]: ...
 
 
 class Recording(ABC):
@@ -35,7 +56,7 @@ class Recording(ABC):
 
     def __init__(
         self,
-        session: Session,
+        session: Party,
         function: Callable[..., Any],
         given: SecretTree,
         seen: Trace,
@@ -58,12 +79,12 @@ class Recording(ABC):
 
     @classmethod
     @abstractmethod
-    def decided(cls, session: Session, opinion: bool) -> bool:
+    def decided(cls, session: Party, opinion: bool) -> bool:
         """Returns whether to go on, if that is this party's opinion."""
 
     @classmethod
     @abstractmethod
-    def first_of_all(cls, session: Session, obstacle: str | None) -> str | None:
+    def first_of_all(cls, session: Party, obstacle: str | None) -> str | None:
         """Returns the obstacle of the first party that has one, or None. All parties call it."""
 
     @abstractmethod
