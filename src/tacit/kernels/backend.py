@@ -39,7 +39,7 @@ def choice() -> str:
 
 def load_native() -> ModuleType | None:
     """Returns the compiled kernels, or None if they are missing or `reference` is forced."""
-    return getattr(_thread, "native", None) or _load_native()
+    return getattr(_thread, "native", None) or compiled()
 
 
 @contextmanager
@@ -53,7 +53,8 @@ def native_replaced(native: Any) -> Iterator[None]:
 
 
 @cache
-def _load_native() -> ModuleType | None:
+def compiled() -> ModuleType | None:
+    """Returns what `load_native` does where nothing replaces it."""
     if choice() == "reference":
         return None
     remedy = "Reinstall with a C++20 compiler to get them."
