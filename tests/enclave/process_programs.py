@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import secrets
 import sys
 import time
@@ -18,6 +19,7 @@ from tacit.enclave import worker
 from tacit.runtime.launch.worker_child import serve_worker
 
 SECONDS = 120.0
+LATE_SECONDS = "TACIT_TEST_LATE_SECONDS"  # in the environment of a worker
 NUMBERS = 16  # of a planted pattern, 64 bytes
 
 
@@ -115,6 +117,30 @@ def failing(session):
     if session.is_enclave:
         raise ValueError(f"the secret is {x.value.share.tensor}")
     return session.reveal(x)
+
+
+def growing(session, folder):
+    """Keeps more and more secrets; a file says when it has begun."""
+    kept = []
+    x = session.share(torch.ones(256, 256), owner=0)
+    while True:
+        kept.append(x * 2)
+        session.reveal(kept[-1][0, 0])
+        if session.rank == 0:
+            Path(folder, "begun").touch()
+
+
+def serve_late_worker(link, task):
+    """Serves as a worker; worker 1 takes LATE_SECONDS for its first answer."""
+    right = worker.Worker.answer
+
+    def late(self, asked, received):
+        if task.number == 1:
+            time.sleep(float(os.environ.pop(LATE_SECONDS, "0")))
+        return right(self, asked, received)
+
+    worker.Worker.answer = late
+    serve_worker(link, task)
 
 
 def serve_lying_worker(link, task):

@@ -176,7 +176,9 @@ def test_a_file_that_changes_after_it_was_measured_is_refused(tmp_path, monkeypa
         return begin(link, config, manifest)
 
     monkeypatch.setattr(launcher, "_begin", changing)
-    with pytest.raises(AttestationRejected, match="a trusted file was changed after it was"):
+    with pytest.raises(
+        AttestationRejected, match=r"changed after it was measured: program program\.py"
+    ):
         EnclaveProcess.start(config)
 
 

@@ -22,6 +22,7 @@ from ..errors import FrameRejected, PeerClosed
 NONCE_BYTES = 32
 FRAME_BYTES = 1 << 18  # of a relayed stream in one message
 MAX_TEXT_BYTES = 200
+END_SECONDS = 10.0  # in which an enclave that ends waits for the ends of its connections
 MAX_DOCUMENT_BYTES = 1 << 21  # a configuration, or a quote with its manifest
 STATUS_FIELDS = (
     "streams_opened",

@@ -14,6 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from time import monotonic
 
 from ..errors import FrameRejected, PeerClosed
 from .edl import FRAME_BYTES, Frame, Kind, Link, Side
@@ -199,11 +200,12 @@ class Streams:
                 stream.abandon()
 
     def wait(self, seconds: float) -> None:
-        """Waits until all streams have ended, for some time each."""
+        """Waits until all streams have ended, or so many seconds have passed."""
+        until = monotonic() + seconds
         with self._lock:
             live = list(self._streams.values())
         for stream in live:
-            stream.ended.wait(seconds)
+            stream.ended.wait(max(0.0, until - monotonic()))
 
     def _check_new(self, number: int) -> None:
         with self._lock:

@@ -13,11 +13,10 @@ import threading
 from collections.abc import Callable
 
 from ...errors import ConnectError, TransportError
-from ..edl import STATUS_FIELDS, Frame, Kind, Link, Side, pack_status
+from ..edl import END_SECONDS, STATUS_FIELDS, Frame, Kind, Link, Side, pack_status
 from ..streams import Stream, Streams
 
 Quoter = Callable[[bytes], bytes]  # from a nonce to a certificate and a quote, encoded
-_END_SECONDS = 10.0
 
 
 def _exit() -> None:
@@ -62,7 +61,7 @@ class HostLink:
 
     def finish(self, body: bytes) -> None:
         """Waits until the ends of all connections are on their way, and sends ENDED."""
-        self._streams.wait(_END_SECONDS)
+        self._streams.wait(END_SECONDS)
         self._link.send(Kind.ENDED, 0, body)
 
     def _read(self) -> None:

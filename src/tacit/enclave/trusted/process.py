@@ -76,13 +76,21 @@ def main(descriptor: int, granted: Protection) -> None:
         _load(config)(context)
     except BaseException as error:
         at_fault = error.workers if isinstance(error, WorkerFailed | CheatingDetected) else ()
-        end = pack_end(told_to_peers(error) or "an error", at_fault)
+        end = pack_end(_last_word(error), at_fault)
     wipe(credentials.private_key)
     if host is not None:
         host.finish(end)
     else:
         link.send(Kind.ENDED, 0, end)
     os._exit(0 if end == pack_end("") else 1)
+
+
+def _last_word(error: BaseException) -> str:
+    """Returns what the host may know of an error; which measured file has changed, if one has."""
+    word = told_to_peers(error) or "an error"
+    return (
+        f"{word}: {error.field}" if isinstance(error, AttestationRejected) and error.told else word
+    )
 
 
 def _receive_data(link: Link, size: int) -> bytes:

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from ...config import Config
+from ...enclave.edl import END_SECONDS
 from ...errors import ConfigError, PartyFailed, WorkerFailed
 from ...transport import Limits, Listener, Network, listen
 from ..placement import PartyDevices
@@ -73,7 +74,7 @@ def run_with_enclaves(
             results = collect(
                 receiver([*parties, *enclaves]),
                 members,
-                patience=PATIENCE_SECONDS,
+                patience=PATIENCE_SECONDS + END_SECONDS,  # it tells which worker is at fault
                 names=program.names,
             )
         except PartyFailed as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from threading import Thread
 
@@ -39,6 +39,14 @@ class EnclaveLinks:
 
 
 NO_LINKS = EnclaveLinks()
+
+
+def worker_limits(limits: Limits) -> Limits:
+    """Returns the limits of a link to a worker: an enclave waits half as long for one that is late.
+
+    The parties wait for the enclave meanwhile, and are to hear which worker it is.
+    """
+    return replace(limits, patience=limits.patience / 2)
 
 
 def workers_of(config: Config, enclave: int) -> list[int]:
@@ -86,7 +94,7 @@ def workers_in_threads(
     """Runs the workers of all enclaves in threads of this process; yields each enclave's links."""
     from ...enclave.worker import serve
 
-    links = [memory_meshes(2, limits=limits) for _ in devices]
+    links = [memory_meshes(2, limits=worker_limits(limits)) for _ in devices]
     peers = memory_meshes(2, limits=limits) if config.helpers == 2 else [None]
 
     def work(mesh: Mesh, device: torch.device) -> None:

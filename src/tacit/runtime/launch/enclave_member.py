@@ -13,9 +13,9 @@ from typing import Any
 from ...enclave.attestation import Manifest
 from ...enclave.attestation.request import attest
 from ...enclave.first_line import through_port
-from ...transport import Hello, Identity, Mesh, connect
+from ...transport import Hello, Identity, Limits, Mesh, connect
 from ..deploy.enclave_job import unpack_job
-from .enclave_links import EnclaveLinks, workers_of
+from .enclave_links import EnclaveLinks, worker_limits, workers_of
 from .enclave_task import PEER_PORT, SESSION_PORT, EnclaveTask, worker_port
 from .endpoint import NOWHERE, Address
 from .pickled import unpack
@@ -90,18 +90,24 @@ class Member:
 
     def _worker_link(self, worker: int) -> Mesh:
         certificates = [self._own.certificate, self._task.workers[worker]]
+        limits = worker_limits(self._task.limits)
         with import_module(TRUSTED_LINKS).naming_worker(worker):
-            return self._connect(worker_port(worker), 0, [NOWHERE] * 2, certificates)
+            return self._connect(worker_port(worker), 0, [NOWHERE] * 2, certificates, limits)
 
     def _connect(
-        self, port: str, rank: int, addresses: Sequence[Address], certificates: Sequence[bytes]
+        self,
+        port: str,
+        rank: int,
+        addresses: Sequence[Address],
+        certificates: Sequence[bytes],
+        limits: Limits | None = None,
     ) -> Mesh:
         return connect(
             Hello(session=self._task.session_id, rank=rank, parties=len(addresses)),
             self._context.host.listen(port),
             addresses,
             identity=Identity(self._own.certificate, self._own.private_key, tuple(certificates)),
-            limits=self._task.limits,
+            limits=limits or self._task.limits,
             dial=self._context.host.dial
             if port == SESSION_PORT
             else through_port(port, self._context.host.dial),
