@@ -10,11 +10,16 @@ epochs. Goten's own figure, 196,733 images an hour, was measured on three server
 from __future__ import annotations
 
 import time
+from collections import Counter
+from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from statistics import median
 from typing import Any
 
 import torch
+from benchmarks.goten_layers import Sections, Spent, layer_rows, measured_layers, parts_in_ms
+from benchmarks.goten_layers import table as layers_table
 from benchmarks.measure import Row
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -32,11 +37,10 @@ PHASES = ("quantise", "mask", "send", "wait", "unmask", "check", "dequantise", "
 
 @dataclass
 class Measured:
-    """Seconds of a step, and of the phases of its products, at the member that computes."""
+    """Seconds of a step, and those of its layers in all steps, at the member that computes."""
 
     seconds: float = 0.0
-    phases: dict[str, float] = field(default_factory=dict)
-    bytes_sent: int = 0
+    layers: Spent = field(default_factory=dict)
 
 
 def random_batch(batch: int) -> tuple[Tensor, Tensor]:
@@ -66,17 +70,17 @@ def measured(batch: int, **settings: Any) -> Measured:
         model = session.share(zoo.goten_vgg(), owner=0)
         optimizer, seconds = optimizer_of(model), []
         x, y = (session.share(part, owner=1) for part in random_batch(batch))
+        sections = Sections(partial(phases, session))
         for repetition in range(WARM_UP + STEPS):
             session.mesh.compare()
-            if session.is_enclave and repetition == WARM_UP:
-                before = phases(session)
+            is_timed = session.is_enclave and repetition >= WARM_UP
             begin = time.perf_counter()
-            loss = step(model, optimizer, x, y)
+            with measured_layers(model, optimizer, sections) if is_timed else nullcontext():
+                loss = step(model, optimizer, x, y)
             session.reveal(loss, to=0)
             seconds.append(time.perf_counter() - begin)
         if session.is_enclave:
-            spent = phases(session)
-            found.phases = {p: (spent[p] - before[p]) / STEPS for p in PHASES}
+            found.layers = sections.spent
         return median(seconds[WARM_UP:])
 
     found.seconds = max(tacit.run(party, deadline=300.0, **settings))
@@ -96,12 +100,9 @@ def rate_rows(device: str) -> list[Row]:
     alone = measured(ALONE_BATCH, outsourcing="none", **enclave)
     helped = measured(BATCH, **workers, **enclave)
     rates = ALONE_BATCH / alone.seconds * 3600, BATCH / helped.seconds * 3600
-    linear = sum(helped.phases.values())
-    spent = ", ".join(f"{name} {s:.3f}" for name, s in helped.phases.items() if s > 5e-4)
-    note = (
-        f"a step {helped.seconds:.2f} s: products {linear:.2f} s ({spent}), the rest "
-        f"{helped.seconds - linear:.2f} s; {torch.get_num_threads()} threads"
-    )
+    print(layers_table(helped.layers, STEPS), flush=True)
+    parts = ", ".join(parts_in_ms(sum(helped.layers.values(), Counter()), STEPS))
+    note = f"a step {helped.seconds:.2f} s, in ms: {parts}; {torch.get_num_threads()} threads"
     return [
         Row(
             name=f"VGG-11, batch {BATCH}, three workers on {device}, swalp",
@@ -120,6 +121,7 @@ def rate_rows(device: str) -> list[Row]:
             baseline_value=GOTEN,
             target=1.0,
         ),
+        *layer_rows("a step by layer", helped.layers, STEPS),
     ]
 
 
