@@ -30,7 +30,7 @@ FORBIDDEN_IMPORTS = {
     "crypto": r"tacit\.(ring|kernels)\b|torch\.nn\b",
     "protocols": r"torch\.(nn|_ops|_decomp)\b|(socket|ssl)\b",
     "fixedpoint": rf"{CONCRETE}|{SOCKETS}|torch\.(nn|_ops|_decomp)\b",
-    "enclave": r"tacit\.protocols\b(?!\.(products\.(bilinear|floats)|plain_memory)\b)"
+    "enclave": r"tacit\.protocols\b(?!\.(products\.(bilinear|floats)|plain_(memory|pieces))\b)"
     r"|torch\.(nn|_ops|_decomp)\b",
     "tensor": rf"{CONCRETE}|{SOCKETS}|tacit\.transport\b",
     "nn": rf"{CONCRETE}|{SOCKETS}",

@@ -17,6 +17,7 @@ from torch import Tensor
 from ..errors import RangeError
 from ..protocols import MATMUL, Bilinear, Conv, ConvGradInput, Plain
 from ..protocols.enclave import Enclave
+from ..protocols.plain_pieces import IsCut, by_rows, has_rows, summed
 from ..protocols.steps import Steps, drive, together
 from ..ring import Window
 from .arithmetic import conv_grad_calls
@@ -58,7 +59,9 @@ class PlainNumbers(Numbers):
         return x if isinstance(x, Value) else self.public(torch.as_tensor(x))
 
     def convert(self, x: Value, dtype: torch.dtype) -> Value:
-        return x if x.dtype == dtype else self.compute("a conversion", Tensor.to, x, dtype)
+        if x.dtype == dtype:
+            return x
+        return self.by_rows(has_rows(x.shape), "a conversion", Tensor.to, x, dtype)
 
     def settled(self, x: Value) -> Value:
         return x
@@ -86,6 +89,19 @@ class PlainNumbers(Numbers):
         """
         given, named = self._tensors(args), {key: self._tensors(x) for key, x in kwargs.items()}
         return self._values(self.protocol.memory.compute(name, function, *given, **named))
+
+    def by_rows(self, is_cut: IsCut, name: str, function: Any, *args: Any, **kwargs: Any) -> Any:
+        """The same for a function whose rows depend on the same rows of the operands that it cuts.
+
+        If it does not fit into a limited memory at once, it is computed piece by piece.
+        """
+        given, named = self._tensors(args), {key: self._tensors(x) for key, x in kwargs.items()}
+        return self._values(by_rows(self.protocol.memory, is_cut, name, function, *given, **named))
+
+    def summed(self, is_cut: IsCut, name: str, function: Any, *args: Any, **kwargs: Any) -> Any:
+        """The same for a function whose results are sums over the rows of what it cuts."""
+        given, named = self._tensors(args), {key: self._tensors(x) for key, x in kwargs.items()}
+        return self._values(summed(self.protocol.memory, is_cut, name, function, *given, **named))
 
     def _tensors(self, x: Any) -> Any:
         """Returns an argument with tensors of this member for values and public tensors."""
@@ -255,7 +271,9 @@ class PlainNumbers(Numbers):
     # What rules for products and for public random numbers call besides --------------------------
 
     def _of(self, function: Callable[..., Tensor], *operands: Operand, **options: object) -> Value:
-        return self.compute(function.__name__, function, *operands, **options)
+        tensors = [x for x in operands if isinstance(x, Value | Tensor)]
+        shape = torch.broadcast_shapes(*(x.shape for x in tensors))
+        return self.by_rows(has_rows(shape), function.__name__, function, *operands, **options)
 
     def add(self, a: Operand, b: Operand) -> Value:
         return self._of(torch.add, a, b)
@@ -273,16 +291,19 @@ class PlainNumbers(Numbers):
         return self._of(torch.where, *map(self.tensor, (condition, a, b)))
 
     def sum(self, x: Value, dims: Sequence[int] = (), *, keepdim: bool = False) -> Value:
-        return self._of(torch.sum, x, dim=tuple(dims) or None, keepdim=keepdim)
+        return self.total(x, tuple(dims) or None, keepdim=keepdim)
 
     def total(self, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
-        return self._of(torch.sum, x, dim=dims, keepdim=keepdim)
+        cut = has_rows(x.shape)
+        chosen = range(len(x.shape)) if dims is None else [dims] if isinstance(dims, int) else dims
+        apply = self.summed if any(d % len(x.shape) == 0 for d in chosen) else self.by_rows
+        return apply(cut, "sum", torch.sum, x, dim=dims, keepdim=keepdim)
 
     def mean(self, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
-        return self._of(torch.mean, x, dim=dims, keepdim=keepdim)
+        return self.compute("mean", torch.mean, x, dim=dims, keepdim=keepdim)
 
     def softmax(self, x: Value, dim: int) -> Value:
-        return self._of(torch.softmax, x, dim=dim)
+        return self.compute("softmax", torch.softmax, x, dim=dim)
 
     def normalise(self, x: Value, dims: Sequence[int], eps: float) -> Normalization:
 

@@ -17,6 +17,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from ..errors import OutOfMemory
+
 
 @dataclass(frozen=True)
 class MemoryCounters:
@@ -78,11 +80,29 @@ class PlainMemory(ABC):
         form = Form(function, args, kwargs)
         if (views := form.views()) is not None:
             return views
+        if not self.fits(form):
+            raise self.too_large(name, form)
         with self.opened(name, form.operands):
             with self.working(name, form.new_bytes):
                 made = function(*args, **kwargs)
             self.adopt_all(name, made)
         return made
+
+    def fits(self, form: Form) -> bool:
+        """Whether the operands and the results of an operation fit at once."""
+        return self.limit is None or self._needed(form) <= self.limit
+
+    def too_large(self, name: str, form: Form) -> OutOfMemory:
+        """Returns the error for an operation that does not fit, and cannot be cut."""
+        return OutOfMemory(
+            f"{name} needs {self._needed(form)} bytes of plaintext inside the enclave at once",
+            limit=f"memory_limit leaves {self.limit}",
+            remedy="use a smaller batch, or a larger memory_limit",
+            subject=name,
+        )
+
+    def _needed(self, form: Form) -> int:
+        return self.size_of(form.operands) + form.new_bytes
 
     def read(self, name: str, tensor: Tensor) -> Tensor:
         """Returns a copy of a tensor, for which the caller is responsible: it does not count."""
@@ -137,6 +157,7 @@ class Form:
     def __init__(
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
+        self.function, self.args, self.kwargs = function, args, kwargs
         self.operands: list[Tensor] = []
         self._twins: dict[int, tuple[Tensor, Tensor]] = {}  # by their memory
         twins, named = tree_map_only(Tensor, self._twin, (args, kwargs))

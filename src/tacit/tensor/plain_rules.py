@@ -19,10 +19,12 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
+from ..errors import OutOfMemory
 from ..fixedpoint import PlainNumbers, Value
 from .ops import refused
 from .ops.linalg import matmul
 from .ops.nn import attention, conv
+from .piecewise_rules import in_pieces
 from .table import Rule, rule_of
 
 aten = torch.ops.aten
@@ -68,9 +70,23 @@ def _run(
 ) -> Any:
     """torch's result on the tensors of this member, as values; then what is written to `writes`."""
     run = partial(_writing, func, writes) if writes else func
-    if func in AS_ARGUMENT and not n.protocol.is_enclave:
-        return n.compute(str(func), torch.empty_like, args[AS_ARGUMENT[func]])
-    return n.compute(str(func), run, *args, **kwargs)
+    if func in AS_ARGUMENT:
+        run = partial(_without_meta, func)
+    try:
+        return n.compute(str(func), run, *args, **kwargs)
+    except OutOfMemory:  # it has not begun
+        if n.protocol.memory.limit is None:
+            raise
+        made = in_pieces(func, n, *args, **kwargs)
+        if made is None:
+            raise
+        return made
+
+
+def _without_meta(func: OpOverload, *args: Any, **kwargs: Any) -> Any:
+    """The result of an operation, or its shape if the arguments are shapes."""
+    like = args[AS_ARGUMENT[func]]
+    return torch.empty_like(like) if like.is_meta else func(*args, **kwargs)
 
 
 def _writing(func: OpOverload, writes: tuple[str, ...], *args: Any, **kwargs: Any) -> Any:

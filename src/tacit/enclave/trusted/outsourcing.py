@@ -30,6 +30,7 @@ from ..pieces import Piece, pieces
 from ..worker_roles import DUTIES, Role
 from .counters import Counters
 from .freivalds import BITS_PER_CHECK, agrees
+from .inside import multiply_inside
 from .links import PeerLink, WorkerLinks
 from .masking import MODES, NUM_MASK_PARTS, MaskedProduct, Operand
 from .operand_cache import OperandCache
@@ -139,8 +140,7 @@ class Outsourcer:
         name, memory = type(op).__name__, self._memory
         if self.mode == "none" and not self._precision.stochastic:
             with self.counters.phase("inside"):
-                made: Tensor = memory.compute(name, partial(in_floats, op), a, b)
-                return made
+                return multiply_inside(memory, op, a, b)
         with self.counters.phase("quantise"):
             left, right = (self._operand(name, x) for x in (a, b))
         size = prod(op.shape(a.shape, b.shape)) * self._precision.result_bytes
@@ -148,7 +148,7 @@ class Outsourcer:
             with memory.working(name, size):
                 values = self._values(op, left, right, a.dtype)
                 with self.counters.phase("dequantise"):
-                    made = dequantise(values, left.exponent + right.exponent, a.dtype)
+                    made: Tensor = dequantise(values, left.exponent + right.exponent, a.dtype)
             memory.adopt(made, name)
         return made
 

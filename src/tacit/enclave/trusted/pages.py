@@ -7,8 +7,6 @@ import mmap
 
 PAGE = mmap.PAGESIZE
 _DONTNEED, _DONTNEED_LOCKED = 4, 24  # the second also for locked pages, from Linux 5.18 on
-_MMAP_THRESHOLD = -3
-_LARGE = 1 << 16  # bytes of an allocation that has pages of its own
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -32,9 +30,3 @@ def _given_back(address: int, size: int) -> bool:
     """Whether the system took the pages; they read as zeros then."""
     where = ctypes.c_void_p(address), ctypes.c_size_t(size)
     return any(_libc.madvise(*where, advice) == 0 for advice in (_DONTNEED_LOCKED, _DONTNEED))
-
-
-def return_freed_memory() -> None:
-    """Makes freed tensors go back to the system at once, instead of staying in the process."""
-    if hasattr(_libc, "mallopt"):
-        _libc.mallopt(_MMAP_THRESHOLD, _LARGE)

@@ -22,18 +22,18 @@ from typing import Self
 
 import torch
 from torch import Tensor
-from torch.multiprocessing.reductions import StorageWeakRef
 
 from ...errors import ConfigError, OutOfMemory
 from ...protocols.plain_memory import MemoryCounters, PlainMemory
 from .chunk_cipher import TAG_BYTES, ChunkCipher
 from .host_storage import FileStorage, HostStorage
-from .pages import PAGE, erase, return_freed_memory
+from .pages import PAGE, erase
 from .sealed_chunks import Chunk, SealedChunks
 
 LIMIT_BYTES = 90_000_000  # what the first generation of SGX leaves to an enclave
 CHUNK_BYTES = 1 << 20
 MIN_CHUNKS = 64  # of the limit
+KERNELS = 4  # one part of so many of the limit is left to torch's kernels
 SMALL_LIMIT = MIN_CHUNKS * PAGE
 
 
@@ -43,7 +43,11 @@ def chunk_bytes_for(limit: int) -> int:
 
 
 def open_memory(limit: int, measurement: bytes) -> SealedMemory:
-    """Returns a memory whose sealed chunks lie in the machine's, outside of the process."""
+    """Returns a memory whose sealed chunks lie in the machine's, outside of the process.
+
+    A part of the limit is left to buffers inside of torch's kernels, which nobody counts.
+    """
+    limit -= limit // KERNELS
     storage = FileStorage(None, chunk_bytes_for(limit) + PAGE + TAG_BYTES)
     return SealedMemory(storage, limit=limit, measurement=measurement)
 
@@ -53,7 +57,7 @@ class _Block:
     """The memory of one tensor and of all its views. Its name and when it is used are public."""
 
     name: str
-    storage: StorageWeakRef
+    storage: torch.UntypedStorage  # kept, so that its memory is erased before it is freed
     chunks: list[Chunk] = field(default_factory=list)
     offsets: list[int] = field(default_factory=list)  # where chunks begin, and the end
 
@@ -64,7 +68,7 @@ class SealedMemory(PlainMemory):
     storage: where sealed chunks go; nobody trusts it. measurement: that of the enclave; the key
     depends on it, and is new in each memory.
     The limit holds for tensors that were adopted and for what `working` is asked for. The memory of
-    a tensor is given up when torch frees it.
+    a tensor counts until it is erased, after its last user is gone.
     """
 
     limit: int
@@ -78,7 +82,6 @@ class SealedMemory(PlainMemory):
         self._inside: OrderedDict[Chunk, None] = OrderedDict()  # least recently used first
         self._held = self._peak = self._num_tensors = self._evicted = 0
         self._lock = RLock()
-        return_freed_memory()
 
     # What operations ask for ---------------------------------------------------------------------
 
@@ -86,7 +89,7 @@ class SealedMemory(PlainMemory):
         storage = tensor.untyped_storage()
         key, size = storage._cdata, storage.nbytes()
         with self._lock:
-            if not size or (key in self._blocks and not self._blocks[key].storage.expired()):
+            if not size or key in self._blocks:
                 return
             block = self._add(storage, name)
             self._make_room(name, size)
@@ -155,6 +158,7 @@ class SealedMemory(PlainMemory):
     def close(self) -> None:
         """Overwrites the key, so that nothing outside can be opened any more."""
         with self._lock:
+            self._forget_freed()
             self._blocks.clear()
             self._inside.clear()
             self._chunks.close()
@@ -171,7 +175,7 @@ class SealedMemory(PlainMemory):
         """Returns a new block for the memory of a tensor, of which nothing is inside yet."""
         self._forget_freed()
         self._num_tensors += 1
-        block = _Block(f"{self._num_tensors} of {name}", StorageWeakRef(storage))
+        block = _Block(f"{self._num_tensors} of {name}", storage)
         self._cut(block, storage.data_ptr(), storage.nbytes())
         self._blocks[storage._cdata] = block
         return block
@@ -230,7 +234,7 @@ class SealedMemory(PlainMemory):
     def _too_large(self, name: str, needed: int) -> OutOfMemory:
         return OutOfMemory(
             f"{name} needs {needed} bytes of plaintext inside the enclave at once",
-            limit=f"memory_limit={self.limit}",
+            limit=f"memory_limit leaves {self.limit}",
             remedy="use a smaller batch, or a larger memory_limit",
             subject=name,
         )
@@ -240,14 +244,17 @@ class SealedMemory(PlainMemory):
         self._peak = max(self._peak, self._held)
 
     def _forget_freed(self) -> None:
-        """Gives up the memory of tensors that torch has freed."""
-        freed = [key for key, block in self._blocks.items() if block.storage.expired()]
+        """Erases and gives up the memory of tensors that nobody has any more."""
+        count = torch._C._storage_Use_Count
+        freed = [key for key, block in self._blocks.items() if count(key) == 1]  # this one
         for key in freed:
-            for chunk in self._blocks.pop(key).chunks:
+            for chunk in self._blocks[key].chunks:
                 if chunk.is_inside:
+                    erase(chunk.address, chunk.size)
                     self._hold(-chunk.size)
                 self._inside.pop(chunk, None)
                 self._chunks.forget(chunk)
+            del self._blocks[key]
 
 
 def _span(x: Tensor) -> tuple[int, int]:
