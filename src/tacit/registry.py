@@ -180,6 +180,13 @@ register_protocol(
     guarantees=Guarantees(colluding=1),
 )
 register_protocol(
+    "replicated-malicious",
+    "tacit.protocols.verified.protocol:ReplicatedMalicious",
+    summary="Replicated sharing with verified products: one of three parties may cheat.",
+    parties=range(3, 4),
+    guarantees=Guarantees(colluding=1, detects=True),
+)
+register_protocol(
     "quad",
     "tacit.protocols.quad.protocol:Quad",
     summary="Four parties, one of whom may cheat: the others notice before anything is opened.",

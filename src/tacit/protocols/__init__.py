@@ -21,6 +21,7 @@ from .replicated.protocol import Replicated
 from .reveals import Revealed, RevealPolicy, helper_names, party_names
 from .share import Arith, Bool, Plain
 from .trio import Trio
+from .verified.protocol import ReplicatedMalicious
 
 __all__ = [
     "ALONE",
@@ -43,6 +44,7 @@ __all__ = [
     "Protocol",
     "Quad",
     "Replicated",
+    "ReplicatedMalicious",
     "RevealPolicy",
     "Revealed",
     "Trio",

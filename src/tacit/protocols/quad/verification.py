@@ -8,8 +8,8 @@ NOTE [hidden hashes]: nobody is shown a hash. After a wrong message an honest pa
 that differs from the right one by an error times a secret; whoever sent the message could try all
 such values, and compare their hashes with the one that it is shown. So for each receiver, each two
 parties i < j draw r and s that only they know. Party i adds r h + s to what it sends, and party j
-subtracts r h + s, where h is the hash of what both know; the receiver adds up what all four have
-for it, modulo a prime. The sum is zero if all hashes are equal. If those of two honest parties
+subtracts r h + s, where h is the hash of what both know; the receiver adds up what all have for
+it, modulo a prime. The sum is zero if all hashes are equal. If those of two honest parties
 differ, then it is uniform, whatever the cheating party sends, which knows neither their r nor what
 they send to others: so every honest party notices it, and the cheating one learns nothing else.
 Which hashes differ stays unknown: that could depend on secrets.
@@ -29,7 +29,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
 from itertools import combinations
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -41,9 +41,6 @@ from ...transport import Spec
 from ..context import Context
 from ..randomness import common_stream
 from ..steps import Round, Steps
-
-if TYPE_CHECKING:
-    from .base import QuadBase
 
 DIGEST = TOTAL = Spec((4,), torch.int64)
 PRIME = (1 << 255) - 19
@@ -58,6 +55,16 @@ class Hash(Protocol):
     """A running hash."""
 
     def update(self, data: memoryview, /) -> None: ...
+
+
+class Verifying(Protocol):
+    """What a comparison of views needs of a protocol."""
+
+    rank: int
+    parties: int
+    device: torch.device
+    context: Context
+    views: Views
 
 
 class Views(ABC):
@@ -90,7 +97,8 @@ class HashedViews(Views):
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        groups = [g for size in (2, 3) for g in combinations(range(4), size) if context.rank in g]
+        rank, parties = context.rank, range(context.mesh.parties)
+        groups = [g for size in (2, 3) for g in combinations(parties, size) if rank in g]
         self._hashes = {group: hashlib.sha256() for group in groups}
 
     def add(self, viewers: Viewers, values: Sequence[Tensor], *, alike: Viewers = ()) -> None:
@@ -107,7 +115,8 @@ class KeyedViews(Views):
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        pairs = [pair for pair in combinations(range(4), 2) if context.rank in pair]
+        parties = range(context.mesh.parties)
+        pairs = [pair for pair in combinations(parties, 2) if context.rank in pair]
         call = context.streams.new_call()
         self._tables: dict[Viewers, Tensor] = {
             pair: call.draw(common_stream("table", *pair), (PART_WORDS,), torch.int64)
@@ -151,13 +160,13 @@ def _as_message(digest: bytes) -> Tensor:
     return torch.frombuffer(bytearray(digest), dtype=torch.int64)
 
 
-def verify(p: QuadBase) -> Steps[None]:
+def verify(p: Verifying) -> Steps[None]:
     """Raises CheatingDetected at all honest parties if two of them know different values. 1 round.
 
     See NOTE [hidden hashes].
     """
     terms = _terms(p)
-    others = [party for party in range(4) if party != p.rank]
+    others = [party for party in range(p.parties) if party != p.rank]
     send = {j: [_as_message(terms[j].to_bytes(32, "little")).to(p.device)] for j in others}
     received = yield Round(send, {j: [TOTAL] for j in others})
     total = sum((_number(received[j][0].cpu()) for j in others), terms[p.rank]) % PRIME
@@ -165,15 +174,15 @@ def verify(p: QuadBase) -> Steps[None]:
         raise cheating(p)
 
 
-def _terms(p: QuadBase) -> list[int]:
+def _terms(p: Verifying) -> list[int]:
     """What this party adds to the sum of each receiver, by rank."""
-    totals = [0] * 4
-    for peer in range(4):
+    totals = [0] * p.parties
+    for peer in range(p.parties):
         if peer == p.rank:
             continue
         pair = tuple(sorted((p.rank, peer)))
         hashed = int.from_bytes(p.views.digest(pair), "little")
-        drawn = p.context.draw_planes(common_stream("verify", *pair), (4, 2, WORDS))
+        drawn = p.context.draw_planes(common_stream("verify", *pair), (p.parties, 2, WORDS))
         numbers = _numbers(drawn)
         for receiver, (factor, mask) in enumerate(zip(numbers[::2], numbers[1::2], strict=True)):
             term = factor * hashed + mask
@@ -191,11 +200,11 @@ def _number(words: Tensor) -> int:
     return int.from_bytes(_bytes(words), "little")
 
 
-def cheating(p: QuadBase) -> CheatingDetected:
+def cheating(p: Verifying) -> CheatingDetected:
     """Returns the error: up to where all views agreed."""
     return CheatingDetected(
-        "the views of the parties differ: one of the four deviates from the protocol, or its "
-        "memory or channel is faulty",
+        "the views of the parties differ: one of them deviates from the protocol, or its memory or "
+        "channel is faulty",
         limit="nothing was opened; all views agreed up to " + Operation(p.views.agreed),
         remedy="do not use the shares of this run again; start anew without that party",
     )

@@ -71,4 +71,5 @@ def bilinear(
     if shift and not p.exact:
         return (yield from replicate_truncated(p, z, shift, limit))
     parts = yield from replicate(p, z)
+    p.note_product(op, x.parts, y.parts, parts)
     return Arith(parts, p.ring, limit=limit).divided(shift)

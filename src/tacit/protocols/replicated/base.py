@@ -6,6 +6,7 @@ i+2, and the keys K_{i+1} and K_{i+2} that these parts are drawn from (all indic
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Self
 
@@ -14,7 +15,9 @@ from torch import Tensor
 
 from ...errors import ConfigError, ProtocolError
 from ..context import Context
-from ..share import Arith, Bool
+from ..products.bilinear import Bilinear
+from ..share import Arith, Bool, Parts
+from ..steps import Steps
 from ..three_party.io import PARTIES, InputRoles
 from ..three_party.protocol import ThreeParty
 from ..trio import Trio
@@ -47,6 +50,23 @@ class ReplicatedBase(ThreeParty):
         """Returns masked evaluation on the same shares."""
         roles = dealer, (dealer + 1) % 3, (dealer + 2) % 3
         return Trio(self.context, roles=roles, exact=self.exact)
+
+    # What a protocol that verifies its products is told -------------------------------------------
+
+    def note_product(self, op: Bilinear, x: Parts, y: Parts, z: Parts) -> None:
+        """Is told that the parties computed z = op(x, y) together."""
+
+    def note_gates(self, x: Parts, y: Parts, z: Parts) -> None:
+        """Is told that the parties computed z = x & y together."""
+
+    def note_opening(self, x: Parts, missing: Tensor) -> None:
+        """Is told that x was opened to all, and the part of it that arrived here."""
+
+    @abstractmethod
+    def dabits(self, count: int, shape: Sequence[int]) -> Steps[tuple[Parts, Parts]]:
+        """Returns random bits that nobody knows, as planes and as ring elements."""
+
+    # What the local operations of `core.py` ask for ----------------------------------------------
 
     def reveal_sender(self, receiver: int) -> int:
         return (receiver + 1) % 3

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+from torch import Tensor
+
 from ...errors import ConfigError
 from ..bit_trees import and_tree
 from ..share import Bool, Parts
@@ -14,13 +16,20 @@ from .base import ReplicatedBase
 MOST_INPUTS = 9
 
 
-def and_parts(p: ReplicatedBase, x: Parts, y: Parts) -> Steps[Parts]:
-    """Returns x & y: `product_share` and `replicate` over Z_2. 1 round, 1 bit a party."""
+def and_share(p: ReplicatedBase, x: Parts, y: Parts) -> Tensor:
+    """Returns this party's z_i, where z_0 ^ z_1 ^ z_2 = x & y: `product_share` over Z_2. Local."""
     i, j = p.held
     z = (x[i] & (y[i] ^ y[j])) ^ (x[j] & y[i])
     for part in p.held:
         z = p.context.randomness.mask(zero_terms(part), z, "xor")
-    return (yield from replicate(p, z))
+    return z
+
+
+def and_parts(p: ReplicatedBase, x: Parts, y: Parts) -> Steps[Parts]:
+    """Returns x & y. 1 round, 1 bit a party."""
+    made = yield from replicate(p, and_share(p, x, y))
+    p.note_gates(x, y, made)
+    return made
 
 
 def bit_and(p: ReplicatedBase, *bits: Bool) -> Steps[Bool]:

@@ -47,7 +47,7 @@ class ReplicatedCosts:
         """
         elements = n_out * self.ring_bits
         if exact or not shift:
-            return _gate(elements)
+            return gate_cost(elements)
         others = [i for i in PARTIES if i != self.adder]
         first = Cost(1, {(i, (i - 1) % 3, False): elements for i in others})
         return first.then(_input(elements, self.adder))
@@ -66,12 +66,12 @@ class ReplicatedCosts:
 
     def bit_and(self, n: int, rows: int, fan_in: int) -> Cost:
         """fan_in - 1 gates of two inputs, in ceil(log2 fan_in) levels."""
-        return _gate((fan_in - 1) * planes(rows, n), rounds=len(and_tree_rows(fan_in)))
+        return gate_cost((fan_in - 1) * planes(rows, n), rounds=len(and_tree_rows(fan_in)))
 
     def signs(self, n: int, width: int, thresholds: int = 1) -> Cost:
         """w bits from the adder; for each threshold, the top bit of a sum of two."""
         rows = top_bit_rows(width)
-        tree = _gate(thresholds * planes(sum(rows), n), rounds=len(rows))
+        tree = gate_cost(thresholds * planes(sum(rows), n), rounds=len(rows))
         return _input(planes(width, n), self.adder).then(tree)
 
     def is_zero(self, n: int, width: int) -> Cost:
@@ -86,12 +86,14 @@ class ReplicatedCosts:
     def inject_sums(self, n: int, bits: int, uses_x: bool, sums: int) -> Cost:
         """A bit: one bit a party, and one element if it multiplies x; sums cost nothing."""
         online = planes(bits, n) + (bits * n * self.ring_bits if uses_x else 0)
-        return in_turn([self._dabits(n * bits), _gate(online)])
+        return in_turn([self._dabits(n * bits), gate_cost(online)])
 
     def _dabits(self, n: int) -> Cost:
         """Random bits as ring elements, ahead: an input of the adder, and a product."""
         elements = n * self.ring_bits
-        return _input(elements, self.adder, ahead=True).then(_gate(elements, rounds=0, ahead=True))
+        return _input(elements, self.adder, ahead=True).then(
+            gate_cost(elements, rounds=0, ahead=True)
+        )
 
 
 def _input(bits: int, owner: int, *, ahead: bool = False) -> Cost:
@@ -103,7 +105,7 @@ def _output(bits: int, to: int | None) -> Cost:
     return Cost(1, {((j + 1) % 3, j, False): bits for j in receivers})
 
 
-def _gate(bits: int, *, rounds: int = 1, ahead: bool = False) -> Cost:
+def gate_cost(bits: int, *, rounds: int = 1, ahead: bool = False) -> Cost:
     """Bits that each party sends to the one before it."""
     links: dict[Link, int] = {(i, (i - 1) % 3, ahead): bits for i in PARTIES}
     return Cost(rounds, links)

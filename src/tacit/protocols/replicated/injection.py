@@ -51,20 +51,21 @@ def inject_sums(
     """
     check_bits(bits)
     shape = bits[0].shape
-    random_bits, elements = yield from dabits(p, len(bits), shape)
+    random_bits, elements = yield from p.dabits(len(bits), shape)
     used = [j for j in range(len(bits)) if x is not None and any(one.scales[j] for one in sums)]
     x = None if x is None else (yield from p.settled.steps(x))
     hidden = map_parts(torch.bitwise_xor, stack_planes(bits).parts, random_bits)
-    z = None
+    z, chosen, factors = None, {}, {}
     if used and x is not None:
         chosen = map_parts(lambda r: r[used], elements)
-        z = product_share(
-            p, MUL, chosen, map_parts(lambda part: part.expand(len(used), *shape), x.parts)
-        )
+        factors = map_parts(lambda part: part.expand(len(used), *shape), x.parts)
+        z = product_share(p, MUL, chosen, factors)
     opened, products = yield from _open_and_replicate(p, hidden, z)
+    if products:
+        p.note_product(MUL, chosen, factors, products)
     flipped = [unpack_bits(plane, shape, torch.bool) for plane in opened]
     ones = p.public(torch.ones((), dtype=p.ring.dtype)).parts
-    as_elements = [
+    as_bits = [
         map_parts(lambda one, r, j=j: _flip(flipped[j], one, r[j]), ones, elements)
         for j in range(len(bits))
     ]
@@ -74,8 +75,7 @@ def inject_sums(
         if x is not None
     }
     return [
-        Arith(_bit_sum(p, one, as_elements, times_x, shape), p.ring, limit=one.limit(x))
-        for one in sums
+        Arith(_bit_sum(p, one, as_bits, times_x, shape), p.ring, limit=one.limit(x)) for one in sums
     ]
 
 
@@ -116,6 +116,7 @@ def _open_and_replicate(
         message.append(z)
     received = yield Round(send={p.previous: message}, receive={p.next: specs})
     missing, *products = received[p.next]
+    p.note_opening(planes, missing)
     opened = planes[i] ^ planes[j] ^ missing
     return opened, {} if z is None else {i: z, j: products[0]}
 
@@ -129,8 +130,8 @@ def dabits(p: ReplicatedBase, count: int, shape: Sequence[int]) -> Steps[tuple[P
     """
     a, (i, j) = p.adder, p.held
     form = (count, num_words(torch.Size(shape).numel()))
-    planes = {part: p.context.draw_planes(_flips(part), form) for part in p.held}
-    known = _as_elements(p, planes[i] ^ planes[j] if p.rank == a else planes[a], shape)
+    planes = {part: p.context.draw_planes(flips(part), form) for part in p.held}
+    known = as_elements(p, planes[i] ^ planes[j] if p.rank == a else planes[a], shape)
     spec = Spec(tuple(known.shape), p.ring.dtype)
     c = yield from share_parts(p, known if p.rank == a else None, a, spec, ahead=True)
     zero = torch.zeros_like(known)
@@ -139,11 +140,11 @@ def dabits(p: ReplicatedBase, count: int, shape: Sequence[int]) -> Steps[tuple[P
     return planes, map_parts(lambda x, y, xy: x + y - 2 * xy, c, other, product)
 
 
-def _flips(part: int) -> Stream:
+def flips(part: int) -> Stream:
     """The stream of a part of random bits: it hides the part of flipped bits that is opened."""
     return mask_stream("flip", (part + 1) % 3, (part + 2) % 3, part)
 
 
-def _as_elements(p: ReplicatedBase, planes: Tensor, shape: Sequence[int]) -> Tensor:
+def as_elements(p: ReplicatedBase, planes: Tensor, shape: Sequence[int]) -> Tensor:
     """Zeros and ones of shape (rows, *shape)."""
     return torch.stack([unpack_bits(plane, shape, p.ring.dtype) for plane in planes])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from ..share import Arith, Bool
-from ..steps import Interactive
+from collections.abc import Sequence
+
+from ..share import Arith, Bool, Parts
+from ..steps import Interactive, Steps
 from . import arithmetic, boolean, compare, injection, truncation
 from .base import ReplicatedBase
 from .costs import ReplicatedCosts
@@ -23,6 +25,9 @@ class Replicated(ReplicatedBase):
     is_zero = Interactive(compare.is_zero, Bool)
     inject = Interactive(injection.inject, Arith)
     inject_sums = Interactive(injection.inject_sums, chunk_bytes=injection.inject_sums_bytes)
+
+    def dabits(self, count: int, shape: Sequence[int]) -> Steps[tuple[Parts, Parts]]:
+        return injection.dabits(self, count, shape)
 
     @property
     def costs(self) -> ReplicatedCosts:
