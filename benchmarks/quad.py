@@ -1,14 +1,16 @@
-"""Four parties, one of whom may cheat (`quad`), beside three honest ones (`trio`), taking turns.
+"""One party may cheat, beside protocols without such a party, taking turns.
 
-Threads of this process, then processes with TLS. Seconds are of the slowest party, and those of
-`quad` include the comparison of all views; processor seconds are of all parties together. Quad
-multiplies 12 times where trio does 5 times: 3 products at each of four parties.
+Four parties (`quad`) beside three of `trio`; three (`replicated-malicious`) beside `replicated`.
+Threads of this process, then processes with TLS. Seconds are of the slowest party, and include the
+verification of everything; processor seconds are of all parties together. Quad multiplies 12 times
+where trio does 5 times: 3 products at each of four parties.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -21,21 +23,27 @@ from tacit import zoo
 from tacit.nn import fold_batch_norm
 
 TURNS = 3
-PARTIES = {"trio": 3, "quad": 4}
-REPETITIONS = {"relu": 5, "lenet": 9, "vgg16": 5, "resnet18": 1}
+PARTIES = {"trio": 3, "quad": 4, "replicated": 3, "replicated-malicious": 3}
+REPETITIONS = {"relu": 5, "lenet": 9, "vgg16": 5, "resnet18": 1, "few": 5}
 NAMES = {
     "relu": "ReLU of 1,000,000",
     "lenet": "LeNet, batch 1",
     "vgg16": "VGG-16, CIFAR-10, batch 1",
     "resnet18": "ResNet-18, 224 x 224, batch 1",
+    "few": "ReLU of 100,000",
 }
 
 
 class Measured(NamedTuple):
-    """Median seconds of a call at one party, and processor seconds of its process."""
+    """Median seconds of a call at one party, and processor seconds of its process.
+
+    sent, rounds: the megabytes that it sends, and the rounds that it waits for, in the last call.
+    """
 
     seconds: float
     processor: float
+    sent: float
+    rounds: float
 
 
 def network(make: Callable[[], nn.Module], shape: tuple[int, ...]) -> Callable[..., Any]:
@@ -48,8 +56,8 @@ def network(make: Callable[[], nn.Module], shape: tuple[int, ...]) -> Callable[.
     return prepared
 
 
-def relu(session: tacit.Session) -> Callable[[], Tensor]:
-    x = session.share(torch.randn(1_000_000) * 4, owner=0)
+def relu(session: tacit.Session, count: int = 1_000_000) -> Callable[[], Tensor]:
+    x = session.share(torch.randn(count) * 4, owner=0)
     return lambda: torch.relu(x)
 
 
@@ -58,6 +66,7 @@ CASES: dict[str, Callable[..., Any]] = {
     "lenet": network(zoo.lenet, (1, 1, 28, 28)),
     "vgg16": network(zoo.small_vgg, (1, 3, 32, 32)),
     "resnet18": network(zoo.resnet18, (1, 3, 224, 224)),
+    "few": partial(relu, count=100_000),
 }
 
 
@@ -70,36 +79,50 @@ def party(session: tacit.Session, case: str) -> Measured:
         for repetition in range(-2, REPETITIONS[case]):
             session.mesh.compare()
             begin, used = time.perf_counter(), time.process_time()
-            session.numbers.settled(call().value)  # type: ignore[attr-defined]
-            session.protocol.verify()
+            with session.stats.scope("call") as spent:
+                session.numbers.settled(call().value)  # type: ignore[attr-defined]
+                session.protocol.verify()
             if repetition >= 0:
                 seconds.append(time.perf_counter() - begin)
                 processor.append(time.process_time() - used)
-    return Measured(median(seconds), median(processor))
+    sent = sum(cost.bytes_sent for cost in spent.peers.values()) / 1e6
+    return Measured(median(seconds), median(processor), sent, spent.rounds)
 
 
 def measured(case: str, protocol: str, transport: str) -> Measured:
     settings: dict[str, Any] = {"protocol": protocol, "parties": PARTIES[protocol]}
     found = tacit.run(party, case, transport=transport, deadline=300.0, **settings)
-    seconds, processor = zip(*found, strict=True)
-    return Measured(max(seconds), sum(processor) if transport == "processes" else max(processor))
+    seconds, processor, sent, rounds = zip(*found, strict=True)
+    used = sum(processor) if transport == "processes" else max(processor)
+    return Measured(max(seconds), used, max(sent), max(rounds))
 
 
-def row(case: str, transport: str) -> Row:
-    turns = [[measured(case, protocol, transport) for protocol in PARTIES] for _ in range(TURNS)]
-    trio, quad = (
+def row(case: str, transport: str, protocols: tuple[str, str] = ("trio", "quad")) -> Row:
+    """Beside a protocol of honest parties, one in which a party may cheat."""
+    turns = [[measured(case, protocol, transport) for protocol in protocols] for _ in range(TURNS)]
+    honest, verified = (
         Measured(*map(median, zip(*column, strict=True))) for column in zip(*turns, strict=True)
     )
     return Row(
-        name=f"{NAMES[case]}, {transport}",
-        value=quad.seconds,
+        name=f"{NAMES[case]}, {transport}" + (f", {THREE[1]}" if protocols == THREE else ""),
+        value=verified.seconds,
         unit="s",
-        baseline="trio",
-        baseline_value=trio.seconds,
+        baseline=protocols[0],
+        baseline_value=honest.seconds,
         lower_is_better=True,
-        note=f"processor seconds of all parties: {quad.processor:.3g} to {trio.processor:.3g}",
+        note="processor seconds of all parties: "
+        f"{verified.processor:.3g} to {honest.processor:.3g}; "
+        f"the busiest party sends {verified.sent:.4g} MB to {honest.sent:.4g}; "
+        f"{verified.rounds:.0f} rounds to {honest.rounds:.0f}",
     )
 
 
+FOUR_CASES = ("relu", "lenet", "vgg16", "resnet18")
+THREE, THREE_CASES = ("replicated", "replicated-malicious"), ("few", "lenet", "vgg16")
+
+
 def rows() -> list[Row]:
-    return [row(case, transport) for case in CASES for transport in ("threads", "processes")]
+    transports = ("threads", "processes")
+    four = [row(case, transport) for case in FOUR_CASES for transport in transports]
+    three = [row(case, transport, THREE) for case in THREE_CASES for transport in transports]
+    return [*four, *three]

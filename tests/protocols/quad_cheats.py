@@ -1,4 +1,4 @@
-"""A cheating party of `quad` that hides what it does, and whether the others notice it."""
+"""A cheating party that hides what it does, and whether the others notice it: `quad` and others."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from torch import Tensor
 from tacit import Session
 from tacit.errors import CheatingDetected, ConfigError, Error, ProtocolError, TransportError
 from tacit.protocols.quad.verification import PRIME, TOTAL, _as_message, _number
+from tacit.registry import PROTOCOLS
 from tacit.testing import (
     DELIVERY,
     WORDS,
@@ -42,6 +43,12 @@ def conceal(protocol: Any) -> None:
     protocol.views.agree = lambda _total, _operation: True
 
 
+def compares_views(session: Session, receive: Any) -> bool:
+    """Whether what a party is to receive in a round are the numbers of a comparison of views."""
+    others = session.parties - 1
+    return [list(specs) for specs in receive.values()] == [[TOTAL]] * others
+
+
 def answering_last(session: Session) -> None:
     """Lets a party hear the others in a comparison before it answers, with minus their sum."""
     hidden(session)
@@ -49,7 +56,7 @@ def answering_last(session: Session) -> None:
     exchange = mesh.exchange
 
     def answering(send: Any, receive: Any, **where: Any) -> dict[int, list[Tensor]]:
-        if [list(specs) for specs in receive.values()] != [[TOTAL]] * 3:
+        if not compares_views(session, receive):
             return exchange(send, receive, **where)
         heard = exchange({}, receive, **where)
         total = sum(_number(tensors[0]) for tensors in heard.values())
@@ -67,25 +74,39 @@ class Attack(NamedTuple):
     ring: int
     sent: Sent
     how: Manipulation
+    protocol: str = "quad"
+
+    @property
+    def parties(self) -> int:
+        return PROTOCOLS[self.protocol].default_parties
 
 
 @cache
-def messages(program: str, ring: int) -> list[Sent]:
-    return messages_of(PROGRAMS[program], ring=ring, **SETTINGS)
+def messages(program: str, ring: int, protocol: str = "quad") -> list[Sent]:
+    return messages_of(PROGRAMS[program], ring=ring, **SETTINGS | {"protocol": protocol})
 
 
-def attacks(program: str, ring: int, kinds: Sequence[str] = (*WORDS, *DELIVERY)) -> list[Attack]:
+def attacks(
+    program: str,
+    ring: int,
+    kinds: Sequence[str] = (*WORDS, *DELIVERY),
+    *,
+    protocol: str = "quad",
+) -> list[Attack]:
     """Everything of these kinds that can be done with any message of a program."""
-    found = messages(program, ring)
+    found = messages(program, ring, protocol)
     return [
-        Attack(program, ring, sent, how) for sent in found for how in manipulations_of(sent, kinds)
+        Attack(program, ring, sent, how, protocol)
+        for sent in found
+        for how in manipulations_of(sent, kinds)
     ]
 
 
-def of_the_operation(program: str, ring: int) -> list[Attack]:
+def of_the_operation(program: str, ring: int, *, protocol: str = "quad") -> list[Attack]:
     """The attacks on messages of neither inputs nor reveals."""
     around = {"reveal", "verify"} | ({"share", "share_bits"} - {program})
-    return [one for one in attacks(program, ring) if one.sent.operation not in around]
+    found = attacks(program, ring, protocol=protocol)
+    return [one for one in found if one.sent.operation not in around]
 
 
 class Reveals:
@@ -94,12 +115,13 @@ class Reveals:
     All parties send all others a number; in a reveal, one more round follows.
     """
 
-    def __init__(self, found: Sequence[Sent]) -> None:
+    def __init__(self, found: Sequence[Sent], parties: int = 4) -> None:
         self._found = found
+        every = parties * (parties - 1)
         shapes: dict[int, list[Any]] = {}
         for one in found:
             shapes.setdefault(one.step, []).append(one.shapes)
-        self._compares = {step for step, sent in shapes.items() if sent == [((4,),)] * 12}
+        self._compares = {step for step, sent in shapes.items() if sent == [((4,),)] * every}
         self._opens = {step + 1 for step in self._compares if step + 1 in shapes}
 
     def before(self, sent: Sent) -> int:
@@ -120,16 +142,16 @@ def attacked(attack: Attack, deviation: Deviation = hidden, **settings: Any) -> 
     """Runs the program with the attack, by a party that hides it."""
     corruption = Corruption(attack.sent.party, (attack.how,), deviation)
     limits = {"deadline": SHORT} if attack.how.kind in DELIVERY else {}
-    settings = {"ring": attack.ring, **SETTINGS, **limits, **settings}
+    settings = {"ring": attack.ring, **SETTINGS, "protocol": attack.protocol, **limits, **settings}
     return run_corrupted(PROGRAMS[attack.program], corruption, **settings)
 
 
 def fault(attack: Attack, endings: Sequence[Ending]) -> str | None:
     """What is wrong with the endings of an attacked run: None if the honest parties are safe."""
-    program, ring, sent, _ = attack
-    plain = expected(program, ring)
+    program, ring, sent, _, protocol = attack
+    plain = expected(program, ring, attack.parties)
     honest = {rank: e for rank, e in enumerate(endings) if rank != sent.party}
-    where = Reveals(messages(program, ring))
+    where = Reveals(messages(program, ring, protocol), attack.parties)
     for rank, ending in honest.items():
         if not all(map(is_right, ending.opened, plain[rank])):
             return f"party {rank} opened wrong values"

@@ -1,4 +1,7 @@
-"""Small programs for four parties, which yield what they open; each is also run on plain values."""
+"""Small programs, which yield what they open; each is also run on plain values.
+
+They are written for four parties; of three, party 0 gives what party 3 would.
+"""
 
 from __future__ import annotations
 
@@ -21,17 +24,17 @@ VALUES = (5, -3, 0, 100, -70)
 
 
 def given(p: Any, owner: int = 1, values: tuple[int, ...] = VALUES) -> Any:
-    return p.share(torch.tensor(values, dtype=p.ring.dtype), owner, limit=1 << 9)
+    return p.share(torch.tensor(values, dtype=p.ring.dtype), owner % p.parties, limit=1 << 9)
 
 
 def flags(p: Any, owner: int = 2, width: int = 1) -> Any:
     values = torch.tensor(VALUES)
-    return p.share_bits(bit_planes(values, width), owner, values.shape, width)
+    return p.share_bits(bit_planes(values, width), owner % p.parties, values.shape, width)
 
 
 def long(p: Any) -> Any:
     """70 elements: two words of planes, one of which is not full."""
-    return p.share(torch.arange(-35, 35, dtype=p.ring.dtype), 3, limit=1 << 9)
+    return p.share(torch.arange(-35, 35, dtype=p.ring.dtype), 3 % p.parties, limit=1 << 9)
 
 
 def of_all_owners(p: Any) -> Any:
@@ -138,7 +141,7 @@ def inference(session: Session) -> Iterator[Tensor]:
     torch.manual_seed(1)
     layers = nn.Conv2d(1, 2, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(2, 2)
     model = session.share(nn.Sequential(*layers), owner=0)
-    x = session.share(torch.linspace(-1, 1, 16).reshape(1, 1, 4, 4), owner=3)
+    x = session.share(torch.linspace(-1, 1, 16).reshape(1, 1, 4, 4), owner=3 % session.parties)
     yield session.reveal(model(x))
 
 
@@ -174,10 +177,10 @@ PROGRAMS: dict[str, Program] = {
 
 
 @cache
-def expected(name: str, ring: int) -> list[tuple[Any, ...]]:
+def expected(name: str, ring: int, parties: int = 4) -> list[tuple[Any, ...]]:
     """What the program opens at each party on plain values."""
     endings = run_corrupted(
-        PROGRAMS[name], None, protocol="cleartext", parties=4, ring=ring, fraction_bits=8
+        PROGRAMS[name], None, protocol="cleartext", parties=parties, ring=ring, fraction_bits=8
     )
     assert all(ending.error is None for ending in endings)
     return [ending.opened for ending in endings]

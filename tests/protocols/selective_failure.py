@@ -7,7 +7,7 @@ has secrets of its own, one changed message, and a comparison of all views.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, NamedTuple
 
@@ -16,11 +16,13 @@ from tests.protocols.quad_cheats import SETTINGS
 
 import tacit
 from tacit import Session
-from tacit.protocols import BitSum
+from tacit.protocols import BitSum, ReplicatedMalicious
 from tacit.protocols.products.bilinear import MUL
 from tacit.protocols.quad.gate import RESULTS
 from tacit.protocols.quad.verification import PRIME, HashedViews, Viewers, _number
 from tacit.protocols.steps import Round, Steps, drive, together
+from tacit.protocols.verified.claims import Claims
+from tacit.protocols.verified.verify_claims import check_claims
 from tacit.testing import Manipulation, Tap, manipulations_of
 from tacit.testing.manipulations import CHANGES, changed_words
 
@@ -33,6 +35,7 @@ LOW_BIT = next(  # a seed that chooses the low bit of the first of four words
 )
 FLIP = Manipulation(1, "flip a bit", seed=LOW_BIT)  # in what party 2 deals in an AND of 3 bits
 RUN: dict[str, Any] = {"parties": 4, **SETTINGS}
+THREE = RUN | {"parties": 3, "protocol": "replicated-malicious"}
 
 
 class Trial(NamedTuple):
@@ -63,14 +66,17 @@ OPERATIONS: dict[str, Operation] = {
 
 
 class Operands:
-    """Secrets of all trials, shared at once: a number, and three bits, for each."""
+    """Secrets of all trials, shared at once: a number, and three bits, for each.
+
+    They are refreshed: of three parts of an input its owner knows all.
+    """
 
     def __init__(self, p: Any, seed: int, trials: int) -> None:
         draw = torch.Generator().manual_seed(seed)
         self.numbers = torch.randint(-200, 200, (trials,), generator=draw)
         self.bits = torch.randint(0, 2, (3 * trials, 1), generator=draw)
-        self._x = p.share(self.numbers.to(p.ring.dtype), 1, limit=1 << 9)
-        self._b = p.share_bits(self.bits, 2, (1,), 3 * trials)
+        x = p.share(self.numbers.to(p.ring.dtype), 1, limit=1 << 9)
+        self._x, self._b = p.refresh(x), p.refresh(p.share_bits(self.bits, 2, (1,), 3 * trials))
 
     def of(self, trial: int) -> tuple[Any, list[Any]]:
         rows = [3 * trial + i for i in range(3)]
@@ -84,7 +90,18 @@ class Operands:
     def known(self, p: Any, trial: int) -> tuple[int, ...]:
         """The same bits of the terms that this party knows."""
         x, bits = self.of(trial)
+        if isinstance(p, ReplicatedMalicious):  # each party knows two of three parts
+            return tuple(int(sum(one.parts.values())) & 1 for one in (x, *bits))
         return int(p.known(x)) & 1, *(int(p.known_bits(bit)) & 1 for bit in bits)
+
+
+def computed(p: Any, name: str, x: Any, bits: Sequence[Any]) -> Steps[Any]:
+    """Runs an operation; of products that are verified later, also what verifies them."""
+    made = yield from OPERATIONS[name](p, x, bits)
+    if isinstance(p, ReplicatedMalicious):
+        claims, p.claims = p.claims, Claims()
+        yield from check_claims(p, [claims])
+    return made
 
 
 def trials(
@@ -102,9 +119,7 @@ def trials(
     for start in range(0, len(changes), SIDE_BY_SIDE):
         numbers = range(start, min(start + SIDE_BY_SIDE, len(changes)))
         each = [type(p)(p.context) for _ in numbers]
-        calls = [
-            OPERATIONS[name](one, *operands.of(i)) for one, i in zip(each, numbers, strict=True)
-        ]
+        calls = [computed(one, name, *operands.of(i)) for one, i in zip(each, numbers, strict=True)]
         if session.rank == party:
             calls = [manipulated(call, changes[i]) for call, i in zip(calls, numbers, strict=True)]
         made = drive(p.context, together(*calls))
@@ -152,27 +167,35 @@ def sent_in(session: Session, name: str) -> list[Any]:
     p: Any = session.protocol
     x, bits = Operands(p, 0, 1).of(0)
     tap = Tap(session.mesh, keeps=True)
-    drive(p.context, OPERATIONS[name](p, x, bits))
+    drive(p.context, computed(p, name, x, bits))
     return list(tap.sent)
 
 
-def drawn_changes(name: str, party: int, count: int, seed: int) -> list[Manipulation]:
+def drawn_changes(
+    name: str, party: int, count: int, seed: int, run: Mapping[str, Any] = RUN
+) -> list[Manipulation]:
     """Changes of the messages of a party in an operation: message, kind and place are drawn."""
-    messages = tacit.run(sent_in, name, **RUN)[party]
+    messages = tacit.run(sent_in, name, **run)[party]
     options = [how for sent in messages for how in manipulations_of(sent, tuple(CHANGES))]
     draw = Random(seed)
     return [draw.choice(options)._replace(seed=draw.randrange(1 << 30)) for _ in range(count)]
 
 
-def cheated(name: str, party: int, changes: Sequence[Manipulation], seed: int) -> list[Trial]:
+def cheated(
+    name: str,
+    party: int,
+    changes: Sequence[Manipulation],
+    seed: int,
+    run: Mapping[str, Any] = RUN,
+) -> list[Trial]:
     """What a party sees in trials, in each of which it makes a change.
 
     A run ends for all honest parties or for none.
     """
-    by_party = tacit.run(trials, name, party, changes, seed, **RUN)
+    by_party = tacit.run(trials, name, party, changes, seed, **run)
     ends = [[one.aborted for one in found] for found in by_party]
     del ends[party]
-    assert ends[0] == ends[1] == ends[2]
+    assert all(one == ends[0] for one in ends)
     return [one._replace(aborted=end) for one, end in zip(by_party[party], ends[0], strict=True)]
 
 
@@ -232,7 +255,7 @@ def _guessed(p: Any, added: Sequence[Any], own: bytes) -> tuple[Any, Any]:
     """The hashes of both guesses, and what the comparison gives for them."""
     hashes = []
     for guess in (0, 1):
-        views = HashedViews(2)
+        views = HashedViews(p.context)
         for viewers, values in added:
             changes = guess if viewers == RESULTS else 0
             views.add(viewers, [value ^ changes for value in values])

@@ -324,8 +324,8 @@ def honest_operations(session: Session, repeats: int) -> int:
         for n in (1, 63, 64, 65, 100, 0):
             draw = torch.Generator().manual_seed(seed * 1000 + n)
             v = torch.randint(-100, 100, (n,), generator=draw).to(p.ring.dtype)
-            x, y = p.share(v, n % 4, limit=1 << 9), p.share(v, seed % 4, limit=1 << 9)
-            b = p.share_bits(bit_planes(v, 1), (n + seed) % 4, v.shape)
+            x, y = (p.share(v, k % p.parties, limit=1 << 9) for k in (n, seed))
+            b = p.share_bits(bit_planes(v, 1), (n + seed) % p.parties, v.shape)
             p.settled(p.mul(x, y, shift=3))
             p.truncate(x.divided(3), exact=False)
             p.bit_and(p.sign(x), p.is_zero(y), b)

@@ -1,4 +1,4 @@
-"""Whether a run of `quad` ends does not depend on the secrets: the leak experiment.
+"""Whether a run ends does not depend on the secrets: the leak experiment, with one cheating party.
 
 The same statistics find the secret in the published structure of messages, and in a quad that does
 not compare what is dealt; see `selective_failure.py`.
@@ -12,6 +12,7 @@ from tests.protocols import quad_mutants
 from tests.protocols.selective_failure import (
     FLIP,
     OPERATIONS,
+    THREE,
     Trial,
     cheated,
     dependence,
@@ -20,7 +21,7 @@ from tests.protocols.selective_failure import (
     published_and,
     published_injection,
 )
-from tests.tiers import FULL
+from tests.tiers import FULL, spread
 
 # A chi-square statistic with 3 degrees of freedom lies beyond with p < 1e-12.
 LIMIT = 60.0
@@ -39,6 +40,18 @@ def test_the_end_of_a_run_tells_nothing(name):
     for party in (1, 2, 3):
         changes = drawn_changes(name, party, RUNS // 3 + 1, seed)
         seen = cheated(name, party, changes, seed % (1 << 62))
+        assert all(one.aborted == one.changed for one in seen), f"party {party}"
+        assert not leaks([one for one in seen if one.changed]), f"party {party}"
+
+
+@pytest.mark.parametrize("name", spread([*OPERATIONS], 3))
+def test_the_end_of_a_verified_run_tells_nothing(name):
+    """Three parties; messages of the operation and of its verification are changed."""
+    seed = torch.seed()
+    print(f"seed {seed}")
+    for party in range(3):
+        changes = drawn_changes(name, party, RUNS // 3 + 1, seed, THREE)
+        seen = cheated(name, party, changes, seed % (1 << 62), THREE)
         assert all(one.aborted == one.changed for one in seen), f"party {party}"
         assert not leaks([one for one in seen if one.changed]), f"party {party}"
 

@@ -131,7 +131,7 @@ EVERY = OPERATIONS | DERIVED
 class Recorder:
     """Keeps copies of the messages that a session receives from now on.
 
-    A comparison of views in quad is left out: what arrives adds up to what the receiver knows
+    A comparison of views is left out: what arrives adds up to what the receiver knows
     (tests/protocols/test_quad.py).
     """
 
@@ -142,7 +142,8 @@ class Recorder:
 
         def recording(send: Any, receive: Any, **kwargs: Any) -> dict[int, list[Tensor]]:
             received = exchange(send, receive, **kwargs)
-            compares = [list(specs) for specs in receive.values()] == [[TOTAL]] * 3
+            numbers = [[TOTAL]] * (session.parties - 1)
+            compares = [list(specs) for specs in receive.values()] == numbers
             for peer, tensors in () if compares else sorted(received.items()):
                 self.messages += [(peer, tensor.clone()) for tensor in tensors]
             return received

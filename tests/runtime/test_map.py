@@ -19,7 +19,7 @@ from tacit.runtime.launch import threads
 from tacit.runtime.throughput.progress import Progress
 from tacit.transport import InterpreterLock
 
-PROTOCOLS = ["trio", "additive", "quad", "replicated", "beaver"]
+PROTOCOLS = ["trio", "additive", "quad", "replicated", "replicated-malicious", "beaver"]
 BITS = {64: 16, 32: 8}
 EACH = pytest.mark.parametrize(
     ("protocol", "ring"), spread([(p, r) for r in BITS for p in PROTOCOLS], quick=7)
