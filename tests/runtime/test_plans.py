@@ -200,7 +200,9 @@ def test_a_message_of_a_replay_that_was_changed_is_noticed():
 
 
 @pytest.mark.full("small networks run")
-@pytest.mark.parametrize("make", [zoo.lenet, zoo.small_alexnet, zoo.small_vgg], ids=str)
+@pytest.mark.parametrize(
+    "make", [zoo.lenet, zoo.small_alexnet, zoo.small_vgg], ids=["lenet", "alexnet", "vgg"]
+)
 def test_networks(make):
     torch.manual_seed(0)
     model = make().eval()
