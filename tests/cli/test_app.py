@@ -15,6 +15,7 @@ from tacit.cli import app, main
 
 COMMANDS = [
     *(("local",), ("run",), ("dealer",), ("preprocess",), ("doctor",), ("ops",)),
+    *(("enclave",), ("worker",)),
     *(("party", "init"), ("party", "check")),
 ]
 

@@ -15,7 +15,6 @@ import resource
 import socket
 import sys
 from contextlib import suppress
-from importlib.machinery import SourceFileLoader
 
 from tacit.transport import Hello, Identity, Limits, connect
 
@@ -65,7 +64,8 @@ def facts(context, held):
         "cached": [
             module.__cached__ or ""
             for name, module in sys.modules.items()
-            if name.startswith("tacit") and type(module.__loader__) is SourceFileLoader
+            if name.startswith("tacit") and module.__file__.endswith(".py")
+            if type(module.__loader__).__name__ not in ("FromSource", "Measured")
         ],
         "own_loader": type(__loader__).__name__,
         "later_loader": type(importlib.import_module("tacit.enclave.worker").__loader__).__name__,

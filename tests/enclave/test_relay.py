@@ -278,7 +278,7 @@ def test_what_an_enclave_sent_before_it_died_arrives():
         relay.allow_dialling([listener.address])
         near = host.dial(listener.address, 5.0)
         far, _ = listener.accept(5.0)
-        far.settimeout(10)
+        far.settimeout(60)
         near.sendall(b"x" * 100_000)
         while host._streams.counts()["sent"] < 100_000:
             time.sleep(0.001)

@@ -80,7 +80,7 @@ def test_nothing_is_recorded():
     def main(session: Session) -> tuple[bool, list[float]]:
         twice = session.repeated(lambda x: x + x)
         made = [session.reveal(twice(session.share(torch.ones(1), owner=0))) for _ in range(4)]
-        return twice._obstacle is not None, torch.cat(made).tolist()
+        return twice._kind is None, torch.cat(made).tolist()
 
     assert tacit.run(main, parties=2, **SETTINGS) == [(True, [2.0] * 4)] * 2
 

@@ -14,6 +14,7 @@ from ..errors import CheckpointRejected, ConfigError
 from ..fixedpoint import Numbers, PlainNumbers, Value
 from ..fixedpoint.extended.moments import ExtendedValue
 from ..fixedpoint.flatten import full_share
+from ..fixedpoint.lazy import LazyValue
 from ..protocols import Arith, Bool, Plain
 from ..protocols.forms import Held
 from ..tensor import SecretTensor
@@ -62,7 +63,12 @@ def settle(n: Numbers, tensors: Mapping[str, Tensor]) -> None:
 
 
 def _share(value: Value) -> Arith | Bool | Plain:
-    return value.share if isinstance(value.share, Plain) else full_share(value)
+    """The share with all its bits; that of a lazy value alone would be rounded first."""
+    return value.share if _is_plain(value) else full_share(value)
+
+
+def _is_plain(value: Value) -> bool:
+    return not isinstance(value, LazyValue) and isinstance(value.share, Plain)
 
 
 def _parts_here(share: Arith | Bool | Plain) -> list[int]:
@@ -177,7 +183,7 @@ def _rebuild(n: Numbers, entry: dict[str, Any], take: Any) -> Value | Tensor:
 
 def refresh(n: Numbers, value: Value) -> Value:
     """Returns the same value in fresh parts. 1 round or none."""
-    if isinstance(value.share, Plain):
+    if _is_plain(value):
         return value
     return _with_share(n, value, n.protocol.refresh(full_share(value)))
 
