@@ -91,7 +91,7 @@ def test_honest_parties_open_what_is_right(name, ring):
 
 @RINGS
 def test_a_changed_message_is_noticed(ring):
-    """Some of everything, of operations and of their verification; the full tier tries all."""
+    """Some of everything, of operations and of their verification; the full tier tries more."""
     for name in Random(torch.seed()).sample([*OPERATIONS], 6):
         checked(drawn(attacks_on(name, ring), 8))
     checked(drawn(attacks_on("reveals", ring), 16))
@@ -105,19 +105,19 @@ def test_a_changed_message_is_noticed_by_checksums(monkeypatch, count):
     checked(drawn(attacks_on("relu of a quotient", 64, WORDS), count))
 
 
-@pytest.mark.full("all messages of every operation; test_a_changed_message draws some")
+@pytest.mark.full("every operation; test_a_changed_message draws some")
 @RINGS
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_every_changed_message_of_an_operation_is_noticed(name, ring):
-    checked(drawn(attacks_on(name, ring, WORDS), 100))
-    checked(drawn(of_the_operation(name, ring, protocol=PROTOCOL), 8))
+def test_changed_messages_of_every_operation_are_noticed(name, ring):
+    checked(drawn(attacks_on(name, ring, WORDS), 24))
+    checked(drawn(of_the_operation(name, ring, protocol=PROTOCOL), 4))
 
 
 @pytest.mark.full("several reveals and modules; test_a_changed_message draws some")
 @RINGS
 @pytest.mark.parametrize(
     ("name", "count"),
-    [("reveals", 160), ("inference", 60), ("training", 40), ("sorting", 40), ("mixed", 10)],
+    [("reveals", 40), ("inference", 16), ("training", 10), ("sorting", 10), ("mixed", 4)],
 )
 def test_changed_messages_of_a_program_are_noticed(name, count, ring):
     checked(drawn(attacks_on(name, ring, WORDS), count))
@@ -248,10 +248,10 @@ def test_a_client_notices_a_wrong_result():
 
 @RINGS
 def test_there_are_no_false_alarms(ring):
-    repeats = 60 if FULL else 3
+    repeats = 20 if FULL else 3
     calls = tacit.run(honest_operations, repeats, parties=3, ring=ring, **SETTINGS)
     assert calls == [calls[0]] * 3
-    assert calls[0] >= (5_000 if FULL else 250)
+    assert calls[0] >= (1_600 if FULL else 250)
 
 
 @RINGS
@@ -341,7 +341,7 @@ def test_how_often_wrong_gates_escape(monkeypatch):
     """Of 3 gates and one that is never wrong, with 2 triples each: 1 / C(8, 2) of all orders."""
     monkeypatch.setattr(buckets, "bucket_plan", lambda _: Plan(rows=4, width=1, size=2))
     lies = [Lie(FIRST, (0,)), Lie(TRIPLES, (3, 4))]
-    trials, off = (3000, 0.02) if FULL else (300, 0.034)  # 6 and 3 standard deviations
+    trials, off = (1000, 0.035) if FULL else (300, 0.034)  # 6 and 3 standard deviations
     assert 1 / 28 - off < rate(MUL, lies, trials) < 1 / 28 + 2 * off
     assert rate(MUL, [], 50) == 1
     for triples in ((), (3,), (3, 4, 5)):  # some gate meets a triple that is right, or wrong
