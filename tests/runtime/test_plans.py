@@ -18,6 +18,7 @@ import tacit
 from tacit import zoo
 from tacit.errors import CheatingDetected
 from tacit.protocols.masked import compare
+from tacit.runtime.replay import repeated
 from tacit.runtime.replay.arena import Arena
 from tacit.runtime.replay.plan import Draw, Exchange
 from tacit.runtime.replay.small_work import small_work
@@ -142,6 +143,25 @@ def test_dropout_is_drawn_anew():
     assert all(torch.equal(first, other) for other in others)
     assert len(first.unique(dim=0)) == 8
     assert set(first.flatten().tolist()) == {0.0, 2.0}
+
+
+def outputs_of_six_calls(session):
+    x = session.share(torch.tensor([1.0, -2.0]), owner=0)
+    function = session.repeated(lambda x: (x * x).relu().detach())
+    return [session.reveal(function(x)).tolist() for _ in range(6)], function._kind
+
+
+def test_if_one_party_cannot_record_none_does(monkeypatch):
+    monkeypatch.setattr(repeated, "can_record", lambda session: session.rank != 1)
+    assert tacit.run(outputs_of_six_calls) == [([[1.0, 4.0]] * 6, None)] * 3
+
+
+@pytest.mark.parametrize("protocol", ["additive", "trio"])
+def test_in_a_stored_run_functions_run_as_they_are(protocol, tmp_path):
+    settings = {"parties": 3, "protocol": protocol}
+    tacit.preprocess(outputs_of_six_calls, folder=tmp_path, **settings)
+    found = tacit.run(outputs_of_six_calls, preprocessed=tmp_path, **settings)
+    assert found == [([[1.0, 4.0]] * 6, None)] * 3
 
 
 def test_a_number_that_was_drawn_and_read_runs_as_it_is(caplog):

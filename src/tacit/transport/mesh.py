@@ -104,6 +104,12 @@ class Mesh:
         """Whether what a connected dealer sends ahead is that of a stored run."""
         return self._ahead is not self._channels
 
+    @property
+    def has_stored_peers(self) -> bool:
+        """Whether some messages are those of a stored run: from a peer that may not be there."""
+        channels = (*self._channels.values(), *self._ahead.values())
+        return any(channel.stored for channel in channels)
+
     def number_anew(self) -> None:
         """Counts exchanges from zero again; all members do so at the same point."""
         self._next_operation = 0

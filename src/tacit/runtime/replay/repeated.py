@@ -37,11 +37,16 @@ class Repeated:
         self._session, self._function = session, function
         self._specializations: list[Specialization] = []
         self._obstacle: str | None = None
-        self._kind = _kind(session)
+        self._kind: type[Recording] | None = None
+        self._is_decided = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         session = self._session
-        if self._obstacle is not None or self._kind is None or self._is_within_another():
+        if self._obstacle is not None or self._is_within_another():
+            return self._function(*args, **kwargs)
+        if not self._is_decided:
+            self._kind, self._is_decided = _kind(session), True
+        if self._kind is None:
             return self._function(*args, **kwargs)
         given = SecretTree.of((args, kwargs))
         found = next((one for one in self._specializations if one.signature.fits(given)), None)
@@ -57,23 +62,34 @@ class Repeated:
 
     def _is_within_another(self) -> bool:
         """Whether another repeated function, `session.map` or a parallel block is running."""
-        session, context = self._session, self._session.protocol.context
-        return (
-            session.numbers.trace is not None
-            or context.lanes is not None
-            or context.group is not None
-        )
+        if self._session.operations is None:
+            return False
+        context = self._session.protocol.context
+        traced = self._session.numbers.trace is not None
+        return traced or context.lanes is not None or context.group is not None
 
 
 def _kind(session: Session) -> type[Recording] | None:
-    """Returns how functions are recorded here; None if they are not."""
+    """Returns how functions are recorded, the same at all parties; None if they are not.
+
+    On CPUs that takes all parties: one that cannot record, as its shares are on a GPU of its own,
+    would not take part in what the others agree on. So they ask each other, once.
+    """
+    mesh = session.mesh
     if session.operations is None or not session.operations.is_recordable:
         return None
-    if session.mesh.barrier is not None:
+    if mesh.barrier is not None:
         return GraphRecording
-    context = session.protocol.context
-    on_cpu = session.device.type == "cpu" and context.products.offload is None
-    return PlanRecording if on_cpu and load_native() is not None and not context.blind else None
+    if mesh.has_stored_peers or session.protocol.context.blind:
+        return None
+    obstacle = None if can_record(session) else "a party cannot record"
+    return None if PlanRecording.first_of_all(session, obstacle) else PlanRecording
+
+
+def can_record(session: Session) -> bool:
+    """Returns whether this party can record a plan: it computes on a CPU, with compiled kernels."""
+    on_cpu = session.device.type == "cpu" and session.protocol.context.products.offload is None
+    return on_cpu and load_native() is not None
 
 
 class Specialization:
