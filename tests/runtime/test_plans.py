@@ -17,6 +17,7 @@ from torch import nn
 import tacit
 from tacit import zoo
 from tacit.errors import CheatingDetected
+from tacit.protocols import randomness
 from tacit.protocols.masked import compare
 from tacit.runtime.replay import repeated
 from tacit.runtime.replay.arena import Arena
@@ -115,6 +116,23 @@ def test_no_mask_is_drawn_twice():
         return len(places) == len(set(places))
 
     assert all(tacit.run(main))
+
+
+def test_words_that_every_replay_would_draw_again_are_not_recorded(monkeypatch, caplog):
+    """A number that went through arithmetic is no longer known as that of the call."""
+    fill = randomness.stream
+
+    def forgetful(*args, operation, **options):
+        return fill(*args, operation=int(operation), **options)
+
+    def main(session):
+        function = session.repeated(lambda x: (x * x).relu().detach())
+        x = session.share(torch.tensor([1.0, -2.0]), owner=0)
+        return [session.reveal(function(x)).tolist() for _ in range(6)]
+
+    monkeypatch.setattr(randomness, "stream", forgetful)
+    assert tacit.run(main) == [[[1.0, 4.0]] * 6] * 3
+    assert "words that do not depend on the number of the call: it runs as it is" in caplog.text
 
 
 def test_public_random_numbers_are_drawn_anew_and_as_in_a_call():

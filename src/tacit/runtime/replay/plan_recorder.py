@@ -167,11 +167,13 @@ class PlanRecorder(PlanObserver):
         result = function(*args)
         if result is not None:
             return result
-        relative = [Number(x - self._first) if type(x) is Number else x for x in args]
+        relative = tuple(Number(x - self._first) if type(x) is Number else x for x in args)
         if any(type(x) is Number for x in args):
-            self.plan.steps.append(Draw(function, tuple(relative)))
-        else:
-            self.plan.steps.append(Work(function, args, {}))
+            self.plan.steps.append(Draw(function, relative))
+            return None
+        if any(isinstance(x, bytes) for x in args):  # a key: its words would be drawn again
+            self.refuse("it draws words that do not depend on the number of the call")
+        self.plan.steps.append(Work(function, args, {}))
         return None
 
     def exchange(self, one: Round, operation: int) -> Received:
