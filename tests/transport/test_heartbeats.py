@@ -200,6 +200,39 @@ def test_what_was_sent_arrives_though_its_sender_has_ended(kind: str) -> None:
     assert stage.play(send, take_late).values() == [7, 7]
 
 
+def test_a_last_message_after_the_deadline_arrives_with_its_goodbye(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A party looks at its connections between the last message of a slow peer and its end."""
+    stage = Stage(kind)
+    is_late, looks_elsewhere, has_ended = (threading.Event() for _ in range(3))
+    listen = Mesh._listen
+
+    def listen_after_the_end(mesh: Mesh, peers: Any, seconds: float) -> None:
+        if mesh.rank == 0 and is_late.is_set():
+            looks_elsewhere.set()
+            has_ended.wait(LONG)
+        listen(mesh, peers, seconds)
+
+    monkeypatch.setattr(Mesh, "_listen", listen_after_the_end)
+
+    def wait(mesh: Mesh) -> int:
+        return int(mesh.exchange({}, {1: ONE})[1][0])
+
+    def compute_and_end(mesh: Mesh) -> int:
+        stage.await_waiting(0)
+        for _ in range(2 * BEATS_PER_DEADLINE):
+            stage.second(at=[0])
+        is_late.set()
+        assert looks_elsewhere.wait(LONG)
+        mesh.exchange({0: one()}, {})
+        mesh.close()
+        has_ended.set()
+        return 1
+
+    assert stage.play(wait, compute_and_end).values() == [1, 1]
+
+
 def test_patience_ends_too(kind: str) -> None:
     stage = Stage(kind, limits=Limits(deadline=DEADLINE, patience=12.0))
 

@@ -33,8 +33,11 @@ def judge(
 
     `ended`: peers that have said goodbye, and send nothing more.
     `now` is the time before this party last read its connections: if it was frozen itself after
-    that, messages and heartbeats may have arrived that it has not seen.
+    that, messages and heartbeats may have arrived that it has not seen. So may the last message of
+    a peer that has ended since: the next look takes it, or raises that there is none.
     """
+    if any(peer in ended for peer in waiting):
+        return
     for channel in waiting.values():
         if now - max(since, channel.progress) > limits.deadline:
             all_stuck = all(c.stuck for peer, c in channels.items() if peer not in ended)
