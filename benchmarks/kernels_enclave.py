@@ -67,7 +67,7 @@ def passes() -> Iterator[tuple[str, Call, Call]]:
     yield "max|x| and hash", lambda: quantisation.summary(x), lambda: reference.max_abs(x)
     quantise = quantisation.quantise8
     yield "quantise", lambda: quantise(x, 4, KEYS[0], operation=1), rounded
-    yield "mask", lambda: quantisation.masked8(q, KEYS, operation=1), masked
+    yield "mask", lambda: quantisation.masked8(q, KEYS, torch.empty_like(c), operation=1), masked
     yield "sum of answers", lambda: quantisation.add_three(c, c, c), lambda: c + c + c
     dequantise = quantisation.dequantise32
     yield "dequantise", lambda: dequantise(c, -9), lambda: reference.dequantise32(c, -9)

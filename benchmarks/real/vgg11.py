@@ -107,12 +107,16 @@ def learn(session: tacit.Session, plan: Plan) -> tuple[list[float], nn.Module, n
     return losses, session.reveal(model, to=0), session.reveal(averaged.module, to=0)
 
 
-def learn_in_plain(plan: Plan) -> tuple[list[float], nn.Module, nn.Module]:
-    """The same without secrets."""
+def learn_in_plain(
+    plan: Plan, device: str | None = None
+) -> tuple[list[float], nn.Module, nn.Module]:
+    """The same without secrets, in float32 on a device."""
+    torch.backends.cudnn.allow_tf32 = False
     losses: list[float] = []
-    model = plan.network()
-    averaged = train(model, *pictures(plan), plan, lambda loss: losses.append(float(loss)))
-    return losses, model, averaged.module
+    model = plan.network().to(device)
+    x, y = (part.to(device) for part in pictures(plan))
+    averaged = train(model, x, y, plan, lambda loss: losses.append(float(loss)))
+    return losses, model.cpu(), averaged.module.cpu()
 
 
 def normalised(images: Tensor) -> Tensor:
@@ -145,7 +149,7 @@ def main() -> None:
     parser.add_argument("--protocol", default="enclave", help='"none" is plain torch')
     parser.add_argument("--precision", help="of an enclave: fixed or swalp")
     parser.add_argument("--outsourcing", help="of an enclave: three-server, two-server or none")
-    parser.add_argument("--device", help="of parties, or of an enclave's workers")
+    parser.add_argument("--device", help="of parties, of an enclave's workers, or of plain torch")
     given = vars(parser.parse_args())
     settings = {
         name: given.pop(name) for name in ("protocol", "precision", "outsourcing", "device")
@@ -153,7 +157,7 @@ def main() -> None:
     plan = Plan(**given)
     chosen: dict[str, Any] = {name: value for name, value in settings.items() if value}
     if chosen["protocol"] == "none":
-        losses, model, averaged = learn_in_plain(plan)
+        losses, model, averaged = learn_in_plain(plan, chosen.get("device"))
     else:
         losses, model, averaged = tacit.run(learn, plan, deadline=DEADLINE, **chosen)[0]
     print(f"losses {', '.join(f'{loss:.3f}' for loss in losses)}")

@@ -83,9 +83,9 @@ def uses_of_masks(mode: str, times: int) -> list[tuple[bytes, int, int, int]]:
     """Which bytes of which streams hide operands: (key, operation, start, end)."""
     uses, masked8 = [], mask_keys.masked8
 
-    def watched(values, keys, *, operation, cipher):
+    def watched(values, keys, out, *, operation, cipher):
         uses.extend((key, operation, 0, 4 * values.numel()) for key in keys)
-        return masked8(values, keys, operation=operation, cipher=cipher)
+        return masked8(values, keys, out, operation=operation, cipher=cipher)
 
     with patch.object(mask_keys, "masked8", watched):
         views(mode, 1.0, "swalp", times)

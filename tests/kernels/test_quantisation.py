@@ -70,23 +70,26 @@ def test_masks(count, seed):
         torch.int8
     )
     for cipher, keys in (("aes128-ctr", KEYS), ("chacha20", LONG)):
-        found = masked8(x, keys, operation=seed, cipher=cipher)
+        found = masked8(x, keys, torch.empty(count).int(), operation=seed, cipher=cipher)
         for key in keys:
             kernels.mask(key, found, "add", operation=seed, cipher=cipher)
         assert torch.equal(found, x.int())
 
 
 @pytest.mark.parametrize(
-    ("x", "keys", "cipher"),
+    ("x", "keys", "out", "cipher"),
     [
-        (torch.zeros(3, dtype=torch.int32), KEYS, "aes128-ctr"),
-        (torch.zeros(3, dtype=torch.int8), KEYS[:1], "aes128-ctr"),
-        (torch.zeros(3, dtype=torch.int8), KEYS, "rot13"),
+        (torch.zeros(3).int(), KEYS, torch.zeros(3).int(), "aes128-ctr"),
+        (torch.zeros(3).char(), KEYS[:1], torch.zeros(3).int(), "aes128-ctr"),
+        (torch.zeros(3).char(), KEYS, torch.zeros(3).int(), "rot13"),
+        (torch.zeros(3).char(), KEYS, torch.zeros(2).int(), "aes128-ctr"),
+        (torch.zeros(3).char(), KEYS, torch.zeros(3).long(), "aes128-ctr"),
+        (torch.zeros(3).char(), KEYS, torch.zeros(6).int()[::2], "aes128-ctr"),
     ],
 )
-def test_other_masks_are_refused(x, keys, cipher):
+def test_other_masks_are_refused(x, keys, out, cipher):
     with pytest.raises(ConfigError):
-        masked8(x, keys, operation=1, cipher=cipher)
+        masked8(x, keys, out, operation=1, cipher=cipher)
 
 
 @draws(60)

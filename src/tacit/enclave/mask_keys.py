@@ -42,11 +42,17 @@ class MaskKeys:
             kernels.mask(key, words, "add", operation=number, cipher=self.cipher)
         return words
 
-    def masked(self, number: int, values: Tensor, dtype: torch.dtype) -> Tensor:
-        """Returns an operand minus its mask, which is never in memory."""
+    def masked(
+        self, number: int, values: Tensor, dtype: torch.dtype, *, pinned: bool = False
+    ) -> Tensor:
+        """Returns an operand minus its mask, which is never in memory.
+
+        pinned: in pinned memory, from which a GPU copies fast.
+        """
+        words = torch.empty(values.shape, dtype=dtype, device=values.device, pin_memory=pinned)
         if values.dtype == torch.int8:
-            return masked8(values, self.keys, operation=number, cipher=self.cipher)
-        words = torch.empty(values.shape, dtype=dtype, device=values.device).copy_(values)
+            return masked8(values, self.keys, words, operation=number, cipher=self.cipher)
+        words.copy_(values)
         for key in self.keys:
             kernels.mask(key, words, "sub", operation=number, cipher=self.cipher)
         return words

@@ -67,18 +67,20 @@ def quantise8(x: Tensor, exponent: int, key: bytes, *, operation: int) -> Tensor
 
 
 def masked8(
-    x: Tensor, keys: Sequence[bytes], *, operation: int, cipher: str = "aes128-ctr"
+    x: Tensor, keys: Sequence[bytes], out: Tensor, *, operation: int, cipher: str = "aes128-ctr"
 ) -> Tensor:
-    """Returns int8 numbers minus the words of two streams, as int32 mod 2^32."""
+    """Fills `out` with int8 numbers minus the words of two streams, as int32 mod 2^32."""
     if x.dtype != torch.int8 or len(keys) != 2 or cipher not in CIPHERS:
         what = f"{x.dtype} with {len(keys)} keys of {cipher!r}"
         raise ConfigError(what, limit=f"int8 and two keys of {' or '.join(CIPHERS)} are needed")
+    if out.dtype != torch.int32 or out.shape != x.shape or not out.is_contiguous():
+        limit = f"contiguous int32 of {tuple(x.shape)} is needed"
+        raise ConfigError(f"out of {out.dtype} of {tuple(out.shape)}", limit=limit)
     x = x.contiguous()
-    out = torch.empty(x.shape, dtype=torch.int32, device=x.device)
     kernel = getattr(_native(x), f"masked8_{CIPHERS[cipher].name}", None)
     if kernel is None:
         masks = [stream(k, torch.empty_like(out), operation=operation, cipher=cipher) for k in keys]
-        return reference.masked8(x, masks)
+        return out.copy_(reference.masked8(x, masks))
     kernel(x.data_ptr(), *keys, operation, out.data_ptr(), x.numel())
     return out
 

@@ -61,7 +61,7 @@ def from_thread(
         return list(tensors)
     if ready is not None and device.type == "cpu":
         ready.wait()
-        return [tensor.cpu() for tensor in tensors]
+        return [to_host(tensor) for tensor in tensors]
     stream = _stream(device)
     if ready is not None:
         ready.wait_on(stream)
@@ -69,7 +69,8 @@ def from_thread(
     for tensor in tensors:
         if tensor.is_cuda:
             tensor.record_stream(stream)  # its memory is not reused before this stream is done
-        taken.append(tensor.to(device))  # blocking from the host, whose memory may be freed next
+        # From ordinary memory it waits: that may be freed next. Pinned memory is kept until then.
+        taken.append(tensor.to(device, non_blocking=tensor.is_cuda or tensor.is_pinned()))
     return taken
 
 

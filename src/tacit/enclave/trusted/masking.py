@@ -44,10 +44,18 @@ class MaskedProduct:
     """One product a ⊗ b of integers, hidden from its workers by masks of its operands."""
 
     def __init__(
-        self, keys: MaskKeys, ring: Ring, number: int, op: Bilinear, a: Operand, b: Operand
+        self,
+        keys: MaskKeys,
+        ring: Ring,
+        number: int,
+        op: Bilinear,
+        a: Operand,
+        b: Operand,
+        *,
+        pins_memory: bool = False,
     ) -> None:
         self.number, self.op, self.a, self.b = number, op, a, b
-        self._keys, self._ring = keys, ring
+        self._keys, self._ring, self._pins_memory = keys, ring, pins_memory
 
     def task(self, role: Role, forgotten: Sequence[int] = ()) -> Task:
         """Returns the description of a worker's part."""
@@ -64,7 +72,8 @@ class MaskedProduct:
     def _masked(self, x: Operand) -> Tensor:
         """e = a - u."""
         if x.masked is None:
-            x.masked = self._keys.masked(x.number, x.values, self._ring.dtype)
+            dtype, pinned = self._ring.dtype, self._pins_memory
+            x.masked = self._keys.masked(x.number, x.values, dtype, pinned=pinned)
         return x.masked
 
     def mark_sent(self) -> None:

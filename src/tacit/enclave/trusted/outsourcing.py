@@ -60,6 +60,7 @@ class Outsourcer:
     cipher: of the masks; "chacha20" if workers draw theirs on a GPU.
     memory: what operands and results lie in. Operands, quantised ones too, and results count there;
         what a mask hides does not.
+    pins_memory: masked operands lie in pinned memory, for workers on a GPU of this process.
 
     It is used by one thread. After an error other than a RangeError it cannot be used again.
     """
@@ -76,6 +77,7 @@ class Outsourcer:
         kept_bytes: int = 1 << 27,
         cipher: str = CIPHER,
         memory: PlainMemory = UNLIMITED,
+        pins_memory: bool = False,
     ) -> None:
         self._roles = _roles(mode, peer)
         if len(links) != len(self._roles):
@@ -86,6 +88,7 @@ class Outsourcer:
         if check_bits < 0:
             raise ConfigError(f"check_bits={check_bits}", limit="at least 0 is needed")
         self.mode, self.counters, self._memory = mode, Counters(), memory
+        self._pins_memory = pins_memory
         self._precision = find_precision(precision)
         self._num_checks = -(-check_bits // BITS_PER_CHECK)
         self._workers = WorkerLinks(dict(zip(self._roles, links, strict=True)))
@@ -192,7 +195,8 @@ class Outsourcer:
         self, op: Bilinear, a: Operand, b: Operand, forgotten: tuple[int, ...] = ()
     ) -> Tensor:
         self._number += 1
-        product = MaskedProduct(self._keys, self._precision.ring, self._number, op, a, b)
+        keys, ring, pins_memory = self._keys, self._precision.ring, self._pins_memory
+        product = MaskedProduct(keys, ring, self._number, op, a, b, pins_memory=pins_memory)
         for worker, role in sorted(self._roles.items(), reverse=True):
             with self.counters.phase("mask"):
                 sent = product.sent(role)

@@ -30,12 +30,14 @@ class EnclaveLinks:
 
     Each is a mesh of two, with the enclave at rank 0; between enclaves, with the first at rank 0.
     measurement: of the enclave, if it is a process; count_with takes what reports its counts then.
+    pins_memory: workers copy what they are sent to a GPU, from memory of this process.
     """
 
     workers: tuple[Mesh, ...] = ()
     peer: Mesh | None = None
     measurement: bytes = b""
     count_with: Callable[[Counts], None] | None = None
+    pins_memory: bool = False
 
 
 NO_LINKS = EnclaveLinks()
@@ -73,6 +75,7 @@ def attach_enclave(session: Session, links: EnclaveLinks) -> None:
         peer=links.peer,
         cipher=config.cipher,
         memory=operations.memory,
+        pins_memory=links.pins_memory,
     )
     operations.multiply = outsourcer.product
     session.ending.callback(outsourcer.close)
@@ -112,8 +115,11 @@ def workers_in_threads(
     for thread in threads:
         thread.start()
     try:
+        pins = any(device.type == "cuda" for device in devices)
         yield [
-            EnclaveLinks(tuple(links[w][0] for w in workers_of(config, enclave)), peer)
+            EnclaveLinks(
+                tuple(links[w][0] for w in workers_of(config, enclave)), peer, pins_memory=pins
+            )
             for enclave, peer in enumerate(peers[: config.helpers])
         ]
     finally:
