@@ -16,8 +16,15 @@ TRUNCATIONS = ("exact", "probabilistic")
 LEAST_RANGE = 5
 LEAST_MEMORY = 1 << 20
 CIPHERS = ("aes128-ctr", "chacha20")
+VISIBLE_WEIGHTS = "one-worker-visible-weights"
 # How many workers help an enclave, by the name of the setting.
-OUTSOURCING = {"three-server": 3, "two-server": 2, "one-worker": 1, "none": 0}
+OUTSOURCING = {
+    "three-server": 3,
+    "two-server": 2,
+    "one-worker": 1,
+    VISIBLE_WEIGHTS: 1,
+    "none": 0,
+}
 PRECISIONS = ("fixed", "swalp")
 OWN, FIRST_PARTY, NO_DEALER = DEALERS = ("own", "insecure-first-party", "none")
 
@@ -44,7 +51,9 @@ class Config:
     `dealer`: who deals where the protocol needs a dealer that is no party. "own", the default: a
     process or machine of its own. "insecure-first-party": the first party runs it, and can then
     open every secret. "none": nobody; the parties make what it would deal, which is slower.
-    `outsourcing`: which workers multiply for `protocol="enclave"`: "three-server" by default.
+    `outsourcing`: which workers multiply for `protocol="enclave"`: "three-server" by default. With
+    "one-worker-visible-weights" the worker sees the parameters of modules as their owner shares
+    them, and nothing else.
     `precision`: of what they multiply: "fixed", 22 bits; or "swalp", 8 bits rounded at random.
     `enclaves`: how many compute: 1, or 2, each of which has workers of its own.
     """

@@ -12,6 +12,7 @@ import pytest
 from tests.cli.shell import end, start, tacit
 from tests.runtime.party_files import write_enclave, write_parties
 
+from tacit.config import VISIBLE_WEIGHTS
 from tacit.runtime.deploy.party_file import read_party_file
 
 JOB = """
@@ -272,6 +273,16 @@ def test_the_doctor_says_what_an_enclave_is_worth(tmp_path):
     assert "no two workers may pool what they see: wanda, will" in done.out
     assert "eve computes on every value in plain" in done.out
     assert done.out.count("certificate valid until") == 4
+
+
+def test_the_doctor_says_that_a_worker_sees_weights(tmp_path):
+    settings = f'outsourcing = "{VISIBLE_WEIGHTS}"'
+    path = write_enclave(tmp_path, settings, workers=WORKERS[:1])
+    done = tacit("doctor", "--parties", path)
+    assert done.code == 0, done
+    assert "wanda: shapes, masked numbers, and the parameters of modules" in " ".join(
+        done.out.split()
+    )
 
 
 @pytest.mark.full("tests/cli/test_party_check.py; here without an enclave, which is not running")

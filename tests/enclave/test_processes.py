@@ -101,8 +101,12 @@ def is_running(pid):
     return state != "Z"
 
 
+# tests/cli/test_enclave.py and test_run_failures.py run "one-worker" in processes.
+IN_PROCESSES = [one for one in SETTINGS if one["outsourcing"] != "one-worker"]
+
+
 @pytest.mark.full("the modes in processes; test_plaintext_is_in_the_enclave_alone runs one")
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("settings", IN_PROCESSES, ids=str)
 def test_training_is_that_of_torch(settings):
     with recorded() as pids:
         results = tacit.run(training, parties=2, **PROCESSES, **settings)

@@ -45,7 +45,7 @@ def local(
     ] = None,
     outsourcing: Annotated[
         str | None,
-        typer.Option(help="three-server, two-server, one-worker or none, for an enclave."),
+        typer.Option(help="For an enclave: which workers multiply, such as three-server, or none."),
     ] = None,
     allow_simulated: AllowSimulated = False,
     network: Annotated[

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .. import __version__
+from ..config import VISIBLE_WEIGHTS
 from ..errors import ConfigError
 from .dealer_process import dealing_beside
 from .errors import Known, explain, reported
@@ -202,8 +203,11 @@ def announce(screen: Screen, file: ReadFile, party: str, job: LoadedJob) -> None
     screen.line(f"job {job.path.name}, program {job.program.hex()[:16]}")
     screen.line(f"protocol {file.config.protocol}, ring of {file.config.ring} bits")
     screen.table(("party", "address", "device", "may learn what is revealed"), rows)
+    shown = "masked numbers"
+    if file.config.outsourcing == VISIBLE_WEIGHTS:
+        shown += " and the parameters of modules"
     for number, worker in enumerate(file.workers):
-        screen.line(f"worker {number}: {worker.name} on {worker.device}, sees masked numbers")
+        screen.line(f"worker {number}: {worker.name} on {worker.device}, sees {shown}")
 
 
 def _may_learn(file: ReadFile, rank: int) -> str:

@@ -37,6 +37,7 @@ class Numbers(Format):
     checked_input = transfer.checked_input
     share = transfer.share
     share_many = transfer.share_many
+    mark_parameters = transfer.mark_parameters
     reveal = transfer.reveal
     reveal_many = transfer.reveal_many
     watch = guard.watch

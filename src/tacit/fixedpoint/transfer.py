@@ -82,6 +82,10 @@ def share_many(n: Format, inputs: Sequence[Input], owner: int) -> list[Value]:
     return shared
 
 
+def mark_parameters(n: Format, values: Sequence[Value]) -> None:
+    """Notes that values are the parameters of a module. Only an enclave does something with it."""
+
+
 def absorb_shares(
     n: Format, owner: int, forms: Sequence[tuple[Sequence[int], torch.dtype]]
 ) -> None:

@@ -143,6 +143,8 @@ def share_module(
         values = n.share_many([inputs[id(entry)] for entry in secret], owner)
         for entry, value in zip(secret, values, strict=True):
             replace_by_secret(n, entry, value)
+        pairs = zip(secret, values, strict=True)
+        n.mark_parameters([value for entry, value in pairs if entry.is_parameter])
         if n.watched is not None:
             watch_modules(module)
     warn_of_small_eps(n, module)

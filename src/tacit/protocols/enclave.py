@@ -95,6 +95,8 @@ class Enclave(Protocol):
     """The parties of a session with one or two enclaves.
 
     multiply: how products of floating-point tensors are computed at an enclave.
+    show: called at an enclave with each parameter of a module that its owner shares; workers may
+    see it if the settings say so. precompute: see `Session.precompute`.
     memory: that of an enclave for secret tensors; without a limit at a party.
     """
 
@@ -106,6 +108,8 @@ class Enclave(Protocol):
     share = Interactive(share, Plain, owned=True)  # type: ignore[assignment]
     reveal = Interactive(reveal)
     multiply: Multiply = staticmethod(in_floats)
+    show: Callable[[Tensor], None] = staticmethod(lambda weight: None)
+    precompute: Callable[[int], None] = staticmethod(lambda calls: None)
     memory: PlainMemory = UNLIMITED
 
     def __init__(self, context: Context, *, enclaves: int = 1, exact: bool = True) -> None:

@@ -196,6 +196,18 @@ class Session:
         if self.operations is not None and self.mesh.is_open:
             self.operations.verify()
 
+    def precompute(self, calls: int) -> None:
+        """Lets an enclave compute ahead what its products with visible weights need.
+
+        For each such product that was computed so far, it does the part that depends on no data for
+        the next `calls` of them: run the model once, and then this while no input is there. Without
+        `outsourcing="one-worker-visible-weights"` it does nothing.
+        """
+        if type(calls) is not int or calls < 0:
+            raise ConfigError(f"calls={calls!r}", limit="a number of calls is needed, 0 or more")
+        if isinstance(self.operations, Enclave):
+            self.operations.precompute(calls)
+
     def training(
         self,
         module: nn.Module,

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from torch import Tensor
 
-from ...errors import Error, ProtocolError, TransportError, WorkerFailed, rendered
+from ...errors import CheatingDetected, Error, ProtocolError, TransportError, WorkerFailed, rendered
 from ...transport import Mesh, Spec
 from ...transport.open_round import OpenRound
 from ..messages import End, Message, Task, encode
@@ -117,3 +117,16 @@ def naming_worker(worker: int) -> Iterator[None]:
     except WorkerFailed as error:
         error.workers = (worker,)
         raise
+
+
+def wrong_answer(workers: Sequence[int], op: str) -> CheatingDetected:
+    """Returns the error that names the workers whose answers are wrong."""
+    who = " and ".join(f"worker {worker}" for worker in workers)
+    error = CheatingDetected(
+        f"{who} answered with a wrong product",
+        subject=who,
+        op=op,
+        remedy="do not use this worker again; no result of the product was used",
+    )
+    error.workers = tuple(workers)
+    return error

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from ...config import VISIBLE_WEIGHTS
 from ...protocols.products.bilinear import Bilinear
 from ...ring import Ring
 from ...transport import CPU
@@ -22,6 +23,7 @@ MODES: dict[str, tuple[Role, ...]] = {
     "three-server": (Role.FIRST_TERMS, Role.SECOND_TERMS, Role.MASK_PRODUCT),
     "two-server": (Role.FIRST_TERMS, Role.SECOND_TERMS),
     "one-worker": (Role.MASKED_PRODUCT,),
+    VISIBLE_WEIGHTS: (Role.MASKED_PRODUCT,),
     "none": (),
 }
 

@@ -10,15 +10,17 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import count
 from math import prod
 
 import torch
 from torch import Tensor
 
 from ... import kernels
+from ...config import VISIBLE_WEIGHTS
 from ...crypto import KEY_BYTES, Key
 from ...errors import CheatingDetected, ConfigError, ProtocolError
-from ...kernels.quantisation import CIPHER, add_three, quantise8
+from ...kernels.quantisation import CIPHER, add_three, quantise8, summary
 from ...kernels.stream import CIPHERS
 from ...protocols.plain_memory import UNLIMITED, PlainMemory
 from ...protocols.products.bilinear import MATMUL, Bilinear, Einsum, MatMul, Mul
@@ -31,10 +33,11 @@ from ..worker_roles import DUTIES, Role
 from .counters import Counters
 from .freivalds import BITS_PER_CHECK, agrees
 from .inside import multiply_inside
-from .links import PeerLink, WorkerLinks
+from .links import PeerLink, WorkerLinks, wrong_answer
 from .masking import MODES, NUM_MASK_PARTS, MaskedProduct, Operand
 from .operand_cache import OperandCache
 from .quantise import dequantise, find_precision
+from .visible_weights import VisibleWeights
 
 NONCE_BYTES = 16
 
@@ -45,7 +48,9 @@ class Outsourcer:
     links: the links to the workers, each a mesh of two with the enclave at rank 0, in the order of
         the workers. In "three-server" mode these are workers 0, 1 and 2. No two of them may
         collude. In "two-server" mode the enclave computes u ⊗ v itself, which costs as much as the
-        product; in "one-worker" mode two such terms; in "none" everything, with torch's kernels.
+        product; in "one-worker" mode two such terms; in "none" everything, with torch's kernels. In
+        "one-worker-visible-weights" mode the worker multiplies with tensors that were shown, which
+        it sees; the enclave computes other products itself.
     precision: "swalp" (8 bits, stochastic rounding), "fixed" (22 bits), or "goten", which wraps as
         the paper's modulus does, for comparison.
     check_bits: a wrong answer passes with a probability of at most 2^-check_bits; 0 checks nothing.
@@ -95,8 +100,11 @@ class Outsourcer:
         self._peer = PeerLink(peer) if peer else None
         self._key = Key(key, ())
         self._cache = OperandCache(0 if peer else kept_bytes)
-        self._number = self._num_operands = self._num_drawn = 0
+        self._number = self._num_rounded = self._num_drawn = 0
+        self._operand_numbers = count(1)
         self._keys = self._mask_keys(cipher)
+        masks = self._keys, self._precision.ring, self._operand_numbers
+        self._weights = VisibleWeights(*masks, memory)
         for worker, role in self._roles.items():
             self._workers.tell(worker, self._keys.some(DUTIES[role].mask_parts))
 
@@ -121,6 +129,15 @@ class Outsourcer:
             return made  # noqa: RET504  has the type of the one above
         with self.counters.product(op, a.shape, b.shape):
             return self._product(op, a, b)
+
+    def show(self, weight: Tensor) -> None:
+        """Lets the worker see a tensor that nobody writes to any more, if the mode is for that."""
+        if self.mode == VISIBLE_WEIGHTS:
+            self._weights.show(weight)
+
+    def precompute(self, calls: int) -> None:
+        """Makes u ⊗ W ahead, for so many further calls of each product with a visible weight."""
+        self._weights.precompute(calls)
 
     def close(self) -> None:
         """Tells the workers that no product follows, and wipes the keys."""
@@ -160,7 +177,8 @@ class Outsourcer:
         size = x.numel() * self._precision.operand_bytes
         with self._memory.opened(name, [x]):
             with self._memory.working(name, size):
-                operand = self._cache.get(_single(x), self._quantised)
+                shown = self._weights.get(x, lambda: self._quantised(*_with_most(x)))
+                operand = shown or self._cache.get(_single(x), self._quantised)
             self._memory.adopt(operand.values, "a quantised operand")
         return operand
 
@@ -173,30 +191,46 @@ class Outsourcer:
 
     def _quantised(self, x: Tensor, most: float) -> Operand:
         """Returns a new operand: the integers of a tensor of floats with max|x| = most."""
-        self._num_operands += 1
+        self._num_rounded += 1
         key = self._key.derive("round", CIPHERS[CIPHER].key_bytes)
-        rounded = partial(quantise8, key=key, operation=self._num_operands)
-        return Operand(self._num_operands, *self._precision.quantise(x, most, rounded))
+        rounded = partial(quantise8, key=key, operation=self._num_rounded)
+        return Operand(next(self._operand_numbers), *self._precision.quantise(x, most, rounded))
 
     def _exact(self, op: Bilinear, a: Operand, b: Operand) -> Tensor:
         """Returns the product of integers, from the workers, and ends all of them if one fails."""
         parts = pieces(op, a.values.shape, b.values.shape, self._precision.most_terms)
         try:
             *others, last = parts
-            found = [self._outsourced(part, a, b).long() for part in others]
-            return sum(found, self._outsourced(last, a, b, self._cache.forgotten()))
+            found = [self._piece(part, a, b).long() for part in others]
+            return sum(found, self._piece(last, a, b, self._cache.forgotten()))
         except BaseException as error:
             self._workers.abort(error)
             if self._peer and not isinstance(error, CheatingDetected):  # the other enclave knows
                 self._peer.abort(error)
             raise
 
-    def _outsourced(
+    def _piece(
         self, op: Bilinear, a: Operand, b: Operand, forgotten: tuple[int, ...] = ()
     ) -> Tensor:
         self._number += 1
+        if self.mode == VISIBLE_WEIGHTS:
+            return self._by_one_worker(op, a, b)
         keys, ring, pins_memory = self._keys, self._precision.ring, self._pins_memory
         product = MaskedProduct(keys, ring, self._number, op, a, b, pins_memory=pins_memory)
+        return self._outsourced(product, forgotten)
+
+    def _by_one_worker(self, op: Bilinear, a: Operand, b: Operand) -> Tensor:
+        """Returns a product of a weight that the worker sees; without one, computed inside."""
+        ring = self._precision.ring
+        with self.counters.phase("inside"):
+            product = self._weights.product(self._number, op, a, b)
+            if product is None:
+                return op(*(x.values.to(ring.dtype) for x in (a, b)))
+        with self._memory.opened(type(op).__name__, [product.term.values]):
+            return self._outsourced(product, (product.term.number, *self._weights.forgotten()))
+
+    def _outsourced(self, product: MaskedProduct, forgotten: tuple[int, ...]) -> Tensor:
+        """Returns a product from the workers, checked."""
         for worker, role in sorted(self._roles.items(), reverse=True):
             with self.counters.phase("mask"):
                 sent = product.sent(role)
@@ -245,15 +279,7 @@ class Outsourcer:
                 "a product is wrong although all answers are right",
                 remedy="the memory or the processor of the enclave is faulty: replace the machine",
             )
-        who = " and ".join(f"worker {worker}" for worker in sorted(liars))
-        error = CheatingDetected(
-            f"{who} answered with a wrong product",
-            subject=who,
-            op=type(product.op).__name__,
-            remedy="do not use this worker again; no result of the product was used",
-        )
-        error.workers = tuple(sorted(liars))
-        raise error
+        raise wrong_answer(sorted(liars), type(product.op).__name__)
 
     def _draw(self, number: int, words: Tensor) -> Tensor:
         """Fills a tensor with words for the check of this number, that the enclave alone knows."""
@@ -269,6 +295,12 @@ class Outsourcer:
         uses = (f"mask part {part}|{nonce.hex()}" for part in range(NUM_MASK_PARTS))
         size = MaskKeys.size(cipher)
         return MaskKeys(cipher, tuple(self._key.derive(use, size) for use in uses))
+
+
+def _with_most(x: Tensor) -> tuple[Tensor, float]:
+    """Returns a tensor in single or double precision, and max|x|."""
+    single = _single(x).contiguous()
+    return single, summary(single).most
 
 
 def _single(x: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...config import Config
+from ...config import VISIBLE_WEIGHTS, Config
 from ...enclave.attestation.simulated import WARNING
 
 LOG = "every reveal is written to the log of the run"
@@ -28,7 +28,7 @@ def enclave_security(
             *learned_by_parties(config, parties),
             f"the host of {enclaves}: the program, its arguments, and the sizes and times of what "
             "it relays",
-            *(f"{worker}: shapes, and masked numbers" for worker in workers),
+            *(f"{worker}: {_learned_by_worker(config)}" for worker in workers),
         ],
         "deviation": [
             "a worker that answers wrongly is caught and named before its answer is used",
@@ -46,6 +46,15 @@ def learned_by_parties(config: Config, names: Sequence[str]) -> list[str]:
         else f"{name}: what it gave, and nothing else; a reveal to it is refused at every party"
         for rank, name in enumerate(names)
     ]
+
+
+def _learned_by_worker(config: Config) -> str:
+    if config.outsourcing == VISIBLE_WEIGHTS:
+        return (
+            "shapes, masked numbers, and the parameters of modules as their owner shares them "
+            f"(outsourcing={VISIBLE_WEIGHTS!r})"
+        )
+    return "shapes, and masked numbers"
 
 
 def _pooling(workers: Sequence[str]) -> list[str]:

@@ -77,7 +77,8 @@ def attach_enclave(session: Session, links: EnclaveLinks) -> None:
         memory=operations.memory,
         pins_memory=links.pins_memory,
     )
-    operations.multiply = outsourcer.product
+    operations.multiply, operations.show = outsourcer.product, outsourcer.show
+    operations.precompute = outsourcer.precompute
     session.ending.callback(outsourcer.close)
 
 
