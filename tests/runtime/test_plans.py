@@ -237,6 +237,63 @@ def test_a_message_of_a_replay_that_was_changed_is_noticed():
         assert all(ending.error is CheatingDetected and not ending.opened for ending in honest)
 
 
+def test_arguments_of_several_shapes_have_a_plan_each():
+    def main(session):
+        model = session.share(copy.deepcopy(SMALL), owner=0)
+        function = session.repeated(lambda x: model(x).detach())
+        found = []
+        for _ in range(4):
+            for size in (2, 1):
+                x = session.share(PICTURES[0, :size], owner=1)
+                found.append(session.reveal(function(x)))
+        plans = [one._recording.plan for one in function._specializations]
+        return torch.cat(found), len({len(plan.steps) > 0 for plan in plans}), len(plans)
+
+    wanted = torch.cat([WANTED[0], WANTED[0, :1]] * 4)
+    for found, recorded, plans in tacit.run(main):
+        torch.testing.assert_close(found, wanted, atol=0.02, rtol=0)
+        assert (recorded, plans) == (1, 2)
+
+
+def test_of_too_many_shapes_the_oldest_is_dropped_and_that_is_said_once(monkeypatch, caplog):
+    monkeypatch.setattr(repeated, "MOST_RECORDINGS", 2)
+
+    def main(session):
+        double = session.repeated(lambda x: (2 * x).detach())
+        found = []
+        for size in (1, 1, 1, 2, 3, 4, 1):
+            found.append(session.reveal(double(session.share(torch.ones(size), owner=0))).tolist())
+        return found, len(double._specializations)
+
+    wanted = [[2.0] * size for size in (1, 1, 1, 2, 3, 4, 1)]
+    assert tacit.run(main) == [(wanted, 2)] * 3
+    assert caplog.text.count("more than 2 forms: the recording of the oldest is dropped") == 1
+
+
+@pytest.mark.full("test_a_replay_is_right_and_costs_what_a_call_does")
+def test_an_encoder_of_hugging_face():
+    transformers = pytest.importorskip("transformers", reason="pip install transformers")
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = transformers.BertConfig(
+        **sizes, vocab_size=9, intermediate_size=8, max_position_embeddings=4
+    )
+    torch.manual_seed(0)
+    model = transformers.BertModel(config).eval()
+    xs = torch.randn(4, 1, 3, 8)
+    with torch.no_grad():
+        want = torch.stack([model(inputs_embeds=x).last_hidden_state for x in xs])
+
+    def main(session):
+        shared = session.share(copy.deepcopy(model), owner=0)
+        function = session.repeated(lambda x: shared(inputs_embeds=x).last_hidden_state.detach())
+        found = [session.reveal(function(session.share(x, owner=1))) for x in xs]
+        return torch.stack(found), len(plan_of(function).steps)
+
+    for found, steps in tacit.run(main):
+        torch.testing.assert_close(found, want, atol=0.05, rtol=0.05)
+        assert steps > 100
+
+
 @pytest.mark.full("small networks run")
 @pytest.mark.parametrize(
     "make", [zoo.lenet, zoo.small_alexnet, zoo.small_vgg], ids=["lenet", "alexnet", "vgg"]

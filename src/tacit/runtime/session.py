@@ -244,7 +244,7 @@ class Session:
         code: on CPUs at each party, and for parties that share a GPU all at once. It may read and
         write secrets (a whole training step with SGD). Public values keep what they were when
         recorded, except arguments, variables that the function names, and modes and settings of its
-        modules and optimizers. A function that reveals or counts in public tensors is not recorded
+        modules and optimizers. A function that reveals, or whose optimizer counts, is not recorded
         and runs normally; the logger `tacit` says why.
         """
         return Repeated(self, function)

@@ -39,7 +39,8 @@ class Trace(TorchDispatchMode):
 
     cells: the cells of existing tensors that were used, with their versions. values: the values in
     them. leaves: existing tensors that may have received gradients.
-    obstacle: why the function cannot be replayed, or None.
+    obstacle: why the function cannot be replayed, or None. public_state: existing public tensors
+    that were written, by storage; only a subclass allows any.
     """
 
     def __init__(self) -> None:
@@ -48,6 +49,7 @@ class Trace(TorchDispatchMode):
         self.values: dict[int, Value] = {}
         self.leaves: dict[int, Used] = {}
         self._public: dict[int, tuple[Tensor, int]] = {}  # by storage, with their versions
+        self.public_state: dict[int, Tensor] = {}
         self.obstacle: str | None = None
         # Identities of new cells and storages. One may be reused, but never for an existing tensor.
         self._new: set[int] = set()
@@ -97,8 +99,15 @@ class Trace(TorchDispatchMode):
             self.leaves.pop(id(tensor), None)
 
     def is_same(self) -> bool:
-        """Whether parameters and public tensors are unchanged; secret values may differ."""
-        public = all(tensor._version == version for tensor, version in self._public.values())
+        """Whether parameters and public tensors are unchanged; secret values may differ.
+
+        Public tensors that the function writes may differ too.
+        """
+        public = all(
+            tensor._version == version
+            for storage, (tensor, version) in self._public.items()
+            if storage not in self.public_state
+        )
         return public and all(used.is_same() for used in self.leaves.values())
 
     def written(self) -> list[Cell]:

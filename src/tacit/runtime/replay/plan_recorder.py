@@ -36,23 +36,24 @@ READING = frozenset((aten._local_scalar_dense, aten.equal, aten.is_nonzero, aten
 class PlanObserver(Trace):
     """Finds whether a function can be recorded as a plan.
 
-    Public random numbers are drawn anew by every replay. What Python reads is not read anew, so it
-    must follow from public tensors that were there before; writes to those are noticed.
+    Public random numbers are drawn anew by every replay, and public tensors that the function
+    writes, such as a counter, are written anew: `public_state`. What Python reads is not read anew,
+    so it must follow from other public tensors that were there before; writes to those are noticed.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self._random: set[int] = set()  # storages of numbers that were drawn, or made of such
+        self._changing: set[int] = set()  # storages of numbers that may differ the next time
 
     def run(self, func: OpOverload, args: Any, kwargs: Any, found: list[Tensor]) -> Any:
         result = func(*args, **kwargs)
-        self._note_random(func, found, result)
+        self._note_changing(func, found, result)
         return result
 
-    def _note_random(self, func: OpOverload, found: list[Tensor], result: Any) -> None:
+    def _note_changing(self, func: OpOverload, found: list[Tensor], result: Any) -> None:
         is_drawn = torch.Tag.nondeterministic_seeded in func.tags
-        if is_drawn or any(_storage(x) in self._random for x in found):
-            self._random |= {_storage(x) for x in tree_leaves(result) if isinstance(x, Tensor)}
+        if is_drawn or any(_storage(x) in self._changing for x in found):
+            self._changing |= {_storage(x) for x in tree_leaves(result) if isinstance(x, Tensor)}
 
     def _obstacle(
         self, func: OpOverload, args: Any, kwargs: Any, found: list[Tensor]
@@ -61,12 +62,15 @@ class PlanObserver(Trace):
             return "it reads a number that may differ the next time"
         for target in targets(func, args, kwargs):
             if not self.is_new(target):
-                return f"{func} writes to a public tensor that existed before"
+                if target.is_inference():
+                    return f"{func} writes to a public tensor that existed before"
+                self.public_state.setdefault(_storage(target), target)
+                self._changing.add(_storage(target))
         return None
 
     def _is_known(self, x: Tensor) -> bool:
-        """Whether a number is public, and was not drawn; integers may be parts of secrets."""
-        return x.dtype not in INTEGERS and _storage(x) not in self._random
+        """Whether a number is public and stays the same; integers may be parts of secrets."""
+        return x.dtype not in INTEGERS and _storage(x) not in self._changing
 
 
 class PlanRecorder(PlanObserver):
@@ -75,8 +79,10 @@ class PlanRecorder(PlanObserver):
     The work is done as it would be without it; only the results lie elsewhere.
     """
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, seen: Trace) -> None:
+        """seen: the trace of the call before."""
         super().__init__()
+        self._changing |= seen.public_state.keys()
         self.plan, self.arena = Plan(), Arena()
         self._context, self._first = context, context.streams.number
         self._made: list[ReferenceType[Cell]] = []
@@ -122,7 +128,7 @@ class PlanRecorder(PlanObserver):
         if all(_storage(x) in known for x in made):
             return result  # views, whose memory is that of their bases
         moved = self._add_results(func, args, kwargs, result)
-        self._note_random(func, found, moved)
+        self._note_changing(func, found, moved)
         return moved
 
     def _add(self, function: Callable[..., Any], args: Any, kwargs: Any) -> None:

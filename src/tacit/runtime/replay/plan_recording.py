@@ -15,6 +15,7 @@ from ...tensor.trace import Trace
 from .buffers import SecretTree
 from .plan import Plan
 from .plan_recorder import PlanObserver, PlanRecorder
+from .public_state import PublicState
 from .recording import Party, Recording
 
 
@@ -45,7 +46,8 @@ class PlanRecording(Recording):
 
     def _record(self, function: Callable[..., Any], given: SecretTree) -> None:
         revealed, random = len(self._session.reveals), torch.get_rng_state()
-        state = self._state_buffers.clones()
+        state, written = self._state_buffers.clones(), [*self._seen.public_state.values()]
+        public = PublicState(written)
         with self._recorder.recording():
             self._results = self._run(function, given)
         reveals = len(self._session.reveals) > revealed
@@ -54,10 +56,15 @@ class PlanRecording(Recording):
         self._first_results = self._take_results(self._results)
         if self._recorder.keeps_secrets:
             self.obstacle = self.obstacle or "it keeps a secret that it does not return"
-        self.obstacle = self.obstacle or self._check(state, random)
+        self.obstacle = self.obstacle or self._check(state, public, random)
         self._recorder.forget()
 
-    def _check(self, state: list[Value], random: Tensor) -> str | None:
+    def _difference(self, given: SecretTree) -> str | None:
+        if not self._trace.public_state.keys() <= self._seen.public_state.keys():
+            return "it writes other public tensors than before"
+        return super()._difference(given)
+
+    def _check(self, state: list[Value], public: PublicState, random: Tensor) -> str | None:
         """Returns an obstacle unless the plan does what the call did, from the state before it."""
         written = (self._output_buffers, self._state_buffers)
         expected = [
@@ -67,8 +74,10 @@ class PlanRecording(Recording):
         found = [
             part for buffers in written for value in buffers.aliases() for part in tensors(value)
         ]
-        if self._recorder.repeats(random) and all(map(torch.equal, expected, found)):
-            return None
+        with public.put_back() as is_after:
+            repeats = self._recorder.repeats(random) and all(map(torch.equal, expected, found))
+            if repeats and is_after():
+                return None
         return "it does something that was not recorded"
 
     @property
@@ -78,7 +87,7 @@ class PlanRecording(Recording):
 
     def _make_trace(self) -> Trace:
         self._context = self._session.protocol.context
-        self._recorder = PlanRecorder(self._context)
+        self._recorder = PlanRecorder(self._context, self._seen)
         for buffers in (self._input_buffers, self._state_buffers):
             for value in buffers.aliases():
                 self._recorder.own(*tensors(value))
@@ -92,7 +101,8 @@ class PlanRecording(Recording):
 
     def replay(self, given: SecretTree) -> Any:
         record, streams = self._context.record, self._context.streams
-        record.absorb("replay", (self._identity, *given.secrets))
+        public = self._trace.public_state.values()
+        record.absorb("replay", (self._identity, *given.secrets, *public))
         self._input_buffers.copy_from(given.values)
         first, streams.number = streams.number, streams.number + self.plan.num_calls
         self.plan.run(first)

@@ -38,7 +38,7 @@ class Repeated:
         self._specializations: list[Specialization] = []
         self._obstacle: str | None = None
         self._kind: type[Recording] | None = None
-        self._is_decided = False
+        self._is_decided = self._has_dropped = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         session = self._session
@@ -52,13 +52,26 @@ class Repeated:
         found = next((one for one in self._specializations if one.signature.fits(given)), None)
         if found is None:
             found = Specialization(session, self._kind, self._function, given)
-            self._specializations = [found, *self._specializations][:MOST_RECORDINGS]
+            self._keep(found)
         result = found.call(given, args, kwargs)
         if found.obstacle is not None:
             self._obstacle, self._specializations = found.obstacle, []
             if session.rank == 0:
                 log.warning("repeated: %s: it runs as it is", self._obstacle)
         return result
+
+    def _keep(self, new: Specialization) -> None:
+        """Adds a specialization, and drops the oldest of too many."""
+        self._specializations.insert(0, new)
+        if len(self._specializations) > MOST_RECORDINGS:
+            self._specializations.pop()
+            if self._session.rank == 0 and not self._has_dropped:
+                log.warning(
+                    "repeated: it is called with arguments of more than %d forms: the recording "
+                    "of the oldest is dropped",
+                    MOST_RECORDINGS,
+                )
+            self._has_dropped = True
 
     def _is_within_another(self) -> bool:
         """Whether another repeated function, `session.map` or a parallel block is running."""
