@@ -52,6 +52,7 @@ NAMED = (
     "cryptgpu",
     "goten",
     "goten_accuracy",
+    "goten_overflow",
     "kernels_enclave",
     "pigeon",
     "placements",

@@ -25,7 +25,7 @@ OUTSOURCING = {
     VISIBLE_WEIGHTS: 1,
     "none": 0,
 }
-PRECISIONS = ("fixed", "swalp")
+PRECISIONS = ("fixed", "swalp", "goten")
 OWN, FIRST_PARTY, NO_DEALER = DEALERS = ("own", "insecure-first-party", "none")
 
 
@@ -54,7 +54,8 @@ class Config:
     `outsourcing`: which workers multiply for `protocol="enclave"`: "three-server" by default. With
     "one-worker-visible-weights" the worker sees the parameters of modules as their owner shares
     them, and nothing else.
-    `precision`: of what they multiply: "fixed", 22 bits; or "swalp", 8 bits rounded at random.
+    `precision`: of what they multiply: "fixed", 22 bits; "swalp", 8 bits rounded at random; or, to
+    be compared with, "goten": as "swalp", but sums wrap unnoticed at a modulus of 21 bits.
     `enclaves`: how many compute: 1, or 2, each of which has workers of its own.
     """
 

@@ -13,6 +13,7 @@ from tests.enclave.products import CASES, cases, integers
 from tests.enclave.workers import KEY, OUTSOURCED, Crew, changing, outsourcer, two_enclaves
 from tests.tiers import draws
 
+from tacit.config import VISIBLE_WEIGHTS
 from tacit.enclave.trusted import quantise
 from tacit.enclave.trusted.outsourcing import Outsourcer
 from tacit.errors import CheatingDetected, ConfigError, RangeError, WorkerFailed
@@ -172,16 +173,16 @@ def test_the_largest_sums_are_exact():
             assert int(enclave.product(MATMUL, a, b)) == terms << 14
 
 
-def test_the_modulus_of_goten_wraps_where_ours_does_not():
-    """64 products of 127 and 127 are below q / 2, 66 are not."""
+@pytest.mark.parametrize("mode", ["three-server", VISIBLE_WEIGHTS, "none"])
+def test_the_modulus_of_goten_wraps_where_ours_does_not(mode):
+    """63 products of -128 and -128, the largest, are below q / 2; 64 are not."""
     q = (1 << 21) - 9
-    with outsourcer("three-server", precision="goten") as enclave:
-        for terms in (64, 66):
-            exact_sum = 127 * 127 * terms
-            found = enclave.product(
-                MATMUL, torch.full((1, terms), 127.0), torch.full((terms, 1), 127.0)
-            )
-            assert int(found) == (exact_sum if exact_sum < q / 2 else exact_sum - q)
+    with outsourcer(mode, precision="goten") as enclave:
+        for terms in (63, 64):
+            wanted = terms << 14
+            found = enclave.product(MATMUL, LOWEST.expand(1, terms), LOWEST.expand(terms, 1))
+            assert int(found) == (wanted if wanted < q / 2 else wanted - q)
+        assert (enclave.counters.total.sums, enclave.counters.total.wrapped) == (2, 1)
 
 
 def test_counters():

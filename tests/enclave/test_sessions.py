@@ -41,6 +41,19 @@ def test_eight_bits_round_at_random_and_train_nearly_as_well():
     assert 1e-4 < (found - wanted).abs().max() < 0.1
 
 
+@pytest.mark.parametrize("outsourcing", ["three-server", "none"])
+def test_the_modulus_of_goten_is_there_to_be_compared_with(outsourcing):
+    """1.0 becomes 64: a sum of 512 squares is 2^21, which is 9 for a modulus of 2^21 - 9."""
+    settings = {"parties": 1, "protocol": "enclave", "outsourcing": outsourcing}
+
+    def main(session):
+        x = session.share(torch.ones(1, 512), owner=0)
+        return float(session.reveal(x @ x.T))
+
+    for precision, wanted in (("swalp", 512.0), ("goten", 9 / 64**2)):
+        assert tacit.run(main, precision=precision, **settings)[0] == wanted
+
+
 def test_a_party_holds_shapes_alone():
     def main(session):
         x = session.share(torch.rand(3, 4), owner=0)

@@ -15,11 +15,14 @@ class Effort:
     """What products of one kind took. Phases are those of `Outsourcer.product`.
 
     `seconds["wait"]` is the time in which the enclave did nothing but wait for its workers.
+    `wrapped` counts the `sums` that the modulus of `precision="goten"` has changed.
     """
 
     calls: int = 0
     bytes_sent: int = 0
     bytes_received: int = 0
+    sums: int = 0
+    wrapped: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
 
 
@@ -56,3 +59,9 @@ class Counters:
         for effort in (self.total, self._current):
             effort.bytes_sent += sent
             effort.bytes_received += received
+
+    def count_wrapped(self, wrapped: int, sums: int) -> None:
+        """Adds sums, and how many of them a modulus has changed."""
+        for effort in (self.total, self._current):
+            effort.wrapped += wrapped
+            effort.sums += sums

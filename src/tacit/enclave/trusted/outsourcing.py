@@ -183,11 +183,15 @@ class Outsourcer:
         return operand
 
     def _values(self, op: Bilinear, a: Operand, b: Operand, dtype: torch.dtype) -> Tensor:
-        """Returns the product of integers."""
-        if self.mode != "none":
-            return self._precision.reduced(self._exact(op, a, b))
-        with self.counters.phase("inside"):
-            return in_floats(op, a.values.to(dtype), b.values.to(dtype))
+        """Returns the product of integers, as the precision has it."""
+        if self.mode == "none" and self._precision.modulus is None:
+            with self.counters.phase("inside"):
+                return in_floats(op, a.values.to(dtype), b.values.to(dtype))
+        exact = self._exact(op, a, b)
+        values = self._precision.reduced(exact)
+        if values is not exact:
+            self.counters.count_wrapped(int((values != exact).sum()), values.numel())
+        return values
 
     def _quantised(self, x: Tensor, most: float) -> Operand:
         """Returns a new operand: the integers of a tensor of floats with max|x| = most."""
@@ -213,13 +217,13 @@ class Outsourcer:
         self, op: Bilinear, a: Operand, b: Operand, forgotten: tuple[int, ...] = ()
     ) -> Tensor:
         self._number += 1
-        if self.mode == VISIBLE_WEIGHTS:
-            return self._by_one_worker(op, a, b)
+        if self.mode in (VISIBLE_WEIGHTS, "none"):
+            return self._with_visible_weight(op, a, b)
         keys, ring, pins_memory = self._keys, self._precision.ring, self._pins_memory
         product = MaskedProduct(keys, ring, self._number, op, a, b, pins_memory=pins_memory)
         return self._outsourced(product, forgotten)
 
-    def _by_one_worker(self, op: Bilinear, a: Operand, b: Operand) -> Tensor:
+    def _with_visible_weight(self, op: Bilinear, a: Operand, b: Operand) -> Tensor:
         """Returns a product of a weight that the worker sees; without one, computed inside."""
         ring = self._precision.ring
         with self.counters.phase("inside"):
