@@ -113,6 +113,23 @@ def step(model, optimizer, x):
     return loss.detach()
 
 
+def limited(session):
+    """The weights after two steps; raises at an enclave that did not seal or exceeded its limit."""
+    torch.manual_seed(7)
+    layers = [nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 4)]
+    model = session.share(nn.Sequential(*layers), owner=0)
+    x, y = session.share(torch.rand(64, 256), owner=0), torch.arange(64) % 4
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    for _ in range(2):
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    memory = session.sealed_memory
+    if session.is_enclave and not (memory.evicted and memory.peak <= memory.limit):
+        raise ValueError("the memory was not limited")
+    return session.reveal(nn.utils.parameters_to_vector(model.parameters()).detach())
+
+
 def failing(session):
     """Raises at the enclave alone, with a text that is a secret."""
     x = session.share(torch.ones(3), owner=0)

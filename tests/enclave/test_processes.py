@@ -12,9 +12,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from tests.enclave import process_host, process_programs
 from tests.enclave.memory import copies_in
-from tests.enclave.process_programs import endless, failing, serve_lying_worker, training, wait_for
+from tests.enclave.process_programs import (
+    endless,
+    failing,
+    limited,
+    serve_lying_worker,
+    training,
+    wait_for,
+)
 from tests.enclave.started import recorded
 from tests.enclave.test_sessions import SETTINGS
 from tests.forked import Forked
@@ -101,7 +109,7 @@ def is_running(pid):
     return state != "Z"
 
 
-# tests/cli/test_enclave.py and test_run_failures.py run "one-worker" in processes.
+# test_a_limited_memory_gives_the_weights_of_threads has "one-worker".
 IN_PROCESSES = [one for one in SETTINGS if one["outsourcing"] != "one-worker"]
 
 
@@ -117,6 +125,14 @@ def test_training_is_that_of_torch(settings):
         "enclaves", 1
     )
     assert not any(map(is_running, pids.values()))
+
+
+@pytest.mark.full("in processes; test_limited_sessions.py has threads")
+def test_a_limited_memory_gives_the_weights_of_threads():
+    settings = {"parties": 1, "outsourcing": "one-worker", "memory_limit": 5 << 20}
+    [found] = tacit.run(limited, **settings, **PROCESSES)
+    [wanted] = tacit.run(limited, **settings, protocol="enclave")
+    assert torch.equal(found, wanted)
 
 
 # What is refused ---------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import gc
 
 import pytest
 import torch
+from tests.enclave.limited import seal_everything_always
 from tests.enclave.products import CASES, integers
 from tests.enclave.test_outsourcing import BITS, EACH_PRECISION, exact, operands
 from tests.enclave.trainings import network, train
@@ -196,7 +197,10 @@ def inference(session):
 
 
 @pytest.mark.parametrize("limit", [None, 1 << 22])
-def test_inference_is_that_of_two_workers(limit):
+def test_inference_is_that_of_two_workers(limit, monkeypatch):
+    """Also if everything is sealed after each operation: terms that were made ahead are opened."""
+    if limit:
+        seal_everything_always(monkeypatch)
     found, wanted = (
         tacit.run(inference, outsourcing=mode, memory_limit=limit, **ENCLAVE)[0]
         for mode in (VISIBLE_WEIGHTS, "two-server")
