@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -12,7 +15,9 @@ import pytest
 from tests.cli.shell import end, start, tacit
 from tests.runtime.party_files import write_enclave, write_parties
 
+import tacit as tacit_package
 from tacit.config import VISIBLE_WEIGHTS
+from tacit.enclave.attestation.builds import measure_build, read_build
 from tacit.runtime.deploy.party_file import read_party_file
 
 JOB = """
@@ -169,6 +174,29 @@ def test_a_worker_that_is_not_started_is_named_to_all(tmp_path):
         assert "WorkerFailed: worker 1" in done[name].err
 
 
+@pytest.mark.full("a run; tests/enclave/test_builds.py has a host that answers with a quote")
+def test_an_owner_with_other_kernels_trusts_a_build(tmp_path):
+    """Alice's compiled kernels have one byte more than those of bob and of the host."""
+    write_enclave(tmp_path, ALONE)
+    own = tmp_path / "alice"
+    for folder in tacit_package.__path__:
+        shutil.copytree(folder, own / "tacit", dirs_exist_ok=True)
+    [kernels] = own.rglob("native*.so")
+    kernels.write_bytes(kernels.read_bytes() + b"\0")
+    assert tacit("measure", "--export", "host.build", cwd=tmp_path).code == 0
+    started = start_all(tmp_path, ("bob", "eve"))
+    program = [sys.executable, "-m", "tacit"]
+    env = {**os.environ, "PYTHONPATH": str(own)}
+    told = [*program, *command("alice", options=("--trusted-build", "host.build"))]
+    alice = subprocess.run(
+        told, cwd=tmp_path, env=env, capture_output=True, timeout=300, check=False
+    )
+    assert alice.returncode == 0, alice
+    done = {name: end(child) for name, child in started.items()}
+    assert {one.code for one in done.values()} == {0}, done
+    assert "result at bob" in done["bob"].out
+
+
 # What is refused ---------------------------------------------------------------------------------
 
 
@@ -243,6 +271,19 @@ def test_each_command_is_for_its_member(tmp_path):
 
 
 # Files and other commands ------------------------------------------------------------------------
+
+
+def test_the_installation_is_measured(tmp_path):
+    done = tacit("measure", "--json", "--export", tmp_path / "here.build")
+    assert done.code == 0, done
+    build = read_build(tmp_path / "here.build")
+    assert done.json["measurement"] == build.digest().hex()
+    assert tacit("measure", "--export", tmp_path / "absent" / "file").code == 2
+    write_enclave(tmp_path, ALONE)
+    (tmp_path / "job.py").write_text(JOB)
+    told = command("alice", options=("--trusted-build", "absent.build"))
+    assert (tacit(*told, cwd=tmp_path).code, build) == (2, measure_build())
+
 
 LOCAL = ("local", "--protocol", "enclave", "--names", "alice,bob")
 

@@ -59,6 +59,14 @@ AllowSimulated = Annotated[
         help="Accept an enclave without hardware: it proves nothing, and is for experiments.",
     ),
 ]
+TrustedBuilds = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--trusted-build",
+        help="A build of Tacit that an enclave may run besides the one here: see `tacit measure`.",
+        metavar="FILE",
+    ),
+]
 Job = Annotated[Path, typer.Argument(help="A Python file with main(session, ...).")]
 Arguments = Annotated[
     list[str] | None, typer.Argument(metavar="[-- ARGS]...", help="Arguments of main, as strings.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +27,7 @@ from .options import (
     PartyFile,
     PartyName,
     Resume,
+    TrustedBuilds,
     passphrase_of,
 )
 from .report import cost, log, play, print_report, print_reveals, size
@@ -56,6 +57,7 @@ def run(
         ),
     ] = None,
     allow_simulated: AllowSimulated = False,
+    trusted_build: TrustedBuilds = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -76,7 +78,7 @@ def run(
 
         tacit run --party bob --parties parties.toml --listen 0.0.0.0:7000 --resume job.py
 
-        tacit run --party alice --parties parties.toml --allow-simulated job.py
+        tacit run --party alice --parties parties.toml --trusted-build arm.build job.py
     """
     screen = Screen(json)
     with reported(screen, debug=debug) as known:
@@ -89,7 +91,7 @@ def run(
                 f"party={party!r} is the {kind}", remedy=f"start it with `tacit {kind}`"
             )
         order = Order(job, arguments or [], party, file, key, listen, log, resume, preprocessed)
-        order = replace(order, allow_simulated=allow_simulated)
+        order = replace(order, allow_simulated=allow_simulated, trusted_builds=trusted_build or ())
         take_part(screen, known, order)
 
 
@@ -107,6 +109,7 @@ class Order:
     resume: bool
     preprocessed: Path | None = None
     allow_simulated: bool = False
+    trusted_builds: Sequence[Path] = ()
 
     @property
     def own_key(self) -> Path:
@@ -140,6 +143,7 @@ class Order:
             resume=self.resume,
             preprocessed=self.preprocessed,
             allow_simulated=self.allow_simulated,
+            trusted_builds=self.trusted_builds,
         )
 
 

@@ -27,6 +27,7 @@ FOLDERS = tuple(map(Path, sys.modules[__name__.partition(".")[0]].__path__))
 LIBRARIES = ("torch", "numpy", "cryptography")
 MEASUREMENT_BYTES = 32
 MAX_MANIFEST_BYTES = 1 << 20
+FILE, VERSION = "file tacit/", "version "  # how names of the installation begin
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,11 @@ class Manifest:
     def differences(self, other: Manifest) -> list[str]:
         """Returns the names of all entries that the two manifests do not have in common."""
         return sorted(dict(self.entries.items() ^ other.entries.items()))
+
+    def with_build(self, build: Manifest) -> Manifest:
+        """Returns this manifest with the files of Tacit and the versions that a build has."""
+        own = {k: v for k, v in self.entries.items() if not k.startswith((FILE, VERSION))}
+        return Manifest(own | dict(build.entries))
 
     def encode(self) -> bytes:
         """Returns the one encoding of this manifest: JSON with its names in order."""
@@ -92,12 +98,12 @@ def measure(
     """
     files: dict[str, Path] = {}
     for folder in reversed(folders):
-        files |= {f"file tacit/{name}": path for name, path in _files(folder)}
+        files |= {FILE + name: path for name, path in _files(folder)}
     files |= {f"program {path.name}": path for path in programs}
     files |= {f"module {name}": Path(path) for name, path in (modules or {}).items()}
     entries = {name: _file_hash(path) for name, path in files.items()}
     entries |= {f"setting {name}": value for name, value in settings.items()}
-    return Manifest(entries | {f"version {name}": text for name, text in _versions()})
+    return Manifest(entries | {VERSION + name: text for name, text in _versions()})
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:

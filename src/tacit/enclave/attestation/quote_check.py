@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...errors import AttestationRejected
 from . import sgx_dcap, simulated
 from .measurement import Manifest
@@ -19,10 +21,13 @@ def verify(
     *,
     certificate: bytes,
     nonce: bytes,
+    builds: Sequence[Manifest] = (),
     allow_simulated: bool = False,
     sgx: SgxPolicy | None = None,
 ) -> None:
     """Returns if an enclave that runs exactly `expected` holds the key of this certificate.
+
+    `builds`: of Tacit for other machines, one of which it may run instead; see `read_build`.
 
     Raises AttestationRejected otherwise, with the names of what differs. `nonce` are 32 fresh bytes
     that this owner has drawn and sent; a quote for another nonce or another key is refused. `sgx`
@@ -35,7 +40,7 @@ def verify(
             cause="it is replayed, or of another enclave",
             field="report data",
         )
-    _compare(quote.manifest, expected)
+    _compare(quote.manifest, [expected, *map(expected.with_build, builds)])
 
 
 def _check_evidence(quote: Quote, allow_simulated: bool, sgx: SgxPolicy | None) -> None:
@@ -63,8 +68,9 @@ def _check_evidence(quote: Quote, allow_simulated: bool, sgx: SgxPolicy | None) 
         )
 
 
-def _compare(measured: Manifest, expected: Manifest) -> None:
-    """Raises AttestationRejected that names the entries in which an enclave differs."""
+def _compare(measured: Manifest, allowed: Sequence[Manifest]) -> None:
+    """Raises AttestationRejected that names in what an enclave differs from the most similar."""
+    expected = min(allowed, key=lambda one: len(one.differences(measured)))
     differing = expected.differences(measured)
     if not differing:
         return
@@ -72,7 +78,8 @@ def _compare(measured: Manifest, expected: Manifest) -> None:
     more = f" and {len(differing) - _MOST_NAMED} more" if len(differing) > _MOST_NAMED else ""
     raise AttestationRejected(
         f"the enclave is not the expected one; it differs in {shown}{more}",
-        remedy="install the expected version there, or expect what was measured",
+        remedy="install the expected version there; for a host with another processor, trust a "
+        "build that you have measured on a machine like it",
         field=_shown(differing[0]),
     )
 

@@ -10,6 +10,7 @@ import secrets
 import socket
 import struct
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...crypto import certificate_from_der, certificate_to_der
@@ -54,12 +55,15 @@ def attest(
     address: tuple[str, int],
     expected: Manifest,
     *,
+    builds: Sequence[Manifest] = (),
     allow_simulated: bool = False,
     sgx: SgxPolicy | None = None,
     seconds: float = 30.0,
     dial: Dial = socket.create_connection,
 ) -> bytes:
     """Returns the certificate of the enclave behind a host's address, if it runs `expected`.
+
+    It may also run that with one of `builds`, of Tacit for other machines.
 
     Raises AttestationRejected by name if it is another one, see `verify`. The caller pins the
     certificate, and sends nothing to the enclave before. A host that does not answer yet is asked
@@ -73,6 +77,7 @@ def attest(
         expected,
         certificate=answer.certificate,
         nonce=nonce,
+        builds=builds,
         allow_simulated=allow_simulated,
         sgx=sgx,
     )

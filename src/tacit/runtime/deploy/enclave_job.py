@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
+from ...enclave.attestation import Manifest
 from ...enclave.attestation.request import attest
 from ...errors import ConfigError, EnclaveName
 from ..launch.enclave_task import EnclaveTask
@@ -49,9 +51,17 @@ def enclave_task(
     )
 
 
-def attested(file: PartyFile, job: Job | None, *, resume: bool, allow_simulated: bool) -> PartyFile:
+def attested(
+    file: PartyFile,
+    job: Job | None,
+    *,
+    resume: bool,
+    allow_simulated: bool,
+    builds: Sequence[Manifest] = (),
+) -> PartyFile:
     """Returns the file with the certificates of its enclaves, each of which has proved what it is.
 
+    builds: of Tacit, that are trusted besides the one that is installed here.
     Waits for their hosts as long as the file's connect_deadline says. Raises AttestationRejected,
     with the name of what differs, for an enclave that is not the expected one.
     """
@@ -60,8 +70,13 @@ def attested(file: PartyFile, job: Job | None, *, resume: bool, allow_simulated:
     for number, entry in enumerate(file.enclaves):
         manifest = task.configuration(number).measure()
         seconds = file.limits.connect_deadline
-        address = entry.host, entry.port
-        found = attest(address, manifest, allow_simulated=allow_simulated, seconds=seconds)
+        found = attest(
+            (entry.host, entry.port),
+            manifest,
+            builds=builds,
+            allow_simulated=allow_simulated,
+            seconds=seconds,
+        )
         certificates.append(found)
     return file.with_keys(certificates)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 from ...crypto import protect_process, read_key_file, wipe
+from ...enclave.attestation.builds import read_build
 from ...errors import ConfigError, ConnectError, HandshakeMismatch, naming_parties
 from ...transport import Hello, Identity, Listener, Mesh
 from ...transport import connect as connect_mesh
@@ -39,6 +40,7 @@ def connect(
     resume: bool = False,
     preprocessed: str | Path | None = None,
     allow_simulated: bool = False,
+    trusted_builds: Sequence[str | Path] = (),
 ) -> Session:
     """Returns the session of `party`, or of the dealer, with all members of a party file.
 
@@ -53,8 +55,10 @@ def connect(
     party writes what it records. `preprocessed` is this party's folder of stored runs: one of them
     takes the place of the dealer, which is not connected, and is used up. An enclave has to prove
     that it runs this `job` with this party file, before anything is sent to it; `allow_simulated`
-    accepts one without hardware, which proves nothing. From here on the process leaves no core
-    dump, and no debugger of the same user may attach to it.
+    accepts one without hardware, which proves nothing. `trusted_builds` are files that `tacit
+    measure --export` has written on machines like that of the enclave: it may run one of these
+    builds of Tacit instead of the one that is installed here. From here on the process leaves no
+    core dump, and no debugger of the same user may attach to it.
 
     Until the session closes, the default generators of torch, Python and numpy draw the same
     numbers at all parties.
@@ -62,8 +66,12 @@ def connect(
     protect_process()
     file = parties if isinstance(parties, PartyFile) else read_party_file(parties)
     rank = file.rank_of(party)
+    builds = [read_build(path) for path in trusted_builds]
+    if builds and not file.enclaves:
+        raise ConfigError("trusted_builds", limit="the party file has no enclave that may run one")
     if file.enclaves:
-        file = attested(file, job, resume=resume, allow_simulated=allow_simulated)
+        options = {"resume": resume, "allow_simulated": allow_simulated}
+        file = attested(file, job, builds=builds, **options)
     identity = _identity(file, rank, key, passphrase)
     [devices] = party_devices(file.members[rank].device, file.placement, 1)
     with naming_parties(file.names):
