@@ -4,6 +4,7 @@
 #include <string>
 
 #include "amx.h"
+#include "scratch.h"
 
 // The instructions that the kernels were written for and the compiler may use on this host.
 constexpr const char* kFeatures =
@@ -35,6 +36,7 @@ NB_MODULE(native, module) {
   module.def("use_amx", &tacit::use_amx);
   module.def("num_threads", &tacit::num_threads);
   module.def("set_num_threads", &tacit::set_num_threads);
+  module.def("keep_scratch", [](std::size_t bytes) { tacit::Scratch::kept_bytes = bytes; });
   tacit::bind_call_log(module);
   tacit::bind_conv(module);
   tacit::bind_contraction(module);

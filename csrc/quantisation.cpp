@@ -91,10 +91,12 @@ Cipher keyed(const nb::bytes& key, std::uint64_t operation) {
 }
 
 // q = floor(y) + ((r + 1/2) 2^-16 < y - floor(y)), at most 127, for y = x scale in (-128, 128) and
-// 16 random bits r. The scale is a power of two, so that y is exact.
+// 16 random bits r. The scale is a power of two, so that y is exact. The numbers are a part of a
+// tensor from element `first` on, a multiple of kBlock: their random bits are those of that part.
 template <class Cipher>
-void quantise8(Address x, float scale, nb::bytes key, std::uint64_t operation, Address out,
-               std::size_t count) {
+void quantise8_from(Address x, float scale, nb::bytes key, std::uint64_t operation, Address out,
+                    std::size_t count, std::size_t first) {
+  if (first % kBlock) throw std::invalid_argument("a part begins within a block");
   const Cipher cipher = keyed<Cipher>(key, operation);
   nb::gil_scoped_release release;  // not earlier: the key is a Python object
   parallel_for(count, kGrain, [&](std::size_t begin, std::size_t end) {
@@ -102,7 +104,7 @@ void quantise8(Address x, float scale, nb::bytes key, std::uint64_t operation, A
     for (; begin < end; begin += kBlock) {
       const float* from = at<const float>(x) + begin;
       std::int8_t* to = at<std::int8_t>(out) + begin;
-      const std::uint16_t* random = words.of(cipher, begin);
+      const std::uint16_t* random = words.of(cipher, first + begin);
       const std::size_t some = std::min(kBlock, end - begin);
       std::int32_t rounded[kBlock];  // in two loops, each of which the compiler vectorises
       for (std::size_t i = 0; i < some; ++i) {
@@ -162,7 +164,7 @@ void bind_quantisation(nb::module_& module) {
   module.def("add_three32", &add_three32, release());
   module.def("dequantise32", &dequantise32, release());
 #if TACIT_HAS_AES
-  module.def("quantise8_aes128_ctr", &quantise8<Aes128Ctr>);
+  module.def("quantise8_from_aes128_ctr", &quantise8_from<Aes128Ctr>);
   module.def("masked8_aes128_ctr", &masked8<Aes128Ctr>);
 #endif
   module.def("masked8_chacha20", &masked8<ChaCha20>);

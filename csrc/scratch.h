@@ -4,6 +4,7 @@
 
 #include <sys/mman.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <new>
@@ -29,10 +30,13 @@ class Scratch {
     slot_.size = bytes;
   }
   ~Scratch() {
-    if (slot_.size > kKeep) slot_.release();
+    if (slot_.size > kept_bytes) slot_.release();
   }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
+
+  // Larger buffers are freed after use, in all threads of the process.
+  static inline std::atomic<std::size_t> kept_bytes{64u << 20};
 
   template <class T = std::int8_t>
   T* data() const {
@@ -41,7 +45,6 @@ class Scratch {
 
  private:
   static constexpr std::size_t kHugePage = 2u << 20;
-  static constexpr std::size_t kKeep = 64u << 20;  // larger buffers are freed after use
   struct Slot {
     void* data = nullptr;
     std::size_t size = 0;

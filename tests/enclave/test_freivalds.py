@@ -93,6 +93,19 @@ def test_sums_over_long_axes_are_exact(monkeypatch):
     assert not passes(MATMUL, a, torch.full((1, 1), -128, dtype=torch.int32), c)
 
 
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("precision", BITS)
+def test_sums_in_slices(name, precision, monkeypatch):
+    """Many sums mod p, of which few would fit into 64 bits together, and few elements at a time."""
+    monkeypatch.setattr(freivalds, "MOST_ROWS", 1)
+    monkeypatch.setattr(freivalds, "SLICE_ELEMENTS", 2)
+    for seed in range(4):
+        op, a, b, c = made(CASES[name], precision, seed)
+        assert passes(op, a, b, c)
+        c.view(-1)[-1] += 1
+        assert not passes(op, a, b, c)
+
+
 @draws(200)
 @given(st.lists(st.integers(-(2**60), 2**60), min_size=1, max_size=6), st.integers(0, 100))
 def test_contractions_against_big_integers(values, seed):
@@ -220,4 +233,4 @@ def test_without_check_bits_nothing_is_checked():
 @pytest.mark.parametrize(("bits", "vectors"), [(1, 1), (40, 1), (44, 1), (45, 2), (128, 3)])
 def test_the_bound_decides_the_number_of_vectors(bits, vectors):
     with outsourcer("none", check_bits=bits) as enclave:
-        assert enclave._num_checks == vectors
+        assert enclave._checks.num_checks == vectors

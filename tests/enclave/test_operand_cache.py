@@ -141,10 +141,10 @@ def test_an_operand_that_exceeds_the_budget_is_not_kept():
     x = torch.ones(11)
     made = []
 
-    def make(_x, _most):
+    def make():
         made.append(Operand(len(made), torch.zeros(11, dtype=torch.int8), 0))
         return made[-1]
 
-    assert cache.get(x, make) is not cache.get(x, make)
+    assert cache.get(x, 0, make) is not cache.get(x, 0, make)
     assert cache.forgotten() == (0, 1)
     assert cache.forgotten() == ()

@@ -14,7 +14,14 @@ from tests.tiers import draws
 from tacit import kernels
 from tacit.errors import ConfigError
 from tacit.kernels import backend
-from tacit.kernels.quantisation import add_three, dequantise32, masked8, quantise8, summary
+from tacit.kernels.quantisation import (
+    PART_STEP,
+    add_three,
+    dequantise32,
+    masked8,
+    quantise8,
+    summary,
+)
 from tacit.ring import RING32
 from tacit.ring.reference import quantisation as reference
 
@@ -46,6 +53,24 @@ def test_quantise(count, exponent, seed):
     x = floats(count, seed) * 2.0**-exponent
     found = quantise8(x, exponent, KEYS[0], operation=seed)
     assert torch.equal(found, reference.quantise8(x, exponent, words_of(count, seed)))
+
+
+@draws(40)
+@given(sizes, st.integers(1, 70), seeds)
+def test_parts_are_rounded_as_in_the_whole_tensor(count, blocks, seed):
+    for x in (floats(count, seed), floats(count, seed).double()):
+        wanted = quantise8(x, 0, KEYS[0], operation=seed)
+        step = blocks * PART_STEP
+        parts = [
+            quantise8(x[first : first + step], 0, KEYS[0], operation=seed, first=first)
+            for first in range(0, count, step)
+        ]
+        assert torch.equal(torch.cat(parts), wanted)
+
+
+def test_parts_begin_at_blocks():
+    with pytest.raises(ConfigError, match="1024"):
+        quantise8(torch.zeros(3), 0, KEYS[0], operation=1, first=512)
 
 
 def test_quantised_numbers_are_at_most_127():

@@ -22,6 +22,7 @@ from .stream import CIPHERS, stream
 
 MOST_EXPONENT = 120
 CIPHER = "aes128-ctr"  # of the rounding
+PART_STEP = 1024  # elements: a part of a tensor begins at a multiple of it
 
 
 class Summary(NamedTuple):
@@ -48,21 +49,25 @@ def summary(x: Tensor) -> Summary:
     return Summary(struct.unpack("<f", struct.pack("<I", bits))[0], hash_ % (1 << 64))
 
 
-def quantise8(x: Tensor, exponent: int, key: bytes, *, operation: int) -> Tensor:
+def quantise8(x: Tensor, exponent: int, key: bytes, *, operation: int, first: int = 0) -> Tensor:
     """Returns the int8 of floats times 2^exponent, which are between -128 and 128, rounded.
 
     The probability of rounding up is the fraction, up to 2^-17. Random words are those of `stream`,
-    16 bits for each element in order.
+    16 bits for each element in order. A part of a tensor is rounded as in the whole tensor, if
+    `first` is the number of elements before it, a multiple of PART_STEP.
     """
     _check(exponent)
+    if first % PART_STEP:
+        raise ConfigError(f"first={first}", limit=f"a multiple of {PART_STEP} is needed")
     x, native = x.contiguous(), _native(x)
-    kernel = getattr(native, f"quantise8_{CIPHERS[CIPHER].name}", None)
+    kernel = getattr(native, f"quantise8_from_{CIPHERS[CIPHER].name}", None)
     if kernel is None or x.dtype != torch.float32:
         words = torch.empty(-(-x.numel() // 2), dtype=torch.int32, device=x.device)
-        halves = stream(key, words, operation=operation, cipher=CIPHER).view(torch.int16)
+        stream(key, words, operation=operation, offset=2 * first, cipher=CIPHER)
+        halves = words.view(torch.int16)
         return reference.quantise8(x, exponent, halves[: x.numel()].view(x.shape))
     out = torch.empty(x.shape, dtype=torch.int8)
-    kernel(x.data_ptr(), 2.0**exponent, key, operation, out.data_ptr(), x.numel())
+    kernel(x.data_ptr(), 2.0**exponent, key, operation, out.data_ptr(), x.numel(), first)
     return out
 
 

@@ -7,7 +7,7 @@ Elsewhere a tensor of such a memory may be sealed outside, and reads as zeros.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +18,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from ..errors import OutOfMemory
+
+OPENED_PARTS = 16  # of a limited memory: `read` and `write` open so much at a time, or less
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,10 @@ class PlainMemory(ABC):
         """Returns the bytes that `opened` brings inside for these tensors."""
 
     @abstractmethod
+    def forget_freed(self) -> None:
+        """Gives up the memory of tensors that nobody has any more."""
+
+    @abstractmethod
     def counters(self) -> MemoryCounters | None:
         """Returns what was counted so far; None without a limit."""
 
@@ -105,9 +111,33 @@ class PlainMemory(ABC):
         return self.size_of(form.operands) + form.new_bytes
 
     def read(self, name: str, tensor: Tensor) -> Tensor:
-        """Returns a copy of a tensor, for which the caller is responsible: it does not count."""
-        with self.opened(name, [tensor]):
-            return tensor.clone()
+        """Returns a copy of a tensor in order, for which the caller is responsible.
+
+        The copy does not count. A small part of the tensor is opened at a time.
+        """
+        made = torch.empty(tensor.shape, dtype=tensor.dtype)
+        for part, into in self._parts(tensor, made):
+            with self.opened(name, [part]):
+                into.copy_(part)
+        return made
+
+    def write(self, name: str, into: Tensor, values: Tensor) -> None:
+        """Copies values into a tensor of `new`, or a view of it; `read` says how."""
+        for part, source in self._parts(into, values):
+            with self.opened(name, [part], write=True):
+                part.copy_(source)
+
+    def _parts(self, x: Tensor, other: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Returns parts of a tensor, which take little room, with those of one of its shape."""
+        assert self.limit is not None
+        most = self.limit // OPENED_PARTS
+        if extent(x) <= most or x.numel() == 1:
+            yield x, other
+            return
+        dim = max(range(x.dim()), key=lambda dim: x.stride(dim) if x.shape[dim] > 1 else -1)
+        step = max(most // (x.stride(dim) * x.element_size()), 1) if x.stride(dim) else x.shape[dim]
+        for part, some in zip(x.split(step, dim), other.split(step, dim), strict=True):
+            yield from self._parts(part, some)
 
     def adopt_all(self, name: str, made: Any) -> None:
         """Takes over the memory of all tensors in a result."""
@@ -138,11 +168,17 @@ class UnlimitedMemory(PlainMemory):
     def size_of(self, tensors: Iterable[Tensor]) -> int:
         return 0
 
+    def forget_freed(self) -> None:
+        """Does nothing."""
+
     def counters(self) -> None:
         return None
 
     def read(self, name: str, tensor: Tensor) -> Tensor:
         return tensor
+
+    def write(self, name: str, into: Tensor, values: Tensor) -> None:
+        into.copy_(values)
 
     def compute(self, name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
@@ -202,6 +238,14 @@ class _Allocations(TorchDispatchMode):
         made = func(*args, **(kwargs or {}))
         self.made += [x for x in tree_leaves(made) if isinstance(x, Tensor) and x.is_meta]
         return made
+
+
+def extent(x: Tensor) -> int:
+    """Returns the bytes of memory from the first element of a tensor to its last one."""
+    if not x.numel():
+        return 0
+    reach = sum((count - 1) * stride for count, stride in zip(x.shape, x.stride(), strict=True))
+    return (int(reach) + 1) * x.element_size()
 
 
 def _memory(x: Tensor) -> int:

@@ -20,14 +20,13 @@ limbs of 21 bits. An axis of three or fewer elements is not contracted: limbs wo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from ... import kernels
 from ...kernels.contraction import LIMB_BITS, MOST_ROWS, NUM_LIMBS, contract
 from ...protocols.products.bilinear import (
     Bilinear,
@@ -41,6 +40,7 @@ PRIME_BITS = 61
 PRIME = (1 << PRIME_BITS) - 1
 BITS_PER_CHECK = NUM_LIMBS * LIMB_BITS - 1
 WIDE_BITS = 21  # of the limbs of an element mod p; there are three, too
+SLICE_ELEMENTS = 1 << 18  # 64-bit integers whose limbs are in memory at a time
 
 Draw = Callable[[Tensor], Tensor]  # fills an int32 tensor with uniform words
 Place = tuple[int, int]  # a dimension, and how many groups it consists of
@@ -75,6 +75,27 @@ def agrees(op: Bilinear, a: Tensor, b: Tensor, c: Tensor, bound: int, draw: Draw
         expected = _joined(_along(expected, one.axis.result), WIDE_BITS)
         claimed = _contracted(claimed, one.axis.result, one.limbs)
     return torch.equal(expected, claimed.long())
+
+
+def lengths(op: Bilinear, a: Sequence[int], b: Sequence[int]) -> list[int]:
+    """Returns the lengths of the axes of both operands that are contracted; 1 if one is not."""
+    axes = zip((a, b), _axes(op), strict=True)
+    found = [x[axis.operand[0]] // axis.operand[1] for x, axis in axes]
+    return [length if length > NUM_LIMBS else 1 for length in found]
+
+
+def shortened(
+    op: Bilinear, a: Sequence[int], b: Sequence[int]
+) -> tuple[Bilinear, tuple[int, ...], tuple[int, ...]]:
+    """Returns the product that a check computes: the operation, and the shapes of its operands."""
+    (left, right), (m, n) = _axes(op), lengths(op, a, b)
+    places = [axis.result for axis, length in ((left, m), (right, n)) if length > 1]
+    return _resized(op, places), _with_limbs(a, left, m), _with_limbs(b, right, n)
+
+
+def _with_limbs(shape: Sequence[int], axis: Axis, length: int) -> tuple[int, ...]:
+    dim, groups = axis.operand
+    return _with(tuple(shape), dim % len(shape), groups * NUM_LIMBS) if length > 1 else tuple(shape)
 
 
 def _is_bounded(c: Tensor, bound: int) -> bool:
@@ -142,22 +163,39 @@ def _contracted(x: Tensor, place: Place, limbs: Tensor) -> Tensor:
     before, after = x.shape[:dim], x.shape[dim + 1 :]
     rows = x.reshape(before.numel() * groups, limbs.shape[1], after.numel())
     parts = zip(rows.split(MOST_ROWS, 1), limbs.split(MOST_ROWS, 1), strict=True)
-    total = sum((_sums(*part) for part in parts), torch.zeros((), dtype=torch.int64)) % PRIME
+    total = torch.zeros((), dtype=torch.int64)
+    for part in parts:
+        total = (total + _sums(*part)) % PRIME  # each sum is below 2^61: a few would not fit
     return total.reshape(*before, groups, *after)
 
 
 def _sums(rows: Tensor, limbs: Tensor) -> Tensor:
+    """Returns the sum of a vector times rows of shape (outer, n, inner), mod p."""
     if rows.dtype != torch.int64:
         return _joined(contract(rows, limbs), LIMB_BITS)
-    columns = _wide_limbs(rows.movedim(1, 0).flatten(1))
-    sums = [_joined(kernels.matmul(limbs.long(), one), LIMB_BITS) for one in columns]
-    return _joined(torch.stack(sums), WIDE_BITS).view(rows.shape[0], rows.shape[2])
+    outer = max(SLICE_ELEMENTS // rows[0].numel(), 1)
+    inner = max(SLICE_ELEMENTS // (outer * rows.shape[1]), 1)
+    return torch.cat(
+        [
+            torch.cat([_wide_sums(part, limbs) for part in some.split(inner, 2)], 1)
+            for some in rows.split(outer)
+        ]
+    )
+
+
+def _wide_sums(rows: Tensor, limbs: Tensor) -> Tensor:
+    sums = [_joined(contract(_wide_limb(rows, i).int(), limbs), LIMB_BITS) for i in range(3)]
+    return _joined(torch.stack(sums), WIDE_BITS)
 
 
 def _wide_limbs(x: Tensor) -> Tensor:
-    """Returns limbs of int64 numbers below 2^62, the lowest first; only the highest is signed."""
-    low = [x >> WIDE_BITS * i & ((1 << WIDE_BITS) - 1) for i in range(NUM_LIMBS - 1)]
-    return torch.stack([*low, x >> WIDE_BITS * (NUM_LIMBS - 1)])
+    return torch.stack([_wide_limb(x, i) for i in range(NUM_LIMBS)])
+
+
+def _wide_limb(x: Tensor, i: int) -> Tensor:
+    """Returns limb i of int64 numbers below 2^62, 0 is the lowest; only the highest is signed."""
+    shifted = x >> WIDE_BITS * i
+    return shifted if i == NUM_LIMBS - 1 else shifted.bitwise_and_((1 << WIDE_BITS) - 1)
 
 
 def _joined(limbs: Tensor, bits: int) -> Tensor:

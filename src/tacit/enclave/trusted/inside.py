@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ...protocols.plain_memory import PlainMemory
-from ...protocols.plain_pieces import by_rows, summed
+from ...protocols.plain_pieces import by_rows, has_rows, summed
 from ...protocols.products.bilinear import (
     Bilinear,
     Conv,
@@ -23,6 +23,7 @@ from ...protocols.products.bilinear import (
     MatMul,
 )
 from ...protocols.products.floats import in_floats
+from .quantise import dequantise
 
 LANES = 16  # channels that a kernel computes at a time
 
@@ -34,6 +35,19 @@ def multiply_inside(memory: PlainMemory, op: Bilinear, a: Tensor, b: Tensor) -> 
     product = partial(_product, op)
     made: Tensor = apply(
         memory, lambda x: any(x is one for one in cut), type(op).__name__, product, a, b
+    )
+    return made
+
+
+def multiply_integers(
+    memory: PlainMemory, op: Bilinear, a: Tensor, b: Tensor, exponent: int, dtype: torch.dtype
+) -> Tensor:
+    """Returns op(a, b) 2^exponent of integers, which are multiplied as floats."""
+    name = type(op).__name__
+    floats = (by_rows(memory, has_rows(x.shape), name, Tensor.to, x, dtype) for x in (a, b))
+    product = multiply_inside(memory, op, *floats)
+    made: Tensor = by_rows(
+        memory, has_rows(product.shape), name, dequantise, product, exponent, dtype
     )
     return made
 

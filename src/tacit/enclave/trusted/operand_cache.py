@@ -18,7 +18,6 @@ from typing import NamedTuple
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from ...kernels.quantisation import summary
 from .masking import Operand
 
 
@@ -40,16 +39,14 @@ class OperandCache:
         self._entries: OrderedDict[object, _Entry] = OrderedDict()
         self._forgotten: list[int] = []
 
-    def get(self, x: Tensor, make: Callable[[Tensor, float], Operand]) -> Operand:
-        """Returns the operand of a tensor of floats: one that was made before, or a new one.
+    def get(self, x: Tensor, digest: int, make: Callable[[], Operand]) -> Operand:
+        """Returns the operand of a tensor: one that was made before, or a new one of `make`.
 
-        `make(x, most)` makes it, for max|x| = most.
+        digest: another one, if the contents have changed.
         """
         self._sweep()
-        dense = _dense(x)
-        most, digest = summary(x.contiguous() if dense is None else dense)
-        if dense is None or not self._budget:
-            return self._passing(make(x, most))
+        if dense(x) is None or not self._budget:
+            return self._passing(make())
         key = (x.data_ptr(), x.dtype, x.shape, x.stride())
         entry = self._entries.pop(key, None)
         if entry and (entry.version, entry.digest) == (x._version, digest):
@@ -57,7 +54,7 @@ class OperandCache:
             return entry.operand
         if entry:
             self._forgotten.append(entry.operand.number)
-        operand = make(x, most)
+        operand = make()
         if operand.values.nbytes > self._budget:
             return self._passing(operand)
         storage = StorageWeakRef(x.untyped_storage())
@@ -74,9 +71,13 @@ class OperandCache:
         gone, self._forgotten = self._forgotten, []
         return tuple(gone)
 
+    def forget(self, number: int) -> None:
+        """Notes that an operand which is not kept here is not used again."""
+        self._forgotten.append(number)
+
     def _passing(self, operand: Operand) -> Operand:
         """Returns an operand that is used once."""
-        self._forgotten.append(operand.number)
+        self.forget(operand.number)
         return operand
 
     def _sweep(self) -> None:
@@ -88,7 +89,7 @@ class OperandCache:
         self._forgotten.append(self._entries.pop(key).operand.number)
 
 
-def _dense(x: Tensor) -> Tensor | None:
+def dense(x: Tensor) -> Tensor | None:
     """Returns a view of all elements in the order of memory; None if x has gaps or no version."""
     if x.is_inference() or not x.is_cpu:
         return None

@@ -11,35 +11,37 @@ import secrets
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import count
-from math import prod
 
 import torch
 from torch import Tensor
 
-from ... import kernels
 from ...config import VISIBLE_WEIGHTS
 from ...crypto import KEY_BYTES, Key
 from ...errors import CheatingDetected, ConfigError, ProtocolError
-from ...kernels.quantisation import CIPHER, add_three, quantise8, summary
+from ...kernels.quantisation import CIPHER, add_three
 from ...kernels.stream import CIPHERS
 from ...protocols.plain_memory import UNLIMITED, PlainMemory
 from ...protocols.products.bilinear import MATMUL, Bilinear, Einsum, MatMul, Mul
-from ...protocols.products.floats import in_floats
 from ...transport import Mesh
 from ..mask_keys import MaskKeys
 from ..messages import result_shape
-from ..pieces import Piece, pieces
+from ..pieces import pieces
 from ..worker_roles import DUTIES, Role
+from .checks import Checks
 from .counters import Counters
-from .freivalds import BITS_PER_CHECK, agrees
-from .inside import multiply_inside
+from .inside import multiply_inside, multiply_integers
 from .links import PeerLink, WorkerLinks, wrong_answer
 from .masking import MODES, NUM_MASK_PARTS, MaskedProduct, Operand
 from .operand_cache import OperandCache
+from .operand_parts import OperandParts
+from .product_blocks import RESULT, Block, Cut
+from .product_bytes import product_bytes
 from .quantise import dequantise, find_precision
+from .quantised_operands import QuantisedOperands
 from .visible_weights import VisibleWeights
 
 NONCE_BYTES = 16
+OPENED = 8  # one part of so many of a limited memory is for chunks that a block reads and writes
 
 
 class Outsourcer:
@@ -63,8 +65,8 @@ class Outsourcer:
         again, and their masked form is kept at the workers. Two enclaves keep none: which tensors
         are alive may differ between them.
     cipher: of the masks; "chacha20" if workers draw theirs on a GPU.
-    memory: what operands and results lie in. Operands, quantised ones too, and results count there;
-        what a mask hides does not.
+    memory: what operands, quantised ones too, and results lie in. If it is limited, a product that
+        does not fit is computed in blocks; everything that a block takes counts, masks too.
     pins_memory: masked operands lie in pinned memory, for workers on a GPU of this process.
 
     It is used by one thread. After an error other than a RangeError it cannot be used again.
@@ -90,21 +92,22 @@ class Outsourcer:
             raise ConfigError(f"{len(links)} links to workers", limit=needed)
         if len(key) != KEY_BYTES or not any(key):
             raise ConfigError("key", limit=f"{KEY_BYTES} secret bytes are needed")
-        if check_bits < 0:
-            raise ConfigError(f"check_bits={check_bits}", limit="at least 0 is needed")
         self.mode, self.counters, self._memory = mode, Counters(), memory
         self._pins_memory = pins_memory
         self._precision = find_precision(precision)
-        self._num_checks = -(-check_bits // BITS_PER_CHECK)
         self._workers = WorkerLinks(dict(zip(self._roles, links, strict=True)))
         self._peer = PeerLink(peer) if peer else None
         self._key = Key(key, ())
+        self._checks = Checks(self._key, check_bits, self._precision.bound)
         self._cache = OperandCache(0 if peer else kept_bytes)
-        self._number = self._num_rounded = self._num_drawn = 0
-        self._operand_numbers = count(1)
+        self._number = 0
         self._keys = self._mask_keys(cipher)
-        masks = self._keys, self._precision.ring, self._operand_numbers
-        self._weights = VisibleWeights(*masks, memory)
+        numbers = count(1)  # of operands, and so of masks
+        self._weights = VisibleWeights(self._keys, self._precision.ring, numbers, memory)
+        self._operands = QuantisedOperands(
+            self._precision, self._key, self._cache, self._weights, numbers, memory
+        )
+        self._parts = OperandParts(memory, numbers, self._cache.forget)
         for worker, role in self._roles.items():
             self._workers.tell(worker, self._keys.some(DUTIES[role].mask_parts))
 
@@ -157,56 +160,70 @@ class Outsourcer:
         return found.squeeze(-1 if b.dim() == 1 else -2) if a.dim() == 1 else found
 
     def _product(self, op: Bilinear, a: Tensor, b: Tensor) -> Tensor:
-        name, memory = type(op).__name__, self._memory
+        name = type(op).__name__
         if self.mode == "none" and not self._precision.stochastic:
             with self.counters.phase("inside"):
-                return multiply_inside(memory, op, a, b)
+                return multiply_inside(self._memory, op, a, b)
         with self.counters.phase("quantise"):
-            left, right = (self._operand(name, x) for x in (a, b))
-        size = prod(op.shape(a.shape, b.shape)) * self._precision.result_bytes
-        with memory.opened(name, (left.values, right.values)):
-            with memory.working(name, size):
-                values = self._values(op, left, right, a.dtype)
-                with self.counters.phase("dequantise"):
-                    made: Tensor = dequantise(values, left.exponent + right.exponent, a.dtype)
-            memory.adopt(made, name)
-        return made
-
-    def _operand(self, name: str, x: Tensor) -> Operand:
-        """Returns the integers of a tensor of floats."""
-        size = x.numel() * self._precision.operand_bytes
-        with self._memory.opened(name, [x]):
-            with self._memory.working(name, size):
-                shown = self._weights.get(x, lambda: self._quantised(*_with_most(x)))
-                operand = shown or self._cache.get(_single(x), self._quantised)
-            self._memory.adopt(operand.values, "a quantised operand")
-        return operand
-
-    def _values(self, op: Bilinear, a: Operand, b: Operand, dtype: torch.dtype) -> Tensor:
-        """Returns the product of integers, as the precision has it."""
+            left, right = (self._operands.get(name, x) for x in (a, b))
         if self.mode == "none" and self._precision.modulus is None:
             with self.counters.phase("inside"):
-                return in_floats(op, a.values.to(dtype), b.values.to(dtype))
-        exact = self._exact(op, a, b)
-        values = self._precision.reduced(exact)
-        if values is not exact:
-            self.counters.count_wrapped(int((values != exact).sum()), values.numel())
-        return values
+                exponent = left.exponent + right.exponent
+                return multiply_integers(
+                    self._memory, op, left.values, right.values, exponent, a.dtype
+                )
+        return self._in_blocks(name, op, left, right, a.dtype)
 
-    def _quantised(self, x: Tensor, most: float) -> Operand:
-        """Returns a new operand: the integers of a tensor of floats with max|x| = most."""
-        self._num_rounded += 1
-        key = self._key.derive("round", CIPHERS[CIPHER].key_bytes)
-        rounded = partial(quantise8, key=key, operation=self._num_rounded)
-        return Operand(next(self._operand_numbers), *self._precision.quantise(x, most, rounded))
+    def _in_blocks(
+        self, name: str, op: Bilinear, a: Operand, b: Operand, dtype: torch.dtype
+    ) -> Tensor:
+        """Returns a product as floats; block by block if it does not fit into a limited memory."""
+        memory, cut = self._memory, Cut(op, a.values.shape, b.values.shape)
+        size = 0
+        if memory.limit is not None:
+            needed = partial(product_bytes, self._precision, MODES[self.mode])
+            size = cut.fit(needed, memory.limit - memory.limit // OPENED)
+        parts, floats = list(cut.blocks()), partial(self._floats, name, op, (a, b), dtype)
+        with memory.working(name, size):
+            if len(parts) == 1:
+                made = floats(parts[0])
+            else:
+                made = memory.new(name, op.shape(a.values.shape, b.values.shape), dtype)
+                for blocks in parts:
+                    memory.write(name, blocks[0].part(RESULT, made), floats(blocks))
+            self._parts.drop()
+        memory.adopt(made, name)
+        return made
+
+    def _floats(
+        self,
+        name: str,
+        op: Bilinear,
+        operands: tuple[Operand, Operand],
+        dtype: torch.dtype,
+        blocks: Sequence[Block],
+    ) -> Tensor:
+        """Returns a part of a product: the sum of these blocks, which is exact, as floats."""
+        a, b = operands
+        total, is_long = None, op.terms(a.values.shape, b.values.shape) > self._precision.most_terms
+        for block in blocks:
+            found = self._exact(block.op, *self._parts.take(name, block, a, b))
+            found = found.long() if is_long else found
+            total = found if total is None else total + found
+        assert total is not None
+        values = self._precision.reduced(total)
+        if values is not total:
+            self.counters.count_wrapped(int((values != total).sum()), values.numel())
+        with self.counters.phase("dequantise"):
+            return dequantise(values, a.exponent + b.exponent, dtype)
 
     def _exact(self, op: Bilinear, a: Operand, b: Operand) -> Tensor:
         """Returns the product of integers, from the workers, and ends all of them if one fails."""
         parts = pieces(op, a.values.shape, b.values.shape, self._precision.most_terms)
         try:
             *others, last = parts
-            found = [self._piece(part, a, b).long() for part in others]
-            return sum(found, self._piece(last, a, b, self._cache.forgotten()))
+            total = sum(self._piece(part, a, b).long() for part in others)
+            return total + self._piece(last, a, b, self._cache.forgotten())
         except BaseException as error:
             self._workers.abort(error)
             if self._peer and not isinstance(error, CheatingDetected):  # the other enclave knows
@@ -250,7 +267,8 @@ class Outsourcer:
         with self.counters.phase("unmask"):
             c = self._total(answers, inside)
         with self.counters.phase("check"):
-            self._check(product, c, answers)
+            if not self._checks.agree(product, c):
+                self._accuse(product, answers)
         return c
 
     def _total(self, answers: Mapping[int, Tensor], inside: Tensor | None) -> Tensor:
@@ -261,16 +279,6 @@ class Outsourcer:
         if inside is not None:
             terms.append(inside)
         return add_three(*terms) if len(terms) == 3 else sum(terms[1:], terms[0])
-
-    def _check(self, product: MaskedProduct, c: Tensor, answers: Mapping[int, Tensor]) -> None:
-        """Raises CheatingDetected unless c is the product."""
-        op, (a, b) = product.op, (product.a.values, product.b.values)
-        op, (a, b) = (op.op, op.cut(a, b)) if isinstance(op, Piece) else (op, (a, b))
-        for _ in range(self._num_checks):
-            self._num_drawn += 1
-            draw = partial(self._draw, self._num_drawn)
-            if not agrees(op, a, b, c, self._precision.bound, draw):
-                self._accuse(product, answers)
 
     def _accuse(self, product: MaskedProduct, answers: Mapping[int, Tensor]) -> None:
         """Computes what each worker should have answered, and names those that did not."""
@@ -285,11 +293,6 @@ class Outsourcer:
             )
         raise wrong_answer(sorted(liars), type(product.op).__name__)
 
-    def _draw(self, number: int, words: Tensor) -> Tensor:
-        """Fills a tensor with words for the check of this number, that the enclave alone knows."""
-        key = self._key.derive("check", CIPHERS[CIPHER].key_bytes)
-        return kernels.stream(key, words, operation=number, cipher=CIPHER)
-
     def _mask_keys(self, cipher: str) -> MaskKeys:
         """Returns keys for masks that no other outsourcer has, even one with the same key."""
         if cipher not in CIPHERS:
@@ -299,17 +302,6 @@ class Outsourcer:
         uses = (f"mask part {part}|{nonce.hex()}" for part in range(NUM_MASK_PARTS))
         size = MaskKeys.size(cipher)
         return MaskKeys(cipher, tuple(self._key.derive(use, size) for use in uses))
-
-
-def _with_most(x: Tensor) -> tuple[Tensor, float]:
-    """Returns a tensor in single or double precision, and max|x|."""
-    single = _single(x).contiguous()
-    return single, summary(single).most
-
-
-def _single(x: Tensor) -> Tensor:
-    """Returns a tensor in float32, or as it is if it has float64."""
-    return x if x.dtype == torch.float64 else x.float()
 
 
 def _roles(mode: str, peer: Mesh | None) -> dict[int, Role]:

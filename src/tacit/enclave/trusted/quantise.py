@@ -46,16 +46,6 @@ class Precision:
         """How many products may be added up: each is at most 2^(2 bits - 2)."""
         return (self.bound - 1) >> 2 * (self.bits - 1)
 
-    @property
-    def operand_bytes(self) -> int:
-        """The bytes of plaintext that quantising takes for each element, with a copy of it."""
-        return self.dtype.itemsize + 2 * torch.float64.itemsize
-
-    @property
-    def result_bytes(self) -> int:
-        """The bytes of plaintext that the element of a result takes: integers, sums, the float."""
-        return 2 * self.ring.dtype.itemsize + torch.float64.itemsize
-
     def quantise(self, x: Tensor, most: float, rounded: Round) -> Quantised:
         """Returns integers for a tensor of floats; RangeError for NaN and infinities.
 

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from ...errors import ConfigError, OutOfMemory
-from ...protocols.plain_memory import MemoryCounters, PlainMemory
+from ...protocols.plain_memory import MemoryCounters, PlainMemory, extent
 from .chunk_cipher import TAG_BYTES, ChunkCipher
 from .host_storage import FileStorage, HostStorage
 from .pages import PAGE, erase
@@ -139,9 +139,23 @@ class SealedMemory(PlainMemory):
         with self._lock:
             return sum(chunk.size for chunk in self._chunks_of(tensors))
 
+    def forget_freed(self) -> None:
+        """Erases and gives up the memory of tensors that nobody has any more."""
+        count = torch._C._storage_Use_Count
+        with self._lock:
+            freed = [key for key, block in self._blocks.items() if count(key) == 1]  # this one
+            for key in freed:
+                for chunk in self._blocks[key].chunks:
+                    if chunk.is_inside:
+                        erase(chunk.address, chunk.size)
+                        self._hold(-chunk.size)
+                    self._inside.pop(chunk, None)
+                    self._chunks.forget(chunk)
+                del self._blocks[key]
+
     def counters(self) -> MemoryCounters:
         with self._lock:
-            self._forget_freed()
+            self.forget_freed()
             done = self._chunks
             return MemoryCounters(
                 limit=self.limit,
@@ -158,7 +172,7 @@ class SealedMemory(PlainMemory):
     def close(self) -> None:
         """Overwrites the key, so that nothing outside can be opened any more."""
         with self._lock:
-            self._forget_freed()
+            self.forget_freed()
             self._blocks.clear()
             self._inside.clear()
             self._chunks.close()
@@ -173,7 +187,7 @@ class SealedMemory(PlainMemory):
 
     def _add(self, storage: torch.UntypedStorage, name: str) -> _Block:
         """Returns a new block for the memory of a tensor, of which nothing is inside yet."""
-        self._forget_freed()
+        self.forget_freed()
         self._num_tensors += 1
         block = _Block(f"{self._num_tensors} of {name}", storage)
         self._cut(block, storage.data_ptr(), storage.nbytes())
@@ -215,7 +229,7 @@ class SealedMemory(PlainMemory):
 
     def _make_room(self, name: str, size: int) -> None:
         if self._held + size > self.limit:
-            self._forget_freed()
+            self.forget_freed()
         while self._held + size > self.limit:
             chunk = next((one for one in self._inside if not one.users), None)
             if chunk is None:
@@ -243,22 +257,8 @@ class SealedMemory(PlainMemory):
         self._held += size
         self._peak = max(self._peak, self._held)
 
-    def _forget_freed(self) -> None:
-        """Erases and gives up the memory of tensors that nobody has any more."""
-        count = torch._C._storage_Use_Count
-        freed = [key for key, block in self._blocks.items() if count(key) == 1]  # this one
-        for key in freed:
-            for chunk in self._blocks[key].chunks:
-                if chunk.is_inside:
-                    erase(chunk.address, chunk.size)
-                    self._hold(-chunk.size)
-                self._inside.pop(chunk, None)
-                self._chunks.forget(chunk)
-            del self._blocks[key]
-
 
 def _span(x: Tensor) -> tuple[int, int]:
     """Returns where the elements of a tensor begin and end, in bytes of its memory."""
-    start, size = int(x.storage_offset()), x.element_size()
-    reach = sum((count - 1) * stride for count, stride in zip(x.shape, x.stride(), strict=True))
-    return start * size, (start + reach + 1) * size
+    start = int(x.storage_offset()) * x.element_size()
+    return start, start + extent(x)
