@@ -15,7 +15,7 @@ from tacit.cli import app, main
 
 COMMANDS = [
     *(("local",), ("run",), ("dealer",), ("preprocess",), ("doctor",), ("ops",)),
-    *(("enclave",), ("worker",)),
+    *(("enclave",), ("worker",), ("measure",)),
     *(("party", "init"), ("party", "check")),
 ]
 
