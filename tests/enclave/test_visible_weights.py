@@ -208,6 +208,25 @@ def test_inference_is_that_of_two_workers(limit, monkeypatch):
     assert torch.equal(found, wanted)
 
 
+def test_a_weight_that_has_to_be_cut_is_not_shown(monkeypatch):
+    """Its product is computed inside, block by block, and is the same."""
+    seen, honest = [], worker.serve
+    monkeypatch.setattr(worker, "serve", lambda mesh, device: recording(seen, honest)(mesh))
+
+    def main(session):
+        torch.manual_seed(8)
+        model = session.share(nn.Linear(512, 512), owner=0)
+        x = session.share(torch.rand(4, 512), owner=1)
+        with torch.no_grad():
+            y = session.reveal(model(x))
+        session.precompute(2)
+        return y
+
+    found = tacit.run(main, outsourcing=VISIBLE_WEIGHTS, memory_limit=1 << 20, **ENCLAVE)[0]
+    assert seen == []
+    assert torch.equal(found, tacit.run(main, outsourcing="two-server", **ENCLAVE)[0])
+
+
 def test_the_worker_sees_what_the_owner_shared_and_nothing_of_the_training(monkeypatch):
     """After a step of the optimizer the weights depend on data: they are not sent any more."""
     seen, counts, honest = [], [], worker.serve

@@ -25,6 +25,7 @@ from ...transport import CPU
 from ..mask_keys import MaskKeys
 from ..worker_roles import Role
 from .masking import MaskedProduct, Operand
+from .product_bytes import scratch_bytes
 
 
 class Use(NamedTuple):
@@ -127,10 +128,12 @@ class VisibleWeights:
         return MaskTerm(number, use.apply(weight.values.to(ring.dtype), mask))
 
     def _term_bytes(self, weight: Weight, use: Use) -> int:
-        """Returns the bytes of a term, and of the weight in words of the ring."""
+        """Returns the bytes of a term while it is made: weight, mask and product in the ring."""
         shapes = weight.values.shape, use.shape
-        result = use.op.shape(*(shapes if use.weight_is_left else shapes[::-1]))
-        return (prod(result) + weight.values.numel()) * self._masks[1].dtype.itemsize
+        left, right = shapes if use.weight_is_left else shapes[::-1]
+        word = self._masks[1].dtype.itemsize
+        words = prod(left) + prod(right) + prod(use.op.shape(left, right))
+        return word * words + scratch_bytes(use.op, left, right, word)
 
 
 class VisibleProduct(MaskedProduct):
