@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import tacit
+from tacit.errors import PartyFailed, PublicMismatch
 from tacit.fixedpoint.flatten import canonical, signature, tensors
 
 RINGS = [{}, {"ring": 32, "fraction_bits": 12}]
@@ -28,10 +29,6 @@ def training_step(model, optimizer):
         return loss.detach()
 
     return step
-
-
-def is_recorded(function) -> bool:
-    return any(one._recording is not None for one in function._specializations)
 
 
 class State:
@@ -70,21 +67,22 @@ class State:
         return words + [x.clone() for x in self._public]
 
 
-def compared(session, make_optimizer, layers=(), calls=6):
+def compared(session, make_optimizer, make=network, calls=6, between=lambda optimizer: None):
     """Whether the last call is replayed, and gives the bits of the same call without a replay."""
-    model = session.share(network(*[layer() for layer in layers]), owner=0)
+    model = session.share(make(), owner=0)
     optimizer = make_optimizer(model.parameters())
     function = training_step(model, optimizer)
     step = session.repeated(function)
     y = session.share(torch.ones(6, 2), owner=1)
     for x in BATCHES[: calls - 1]:
         step(session.share(x, owner=1), y)
-    assert is_recorded(step)
+        between(optimizer)
+    [recording] = [one._recording for one in step._specializations]
     x, streams = session.share(BATCHES[calls - 1], owner=1), session.protocol.context.streams
     before, number = State(session, model, optimizer), streams.number
     result = step(x, y)
-    assert is_recorded(step)
-    [recording] = [one._recording for one in step._specializations]
+    assert recording is not None
+    assert recording is step._specializations[0]._recording
     after, replayed = streams.number, before.now(result)
     streams.number = number
     before.put_back()
@@ -99,12 +97,12 @@ def sgd(parameters):
 
 @pytest.mark.parametrize("settings", RINGS, ids=str)
 @pytest.mark.parametrize(
-    "layers",
-    [(), (lambda: nn.BatchNorm1d(5),), (lambda: nn.Dropout(0.5),)],
-    ids=["", "norm", "drop"],
+    "make",
+    [network, lambda: network(nn.BatchNorm1d(5)), lambda: network(nn.Dropout(0.5))],
+    ids=["linear", "batch norm", "dropout"],
 )
-def test_a_replayed_step_has_the_bits_of_the_step(layers, settings):
-    assert all(tacit.run(lambda session: compared(session, sgd, layers), **settings))
+def test_a_replayed_step_has_the_bits_of_the_step(make, settings):
+    assert all(tacit.run(lambda session: compared(session, sgd, make), **settings))
 
 
 def test_a_counter_that_is_read_runs_as_it_is(caplog):
@@ -124,3 +122,108 @@ def test_a_counter_that_is_read_runs_as_it_is(caplog):
         assert count == 5
         torch.testing.assert_close(mean, plain[1].running_mean, atol=1e-3, rtol=0)
     assert "it reads a number that may differ the next time: it runs as it is" in caplog.text
+
+
+def small():
+    torch.manual_seed(3)
+    return nn.Linear(4, 2, bias=False)
+
+
+ADAPTIVE = pytest.mark.full("Adam runs")
+OPTIMIZERS = [
+    (torch.optim.Adam, {"weight_decay": 0.1}),
+    pytest.param(torch.optim.AdamW, {"amsgrad": True}, marks=ADAPTIVE),
+    pytest.param(torch.optim.RMSprop, {"momentum": 0.5}, marks=ADAPTIVE),
+    pytest.param(torch.optim.Adagrad, {"lr_decay": 0.1}, marks=ADAPTIVE),
+    pytest.param(torch.optim.NAdam, {}, marks=ADAPTIVE),
+    pytest.param(torch.optim.Adamax, {}, marks=ADAPTIVE),
+    pytest.param(torch.optim.Adadelta, {}, marks=ADAPTIVE),
+]
+
+
+@pytest.mark.parametrize(("kind", "settings"), OPTIMIZERS)
+def test_an_optimizer_that_counts_has_the_bits_of_its_step(kind, settings):
+    def make(parameters):
+        return kind(parameters, lr=0.01, **settings)
+
+    assert all(tacit.run(lambda session: compared(session, make, small, calls=7)))
+
+
+def decay(optimizer):
+    optimizer.param_groups[0]["lr"] *= 0.97
+
+
+@pytest.mark.parametrize("settings", RINGS, ids=str)
+def test_a_learning_rate_may_change_in_every_call(settings):
+    def make(parameters):
+        return torch.optim.SGD(parameters, lr=0.12, weight_decay=0.1)
+
+    assert all(tacit.run(lambda session: compared(session, make, between=decay), **settings))
+
+
+@pytest.mark.full("test_a_counter_that_is_read_runs_as_it_is")
+def test_an_optimizer_that_divides_a_number_by_a_secret_runs_as_it_is(caplog):
+    def train(model, share):
+        optimizer = torch.optim.RAdam(model.parameters(), lr=0.05)
+        return training_step(model, optimizer), share(torch.ones(6, 2))
+
+    def main(session):
+        model = session.share(small(), owner=0)
+        step, y = train(model, lambda x: session.share(x, owner=1))
+        step = session.repeated(step)
+        for x in BATCHES[:9]:
+            step(session.share(x, owner=1), y)
+        return session.reveal(model.weight.detach())
+
+    plain = small()
+    step, y = train(plain, lambda x: x)
+    for x in BATCHES[:9]:
+        step(x, y)
+    torch.testing.assert_close(tacit.run(main)[0], plain.weight.detach(), atol=3e-3, rtol=0)
+    assert "an optimizer computes with public tensors: it runs as it is" in caplog.text
+
+
+@pytest.mark.parametrize("rate", [0.0901, 0.01])
+def test_a_party_with_another_learning_rate_is_noticed_in_a_replay(rate):
+    """With 0.01 that party would not replay but record again: its decisions differ."""
+
+    def main(session):
+        model = session.share(small(), owner=0)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        step = session.repeated(training_step(model, optimizer))
+        x, y = (session.share(torch.ones(6, size), owner=1) for size in (4, 2))
+        for i in range(6):
+            optimizer.param_groups[0]["lr"] -= 0.002
+            if i == 5 and session.rank == 1:
+                optimizer.param_groups[0]["lr"] = rate
+            step(x, y)
+        return session.reveal(model.weight.detach())
+
+    with pytest.raises(PartyFailed) as caught:
+        tacit.run(main)
+    assert isinstance(caught.value.__cause__, PublicMismatch)
+
+
+@pytest.mark.parametrize("is_first", [False, True])
+def test_a_scheduler_within_the_function_runs_as_it_is(is_first, caplog):
+    def main(session):
+        model = session.share(small(), owner=0)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        inner = training_step(model, optimizer)
+
+        def step(x, y):
+            if is_first:
+                decay(optimizer)
+            loss = inner(x, y)
+            if not is_first:
+                decay(optimizer)
+            return loss
+
+        step = session.repeated(step)
+        x, y = (session.share(torch.ones(6, size), owner=1) for size in (4, 2))
+        for _ in range(6):
+            step(x, y)
+        return optimizer.param_groups[0]["lr"]
+
+    assert tacit.run(main) == [pytest.approx(0.1 * 0.97**6)] * 3
+    assert "settings of an optimizer (call its scheduler outside): it runs as it is" in caplog.text

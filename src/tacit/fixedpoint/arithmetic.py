@@ -24,6 +24,7 @@ from ..ring import Window
 from .encoding import SIGNIFICANT, encode, encode_factor, factor_bits, subtrahend, summand
 from .format import Format, cap, largest_of, most_pending, spare_bits
 from .logic import logical_and, logical_or, truth
+from .symbolic import SymbolicNumber
 from .value import Operand, Value, addable, convert, result_dtype
 
 Call = tuple[Bilinear, Operand, Operand]  # an operation with its operands
@@ -99,7 +100,7 @@ def mul_bit(n: Format, bit: Bool, x: Value) -> Value:
 
 def _mul_public(n: Format, a: Value, b: Operand, dtype: torch.dtype) -> Value:
     assert not isinstance(b, Value)
-    factor = b if isinstance(b, Tensor | float) else int(b)
+    factor = b if isinstance(b, Tensor | float | SymbolicNumber) else int(b)
     x = a.arith
     may_grow = isinstance(factor, Tensor) or abs(factor) > 1
     if spare_bits(n, x) < n.fraction_bits or (may_grow and x.pending > most_pending(n)):

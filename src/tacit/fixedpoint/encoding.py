@@ -27,6 +27,7 @@ from torch import Tensor
 from ..errors import RangeError
 from ..protocols import Arith
 from .format import Format, largest_of, most_pending, range_remedy, spare_bits
+from .symbolic import SymbolicNumber, decided
 
 DOUBLE = torch.float64
 MASK = -(2.0**28)
@@ -80,7 +81,7 @@ def encode_factor(n: Format, value: Tensor | float, fraction_bits: int) -> Tenso
 def elements(n: Format, value: Tensor | float, fraction_bits: int) -> Tensor | int:
     """Returns the ring elements of numbers that are known to fit."""
     if not isinstance(value, Tensor):
-        whole = not isinstance(value, float)
+        whole = not isinstance(value, float | SymbolicNumber)
         return int(value) << fraction_bits if whole else round(value * 2.0**fraction_bits)
     if not value.dtype.is_floating_point:
         return value.to(n.ring.dtype) << fraction_bits
@@ -96,7 +97,8 @@ def factor_bits(n: Format, x: Arith, value: Tensor | float, grown: int = 0) -> i
     larger than one product.
     """
     if not isinstance(value, Tensor):
-        largest, whole, single = abs(float(value)), float(value).is_integer(), True
+        number = value if isinstance(value, SymbolicNumber) else float(value)
+        largest, whole, single = abs(number), number.is_integer(), True
     elif not value.dtype.is_floating_point or not value.numel():
         return 0
     else:
@@ -104,15 +106,25 @@ def factor_bits(n: Format, x: Arith, value: Tensor | float, grown: int = 0) -> i
         largest, whole = largest_of(detached), bool((detached == detached.round()).all())
     if whole and largest < 2.0**20:
         return 0
-    if not math.isfinite(largest):
+    if not largest < math.inf:
         raise refusal(n, value, n.ring.bits - 2, "a public factor")
-    mantissa, exponent = math.frexp(largest)
-    magnitude = exponent - (mantissa == 0.5)
+    magnitude = decided(_magnitude, largest)
     enough = max(most_pending(n) - x.pending, SIGNIFICANT - magnitude)
     bits = max(min(spare_bits(n, x) - grown - magnitude, enough, n.ring.bits - 4 - x.pending), 0)
     if single:  # no more than an exact factor needs: 1 / 4 needs two
-        bits = min(bits, largest.as_integer_ratio()[1].bit_length() - 1)
+        return decided(lambda one: min(bits, _places(one)), largest)
     return bits
+
+
+def _magnitude(x: float) -> int:
+    """The smallest e with x <= 2^e."""
+    mantissa, exponent = math.frexp(x)
+    return exponent - (mantissa == 0.5)
+
+
+def _places(x: float) -> int:
+    """How many fraction bits x has."""
+    return x.as_integer_ratio()[1].bit_length() - 1
 
 
 def require_divisor(value: Tensor, used: Tensor | None = None) -> None:

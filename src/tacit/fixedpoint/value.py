@@ -19,6 +19,7 @@ from ..kernels import pack_bits, unpack_bits
 from ..protocols import Arith, BitSum, Bool, Plain
 from .encoding import encode, placed
 from .format import Format, cap, most_pending
+from .symbolic import SymbolicNumber
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def _kind(x: Operand) -> tuple[torch.dtype, bool] | type:
     """Returns what decides the dtype: a tensor's dtype and whether it has dimensions, or a type."""
     if isinstance(x, Value | Tensor):
         return x.dtype, len(x.shape) > 0
-    return type(x)
+    return float if isinstance(x, SymbolicNumber) else type(x)
 
 
 @lru_cache(maxsize=1024)

@@ -220,7 +220,7 @@ class ProtocolCore(ABC):
     @local
     def mul_public(self, x: Arith, value: Tensor | int) -> Arith:
         """Returns x times public ring elements, with broadcasting; nothing is divided."""
-        if isinstance(value, int):
+        if not isinstance(value, Tensor):
             return x.scaled(value)
         return self.bilinear_public(MUL, x, value.to(self.ring.dtype))
 

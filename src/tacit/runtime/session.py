@@ -242,10 +242,10 @@ class Session:
 
         The third call is recorded, and later calls replay its work without running the function's
         code: on CPUs at each party, and for parties that share a GPU all at once. It may read and
-        write secrets (a whole training step with SGD). Public values keep what they were when
-        recorded, except arguments, variables that the function names, and modes and settings of its
-        modules and optimizers. A function that reveals, or whose optimizer counts, is not recorded
-        and runs normally; the logger `tacit` says why.
+        write secrets (a whole training step). Public values keep what they were when recorded,
+        except arguments, variables that the function names, modes of its modules, and settings and
+        counts of its optimizers. A function that shares or reveals is not recorded and runs
+        normally; the logger `tacit` says why.
         """
         return Repeated(self, function)
 

@@ -48,6 +48,8 @@ def dispatch(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     if context.in_recorded_call:
         return apply(args, kwargs)
     context.record.absorb(func.name(), args, kwargs)
+    if (trace := secret.numbers.trace) is not None:
+        args, kwargs = trace.note_call(func, args, kwargs)
     context.in_recorded_call = True
     try:
         return apply(args, kwargs)

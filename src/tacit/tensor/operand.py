@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from torch import Tensor
 from ..errors import PrecisionWarning, RangeError
 from ..fixedpoint import Numbers, Operand, Value
 from ..fixedpoint.encoding import first_position, in_words
+from ..fixedpoint.symbolic import SymbolicNumber
 
 Array = Value | Tensor  # an operand with a shape
 Dims = Sequence[int] | int | None  # of a reduction; None for all
@@ -19,6 +20,8 @@ Dims = Sequence[int] | int | None  # of a reduction; None for all
 
 def number(x: Any) -> float | None:
     """Returns a public number as a float, or None if x is not one."""
+    if isinstance(x, SymbolicNumber):
+        return cast("float", x)  # it computes like one
     if isinstance(x, bool | int | float):
         return float(x)
     return float(x) if isinstance(x, Tensor) and x.dim() == 0 else None

@@ -57,6 +57,8 @@ def begin_step(
         args = (args[0], _outside(args[1], optimizer, step), *args[2:])
     elif callable(kwargs.get("closure")):
         kwargs = kwargs | {"closure": _outside(kwargs["closure"], optimizer, step)}
+    if (trace := secrets[0].numbers.trace) is not None:
+        trace.begin_step(optimizer, has_closure=any(map(callable, (*args[1:], *kwargs.values()))))
     arguments = StepArguments(kwargs)
     arguments.step = step
     if len(_global_optimizer_pre_hooks) == 1 and not optimizer._optimizer_step_pre_hooks:
@@ -66,6 +68,9 @@ def begin_step(
 
 def end_step(optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """The post-hook: ends the step, and all others that the gradients are marked with."""
+    secret = next((x for x in _parameters(optimizer) if type(x) is SecretTensor), None)
+    if secret is not None and (trace := secret.numbers.trace) is not None:
+        trace.end_step()
     if isinstance(kwargs, StepArguments):
         _end(kwargs.step)
     for tensor, value in _marked(optimizer):

@@ -6,13 +6,14 @@ secrets only, and change only secrets: public values are fixed when it is record
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch._ops import OpOverload
+from torch.optim import Optimizer
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -51,13 +52,14 @@ class Trace(TorchDispatchMode):
         self._public: dict[int, tuple[Tensor, int]] = {}  # by storage, with their versions
         self.public_state: dict[int, Tensor] = {}
         self.obstacle: str | None = None
+        self._numbers: Numbers | None = None
         # Identities of new cells and storages. One may be reused, but never for an existing tensor.
         self._new: set[int] = set()
 
     @contextmanager
     def on(self, numbers: Numbers) -> Iterator[None]:
         """Watches the secrets of this session, and all other tensors."""
-        numbers.trace = self
+        numbers.trace, self._numbers = self, numbers
         try:
             with self:
                 yield
@@ -82,6 +84,21 @@ class Trace(TorchDispatchMode):
     def note_write(self, tensor: SecretTensor) -> None:
         """Notes that a tensor is about to be written."""
         self.note_use(tensor)
+
+    def note_call(self, func: OpOverload, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """Notes a call of the program on secrets; returns the arguments to compute with."""
+        return args, kwargs
+
+    def begin_step(self, optimizer: Optimizer, *, has_closure: bool) -> None:
+        """Notes that an optimizer begins its step."""
+
+    def end_step(self) -> None:
+        """Notes that the step of an optimizer has ended."""
+
+    @property
+    def followed_optimizers(self) -> Set[int]:
+        """The identities of optimizers whose settings may change without a new recording."""
+        return frozenset()
 
     def refuse(self, obstacle: str) -> None:
         """Notes why the function cannot be replayed; the first reason counts."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import frexp, isqrt, sqrt
+from math import floor, isqrt, sqrt
 from typing import Any
 
 import torch
@@ -36,6 +36,7 @@ from ..functions.mantissa import mantissa_of, polynomial
 from ..functions.quotient import divide, divided
 from ..functions.share_functions import product, run
 from ..lazy import LazyValue
+from ..symbolic import exponent
 from ..value import Operand, Value, operand
 from .fine_gradients import gradient_bits, is_fine
 
@@ -158,8 +159,16 @@ def add_square(n: Format, total: Operand, x: Value, factor: float) -> ExtendedVa
         raw = p.add_public(added, encode(n, total, SQUARE_BITS))
     else:
         raw = p.add(_raw(n, total, SQUARE_BITS), added)
-    raw = raw.promise(1 << (SQUARE_BITS + 2 * GRADIENT_BITS))
+    raw = _promised(raw, SQUARE_BITS + 2 * GRADIENT_BITS)
     return _extended(n, raw, SQUARE_BITS, total, x)
+
+
+def _promised(raw: Arith, bits: int) -> Arith:
+    """An average, promised below 2^bits whatever is known of its terms.
+
+    So all steps of an optimizer leave averages of the same form, and can be one recorded step.
+    """
+    return raw.with_parts(raw.parts, limit=1 << bits)
 
 
 def _square(n: Format, x: Value) -> Arith:
@@ -231,7 +240,7 @@ def _times(n: Format, x: Arith, factor: float) -> Arith:
     """factor x, with 11 bits of the factor. 1 round; none for small integers."""
     if factor in (1.0, -1.0):
         return x.scaled(int(factor))
-    bits = FACTOR_BITS - frexp(factor)[1]
+    bits = FACTOR_BITS - exponent(factor)
     product = x.scaled(round(factor * 2.0**bits))
     return n.protocol.settled(product.divided(bits)) if bits > 0 else product.scaled(1 << -bits)
 
@@ -247,9 +256,9 @@ def scaled(n: Format, x: ExtendedValue, factor: float) -> ExtendedValue:
 
 def bias_corrected(n: Format, x: ExtendedValue, factor: float) -> ExtendedValue:
     """factor x, for an average of squares that started at 0 and lacks this factor."""
-    end = 1 << (SQUARE_BITS + 2 * GRADIENT_BITS)
-    small = x.raw.promise(max(int(end / factor), 1))
-    return _extended(n, _times(n, small, factor).promise(end), x.fraction_bits, x)
+    bits = SQUARE_BITS + 2 * GRADIENT_BITS
+    small = x.raw.promise(max(floor((1 << bits) / factor), 1))
+    return _extended(n, _promised(_times(n, small, factor), bits), x.fraction_bits, x)
 
 
 def average(n: Format, mean: Operand, x: Gradient, weight: float) -> ExtendedValue:
@@ -264,7 +273,7 @@ def average(n: Format, mean: Operand, x: Gradient, weight: float) -> ExtendedVal
     else:
         old = _raw(n, mean, ROOT_BITS)
         raw = p.add(old, _times(n, p.sub(wide, old), weight))
-    return _extended(n, raw.promise(1 << (ROOT_BITS + bits)), ROOT_BITS, mean, x)
+    return _extended(n, _promised(raw, ROOT_BITS + bits), ROOT_BITS, mean, x)
 
 
 def larger(n: Format, a: ExtendedValue, b: ExtendedValue) -> ExtendedValue:
@@ -276,7 +285,7 @@ def largest_size(n: Format, old: Operand, size: Value) -> ExtendedValue:
     """The larger of a running maximum, the size of a gradient and a quarter of a unit."""
     p, least = n.protocol, 1 << (ROOT_BITS - n.fraction_bits - 2)
     raw = p.maximum(_raw(n, old, ROOT_BITS), p.add_public(_wide(n, size), least))
-    return _extended(n, raw.promise(1 << (ROOT_BITS + GRADIENT_BITS)), ROOT_BITS, old, size)
+    return _extended(n, _promised(raw, ROOT_BITS + GRADIENT_BITS), ROOT_BITS, old, size)
 
 
 def root(n: Format, x: ExtendedValue) -> ExtendedValue:

@@ -7,7 +7,7 @@ optimizers that step in it. Objects that those refer to in turn are not covered.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 from functools import cache, partial
 from types import CodeType
@@ -19,6 +19,7 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from ...tensor import SecretTensor
+from ...tensor.trace import Trace
 from .buffers import equal_public
 
 CONTAINERS = (list, tuple, dict, set)
@@ -32,11 +33,15 @@ class Environment:
         self._function = function
         self.modules: list[nn.Module] = []
         self.optimizers: list[Optimizer] = []
+        self._followed: Set[int] = frozenset()
         self._recorded: list[Any] = []
 
     @contextmanager
-    def observed(self) -> Iterator[None]:
-        """Collects the modules and optimizers that this thread uses, then records their state."""
+    def observed(self, trace: Trace) -> Iterator[None]:
+        """Collects the modules and optimizers that this thread uses, then records their state.
+
+        Settings of optimizers that the trace follows are not compared.
+        """
         _hook_optimizers()
         found: dict[int, Any] = {}
         _local.found, handle = found, register_module_forward_pre_hook(_record)
@@ -47,12 +52,14 @@ class Environment:
             _local.found = None
         self.modules = [x for x in found.values() if isinstance(x, nn.Module)]
         self.optimizers = [x for x in found.values() if isinstance(x, Optimizer)]
+        self._followed = trace.followed_optimizers
         self._recorded = self._current()
 
     @property
     def counts_steps(self) -> bool:
-        """Whether an optimizer counts_steps its steps."""
-        return any("step" in state for one in self.optimizers for state in one.state.values())
+        """Whether an optimizer that is not followed counts its steps."""
+        others = [one for one in self.optimizers if id(one) not in self._followed]
+        return any("step" in state for one in others for state in one.state.values())
 
     def parameters(self) -> list[SecretTensor]:
         """Returns the secret parameters of the optimizers."""
@@ -70,7 +77,8 @@ class Environment:
             found += [module.training, *module._parameters.values(), *module._buffers.values()]
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
-                found += [x for name, x in group.items() if name != "params"]
+                if id(optimizer) not in self._followed:
+                    found += [x for name, x in group.items() if name != "params"]
                 found += group["params"]
             for state in optimizer.state.values():
                 found += state.values()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 from functools import cache, partial
 from types import ModuleType
@@ -12,13 +12,15 @@ from weakref import ReferenceType, ref
 import torch
 from torch import Tensor
 from torch._ops import OpOverload
+from torch.optim import Optimizer
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map
 
 from ...kernels.backend import load_native, native_replaced
-from ...tensor.secret import Cell
+from ...tensor.secret import Cell, SecretTensor
 from ...tensor.trace import Trace, targets
 from .arena import Arena
+from .optimizer_steps import OptimizerSteps
 from .plan import ROUND_BITS, Draw, Effect, Exchange, Messages, Number, Plan, Work
 from .small_work import INTEGERS, small_work
 
@@ -44,6 +46,39 @@ class PlanObserver(Trace):
     def __init__(self) -> None:
         super().__init__()
         self._changing: set[int] = set()  # storages of numbers that may differ the next time
+        self.steps = OptimizerSteps()
+
+    def begin_step(self, optimizer: Optimizer, *, has_closure: bool) -> None:
+        self.steps.begin(optimizer, has_closure=has_closure)
+
+    def end_step(self) -> None:
+        self.steps.end()
+
+    @property
+    def followed_optimizers(self) -> Set[int]:
+        return self.steps.followed
+
+    def note_call(self, func: OpOverload, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        if self.steps.running is None:
+            return args, kwargs
+        given = tree_leaves((args, kwargs))
+        if any(isinstance(x, Tensor) and not isinstance(x, SecretTensor) for x in given):
+            self.refuse("an optimizer computes with public tensors")
+        return self.steps.note(func, args, kwargs)
+
+    def __torch_dispatch__(
+        self, func: OpOverload, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if self.steps.running is None or self._is_in_operation:
+            return super().__torch_dispatch__(func, types, args, kwargs)
+        if any(isinstance(x, SecretTensor) for x in tree_leaves((args, kwargs or {}))):
+            return NotImplemented
+        return func(*args, **(kwargs or {}))  # an optimizer's public part, which runs in replays
+
+    @property
+    def _is_in_operation(self) -> bool:
+        """Whether an operation on secrets is running."""
+        return self._numbers is not None and self._numbers.protocol.context.in_recorded_call
 
     def run(self, func: OpOverload, args: Any, kwargs: Any, found: list[Tensor]) -> Any:
         result = func(*args, **kwargs)
@@ -83,6 +118,8 @@ class PlanRecorder(PlanObserver):
         """seen: the trace of the call before."""
         super().__init__()
         self._changing |= seen.public_state.keys()
+        if isinstance(seen, PlanObserver):
+            self.steps = OptimizerSteps(before=seen.steps)
         self.plan, self.arena = Plan(), Arena()
         self._context, self._first = context, context.streams.number
         self._made: list[ReferenceType[Cell]] = []

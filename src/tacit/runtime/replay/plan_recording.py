@@ -58,11 +58,18 @@ class PlanRecording(Recording):
             self.obstacle = self.obstacle or "it keeps a secret that it does not return"
         self.obstacle = self.obstacle or self._check(state, public, random)
         self._recorder.forget()
+        self._recorder.steps.forget_before()
+
+    def advance(self) -> bool:
+        return self._recorder.steps.advance()
 
     def _difference(self, given: SecretTree) -> str | None:
         if not self._trace.public_state.keys() <= self._seen.public_state.keys():
             return "it writes other public tensors than before"
-        return super()._difference(given)
+        if self._recorder.followed_optimizers != self._seen.followed_optimizers:
+            return "other optimizers step than before"
+        written = self._recorder.public_state.values()
+        return self._recorder.steps.difference(written) or super()._difference(given)
 
     def _check(self, state: list[Value], public: PublicState, random: Tensor) -> str | None:
         """Returns an obstacle unless the plan does what the call did, from the state before it."""
@@ -102,7 +109,8 @@ class PlanRecording(Recording):
     def replay(self, given: SecretTree) -> Any:
         record, streams = self._context.record, self._context.streams
         public = self._trace.public_state.values()
-        record.absorb("replay", (self._identity, *given.secrets, *public))
+        numbers = self._recorder.steps.inputs
+        record.absorb("replay", (self._identity, *given.secrets, *public, *numbers))
         self._input_buffers.copy_from(given.values)
         first, streams.number = streams.number, streams.number + self.plan.num_calls
         self.plan.run(first)

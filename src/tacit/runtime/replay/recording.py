@@ -178,6 +178,10 @@ class Recording(ABC):
         self._state_buffers.copy_from(now)
         return True
 
+    def advance(self) -> bool:
+        """Computes the public numbers of the next replay; False if it cannot be with these."""
+        return True
+
     def _take_results(self, results: SecretTree) -> Any:
         """Sets state and gradients to what the buffers hold, and returns the results."""
         numbers = self._session.numbers

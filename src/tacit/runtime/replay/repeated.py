@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("tacit")
 
 MOST_RECORDINGS = 8
+MOST_UNUSED = 4  # recordings in a row that no later call fitted
 
 
 class Repeated:
@@ -122,6 +123,7 @@ class Specialization:
         self._seen: tuple[Trace, Environment] | None = None  # from the call that was observed
         self._limits: list[tuple[Cell, int | None]] = []  # of the tensors written in that call
         self._recording: Recording | None = None
+        self._num_unused = 0  # recordings in a row that were not replayed
 
     def call(self, given: SecretTree, args: Any, kwargs: Any) -> Any:
         """Returns what the function returns, by running, observing, recording or replaying it."""
@@ -132,7 +134,8 @@ class Specialization:
         if self._seen is None or not self._can_go_on(given):
             self._recording = None
             return self._observe(given, args, kwargs)
-        if self._recording is not None:
+        if self._recording is not None and self._recording.advance():
+            self._num_unused = 0
             return self._recording.replay(given)
         return self._record(given)
 
@@ -152,8 +155,14 @@ class Specialization:
         obstacle = recording.obstacle
         if not environment.is_unchanged():
             obstacle = "it changes a variable, a module or an optimizer's settings"
-        self.obstacle = self._kind.first_of_all(self._session, obstacle)
-        self._recording = recording
+        obstacle = self._kind.first_of_all(self._session, obstacle)
+        self._num_unused += 1
+        if self._num_unused > MOST_UNUSED:
+            self.obstacle = obstacle or "its public numbers are others in every call"
+        elif obstacle is not None and self._recording is not None:  # it does something else now
+            self._seen = self._recording = None
+        else:
+            self.obstacle, self._recording = obstacle, recording
         return result
 
     def _fits(self, given: SecretTree) -> bool:
@@ -174,7 +183,7 @@ class Specialization:
         """Runs the function and finds what it uses, and whether it can be recorded."""
         session, trace = self._session, self._kind.observer()
         environment, revealed = Environment(self._function), len(session.reveals)
-        with environment.observed(), trace.on(session.numbers):
+        with environment.observed(trace), trace.on(session.numbers):
             result = self._function(*args, **kwargs)
             made = SecretTree.of(result)
             compute(made.values)

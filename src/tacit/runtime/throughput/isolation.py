@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...errors import UnsupportedError
 from ...fixedpoint import Numbers, Value
@@ -17,6 +17,9 @@ from ...fixedpoint.flatten import settle
 from ...protocols.lanes import Lanes
 
 if TYPE_CHECKING:
+    from torch._ops import OpOverload
+    from torch.optim import Optimizer
+
     from ...tensor.secret import Cell, SecretTensor
 
 NOBODY = object()
@@ -85,6 +88,16 @@ class Isolation:
                 limit="its calls run side by side, so that none may depend on another",
                 remedy="return what is new; put modules in eval mode; train in a loop of its own",
             )
+
+    def note_call(self, func: OpOverload, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """Returns the arguments to compute with: those of the call."""
+        return args, kwargs
+
+    def begin_step(self, optimizer: Optimizer, *, has_closure: bool) -> None:
+        """Does nothing: a write of the step is refused."""
+
+    def end_step(self) -> None:
+        """Does nothing."""
 
     def refuse(self, obstacle: str) -> None:
         """Does nothing: the function's code runs in every call."""

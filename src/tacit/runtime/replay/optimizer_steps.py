@@ -1,0 +1,174 @@
+"""What optimizers compute with public numbers, in every replay: step counts and learning rates.
+
+A step of an optimizer is Python code on public numbers, which calls operations on secrets. The plan
+has those operations. Before each replay the code runs once more without them (`public_part.py`), so
+that it counts, reads its settings and computes its factors, such as Adam's bias corrections.
+Factors that differ from call to call are symbolic numbers of the plan; everything else must be as
+it was recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence, Set
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+from torch.optim import Optimizer
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from ...fixedpoint.symbolic import Computations
+from ...tensor import SecretTensor
+from .buffers import equal_public, snapshot
+from .public_part import Call, Step
+
+aten = torch.ops.aten
+# Their rules compute with symbolic factors.
+WITH_FACTORS = frozenset(
+    (aten.add, aten.add_, aten.mul, aten.mul_, aten.div, aten.div_, aten.addcdiv, aten.addcdiv_)
+)
+
+
+class OptimizerSteps:
+    """The steps of optimizers in a function that is observed or recorded.
+
+    before: those of the call before; factors that differ from theirs become symbolic.
+    inputs: the symbolic numbers, as they are now.
+    """
+
+    def __init__(self, before: OptimizerSteps | None = None) -> None:
+        self.inputs: list[float] = []
+        self.running: Step | None = None
+        self._steps: list[Step] = []
+        self._unknown: set[int] = set()
+        self._before = [] if before is None else before._steps
+        self._computations = Computations()
+        self._settings = _settings(self._before)
+        self._keeps_settings = True
+
+    def begin(self, optimizer: Optimizer, *, has_closure: bool) -> None:
+        """Notes that a step begins. Those of users, or with a closure, are code as any other."""
+        is_torchs = type(optimizer).step.__module__.startswith("torch.optim.")
+        if not is_torchs or has_closure or self.running is not None:
+            self._unknown.add(id(optimizer))
+            return
+        self.running = Step(optimizer)
+        self._steps.append(self.running)
+        self._keeps_settings &= not _differ(self._settings, _settings(self._before))
+
+    def end(self) -> None:
+        """Notes that the step has ended."""
+        self.running = None
+
+    @property
+    def followed(self) -> Set[int]:
+        """The identities of the optimizers whose public numbers may change."""
+        return {id(step.optimizer) for step in self._steps} - self._unknown
+
+    def note(self, func: OpOverload, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """Notes an operation of the step; returns its arguments, with symbolic numbers."""
+        assert self.running is not None
+        leaves, spec = tree_flatten((args, kwargs))
+        call, place = Call.of(func, leaves), len(self.running.calls)
+        self.running.calls.append(call)
+        factors = self._changed_factors(call, place)
+        if not factors:
+            return args, kwargs
+        self.running.symbolic |= {(place, i) for i in factors}
+        self.inputs += [call.public[i] for i in factors]
+        public = list(call.public)
+        for i in factors:
+            public[i] = self._computations.input(public[i])
+        rest = iter(public)
+        given = [x if isinstance(x, Tensor) else next(rest) for x in leaves]
+        made: tuple[Any, Any] = tree_unflatten(given, spec)
+        return made
+
+    def _changed_factors(self, call: Call, place: int) -> list[int]:
+        """Which of a call's public arguments are factors that were others in the call before."""
+        step = len(self._steps) - 1
+        if step >= len(self._before) or place >= len(self._before[step].calls):
+            return []
+        before = self._before[step].calls[place]
+        if before.func is not call.func or call.func.overloadpacket not in WITH_FACTORS:
+            return []
+        pairs = enumerate(zip(before.public, call.public, strict=False))
+        return [i for i, (old, new) in pairs if type(new) is float and old != new]
+
+    def difference(self, written: Iterable[Tensor]) -> str | None:
+        """Returns why the steps cannot be replayed without the code around them, or None.
+
+        written: the public tensors that are written outside of the steps.
+        """
+        if not self._keeps_settings or _differ(self._settings, _settings(self._before)):
+            return "it changes settings of an optimizer (call its scheduler outside)"
+        own = {id(x) for state in self._states() for x in state.values()}
+        if any(id(x) in own for x in written):
+            return "it writes to the state of an optimizer"
+        return None
+
+    def forget_before(self) -> None:
+        """Releases the steps of the call before."""
+        self._before = []
+        self._settings = _settings(self._steps)
+
+    def advance(self) -> bool:
+        """Does the public part of all steps; False, and nothing changes, if they would differ."""
+        before = [(state, *_public(state)) for state in self._states()]
+        counts = any(tensors for _, _, tensors in before)
+        if not counts and not _differ(self._settings, _settings(self._steps)):
+            return True
+        found = [step.public_part() for step in self._steps]
+        if all(map(_fits, self._steps, found)) and self._update(found):
+            self._settings = _settings(self._steps)
+            return True
+        for state, numbers, tensors in before:
+            state.update(numbers)
+            for x, held in tensors:
+                x.copy_(held)
+        return False
+
+    def _states(self) -> Iterator[dict[str, Any]]:
+        for optimizer in {id(step.optimizer): step.optimizer for step in self._steps}.values():
+            yield from optimizer.state.values()
+
+    def _update(self, found: Sequence[Sequence[Call] | None]) -> bool:
+        """Computes with new factors; False if rules would decide differently for them."""
+        pairs = [(step, calls) for step, calls in zip(self._steps, found, strict=True) if calls]
+        inputs = [calls[k].public[i] for step, calls in pairs for k, i in sorted(step.symbolic)]
+        if not self._computations.update(inputs):
+            return False
+        self.inputs = inputs
+        return True
+
+
+def _settings(steps: Sequence[Step]) -> list[Any]:
+    """The settings of the optimizers now."""
+    groups = [group for step in steps for group in step.optimizer.param_groups]
+    return [snapshot(x) for group in groups for name, x in group.items() if name != "params"]
+
+
+def _differ(old: Sequence[Any], new: Sequence[Any]) -> bool:
+    return len(old) != len(new) or not all(map(equal_public, old, new))
+
+
+def _fits(step: Step, found: Sequence[Call] | None) -> bool:
+    """Whether calls are those of the step, but for symbolic numbers."""
+    if found is None:
+        return False
+    return all(
+        len(new.public) == len(old.public)
+        and all(
+            (type(b) is float and (k, i) in step.symbolic) or equal_public(a, b)
+            for i, (a, b) in enumerate(zip(old.public, new.public, strict=True))
+        )
+        for k, (old, new) in enumerate(zip(step.calls, found, strict=True))
+    )
+
+
+def _public(state: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[Tensor, Tensor]]]:
+    """The numbers in the state of a parameter, and its public tensors with copies of them."""
+    numbers = {name: x for name, x in state.items() if not isinstance(x, Tensor)}
+    tensors = [x for x in state.values() if isinstance(x, Tensor)]
+    return numbers, [(x, x.clone()) for x in tensors if not isinstance(x, SecretTensor)]
