@@ -41,6 +41,7 @@ SHARED_STEMS = {
     "order": "order statistics and sorting: of shares, of numbers, and as rules",
     "ot": "oblivious transfers: the kernels and their reference",
     "piecewise": "piecewise polynomials: of shares, and of fixed-point numbers",
+    "plan": "the plan of a recorded function, and its command",
     "planes": "bit planes: kernels and GPU kernels",
     "pool": "pooling: of fixed-point numbers, and as rules",
     "protocol": "the protocol's class, as a table of contents of its folder",

@@ -80,6 +80,40 @@ def test_a_replay_is_right_and_costs_what_a_call_does(settings):
         assert steps > 10
 
 
+@pytest.mark.parametrize("protocol", ["trio", "replicated"])
+def test_a_summary_tells_what_a_replay_costs(protocol):
+    def main(session):
+        model = session.share(copy.deepcopy(SMALL), owner=0)
+        function = session.repeated(lambda x: model(x).detach())
+        assert "not recorded" in function.summary()
+        for x in PICTURES[:4]:
+            x = session.share(x, owner=1)
+            with session.stats.scope("call") as cost:
+                function(x)
+        [found] = function.recordings
+        assert (found.arguments, found.num_replays) == (((2, 1, 8, 8),), 1)
+        assert 0 < found.num_draws < found.num_calls <= len(plan_of(function).steps)
+        assert found.memory_bytes > sum(x.nbytes for x in (PICTURES[0], WANTED[0]))
+        assert f"{found.rounds} rounds, {found.bytes_sent:,} bytes sent" in function.summary()
+        return (found.rounds, found.bytes_sent, found.bytes_received) == (
+            cost.rounds,
+            cost.bytes_sent,
+            cost.bytes_received,
+        )
+
+    assert all(tacit.run(main, protocol=protocol))
+
+
+def test_a_summary_tells_why_nothing_is_recorded(caplog):
+    def main(session):
+        function = session.repeated(lambda x: x.add_(1).clone())
+        for _ in range(3):
+            function(session.share(torch.ones(2), owner=0))
+        return function.summary()
+
+    assert all("not recorded: it writes to an argument" in one for one in tacit.run(main))
+
+
 def test_under_the_same_masks_a_replay_gives_the_shares_of_a_call():
     def main(session):
         model = session.share(copy.deepcopy(SMALL), owner=0)

@@ -16,6 +16,7 @@ from .measure import measure
 from .ops import ops
 from .party_check import check
 from .party_init import init
+from .plan import plan
 from .preprocess import preprocess
 from .run import run
 from .worker import worker
@@ -27,7 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (local, run, dealer, enclave, worker, measure, preprocess, doctor, ops):
+for command in (local, plan, run, dealer, enclave, worker, measure, preprocess, doctor, ops):
     app.command()(command)
 party = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Make and check parties.")
 party.command()(init)

@@ -36,7 +36,8 @@ class Session:
     names: those of all parties, by rank, and of a dealer; wherever a party is meant, its rank or
     its name will do.
     folder: where this party writes, if anywhere. resume: whether trainings resume from their
-    checkpoints. As a context manager it closes at the end, and ends the run of all if it raises.
+    checkpoints. repeated_functions: if a list, `repeated` adds to it what it returns.
+    As a context manager it closes at the end, and ends the run of all if it raises.
     """
 
     mesh: Mesh = field(repr=False)
@@ -46,6 +47,7 @@ class Session:
     names: tuple[str, ...]
     folder: Path | None = None
     resume: bool = False
+    repeated_functions: list[Repeated] | None = field(default=None, repr=False)
     ending: ExitStack = field(default_factory=ExitStack, repr=False)
 
     @property
@@ -237,7 +239,7 @@ class Session:
             extra=extra,
         )
 
-    def repeated(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def repeated(self, function: Callable[..., Any]) -> Repeated:
         """Returns the function, made faster for many calls with arguments of the same forms.
 
         The third call is recorded, and later calls replay its work without running the function's
@@ -245,9 +247,12 @@ class Session:
         write secrets (a whole training step). Public values keep what they were when recorded,
         except arguments, variables that the function names, modes of its modules, and settings and
         counts of its optimizers. A function that shares or reveals is not recorded and runs
-        normally; the logger `tacit` says why.
+        normally; the logger `tacit` says why, and so does `summary()` of what this returns.
         """
-        return Repeated(self, function)
+        made = Repeated(self, function)
+        if self.repeated_functions is not None:
+            self.repeated_functions.append(made)
+        return made
 
     def map(
         self,

@@ -33,6 +33,11 @@ class TensorBuffers:
         self.tensors = self._split(self._flat)
         self.copy_from(like)
 
+    @property
+    def num_bytes(self) -> int:
+        """How much memory there is."""
+        return sum(flat.nbytes for flat in self._flat.values())
+
     def copy_from(self, new: Sequence[Tensor]) -> None:
         """Overwrites the buffers with the values of other tensors."""
         for buffer, tensor in zip(self.tensors, new, strict=True):
@@ -56,6 +61,11 @@ class ValueBuffers:
         self._numbers, self._like = numbers, list(values)
         self.signatures = [signature(value) for value in values]
         self._buffers = TensorBuffers([part for value in values for part in tensors(value)])
+
+    @property
+    def num_bytes(self) -> int:
+        """How much memory there is."""
+        return self._buffers.num_bytes
 
     def copy_from(self, values: Sequence[Value]) -> None:
         """Overwrites the buffers with the parts of other values of the same forms."""

@@ -20,6 +20,7 @@ from ...fixedpoint import Value
 from ...tensor.trace import Trace, is_upload
 from .buffers import SecretTree
 from .recording import Party, Recording, not_the_same
+from .summary import RecordingSummary
 
 LEADER = 0  # the party on whose stream the graph is recorded and started
 
@@ -136,7 +137,12 @@ class GraphRecording(Recording):
             other.wait(torch.cuda.current_stream())
         yield
 
+    def summary(self) -> RecordingSummary:
+        """The memory of the graph itself is torch's, and is not counted."""
+        return self._summary(self._cost, calls=None, draws=None, memory=0)
+
     def replay(self, given: SecretTree) -> Any:
+        self._num_replays += 1
         session, stream = self._session, torch.cuda.current_stream()
         # Its public operands are those of the recording.
         session.protocol.context.record.absorb("replay", ())

@@ -13,10 +13,11 @@ from ...fixedpoint import Value
 from ...fixedpoint.flatten import tensors
 from ...tensor.trace import Trace
 from .buffers import SecretTree
-from .plan import Plan
+from .plan import Draw, Plan, Work
 from .plan_recorder import PlanObserver, PlanRecorder
 from .public_state import PublicState
 from .recording import Party, Recording
+from .summary import RecordingSummary
 
 
 class PlanRecording(Recording):
@@ -48,8 +49,10 @@ class PlanRecording(Recording):
         revealed, random = len(self._session.reveals), torch.get_rng_state()
         state, written = self._state_buffers.clones(), [*self._seen.public_state.values()]
         public = PublicState(written)
+        before = self._session.stats.snapshot()
         with self._recorder.recording():
             self._results = self._run(function, given)
+        self._cost = self._session.stats.snapshot().accumulate(before, -1)
         reveals = len(self._session.reveals) > revealed
         self.obstacle = "it reveals" if reveals else self._difference(given)
         self._identity = self._context.record.digest.hex()  # equal at all parties
@@ -87,6 +90,12 @@ class PlanRecording(Recording):
                 return None
         return "it does something that was not recorded"
 
+    def summary(self) -> RecordingSummary:
+        calls = [step for step in self.plan.steps if isinstance(step, Work | Draw)]
+        draws = [step for step in calls if isinstance(step, Draw)]
+        memory = self._recorder.arena.num_bytes
+        return self._summary(self._cost, calls=len(calls), draws=len(draws), memory=memory)
+
     @property
     def plan(self) -> Plan:
         """What a replay does."""
@@ -107,6 +116,7 @@ class PlanRecording(Recording):
         return self._trace.on(self._session.numbers)
 
     def replay(self, given: SecretTree) -> Any:
+        self._num_replays += 1
         record, streams = self._context.record, self._context.streams
         public = self._trace.public_state.values()
         numbers = self._recorder.steps.inputs

@@ -19,9 +19,10 @@ from ...fixedpoint.flatten import canonical, signature
 from ...protocols import Protocol as Operations
 from ...tensor import SecretTensor
 from ...tensor.trace import Trace
-from ...transport import Mesh, Stats
+from ...transport import Cost, Mesh, Stats
 from .buffers import SecretTree, ValueBuffers
 from .gradients import Gradients
+from .summary import RecordingSummary
 
 
 class Party(Protocol):
@@ -68,6 +69,8 @@ class Recording(ABC):
         besides those in `seen`.
         """
         self._session, self._seen = session, seen
+        self._shapes = tuple(tuple(x.shape) for x in given.secrets)
+        self._num_replays = 0
         self._input_buffers = ValueBuffers(session.numbers, given.values)
         self._state = seen.written()  # what the function writes to
         self._state_buffers = ValueBuffers(session.numbers, self._current_state())
@@ -110,6 +113,25 @@ class Recording(ABC):
     @abstractmethod
     def replay(self, given: SecretTree) -> Any:
         """Returns the function's results for these arguments, for which `fits` holds."""
+
+    @abstractmethod
+    def summary(self) -> RecordingSummary:
+        """Returns what a replay does, in numbers."""
+
+    def _summary(
+        self, cost: Cost, *, calls: int | None, draws: int | None, memory: int
+    ) -> RecordingSummary:
+        buffers = (self._input_buffers, self._state_buffers, self._output_buffers)
+        return RecordingSummary(
+            self._shapes,
+            num_calls=calls,
+            num_draws=draws,
+            rounds=cost.rounds,
+            bytes_sent=cost.bytes_sent,
+            bytes_received=cost.bytes_received,
+            memory_bytes=memory + sum(one.num_bytes for one in buffers),
+            num_replays=self._num_replays,
+        )
 
     def _run(self, function: Callable[..., Any], given: SecretTree) -> SecretTree:
         """Runs the function on the buffers of arguments and state, and copies what it writes."""

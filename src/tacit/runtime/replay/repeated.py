@@ -21,6 +21,7 @@ from .environment import Environment
 from .graph import GraphRecording
 from .plan_recording import PlanRecording
 from .recording import Recording, compute
+from .summary import RecordingSummary, described
 
 if TYPE_CHECKING:
     from ..session import Session
@@ -41,12 +42,25 @@ class Repeated:
         self._kind: type[Recording] | None = None
         self._is_decided = self._has_dropped = False
 
+    @property
+    def recordings(self) -> list[RecordingSummary]:
+        """What each recording does in a replay, the newest first."""
+        made = [one.recording for one in self._specializations]
+        return [one.summary() for one in made if one is not None]
+
+    def summary(self) -> str:
+        """Returns what is recorded, as text: calls, rounds, bytes, memory; or why nothing is."""
+        name = getattr(self._function, "__qualname__", type(self._function).__name__)
+        return described(name, self.recordings, self._obstacle)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         session = self._session
         if self._obstacle is not None or self._is_within_another():
             return self._function(*args, **kwargs)
         if not self._is_decided:
             self._kind, self._is_decided = _kind(session), True
+            if self._kind is None:
+                self._obstacle = "a party, the protocol or a stored run does not allow it"
         if self._kind is None:
             return self._function(*args, **kwargs)
         given = SecretTree.of((args, kwargs))
@@ -124,6 +138,11 @@ class Specialization:
         self._limits: list[tuple[Cell, int | None]] = []  # of the tensors written in that call
         self._recording: Recording | None = None
         self._num_unused = 0  # recordings in a row that were not replayed
+
+    @property
+    def recording(self) -> Recording | None:
+        """What is replayed now, if anything is."""
+        return self._recording
 
     def call(self, given: SecretTree, args: Any, kwargs: Any) -> Any:
         """Returns what the function returns, by running, observing, recording or replaying it."""
