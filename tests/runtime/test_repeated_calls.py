@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import re
 from contextlib import suppress
 from functools import partial
 
@@ -312,7 +313,7 @@ def test_gradients_that_were_kept_stay_what_they_were(repeating):
         (lambda s, x: x.add_(1).clone(), "writes to an argument"),
         (lambda s, x: x.view(-1), "alias"),
         (lambda s, x: x.detach(), "alias"),
-        (lambda s, x: x * s.reveal(x).sum().item(), "reveals"),
+        (lambda s, x: x * s.reveal(x).sum().item(), "re(veal|ad)s"),
         (lambda s, x: x * shared(s).weight[0], "requires a gradient"),
     ],
 )
@@ -329,7 +330,7 @@ def test_what_cannot_be_repeated_runs_as_it_is(repeating, caplog, function, obst
 
     with caplog.at_level(logging.WARNING, logger="tacit"):
         repeating(main)
-    assert obstacle in caplog.text
+    assert re.search(obstacle, caplog.text)
 
 
 def test_a_gradient_of_an_argument_is_not_lost(repeating):

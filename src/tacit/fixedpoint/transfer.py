@@ -118,13 +118,18 @@ def reveal(n: Format, x: Value, to: int | None = None) -> Tensor | None:
     """Returns the plain tensor at every party, or at party `to` and None elsewhere. 1 round."""
     share, fraction_bits = full_share(n, x)
     elements = n.protocol.reveal(share, to, dtype=x.dtype)
-    return _plain(elements, x, fraction_bits, to)
+    return _plain(n, elements, x, fraction_bits, to)
 
 
-def _plain(elements: Tensor | None, x: Value, fraction_bits: int, to: int | None) -> Tensor | None:
+def _plain(
+    n: Format, elements: Tensor | None, x: Value, fraction_bits: int, to: int | None
+) -> Tensor | None:
     """The numbers; at a dealer, which does not learn what all parties learn, NaN or 0."""
     if elements is not None:
-        return decode(elements, x.dtype, fraction_bits)
+        made = decode(elements, x.dtype, fraction_bits)
+        if n.trace is not None:
+            n.trace.note_revealed(made)
+        return made
     if to is not None:
         return None
     unknown = float("nan") if x.dtype.is_floating_point else 0
@@ -158,7 +163,7 @@ def reveal_many(
         ]
         found = drive(n.protocol.context, together(*calls))
         opened += [
-            _plain(elements, value, fraction_bits, to)
+            _plain(n, elements, value, fraction_bits, to)
             for elements, (_, fraction_bits), value in zip(
                 found, shares, values[batch], strict=True
             )

@@ -14,7 +14,7 @@ from ..transport import Mesh
 from .products.executor import ProductExecutor
 from .public_operands import CallRecord
 from .randomness import CallRandomness, KeyStreams, Stream
-from .reveals import RevealPolicy, party_names
+from .reveals import RevealPolicy, call_site, party_names
 from .share import Arith, Bool, Plain
 from .steps import Group, Received, Round
 
@@ -37,6 +37,9 @@ class Recorder(Protocol):
 
     def note(self, function: Callable[[Tensor], None], x: Tensor) -> None:
         """Calls a function that changes the state of a protocol, and records it."""
+
+    def note_reveal(self, admit: Callable[[int], None], number: int) -> None:
+        """Calls a function of the number of the call, which admits a reveal, and records it."""
 
 
 class CallState(NamedTuple):
@@ -123,8 +126,17 @@ class Context:
         to_dealer: bool = False,
     ) -> None:
         """Records a reveal of x to a party, or to all, or raises RevealForbidden."""
-        operation, name = self.randomness.number << 16, self._dtype_name(x, dtype)
-        self.reveal_policy.admit(operation, x.shape, name, to, to_dealer=to_dealer)
+        number, shape, name = self.randomness.number, x.shape, self._dtype_name(x, dtype)
+        where = call_site()
+
+        def admit(number: int) -> None:
+            policy = self.reveal_policy
+            policy.admit(number << 16, shape, name, to, to_dealer=to_dealer, where=where)
+
+        if self.recorder is None:
+            admit(number)
+        else:
+            self.recorder.note_reveal(admit, number)
 
     def admit_client_reveal(self, x: Arith) -> None:
         """Records a reveal of x to a client outside, or raises RevealForbidden."""

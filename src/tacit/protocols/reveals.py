@@ -101,13 +101,18 @@ class RevealPolicy:
         to: int | None,
         *,
         to_dealer: bool = False,
+        where: str | None = None,
     ) -> None:
-        """Records a reveal to a party, or to all, or raises RevealForbidden."""
+        """Records a reveal to a party, or to all, or raises RevealForbidden.
+
+        where: the line of the program, by default the one that is running.
+        """
         self.require(to)
         if to_dealer and not self.admits_dealer:
             raise self._forbidden("the dealer")
         names = self._names if to is None else (self._names[to],)
-        self._add(operation, shape, dtype, names + ((self._dealer,) if to_dealer else ()))
+        told = names + ((self._dealer,) if to_dealer else ())
+        self._add(operation, shape, dtype, told, where or call_site())
 
     def require(self, to: int | None) -> None:
         """Raises RevealForbidden if a party, or one of all, may not learn anything."""
@@ -123,7 +128,7 @@ class RevealPolicy:
         """Records a reveal to a client outside; forbidden if `allowed` lists ranks."""
         if self._allowed is not None:
             raise self._forbidden(CLIENT)
-        self._add(operation, shape, dtype, (CLIENT,))
+        self._add(operation, shape, dtype, (CLIENT,), call_site())
 
     def _forbidden(self, whom: Phrase) -> RevealForbidden:
         allowed = joined(" and ", map(Party, self._allowed or ())) if self._allowed else "nobody"
@@ -137,9 +142,11 @@ class RevealPolicy:
         error.names = self._names
         return error
 
-    def _add(self, operation: int, shape: Sequence[int], dtype: str, to: tuple[str, ...]) -> None:
+    def _add(
+        self, operation: int, shape: Sequence[int], dtype: str, to: tuple[str, ...], where: str
+    ) -> None:
         number = len(self.record) + 1
-        entry = Revealed(number, operation, tuple(shape), dtype, to, call_site(), self._purpose)
+        entry = Revealed(number, operation, tuple(shape), dtype, to, where, self._purpose)
         if self._file is not None:
             self._write(self._file, entry)
         self.record.append(entry)

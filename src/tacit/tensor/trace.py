@@ -100,6 +100,9 @@ class Trace(TorchDispatchMode):
         """The identities of optimizers whose settings may change without a new recording."""
         return frozenset()
 
+    def note_revealed(self, tensor: Tensor) -> None:
+        """Notes a public tensor that holds what was revealed."""
+
     def refuse(self, obstacle: str) -> None:
         """Notes why the function cannot be replayed; the first reason counts."""
         self.obstacle = self.obstacle or obstacle

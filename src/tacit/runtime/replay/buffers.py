@@ -43,6 +43,11 @@ class TensorBuffers:
         for buffer, tensor in zip(self.tensors, new, strict=True):
             buffer.copy_(tensor)
 
+    def spoil(self) -> None:
+        """Overwrites all contents with others."""
+        for flat in self._flat.values():
+            flat.view(torch.uint8).bitwise_not_()
+
     def clones(self) -> list[Tensor]:
         """Returns copies of the current contents, in new memory."""
         return self._split({dtype: flat.clone() for dtype, flat in self._flat.items()})
@@ -70,6 +75,10 @@ class ValueBuffers:
     def copy_from(self, values: Sequence[Value]) -> None:
         """Overwrites the buffers with the parts of other values of the same forms."""
         self._buffers.copy_from([part for value in values for part in tensors(value)])
+
+    def spoil(self) -> None:
+        """Overwrites all contents with others."""
+        self._buffers.spoil()
 
     def aliases(self) -> list[Value]:
         """Returns values that alias the buffers: they change with each `copy_from`."""

@@ -67,6 +67,16 @@ class Effect(NamedTuple):
         self.function(self.x)
 
 
+class Admission(NamedTuple):
+    """Asks the policy whether something may be revealed, and records that. number: relative."""
+
+    admit: Callable[[int], None]
+    number: int
+
+    def __call__(self, first: int) -> None:
+        self.admit(first + self.number)
+
+
 class Outgoing:
     """Copies of one tensor for its receivers, who may read them after the next replay has begun.
 
@@ -152,6 +162,6 @@ class Plan:
                     if not step.would_send(sent):
                         return False
                     step.take(received)
-                elif not isinstance(step, Effect):
+                elif not isinstance(step, Effect | Admission):
                     step(first)
         return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
 from types import ModuleType
@@ -12,17 +12,17 @@ from weakref import ReferenceType, ref
 import torch
 from torch import Tensor
 from torch._ops import OpOverload
-from torch.optim import Optimizer
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map
 
 from ...kernels.backend import load_native, native_replaced
-from ...tensor.secret import Cell, SecretTensor
-from ...tensor.trace import Trace, targets
+from ...tensor.secret import Cell
+from ...tensor.trace import Trace
 from .arena import Arena
 from .optimizer_steps import OptimizerSteps
-from .plan import ROUND_BITS, Draw, Effect, Exchange, Messages, Number, Plan, Work
-from .small_work import INTEGERS, small_work
+from .plan import ROUND_BITS, Admission, Draw, Effect, Exchange, Messages, Number, Plan, Work
+from .plan_observer import PlanObserver, storage_of
+from .small_work import small_work
 
 if TYPE_CHECKING:
     from ...protocols.context import Context
@@ -32,80 +32,6 @@ aten = torch.ops.aten
 ALLOCATING = frozenset(
     (aten.empty, aten.empty_like, aten.empty_strided, aten.new_empty, aten.new_empty_strided)
 )
-READING = frozenset((aten._local_scalar_dense, aten.equal, aten.is_nonzero, aten.allclose))
-
-
-class PlanObserver(Trace):
-    """Finds whether a function can be recorded as a plan.
-
-    Public random numbers are drawn anew by every replay, and public tensors that the function
-    writes, such as a counter, are written anew: `public_state`. What Python reads is not read anew,
-    so it must follow from other public tensors that were there before; writes to those are noticed.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._changing: set[int] = set()  # storages of numbers that may differ the next time
-        self.steps = OptimizerSteps()
-
-    def begin_step(self, optimizer: Optimizer, *, has_closure: bool) -> None:
-        self.steps.begin(optimizer, has_closure=has_closure)
-
-    def end_step(self) -> None:
-        self.steps.end()
-
-    @property
-    def followed_optimizers(self) -> Set[int]:
-        return self.steps.followed
-
-    def note_call(self, func: OpOverload, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        if self.steps.running is None:
-            return args, kwargs
-        given = tree_leaves((args, kwargs))
-        if any(isinstance(x, Tensor) and not isinstance(x, SecretTensor) for x in given):
-            self.refuse("an optimizer computes with public tensors")
-        return self.steps.note(func, args, kwargs)
-
-    def __torch_dispatch__(
-        self, func: OpOverload, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        if self.steps.running is None or self._is_in_operation:
-            return super().__torch_dispatch__(func, types, args, kwargs)
-        if any(isinstance(x, SecretTensor) for x in tree_leaves((args, kwargs or {}))):
-            return NotImplemented
-        return func(*args, **(kwargs or {}))  # an optimizer's public part, which runs in replays
-
-    @property
-    def _is_in_operation(self) -> bool:
-        """Whether an operation on secrets is running."""
-        return self._numbers is not None and self._numbers.protocol.context.in_recorded_call
-
-    def run(self, func: OpOverload, args: Any, kwargs: Any, found: list[Tensor]) -> Any:
-        result = func(*args, **kwargs)
-        self._note_changing(func, found, result)
-        return result
-
-    def _note_changing(self, func: OpOverload, found: list[Tensor], result: Any) -> None:
-        is_drawn = torch.Tag.nondeterministic_seeded in func.tags
-        if is_drawn or any(_storage(x) in self._changing for x in found):
-            self._changing |= {_storage(x) for x in tree_leaves(result) if isinstance(x, Tensor)}
-
-    def _obstacle(
-        self, func: OpOverload, args: Any, kwargs: Any, found: list[Tensor]
-    ) -> str | None:
-        if func.overloadpacket in READING and not all(map(self._is_known, found)):
-            return "it reads a number that may differ the next time"
-        for target in targets(func, args, kwargs):
-            if not self.is_new(target):
-                if target.is_inference():
-                    return f"{func} writes to a public tensor that existed before"
-                self.public_state.setdefault(_storage(target), target)
-                self._changing.add(_storage(target))
-        return None
-
-    def _is_known(self, x: Tensor) -> bool:
-        """Whether a number is public and stays the same; integers may be parts of secrets."""
-        return x.dtype not in INTEGERS and _storage(x) not in self._changing
 
 
 class PlanRecorder(PlanObserver):
@@ -150,7 +76,7 @@ class PlanRecorder(PlanObserver):
 
     def own(self, *tensors: Tensor) -> None:
         """Tells of memory that the plan may write: buffers of arguments, state and results."""
-        self._new |= set(map(_storage, tensors))
+        self._new |= set(map(storage_of, tensors))
 
     def run(self, func: OpOverload, args: Any, kwargs: Any, found: list[Tensor]) -> Any:
         if func.overloadpacket in ALLOCATING:
@@ -161,8 +87,8 @@ class PlanRecorder(PlanObserver):
             if len(made) != 1 or not self._add_small(func, args, kwargs, made[0]):
                 self._add(func, args, kwargs)
             return result
-        known = set(map(_storage, found))
-        if all(_storage(x) in known for x in made):
+        known = set(map(storage_of, found))
+        if all(storage_of(x) in known for x in made):
             return result  # views, whose memory is that of their bases
         moved = self._add_results(func, args, kwargs, result)
         self._note_changing(func, found, moved)
@@ -244,6 +170,12 @@ class PlanRecorder(PlanObserver):
             function(x)
         self.plan.steps.append(Effect(function, self.arena.alias(x)))
 
+    def note_reveal(self, admit: Callable[[int], None], number: int) -> None:
+        """Admits a reveal, and records that."""
+        with _disable_current_modes():
+            admit(number)
+        self.plan.steps.append(Admission(admit, number - self._first))
+
     def repeats(self, random: Tensor) -> bool:
         """Does the plan once more, with the messages that were received; whether it sends the same.
 
@@ -270,10 +202,6 @@ class _RecordedKernels:
         if isinstance(found, type) or not callable(found):
             return found
         return partial(self._recorder.add_kernel, found)
-
-
-def _storage(tensor: Tensor) -> int:
-    return tensor.untyped_storage()._cdata
 
 
 def _copy(func: OpOverload, place: Tensor, *args: Any, **kwargs: Any) -> None:

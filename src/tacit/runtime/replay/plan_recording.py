@@ -14,7 +14,8 @@ from ...fixedpoint.flatten import tensors
 from ...tensor.trace import Trace
 from .buffers import SecretTree
 from .plan import Draw, Plan, Work
-from .plan_recorder import PlanObserver, PlanRecorder
+from .plan_observer import PlanObserver
+from .plan_recorder import PlanRecorder
 from .public_state import PublicState
 from .recording import Party, Recording
 from .summary import RecordingSummary
@@ -42,23 +43,28 @@ class PlanRecording(Recording):
         mesh.stats.take_back(before)  # no round of the function
         return next((found[rank].decode() for rank in sorted(found) if found[rank]), None)
 
+    @classmethod
+    def can_reveal(cls, session: Party) -> bool:
+        return session.protocol.replays_reveals
+
     def first_results(self, given: SecretTree) -> Any:
         return self._first_results
 
     def _record(self, function: Callable[..., Any], given: SecretTree) -> None:
-        revealed, random = len(self._session.reveals), torch.get_rng_state()
+        random = torch.get_rng_state()
         state, written = self._state_buffers.clones(), [*self._seen.public_state.values()]
         public = PublicState(written)
         before = self._session.stats.snapshot()
         with self._recorder.recording():
             self._results = self._run(function, given)
         self._cost = self._session.stats.snapshot().accumulate(before, -1)
-        reveals = len(self._session.reveals) > revealed
-        self.obstacle = "it reveals" if reveals else self._difference(given)
+        self.obstacle = self._difference(given)
         self._identity = self._context.record.digest.hex()  # equal at all parties
         self._first_results = self._take_results(self._results)
         if self._recorder.keeps_secrets:
             self.obstacle = self.obstacle or "it keeps a secret that it does not return"
+        if self._recorder.keeps_revealed:
+            self.obstacle = self.obstacle or "it keeps a tensor that it reveals (clone it)"
         self.obstacle = self.obstacle or self._check(state, public, random)
         self._recorder.forget()
         self._recorder.steps.forget_before()
@@ -76,14 +82,13 @@ class PlanRecording(Recording):
 
     def _check(self, state: list[Value], public: PublicState, random: Tensor) -> str | None:
         """Returns an obstacle unless the plan does what the call did, from the state before it."""
-        written = (self._output_buffers, self._state_buffers)
-        expected = [
-            part for buffers in written for value in buffers.clones() for part in tensors(value)
-        ]
+        outputs, results = self._output_buffers, self._public_results.buffers
+        secrets = [*outputs.aliases(), *self._state_buffers.aliases()]
+        found = [*results.tensors, *(part for value in secrets for part in tensors(value))]
+        expected = [x.clone() for x in found]
+        results.spoil()
+        outputs.spoil()
         self._state_buffers.copy_from(state)
-        found = [
-            part for buffers in written for value in buffers.aliases() for part in tensors(value)
-        ]
         with public.put_back() as is_after:
             repeats = self._recorder.repeats(random) and all(map(torch.equal, expected, found))
             if repeats and is_after():
@@ -100,6 +105,9 @@ class PlanRecording(Recording):
     def plan(self) -> Plan:
         """What a replay does."""
         return self._recorder.plan
+
+    def _is_made(self, x: Tensor) -> bool:
+        return self._trace.is_new(x)
 
     def _make_trace(self) -> Trace:
         self._context = self._session.protocol.context

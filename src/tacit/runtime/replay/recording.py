@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Protocol
 
 import torch
+from torch import Tensor
 
 from ...errors import ConfigError
 from ...fixedpoint import Numbers, Value
@@ -22,6 +23,7 @@ from ...tensor.trace import Trace
 from ...transport import Cost, Mesh, Stats
 from .buffers import SecretTree, ValueBuffers
 from .gradients import Gradients
+from .public_results import PublicResults
 from .summary import RecordingSummary
 
 
@@ -90,6 +92,11 @@ class Recording(ABC):
     def first_of_all(cls, session: Party, obstacle: str | None) -> str | None:
         """Returns the obstacle of the first party that has one, or None. All parties call it."""
 
+    @classmethod
+    def can_reveal(cls, session: Party) -> bool:
+        """Returns whether a recorded function may reveal."""
+        return False
+
     @abstractmethod
     def first_results(self, given: SecretTree) -> Any:
         """Returns the results of the call that was recorded."""
@@ -148,6 +155,7 @@ class Recording(ABC):
                 new = self._current_state()
             with self._copying():
                 self._output_buffers = ValueBuffers(session.numbers, made.values)
+                self._public_results = PublicResults(made.others, self._is_made)
                 self._state_buffers.copy_from(new)
         finally:
             cache.pins = None
@@ -155,7 +163,11 @@ class Recording(ABC):
         self._last_state = [cell.value for cell in self._state]
         forms = [signature(value) for value in new]
         self._keeps_signatures = forms == self._state_buffers.signatures
-        return made._replace(secrets=[])
+        return made._replace(secrets=[], others=self._public_results.others)
+
+    def _is_made(self, x: Tensor) -> bool:
+        """Whether a public tensor among the results is made anew by each replay."""
+        return False
 
     def _current_state(self) -> list[Value]:
         """Returns the current values of the state."""
@@ -211,6 +223,7 @@ class Recording(ABC):
         for cell, value in zip(self._state, self._last_state, strict=True):
             cell.set(value)
         self._gradients.assign(numbers)
+        results = results._replace(others=self._public_results.copies())
         return results.with_secrets(numbers, self._output_buffers.clones())
 
 

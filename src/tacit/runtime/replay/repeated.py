@@ -207,7 +207,7 @@ class Specialization:
             made = SecretTree.of(result)
             compute(made.values)
         obstacle = _obstacle(trace, given, made)
-        if len(session.reveals) > revealed:
+        if len(session.reveals) > revealed and not self._kind.can_reveal(session):
             obstacle = "it reveals"
         if environment.counts_steps:
             obstacle = "the optimizer counts its steps"

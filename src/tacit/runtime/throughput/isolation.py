@@ -17,6 +17,7 @@ from ...fixedpoint.flatten import settle
 from ...protocols.lanes import Lanes
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from torch._ops import OpOverload
     from torch.optim import Optimizer
 
@@ -98,6 +99,9 @@ class Isolation:
 
     def end_step(self) -> None:
         """Does nothing."""
+
+    def note_revealed(self, tensor: Tensor) -> None:
+        """Does nothing: it is revealed in every call."""
 
     def refuse(self, obstacle: str) -> None:
         """Does nothing: the function's code runs in every call."""
