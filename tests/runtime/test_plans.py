@@ -304,30 +304,6 @@ def test_of_too_many_shapes_the_oldest_is_dropped_and_that_is_said_once(monkeypa
     assert caplog.text.count("more than 2 forms: the recording of the oldest is dropped") == 1
 
 
-@pytest.mark.full("test_a_replay_is_right_and_costs_what_a_call_does")
-def test_an_encoder_of_hugging_face():
-    transformers = pytest.importorskip("transformers", reason="pip install transformers")
-    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
-    config = transformers.BertConfig(
-        **sizes, vocab_size=9, intermediate_size=8, max_position_embeddings=4
-    )
-    torch.manual_seed(0)
-    model = transformers.BertModel(config).eval()
-    xs = torch.randn(4, 1, 3, 8)
-    with torch.no_grad():
-        want = torch.stack([model(inputs_embeds=x).last_hidden_state for x in xs])
-
-    def main(session):
-        shared = session.share(copy.deepcopy(model), owner=0)
-        function = session.repeated(lambda x: shared(inputs_embeds=x).last_hidden_state.detach())
-        found = [session.reveal(function(session.share(x, owner=1))) for x in xs]
-        return torch.stack(found), len(plan_of(function).steps)
-
-    for found, steps in tacit.run(main):
-        torch.testing.assert_close(found, want, atol=0.05, rtol=0.05)
-        assert steps > 100
-
-
 @pytest.mark.full("small networks run")
 @pytest.mark.parametrize(
     "make", [zoo.lenet, zoo.small_alexnet, zoo.small_vgg], ids=["lenet", "alexnet", "vgg"]

@@ -101,3 +101,24 @@ def test_three_parties(make, values):
     torch.manual_seed(4)
     model, inputs = make().eval(), values()
     agree(secret_run(model, inputs, deadline=120.0), outputs(model, inputs))
+
+
+@pytest.mark.full("tests/runtime/test_plans.py")
+def test_an_encoder_can_be_replayed():
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+    text = {"vocab_size": 9, "intermediate_size": 8, "max_position_embeddings": 4}
+    torch.manual_seed(0)
+    model = library().BertModel(library().BertConfig(**sizes, **text)).eval()
+    xs = torch.randn(4, 1, 3, 8)
+    with torch.no_grad():
+        want = torch.stack([model(inputs_embeds=x).last_hidden_state for x in xs])
+
+    def main(session):
+        shared = session.share(copy.deepcopy(model), owner=0)
+        function = session.repeated(lambda x: shared(inputs_embeds=x).last_hidden_state.detach())
+        found = [session.reveal(function(session.share(x, owner=1))) for x in xs]
+        return torch.stack(found), [one.num_replays for one in function.recordings]
+
+    for found, replays in tacit.run(main):
+        torch.testing.assert_close(found, want, atol=0.05, rtol=0.05)
+        assert replays == [1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -44,7 +45,11 @@ def checked_input(n: Format, tensor: Tensor, path: str, *, mine: bool) -> Input:
         return Input(tensor.shape, tensor.dtype, None)
     values = tensor.detach()
     if tensor.dtype != torch.bool:
-        _require_representable(n, values, path)
+        check = partial(_require_representable, n, path=path)
+        if n.trace is None:
+            check(values)
+        else:
+            n.trace.check_input(check, values)
     return Input(tensor.shape, tensor.dtype, values)
 
 

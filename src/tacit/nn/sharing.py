@@ -41,7 +41,7 @@ def share(
     """Returns the owner's tensor or module, or a nest of them, as secrets."""
     _check_party(n, "owner", owner)
     if n.trace is not None:
-        n.trace.refuse("it shares plain numbers, which may be others the next time")
+        n.trace.note_shared(value)
     is_module, is_nest = isinstance(value, nn.Module), isinstance(value, list | tuple | dict)
     if (is_module or is_nest) and (shape is not None or dtype is not None):
         raise ConfigError(f"{shape=}, {dtype=}", limit="for a single tensor", subject="share")

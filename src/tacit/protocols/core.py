@@ -49,7 +49,7 @@ class ProtocolCore(ABC):
     form: which parts a secret has; protocols of one form understand each other's shares.
     dealt_tables: whether `fourier` and `exp_negative` come from a dealer, in one round each.
     is_recordable: whether the work of a call can be recorded on a GPU and replayed.
-    replays_reveals: whether a recorded call may reveal.
+    replays_inputs: whether a recorded call may share and reveal.
     can_interleave: whether a call may begin before another one has ended, and never end.
     helpers: how many members of a session are no parties: they own and learn nothing.
     parties: the number of parties; their ranks come first.
@@ -60,7 +60,7 @@ class ProtocolCore(ABC):
     helpers: ClassVar[int] = 0
     dealt_tables: ClassVar[bool] = False
     is_recordable: ClassVar[bool] = True
-    replays_reveals: ClassVar[bool] = True
+    replays_inputs: ClassVar[bool] = True
     can_interleave: ClassVar[bool] = True
     num_turns: ClassVar[int] = 1
     form: str

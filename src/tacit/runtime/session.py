@@ -246,9 +246,9 @@ class Session:
         code: on CPUs at each party, and for parties that share a GPU all at once. It may read and
         write secrets (a whole training step). Public values keep what they were when recorded,
         except arguments, variables that the function names, modes of its modules, and settings and
-        counts of its optimizers. A function that shares, or reads what it reveals as a number, is
-        not recorded and runs normally; the logger `tacit` says why, and so does `summary()` of what
-        this returns.
+        counts of its optimizers. It may reveal, and share plain arguments. A function that reads
+        what it reveals as a number, among others, is not recorded and runs normally; the logger
+        `tacit` says why, and so does `summary()` of what this returns.
         """
         made = Repeated(self, function)
         if self.repeated_functions is not None:

@@ -6,7 +6,7 @@ secrets only, and change only secrets: public values are fixed when it is record
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -99,6 +99,27 @@ class Trace(TorchDispatchMode):
     def followed_optimizers(self) -> Set[int]:
         """The identities of optimizers whose settings may change without a new recording."""
         return frozenset()
+
+    def note_arguments(self, others: Sequence[Any]) -> None:
+        """Tells of the function's arguments that are not secret."""
+
+    @property
+    def shared_arguments(self) -> Set[int]:
+        """The places of those that are shared, if that is allowed."""
+        return frozenset()
+
+    @property
+    def used_arguments(self) -> Set[int]:
+        """The places of those whose contents decide or are operands, if some may be shared."""
+        return frozenset()
+
+    def note_shared(self, value: Any) -> None:
+        """Notes that plain numbers are about to be shared."""
+        self.refuse("it shares plain numbers, which may be others the next time")
+
+    def check_input(self, check: Callable[[Tensor], None], values: Tensor) -> None:
+        """Calls a function that checks the owner's numbers, in every replay too."""
+        check(values)
 
     def note_revealed(self, tensor: Tensor) -> None:
         """Notes a public tensor that holds what was revealed."""

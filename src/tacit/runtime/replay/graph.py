@@ -63,8 +63,8 @@ class GraphRecording(Recording):
         return all(session.gather_objects(opinion))
 
     @classmethod
-    def first_of_all(cls, session: Party, obstacle: str | None) -> str | None:
-        return next((one for one in session.gather_objects(obstacle) if one), None)
+    def gathered(cls, session: Party, text: str) -> list[str]:
+        return session.gather_objects(text)
 
     def first_results(self, given: SecretTree) -> Any:
         return self.replay(given)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from typing import Any
 from weakref import ReferenceType, ref
@@ -12,11 +12,13 @@ from torch import Tensor
 from torch._ops import OpOverload
 from torch.optim import Optimizer
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
 from ...fixedpoint import Numbers
 from ...tensor.secret import SecretTensor
 from ...tensor.trace import Trace, targets
+from .argument_use import ArgumentUse, storage_of
 from .optimizer_steps import OptimizerSteps
 from .small_work import INTEGERS
 
@@ -53,6 +55,8 @@ class PlanObserver(Trace):
         super().__init__()
         self._changing: set[int] = set()  # storages of numbers that may differ the next time
         self.steps = OptimizerSteps()
+        self.arguments = ArgumentUse(())
+        self._outside: set[int] = set()  # storages of what is made of existing public tensors
         self._revealed: list[ReferenceType[Tensor]] = []
         self._is_working = False  # an operation of torch is being noted or recorded
 
@@ -63,7 +67,10 @@ class PlanObserver(Trace):
 
     def note_read(self, tensor: Tensor) -> None:
         """Notes that Python reads the elements of a public tensor."""
-        if not self._is_working and not self._is_in_operation and not self._is_known(tensor):
+        if self._is_working or self._is_in_operation:
+            return
+        self.arguments.note_use([tensor])
+        if not self._is_known(tensor):
             self.refuse(READS)
 
     def note_revealed(self, tensor: Tensor) -> None:
@@ -86,10 +93,12 @@ class PlanObserver(Trace):
         return self.steps.followed
 
     def note_call(self, func: OpOverload, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
+        public = [x for x in given if not isinstance(x, SecretTensor)]
+        self.arguments.note_use(public)
         if self.steps.running is None:
             return args, kwargs
-        given = tree_leaves((args, kwargs))
-        if any(isinstance(x, Tensor) and not isinstance(x, SecretTensor) for x in given):
+        if public:
             self.refuse("an optimizer computes with public tensors")
         return self.steps.note(func, args, kwargs)
 
@@ -111,23 +120,67 @@ class PlanObserver(Trace):
         """Whether an operation on secrets is running."""
         return self._numbers is not None and self._numbers.protocol.context.in_recorded_call
 
+    def note_arguments(self, others: Sequence[Any]) -> None:
+        """Tells of the arguments that are not secret, by their places."""
+        self.arguments = ArgumentUse(others)
+
+    @property
+    def shared_arguments(self) -> Set[int]:
+        return self.arguments.shared
+
+    @property
+    def used_arguments(self) -> Set[int]:
+        return self.arguments.used
+
+    def note_shared(self, value: Any) -> None:
+        if self._numbers is not None and not self._numbers.protocol.replays_inputs:
+            self.refuse("it shares")
+        for x in tree_leaves(value):
+            if x is None:
+                continue
+            if not isinstance(x, Tensor) or self._is_from_outside(x):
+                self.refuse("it shares something else than a tensor that is an argument")
+            else:
+                self.arguments.shared |= self.arguments.of(x)
+
+    def _is_from_outside(self, x: Tensor) -> bool:
+        """Whether a tensor existed before and is no argument, or is made of such."""
+        if storage_of(x) in self._outside:
+            return True
+        return not self.is_new(x) and not self.arguments.of(x)
+
+    def check_input(self, check: Callable[[Tensor], None], values: Tensor) -> None:
+        with _disable_current_modes():
+            check(values)
+
     def run(self, func: OpOverload, args: Any, kwargs: Any, found: list[Tensor]) -> Any:
         result = func(*args, **kwargs)
         self._note_changing(func, found, result)
         return result
 
     def _note_changing(self, func: OpOverload, found: list[Tensor], result: Any) -> None:
-        is_drawn = torch.Tag.nondeterministic_seeded in func.tags
-        if is_drawn or any(storage_of(x) in self._changing for x in found):
-            self._changing |= {storage_of(x) for x in tree_leaves(result) if isinstance(x, Tensor)}
+        made = [x for x in tree_leaves(result) if isinstance(x, Tensor)]
+        self.arguments.note(found, made)
+        storages, known = set(map(storage_of, made)), set(map(storage_of, found))
+        from_outside = any(map(self._is_from_outside, found))
+        self._changing -= storages - known  # a new storage may have the identity of an old one
+        self._outside -= storages - known
+        if torch.Tag.nondeterministic_seeded in func.tags or not self._changing.isdisjoint(known):
+            self._changing |= storages
+        if from_outside:
+            self._outside |= storages
 
     def _obstacle(
         self, func: OpOverload, args: Any, kwargs: Any, found: list[Tensor]
     ) -> str | None:
+        if func.overloadpacket in READING:
+            self.arguments.note_use(found)
         if func.overloadpacket in READING and not all(map(self._is_known, found)):
             return READS
         for target in targets(func, args, kwargs):
             if not self.is_new(target):
+                if self.arguments.of(target):
+                    return "it writes to an argument"
                 if target.is_inference():
                     return f"{func} writes to a public tensor that existed before"
                 self.public_state.setdefault(storage_of(target), target)
@@ -137,8 +190,3 @@ class PlanObserver(Trace):
     def _is_known(self, x: Tensor) -> bool:
         """Whether a number is public and stays the same; integers may be parts of secrets."""
         return x.dtype not in INTEGERS and storage_of(x) not in self._changing
-
-
-def storage_of(tensor: Tensor) -> int:
-    """Returns the identity of a tensor's memory."""
-    return tensor.untyped_storage()._cdata

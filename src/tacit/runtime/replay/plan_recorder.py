@@ -19,9 +19,10 @@ from ...kernels.backend import load_native, native_replaced
 from ...tensor.secret import Cell
 from ...tensor.trace import Trace
 from .arena import Arena
+from .argument_use import storage_of
 from .optimizer_steps import OptimizerSteps
 from .plan import ROUND_BITS, Admission, Draw, Effect, Exchange, Messages, Number, Plan, Work
-from .plan_observer import PlanObserver, storage_of
+from .plan_observer import PlanObserver
 from .small_work import small_work
 
 if TYPE_CHECKING:
@@ -73,6 +74,14 @@ class PlanRecorder(PlanObserver):
     def keeps_secrets(self) -> bool:
         """Whether somebody still holds a secret that was made while this recorded."""
         return any(made() is not None for made in self._made)
+
+    def check_input(self, check: Callable[[Tensor], None], values: Tensor) -> None:
+        self.note(check, values)
+
+    def note_private(self, *tensors: Tensor) -> None:
+        """Tells of buffers of arguments that are shared: their contents may differ."""
+        self.own(*tensors)
+        self._changing |= set(map(storage_of, tensors))
 
     def own(self, *tensors: Tensor) -> None:
         """Tells of memory that the plan may write: buffers of arguments, state and results."""

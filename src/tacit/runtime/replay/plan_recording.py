@@ -28,6 +28,7 @@ class PlanRecording(Recording):
     """
 
     observer = PlanObserver
+    takes_private = True
 
     @classmethod
     def decided(cls, session: Party, opinion: bool) -> bool:
@@ -35,17 +36,17 @@ class PlanRecording(Recording):
         return opinion
 
     @classmethod
-    def first_of_all(cls, session: Party, obstacle: str | None) -> str | None:
-        mesh, own = session.mesh, (obstacle or "").encode()
+    def gathered(cls, session: Party, text: str) -> list[str]:
+        mesh, own = session.mesh, text.encode()
         peers = [rank for rank in range(mesh.parties) if rank != mesh.rank]
         before = mesh.stats.snapshot()
         found = mesh.exchange_bytes(dict.fromkeys(peers, own), peers) | {mesh.rank: own}
         mesh.stats.take_back(before)  # no round of the function
-        return next((found[rank].decode() for rank in sorted(found) if found[rank]), None)
+        return [found[rank].decode() for rank in sorted(found)]
 
     @classmethod
     def can_reveal(cls, session: Party) -> bool:
-        return session.protocol.replays_reveals
+        return session.protocol.replays_inputs
 
     def first_results(self, given: SecretTree) -> Any:
         return self._first_results
@@ -115,6 +116,7 @@ class PlanRecording(Recording):
         for buffers in (self._input_buffers, self._state_buffers):
             for value in buffers.aliases():
                 self._recorder.own(*tensors(value))
+        self._recorder.note_private(*self._private.buffers.tensors)
         return self._recorder
 
     def _drawing(self) -> AbstractContextManager[None]:
@@ -130,6 +132,7 @@ class PlanRecording(Recording):
         numbers = self._recorder.steps.inputs
         record.absorb("replay", (self._identity, *given.secrets, *public, *numbers))
         self._input_buffers.copy_from(given.values)
+        self._private.copy_from(given.others)
         first, streams.number = streams.number, streams.number + self.plan.num_calls
         self.plan.run(first)
         record.mark_compared()

@@ -23,6 +23,7 @@ from ...tensor.trace import Trace
 from ...transport import Cost, Mesh, Stats
 from .buffers import SecretTree, ValueBuffers
 from .gradients import Gradients
+from .private_arguments import PrivateArguments
 from .public_results import PublicResults
 from .summary import RecordingSummary
 
@@ -51,10 +52,12 @@ class Recording(ABC):
     """A function's work on arguments of one form; `replay` does it again.
 
     observer: the kind of trace that finds whether a function can be recorded so.
+    takes_private: whether the function may share plain arguments.
     obstacle: why the recording must not be replayed, or None.
     """
 
     observer: ClassVar[type[Trace]] = Trace
+    takes_private: ClassVar[bool] = False
     obstacle: str | None = None
 
     def __init__(
@@ -64,16 +67,18 @@ class Recording(ABC):
         given: SecretTree,
         seen: Trace,
         parameters: Sequence[SecretTensor],
+        private: Set[int],
     ) -> None:
         """Records the function. All parties call this at the same point of their programs.
 
         seen: what the function used in the call before. parameters: tensors that may get gradients
-        besides those in `seen`.
+        besides those in `seen`. private: the places of plain arguments that are shared.
         """
         self._session, self._seen = session, seen
         self._shapes = tuple(tuple(x.shape) for x in given.secrets)
         self._num_replays = 0
         self._input_buffers = ValueBuffers(session.numbers, given.values)
+        self._private = PrivateArguments(given.others, private)
         self._state = seen.written()  # what the function writes to
         self._state_buffers = ValueBuffers(session.numbers, self._current_state())
         self._kept_weights: list[Any] = []
@@ -89,8 +94,13 @@ class Recording(ABC):
 
     @classmethod
     @abstractmethod
+    def gathered(cls, session: Party, text: str) -> list[str]:
+        """Returns the texts of all parties, by rank. All parties call it."""
+
+    @classmethod
     def first_of_all(cls, session: Party, obstacle: str | None) -> str | None:
         """Returns the obstacle of the first party that has one, or None. All parties call it."""
+        return next((one for one in cls.gathered(session, obstacle or "") if one), None)
 
     @classmethod
     def can_reveal(cls, session: Party) -> bool:
@@ -148,7 +158,8 @@ class Recording(ABC):
         cache.pins = self._kept_weights
         try:
             with self._drawing(), self._trace.on(session.numbers):
-                args, kwargs = given.with_secrets(session.numbers, self._input_buffers.aliases())
+                taken = given._replace(others=self._private.put_into(given.others))
+                args, kwargs = taken.with_secrets(session.numbers, self._input_buffers.aliases())
                 made = SecretTree.of(function(*args, **kwargs))
                 compute(made.values)
                 self._gradients.observe(self._trace)

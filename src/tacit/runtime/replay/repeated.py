@@ -9,7 +9,7 @@ graph (`graph.py`), a party on CPUs as a plan of its own (`plan.py`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import TYPE_CHECKING, Any
 
 from ...fixedpoint.flatten import canonical_limit
@@ -66,7 +66,8 @@ class Repeated:
         given = SecretTree.of((args, kwargs))
         found = next((one for one in self._specializations if one.signature.fits(given)), None)
         if found is None:
-            found = Specialization(session, self._kind, self._function, given)
+            signature = CallSignature(given, self._known_private(given))
+            found = Specialization(session, self._kind, self._function, signature)
             self._keep(found)
         result = found.call(given, args, kwargs)
         if found.obstacle is not None:
@@ -74,6 +75,14 @@ class Repeated:
             if session.rank == 0:
                 log.warning("repeated: %s: it runs as it is", self._obstacle)
         return result
+
+    def _known_private(self, given: SecretTree) -> Set[int] | None:
+        """Which plain arguments calls of this form share, if that was observed."""
+        assert self._kind is not None
+        if not self._kind.takes_private:
+            return frozenset()
+        known = [one.signature for one in self._specializations]
+        return next((one.private for one in known if one.has_form(given)), None)
 
     def _keep(self, new: Specialization) -> None:
         """Adds a specialization, and drops the oldest of too many."""
@@ -128,9 +137,9 @@ class Specialization:
         session: Session,
         kind: type[Recording],
         function: Callable[..., Any],
-        given: SecretTree,
+        signature: CallSignature,
     ) -> None:
-        self.signature = CallSignature(given)
+        self.signature = signature
         self.obstacle: str | None = None
         self._session, self._kind, self._function = session, kind, function
         self._is_warm = False  # the first call has run: kernels are compiled
@@ -168,7 +177,12 @@ class Specialization:
         assert self._seen is not None
         trace, environment = self._seen
         recording = self._kind(
-            self._session, self._function, given, trace, environment.parameters()
+            self._session,
+            self._function,
+            given,
+            trace,
+            environment.parameters(),
+            self.signature.private or frozenset(),
         )
         result = recording.first_results(given)
         obstacle = recording.obstacle
@@ -201,6 +215,7 @@ class Specialization:
     def _observe(self, given: SecretTree, args: Any, kwargs: Any) -> Any:
         """Runs the function and finds what it uses, and whether it can be recorded."""
         session, trace = self._session, self._kind.observer()
+        trace.note_arguments(given.others)
         environment, revealed = Environment(self._function), len(session.reveals)
         with environment.observed(trace), trace.on(session.numbers):
             result = self._function(*args, **kwargs)
@@ -211,11 +226,24 @@ class Specialization:
             obstacle = "it reveals"
         if environment.counts_steps:
             obstacle = "the optimizer counts its steps"
+        private, used = self._agreed(trace.shared_arguments, trace.used_arguments)
+        if private & used:
+            obstacle = obstacle or "it shares an argument, and computes with its plain numbers, too"
         self.obstacle = self._kind.first_of_all(session, obstacle)
+        self.signature = CallSignature(given, private)
         trace.forget(given.secrets)
         self._seen = trace, environment
         self._limits = [(cell, canonical_limit(cell.value)) for cell in trace.written()]
         return result
+
+    def _agreed(self, *places: Set[int]) -> list[frozenset[int]]:
+        """Returns for each set of places all that are in it at some party."""
+        own = ";".join(" ".join(map(str, sorted(one))) for one in places)
+        told = [one.split(";") for one in self._kind.gathered(self._session, own)]
+        return [
+            frozenset(int(i) for one in each for i in one.split())
+            for each in zip(*told, strict=True)
+        ]
 
 
 def _obstacle(trace: Trace, given: SecretTree, made: SecretTree) -> str | None:

@@ -7,7 +7,7 @@ another lane computes with it.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -99,6 +99,13 @@ class Isolation:
 
     def end_step(self) -> None:
         """Does nothing."""
+
+    def note_shared(self, value: Any) -> None:
+        """Does nothing: it is shared in every call."""
+
+    def check_input(self, check: Callable[[Tensor], None], values: Tensor) -> None:
+        """Calls a function that checks the owner's numbers."""
+        check(values)
 
     def note_revealed(self, tensor: Tensor) -> None:
         """Does nothing: it is revealed in every call."""
