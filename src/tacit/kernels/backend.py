@@ -119,3 +119,12 @@ def set_num_threads(count: int) -> None:
         raise ConfigError(f"num_threads={count}", limit="at least 1 is needed")
     if native := load_native():
         native.set_num_threads(count)
+
+
+def set_kept_scratch(size: int) -> None:
+    """Lets compiled kernels keep scratch memory between calls only if it has at most `size` bytes.
+
+    For the whole process; each thread has some. By default it is 64 MiB for each use of it.
+    """
+    if keep := getattr(load_native(), "keep_scratch", None):
+        keep(size)

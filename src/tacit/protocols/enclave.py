@@ -47,7 +47,7 @@ def share(
         if p.is_enclave:
             spec = Spec((part.stop - part.start,), dtype)
             into = whole.view(-1)[part]
-            with p.memory.working("share", into.nbytes):
+            with p.memory.working("share", 2 * into.nbytes):  # here, and on its way inside
                 received = yield Round(receive={owner: [spec]})
                 with p.memory.opened("share", [into], write=True):
                     into.copy_(received.pop(owner).pop())
@@ -86,6 +86,8 @@ def reveal(
                 send={rank: sent for rank, sent in send.items() if rank != p.rank},
                 receive=receive if p.rank in receivers else {},
             )
+            if p.memory.limit is not None:
+                p.context.mesh.flush()  # what waits to be sent is inside, in plain
             if opened is not None:
                 opened.view(-1)[part] = piece if p.is_enclave else received[first][0]
     return opened

@@ -58,12 +58,14 @@ class EnclaveProcess:
         may_dial: Collection[tuple[str, int]] = (),
         threads: int = 1,
         folder: Path | None = None,
+        keeps_freed_memory: bool = True,
         insecure_output: bool = False,
     ) -> Self:
         """Measures what will run, starts it, and waits until it is ready.
 
         threads: of torch and the kernels inside; measured as a setting.
         folder: where the process starts; whoever owns the machine reads what it writes there.
+        keeps_freed_memory: for 2 s, which is faster; no if the memory of the enclave is limited.
         insecure_output: what the program prints, maybe secrets, goes to this process's stderr.
         """
         config = replace(config, settings={**config.settings, "threads": str(threads)})
@@ -77,7 +79,7 @@ class EnclaveProcess:
                 stderr=None if insecure_output else subprocess.DEVNULL,
                 pass_fds=(far.fileno(),),
                 cwd=folder or "/",
-                env=_environment(threads),
+                env=_environment(threads, keeps_freed_memory),
                 start_new_session=True,
             )
         link = Link(near, Side.HOST)
@@ -147,13 +149,14 @@ def _begin(link: Link, config: EnclaveConfig, manifest: Manifest) -> Protection:
     return Protection(frame.body[0])
 
 
-def _environment(threads: int) -> dict[str, str]:
+def _environment(threads: int, keeps_freed_memory: bool) -> dict[str, str]:
     """Returns all variables that an enclave gets: nothing of the host's own."""
+    delay = "2000" if keeps_freed_memory else "0"  # see runtime/launch/child_process.py
     return {
         "PATH": os.defpath,
         "LANG": "C.UTF-8",
         "OMP_NUM_THREADS": str(threads),
-        "MIMALLOC_PURGE_DELAY": "2000",  # see runtime/launch/child_process.py
+        "MIMALLOC_PURGE_DELAY": delay,
     }
 
 

@@ -1,20 +1,19 @@
-"""Products of floats that an enclave computes itself, in pieces if its memory is limited.
+"""Products of floats that an enclave computes itself, in blocks if its memory is limited.
 
-Rows of a batch are independent, except in the gradient of a weight, which adds up their parts. A
-kernel of torch may choose another order of additions for another number of rows.
+A kernel of torch may choose another order of additions for another block, and blocks along an inner
+axis are added up: results may differ in their last bits from those without a limit.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
+from collections.abc import Sequence
 from math import prod
 
 import torch
 from torch import Tensor
 
 from ...protocols.plain_memory import PlainMemory
-from ...protocols.plain_pieces import by_rows, has_rows, summed
+from ...protocols.plain_pieces import by_rows, has_rows
 from ...protocols.products.bilinear import (
     Bilinear,
     Conv,
@@ -23,6 +22,7 @@ from ...protocols.products.bilinear import (
     MatMul,
 )
 from ...protocols.products.floats import in_floats
+from .product_blocks import LEFT, RIGHT, Block, Cut
 from .quantise import dequantise
 
 LANES = 16  # channels that a kernel computes at a time
@@ -30,13 +30,26 @@ LANES = 16  # channels that a kernel computes at a time
 
 def multiply_inside(memory: PlainMemory, op: Bilinear, a: Tensor, b: Tensor) -> Tensor:
     """Returns op(a, b) of floats."""
-    apply = summed if isinstance(op, ConvGradWeight) else by_rows
-    cut = [x for x, has_rows in zip((a, b), _with_rows(op, a, b), strict=True) if has_rows]
-    product = partial(_product, op)
-    made: Tensor = apply(
-        memory, lambda x: any(x is one for one in cut), type(op).__name__, product, a, b
-    )
-    return made
+    if memory.limit is None:
+        return in_floats(op, a, b)
+    name, width = type(op).__name__, a.dtype.itemsize
+
+    def needed(op: Bilinear, a: Sequence[int], b: Sequence[int]) -> int:
+        elements = prod(a) + prod(b) + 2 * prod(op.shape(a, b))  # a sum, and what is added to it
+        return width * (elements + _scratch_elements(op, a, b))
+
+    def summed(blocks: Sequence[Block]) -> Tensor:
+        total = None
+        for block in blocks:
+            left, right = (
+                memory.read(name, block.part(side, x)) for side, x in ((LEFT, a), (RIGHT, b))
+            )
+            found = in_floats(block.op, left, right)
+            total = found if total is None else total.add_(found)
+        assert total is not None
+        return total
+
+    return Cut(op, a.shape, b.shape).computed(memory, name, needed, a.dtype, summed)
 
 
 def multiply_integers(
@@ -52,34 +65,21 @@ def multiply_integers(
     return made
 
 
-def _with_rows(op: Bilinear, a: Tensor, b: Tensor) -> tuple[bool, bool]:
-    """Whether the left operand has the rows that are cut, and whether the right one has."""
-    if isinstance(op, MatMul):
-        return a.dim() >= b.dim(), b.dim() == a.dim() > 2 and a.shape[0] == b.shape[0] > 1
-    return isinstance(op, Conv | ConvGradWeight), isinstance(op, ConvGradInput | ConvGradWeight)
+def _scratch_elements(op: Bilinear, a: Sequence[int], b: Sequence[int]) -> int:
+    """Returns a bound on the elements of memory that a kernel of torch takes for a while.
 
-
-def _product(op: Bilinear, a: Tensor, b: Tensor) -> Tensor:
-    if isinstance(op, ConvGradInput):
-        op = replace(op, input_shape=(b.shape[0], *op.input_shape[1:]))
-    made = in_floats(op, a, b)
-    if a.is_meta:
-        _note_scratch(op, a, b, made)
-    return made
-
-
-def _note_scratch(op: Bilinear, a: Tensor, b: Tensor, made: Tensor) -> None:
-    """Allocates, on the meta device, what kernels of torch may take besides.
-
-    Operands in other layouts, if they are not scattered: copies of those are counted already. For
-    convolutions also images whose channels are filled up to LANES, and all windows.
+    These are copies of operands and result in other layouts. For convolutions also images whose
+    channels are filled up to LANES, and all windows.
     """
-    for x in (a, b, made):
-        if x.is_contiguous():
-            torch.empty_like(x)
-    if isinstance(op, Conv | ConvGradInput | ConvGradWeight):
-        images = {Conv: (a, made), ConvGradInput: (made, b), ConvGradWeight: (a, b)}[type(op)]
-        kernel = {Conv: b, ConvGradInput: a, ConvGradWeight: made}[type(op)]
-        filled = sum(x.nbytes // x.shape[1] * (-x.shape[1] % LANES) for x in images)
-        windows = images[0].nbytes * prod(kernel.shape[2:])
-        torch.empty(filled + windows + images[1].nbytes, dtype=torch.uint8, device="meta")
+    result = op.shape(a, b)
+    found = prod(a) + prod(b) + prod(result)
+    if isinstance(op, MatMul):
+        return found
+    assert isinstance(op, Conv | ConvGradInput | ConvGradWeight)
+    image, output, kernel = {
+        Conv: (a, result, b),
+        ConvGradInput: (result, b, a),
+        ConvGradWeight: (a, b, result),
+    }[type(op)]
+    filled = sum(prod(x) // x[1] * (-x[1] % LANES) for x in (image, output))
+    return found + filled + prod(image) * prod(kernel[2:]) + prod(output)

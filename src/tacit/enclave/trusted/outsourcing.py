@@ -34,14 +34,13 @@ from .links import PeerLink, WorkerLinks, wrong_answer
 from .masking import MODES, NUM_MASK_PARTS, MaskedProduct, Operand
 from .operand_cache import OperandCache
 from .operand_parts import OperandParts
-from .product_blocks import RESULT, Block, Cut
+from .product_blocks import Block, Cut
 from .product_bytes import product_bytes
 from .quantise import dequantise, find_precision
 from .quantised_operands import QuantisedOperands
 from .visible_weights import VisibleWeights
 
 NONCE_BYTES = 16
-OPENED = 8  # one part of so many of a limited memory is for chunks that a block reads and writes
 
 
 class Outsourcer:
@@ -178,22 +177,10 @@ class Outsourcer:
         self, name: str, op: Bilinear, a: Operand, b: Operand, dtype: torch.dtype
     ) -> Tensor:
         """Returns a product as floats; block by block if it does not fit into a limited memory."""
-        memory, cut = self._memory, Cut(op, a.values.shape, b.values.shape)
-        size = 0
-        if memory.limit is not None:
-            needed = partial(product_bytes, self._precision, MODES[self.mode])
-            size = cut.fit(needed, memory.limit - memory.limit // OPENED)
-        parts, floats = list(cut.blocks()), partial(self._floats, name, op, (a, b), dtype)
-        with memory.working(name, size):
-            if len(parts) == 1:
-                made = floats(parts[0])
-            else:
-                made = memory.new(name, op.shape(a.values.shape, b.values.shape), dtype)
-                for blocks in parts:
-                    memory.write(name, blocks[0].part(RESULT, made), floats(blocks))
-            self._parts.drop()
-        memory.adopt(made, name)
-        return made
+        needed = partial(product_bytes, self._precision, MODES[self.mode])
+        floats = partial(self._floats, name, op, (a, b), dtype)
+        cut = Cut(op, a.values.shape, b.values.shape)
+        return cut.computed(self._memory, name, needed, dtype, floats, self._parts.drop)
 
     def _floats(
         self,

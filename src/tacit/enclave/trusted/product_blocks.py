@@ -13,8 +13,10 @@ from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
+from ...protocols.plain_memory import PlainMemory
 from ...protocols.products.bilinear import (
     Bilinear,
     Conv,
@@ -24,6 +26,7 @@ from ...protocols.products.bilinear import (
 )
 
 LEFT, RIGHT, RESULT = range(3)  # the tensors of a product
+OPENED = 8  # one part of so many of a limited memory is for chunks that a block reads and writes
 
 Shape = tuple[int, ...]
 Needed = Callable[[Bilinear, Shape, Shape], int]  # the bytes that a product of these shapes takes
@@ -85,6 +88,35 @@ class Cut:
                 break
             self._lengths = min(smaller, key=lambda lengths: self._needed(needed, lengths))
         return least
+
+    def computed(
+        self,
+        memory: PlainMemory,
+        name: str,
+        needed: Needed,
+        dtype: torch.dtype,
+        compute: Callable[[list[Block]], Tensor],
+        end: Callable[[], None] = lambda: None,
+    ) -> Tensor:
+        """Returns the product in a memory, in blocks that fit into it; one if it has no limit.
+
+        `compute` returns the sum of some blocks, a part of the result of this dtype; `end` gives up
+        what it has kept.
+        """
+        size = (
+            0 if memory.limit is None else self.fit(needed, memory.limit - memory.limit // OPENED)
+        )
+        parts = list(self.blocks())
+        with memory.working(name, size):
+            if len(parts) == 1:
+                made = compute(parts[0])
+            else:
+                made = memory.new(name, self._shapes[RESULT], dtype)
+                for blocks in parts:
+                    memory.write(name, blocks[0].part(RESULT, made), compute(blocks))
+            end()
+        memory.adopt(made, name)
+        return made
 
     def blocks(self) -> Iterator[list[Block]]:
         """Returns the blocks of each part of the result: their sum is that part."""

@@ -13,6 +13,7 @@ from math import prod
 import torch
 
 from ...protocols.products.bilinear import Bilinear, ConvGradWeight
+from ..streams import WINDOW
 from ..worker_roles import Role
 from .freivalds import SLICE_ELEMENTS, lengths, shortened
 from .quantise import Precision
@@ -40,6 +41,7 @@ def product_bytes(
     word, value = precision.ring.dtype.itemsize, precision.dtype.itemsize
     sums = LONG * results  # of blocks along an inner axis
     answers = word * results * (len(roles) + 3)  # and terms of the enclave, and two sums
+    answers += len(roles) * min(word * results, WINDOW)  # on their way inside, still encrypted
     masking = word * operands + _inside_bytes(word, roles, op, a, b)
     last = max(masking, check_bytes(op, a, b, value), FLOAT_ELEMENT * results)
     return 2 * value * operands + answers + sums + last

@@ -24,16 +24,21 @@ import torch
 from torch import Tensor
 
 from ...errors import ConfigError, OutOfMemory
+from ...kernels.backend import set_kept_scratch
 from ...protocols.plain_memory import MemoryCounters, PlainMemory, extent
+from ..edl import FRAME_BYTES
 from .chunk_cipher import TAG_BYTES, ChunkCipher
 from .host_storage import FileStorage, HostStorage
-from .pages import PAGE, erase
+from .pages import LARGE_BYTES, PAGE, erase, return_unused_memory
 from .sealed_chunks import Chunk, SealedChunks
 
 LIMIT_BYTES = 90_000_000  # what the first generation of SGX leaves to an enclave
 CHUNK_BYTES = 1 << 20
 MIN_CHUNKS = 64  # of the limit
-KERNELS = 4  # one part of so many of the limit is left to torch's kernels
+# OpenBLAS keeps memory for packed operands, and oneDNN its primitives: 11.2 MB after products of up
+# to 3000 x 3000 x 3000 and convolutions, on an ARM processor with one thread.
+LIBRARY_BYTES = 12 << 20
+SMALL_BLOCKS = 2 << 20  # bytes of blocks below LARGE_BYTES, and of ends of pages
 SMALL_LIMIT = MIN_CHUNKS * PAGE
 
 
@@ -42,14 +47,31 @@ def chunk_bytes_for(limit: int) -> int:
     return min(CHUNK_BYTES, limit // MIN_CHUNKS // PAGE * PAGE)
 
 
-def open_memory(limit: int, measurement: bytes) -> SealedMemory:
+def open_memory(
+    limit: int, measurement: bytes, *, connections: int = 0, multiplies: bool = False
+) -> SealedMemory:
     """Returns a memory whose sealed chunks lie in the machine's, outside of the process.
 
-    A part of the limit is left to buffers inside of torch's kernels, which nobody counts.
+    `reserve` has the other arguments. From now on the process keeps no freed memory, where its
+    allocator is glibc's; mimalloc needs MIMALLOC_PURGE_DELAY=0 from the start.
     """
-    limit -= limit // KERNELS
+    return_unused_memory()
+    set_kept_scratch(LARGE_BYTES)
+    limit -= reserve(limit, connections, multiplies)
     storage = FileStorage(None, chunk_bytes_for(limit) + PAGE + TAG_BYTES)
     return SealedMemory(storage, limit=limit, measurement=measurement)
+
+
+def reserve(limit: int, connections: int, multiplies: bool) -> int:
+    """Returns the bytes of a limit that are left to what nobody counts.
+
+    These are small blocks, ends of pages, a chunk on its way, and two frames of each of the
+    connections that are relayed to the enclave; if it multiplies itself, also what libraries of
+    torch keep. Of a small limit each is an eighth at most, which may be too little.
+    """
+    chunk = chunk_bytes_for(limit) + PAGE + TAG_BYTES
+    blocks = min(SMALL_BLOCKS + chunk + 2 * FRAME_BYTES * connections, limit // 8)
+    return blocks + (min(LIBRARY_BYTES, limit // 8) if multiplies else 0)
 
 
 @dataclass(eq=False)

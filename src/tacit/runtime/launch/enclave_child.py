@@ -46,6 +46,7 @@ class EnclaveMember(NamedTuple):
             may_dial=[one for one in task.session_addresses if one != task.enclaves[number]],
             threads=task.threads,
             folder=folder,
+            keeps_freed_memory=task.config.memory_limit is None,
         )
         link, far_end = Pipe(duplex=False)
         process.relay.ended.add_done_callback(lambda _: far_end.close())

@@ -61,7 +61,12 @@ def attach_enclave(session: Session, links: EnclaveLinks) -> None:
     operations, config = session.protocol, session.config
     assert isinstance(operations, Enclave)
     if config.memory_limit is not None:
-        made = import_module(TRUSTED_MEMORY).open_memory(config.memory_limit, links.measurement)
+        made = import_module(TRUSTED_MEMORY).open_memory(
+            config.memory_limit,
+            links.measurement,
+            connections=_num_relayed(session, links),
+            multiplies=config.outsourcing == "none",
+        )
         operations.memory = memory = session.ending.enter_context(made)
         if links.count_with:
             links.count_with(lambda: _counts(memory.counters()))
@@ -80,6 +85,13 @@ def attach_enclave(session: Session, links: EnclaveLinks) -> None:
     operations.multiply, operations.show = outsourcer.product, outsourcer.show
     operations.precompute = outsourcer.precompute
     session.ending.callback(outsourcer.close)
+
+
+def _num_relayed(session: Session, links: EnclaveLinks) -> int:
+    """Returns how many connections of an enclave its host relays: two to each other member."""
+    if not links.measurement:  # members are threads of this process
+        return 0
+    return 2 * (session.mesh.parties - 1 + len(links.workers) + (links.peer is not None))
 
 
 def _counts(memory: MemoryCounters) -> dict[str, int]:
