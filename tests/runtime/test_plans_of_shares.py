@@ -18,7 +18,6 @@ SETTINGS = [
     {"protocol": "replicated"},
     {"protocol": "additive", "parties": 2},
     pytest.param({"protocol": "beaver"}, marks=pytest.mark.full("additive runs")),
-    pytest.param({"transport": "processes"}, marks=pytest.mark.full("threads run")),
 ]
 
 

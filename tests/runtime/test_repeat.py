@@ -159,13 +159,17 @@ def test_arguments_are_alike_in_form_and_in_what_is_public() -> None:
         x, y = (session.share(torch.ones(2, n), owner=0) for n in (3, 4))
         mask = torch.ones(2)
         base = SecretTree.of(((x, 0.5), {"mask": mask}))
-        pattern = CallSignature(base)
+        pattern = CallSignature(base, private=frozenset())
         assert pattern.fits(SecretTree.of(((x, 0.5), {"mask": torch.ones(2)})))
         assert not pattern.fits(SecretTree.of(((x + 1, 0.5), {"mask": torch.ones(2)})))
         assert not pattern.fits(SecretTree.of(((y, 0.5), {"mask": torch.ones(2)})))
         assert not pattern.fits(SecretTree.of(((x, 0.25), {"mask": torch.ones(2)})))
         assert not pattern.fits(SecretTree.of(((x, 0.5), {"mask": torch.zeros(2)})))
         assert not pattern.fits(SecretTree.of(((x, 0.5), {})))
+        for private in (None, {2}):  # not known yet, or known to be shared
+            shared = CallSignature(base, private)
+            assert shared.fits(SecretTree.of(((x, 0.5), {"mask": torch.zeros(2)})))
+            assert not shared.fits(SecretTree.of(((x, 0.5), {"mask": torch.zeros(3)})))
         with torch.no_grad():
             assert not pattern.fits(base)
         mask.zero_()
