@@ -14,7 +14,7 @@ import tacit as package
 from tacit.cli import app, main
 
 COMMANDS = [
-    *(("local",), ("run",), ("dealer",), ("preprocess",), ("doctor",), ("ops",)),
+    *(("local",), ("run",), ("dealer",), ("preprocess",), ("plan",), ("doctor",), ("ops",)),
     *(("enclave",), ("worker",), ("measure",)),
     *(("party", "init"), ("party", "check")),
 ]
