@@ -6,7 +6,7 @@ from pathlib import Path
 import tacit.fixedpoint
 
 ROOT = Path(tacit.__file__).parent
-PUBLIC = {"format", "encoding", "lazy", "extended", "flatten", "debug"}
+PUBLIC = {"format", "encoding", "lazy", "extended", "flatten", "symbolic", "debug"}
 
 
 def bypasses(path: Path) -> list[str]:

@@ -5,6 +5,7 @@ of poolings. Other packages use besides only these modules:
 - `format`: the fixed-point format; `encoding`: which public numbers it takes, and which are masks;
 - `lazy`, `extended`: kinds of values for which the tensor layer has rules of their own;
 - `flatten`: values as tensors, for replayed functions and checkpoints;
+- `symbolic`: public numbers that differ in each replay of a function;
 - `debug`: the numbers behind cleartext values, and their range.
 tests/fixedpoint/test_facade.py checks this. Inside, imports point one way:
 
