@@ -124,6 +124,7 @@ def rate_rows(device: str) -> list[Row]:
             baseline_value=GOTEN,
             target=1.0,
         ),
+        *([trio_row(rates[1])] if device == "cuda" else []),
         *limited_rows(device, rates, workers, enclave),  # last: they change the allocator
         *layer_rows("a step by layer", helped.layers, STEPS),
     ]
@@ -159,6 +160,18 @@ def limited_rows(
             )
         )
     return made
+
+
+def trio_row(rate: float) -> Row:
+    """The same training without an enclave, by three parties on the GPU."""
+    seconds = measured(ALONE_BATCH, protocol="trio", device="cuda").seconds
+    return Row(
+        name=f"VGG-11, batch {BATCH}, three workers on cuda, swalp",
+        value=rate,
+        unit="images/h",
+        baseline=f"trio, batch {ALONE_BATCH}",
+        baseline_value=ALONE_BATCH / seconds * 3600,
+    )
 
 
 def rows() -> list[Row]:
