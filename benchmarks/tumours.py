@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from benchmarks.real.vgg11 import DRAWING
 from sklearn.datasets import load_breast_cancer
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -27,7 +28,7 @@ def data(split: int) -> tuple[Tensor, Tensor]:
 
 
 def network(split: int) -> nn.Module:
-    with torch.random.fork_rng():
+    with DRAWING, torch.random.fork_rng():
         torch.manual_seed(split)
         return nn.Sequential(
             nn.Linear(30, 64), nn.ReLU(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 2)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from threading import Lock
 from typing import Any
 
 import torch
@@ -31,6 +32,7 @@ MOMENTUM, DECAY = 0.9, 5e-4
 CLASSES = 10
 MEAN, DEVIATION = 120.7, 64.2  # of all pixels of the training set
 DEADLINE = 600.0
+DRAWING = Lock()  # torch has one generator for all threads, and so for parties that are threads
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +62,8 @@ class Plan:
         return [(self.pictures, 3, 32, 32), (self.pictures, CLASSES)]
 
     def network(self) -> nn.Module:
-        """A network with random weights."""
-        with torch.random.fork_rng():
+        """A network with random weights, the same for all parties."""
+        with DRAWING, torch.random.fork_rng():
             torch.manual_seed(self.seed)
             return zoo.goten_vgg(width=self.width)
 

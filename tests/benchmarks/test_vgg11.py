@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 import pytest
@@ -74,6 +75,12 @@ def test_the_defaults_are_those_of_the_paper():
     assert (plan.rate, plan.halved_every, plan.epochs) == (0.5, 30, 200)
     assert (vgg11.MOMENTUM, vgg11.DECAY) == (0.9, 5e-4)
     assert plan.network().features[0].out_channels == 64
+
+
+def test_parties_that_are_threads_draw_the_same_network():
+    with ThreadPoolExecutor(8) as threads:
+        drawn = list(threads.map(lambda _: weights(PLAN.network()), range(40)))
+    assert all(torch.equal(one, drawn[0]) for one in drawn)
 
 
 def test_batches_are_the_same_at_all_parties_and_new_in_each_epoch():
