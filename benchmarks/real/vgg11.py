@@ -113,11 +113,11 @@ def learn_in_plain(
     plan: Plan, device: str | None = None
 ) -> tuple[list[float], nn.Module, nn.Module]:
     """The same without secrets, in float32 on a device."""
-    torch.backends.cudnn.allow_tf32 = False
     losses: list[float] = []
     model = plan.network().to(device)
     x, y = (part.to(device) for part in pictures(plan))
-    averaged = train(model, x, y, plan, lambda loss: losses.append(float(loss)))
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        averaged = train(model, x, y, plan, lambda loss: losses.append(float(loss)))
     return losses, model.cpu(), averaged.module.cpu()
 
 
