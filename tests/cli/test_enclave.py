@@ -166,7 +166,7 @@ def test_a_killed_worker_is_named_to_all(tmp_path):
 
 @pytest.mark.full("a minute of waiting; the others of this file")
 def test_a_worker_that_is_not_started_is_named_to_all(tmp_path):
-    write_enclave(tmp_path, TWO_SERVER + "connect_deadline = 25.0\n", workers=WORKERS[:2])
+    write_enclave(tmp_path, TWO_SERVER + "connect_deadline = 40.0\n", workers=WORKERS[:2])
     started = start_all(tmp_path, (*OWNERS, "eve", "wanda"))
     done = {name: end(child) for name, child in started.items()}
     for name in OWNERS:

@@ -25,7 +25,7 @@ from tests.tiers import FULL, spread
 
 # A chi-square statistic with 3 degrees of freedom lies beyond with p < 1e-12.
 LIMIT = 60.0
-RUNS = 400 if FULL else 200  # an operation, over the three parties that send something in it
+RUNS = 800 if FULL else 200  # an operation, over the three parties that send something in it
 
 
 def leaks(seen: list[Trial]) -> list[int]:

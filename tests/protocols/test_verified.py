@@ -248,10 +248,10 @@ def test_a_client_notices_a_wrong_result():
 
 @RINGS
 def test_there_are_no_false_alarms(ring):
-    repeats = 8 if FULL else 3
+    repeats = 20 if FULL else 3
     calls = tacit.run(honest_operations, repeats, parties=3, ring=ring, **SETTINGS)
     assert calls == [calls[0]] * 3
-    assert calls[0] >= (650 if FULL else 250)
+    assert calls[0] >= (1_600 if FULL else 250)
 
 
 @RINGS

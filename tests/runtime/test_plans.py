@@ -66,6 +66,9 @@ SETTINGS = [
     ),
     pytest.param({"truncation": "probabilistic"}, marks=pytest.mark.full("exact runs")),
     pytest.param({"transport": "processes"}, marks=pytest.mark.full("threads run")),
+    pytest.param(
+        {"transport": "processes", "protocol": "quad", "parties": 4}, marks=pytest.mark.full("trio")
+    ),
 ]
 
 
