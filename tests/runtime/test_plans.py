@@ -17,9 +17,10 @@ from torch import nn
 import tacit
 from tacit import zoo
 from tacit.errors import CheatingDetected
+from tacit.kernels.backend import load_native
 from tacit.protocols import randomness
 from tacit.protocols.masked import compare
-from tacit.runtime.replay import repeated
+from tacit.runtime.replay import plan_recorder, repeated
 from tacit.runtime.replay.arena import Arena
 from tacit.runtime.replay.plan import Draw, Exchange
 from tacit.runtime.replay.small_work import small_work
@@ -214,6 +215,21 @@ def test_in_a_stored_run_functions_run_as_they_are(protocol, tmp_path):
     tacit.preprocess(outputs_of_six_calls, folder=tmp_path, **settings)
     found = tacit.run(outputs_of_six_calls, preprocessed=tmp_path, **settings)
     assert found == [([[1.0, 4.0]] * 6, None)] * 3
+
+
+def test_a_kernel_that_returns_a_result_is_not_recorded(monkeypatch, caplog):
+    """A replay would go on with the result of the recorded call."""
+    monkeypatch.setattr(plan_recorder, "BY_SHAPE", frozenset())
+
+    def party(session):
+        double = session.repeated(lambda x: (load_native().num_threads(), x * 2)[1])
+        for _ in range(4):
+            made = double(session.share(torch.ones(3), owner=0))
+        return session.reveal(made)
+
+    with caplog.at_level(logging.WARNING, "tacit"):
+        assert torch.equal(tacit.run(party)[1], torch.full((3,), 2.0))
+    assert "it calls a kernel that returns a result: it runs as it is" in caplog.text
 
 
 def test_a_number_that_was_drawn_and_read_runs_as_it_is(caplog):

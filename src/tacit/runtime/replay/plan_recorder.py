@@ -33,6 +33,8 @@ aten = torch.ops.aten
 ALLOCATING = frozenset(
     (aten.empty, aten.empty_like, aten.empty_strided, aten.new_empty, aten.new_empty_strided)
 )
+# Kernels that return something which depends on shapes and settings alone.
+BY_SHAPE = frozenset(("num_threads", "matmul_plan32", "matmul_plan64"))
 
 
 class PlanRecorder(PlanObserver):
@@ -141,9 +143,10 @@ class PlanRecorder(PlanObserver):
         return self.arena.empty_like(x).copy_(x) if isinstance(x, Tensor) else x
 
     def add_kernel(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Calls a kernel, which returns nothing, and records it; others are called alone."""
+        """Calls a kernel, which writes to memory, and records it."""
         result = function(*args)
-        if result is not None:
+        if result is not None:  # a replay would go on with this one
+            self.refuse("it calls a kernel that returns a result")
             return result
         relative = tuple(Number(x - self._first) if type(x) is Number else x for x in args)
         if any(type(x) is Number for x in args):
@@ -208,7 +211,7 @@ class _RecordedKernels:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._native, name)
-        if isinstance(found, type) or not callable(found):
+        if isinstance(found, type) or not callable(found) or name in BY_SHAPE:
             return found
         return partial(self._recorder.add_kernel, found)
 
