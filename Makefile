@@ -30,10 +30,10 @@ $(NATIVE): $(VENV)/.tools pyproject.toml CMakeLists.txt $(wildcard csrc/*)
 demo: setup  ## three processes, encrypted channels, digits recognised unseen
 	$(BIN)/python examples/demo.py
 
-test: setup  ## every feature, on fewer samples: in about six minutes on two cores
+test: setup  ## every feature, on fewer samples: in about twelve minutes on two cores
 	$(PYTEST)
 
-test-all: setup  ## every test on all of its samples: within half an hour on two cores
+test-all: setup  ## every test on all of its samples: in about 37 minutes on two cores
 	$(PYTEST) --full
 
 check: setup  ## style and types
