@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from benchmarks.measure import Row, digits
+from benchmarks.measure import Row, digits, processor
 from benchmarks.real.fetch import Unavailable
 
 SUITES = (
@@ -136,13 +136,6 @@ def describe() -> dict[str, Any]:
 def git(*arguments: str) -> str:
     found = subprocess.run(["git", *arguments], capture_output=True, text=True, cwd=RESULTS)
     return found.stdout.strip()
-
-
-def processor() -> str:
-    """The processor's name and number of cores, as the system tells them."""
-    found = subprocess.run(["lscpu"], capture_output=True, text=True)
-    fields = dict(line.split(":", 1) for line in found.stdout.splitlines() if ":" in line)
-    return f"{fields.get('Model name', '?').strip()}, {fields.get('CPU(s)', '?').strip()} cores"
 
 
 def save(record: dict[str, Any], suites: tuple[str, ...]) -> Path:

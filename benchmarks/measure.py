@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -43,6 +44,13 @@ class Row:
         if self.target is None:
             return None
         return self.ratio <= self.target if self.lower_is_better else self.ratio >= self.target
+
+
+def processor() -> str:
+    """The processor's name and number of cores, as the system tells them."""
+    found = subprocess.run(["lscpu"], capture_output=True, text=True)
+    fields = dict(line.split(":", 1) for line in found.stdout.splitlines() if ":" in line)
+    return f"{fields.get('Model name', '?').strip()}, {fields.get('CPU(s)', '?').strip()} cores"
 
 
 def digits(value: float) -> str:

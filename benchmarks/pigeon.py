@@ -4,8 +4,8 @@ Each party is a process, with TLS between them, on this machine; average pools i
 and random weights, as in its paper; batch normalisation folded. Seconds are of the slowest party,
 and those of `quad` include the comparison of all views. The first run of a network is not measured.
 PIGEON's seconds were measured at another time, on two cores of a Neoverse-N1 (see
-`results/peers.json`): they tell the order of magnitude. Where there are none, the baseline is the
-plain network.
+`results/peers.json`): they tell the order of magnitude on such a machine. On any other, and where
+there are none, the baseline is the plain network.
 `--only TEXT` runs the cases with this text in their names, such as cifar, imagenet or layers.
 """
 
@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import torch
 from benchmarks import pigeon_layers
-from benchmarks.measure import Row
+from benchmarks.measure import Row, processor
 from benchmarks.random_weights import initialise
 from torch import Tensor, nn
 
@@ -197,6 +197,9 @@ def network_name(network: Network, batch: int, setting: Setting) -> str:
 
 
 def recorded(case: str, setting: Setting) -> float | None:
+    """PIGEON's seconds, if they were measured on a machine like this."""
+    if processor() != FIGURES["processor"]:
+        return None
     figure: float | None = (
         FIGURES["seconds"].get(case, {}).get(f"{setting.protocol} {setting.ring}")
     )
@@ -231,7 +234,7 @@ def relu_rows(setting: Setting, promised: bool) -> list[Row]:
         baseline=RECORDED if figure else "1,000,000 a second",
         baseline_value=figure or 1.0,
         lower_is_better=True,
-        target=HALF if setting == ("quad", 64) else None,
+        target=HALF if figure and setting == ("quad", 64) else None,
         note=f"{max(one.rounds for one in found)} rounds; bytes an element sent by each party: "
         + ", ".join(f"{one:.1f}" for one in each),
     )
