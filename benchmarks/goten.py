@@ -151,7 +151,8 @@ def limited_rows(
         note = (
             f"a step {found.seconds:.2f} s: {sealed:.0f} MB sealed in "
             f"{memory.seconds_sealing / steps:.2f} s, {opened:.0f} MB opened in "
-            f"{memory.seconds_opening / steps:.2f} s; peak {memory.peak / 1e6:.1f} MB"
+            f"{memory.seconds_opening / steps:.2f} s, operations waited "
+            f"{memory.seconds_waiting / steps:.2f} s; peak {memory.peak / 1e6:.1f} MB"
         )
         made.append(
             Row(

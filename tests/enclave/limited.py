@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from tacit.enclave.trusted.chunk_transfers import ChunkTransfers
 from tacit.enclave.trusted.sealed_memory import SealedMemory
 from tacit.errors import OutOfMemory
 
@@ -21,6 +22,12 @@ def seal_everything_always(monkeypatch) -> None:
             seal_everything(self)
 
     monkeypatch.setattr(SealedMemory, "opened", and_sealed)
+
+
+def use_threads(memory: SealedMemory, count: int) -> None:
+    """Makes so many threads move the chunks of a memory, however few cores there are."""
+    memory._transfers.close()
+    memory._transfers = ChunkTransfers(memory._lock, count)
 
 
 def seal_everything(memory: SealedMemory) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 from tests.enclave.grown import growth
-from tests.enclave.limited import seal_everything
+from tests.enclave.limited import seal_everything, use_threads
 from tests.enclave.trainings import train
 from torch import Tensor, nn
 
@@ -47,8 +47,15 @@ def prepared(session: tacit.Session, name: str, batch: int) -> tuple[nn.Module, 
     return model, x, session.share(torch.arange(batch) % 10, owner=0)
 
 
-def main(session: tacit.Session, folder: str, batches: dict[str, int]) -> list[Tensor]:
-    """The weights after two steps of training each network with so many images."""
+def main(
+    session: tacit.Session, folder: str, batches: dict[str, int], threads: int = 0
+) -> list[Tensor]:
+    """The weights after two steps of training each network with so many images.
+
+    threads: that move chunks of a limited memory.
+    """
+    if session.is_enclave and session.sealed_memory is not None:
+        use_threads(session.protocol.memory, threads)
     for name in batches:
         train(*prepared(session, name, 2), steps=1)  # loads what is loaded late
     grown, weights = {}, []

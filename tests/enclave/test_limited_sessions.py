@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import threading
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from tests.enclave.trainings import train, trained
 from torch import nn
 
 import tacit
+from tacit.enclave.trusted import sealed_memory
 from tacit.enclave.trusted.host_storage import FileStorage
 from tacit.errors import OutOfMemory, PartyFailed, SealedChunkRejected
 
@@ -40,11 +42,17 @@ def run(main, **settings):
     return tacit.run(main, parties=2, protocol="enclave", **settings)
 
 
+@pytest.fixture
+def threads(monkeypatch):
+    """Memories with threads that move chunks, however few cores there are."""
+    monkeypatch.setattr(sealed_memory, "num_transfer_threads", lambda: 2)
+
+
 @pytest.mark.parametrize(
     ("outsourcing", "limit"), [("three-server", LIMIT), ("two-server", LIMIT), ("none", LIMIT // 2)]
 )
-def test_the_weights_are_those_without_a_limit(outsourcing, limit):
-    counted = []
+def test_the_weights_are_those_without_a_limit(outsourcing, limit, threads):
+    counted, before = [], {*threading.enumerate()}
 
     def main(session):
         weights, memory = learnt(session)
@@ -62,6 +70,7 @@ def test_the_weights_are_those_without_a_limit(outsourcing, limit):
     assert counted[1].peak <= counted[1].limit < limit
     assert counted[1].evicted
     assert counted[1].bytes_opened
+    assert not [one for one in {*threading.enumerate()} - before if "chunks" in one.name]
 
 
 def test_two_enclaves_have_a_memory_each(monkeypatch):
@@ -113,7 +122,7 @@ def exchanged(storage, slot, data):
 
 
 @pytest.mark.parametrize("attack", [changed, rolled_back, exchanged])
-def test_an_attacked_chunk_ends_the_training(attack, monkeypatch):
+def test_an_attacked_chunk_ends_the_training(attack, monkeypatch, threads):
     monkeypatch.setattr(FileStorage, "first", {}, raising=False)
     write = FileStorage.write
 

@@ -10,7 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain, pairwise
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -19,6 +20,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from ..errors import OutOfMemory
 
+T = TypeVar("T")
 OPENED_PARTS = 16  # of a limited memory: `read` and `write` open so much at a time, or less
 
 
@@ -26,7 +28,8 @@ OPENED_PARTS = 16  # of a limited memory: `read` and `write` open so much at a t
 class MemoryCounters:
     """What a limited memory has done so far. `peak` is never above `limit`.
 
-    limit, resident, peak: bytes of plaintext. seconds_sealing, seconds_opening: what chunks took.
+    limit, resident, peak: bytes of plaintext. seconds_sealing, seconds_opening: what chunks took,
+    on all threads. seconds_waiting: how long operations waited for chunks and for room.
     """
 
     limit: int
@@ -38,6 +41,7 @@ class MemoryCounters:
     bytes_opened: int
     seconds_sealing: float
     seconds_opening: float
+    seconds_waiting: float
 
 
 class PlainMemory(ABC):
@@ -65,6 +69,13 @@ class PlainMemory(ABC):
     @abstractmethod
     def working(self, name: str, size: int) -> AbstractContextManager[None]:
         """Makes room for so many bytes of plaintext, until the end."""
+
+    @abstractmethod
+    def prefetch(self, name: str, tensors: Iterable[Tensor]) -> None:
+        """Says what `opened` is asked for next: it may be brought inside meanwhile.
+
+        As much as there is room for, in the order of the tensors. An earlier call is given up.
+        """
 
     @abstractmethod
     def size_of(self, tensors: Iterable[Tensor]) -> int:
@@ -116,7 +127,9 @@ class PlainMemory(ABC):
         The copy does not count. A small part of the tensor is opened at a time.
         """
         made = torch.empty(tensor.shape, dtype=tensor.dtype)
-        for part, into in self._parts(tensor, made):
+        for (part, into), following in with_next(self._parts(tensor, made)):
+            if following:
+                self.prefetch(name, following[:1])
             with self.opened(name, [part]):
                 into.copy_(part)
         return made
@@ -164,6 +177,9 @@ class UnlimitedMemory(PlainMemory):
 
     def working(self, name: str, size: int) -> AbstractContextManager[None]:
         return nullcontext()
+
+    def prefetch(self, name: str, tensors: Iterable[Tensor]) -> None:
+        """Does nothing."""
 
     def size_of(self, tensors: Iterable[Tensor]) -> int:
         return 0
@@ -238,6 +254,11 @@ class _Allocations(TorchDispatchMode):
         made = func(*args, **(kwargs or {}))
         self.made += [x for x in tree_leaves(made) if isinstance(x, Tensor) and x.is_meta]
         return made
+
+
+def with_next(items: Iterable[T]) -> Iterator[tuple[T, T | None]]:
+    """Returns each item with the one that follows it; None after the last."""
+    return pairwise(chain(items, [None]))  # type: ignore[list-item]
 
 
 def extent(x: Tensor) -> int:

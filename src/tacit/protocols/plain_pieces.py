@@ -98,6 +98,7 @@ def _pieces(memory: PlainMemory, is_cut: IsCut, name: str, form: Form) -> Iterat
     if not step:
         raise memory.too_large(name, one)
     for start in range(0, rows, step):
+        memory.prefetch(name, [x[start + step : start + 2 * step] for x in cut])
         yield taken(start, min(step, rows - start))
 
 

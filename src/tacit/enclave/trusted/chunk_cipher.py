@@ -1,10 +1,10 @@
 """AES-256-GCM of chunks, each sealed for one tensor, one place in it and one version.
 
 NOTE [nonces] The nonce of a chunk is the number of seals that the cipher has made, its *version*,
-so no two seals of one cipher share a nonce. The key is new in every cipher: HKDF takes 32 random
-bytes as its salt, so two runs with one root key and one measurement have different keys. MAX_SEALS
-chunks of 1 MiB are 2^48 blocks, which an attacker tells from random with at most 2^-31
-(sigma^2 / 2^127).
+so no two seals of one cipher share a nonce, whatever threads make them. The key is new in every
+cipher: HKDF takes 32 random bytes as its salt, so two runs with one root key and one measurement
+have different keys. MAX_SEALS chunks of 1 MiB are 2^48 blocks, which an attacker tells from random
+with at most 2^-31 (sigma^2 / 2^127).
 
 NOTE [rollback] The enclave remembers the version of every chunk. What the host returns has to be
 sealed under exactly that nonce, with tensor, chunk and version in the associated data: an older
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import secrets
 import struct
+from threading import Lock
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives import hashes
@@ -41,25 +42,20 @@ class ChunkCipher:
         key = kdf.derive(secrets.token_bytes(KEY_BYTES) if root is None else root)
         self._key = secret_copy(key)
         wipe(key)
-        self._seals = 0
+        self._seals, self._lock = 0, Lock()
 
     def seal(self, plain: memoryview, into: memoryview, *, tensor: int, chunk: int) -> int:
         """Writes sealed bytes and their tag; returns the version that alone can be opened.
 
         `into` has TAG_BYTES more than `plain`.
         """
-        if self._seals >= MAX_SEALS:
-            raise SealedChunkRejected(
-                f"{MAX_SEALS} chunks were sealed under one key, and no more are",
-                remedy="start a new session, or use larger chunks",
-            )
-        self._seals += 1
-        encryptor = self._cipher(self._seals).encryptor()
-        encryptor.authenticate_additional_data(_PLACE.pack(tensor, chunk, self._seals))
+        version = self._next_version()
+        encryptor = self._cipher(version).encryptor()
+        encryptor.authenticate_additional_data(_PLACE.pack(tensor, chunk, version))
         encryptor.update_into(plain, into)
         encryptor.finalize()
         into[len(plain) :] = encryptor.tag
-        return self._seals
+        return version
 
     def open(
         self, sealed: memoryview, into: memoryview, *, tensor: int, chunk: int, version: int
@@ -88,6 +84,16 @@ class ChunkCipher:
         """Overwrites the key: nothing that was sealed can be opened any more."""
         self._key[:] = bytes(len(self._key))
         self._seals = MAX_SEALS
+
+    def _next_version(self) -> int:
+        with self._lock:
+            if self._seals >= MAX_SEALS:
+                raise SealedChunkRejected(
+                    f"{MAX_SEALS} chunks were sealed under one key, and no more are",
+                    remedy="start a new session, or use larger chunks",
+                )
+            self._seals += 1
+            return self._seals
 
     def _cipher(self, version: int, tag: bytes | None = None) -> Cipher[modes.GCM]:
         nonce = version.to_bytes(_NONCE_BYTES, "big")

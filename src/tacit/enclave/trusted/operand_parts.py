@@ -35,6 +35,17 @@ class OperandParts:
         (left, _), (right, _) = (self._taken[key] for key in wanted)
         return left, right
 
+    def prefetch(self, name: str, block: Block | None, a: Operand, b: Operand) -> None:
+        """Says which block follows, if one does; parts that are here already are not needed."""
+        if block is None or self._memory.limit is None:
+            return
+        views = [
+            block.part(tensor, x.values)
+            for tensor, x in ((LEFT, a), (RIGHT, b))
+            if _key(block, tensor, x) not in self._taken
+        ]
+        self._memory.prefetch(name, views)
+
     def drop(self) -> None:
         """Gives all parts up."""
         self._drop_all_but([])

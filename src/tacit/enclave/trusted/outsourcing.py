@@ -178,8 +178,8 @@ class Outsourcer:
     ) -> Tensor:
         """Returns a product as floats; block by block if it does not fit into a limited memory."""
         needed = partial(product_bytes, self._precision, MODES[self.mode])
-        floats = partial(self._floats, name, op, (a, b), dtype)
         cut = Cut(op, a.values.shape, b.values.shape)
+        floats = partial(self._floats, name, op, (a, b), dtype, cut)
         return cut.computed(self._memory, name, needed, dtype, floats, self._parts.drop)
 
     def _floats(
@@ -188,13 +188,16 @@ class Outsourcer:
         op: Bilinear,
         operands: tuple[Operand, Operand],
         dtype: torch.dtype,
+        cut: Cut,
         blocks: Sequence[Block],
     ) -> Tensor:
         """Returns a part of a product: the sum of these blocks, which is exact, as floats."""
         a, b = operands
         total, is_long = None, op.terms(a.values.shape, b.values.shape) > self._precision.most_terms
         for block in blocks:
-            found = self._exact(block.op, *self._parts.take(name, block, a, b))
+            taken = self._parts.take(name, block, a, b)
+            self._parts.prefetch(name, cut.following(block), a, b)
+            found = self._exact(block.op, *taken)
             found = found.long() if is_long else found
             total = found if total is None else total + found
         assert total is not None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import chain, pairwise, product
 from typing import NamedTuple
 
 import torch
@@ -75,6 +75,7 @@ class Cut:
         self._axes = _axes(op, *self._shapes)
         self._sizes = [self._size(axis) for axis in self._axes]
         self._lengths = list(self._sizes)  # of a block, along each axis
+        self._following: dict[Block, Block] | None = None
 
     def fit(self, needed: Needed, room: int) -> int:
         """Cuts until a block takes at most so many bytes; returns what one takes.
@@ -117,6 +118,12 @@ class Cut:
             end()
         memory.adopt(made, name)
         return made
+
+    def following(self, block: Block) -> Block | None:
+        """Returns the block that is computed after this one; None after the last."""
+        if self._following is None:
+            self._following = dict(pairwise(chain.from_iterable(self.blocks())))
+        return self._following.get(block)
 
     def blocks(self) -> Iterator[list[Block]]:
         """Returns the blocks of each part of the result: their sum is that part."""

@@ -20,6 +20,7 @@ from .quantise import Precision
 from .visible_weights import VisibleWeights
 
 PARTS = 8  # one part of so many of a limited memory is for quantising
+AHEAD = 8  # so many parts are opened ahead: one may be smaller than a chunk
 
 
 class QuantisedOperands:
@@ -79,8 +80,10 @@ class QuantisedOperands:
         """Returns copies of some numbers after the others, and where they begin."""
         assert self._memory.limit is not None
         step = self._memory.limit // PARTS // QUANTISED_ELEMENT // PART_STEP * PART_STEP
-        for first in range(0, flat.numel(), max(step, PART_STEP)):
-            some = flat[first : first + max(step, PART_STEP)]
+        step = max(step, PART_STEP)
+        for first in range(0, flat.numel(), step):
+            some = flat[first : first + step]
+            self._memory.prefetch(name, [flat[first + step : first + AHEAD * step]])
             with self._memory.working(name, some.numel() * QUANTISED_ELEMENT):
                 yield first, _single(self._memory.read(name, some))
 

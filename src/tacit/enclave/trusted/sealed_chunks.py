@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Lock, local
 from time import perf_counter
 
 from ...errors import SealedChunkRejected
@@ -28,17 +29,28 @@ class Chunk:
     is_inside: bool = False
     is_written: bool = False  # since it was sealed
     users: int = 0  # as long as there are any it stays inside
+    is_moving: bool = False  # it is being sealed or opened, and nobody else touches it
+    error: BaseException | None = None  # what was wrong then; for whoever uses the chunk next
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether it can be opened: there is a sealed copy, and nothing else."""
+        return self.slot >= 0 and not (self.is_inside or self.is_moving or self.error)
 
     def place(self) -> str:
         return f"tensor {self.name}, chunk {self.index}"
 
 
 class SealedChunks:
-    """Seals chunks into slots of the host's storage, and opens them again; counts both."""
+    """Seals chunks into slots of the host's storage, and opens them again; counts both.
+
+    Several threads may do so at a time, each with other chunks.
+    """
 
     def __init__(self, storage: HostStorage, cipher: ChunkCipher) -> None:
         self._storage, self._cipher = storage, cipher
-        self._copy = memoryview(bytearray())  # of a sealed chunk: the host cannot change it here
+        self._of_thread = local()  # a copy of a sealed chunk, which the host cannot change here
+        self._lock = Lock()  # of the slots and counters
         self._free_slots: list[int] = []
         self._num_slots = 0
         self.opened = self.bytes_sealed = self.bytes_opened = 0
@@ -54,14 +66,12 @@ class SealedChunks:
             chunk.slot = self._slot() if chunk.slot < 0 else chunk.slot
             self._storage.write(chunk.slot, sealed)
         chunk.version, chunk.is_written = version, False
-        self.bytes_sealed += chunk.size
-        self.seconds_sealing += perf_counter() - start
+        with self._lock:
+            self.bytes_sealed += chunk.size
+            self.seconds_sealing += perf_counter() - start
 
     def open(self, chunk: Chunk) -> None:
         """Brings a chunk back to its address, where there are zeros after a failure."""
-        if not chunk.version:  # nothing was written to it yet
-            chunk.is_inside = True
-            return
         start, sealed = perf_counter(), self._sealed(chunk)
         where = {"tensor": chunk.tensor, "chunk": chunk.index, "version": chunk.version}
         # The cipher asks for SLACK_BYTES more than it writes. It gets the address, and writes none.
@@ -69,14 +79,16 @@ class SealedChunks:
             count = self._storage.read(chunk.slot, sealed)
             self._cipher.open(sealed[:count], plain, **where)
         chunk.is_inside = True
-        self.opened += 1
-        self.bytes_opened += chunk.size
-        self.seconds_opening += perf_counter() - start
+        with self._lock:
+            self.opened += 1
+            self.bytes_opened += chunk.size
+            self.seconds_opening += perf_counter() - start
 
     def forget(self, chunk: Chunk) -> None:
         """Gives up the place of a chunk outside."""
         if chunk.slot >= 0:
-            self._free_slots.append(chunk.slot)
+            with self._lock:
+                self._free_slots.append(chunk.slot)
             chunk.slot = -1
 
     def close(self) -> None:
@@ -84,17 +96,19 @@ class SealedChunks:
         self._storage.close()
 
     def _slot(self) -> int:
-        if not self._free_slots:
-            self._free_slots.append(self._num_slots)
-            self._num_slots += 1
-        return self._free_slots.pop()
+        with self._lock:
+            if not self._free_slots:
+                self._free_slots.append(self._num_slots)
+                self._num_slots += 1
+            return self._free_slots.pop()
 
     def _sealed(self, chunk: Chunk) -> memoryview:
         """Returns memory inside for the sealed bytes of a chunk."""
         size = chunk.size + TAG_BYTES
-        if len(self._copy) < size:
-            self._copy = memoryview(bytearray(size))
-        return self._copy[:size]
+        copy: memoryview = getattr(self._of_thread, "copy", memoryview(b""))
+        if len(copy) < size:
+            copy = self._of_thread.copy = memoryview(bytearray(size))
+        return copy[:size]
 
 
 @contextmanager

@@ -7,6 +7,11 @@ outside, and opening a chunk fills the same addresses. With handles that are ope
 each view would have to be made again, and a part could not be used in place.
 Values of secret tensors never change: a chunk is sealed once, and can then leave at no cost.
 
+NOTE [moving chunks]: threads seal and open chunks where cores are free (`chunk_transfers`). Room
+is made, and counted, before a chunk is opened. Chunks that `prefetch` names are opened while an
+operation computes, in at most half of what is not in use; of the chunks that leave next, some are
+sealed behind. One that cannot be opened raises its error when it is used, and not before.
+
 Keys, nonces and what is detected: see `chunk_cipher`.
 """
 
@@ -14,37 +19,26 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from itertools import pairwise
+from contextlib import contextmanager, suppress
 from threading import RLock
+from time import perf_counter
 from typing import Self
 
 import torch
 from torch import Tensor
 
-from ...errors import ConfigError, OutOfMemory
+from ...errors import ConfigError, OutOfMemory, SealedChunkRejected
 from ...kernels.backend import set_kept_scratch
-from ...protocols.plain_memory import MemoryCounters, PlainMemory, extent
-from ..edl import FRAME_BYTES
+from ...protocols.plain_memory import MemoryCounters, PlainMemory
 from .chunk_cipher import TAG_BYTES, ChunkCipher
+from .chunk_transfers import ChunkTransfers, num_transfer_threads, raise_error
 from .host_storage import FileStorage, HostStorage
+from .memory_budget import SMALL_LIMIT, chunk_bytes_for, reserve
 from .pages import LARGE_BYTES, PAGE, erase, return_unused_memory
 from .sealed_chunks import Chunk, SealedChunks
+from .tensor_blocks import TensorBlocks
 
-LIMIT_BYTES = 90_000_000  # what the first generation of SGX leaves to an enclave
-CHUNK_BYTES = 1 << 20
-MIN_CHUNKS = 64  # of the limit
-# OpenBLAS keeps memory for packed operands, and oneDNN its primitives: 11.2 MB after products of up
-# to 3000 x 3000 x 3000 and convolutions, on an ARM processor with one thread.
-LIBRARY_BYTES = 12 << 20
-SMALL_BLOCKS = 2 << 20  # bytes of blocks below LARGE_BYTES, and of ends of pages
-SMALL_LIMIT = MIN_CHUNKS * PAGE
-
-
-def chunk_bytes_for(limit: int) -> int:
-    """Returns the size of chunks for a limit: 1 MiB, or less so that many of them fit."""
-    return min(CHUNK_BYTES, limit // MIN_CHUNKS // PAGE * PAGE)
+BEHIND = 8  # one part of so many of the limit is sealed behind, if the memory is that full
 
 
 def open_memory(
@@ -57,73 +51,60 @@ def open_memory(
     """
     return_unused_memory()
     set_kept_scratch(LARGE_BYTES)
-    limit -= reserve(limit, connections, multiplies)
+    num_threads = num_transfer_threads()
+    limit -= reserve(limit, connections, multiplies, num_threads)
     storage = FileStorage(None, chunk_bytes_for(limit) + PAGE + TAG_BYTES)
-    return SealedMemory(storage, limit=limit, measurement=measurement)
-
-
-def reserve(limit: int, connections: int, multiplies: bool) -> int:
-    """Returns the bytes of a limit that are left to what nobody counts.
-
-    These are small blocks, ends of pages, a chunk on its way, and two frames of each of the
-    connections that are relayed to the enclave; if it multiplies itself, also what libraries of
-    torch keep. Of a small limit each is an eighth at most, which may be too little.
-    """
-    chunk = chunk_bytes_for(limit) + PAGE + TAG_BYTES
-    blocks = min(SMALL_BLOCKS + chunk + 2 * FRAME_BYTES * connections, limit // 8)
-    return blocks + (min(LIBRARY_BYTES, limit // 8) if multiplies else 0)
-
-
-@dataclass(eq=False)
-class _Block:
-    """The memory of one tensor and of all its views. Its name and when it is used are public."""
-
-    name: str
-    storage: torch.UntypedStorage  # kept, so that its memory is erased before it is freed
-    chunks: list[Chunk] = field(default_factory=list)
-    offsets: list[int] = field(default_factory=list)  # where chunks begin, and the end
+    return SealedMemory(storage, limit=limit, measurement=measurement, num_threads=num_threads)
 
 
 class SealedMemory(PlainMemory):
     """Tensors of which at most `limit` bytes are in plain inside the enclave.
 
     storage: where sealed chunks go; nobody trusts it. measurement: that of the enclave; the key
-    depends on it, and is new in each memory.
+    depends on it, and is new in each memory. num_threads: that seal and open chunks.
     The limit holds for tensors that were adopted and for what `working` is asked for. The memory of
     a tensor counts until it is erased, after its last user is gone.
     """
 
     limit: int
 
-    def __init__(self, storage: HostStorage, *, limit: int, measurement: bytes) -> None:
+    def __init__(
+        self, storage: HostStorage, *, limit: int, measurement: bytes, num_threads: int = 0
+    ) -> None:
         if limit < SMALL_LIMIT:
             raise ConfigError(f"memory_limit={limit}", limit=f"{SMALL_LIMIT} bytes at least")
-        self.limit, self._chunk_bytes = limit, chunk_bytes_for(limit)
+        self.limit = limit
         self._chunks = SealedChunks(storage, ChunkCipher(measurement))
-        self._blocks: dict[int, _Block] = {}  # by the memory of their tensors
+        self._blocks = TensorBlocks(chunk_bytes_for(limit))
         self._inside: OrderedDict[Chunk, None] = OrderedDict()  # least recently used first
-        self._held = self._peak = self._num_tensors = self._evicted = 0
+        self._held = self._peak = self._working = self._evicted = self._num_prefetched = 0
+        self._seconds_waiting = 0.0
         self._lock = RLock()
+        self._transfers = ChunkTransfers(self._lock, num_threads)
 
     # What operations ask for ---------------------------------------------------------------------
 
     def adopt(self, tensor: Tensor, name: str) -> None:
         storage = tensor.untyped_storage()
-        key, size = storage._cdata, storage.nbytes()
+        size = storage.nbytes()
         with self._lock:
-            if not size or key in self._blocks:
+            if not size or storage in self._blocks:
                 return
-            block = self._add(storage, name)
-            self._make_room(name, size)
+            self.forget_freed()
+            block = self._blocks.add(storage, name)
+            with self._waiting():
+                self._make_room(name, size)
             for chunk in block.chunks:
                 chunk.is_inside = chunk.is_written = True
                 self._inside[chunk] = None
             self._hold(size)
+            self._seal_behind()
 
     def new(self, name: str, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
         tensor = torch.empty(tuple(shape), dtype=dtype)
         with self._lock:
-            self._add(tensor.untyped_storage(), name)
+            self.forget_freed()
+            self._blocks.add(tensor.untyped_storage(), name)
         return tensor
 
     @contextmanager
@@ -131,49 +112,62 @@ class SealedMemory(PlainMemory):
         self, name: str, tensors: Iterable[Tensor], *, write: bool = False
     ) -> Iterator[None]:
         with self._lock:
-            chunks = self._chunks_of(tensors)
+            chunks = self._blocks.chunks_of(tensors)
             self._require(name, sum(chunk.size for chunk in chunks))
             for chunk in chunks:
                 chunk.users += 1
         try:
-            with self._lock:
+            with self._lock, self._waiting():
+                self._open(name, chunks)
                 for chunk in chunks:
-                    self._open(name, chunk)
                     chunk.is_written |= write
             yield
         finally:
             with self._lock:
                 for chunk in chunks:
                     chunk.users -= 1
+                self._seal_behind()
 
     @contextmanager
     def working(self, name: str, size: int) -> Iterator[None]:
         with self._lock:
-            self._make_room(name, size)
+            with self._waiting():
+                self._make_room(name, size)
             self._hold(size)
+            self._working += size
         try:
             yield
         finally:
             with self._lock:
                 self._hold(-size)
+                self._working -= size
+
+    def prefetch(self, name: str, tensors: Iterable[Tensor]) -> None:
+        if not self._transfers.has_threads:
+            return
+        with self._lock:
+            self._num_prefetched += 1
+            room, chosen = (self.limit - self._working) // 2, []
+            for chunk in self._blocks.chunks_of(tensors):
+                room -= chunk.size
+                if room < 0:
+                    break
+                chosen.append(chunk)
+            self._transfers.later(self._open_ahead, self._num_prefetched, name, chosen)
 
     def size_of(self, tensors: Iterable[Tensor]) -> int:
         with self._lock:
-            return sum(chunk.size for chunk in self._chunks_of(tensors))
+            return sum(chunk.size for chunk in self._blocks.chunks_of(tensors))
 
     def forget_freed(self) -> None:
         """Erases and gives up the memory of tensors that nobody has any more."""
-        count = torch._C._storage_Use_Count
         with self._lock:
-            freed = [key for key, block in self._blocks.items() if count(key) == 1]  # this one
-            for key in freed:
-                for chunk in self._blocks[key].chunks:
+            for block in self._blocks.take_freed():
+                for chunk in block.chunks:
+                    self._transfers.wait(chunk)
                     if chunk.is_inside:
-                        erase(chunk.address, chunk.size)
-                        self._hold(-chunk.size)
-                    self._inside.pop(chunk, None)
+                        self._erase(chunk)
                     self._chunks.forget(chunk)
-                del self._blocks[key]
 
     def counters(self) -> MemoryCounters:
         with self._lock:
@@ -189,10 +183,12 @@ class SealedMemory(PlainMemory):
                 bytes_opened=done.bytes_opened,
                 seconds_sealing=done.seconds_sealing,
                 seconds_opening=done.seconds_opening,
+                seconds_waiting=self._seconds_waiting,
             )
 
     def close(self) -> None:
-        """Overwrites the key, so that nothing outside can be opened any more."""
+        """Ends the threads, and overwrites the key: nothing outside can be opened any more."""
+        self._transfers.close()
         with self._lock:
             self.forget_freed()
             self._blocks.clear()
@@ -207,61 +203,107 @@ class SealedMemory(PlainMemory):
 
     # Chunks --------------------------------------------------------------------------------------
 
-    def _add(self, storage: torch.UntypedStorage, name: str) -> _Block:
-        """Returns a new block for the memory of a tensor, of which nothing is inside yet."""
-        self.forget_freed()
-        self._num_tensors += 1
-        block = _Block(f"{self._num_tensors} of {name}", storage)
-        self._cut(block, storage.data_ptr(), storage.nbytes())
-        self._blocks[storage._cdata] = block
-        return block
+    def _open(self, name: str, chunks: Sequence[Chunk]) -> None:
+        """Brings chunks inside, all of which are in use: none of them leaves meanwhile."""
+        for chunk in chunks:
+            if chunk.is_outside or not (chunk.is_inside or chunk.version):
+                self._make_room(name, chunk.size)
+                self._begin_opening(chunk)
+        for chunk in chunks:
+            self._transfers.wait(chunk)
+        raise_error(chunks)
+        for chunk in chunks:
+            self._inside.move_to_end(chunk)
 
-    def _cut(self, block: _Block, address: int, size: int) -> None:
-        """Cuts memory into chunks; all but the first begin at a page."""
-        starts = range(address + self._chunk_bytes, address + size, self._chunk_bytes)
-        aligned = (-(-start // PAGE) * PAGE for start in starts)
-        places = [address, *(one for one in aligned if one < address + size), address + size]
-        number = self._num_tensors
-        block.offsets = [place - address for place in places]
-        for index, (start, end) in enumerate(pairwise(places)):
-            block.chunks.append(Chunk(block.name, number, index, start, end - start))
+    def _open_ahead(self, number: int, name: str, chunks: Sequence[Chunk]) -> None:
+        """Begins to open chunks for a later operation, until there is a newer request.
 
-    def _chunks_of(self, tensors: Iterable[Tensor]) -> list[Chunk]:
-        """Returns the chunks in which elements of tensors may lie, each once."""
-        found: dict[Chunk, None] = {}
-        for x in tensors:
-            block = self._blocks.get(x.untyped_storage()._cdata)
-            if block is not None and x.numel():
-                start, end = _span(x)
-                bounds = zip(block.chunks, block.offsets, block.offsets[1:], strict=False)
-                found |= dict.fromkeys(c for c, low, high in bounds if low < end and start < high)
-        return list(found)
+        What cannot be sealed to make room is left to the next operation that needs room.
+        """
+        with self._lock, suppress(OutOfMemory, SealedChunkRejected):
+            for chunk in chunks:
+                if number != self._num_prefetched:
+                    return
+                if chunk.is_outside:
+                    self._evict(name, chunk.size)
+                    self._begin_opening(chunk)
 
-    def _open(self, name: str, chunk: Chunk) -> None:
-        if not chunk.is_inside:
-            self._make_room(name, chunk.size)
+    def _begin_opening(self, chunk: Chunk) -> None:
+        """Opens a chunk for which there is room, unless another thread did, or it was freed."""
+        is_new = not (chunk.is_inside or chunk.version)  # nothing was written to it yet
+        if chunk.is_outside or is_new:
             self._hold(chunk.size)
-            try:
-                self._chunks.open(chunk)
-            except BaseException:
+            self._inside[chunk] = None
+            chunk.is_inside = is_new
+        if chunk.is_outside:
+            self._transfers.begin(self._move_in, chunk)
+
+    def _move_in(self, chunk: Chunk) -> None:
+        """Opens a chunk on any thread; if it is refused, it takes no room."""
+        try:
+            self._chunks.open(chunk)
+        except BaseException:
+            with self._lock:
+                del self._inside[chunk]
                 self._hold(-chunk.size)
-                raise
-        self._inside[chunk] = None
-        self._inside.move_to_end(chunk)
+            raise
 
     def _make_room(self, name: str, size: int) -> None:
         if self._held + size > self.limit:
             self.forget_freed()
-        while self._held + size > self.limit:
-            chunk = next((one for one in self._inside if not one.users), None)
-            if chunk is None:
+        self._evict(name, size)
+
+    def _evict(self, name: str, size: int) -> None:
+        """Makes room for so many bytes: the chunks leave that nobody has used for longest."""
+        while (missing := self._held + size - self.limit) > 0:
+            leaving = self._next_to_leave(missing)
+            if not leaving:
                 raise self._too_large(name, self._held + size)
-            self._chunks.seal(chunk)
-            erase(chunk.address, chunk.size)
-            chunk.is_inside = False
-            del self._inside[chunk]
-            self._hold(-chunk.size)
-            self._evicted += 1
+            for chunk in leaving:
+                self._begin_sealing(chunk)
+            for chunk in leaving:
+                self._transfers.wait(chunk)  # meanwhile another thread may use it, or free it
+                if chunk.is_inside:
+                    raise_error([chunk])
+                    if not (chunk.users or chunk.is_written):
+                        self._erase(chunk)
+                        self._evicted += 1
+
+    def _next_to_leave(self, size: int) -> list[Chunk]:
+        """Returns so many bytes of chunks that nobody uses, the least recently used first."""
+        found: list[Chunk] = []
+        for chunk in self._inside:
+            if size <= 0:
+                break
+            if not chunk.users:
+                found.append(chunk)
+                size -= chunk.size
+        return found
+
+    def _seal_behind(self) -> None:
+        """Begins to seal the chunks that leave next, so that they can leave at no cost."""
+        margin = self.limit // BEHIND
+        if self._transfers.has_threads and self._held > self.limit - margin:
+            for chunk in self._next_to_leave(margin):
+                self._begin_sealing(chunk)
+
+    def _begin_sealing(self, chunk: Chunk) -> None:
+        if chunk.is_written and not chunk.is_moving:
+            self._transfers.begin(self._chunks.seal, chunk)
+
+    def _erase(self, chunk: Chunk) -> None:
+        erase(chunk.address, chunk.size)
+        chunk.is_inside = False
+        del self._inside[chunk]
+        self._hold(-chunk.size)
+
+    @contextmanager
+    def _waiting(self) -> Iterator[None]:
+        start = perf_counter()
+        try:
+            yield
+        finally:
+            self._seconds_waiting += perf_counter() - start
 
     def _require(self, name: str, size: int) -> None:
         if size > self.limit:
@@ -278,9 +320,3 @@ class SealedMemory(PlainMemory):
     def _hold(self, size: int) -> None:
         self._held += size
         self._peak = max(self._peak, self._held)
-
-
-def _span(x: Tensor) -> tuple[int, int]:
-    """Returns where the elements of a tensor begin and end, in bytes of its memory."""
-    start = int(x.storage_offset()) * x.element_size()
-    return start, start + extent(x)
