@@ -11,7 +11,7 @@ import torch
 from hypothesis import settings
 from tests import forked, tiers
 
-from tacit.runtime.launch import processes
+from tacit.runtime.launch import child_process
 
 # Kernels for GPUs are tried in Triton's interpreter where there is none. It must be chosen before
 # Triton is imported.
@@ -42,7 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "full(instead): runs in the full tier only; `instead` names its quick cover"
     )
     tiers.FULL = config.getoption("--full")
-    processes.get_context = lambda _: forked.CONTEXT  # the fixture `spawned` undoes it
+    child_process.get_context = lambda _: forked.CONTEXT  # the fixture `spawned` undoes it
     config.stash[_left_out] = 0
     settings.register_profile("quick", max_examples=25, deadline=None)
     settings.register_profile("full", deadline=None)
@@ -52,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def spawned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each party starts an interpreter, as for a user; without it, parties are forks of one."""
-    monkeypatch.setattr(processes, "get_context", multiprocessing.get_context)
+    monkeypatch.setattr(child_process, "get_context", multiprocessing.get_context)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

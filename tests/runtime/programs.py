@@ -33,6 +33,11 @@ def variable(session: Session, name: str) -> str | None:
     return os.environ.get(name)
 
 
+def parent(session: Session) -> int:
+    """The process that started this one."""
+    return os.getppid()
+
+
 def group_secret(session: Session) -> bytes:
     return session.keys.key(range(session.parties)).derive("test", 8)
 

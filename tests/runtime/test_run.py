@@ -119,6 +119,15 @@ def test_processes_keep_free_memory(monkeypatch, spawned, chosen):
     assert os.environ.get(name) == chosen
 
 
+@pytest.mark.parametrize("way", ["forked", "spawned"])
+def test_parties_of_tests_are_forks_unless_a_test_asks_for_interpreters(request, way):
+    """Each interpreter would import torch for about two seconds."""
+    if way == "spawned":
+        request.getfixturevalue("spawned")
+    [parent] = tacit.run(programs.parent, transport="processes", parties=1, protocol="none")
+    assert (parent == os.getpid()) == (way == "spawned")
+
+
 def test_parties_share_keys_and_every_run_has_its_own():
     first, second = (tacit.run(programs.group_secret) for _ in range(2))
     assert len(set(first)) == len(set(second)) == 1
