@@ -170,26 +170,21 @@ def _long_bare(pair: Pair) -> None:
 
 def _bare_pair(rank: int, end: Listener, other: Address) -> Pair:
     """Two connections, one for each direction, as a mesh has them."""
-    end.close()
     if rank == 0:
-        with socket.create_server(end.address) as server:
-            first, second = server.accept()[0], server.accept()[0]
+        first, second = _accept(end), _accept(end)
     else:
-        first, second = _dial(other), _dial(other)
+        first, second = socket.create_connection(other), socket.create_connection(other)
+    end.close()
     for sock in (first, second):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return (first, second) if rank == 0 else (second, first)
 
 
-def _dial(address: Address) -> socket.socket:
-    until = time.monotonic() + START_SECONDS
-    while True:
-        try:
-            return socket.create_connection(address)
-        except ConnectionRefusedError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.01)
+def _accept(end: Listener) -> socket.socket:
+    arrival = end.accept(START_SECONDS)
+    if arrival is None:
+        raise RuntimeError("the second process of the benchmark did not connect")
+    return arrival[0]
 
 
 def _secure(pair: Pair, rank: int, keys: list[tuple[bytes, bytes]]) -> Pair:

@@ -1,4 +1,4 @@
-"""The compiled kernels under the address and undefined-behaviour sanitizers."""
+"""The compiled kernels and TLS under the address and undefined-behaviour sanitizers."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def runtime(name: str) -> str:
     return found.stdout.strip() if "/" in found.stdout else ""
 
 
-def built(folder: Path) -> Path:
-    """The compiled module with sanitizers, in a folder of its own."""
+def build(folder: Path, package: Path) -> None:
+    """Puts the compiled modules with sanitizers into their places in a package."""
     tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     configure = ["cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DTACIT_SANITIZE=ON"]
     settings = ["-DCMAKE_BUILD_TYPE=None", f"-DPython_EXECUTABLE={sys.executable}"]
@@ -52,8 +52,9 @@ def built(folder: Path) -> Path:
             command, env={**os.environ, "PATH": tools}, capture_output=True, text=True
         )
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    [module] = folder.glob("native*.so")
-    return module
+    for name, place in (("native", "kernels"), ("openssl", "transport/wire")):
+        [module] = folder.glob(f"{name}.*.so")
+        shutil.copy(module, package / place)
 
 
 @pytest.mark.full("the tests of the kernels run the ordinary build")
@@ -63,14 +64,15 @@ def test_the_kernels_touch_no_memory_but_their_own(tmp_path):
         pytest.skip("the compiler has no address sanitizer (libasan.so)")
     package = tmp_path / "src" / "tacit"
     shutil.copytree(
-        ROOT / "src" / "tacit", package, ignore=shutil.ignore_patterns("native*.so", "__pycache__")
+        ROOT / "src" / "tacit", package, ignore=shutil.ignore_patterns("*.so", "__pycache__")
     )
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    shutil.copy(built(tmp_path / "build"), package / "kernels")
+    build(tmp_path / "build", package)
     shutil.copytree(
         ROOT / "tests", tmp_path / "tests", ignore=shutil.ignore_patterns("__pycache__")
     )
     files = [f"tests/kernels/test_{name}.py" for name in FILES]
+    files += ["tests/transport/test_tls_sessions.py"]
     long = [f"--deselect=tests/kernels/test_conv.py::test_winograd_chosen[{n}]" for n in (1, 3)]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-s", "-x", "-p", "no:cacheprovider", *long, *files],

@@ -14,7 +14,7 @@ FRAME_READERS = {
     "protocols/reveals.py": "the line of a reveal in the record of reveals",
     "ring/reference/call_log.py": "the line of a call in the record that parties compare",
     "tensor/module_path.py": "the module path in an error",
-    "transport/wire/tls.py": "the socket that a failed TLS handshake leaves open, to close it",
+    "transport/wire/ssl_session.py": "the socket that a failed handshake leaves open, to close it",
 }
 FRAMES = re.compile(
     r"^(_getframe|_current_frames|currentframe|f_back|f_locals|stack|getouterframes|walk_stack|"

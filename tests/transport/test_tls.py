@@ -6,9 +6,12 @@ import ssl
 import struct
 import threading
 import time
+from contextlib import closing
+from itertools import cycle
 
 import pytest
 import torch
+from tests.tiers import spread
 from tests.transport.parties import run
 
 from tacit.crypto import create_credentials
@@ -16,7 +19,18 @@ from tacit.errors import FrameRejected, TransportError
 from tacit.transport import Limits, Mesh
 from tacit.transport.wire import socket_channel, tls
 from tacit.transport.wire.frames import HEADER, Spec, layout
-from tacit.transport.wire.tls import Credentials, Identity, TlsStream
+from tacit.transport.wire.openssl_session import compiled
+from tacit.transport.wire.pinned_identity import Identity
+from tacit.transport.wire.tls import Credentials, TlsStream
+
+
+@pytest.fixture(params=spread(["both", "openssl", "ssl"], quick=1), autouse=True)
+def _code(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parties that run compiled code over OpenSSL, Python's ssl, or one in turn with the other."""
+    compiled()  # raises if it is not built
+    found = tls.load_openssl()  # None if the interpreter contains OpenSSL
+    codes = cycle({"openssl": [found], "ssl": [None], "both": [found, None]}[request.param])
+    monkeypatch.setattr(tls, "load_openssl", lambda: next(codes))
 
 
 def reset_at_once() -> socket.socket:
@@ -35,8 +49,8 @@ def test_a_peer_that_goes_away_before_the_handshake():
     made = create_credentials("party 0")
     identity = Identity(made.certificate, made.private_key, (made.certificate,))
     credentials, here = Credentials(identity), reset_at_once()
-    with pytest.raises(TransportError):
-        credentials.stream(here, server=False).shake(5.0)
+    with pytest.raises(TransportError), closing(credentials.stream(here, server=False)) as stream:
+        stream.shake(5.0)
     gc.collect()
 
 
@@ -150,7 +164,7 @@ def test_a_byte_that_is_no_renewal_is_refused_where_one_is_due(monkeypatch):
 
         def begin(reading):
             if not (reading or out._step):
-                out._tls.send(b"S")
+                out._tls.write(memoryview(b"S"))
                 out._step = out._drain
 
         out._begin_renewal = begin
@@ -174,8 +188,7 @@ def test_what_comes_against_the_flow_in_a_renewal_is_bounded(monkeypatch):
         else:
             incoming = mesh._channels[0].incoming
             with incoming._lock:
-                incoming._tls.setblocking(True)
-                incoming._tls.sendall(bytes(5000))
+                assert incoming._tls.write(memoryview(bytes(5000))) == 5000
             mesh.exchange({}, {0: [Spec((1000,), torch.int64)]})
 
     outcome = run("tls", main, limits=Limits(deadline=30.0))

@@ -12,8 +12,8 @@ from .setup.handshake import Hello
 from .shaping import PROFILES, Link, Network, NetworkSetting, network
 from .stats import Cost, Stats, Tally
 from .wire.frames import Spec
+from .wire.pinned_identity import Identity
 from .wire.tcp import Listener, listen
-from .wire.tls import Identity
 
 __all__ = [
     "CPU",

@@ -16,10 +16,11 @@ from ..limits import SYSTEM_CLOCK, Clock, Limits
 from ..mesh import Mesh
 from ..shaping import NetworkSetting
 from ..shaping import network as build_network
+from ..wire.pinned_identity import Identity
 from ..wire.socket_channel import SocketPoller
 from ..wire.tcp import Arrivals, Dial
 from ..wire.tcp import dial as dial_tcp
-from ..wire.tls import Credentials, Identity
+from ..wire.tls import Credentials
 from .handshake import Hello
 from .rendezvous import Rendezvous
 

@@ -1,8 +1,8 @@
 """TLS 1.3 with certificates on both sides, each pinned by its public key.
 
 NOTE [renewal] AES-GCM may encrypt about 2^34 blocks under one key (RFC 8446, 5.5: 2^24.5 records of
-16 KiB), and Python cannot ask TLS for a new key. So both ends of a connection replace TLS itself
-when RENEW_BYTES have passed in the direction of the tensors. It begins when the sender has more to
+16 KiB), and Python's `ssl` cannot ask for a new key. So both ends of a connection replace TLS
+when RENEW_BYTES have passed in the direction of the tensors. It begins if the sender has more to
 send: it sends one byte, RENEW. The receiver ends its side when it reads that; the sender reads what
 was still under way against the flow, and ends its own; then they shake hands anew, on the same TCP
 connection and for the same pinned key. Nobody waits in a call: reads and writes return 0 while it
@@ -13,85 +13,59 @@ heartbeats and its last word pass as before. As long as the sender has nothing t
 from __future__ import annotations
 
 import errno
-import hashlib
-import os
 import select
 import ssl
-import sys
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from socket import socket
 
 from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from ...errors import (
-    CertificateRejected,
-    ConfigError,
-    ConnectError,
-    FrameRejected,
-    TransportError,
-)
+from ...errors import CertificateRejected, ConnectError, FrameRejected, TransportError
+from .openssl_session import OpenSslContext, load_openssl
+from .pinned_identity import Identity, pin
+from .ssl_session import SslContext
 from .tcp import PATIENCE, Part, TcpStream, ready
+from .tls_session import TlsContext, TlsSession
 
 _DATED = (9, 10)  # OpenSSL: not yet valid, expired
 _RECORD_BYTES = 1 << 14  # the most that TLS encrypts at one time
-_MAX_TRANSFER = 1 << 20  # bytes under one hold of a stream's lock
+_MAX_TRANSFER = 1 << 22  # bytes under one hold of a stream's lock
 RENEW_BYTES = 1 << 36  # 2^32 blocks; see NOTE [renewal]
 _RENEW = b"R"
 _MAX_EARLY = 1 << 20  # bytes of heartbeats and last words while a renewal is under way
 _WORD_SECONDS = 1.0  # that a heartbeat or a last word waits for a renewal
 
 
-@dataclass(frozen=True)
-class Identity:
-    """How a party proves who it is, and whom it believes: PEM certificates by rank.
-
-    second_roles: the ranks that the holder of another rank's key plays, too, with the same key.
-    """
-
-    certificate: bytes
-    private_key: bytes = field(repr=False)
-    peers: tuple[bytes, ...]
-    second_roles: tuple[int, ...] = ()
-
-
 class Credentials:
     """What an identity is for TLS: contexts for both roles and a pin for each rank."""
 
     def __init__(self, identity: Identity) -> None:
-        self.pins = [_pinned(certificate) for certificate in identity.peers]
-        for rank, key in enumerate(self.pins):
-            first = self.pins.index(key)
-            if first != rank and rank not in identity.second_roles:
-                raise ConfigError(f"parties {first} and {rank} have the same public key")
-        self._server = _context(ssl.PROTOCOL_TLS_SERVER, identity)
-        self._server.num_tickets = 0  # nothing flows against the data
-        self._client = _context(ssl.PROTOCOL_TLS_CLIENT, identity)
+        self.pins = identity.pins()
+        kind = SslContext if load_openssl() is None else OpenSslContext
+        self._server: TlsContext = kind(identity, server=True)
+        self._client: TlsContext = kind(identity, server=False)
 
     def stream(self, sock: socket, *, server: bool) -> TlsStream:
         """A connected socket under TLS, before its handshake."""
         context = self._server if server else self._client
         try:
-            tls = context.wrap_socket(sock, server_side=server, do_handshake_on_connect=False)
+            return TlsStream(context, *context.begin(sock))
         except OSError as error:
-            sock.close()
-            _close_unfinished(error)
+            if isinstance(error, TransportError):
+                raise
             raise refusal(error) from error
-        return TlsStream(tls)
 
 
 class TlsStream(TcpStream):
     """A stream under TLS. The lock lets the mesh listen for a last word while a sender writes."""
 
-    def __init__(self, sock: ssl.SSLSocket) -> None:
+    def __init__(self, context: TlsContext, session: TlsSession, sock: socket) -> None:
         super().__init__(sock)
-        self._tls = sock
+        self._context, self._tls = context, session
         self._lock = threading.Lock()
         self._closed = False
         self._sending: bool | None = None  # whether tensors flow away from here, once they do
@@ -111,19 +85,30 @@ class TlsStream(TcpStream):
 
     def shake(self, seconds: float) -> None:
         """Shake hands; the other side then holds one of the pinned keys."""
+        until = time.monotonic() + max(seconds, 1e-3)
         try:
-            self._tls.settimeout(max(seconds, 1e-3))
-            self._tls.do_handshake()
-            self._tls.setblocking(False)
+            self._sock.setblocking(False)
+            while (event := self._shake_on()) is not None:
+                if not ready(self._sock, event, until - time.monotonic()):
+                    raise TimeoutError
         except OSError as error:
             raise refusal(error) from error
         self.pin, self.expires = self._certificate()
 
+    def _shake_on(self) -> int | None:
+        """Takes the handshake further; returns the event that it waits for, or None at its end."""
+        try:
+            self._tls.handshake()
+        except ssl.SSLWantReadError:
+            return select.POLLIN
+        except ssl.SSLWantWriteError:
+            return select.POLLOUT
+        return None
+
     def _certificate(self) -> tuple[bytes, datetime]:
         """Returns the pin of the other side's certificate, and the end of its validity."""
         try:
-            encoded = self._tls.getpeercert(binary_form=True)
-            certificate = x509.load_der_x509_certificate(encoded or b"")
+            certificate = x509.load_der_x509_certificate(self._tls.certificate())
             return pin(certificate), certificate.not_valid_after_utc
         except Exception as error:  # whatever the parser makes of what a pinned party signed
             raise CertificateRejected("the certificate of the other side cannot be read") from error
@@ -180,15 +165,11 @@ class TlsStream(TcpStream):
 
     def _pass_records(self, view: memoryview, reading: bool, flows: bool) -> int:
         end = min(len(view), _MAX_TRANSFER, self._left if flows else _MAX_TRANSFER)
-        call = self._tls.recv_into if reading else self._tls.send
-        done, count = 0, _RECORD_BYTES
         try:
-            while count == _RECORD_BYTES and done < end:
-                count = call(view[done:end])
-                done += count
+            done = (self._tls.read if reading else self._tls.write)(view[:end])
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            count = -1
-        if not done and count >= 0:
+            return 0
+        if not done:
             raise self.lost(None)
         if flows:
             self._left -= done
@@ -202,14 +183,15 @@ class TlsStream(TcpStream):
             return
         with suppress(ssl.SSLWantReadError, ssl.SSLWantWriteError):
             if self._sending:
-                self._tls.send(_RENEW)
+                self._tls.write(memoryview(_RENEW))
                 self._step = self._drain
-            elif (mark := self._tls.recv(len(_RENEW))) == _RENEW:
-                self._step = self._end
-            elif mark:
-                raise FrameRejected("bytes beyond a renewal of TLS", party=self.peer)
-            else:
+                return
+            mark = bytearray(len(_RENEW))
+            if not self._tls.read(memoryview(mark)):
                 raise self.lost(None)
+            if mark != _RENEW:
+                raise FrameRejected("bytes beyond a renewal of TLS", party=self.peer)
+            self._step = self._end
 
     def _renew(self) -> None:
         """Takes a renewal as far as it goes without waiting; see NOTE [renewal]."""
@@ -220,7 +202,7 @@ class TlsStream(TcpStream):
     def _drain(self) -> None:
         """The sender reads against the flow until the receiver has ended its side."""
         view = memoryview(bytearray(_RECORD_BYTES))
-        while count := self._tls.recv_into(view):
+        while count := self._tls.read(view):
             self._early += view[:count]
             if len(self._early) > _MAX_EARLY:
                 raise FrameRejected(
@@ -231,16 +213,12 @@ class TlsStream(TcpStream):
 
     def _end(self) -> None:
         """Ends TLS on this side and begins it anew."""
-        context, server = self._tls.context, self._tls.server_side
-        plain = self._tls.unwrap()
-        self._tls = self._sock = context.wrap_socket(
-            plain, server_side=server, do_handshake_on_connect=False
-        )
-        self._tls.setblocking(False)
+        self._tls, self._sock = self._context.begin(self._tls.end())
+        self._sock.setblocking(False)
         self._step = self._shake_again
 
     def _shake_again(self) -> None:
-        self._tls.do_handshake()
+        self._tls.handshake()
         if self._certificate()[0] != self.pin:
             raise CertificateRejected("the other side has another key after a renewal of TLS")
         self._step, self._left = None, RENEW_BYTES
@@ -274,61 +252,3 @@ def refusal(error: OSError) -> TransportError:
     if "alert" in why and ("certificate" in why or "unknown ca" in why):
         return CertificateRejected(f"the other side does not accept this certificate: {why}")
     return ConnectError(f"no TLS connection: {why}")
-
-
-def pin(certificate: x509.Certificate) -> bytes:
-    """The SHA-256 of a certificate's public key (SubjectPublicKeyInfo)."""
-    key = certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    return hashlib.sha256(key).digest()
-
-
-def _pinned(certificate: bytes) -> bytes:
-    try:
-        return pin(x509.load_pem_x509_certificate(certificate))
-    except Exception as error:  # whatever the parser makes of it
-        raise ConfigError("a peer's certificate in the identity is not PEM") from error
-
-
-def _context(role: int, identity: Identity) -> ssl.SSLContext:
-    context = ssl.SSLContext(role)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.check_hostname = False  # a party is its key, wherever it runs
-    context.verify_mode = ssl.CERT_REQUIRED
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    try:
-        context.load_verify_locations(
-            cadata=b"\n".join(dict.fromkeys(identity.peers)).decode("ascii")
-        )
-        with _private_file(identity.certificate, b"\n", identity.private_key) as path:
-            context.load_cert_chain(path, password="")
-    except (ssl.SSLError, ValueError) as error:
-        raise ConfigError(
-            "the identity's certificate and private key must be PEM, unencrypted, and a pair"
-        ) from error
-    return context
-
-
-@contextmanager
-def _private_file(*parts: bytes) -> Iterator[str]:
-    """A path for OpenSSL to read a key from; on Linux it is memory and never a file."""
-    if sys.platform == "linux":
-        with os.fdopen(os.memfd_create("identity"), "wb", buffering=0) as memory:
-            memory.writelines(parts)
-            yield f"/proc/self/fd/{memory.fileno()}"
-    else:
-        with tempfile.NamedTemporaryFile(buffering=0) as file:
-            file.writelines(parts)
-            yield file.name
-
-
-def _close_unfinished(error: OSError) -> None:
-    """Closes the socket that Python leaves behind where a peer goes away while it is wrapped.
-
-    It has taken the connection over by then, and only the frame in which it failed still knows it.
-    """
-    place = error.__traceback__
-    while place is not None:
-        left = place.tb_frame.f_locals.get("self")
-        if isinstance(left, ssl.SSLSocket):
-            left.close()
-        place = place.tb_next

@@ -1,0 +1,253 @@
+// The module `openssl`: TLS 1.3 on a connected socket that does not block. One call passes as many
+// records as the socket takes or gives, without the interpreter's lock.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+
+#include <cerrno>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "openssl.h"
+
+namespace tacit {
+namespace {
+
+namespace nb = nanobind;
+
+constexpr std::size_t kRecord = 1 << 14;  // the most that TLS encrypts at one time
+constexpr int kSecurityLevel = 2;         // as Python's ssl: 112 bits in every certificate
+
+// What a call returns in place of a count. A peer that ends TLS in good order is a count of 0.
+enum Status : long { kWantRead = -1, kWantWrite = -2, kCut = -3, kSystem = -4, kFailed = -5 };
+
+using Library = std::shared_ptr<OpenSsl>;
+
+template <class Object>
+using Owned = std::unique_ptr<Object, std::function<void(Object*)>>;
+
+// The memory of a Python object, while the interpreter's lock is given up.
+class Buffer {
+ public:
+  Buffer(nb::handle object, int flags) {
+    if (PyObject_GetBuffer(object.ptr(), &view_, flags)) throw nb::python_error();
+  }
+  Buffer(const Buffer&) = delete;
+  ~Buffer() { PyBuffer_Release(&view_); }
+  char* data() const { return static_cast<char*>(view_.buf); }
+  std::size_t size() const { return static_cast<std::size_t>(view_.len); }
+
+ private:
+  Py_buffer view_;
+};
+
+int no_password(char*, int, int, void*) { return 0; }
+
+void require(bool done, const char* what) {
+  if (!done) throw std::runtime_error(std::string("OpenSSL has no ") + what);
+}
+
+// The settings, certificate and key of one role, client or server.
+class TlsContext {
+ public:
+  // `identity` is the path of a PEM file with this side's certificates and key, `trusted` of one
+  // with the certificates that the other side may show. Both are read here and not again.
+  TlsContext(Library library, bool server, const std::string& identity, const std::string& trusted)
+      : ssl(std::move(library)),
+        server(server),
+        context(ssl->SSL_CTX_new(server ? ssl->TLS_server_method() : ssl->TLS_client_method()),
+                [ssl = ssl](SslContext* one) { ssl->SSL_CTX_free(one); }) {
+    require(context != nullptr, "context");
+    set_options();
+    const char* const missing = load(identity.c_str(), trusted.c_str());
+    ssl->ERR_clear_error();
+    require(!missing, missing);
+  }
+
+  const Library ssl;
+  const bool server;
+  const Owned<SslContext> context;
+
+ private:
+  void set_options() {
+    SslContext* const context = this->context.get();
+    require(ssl->SSL_CTX_ctrl(context, kSetMinimumVersion, kTls13, nullptr) == 1, "TLS 1.3");
+    ssl->SSL_CTX_ctrl(context, kSetMode, kPartialWrites, nullptr);
+    ssl->SSL_CTX_ctrl(context, kSetSessionCache, 0, nullptr);
+    ssl->SSL_CTX_set_options(context, kNoCompression);
+    ssl->SSL_CTX_set_num_tickets(context, 0);  // nothing flows against the data
+    if (ssl->SSL_CTX_get_security_level(context) < kSecurityLevel) {
+      ssl->SSL_CTX_set_security_level(context, kSecurityLevel);
+    }
+    ssl->SSL_CTX_set_verify(context, kVerifyBothSides, nullptr);
+    auto* const parameters = ssl->SSL_CTX_get0_param(context);
+    require(ssl->X509_VERIFY_PARAM_set_flags(parameters, kPartialChain) == 1, "partial chain");
+  }
+
+  // Returns what cannot be read or used, if anything.
+  const char* load(const char* identity, const char* trusted) {
+    SslContext* const context = this->context.get();
+    ssl->SSL_CTX_set_default_passwd_cb(context, no_password);
+    if (ssl->SSL_CTX_load_verify_locations(context, trusted, nullptr) != 1) return "trusted";
+    if (ssl->SSL_CTX_use_certificate_chain_file(context, identity) != 1) return "certificate";
+    if (ssl->SSL_CTX_use_PrivateKey_file(context, identity, kPem) != 1) return "key";
+    return ssl->SSL_CTX_check_private_key(context) == 1 ? nullptr : "a key of the certificate";
+  }
+};
+
+// TLS between a handshake and its end. One thread at a time may call it.
+class TlsSession {
+ public:
+  TlsSession(const TlsContext& context, int socket)
+      : ssl_(context.ssl),
+        owned_(ssl_->SSL_new(context.context.get()),
+               [ssl = ssl_](Ssl* one) { ssl->SSL_free(one); }),
+        session_(owned_.get()) {
+    require(session_ && ssl_->SSL_set_fd(session_, socket) == 1, "session");
+    context.server ? ssl_->SSL_set_accept_state(session_) : ssl_->SSL_set_connect_state(session_);
+  }
+
+  // Returns 1 when it is complete, or a Status.
+  long handshake() {
+    const nb::gil_scoped_release unlocked;
+    return status([&] { return ssl_->SSL_do_handshake(session_) == 1 ? 1 : -1; });
+  }
+
+  // Returns how many bytes it has read; 0 if the other side has ended TLS; or a Status.
+  long read(nb::handle into) {
+    const Buffer buffer(into, PyBUF_WRITABLE);
+    const nb::gil_scoped_release unlocked;
+    const auto record = [&](char* data, std::size_t size, std::size_t* count) {
+      return ssl_->SSL_read_ex(session_, data, size, count);
+    };
+    return pass(buffer, record, after_read_);
+  }
+
+  // Returns how many bytes it has written, or a Status. What comes next must begin with the rest.
+  long write(nb::handle from) {
+    const Buffer buffer(from, PyBUF_SIMPLE);
+    const nb::gil_scoped_release unlocked;
+    const auto record = [&](const char* data, std::size_t size, std::size_t* count) {
+      return ssl_->SSL_write_ex(session_, data, size, count);
+    };
+    return pass(buffer, record, after_write_);
+  }
+
+  // Ends TLS on this side; returns 1 when the other side has ended it, too, or a Status.
+  long end() {
+    const nb::gil_scoped_release unlocked;
+    const auto shutdown = [&] { return ssl_->SSL_shutdown(session_); };
+    const long first = status(shutdown);
+    return first == 0 ? status(shutdown) : first;
+  }
+
+  // The certificate of the other side (DER), after the handshake.
+  nb::bytes peer_certificate() const {
+    const Owned<Certificate> certificate(ssl_->SSL_get1_peer_certificate(session_),
+                                         [this](Certificate* one) { ssl_->X509_free(one); });
+    const int size = certificate ? ssl_->i2d_X509(certificate.get(), nullptr) : 0;
+    std::string encoded(size > 0 ? size : 0, '\0');
+    auto* out = reinterpret_cast<unsigned char*>(encoded.data());
+    if (size > 0) ssl_->i2d_X509(certificate.get(), &out);
+    return nb::bytes(encoded.data(), encoded.size());
+  }
+
+  std::string version() const { return ssl_->SSL_get_version(session_); }
+
+  // Why the last call returned kSystem (errno) or kFailed (OpenSSL's reason). The code of what is
+  // wrong with the other side's certificate is 0 if it is not that.
+  int system_error() const { return errno_; }
+  const std::string& reason() const { return reason_; }
+  long verify_code() const { return verify_code_; }
+  std::string verify_message() const { return ssl_->X509_verify_cert_error_string(verify_code_); }
+
+ private:
+  // Passes records while they are full, as all of a long message are but its last one. A failure
+  // after some of them is kept in `later`, for the next call.
+  template <class Record>
+  long pass(const Buffer& buffer, const Record& record, long& later) {
+    std::size_t done = 0, count = kRecord;
+    long last = std::exchange(later, 1);
+    while (last > 0 && done < buffer.size() && count == kRecord) {
+      count = 0;
+      char* const data = buffer.data() + done;
+      last = status([&] { return record(data, buffer.size() - done, &count) ? 1 : -1; });
+      done += count;
+    }
+    if (!done) return last;
+    if (last != kWantRead && last != kWantWrite) later = last;
+    return static_cast<long>(done);
+  }
+
+  // The result of a call of OpenSSL if it is not negative; else why it is.
+  template <class Call>
+  long status(const Call& call) {
+    ssl_->ERR_clear_error();
+    errno = 0;
+    const int result = call();
+    if (result >= 0) return result;
+    errno_ = errno;
+    const long why = reason_of(ssl_->SSL_get_error(session_, result));
+    ssl_->ERR_clear_error();  // this thread's list of errors is also that of Python's ssl
+    return why;
+  }
+
+  long reason_of(int error) {
+    switch (error) {
+      case kWantsRead:
+        return kWantRead;
+      case kWantsWrite:
+        return kWantWrite;
+      case kEnded:
+        return 0;
+      case kSystemError:
+        return errno_ ? kSystem : kCut;
+      default:
+        return failure();
+    }
+  }
+
+  long failure() {
+    const unsigned long error = ssl_->ERR_peek_last_error();
+    if ((error & ~kReason) == kSslErrors && (error & kReason) == kUnexpectedEnd) return kCut;
+    const char* reason = ssl_->ERR_reason_error_string(error);
+    reason_ = reason ? reason : "";
+    const bool refused = (error & ~kReason) == kSslErrors && (error & kReason) == kVerifyFailed;
+    verify_code_ = refused ? ssl_->SSL_get_verify_result(session_) : 0;
+    return kFailed;
+  }
+
+  const Library ssl_;
+  const Owned<Ssl> owned_;
+  Ssl* const session_;
+  long after_read_ = 1, after_write_ = 1;  // what the next call tells, if it is not 1
+  int errno_ = 0;
+  std::string reason_;
+  long verify_code_ = 0;
+};
+
+}  // namespace
+}  // namespace tacit
+
+NB_MODULE(openssl, module) {
+  namespace nb = nanobind;
+  using namespace tacit;
+  nb::set_leak_warnings(false);  // connections may be open when the interpreter ends
+  nb::class_<OpenSsl>(module, "OpenSsl").def(nb::init<const std::string&, unsigned long>());
+  nb::class_<TlsContext>(module, "TlsContext")
+      .def(nb::init<Library, bool, const std::string&, const std::string&>());
+  nb::class_<TlsSession>(module, "TlsSession")
+      .def(nb::init<const TlsContext&, int>())
+      .def("handshake", &TlsSession::handshake)
+      .def("read", &TlsSession::read)
+      .def("write", &TlsSession::write)
+      .def("end", &TlsSession::end)
+      .def("peer_certificate", &TlsSession::peer_certificate)
+      .def("version", &TlsSession::version)
+      .def_prop_ro("system_error", &TlsSession::system_error)
+      .def_prop_ro("reason", &TlsSession::reason)
+      .def_prop_ro("verify_code", &TlsSession::verify_code)
+      .def_prop_ro("verify_message", &TlsSession::verify_message);
+}

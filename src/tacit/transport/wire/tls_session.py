@@ -1,0 +1,47 @@
+"""TLS on one connected socket, between a handshake and its end.
+
+There are two implementations with the same settings. `openssl_session` passes records in compiled
+code, without the interpreter's lock. Where that is not possible, `ssl_session` uses Python's `ssl`.
+Either speaks with either.
+"""
+
+from __future__ import annotations
+
+from socket import socket
+from typing import Protocol
+
+
+class TlsSession(Protocol):
+    """A session on a socket that does not block.
+
+    A call that would wait raises ssl.SSLWantReadError or ssl.SSLWantWriteError; one that fails, an
+    ssl.SSLError or another OSError. One thread at a time may use a session.
+    """
+
+    def handshake(self) -> None:
+        """Takes the handshake as far as it goes; returns when it is complete."""
+
+    def certificate(self) -> bytes:
+        """Returns the certificate of the other side (DER)."""
+
+    def version(self) -> str | None:
+        """Returns the version of TLS in use."""
+
+    def read(self, view: memoryview) -> int:
+        """Reads as many whole records as are here; 0 means that the other side has ended."""
+
+    def write(self, view: memoryview) -> int:
+        """Writes as many whole records as the socket takes; the next call continues with the rest.
+
+        A record that was begun is finished by the next call, which must bring the same bytes.
+        """
+
+    def end(self) -> socket:
+        """Ends TLS on this side; returns the plain socket when the other side has ended it, too."""
+
+
+class TlsContext(Protocol):
+    """An identity in the role of a client or of a server."""
+
+    def begin(self, sock: socket) -> tuple[TlsSession, socket]:
+        """Returns a session before its handshake, and the socket to poll and to close."""
