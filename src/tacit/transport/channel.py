@@ -118,11 +118,12 @@ class Channel(ABC):
     `stuck` says whether the peer waits too, see NOTE [slow or dead]. While a send or a flush waits,
     the channel calls `look_around` now and then, which raises if the run has ended. `is_stuck` says
     whether this party is stuck itself. `stored`: the messages are those of a stored run, and cost
-    nothing now.
+    nothing now. `shares_memory`: the peer reads what is sent in this party's memory.
     """
 
     peer: int
     stored: bool = False
+    shares_memory: bool = False
     device: torch.device = CPU  # where received tensors are put
     wire: Wire  # of the messages that come
     certificate_expires: datetime | None = None

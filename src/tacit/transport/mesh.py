@@ -110,6 +110,11 @@ class Mesh:
         channels = (*self._channels.values(), *self._ahead.values())
         return any(channel.stored for channel in channels)
 
+    @property
+    def shares_memory(self) -> bool:
+        """Whether a peer reads what is sent in this party's memory: a thread of its process."""
+        return any(channel.shares_memory for channel in self._channels.values())
+
     def number_anew(self) -> None:
         """Counts exchanges from zero again; all members do so at the same point."""
         self._next_operation = 0
