@@ -5,6 +5,7 @@ See NOTE [fresh masks] in graph.py: the keys of all recorded kernels are new in 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -15,6 +16,9 @@ from .graph import Capture
 from .own_recording import OwnRecording
 from .segments import Segments
 from .summary import RecordingSummary
+
+
+log = logging.getLogger("tacit")
 
 
 class SegmentRecording(OwnRecording):
@@ -48,7 +52,8 @@ class SegmentRecording(OwnRecording):
             with self._segments.recording():
                 self._results = self._run(function, given)
         except RuntimeError as error:
-            return f"it cannot be captured ({str(error).splitlines()[0]})"
+            log.info("repeated: why a call cannot be captured", exc_info=error)
+            return f"it cannot be captured ({type(error).__name__})"
         return self._difference(given)
 
     def _make_trace(self) -> Trace:
