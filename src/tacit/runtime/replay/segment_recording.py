@@ -17,7 +17,6 @@ from .own_recording import OwnRecording
 from .segments import Segments
 from .summary import RecordingSummary
 
-
 log = logging.getLogger("tacit")
 
 
