@@ -37,6 +37,7 @@ NB_MODULE(native, module) {
   module.def("num_threads", &tacit::num_threads);
   module.def("set_num_threads", &tacit::set_num_threads);
   module.def("keep_scratch", [](std::size_t bytes) { tacit::Scratch::kept_bytes = bytes; });
+  tacit::bind_activations(module);
   tacit::bind_call_log(module);
   tacit::bind_conv(module);
   tacit::bind_contraction(module);

@@ -30,6 +30,7 @@ void parallel_for(std::size_t count, std::size_t grain,
 int num_threads();
 void set_num_threads(int count);
 
+void bind_activations(nb::module_& module);
 void bind_matmul(nb::module_& module);
 void bind_conv(nb::module_& module);
 void bind_contraction(nb::module_& module);

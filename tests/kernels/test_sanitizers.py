@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FILES = [
+    "activations",
     "amx",
     "call_log",
     "call_places",

@@ -15,10 +15,12 @@ import torch
 from torch import Tensor
 
 from ..errors import RangeError
+from ..kernels.activations import Integers
 from ..protocols import MATMUL, Bilinear, Conv, ConvGradInput, Plain
 from ..protocols.enclave import Enclave
 from ..protocols.plain_pieces import IsCut, by_rows, has_rows, summed
 from ..protocols.steps import Steps, drive, together
+from ..protocols.unfinished import UnfinishedProduct
 from ..ring import Window
 from .arithmetic import conv_grad_calls
 from .encoding import first_position, in_words
@@ -196,7 +198,10 @@ class PlainNumbers(Numbers):
         dtype = self.result_dtype(a, b)
         x, y = (self.tensor(self.convert(self.operand(one), dtype)) for one in (a, b))
         if self.protocol.is_enclave:
-            return self.value(self.protocol.multiply(op, x, y))
+            made = self.protocol.multiply(op, x, y)
+            if isinstance(made, Integers):
+                return Value(UnfinishedProduct(made), dtype)
+            return self.value(made)
         return self.value(torch.empty(op.shape(x.shape, y.shape), dtype=dtype, device="meta"))
 
     def matmul(self, a: Operand, b: Operand) -> Value:
@@ -280,6 +285,12 @@ class PlainNumbers(Numbers):
         return self.by_rows(has_rows(shape), function.__name__, function, *operands, **options)
 
     def add(self, a: Operand, b: Operand) -> Value:
+        """Returns a + b; a bias of a product waits with it."""
+        for one, other in ((a, b), (b, a)):
+            if isinstance(one, Value) and isinstance(one.share, UnfinishedProduct):
+                made = one.share.with_bias(self.tensor(other))
+                if made is not None:
+                    return Value(made, one.dtype)
         return self._of(torch.add, a, b)
 
     def sub(self, a: Operand, b: Operand) -> Value:

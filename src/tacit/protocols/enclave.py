@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ..crypto import joint_key, part_of_joint_key
 from ..errors import ConfigError, Party
+from ..kernels.activations import Integers
 from ..transport import Spec
 from .base import Protocol
 from .context import Context
@@ -25,7 +26,7 @@ from .products.floats import in_floats
 from .share import Arith, Bool, Plain
 from .steps import PASS, Interactive, Round, Steps
 
-Multiply = Callable[[Bilinear, Tensor, Tensor], Tensor]
+Multiply = Callable[[Bilinear, Tensor, Tensor], Tensor | Integers]
 PIECES = 16  # of a limited memory: one on its way takes so much of it
 
 
@@ -96,7 +97,8 @@ def reveal(
 class Enclave(Protocol):
     """The parties of a session with one or two enclaves.
 
-    multiply: how products of floating-point tensors are computed at an enclave.
+    multiply: how products of floating-point tensors are computed at an enclave: floats, or integers
+    that are to be read as float32.
     show: called at an enclave with each parameter of a module that its owner shares; workers may
     see it if the settings say so. precompute: see `Session.precompute`.
     memory: that of an enclave for secret tensors; without a limit at a party.

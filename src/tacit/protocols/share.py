@@ -46,7 +46,7 @@ class Share:
         return cls.__new__(cls)
 
     def __getattr__(self, name: str) -> Any:
-        if "parts" not in self.__dict__ and not name.startswith("__"):
+        if "shape" not in self.__dict__ and not name.startswith("__"):
             raise ProtocolError(
                 "this share is computed at the end of the parallel block",
                 remedy="use it after the block",

@@ -21,6 +21,7 @@ from torch._ops import OpOverload
 
 from ..errors import OutOfMemory
 from ..fixedpoint import PlainNumbers, Value
+from .fused_rules import FUSED
 from .ops import refused
 from .ops.linalg import matmul
 from .ops.nn import attention, conv
@@ -70,6 +71,8 @@ def _run(
     func: OpOverload, writes: tuple[str, ...], n: PlainNumbers, *args: Any, **kwargs: Any
 ) -> Any:
     """torch's result on the tensors of this member, as values; then what is written to `writes`."""
+    if func in FUSED and (made := FUSED[func](n, *args, **kwargs)) is not None:
+        return made
     run = partial(_writing, func, writes) if writes else func
     if func in AS_ARGUMENT:
         run = partial(_without_meta, func)

@@ -18,7 +18,8 @@ from torch import Tensor
 from ...config import VISIBLE_WEIGHTS
 from ...crypto import KEY_BYTES, Key
 from ...errors import CheatingDetected, ConfigError, ProtocolError
-from ...kernels.quantisation import CIPHER, add_three
+from ...kernels.activations import Integers
+from ...kernels.quantisation import CIPHER, MOST_EXPONENT, add_three
 from ...kernels.stream import CIPHERS
 from ...protocols.plain_memory import UNLIMITED, PlainMemory
 from ...protocols.products.bilinear import MATMUL, Bilinear, Einsum, MatMul, Mul
@@ -111,8 +112,14 @@ class Outsourcer:
             self._workers.tell(worker, self._keys.some(DUTIES[role].mask_parts))
 
     def product(self, op: Bilinear, a: Tensor, b: Tensor) -> Tensor:
+        """Returns op(a, b) of two tensors of floats, in the dtype of a. `multiply` says more."""
+        made = self.multiply(op, a, b)
+        return self._floats(made, a.dtype) if isinstance(made, Integers) else made
+
+    def multiply(self, op: Bilinear, a: Tensor, b: Tensor) -> Tensor | Integers:
         """Returns op(a, b) of two tensors of floats, in the dtype of a.
 
+        If workers compute it, it may be integers, which the caller has to read as float32.
         Elementwise products are computed inside. An operand that is not finite is a RangeError, a
         worker that fails or is late WorkerFailed, and one that answers wrongly CheatingDetected.
         """
@@ -158,7 +165,7 @@ class Outsourcer:
         found = found.squeeze(-1) if b.dim() == 1 else found
         return found.squeeze(-1 if b.dim() == 1 else -2) if a.dim() == 1 else found
 
-    def _product(self, op: Bilinear, a: Tensor, b: Tensor) -> Tensor:
+    def _product(self, op: Bilinear, a: Tensor, b: Tensor) -> Tensor | Integers:
         name = type(op).__name__
         if self.mode == "none" and not self._precision.stochastic:
             with self.counters.phase("inside"):
@@ -175,23 +182,32 @@ class Outsourcer:
 
     def _in_blocks(
         self, name: str, op: Bilinear, a: Operand, b: Operand, dtype: torch.dtype
-    ) -> Tensor:
-        """Returns a product as floats; block by block if it does not fit into a limited memory."""
+    ) -> Tensor | Integers:
+        """Returns a product; as floats, block by block, if memory is limited."""
+        exponent, cut = a.exponent + b.exponent, Cut(op, a.values.shape, b.values.shape)
+        integers = partial(self._integers, name, op, (a, b), cut)
+        if self._memory.limit is None:
+            [blocks] = cut.blocks()
+            found = Integers(integers(blocks).contiguous(), exponent)
+            self._parts.drop()
+            may_wait = dtype == torch.float32 and abs(exponent) <= MOST_EXPONENT
+            return found if may_wait else self._floats(found, dtype)
+
+        def floats(blocks: Sequence[Block]) -> Tensor:
+            return self._floats(Integers(integers(blocks), exponent), dtype)
+
         needed = partial(product_bytes, self._precision, MODES[self.mode])
-        cut = Cut(op, a.values.shape, b.values.shape)
-        floats = partial(self._floats, name, op, (a, b), dtype, cut)
         return cut.computed(self._memory, name, needed, dtype, floats, self._parts.drop)
 
-    def _floats(
+    def _integers(
         self,
         name: str,
         op: Bilinear,
         operands: tuple[Operand, Operand],
-        dtype: torch.dtype,
         cut: Cut,
         blocks: Sequence[Block],
     ) -> Tensor:
-        """Returns a part of a product: the sum of these blocks, which is exact, as floats."""
+        """Returns a part of a product: the sum of these blocks, which is exact."""
         a, b = operands
         total, is_long = None, op.terms(a.values.shape, b.values.shape) > self._precision.most_terms
         for block in blocks:
@@ -204,16 +220,20 @@ class Outsourcer:
         values = self._precision.reduced(total)
         if values is not total:
             self.counters.count_wrapped(int((values != total).sum()), values.numel())
+        return values
+
+    def _floats(self, product: Integers, dtype: torch.dtype) -> Tensor:
         with self.counters.phase("dequantise"):
-            return dequantise(values, a.exponent + b.exponent, dtype)
+            return dequantise(*product, dtype)
 
     def _exact(self, op: Bilinear, a: Operand, b: Operand) -> Tensor:
         """Returns the product of integers, from the workers, and ends all of them if one fails."""
         parts = pieces(op, a.values.shape, b.values.shape, self._precision.most_terms)
         try:
             *others, last = parts
-            total = sum(self._piece(part, a, b).long() for part in others)
-            return total + self._piece(last, a, b, self._cache.forgotten())
+            totals = [self._piece(part, a, b).long() for part in others]
+            totals.append(self._piece(last, a, b, self._cache.forgotten()))
+            return sum(totals[1:], totals[0])
         except BaseException as error:
             self._workers.abort(error)
             if self._peer and not isinstance(error, CheatingDetected):  # the other enclave knows

@@ -82,7 +82,7 @@ def attach_enclave(session: Session, links: EnclaveLinks) -> None:
         memory=operations.memory,
         pins_memory=links.pins_memory,
     )
-    operations.multiply, operations.show = outsourcer.product, outsourcer.show
+    operations.multiply, operations.show = outsourcer.multiply, outsourcer.show
     operations.precompute = outsourcer.precompute
     session.ending.callback(outsourcer.close)
 
