@@ -108,12 +108,41 @@ void contract(Address x, Address limbs, std::size_t outer, std::size_t rows, std
   });
 }
 
+constexpr unsigned kPrimeBits = 61;
+constexpr std::int64_t kPrime = (std::int64_t{1} << kPrimeBits) - 1;
+
+// x mod 2^61 - 1, in [0, 2^61 - 1), for any x: 2^61 is 1, and x >> 61 is between -4 and 3.
+inline std::int64_t reduced(std::int64_t x) {
+  x = (x & kPrime) + (x >> kPrimeBits);
+  x += x < 0 ? kPrime : 0;
+  return x - (x >= kPrime ? kPrime : 0);
+}
+
+// out[i] = sum over l of 2^(bits l) limb[l, i], mod 2^61 - 1. A product with a power of two is a
+// rotation of 61 bits; the sum of three is below 2^63.
+void join_limbs(Address limbs, unsigned bits, std::size_t count, Address out) {
+  const std::int64_t* from = at<const std::int64_t>(limbs);
+  std::int64_t* to = at<std::int64_t>(out);
+  parallel_for(count, 1 << 14, [=](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      std::int64_t total = 0;
+      for (unsigned l = 0; l < kLimbs; ++l) {
+        const auto x = static_cast<std::uint64_t>(reduced(from[l * count + i]));
+        const unsigned shift = bits * l;
+        total += static_cast<std::int64_t>((x << shift & kPrime) + (x >> (kPrimeBits - shift)));
+      }
+      to[i] = reduced(total);
+    }
+  });
+}
+
 }  // namespace
 
 void bind_contraction(nb::module_& module) {
   using release = nb::call_guard<nb::gil_scoped_release>;
   module.def("contract8", &contract<std::int8_t>, release());
   module.def("contract32", &contract<std::int32_t>, release());
+  module.def("join_limbs", &join_limbs, release());
 }
 
 }  // namespace tacit

@@ -10,7 +10,7 @@ from tests.kernels.draws import seeds
 from tests.tiers import draws
 
 from tacit.errors import ConfigError
-from tacit.kernels.contraction import MOST_ROWS, contract
+from tacit.kernels.contraction import MOST_BITS, MOST_ROWS, PRIME, contract, join_limbs
 from tacit.ring.reference import contraction as reference
 
 ENDS = {torch.int8: 1 << 7, torch.int32: 1 << 31}
@@ -93,3 +93,34 @@ def test_nothing_to_add():
         found = contract(x, torch.zeros(3, shape[1], dtype=torch.int32))
         assert found.shape == (3, shape[0], shape[2])
         assert not found.any()
+
+
+# Every residue that a reduction treats apart, and the ends of 64 bits.
+EDGES = [0, 1, -1, PRIME - 1, PRIME, PRIME + 1, -PRIME, 2 * PRIME, -(1 << 63), (1 << 63) - 1]
+
+
+def limbs_of(count, seed):
+    """64-bit integers, of which a third are EDGES."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randint(-(1 << 63), (1 << 63) - 1, (3, count), generator=generator)
+    picked = torch.tensor(EDGES)[torch.randint(len(EDGES), x.shape, generator=generator)]
+    return torch.where(torch.randint(3, x.shape, generator=generator) == 0, picked, x)
+
+
+@draws(60)
+@given(st.sampled_from([1, 2, 7, 64, 1001]), st.sampled_from([0, 1, 15, 21, MOST_BITS]), seeds)
+def test_joined_limbs_are_those_of_big_integers(count, bits, seed):
+    limbs = limbs_of(count, seed)
+    found = join_limbs(limbs, bits)
+    columns = zip(*limbs.tolist(), strict=True)
+    assert found.tolist() == [sum(x << bits * i for i, x in enumerate(c)) % PRIME for c in columns]
+    assert torch.equal(found, reference.join_limbs(limbs, bits))
+
+
+def test_joined_limbs_in_any_layout():
+    limbs = limbs_of(40_000, 1).view(3, 100, 400).transpose(1, 2)
+    assert torch.equal(join_limbs(limbs, 15), reference.join_limbs(limbs, 15))
+    assert join_limbs(limbs[:, :0], 15).shape == (0, 100)
+    for wrong, bits in ((limbs[:2], 15), (limbs.int(), 15), (limbs, MOST_BITS + 1), (limbs, -1)):
+        with pytest.raises(ConfigError):
+            join_limbs(wrong, bits)

@@ -1,4 +1,4 @@
-"""Weighted sums of small integers along an axis, exact in 64 bits."""
+"""Weighted sums of small integers along an axis, exact in 64 bits, and mod 2^61 - 1."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from ..errors import ConfigError
 from ..ring.reference import contraction as reference
 from .backend import native_for
 
+PRIME = reference.PRIME
 NUM_LIMBS = 3
 LIMB_BITS = 15
+MOST_BITS = 30  # of limbs that are joined: two of them are a rotation of at most 60
 MOST_ROWS = 1 << 16  # 2^15 2^31 2^16 = 2^62
 _NAMES = {torch.int8: "contract8", torch.int32: "contract32"}
 
@@ -33,4 +35,21 @@ def contract(x: Tensor, factors: Tensor) -> Tensor:
     x, factors = x.contiguous(), factors.contiguous()
     out = torch.empty(NUM_LIMBS, outer, inner, dtype=torch.int64)
     kernel(x.data_ptr(), factors.data_ptr(), outer, rows, inner, out.data_ptr())
+    return out
+
+
+def join_limbs(limbs: Tensor, bits: int) -> Tensor:
+    """Returns the sum over l of 2^(bits l) limbs[l], mod p = 2^61 - 1, in [0, p).
+
+    limbs: any int64 of shape (3, ...). bits: of a limb, at most 30.
+    """
+    if limbs.dtype != torch.int64 or limbs.shape[0] != NUM_LIMBS or not 0 <= bits <= MOST_BITS:
+        limit = f"int64 of shape {(NUM_LIMBS, '...')}, and at most {MOST_BITS} bits"
+        raise ConfigError(f"{limbs.dtype} of shape {tuple(limbs.shape)}, {bits} bits", limit=limit)
+    kernel = getattr(native_for(limbs), "join_limbs", None)
+    if kernel is None or not limbs.numel():
+        return reference.join_limbs(limbs, bits)
+    limbs = limbs.contiguous()
+    out = torch.empty(limbs.shape[1:], dtype=torch.int64)
+    kernel(limbs.data_ptr(), bits, out.numel(), out.data_ptr())
     return out

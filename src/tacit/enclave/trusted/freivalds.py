@@ -27,7 +27,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ...kernels.contraction import LIMB_BITS, MOST_ROWS, NUM_LIMBS, contract
+from ...kernels.contraction import (
+    LIMB_BITS,
+    MOST_ROWS,
+    NUM_LIMBS,
+    PRIME,
+    contract,
+    join_limbs,
+)
 from ...protocols.products.bilinear import (
     Bilinear,
     Conv,
@@ -36,8 +43,6 @@ from ...protocols.products.bilinear import (
     MatMul,
 )
 
-PRIME_BITS = 61
-PRIME = (1 << PRIME_BITS) - 1
 BITS_PER_CHECK = NUM_LIMBS * LIMB_BITS - 1
 WIDE_BITS = 21  # of the limbs of an element mod p; there are three, too
 SLICE_ELEMENTS = 1 << 18  # 64-bit integers whose limbs are in memory at a time
@@ -72,7 +77,7 @@ def agrees(op: Bilinear, a: Tensor, b: Tensor, c: Tensor, bound: int, draw: Draw
     small = _resized(op, [one.axis.result for one in found])
     expected, claimed = small(_shortened(a, left), _shortened(b, right)), c
     for one in sorted(found, key=lambda one: -one.limbs.shape[1]):  # the longest first
-        expected = _joined(_along(expected, one.axis.result), WIDE_BITS)
+        expected = join_limbs(_along(expected, one.axis.result), WIDE_BITS)
         claimed = _contracted(claimed, one.axis.result, one.limbs)
     return torch.equal(expected, claimed.long())
 
@@ -162,9 +167,9 @@ def _contracted(x: Tensor, place: Place, limbs: Tensor) -> Tensor:
     dim, groups = place[0] % x.dim(), place[1]
     before, after = x.shape[:dim], x.shape[dim + 1 :]
     rows = x.reshape(before.numel() * groups, limbs.shape[1], after.numel())
-    parts = zip(rows.split(MOST_ROWS, 1), limbs.split(MOST_ROWS, 1), strict=True)
-    total = torch.zeros((), dtype=torch.int64)
-    for part in parts:
+    first, *others = zip(rows.split(MOST_ROWS, 1), limbs.split(MOST_ROWS, 1), strict=True)
+    total = _sums(*first)
+    for part in others:
         total = (total + _sums(*part)) % PRIME  # each sum is below 2^61: a few would not fit
     return total.reshape(*before, groups, *after)
 
@@ -172,7 +177,7 @@ def _contracted(x: Tensor, place: Place, limbs: Tensor) -> Tensor:
 def _sums(rows: Tensor, limbs: Tensor) -> Tensor:
     """Returns the sum of a vector times rows of shape (outer, n, inner), mod p."""
     if rows.dtype != torch.int64:
-        return _joined(contract(rows, limbs), LIMB_BITS)
+        return join_limbs(contract(rows, limbs), LIMB_BITS)
     outer = max(SLICE_ELEMENTS // rows[0].numel(), 1)
     inner = max(SLICE_ELEMENTS // (outer * rows.shape[1]), 1)
     return torch.cat(
@@ -184,8 +189,8 @@ def _sums(rows: Tensor, limbs: Tensor) -> Tensor:
 
 
 def _wide_sums(rows: Tensor, limbs: Tensor) -> Tensor:
-    sums = [_joined(contract(_wide_limb(rows, i).int(), limbs), LIMB_BITS) for i in range(3)]
-    return _joined(torch.stack(sums), WIDE_BITS)
+    sums = [join_limbs(contract(_wide_limb(rows, i).int(), limbs), LIMB_BITS) for i in range(3)]
+    return join_limbs(torch.stack(sums), WIDE_BITS)
 
 
 def _wide_limbs(x: Tensor) -> Tensor:
@@ -196,12 +201,3 @@ def _wide_limb(x: Tensor, i: int) -> Tensor:
     """Returns limb i of int64 numbers below 2^62, 0 is the lowest; only the highest is signed."""
     shifted = x >> WIDE_BITS * i
     return shifted if i == NUM_LIMBS - 1 else shifted.bitwise_and_((1 << WIDE_BITS) - 1)
-
-
-def _joined(limbs: Tensor, bits: int) -> Tensor:
-    """Returns the sum of 2^(bits i) times limb i, mod p, in [0, p)."""
-    total = torch.zeros_like(limbs[0])
-    for i, limb in enumerate(limbs % PRIME):
-        shift = bits * i  # 2^61 = 1 mod p: a product with a power of two is a rotation
-        total = (total + (limb << shift & PRIME) + (limb >> PRIME_BITS - shift)) % PRIME
-    return total

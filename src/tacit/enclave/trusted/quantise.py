@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from ...errors import ConfigError, RangeError
+from ...kernels.contraction import PRIME
 from ...kernels.quantisation import MOST_EXPONENT, dequantise32
 from ...ring import RING32, RING64, Ring
-from .freivalds import PRIME
 
 Round = Callable[[Tensor, int], Tensor]  # rounds floats times a power of two, at random
 
