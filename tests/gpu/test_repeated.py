@@ -13,6 +13,8 @@ import tacit
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU here")
 
 CALLS = 6
+# Parties that are threads are recorded as one graph, processes each as graphs between rounds.
+TRANSPORTS = pytest.mark.parametrize("transport", ["threads", "processes"])
 
 
 def network() -> nn.Module:
@@ -60,31 +62,36 @@ def infer_often(session, count=CALLS):
     return found, [one is not None for one in recordings], session.stats.rounds
 
 
-def test_a_recorded_inference_is_right_with_every_input() -> None:
-    for found, is_recorded, _ in tacit.run(infer_often, device="cuda"):
+@TRANSPORTS
+def test_a_recorded_inference_is_right_with_every_input(transport) -> None:
+    for found, is_recorded, _ in tacit.run(infer_often, device="cuda", transport=transport):
         assert is_recorded == [True]
         model = NETWORK
         for x, (y, _) in zip(pictures(CALLS), found, strict=False):
             torch.testing.assert_close(y, model(x).detach(), atol=2e-3, rtol=0)
 
 
-def test_masks_are_fresh_in_each_repetition() -> None:
-    for found, _, _ in tacit.run(infer_often, device="cuda"):
+@TRANSPORTS
+def test_masks_are_fresh_in_each_repetition(transport) -> None:
+    for found, _, _ in tacit.run(infer_often, device="cuda", transport=transport):
         (_, last), (_, again) = found[-2:]  # of the same input
         assert (last != again).float().mean() > 0.99
 
 
-def test_rounds_are_counted_as_if_it_were_not_recorded() -> None:
-    def rounds(session, count):
-        model = session.share(copy.deepcopy(NETWORK), owner=0)
-        infer = session.repeated(lambda x: model(x).detach())
-        x = session.share(pictures(1)[0], owner=1)
-        for _ in range(count):
-            with session.stats.scope("one") as cost:
-                infer(x)
-        return cost.rounds, cost.bytes_sent, cost.messages
+def rounds(session, count):
+    model = session.share(copy.deepcopy(NETWORK), owner=0)
+    infer = session.repeated(lambda x: model(x).detach())
+    x = session.share(pictures(1)[0], owner=1)
+    for _ in range(count):
+        with session.stats.scope("one") as cost:
+            infer(x)
+    return cost.rounds, cost.bytes_sent, cost.messages
 
-    assert tacit.run(rounds, 1, device="cuda") == tacit.run(rounds, 5, device="cuda")
+
+@TRANSPORTS
+def test_rounds_are_counted_as_if_it_were_not_recorded(transport) -> None:
+    run = {"device": "cuda", "transport": transport}
+    assert tacit.run(rounds, 1, **run) == tacit.run(rounds, 5, **run)
 
 
 def train_often(session, is_recorded, momentum):
@@ -111,10 +118,12 @@ def train_often(session, is_recorded, momentum):
     return torch.stack(losses), session.reveal(model).state_dict()
 
 
+@TRANSPORTS
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
-def test_a_recorded_training_is_the_training(momentum) -> None:
-    plain = tacit.run(train_often, False, momentum, device="cuda")[0]
-    recorded = tacit.run(train_often, True, momentum, device="cuda")[0]
+def test_a_recorded_training_is_the_training(momentum, transport) -> None:
+    run = {"device": "cuda", "transport": transport}
+    plain = tacit.run(train_often, False, momentum, **run)[0]
+    recorded = tacit.run(train_often, True, momentum, **run)[0]
     torch.testing.assert_close(recorded[0], plain[0], atol=5e-3, rtol=0)
     for name, tensor in plain[1].items():
         torch.testing.assert_close(recorded[1][name], tensor, atol=2e-3, rtol=0)
@@ -139,6 +148,24 @@ def train_apart(session, is_recorded):
             optimizer.step()
             optimizer.zero_grad(set_to_none=i < 6)
     return torch.stack(losses), session.reveal(model).state_dict()
+
+
+def look_up(session):
+    """Rows that public numbers choose; these lie on the host."""
+    table = session.share(torch.arange(12.0).reshape(6, 2), owner=0)
+    chosen = torch.tensor([[1, 5], [0, 3]])
+    infer = session.repeated(lambda x: F.embedding(chosen, x) + x[chosen])
+    for _ in range(CALLS):
+        y = infer(table)
+    return session.reveal(y), [one._recording is not None for one in infer._specializations]
+
+
+@TRANSPORTS
+def test_numbers_of_the_host_choose_rows_of_a_secret(transport) -> None:
+    table, chosen = torch.arange(12.0).reshape(6, 2), torch.tensor([[1, 5], [0, 3]])
+    for y, is_recorded in tacit.run(look_up, device="cuda", transport=transport):
+        assert is_recorded == [True]
+        torch.testing.assert_close(y.cpu(), 2 * table[chosen])
 
 
 def test_gradients_of_a_recorded_function_are_there_outside() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import _disable_current_modes
 
 CPU = torch.device("cpu")
 
@@ -75,9 +76,13 @@ def from_thread(
 
 
 def to_pinned(tensor: Tensor) -> Tensor:
-    """Returns a contiguous copy in pinned memory, complete at the `ready_event` of the tensor."""
-    host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
-    return host.copy_(tensor.detach(), non_blocking=True)
+    """Returns a contiguous copy in pinned memory, complete at the `ready_event` of the tensor.
+
+    Whoever watches this thread's work does not see it: no program reads what is sent.
+    """
+    with _disable_current_modes():
+        host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+        return host.copy_(tensor.detach(), non_blocking=True)
 
 
 def to_host(tensor: Tensor) -> Tensor:

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch._ops import OpOverload
+from torch.utils._pytree import tree_map
 
 from ...tensor.trace import Trace, is_upload
 from .buffers import SecretTree
@@ -34,20 +36,32 @@ class Capture(Trace):
     def __init__(self, device: torch.device) -> None:
         super().__init__()
         self.held: dict[int, Any] = {}
+        self._device = device
         # torch hands out 32 streams of each priority in turn: another priority is another stream.
         self._upload_stream = torch.cuda.Stream(device, priority=-1)
 
     def run(self, func: OpOverload, args: Any, kwargs: Any, found: list[Tensor]) -> Any:
         if is_upload(func, args, kwargs):
-            with torch.cuda.stream(self._upload_stream):
-                made = func(*args, **kwargs)
-            self._upload_stream.synchronize()
-            self._hold(made)
-            return made
+            return self._uploaded(partial(func, *args, **kwargs))
         for x in found:
             if x.is_cuda and not self.is_new(x):
                 self._hold(x)
+        if any(x.is_cuda for x in found):  # others are indices, or numbers that are copied
+            args, kwargs = tree_map(self._on_gpu, (args, kwargs))
         return func(*args, **kwargs)
+
+    def _uploaded(self, upload: Callable[[], Tensor]) -> Tensor:
+        with torch.cuda.stream(self._upload_stream):
+            made = upload()
+        self._upload_stream.synchronize()
+        self._hold(made)
+        return made
+
+    def _on_gpu(self, x: Any) -> Any:
+        """Returns a public tensor of the host on the GPU; the graph would read freed memory."""
+        if not isinstance(x, Tensor) or not x.is_cpu or not x.dim():
+            return x
+        return self._uploaded(lambda: x.to(self._device))
 
     def _hold(self, tensor: Tensor) -> None:
         storage = tensor.untyped_storage()
