@@ -100,6 +100,7 @@ class OpenSsl {
   TACIT_SYMBOL(SSL_get_version, const char*(const Ssl*));
   TACIT_SYMBOL(SSL_read_ex, int(Ssl*, void*, std::size_t, std::size_t*));
   TACIT_SYMBOL(SSL_write_ex, int(Ssl*, const void*, std::size_t, std::size_t*));
+  TACIT_SYMBOL(SSL_pending, int(const Ssl*));
   TACIT_SYMBOL(SSL_shutdown, int(Ssl*));
   TACIT_SYMBOL(SSL_get_error, int(const Ssl*, int));
   TACIT_SYMBOL(SSL_get_verify_result, long(const Ssl*));

@@ -3,7 +3,9 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <poll.h>
 
+#include <atomic>
 #include <cerrno>
 #include <functional>
 #include <memory>
@@ -104,7 +106,8 @@ class TlsSession {
       : ssl_(context.ssl),
         owned_(ssl_->SSL_new(context.context.get()),
                [ssl = ssl_](Ssl* one) { ssl->SSL_free(one); }),
-        session_(owned_.get()) {
+        session_(owned_.get()),
+        socket_(socket) {
     require(session_ && ssl_->SSL_set_fd(session_, socket) == 1, "session");
     context.server ? ssl_->SSL_set_accept_state(session_) : ssl_->SSL_set_connect_state(session_);
   }
@@ -122,7 +125,17 @@ class TlsSession {
     const auto record = [&](char* data, std::size_t size, std::size_t* count) {
       return ssl_->SSL_read_ex(session_, data, size, count);
     };
-    return pass(buffer, record, after_read_);
+    const long result = pass(buffer, record, after_read_);
+    holds_bytes_ = ssl_->SSL_pending(session_) > 0 || after_read_ != 1;
+    return result;
+  }
+
+  // Waits at most so long until there is something to read, or an end. For any thread.
+  void wait(int milliseconds) const {
+    if (holds_bytes_) return;
+    const nb::gil_scoped_release unlocked;
+    pollfd one{socket_, POLLIN, 0};
+    poll(&one, 1, milliseconds);
   }
 
   // Returns how many bytes it has written, or a Status. What comes next must begin with the rest.
@@ -222,6 +235,8 @@ class TlsSession {
   const Library ssl_;
   const Owned<Ssl> owned_;
   Ssl* const session_;
+  const int socket_;
+  std::atomic<bool> holds_bytes_ = false;  // the last read left a part of a record, or an end
   long after_read_ = 1, after_write_ = 1;  // what the next call tells, if it is not 1
   int errno_ = 0;
   std::string reason_;
@@ -242,6 +257,7 @@ NB_MODULE(openssl, module) {
       .def(nb::init<const TlsContext&, int>())
       .def("handshake", &TlsSession::handshake)
       .def("read", &TlsSession::read)
+      .def("wait", &TlsSession::wait)
       .def("write", &TlsSession::write)
       .def("end", &TlsSession::end)
       .def("peer_certificate", &TlsSession::peer_certificate)

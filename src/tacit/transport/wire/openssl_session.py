@@ -65,17 +65,19 @@ class _OpenSslSession:
     def __init__(self, session: Any, sock: socket) -> None:
         self._session, self._sock = session, sock
         self.certificate, self.version = session.peer_certificate, session.version
+        self.wait, self._read, self._write = session.wait, session.read, session.write
 
     def handshake(self) -> None:
         if not self._checked(self._session.handshake()):
             raise _cut()
 
     def read(self, view: memoryview) -> int:
-        count = self._session.read(view)
-        return 0 if count == _CUT else self._checked(count)
+        count: int = self._read(view)
+        return count if count > 0 else 0 if count == _CUT else self._checked(count)
 
     def write(self, view: memoryview) -> int:
-        return self._checked(self._session.write(view))
+        count: int = self._write(view)
+        return count if count > 0 else self._checked(count)
 
     def end(self) -> socket:
         if not self._checked(self._session.end()):

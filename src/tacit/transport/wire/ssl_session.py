@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import select
 import ssl
 from collections.abc import Callable
 from socket import socket
 
 from .pinned_identity import Identity, private_file, unusable
+from .tcp import ready
 from .tls_session import TlsSession
 
 _RECORD_BYTES = 1 << 14  # the most that TLS encrypts at one time
@@ -53,13 +55,20 @@ class _SslSession:
 
     def __init__(self, sock: ssl.SSLSocket) -> None:
         self._sock = sock
+        self._holds_bytes = False  # the last read left a part of a record
         self.handshake, self.version, self.end = sock.do_handshake, sock.version, sock.unwrap
 
     def certificate(self) -> bytes:
         return self._sock.getpeercert(binary_form=True) or b""
 
     def read(self, view: memoryview) -> int:
-        return _pass_records(self._sock.recv_into, view)
+        count = _pass_records(self._sock.recv_into, view)
+        self._holds_bytes = self._sock.pending() > 0
+        return count
+
+    def wait(self, milliseconds: int) -> None:
+        if not self._holds_bytes:
+            ready(self._sock, select.POLLIN, milliseconds / 1e3)
 
     def write(self, view: memoryview) -> int:
         return _pass_records(self._sock.send, view)

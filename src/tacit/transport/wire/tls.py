@@ -35,6 +35,7 @@ _DATED = (9, 10)  # OpenSSL: not yet valid, expired
 _RECORD_BYTES = 1 << 14  # the most that TLS encrypts at one time
 _MAX_TRANSFER = 1 << 22  # bytes under one hold of a stream's lock
 RENEW_BYTES = 1 << 36  # 2^32 blocks; see NOTE [renewal]
+_PATIENCE_MS = round(PATIENCE * 1e3)
 _RENEW = b"R"
 _MAX_EARLY = 1 << 20  # bytes of heartbeats and last words while a renewal is under way
 _WORD_SECONDS = 1.0  # that a heartbeat or a last word waits for a renewal
@@ -114,18 +115,18 @@ class TlsStream(TcpStream):
             raise CertificateRejected("the certificate of the other side cannot be read") from error
 
     def read(self, view: memoryview, *, patient: bool = False) -> int:
-        count = self._transfer(view, reading=True)
-        if not count and patient and self.readable(PATIENCE):
-            count = self._transfer(view, reading=True)
-        return count
+        if patient and not self._early:
+            self._tls.wait(_PATIENCE_MS)
+        return self._transfer(view, True)
 
     def write(self, parts: Sequence[Part], *, patient: bool = False) -> int:
         view = memoryview(parts[0])
-        count = self._transfer(view, reading=False)
+        if count := self._transfer(view, False):
+            return count
         until = time.monotonic() + (_WORD_SECONDS if self._sending is False else 0.0)
         while not count and (patient or (self._step and time.monotonic() < until)):
             is_ready = ready(self._sock, select.POLLIN if self._step else select.POLLOUT, PATIENCE)
-            count = self._transfer(view, reading=False) if is_ready else 0
+            count = self._transfer(view, False) if is_ready else 0
             if patient:
                 break
         return count
@@ -143,7 +144,7 @@ class TlsStream(TcpStream):
     def holds_bytes(self) -> bool:
         return bool(self._early)
 
-    def _transfer(self, view: memoryview, *, reading: bool) -> int:
+    def _transfer(self, view: memoryview, reading: bool) -> int:
         """Go on as long as whole records pass; 0 means that the socket would block."""
         try:
             with self._lock:
@@ -151,24 +152,25 @@ class TlsStream(TcpStream):
                     raise OSError(errno.EBADF, "this side has closed it")
                 if not self._left:
                     self._begin_renewal(reading)
-                self._renew()
+                if self._step is not None:
+                    self._renew()
                 if reading and self._early:
                     return self._take_early(view)
                 flows = self._sending is not None and reading is not self._sending
-                if self._step or (flows and not self._left):
+                if self._step is not None or (flows and not self._left):
                     return 0
                 return self._pass_records(view, reading, flows)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return 0
         except OSError as error:
             if isinstance(error, TransportError):
                 raise
             raise self.lost(error) from error
 
     def _pass_records(self, view: memoryview, reading: bool, flows: bool) -> int:
-        end = min(len(view), _MAX_TRANSFER, self._left if flows else _MAX_TRANSFER)
-        try:
-            done = (self._tls.read if reading else self._tls.write)(view[:end])
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            return 0
+        end = min(_MAX_TRANSFER, self._left) if flows else _MAX_TRANSFER
+        part = view[:end] if len(view) > end else view
+        done = self._tls.read(part) if reading else self._tls.write(part)
         if not done:
             raise self.lost(None)
         if flows:

@@ -30,6 +30,9 @@ class TlsSession(Protocol):
     def read(self, view: memoryview) -> int:
         """Reads as many whole records as are here; 0 means that the other side has ended."""
 
+    def wait(self, milliseconds: int) -> None:
+        """Waits at most so long until there is something to read, or an end. For any thread."""
+
     def write(self, view: memoryview) -> int:
         """Writes as many whole records as the socket takes; the next call continues with the rest.
 
