@@ -44,7 +44,7 @@ def test_limits_are_positive(field: str) -> None:
 def test_a_busy_wire_delays_what_comes_next() -> None:
     wire = Wire(Link(latency=1.0, bandwidth=8e6))
     now = wire.stamp()
-    first, second = wire.arrival(now, 1_000_000), wire.arrival(now, 500_000)
+    first, second = wire.arrival((now, 1_000_000)), wire.arrival((now, 500_000))
     assert first - now == pytest.approx(2e9, rel=1e-6)
     assert second - first == pytest.approx(0.5e9, rel=1e-6)
     assert Wire(Link()).stamp() == 0
@@ -52,7 +52,7 @@ def test_a_busy_wire_delays_what_comes_next() -> None:
 
 def test_a_stamp_of_the_future_delays_nobody() -> None:
     wire = Wire(Link(latency=1.0))
-    assert wire.arrival(1 << 63, 100) - time.monotonic_ns() < 1.1e9
+    assert wire.arrival((1 << 63, 100)) - time.monotonic_ns() < 1.1e9
 
 
 def test_the_private_key_is_never_shown() -> None:

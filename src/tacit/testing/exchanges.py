@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..errors import ConfigError
-from ..transport import Limits, Mesh, Spec
+from ..transport import Limits, Mesh, Spec, Tiled
 
 Start = Callable[..., list[Any]]  # see `ChannelSuite.start`
 
@@ -100,6 +100,29 @@ def check_large_messages_cross_without_a_deadlock(start: Start) -> None:
         return all(bool((got[peer][0] == peer).all()) for peer in peers(mesh))
 
     assert all(values(start(program, 3, limits=Limits(max_queued_bytes=1 << 20))))
+
+
+def check_a_tensor_may_be_computed_while_it_is_sent(start: Start) -> None:
+    """It arrives as one message, between two others, at the cost of one."""
+    rows, row = 6, 1 << 14
+
+    def computing(whole: Tensor) -> Iterator[int]:
+        for i in range(rows):
+            whole[i] = i * 3 + 1
+            yield i + 1
+
+    def program(mesh: Mesh) -> tuple[list[int], int]:
+        whole, peer = torch.zeros(rows, row, dtype=torch.int64), 1 - mesh.rank
+        tiled, found = Tiled(whole, computing(whole)), []
+        sent: list[Tensor | Tiled] = [*one(), tiled, *one()]
+        for tensor in sent:
+            spec = Spec((rows, row), torch.int64) if tensor is tiled else ONE[0]
+            [got] = mesh.exchange({peer: [tensor]}, {peer: [spec]})[peer]
+            found.append(int(got.sum()))
+        return found, mesh.stats.messages
+
+    total = row * sum(i * 3 + 1 for i in range(rows))
+    assert values(start(program)) == [([1, total, 1], 3)] * 2
 
 
 def check_a_send_does_not_wait_for_the_receiver(start: Start) -> None:
@@ -221,6 +244,7 @@ CHECKS = (
     check_views_arrive_whole,
     check_messages_keep_their_order,
     check_large_messages_cross_without_a_deadlock,
+    check_a_tensor_may_be_computed_while_it_is_sent,
     check_a_send_does_not_wait_for_the_receiver,
     check_a_full_queue_holds_the_sender_back,
     check_bytes_of_any_length,

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..transport import Mesh
+from ..transport import Channel, Mesh
 from ..transport.wire.frames import Kind
 
 
@@ -164,6 +164,7 @@ class Tap:
             if peer != mesh.rank:
                 channel: Any = mesh.channel(peer)
                 channel.send = partial(self._send, peer, channel.send)
+                channel.send_part = partial(Channel.send_part, channel)  # as a whole, by `send`
 
     def ask(self, wanted: Iterable[Manipulation]) -> None:
         """Does this with the messages that follow, which are counted from zero again."""

@@ -11,6 +11,7 @@ from .setup.connect import connect
 from .setup.handshake import Hello
 from .shaping import PROFILES, Link, Network, NetworkSetting, network
 from .stats import Cost, Stats, Tally
+from .tiles import Sendable, Tiled, computed
 from .wire.frames import Spec
 from .wire.pinned_identity import Identity
 from .wire.tcp import Listener, listen
@@ -34,9 +35,12 @@ __all__ = [
     "Network",
     "NetworkSetting",
     "Poller",
+    "Sendable",
     "Spec",
     "Stats",
     "Tally",
+    "Tiled",
+    "computed",
     "connect",
     "listen",
     "memory_meshes",

@@ -46,7 +46,7 @@ NO_HEARTBEAT = "no heartbeat"
 _SAME_EVERYWHERE: dict[str, type[RevealForbidden | RangeError | CheatingDetected]] = {
     kind.__name__: kind for kind in (RevealForbidden, RangeError, CheatingDetected)
 }
-PROGRESS_BYTES = 1 << 14  # what must pass within a deadline while a long message is on its way
+PROGRESS_BYTES = 1 << 14  # what must pass within a deadline while a message or part is on its way
 LOOK_AROUND_SECONDS = 0.25
 
 
@@ -60,11 +60,14 @@ class Expected(NamedTuple):
 
 
 class Message(NamedTuple):
-    """A message that has arrived, with the stamp of its sender (`Wire.stamp`)."""
+    """A message that has arrived.
+
+    stamps: on a shaped link, when its sender sent each part (`Wire.stamp`), and the part's bytes.
+    """
 
     tensors: list[Tensor]
     size: int
-    sent_at: int
+    stamps: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -119,11 +122,13 @@ class Channel(ABC):
     the channel calls `look_around` now and then, which raises if the run has ended. `is_stuck` says
     whether this party is stuck itself. `stored`: the messages are those of a stored run, and cost
     nothing now. `shares_memory`: the peer reads what is sent in this party's memory.
+    `in_background`: a message is on its way while this party computes the next thing.
     """
 
     peer: int
     stored: bool = False
     shares_memory: bool = False
+    in_background: bool = False
     device: torch.device = CPU  # where received tensors are put
     wire: Wire  # of the messages that come
     certificate_expires: datetime | None = None
@@ -136,6 +141,24 @@ class Channel(ABC):
     @abstractmethod
     def send(self, kind: Kind, operation: int, digest: bytes, tensors: Sequence[Tensor]) -> int:
         """Queues a message and returns its size in bytes; blocks while too much is queued."""
+
+    def send_part(
+        self,
+        kind: Kind,
+        operation: int,
+        digest: bytes,
+        tensors: Sequence[Tensor],
+        start: int,
+        end: int,
+    ) -> None:
+        """Queues bytes [start, end) of a message whose other bytes may not be computed yet.
+
+        The tensors are plain. Parts come in order, and nothing else is sent before the last one.
+        Only the first part waits for space. A channel that sends messages as a whole waits for the
+        last part.
+        """
+        if end == sum(tensor.nbytes for tensor in tensors):
+            self.send(kind, operation, digest, tensors)
 
     def has_space(self, size: int) -> bool:
         """Returns whether a message of so many bytes is queued at once; else a send waits."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from threading import get_ident
 from types import TracebackType
-from typing import NoReturn, Self
+from typing import NoReturn, Self, cast
 
 import torch
 from torch import Tensor
@@ -25,6 +25,7 @@ from .open_round import OpenRound
 from .public_record import PublicRecord
 from .root_cause import PeerAborted, blame, follow, word_of_end
 from .stats import Cost, Stats
+from .tiles import PartlySent, Sendable, Tiled, tiled_in
 from .timeouts import judge, silence
 from .wire.frames import Kind, Spec, layout
 
@@ -120,6 +121,11 @@ class Mesh:
         self._next_operation = 0
 
     @property
+    def sends_in_background(self) -> bool:
+        """Whether messages are on their way while this party computes the next thing."""
+        return any(channel.in_background for channel in self._channels.values())
+
+    @property
     def waiting_for(self) -> tuple[int, ...]:
         """The ranks of the peers whose message this party waits for now."""
         return tuple(self._waiting)
@@ -130,7 +136,7 @@ class Mesh:
 
     def exchange(
         self,
-        send: Mapping[int, Sequence[Tensor]],
+        send: Mapping[int, Sequence[Sendable]],
         receive: Mapping[int, Sequence[Spec]],
         *,
         operation: int | None = None,
@@ -141,13 +147,14 @@ class Mesh:
         Returns when all expected tensors are here; sends may still be in progress. A tensor that
         was sent or received must not be written to: in one process both sides share its memory. All
         parties of an exchange use the same `operation`; by default the count of exchanges so far.
-        A message sent `ahead` depends on nothing that was received: it counts as no round.
+        A message sent `ahead` depends on nothing that was received: it counts as no round. A
+        `Tiled` tensor is computed while it is sent, before this returns.
         """
         return self.finish(self.begin(send, receive, operation=operation, ahead=ahead))
 
     def begin(
         self,
-        send: Mapping[int, Sequence[Tensor]],
+        send: Mapping[int, Sequence[Sendable]],
         receive: Mapping[int, Sequence[Spec]],
         *,
         operation: int | None = None,
@@ -307,28 +314,55 @@ class Mesh:
     def _send(
         self,
         kind: Kind,
-        send: Mapping[int, Sequence[Tensor]],
+        send: Mapping[int, Sequence[Sendable]],
         wanted: dict[int, Expected],
         ahead: bool,
     ) -> OpenRound:
         channels = self._ahead if ahead else self._channels
-        opened = OpenRound(self._operation, wanted, channels, ahead)
+        opened, tiled = OpenRound(self._operation, wanted, channels, ahead), tiled_in(send)
+        unfinished = []
         try:
             for peer, tensors in send.items():
                 channel = channels[peer]
                 if self._open:
                     self._make_space(channel, tensors)
-                size = channel.send(kind, opened.operation, self.record.digest, tensors)
+                head = kind, opened.operation, self.record.digest
+                if tiled:
+                    message = PartlySent(channel, *head, tensors)
+                    unfinished.append(message)
+                    size = message.size
+                else:
+                    size = channel.send(*head, cast(Sequence[Tensor], tensors))
                 if not channel.stored:
                     self.stats.count_sent(peer, size, ahead)
+            if wanted:
+                self._open.append(opened)
+            if tiled:
+                self._send_tiles(tiled, unfinished)
         except BaseException as error:
             # A message may be half sent: the channels cannot be used again.
             self._fail(error)
-        if wanted:
-            self._open.append(opened)
         return opened
 
-    def _make_space(self, channel: Channel, tensors: Sequence[Tensor]) -> None:
+    def _send_tiles(self, tiled: Sequence[Tiled], messages: Sequence[PartlySent]) -> None:
+        """Computes tiles, sends each at once, and takes what has arrived; see NOTE [tiles]."""
+        for message in messages:
+            message.send_ready()
+        for one in tiled:
+            while not one.is_complete:
+                one.compute_tile()
+                for message in messages:
+                    message.send_ready()
+                self.look_around()
+                if self._open:
+                    self._take_early(self._open[0])
+
+    def _take_early(self, opened: OpenRound) -> None:
+        operation, self._operation = self._operation, opened.operation
+        opened.take_early()
+        self._operation = operation
+
+    def _make_space(self, channel: Channel, tensors: Sequence[Sendable]) -> None:
         """Takes all that open rounds receive before a send that has to wait for its peer.
 
         Two parties that wait for each other to take something would wait for ever.
@@ -363,8 +397,7 @@ class Mesh:
         """Waits until everything is here that the first of the open rounds receives."""
         opened = self._open[0]
         self._operation = opened.operation
-        for peer, expected in opened.wanted.items():
-            opened.channels[peer].expect(expected)
+        opened.expect()
         self._receive(opened)
         self._open.popleft()
         if self.recorder is not None:
@@ -379,12 +412,12 @@ class Mesh:
             now = self._now()
             for peer, channel in tuple(waiting.items()):
                 has_ended = peer in self._last_words  # then all that it sent is here
-                message = channel.recv(patient=len(waiting) == 1)
+                message = opened.early.get(peer) or channel.recv(patient=len(waiting) == 1)
                 if message is None and has_ended:
                     raise PeerClosed(Party(peer) + " has ended", party=peer)
                 if message is not None:
                     if channel.wire.shaped:
-                        self._hold(channel.wire.arrival(message.sent_at, message.size))
+                        self._hold(channel.wire.arrival(*message.stamps))
                     opened.add(peer, message, self._now() - started)
                     del waiting[peer]
             if not waiting:

@@ -107,11 +107,13 @@ class Wire:
         """What a sender writes on its message: the time (monotonic, ns), if it matters."""
         return time.monotonic_ns() if self.shaped else 0
 
-    def arrival(self, sent_at: int, size: int) -> int:
+    def arrival(self, *parts: tuple[int, int]) -> int:
         """When (monotonic, ns) a message that is here already would have come over the link.
 
-        A sender cannot make it later than this party's own link does: its stamp is in the past.
+        parts: the stamp of each part of it, and its bytes. A sender cannot make it later than this
+        party's own link does: its stamps are in the past.
         """
-        start = max(min(sent_at, time.monotonic_ns()), self._free_at)
-        self._free_at = start + int(size * self._ns_per_byte)
+        for sent_at, size in parts:
+            start = max(min(sent_at, time.monotonic_ns()), self._free_at)
+            self._free_at = start + int(size * self._ns_per_byte)
         return self._free_at + self._latency

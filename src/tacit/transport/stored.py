@@ -132,7 +132,7 @@ class WritingChannel(_Unconnected):
                 "between two runs of it",
                 operation=expected.operation,
             )
-        return Message(to_device(tensors, self.device), sum(t.nbytes for t in tensors), 0)
+        return Message(to_device(tensors, self.device), sum(t.nbytes for t in tensors))
 
     def end(self, record: PublicRecord) -> None:
         """Adds the last frame, with the dealer's public record."""
@@ -181,7 +181,7 @@ class ReadingChannel(_Unconnected):
         for tensor in tensors:
             if tensor.nbytes:
                 bytes_of(tensor)[:] = self._take(tensor.nbytes)
-        return Message(to_device(tensors, self.device), header.size, 0)
+        return Message(to_device(tensors, self.device), header.size)
 
     def _header(self) -> Header:
         return parse_header(bytes(self._take(HEADER.size)))

@@ -5,8 +5,9 @@ A party that computes for long sends heartbeats from a separate thread. While th
 wait for it up to `Limits.patience`; without them it is dead, frozen or cut off, and given up after
 `Limits.deadline`. A heartbeat also says whether its party is stuck: it waits as well and receives
 nothing. If all parties are stuck, they wait for each other, and waiting longer cannot help. A
-message whose first part has arrived needs no more computation: the rest has to follow within the
-deadline. Threads of one process need no heartbeats: they see each other's state.
+message whose head has arrived needs no more computation: the rest has to follow within the
+deadline. So has the rest of a part (NOTE [tiles]), but the next part may take as long as a message.
+Threads of one process need no heartbeats: they see each other's state.
 """
 
 from __future__ import annotations

@@ -125,6 +125,8 @@ class MemoryChannel(Channel):
         self.peer = peer
         self._own, self._other, self._party = own, other, party
         self._limits, self.wire, self._clock = limits, wire, clock
+        self.in_background = wire.shaped
+        self._stamps: list[tuple[int, int]] = []  # of the parts of an unfinished message
 
     @property
     def heard(self) -> float:  # type: ignore[override]
@@ -152,12 +154,35 @@ class MemoryChannel(Channel):
 
     def send(self, kind: Kind, operation: int, digest: bytes, tensors: Sequence[Tensor]) -> int:
         how = layout(tuple([(tensor.shape, tensor.dtype) for tensor in tensors]))
-        message = Message(list(tensors), how.size, self.wire.stamp())
+        message = Message(list(tensors), how.size, self._stamped(how.size))
         envelope = _Envelope(kind, operation, digest, how, message, ready_event(tensors))
         if self._other.closed or not self.has_space(how.size):
             self._await_space(how.size, operation)
         self._other.put(self._party, envelope)
         return how.size
+
+    def send_part(
+        self,
+        kind: Kind,
+        operation: int,
+        digest: bytes,
+        tensors: Sequence[Tensor],
+        start: int,
+        end: int,
+    ) -> None:
+        """Hands the message over with its last part; on a shaped link each part has its stamp."""
+        if end == sum(tensor.nbytes for tensor in tensors):
+            self.send(kind, operation, digest, tensors)
+        else:
+            self._stamps.append((self.wire.stamp(), end - start))
+
+    def _stamped(self, size: int) -> tuple[tuple[int, int], ...]:
+        """The stamps of a message of so many bytes, whose last part is sent now."""
+        if not self.wire.shaped:
+            return ()
+        last = self.wire.stamp(), size - sum(part for _, part in self._stamps)
+        stamps, self._stamps = (*self._stamps, last), []
+        return stamps
 
     def _await_space(self, size: int, operation: int) -> None:
         since = self._clock.now()

@@ -1,14 +1,15 @@
 """The fixed binary layout of everything that parties send.
 
 A message is a header, a table with one entry for each tensor (dtype, number of dims, dims), and the
-tensors' memory one after another. All integers are little-endian. Nothing here is evaluated: bytes
-are compared with what is expected, or refused.
+tensors' memory one after another. If its header says fewer bytes than its tensors have, the rest
+follows in parts: a header without a table, and the next bytes (NOTE [tiles]). All integers are
+little-endian. Nothing here is evaluated: bytes are compared with what is expected, or refused.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from ctypes import c_char
 from enum import IntEnum
 from functools import lru_cache
@@ -21,7 +22,7 @@ from torch import Tensor
 from ...errors import ConfigError, FrameRejected
 
 MAGIC = b"TCIT"
-VERSION = 4
+VERSION = 5
 MAX_TABLE_BYTES = 1 << 16
 
 HEADER = struct.Struct("<4sBBHI16sQQQ16s")
@@ -38,6 +39,7 @@ class Kind(IntEnum):
     BYE = 4
     ABORT = 5
     BEAT = 6
+    PART = 7
 
 
 class Spec(NamedTuple):
@@ -169,6 +171,17 @@ def plain(tensor: Tensor) -> Tensor:
 def bytes_of(tensor: Tensor) -> memoryview:
     """The memory of a plain tensor, which must outlive it."""
     return memoryview((c_char * tensor.nbytes).from_address(tensor.data_ptr())).cast("B")
+
+
+def bytes_between(tensors: Iterable[Tensor], start: int, end: int) -> list[Tensor]:
+    """Returns bytes [start, end) of plain tensors that lie one after another in a message."""
+    found, first = [], 0
+    for tensor in tensors:
+        low, high = max(start - first, 0), min(end - first, tensor.nbytes)
+        if low < high:
+            found.append(tensor.view(-1).view(torch.uint8)[low:high])
+        first += tensor.nbytes
+    return found
 
 
 def describe(specs: Sequence[Spec]) -> str:

@@ -67,6 +67,7 @@ class Receiver:
         self._head = b""  # the expected header and table, where they can be known
         self._tensors: list[Tensor] = []
         self._missing: list[memoryview] = []
+        self._left = 0  # bytes of the part that is being read
         self._message: Message | None = None  # the one whose head has come
 
     def expect(self, expected: Expected) -> None:
@@ -86,21 +87,23 @@ class Receiver:
             message = self._recognise(patient) or self._open(patient)
             if message is None:
                 return None
-            if message.size <= self._end - self._start:
+            if self._left == message.size <= self._end - self._start:
                 self._unpack()
                 return message
             self._message, self.progress = message, self._now()
             self._missing = [bytes_of(t) for t in reversed(self._tensors) if t.nbytes]
         started = self._now()
         while self._missing:
+            if not (self._left or self._open_part(patient)):
+                return None
             if not self._fill(patient) or self._last_read - started > LOOK_AROUND_SECONDS:
                 return None
         message, self._message = self._message, None
         return message
 
     def in_message(self) -> bool:
-        """Returns whether the head of a message has arrived, and the rest is incomplete."""
-        return self._message is not None
+        """Returns whether the head of a message or part has come, and not all of its bytes."""
+        return self._message is not None and self._left > 0
 
     def _unpack(self) -> None:
         """Copies a message that is complete in the buffer."""
@@ -117,8 +120,8 @@ class Receiver:
         end = self._start + len(self._head)
         if end > self._end or self._buffer[self._start : end] != self._head:
             return None
-        self._start = end
-        return Message(self._tensors, how.size, 0)
+        self._start, self._left = end, how.size
+        return Message(self._tensors, how.size)
 
     def _open(self, patient: bool) -> Message | None:
         """Returns a message with another head (stamped by a shaped link), or raises the fault."""
@@ -130,10 +133,28 @@ class Receiver:
         self._start += HEADER.size
         table = bytes(self._buffer[self._start : self._start + header.table_bytes])
         self._start += header.table_bytes
-        self._check(header, table)
-        return Message(self._tensors, header.size, header.sent_at)
+        size = self._check(header, table)
+        self._left = header.size
+        return Message(self._tensors, size, ((header.sent_at, header.size),))
 
-    def _check(self, header: Header, table: bytes) -> None:
+    def _open_part(self, patient: bool) -> bool:
+        """Returns whether the head of the next part has come, and raises if it is none."""
+        if not self._buffered(HEADER.size, patient):
+            return False
+        header = parse_header(self._buffer[self._start : self._end])
+        missing, message = sum(map(len, self._missing)), self._message
+        how = (Kind.PART, 0, 0, self._session, self._expected.operation)
+        if header[2:7] != how or not _is_part(header.size, missing) or message is None:
+            raise FrameRejected("it is not the next part of the message that has begun")
+        check_digest(header.digest, self._expected, peer=self._peer)
+        self._start += HEADER.size
+        self._left, self.progress = header.size, self._now()
+        stamps = (*message.stamps, (header.sent_at, header.size))
+        self._message = message._replace(stamps=stamps)
+        return True
+
+    def _check(self, header: Header, table: bytes) -> int:
+        """Returns the bytes of all tensors of a message, which may have more than its head says."""
         if header.session != self._session or header.kind not in (Kind.TENSORS, Kind.BYTES):
             raise FrameRejected("it has no place here")
         check_digest(header.digest, self._expected, peer=self._peer)
@@ -146,9 +167,12 @@ class Receiver:
                 raise self._desync(header, specs)
             how = _one_vector(specs)
         if header.size != how.size:
-            raise FrameRejected("its size is not that of its tensors")
+            if kind is not Kind.TENSORS or not _is_part(header.size, how.size):
+                raise FrameRejected("its size is not that of its tensors")
+            check_size(how.size, kind=header.kind, peer=self._peer, limits=self._limits)
         if self._expected.layout is None:
             self._make_room(how)
+        return how.size
 
     def _desync(self, header: Header, specs: list[Spec]) -> Exception:
         return desync(
@@ -181,14 +205,15 @@ class Receiver:
     def _fill(self, patient: bool) -> bool:
         """Copies the next bytes into a tensor: those in the buffer first, then the socket's."""
         target = self._missing.pop()
-        held = min(self._end - self._start, len(target))
+        held = min(self._end - self._start, self._left, len(target))
         if held:
             target[:held] = self._buffer[self._start : self._start + held]
             self._start += held
             count = held
         else:
-            count = self._stream.read(target, patient=patient)
+            count = self._stream.read(target[: self._left], patient=patient)
             self._note(count)
+        self._left -= count
         if count < len(target):
             self._missing.append(target[count:])
         return count > 0
@@ -199,6 +224,11 @@ class Receiver:
         self._since_progress += count
         if self._since_progress >= PROGRESS_BYTES:
             self.progress, self._since_progress = self._last_read, 0
+
+
+def _is_part(size: int, missing: int) -> bool:
+    """Whether so many bytes may be the next part: little ones would stretch a message for ever."""
+    return size == missing or PROGRESS_BYTES <= size < missing
 
 
 def _one_vector(specs: list[Spec]) -> Layout:

@@ -59,28 +59,42 @@ class Sender:
         self._thread: threading.Thread | None = None
 
     def send(
-        self, head: bytes, tensors: Sequence[Tensor], size: int, ready: ReadyEvent | None = None
+        self,
+        head: bytes,
+        tensors: Sequence[Tensor],
+        size: int,
+        ready: ReadyEvent | None = None,
+        *,
+        waits: bool = True,
     ) -> None:
-        """Sends `head` and the memory of plain tensors, `size` bytes in all, once ready."""
+        """Sends `head` and the memory of plain tensors, `size` bytes in all, once ready.
+
+        waits: while too much is queued.
+        """
         if self.failure is not None:
             raise self.failure
         if size > _SHORT_BYTES:
             views = [bytes_of(tensor) for tensor in tensors if tensor.nbytes]
-            self._enqueue(_Outgoing([head, *views], size, tensors, ready))
+            self._enqueue(_Outgoing([head, *views], size, tensors, ready), waits)
             return
         if ready is not None:
             ready.wait()
         data = head + b"".join([string_at(t.data_ptr(), t.nbytes) for t in tensors])
         sent = 0 if self._queue else self._stream.write((data,))
         if sent < size:
-            self._enqueue(_Outgoing([memoryview(data)[sent:]], size - sent, ()))
+            self._enqueue(_Outgoing([memoryview(data)[sent:]], size - sent, ()), waits)
 
     def has_space(self, size: int) -> bool:
         """Returns whether a message of so many bytes can be queued at once."""
         return not self._queue or self._queued + size <= self._limits.max_queued_bytes
 
-    def _enqueue(self, message: _Outgoing) -> None:
-        self._await(lambda: self.has_space(message.size))
+    def await_space(self, size: int) -> None:
+        """Waits until a message of so many bytes can be queued."""
+        self._await(lambda: self.has_space(size))
+
+    def _enqueue(self, message: _Outgoing, waits: bool) -> None:
+        if waits:
+            self.await_space(message.size)
         with self._changed:
             self._queue.append(message)
             self._queued += message.size

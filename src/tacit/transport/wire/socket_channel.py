@@ -21,7 +21,7 @@ from ..devices import CPU, ready_event, to_device, to_pinned
 from ..limits import SYSTEM_CLOCK, Clock, Limits
 from ..shaping import Wire
 from .control import MAX_WORD_BYTES, beat, decode
-from .frames import HEADER, MAX_TABLE_BYTES, Kind, layout, pack, plain
+from .frames import HEADER, MAX_TABLE_BYTES, Kind, bytes_between, layout, pack, plain
 from .heartbeat import BEATS_PER_DEADLINE, Heartbeat
 from .receiver import Receiver
 from .sender import Sender
@@ -32,6 +32,8 @@ _MAX_READS = 1000  # at a time, of what a peer says against the flow
 
 class SocketChannel(Channel):
     """One peer, reached over an outgoing and an incoming stream."""
+
+    in_background = True
 
     def __init__(
         self,
@@ -74,6 +76,24 @@ class SocketChannel(Channel):
         head = pack(kind, self._session, operation, how, how.size, self.wire.stamp(), digest)
         self._sender.send(head, on_way, len(head) + how.size, ready_event(tensors))
         return how.size
+
+    def send_part(
+        self,
+        kind: Kind,
+        operation: int,
+        digest: bytes,
+        tensors: Sequence[Tensor],
+        start: int,
+        end: int,
+    ) -> None:
+        how = layout(tuple([(tensor.shape, tensor.dtype) for tensor in tensors]))
+        if not start:
+            self._sender.await_space(how.size)
+        kind, table = (Kind.PART, layout(())) if start else (kind, how)
+        size = end - start
+        head = pack(kind, self._session, operation, table, size, self.wire.stamp(), digest)
+        part = bytes_between(tensors, start, end)
+        self._sender.send(head, part, len(head) + size, waits=False)
 
     def has_space(self, size: int) -> bool:
         return self._sender.has_space(HEADER.size + MAX_TABLE_BYTES + size)
