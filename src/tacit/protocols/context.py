@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..crypto import KeyRing
 from ..ring import Ring
-from ..transport import Mesh
+from ..transport import CPU, Mesh
 from .products.executor import ProductExecutor
 from .public_operands import CallRecord
 from .randomness import CallRandomness, KeyStreams, Stream
@@ -91,7 +91,12 @@ class Context:
         self.parked: set[Turns] = set()
         self.recorder: Recorder | None = None
         offload = None if product_device == mesh.device else product_device
-        self.products = ProductExecutor(mesh.device, memory_limit=memory_limit, offload=offload)
+        self.products = ProductExecutor(
+            mesh.device,
+            memory_limit=memory_limit,
+            offload=offload,
+            in_tiles=mesh.sends_in_background and mesh.device == CPU and offload is None,
+        )
 
     def show(self, x: Tensor, to: Callable[[Tensor], None]) -> None:
         """Gives a tensor to a function outside of torch and the kernels, now and in replays."""

@@ -241,9 +241,21 @@ class CallRandomness:
         For masks that are needed once: they are never in memory. `values` is overwritten.
         """
         values = values.contiguous()
-        start = self._take(source, -(-values.nbytes // BLOCK_BYTES) * BLOCK_BYTES)
-        self._streams.mask(source, values, how, self.number, start)
+        self.reserved_mask(source, values.nbytes, how)(values, 0)
         return values
+
+    def reserved_mask(self, source: Stream, size: int, how: str) -> Callable[[Tensor, int], None]:
+        """Reserves what `mask` takes for values of so many bytes, and returns what masks them.
+
+        It takes contiguous values and the byte at which they begin among all. Each byte is to be
+        masked once, in any order, whatever is drawn meanwhile.
+        """
+        start = self._take(source, -(-size // BLOCK_BYTES) * BLOCK_BYTES)
+
+        def mask(values: Tensor, first: int) -> None:
+            self._streams.mask(source, values, how, self.number, start + first)
+
+        return mask
 
     def add_checksum(self, table: Tensor, source: Stream, values: Tensor, total: Tensor) -> None:
         """Adds to `total` the checksum of `values` under a table, with factors that are new."""

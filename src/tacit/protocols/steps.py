@@ -8,7 +8,7 @@ sent ahead; a party that only sends such rounds (the dealer) never waits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import wraps
 from itertools import count
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 from torch import Tensor
 
 from ..errors import Operation, ProtocolError
-from ..transport import Spec
+from ..transport import Sendable, Spec, computed
 from .chunked import ChunkBytes, in_chunks
 from .out_of_memory import out_of_memory
 from .share import Share
@@ -32,17 +32,25 @@ Received = dict[int, list[Tensor]]
 
 
 class Round:
-    """What this party sends and receives in one round of one operation. Never modified."""
+    """What this party sends and receives in one round of one operation. Never modified.
+
+    A `Tiled` tensor is computed while it is sent: its memory may be read after the round.
+    """
 
     __slots__ = ("ahead", "receive", "send")
 
     def __init__(
         self,
-        send: dict[int, list[Tensor]] | None = None,
+        send: Mapping[int, Sequence[Sendable]] | None = None,
         receive: dict[int, list[Spec]] | None = None,
         ahead: bool = False,
     ) -> None:
-        self.send, self.receive, self.ahead = send or {}, receive or {}, ahead
+        self.send: Mapping[int, Sequence[Sendable]] = send or {}
+        self.receive, self.ahead = receive or {}, ahead
+
+    def computed(self) -> dict[int, list[Tensor]]:
+        """Returns what is sent, after computing what is not yet."""
+        return {peer: [computed(x) for x in tensors] for peer, tensors in self.send.items()}
 
 
 PASS, PASS_AHEAD = Round(), Round(ahead=True)
@@ -84,7 +92,7 @@ def together(*calls: Steps[Any]) -> Steps[tuple[Any, ...]]:
 
 def _merged(rounds: Iterable[Round]) -> Round:
     """One round that sends and receives what all of them do, in their order."""
-    send: dict[int, list[Tensor]] = {}
+    send: dict[int, list[Sendable]] = {}
     receive: dict[int, list[Spec]] = {}
     ahead = False
     for one in rounds:

@@ -54,14 +54,14 @@ def product(p: MaskedBase, op: Bilinear, x: Arith, y: Arith) -> Steps[Arith]:
         return Arith({WHOLE_MASK: mask}, p.ring, limit=limit, dealer=p.roles.dealer)
     m, a = p.opened(x), p.own_mask(x)
     if x is y and op == MUL:  # m^2 + 2 m a_i in one product; matrices do not commute
-        share = op(m, a * 2 + m if p.is_leader else a * 2)
+        terms = [(m, [a * 2 + m if p.is_leader else a * 2])]
     else:  # m b_i + (a_i + m) n at the leader, m b_i + a_i n at the other evaluators
         left = {p.roles.mask_of[p.rank]: m, p.roles.opened: a + m if p.is_leader else a}
         # In the order of y's parts: then both evaluators' roles use the same encoded weights.
-        share = p.context.products.sum(op, [(left[i], [y.parts[i]]) for i in sorted(left)])
-    spec = ring_spec(p, share.shape)
-    message = p.context.randomness.mask(p.roles.opening[p.rank], share, "sub")  # s_i - z_i
-    opened = yield from open_value(p, message, spec)
+        terms = [(left[i], [y.parts[i]]) for i in sorted(left)]
+    masks = [(p.roles.opening[p.rank], "sub")]
+    message = p.context.products.masked(op, terms, p.context.randomness, masks)  # s_i - z_i
+    opened = yield from open_value(p, message, ring_spec(p, message.shape))
     assert opened is not None
     return Arith({p.roles.opened: opened}, p.ring, limit=limit, dealer=p.roles.dealer)
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ...kernels import bit_planes
 from ...ring import num_words
-from ...transport import Spec
+from ...transport import Sendable, Spec, Tiled
 from ..core import ProtocolCore
 from ..randomness import Layout, Stream
 from ..steps import PASS, PASS_AHEAD, Round, Steps
@@ -149,7 +149,7 @@ def draw_masks(p: MaskedBase, specs: Sequence[ValueSpec]) -> KnownShares:
     return _columns(p, p.roles.opening, specs)
 
 
-def open_value(p: MaskedBase, message: Tensor | None, spec: ValueSpec) -> Steps[Tensor | None]:
+def open_value(p: MaskedBase, message: Sendable | None, spec: ValueSpec) -> Steps[Tensor | None]:
     """Returns m, the sum of the evaluators' masked shares; None at the dealer. 1 round.
 
     `message`: s_i - z_i at evaluator i, sent to all other evaluators; None at the dealer.
@@ -161,7 +161,7 @@ def open_value(p: MaskedBase, message: Tensor | None, spec: ValueSpec) -> Steps[
     return own ^ theirs if spec.bits else own + theirs
 
 
-def exchange(p: MaskedBase, message: Tensor, spec: ValueSpec) -> Steps[tuple[Tensor, Tensor]]:
+def exchange(p: MaskedBase, message: Sendable, spec: ValueSpec) -> Steps[tuple[Tensor, Tensor]]:
     """Returns, at an evaluator, its own message and the sum of the others'. 1 round.
 
     The sum of both is the opened value; kernels that take it in two halves save an addition.
@@ -170,4 +170,5 @@ def exchange(p: MaskedBase, message: Tensor, spec: ValueSpec) -> Steps[tuple[Ten
     for other in p.others:
         send[other], receive[other] = [message], specs
     received = yield Round(send, receive)
-    return message, _total(spec, [received[other][0] for other in p.others])
+    own = message.whole if isinstance(message, Tiled) else message
+    return own, _total(spec, [received[other][0] for other in p.others])

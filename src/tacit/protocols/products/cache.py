@@ -71,18 +71,28 @@ class OperandCache:
         self._kept: OrderedDict[Hashable, Entry] = OrderedDict()  # least recently used first
 
     def get(
-        self, op: Bilinear, left: Sequence[Tensor], right: Sequence[Parts]
+        self,
+        op: Bilinear,
+        left: Sequence[Tensor],
+        right: Sequence[Parts],
+        *,
+        reused: bool = False,
     ) -> Prepared | list[Tensor]:
-        """Returns the right operands, encoded together or as sums, on the left operands' device."""
+        """Returns the right operands, encoded together or as sums, on the left operands' device.
+
+        reused: for several left operands like these, so that they are encoded if that ever pays.
+        """
         device, like = left[0].device, right[0][0]
         if like.device != device:  # a tensor of that shape, without its memory
             like = left[0].new_empty(()).expand(like.shape)
-        plan = self._plan(op, left, like) if self.budget else None
+        plan = self._plan(op, left, like) if self.budget or reused else None
         if plan is None or not (plan.num_bytes or any(len(parts) > 1 for parts in right)):
             return [sum_parts(parts).to(device) for parts in right]
         identities = tuple(_identity(part) for parts in right for part in parts)
         key = (op, plan, tuple(map(len, right)), identities)
         found = self._look_up(key, op, plan, right, device)
+        if reused and plan.num_bytes and not isinstance(found, Prepared):
+            return op.prepare(found, plan)
         return found if isinstance(found, Prepared) else [b.to(device) for b in found]
 
     def _plan(self, op: Bilinear, left: Sequence[Tensor], like: Tensor) -> Plan | None:

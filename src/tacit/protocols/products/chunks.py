@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from math import prod
 
 import torch
@@ -21,6 +22,10 @@ Chunk = tuple[Bilinear, Sequence[Term]]  # an operation, and the terms that it i
 # Bytes that an element of an operand or a result takes during a product: itself and its residues.
 BYTES_PER_ELEMENT = 32
 TILE_COLUMNS = 128  # of the fastest matrix product: column blocks are multiples of it
+# Rows of a matrix product, or positions of a convolution, from which on reading the right operand
+# again for every tile takes a small part of the time.
+MIN_TILE_ROWS = 256
+MOST_TILES = 8  # of a product: more of them hide little more of the sending, and each costs a call
 
 
 def column_blocks(op: Bilinear, terms: Sequence[Term], limit: int) -> list[tuple[Chunk, int]]:
@@ -62,6 +67,24 @@ def row_blocks(op: Bilinear, terms: Sequence[Term], limit: int) -> list[Chunk]:
         return [(op, terms)]
     starts = range(0, rows, size)
     return [_row_block(op, terms, start, min(size, rows - start)) for start in starts]
+
+
+def tiles(op: Bilinear, terms: Sequence[Term], num_bytes: int) -> list[Chunk]:
+    """Returns the product as blocks of rows or images whose results, concatenated, are its own.
+
+    They have at least `num_bytes` bytes and MIN_TILE_ROWS rows each, and there are at most
+    MOST_TILES.
+    """
+    (a, [b, *_]), *_ = terms
+    rows = 1 if isinstance(op, ConvGradWeight) else _num_rows(op, a, b)
+    if rows < 2:
+        return [(op, terms)]
+    shape = op.shape(a.shape, b.shape)
+    channels = shape[-1] if isinstance(op, MatMul) else shape[1]
+    smallest = max(num_bytes // a.itemsize, MIN_TILE_ROWS * channels)
+    count = max(min(prod(shape) // smallest, rows, MOST_TILES), 1)
+    bounds = [rows * i // count for i in range(count + 1)]
+    return [_row_block(op, terms, start, end - start) for start, end in pairwise(bounds)]
 
 
 def join_rows(op: Bilinear, results: Sequence[Tensor]) -> Tensor:

@@ -10,7 +10,7 @@ from functools import cache
 
 from torch import Tensor
 
-from ...transport import Spec
+from ...transport import Sendable, Spec, Tiled, computed
 from ..products.bilinear import MUL, Bilinear
 from ..randomness import Stream, mask_stream
 from ..share import Arith, Parts
@@ -29,22 +29,26 @@ def zero_terms(part: int) -> Stream:
 
 
 def product_share(p: ReplicatedBase, op: Bilinear, x: Parts, y: Parts) -> Tensor:
-    """Returns this party's z_i, where z_0 + z_1 + z_2 = op(x, y). Local.
+    """Returns this party's z_i, where z_0 + z_1 + z_2 = op(x, y). Local."""
+    return computed(sent_share(p, op, x, y))
+
+
+def sent_share(p: ReplicatedBase, op: Bilinear, x: Parts, y: Parts) -> Sendable:
+    """Returns z_i as `product_share` does, to be sent: a large one is computed meanwhile.
 
     z_i = x_{i+1} (y_{i+1} + y_{i+2}) + x_{i+2} y_{i+1} + F(K_{i+1}) - F(K_{i+2}); the six masks add
     up to zero. NOTE [mask]: each other party lacks one of the two keys, so z_i is uniform to it;
     without the masks the receiver could solve for the part that it lacks.
     """
     i, j = p.held  # i+1 and i+2 of the formula
+    terms = [(x[i], [y[i], y[j]]), (x[j], [y[i]])]
     if x is y and op == MUL:  # x_{i+1} (x_{i+1} + 2 x_{i+2}) in one product
-        z = op(x[i], x[i] + 2 * x[j])
-    else:
-        z = p.context.products.sum(op, [(x[i], [y[i], y[j]]), (x[j], [y[i]])])
-    z = p.context.randomness.mask(zero_terms(i), z, "add")
-    return p.context.randomness.mask(zero_terms(j), z, "sub")
+        terms = [(x[i], [x[i] + 2 * x[j]])]
+    masks = [(zero_terms(i), "add"), (zero_terms(j), "sub")]
+    return p.context.products.masked(op, terms, p.context.randomness, masks)
 
 
-def replicate(p: ReplicatedBase, z: Tensor, *, ahead: bool = False) -> Steps[Parts]:
+def replicate(p: ReplicatedBase, z: Sendable, *, ahead: bool = False) -> Steps[Parts]:
     """Returns the parts that this party holds of the sum of all z_i. 1 round, 1 element a party.
 
     z_i becomes part i+1, and party i sends it to party i-1, which holds that part too.
@@ -52,7 +56,7 @@ def replicate(p: ReplicatedBase, z: Tensor, *, ahead: bool = False) -> Steps[Par
     i, j = p.held
     spec = Spec(tuple(z.shape), z.dtype)
     received = yield Round(send={p.previous: [z]}, receive={p.next: [spec]}, ahead=ahead)
-    return {i: z, j: received[p.next][0]}
+    return {i: z.whole if isinstance(z, Tiled) else z, j: received[p.next][0]}
 
 
 def bilinear(
@@ -67,9 +71,9 @@ def bilinear(
     else:
         x, y = yield from together(p.settled.steps(x), p.settled.steps(y))
     limit = x.limit * y.limit * op.terms(x.shape, y.shape)
-    z = product_share(p, op, x.parts, y.parts)
     if shift and not p.exact:
+        z = product_share(p, op, x.parts, y.parts)
         return (yield from replicate_truncated(p, z, shift, limit))
-    parts = yield from replicate(p, z)
+    parts = yield from replicate(p, sent_share(p, op, x.parts, y.parts))
     p.note_product(op, x.parts, y.parts, parts)
     return Arith(parts, p.ring, limit=limit).divided(shift)

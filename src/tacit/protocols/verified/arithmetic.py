@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..products.bilinear import MATMUL, Bilinear, ConvGradInput
 from ..products.matrix_forms import matrix_form
-from ..replicated.arithmetic import product_share, replicate
+from ..replicated.arithmetic import replicate, sent_share
 from ..share import Arith, Parts
 from ..steps import Steps, together
 from .base import VerifiedBase
@@ -34,7 +34,7 @@ def product(
     p: VerifiedBase, op: Bilinear, x: Parts, y: Parts, *, ahead: bool = False
 ) -> Steps[Parts]:
     """Returns op(x, y). 1 round, 1 element a party."""
-    z = yield from replicate(p, product_share(p, op, x, y), ahead=ahead)
+    z = yield from replicate(p, sent_share(p, op, x, y), ahead=ahead)
     p.note_product(op, x, y, z)
     return z
 

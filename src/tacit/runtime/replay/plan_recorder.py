@@ -34,7 +34,9 @@ ALLOCATING = frozenset(
     (aten.empty, aten.empty_like, aten.empty_strided, aten.new_empty, aten.new_empty_strided)
 )
 # Kernels that return something which depends on shapes and settings alone.
-BY_SHAPE = frozenset(("num_threads", "matmul_plan32", "matmul_plan64"))
+BY_SHAPE = frozenset(
+    ("num_threads", "matmul_plan32", "matmul_plan64", "conv_plan32", "conv_plan64")
+)
 
 
 class PlanRecorder(PlanObserver):
@@ -59,13 +61,15 @@ class PlanRecorder(PlanObserver):
         """Records the kernels and the rounds of this thread."""
         native = load_native()
         assert native is not None
-        streams = self._context.streams
+        streams, products = self._context.streams, self._context.products
         self._context.recorder, streams.marked = self, Number
+        in_tiles, products.in_tiles = products.in_tiles, False  # a replay sends what is complete
         try:
             with native_replaced(_RecordedKernels(native, self)):
                 yield
         finally:
             self._context.recorder, streams.marked = None, int
+            products.in_tiles = in_tiles
         self.plan.num_calls = streams.number - self._first
 
     def note_new(self, cell: Cell) -> None:
@@ -159,13 +163,14 @@ class PlanRecorder(PlanObserver):
 
     def exchange(self, one: Round, operation: int) -> Received:
         """Exchanges a round and records it."""
+        computed = one.computed()
         with _disable_current_modes():
-            return self._exchanged(one, operation)
+            return self._exchanged(one, computed, operation)
 
-    def _exchanged(self, one: Round, operation: int) -> Received:
+    def _exchanged(self, one: Round, computed: dict[int, list[Tensor]], operation: int) -> Received:
         mesh = self._context.mesh
-        send = {peer: [self.arena.alias(x) for x in xs] for peer, xs in one.send.items()}
-        sent = {peer: [x.clone() for x in xs] for peer, xs in one.send.items()}
+        send = {peer: [self.arena.alias(x) for x in xs] for peer, xs in computed.items()}
+        sent = {peer: [x.clone() for x in xs] for peer, xs in computed.items()}
         got = mesh.exchange(sent, one.receive, operation=operation, ahead=one.ahead)
         self._messages.append(Messages(sent, got))
         received = {peer: [self._moved(x) for x in xs] for peer, xs in got.items()}

@@ -62,7 +62,7 @@ class Segments:
             for peer, specs in one.receive.items()
         }
         relative = operation - (self._first << ROUND_BITS)
-        self._cut(SegmentExchange(self._context.mesh, one, one.send, received, relative))
+        self._cut(SegmentExchange(self._context.mesh, one, one.computed(), received, relative))
         return received
 
     def note(self, function: Callable[[Tensor], None], x: Tensor) -> None:
