@@ -62,6 +62,7 @@ NAMED = (
     "real.ring16",
     "stored_runs",
     "throughput",
+    "tiles",
     "two_parties",
     *(suite for group in GROUPS.values() for suite in group),
 )
