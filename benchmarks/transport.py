@@ -16,6 +16,7 @@ import time
 import warnings
 from collections.abc import Callable
 from multiprocessing.connection import Connection
+from unittest import mock
 
 import torch
 from benchmarks.measure import Row, interleaved
@@ -23,14 +24,18 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from tacit.crypto import create_credentials
 from tacit.transport import Hello, Identity, Listener, Mesh, Spec, connect, listen
+from tacit.transport.wire import tls as tls_streams
 
 SHORT = 64
 LONG = 64 << 20
 SHORT_LAPS = 2000
 START_SECONDS = 60
+STREAMS = min(8, os.cpu_count() or 1)  # of one process at the same time
 Address = tuple[str, int]
 Lap = Callable[[], object]
 Pair = tuple[socket.socket, socket.socket]  # outgoing, incoming
+
+_PORTS = 4 + 2 * STREAMS
 
 LATENCY = (
     "limit: two system calls, about 20 us with the wake-up of the peer; the rest is Python: "
@@ -42,7 +47,8 @@ def rows() -> list[Row]:
     """Latency of short exchanges and bandwidth of long ones, beside those of bare sockets."""
     laps = _measure()
     short = {name: laps[name] / SHORT_LAPS * 1e6 for name in laps if name.startswith("short")}
-    long = {name: LONG / laps[name] / 1e9 for name in laps if name.startswith("long")}
+    streams = {name: STREAMS if "many" in name else 1 for name in laps}
+    long = {n: streams[n] * LONG / laps[n] / 1e9 for n in laps if n.startswith("long")}
     latency = "exchange of 64 B"
     return [
         _row(f"{latency}, plain TCP", "us", short, "short tcp", "short ping-pong", 1.5, LATENCY),
@@ -50,6 +56,8 @@ def rows() -> list[Row]:
         _row("64 MB both ways, plain TCP", "GB/s", long, "long tcp", "long bare", 0.85),
         _row("64 MB both ways, TLS", "GB/s", long, "long tls", "long tcp", 0.5, _bound(long)),
         _row("64 MB both ways, TLS", "GB/s", long, "long tls", "long bare ssl"),
+        _row("64 MB one way, TLS", "GB/s", long, "long one way", "long one way, ssl"),
+        _row(f"64 MB one way, TLS, {STREAMS} at once", "GB/s", long, "long many", "long many, ssl"),
     ]
 
 
@@ -100,7 +108,7 @@ def _measure() -> dict[str, float]:
     other = context.Process(target=_second, args=(theirs,), daemon=True)
     other.start()
     theirs.close()
-    ends = [listen("127.0.0.1", 0) for _ in range(4)]
+    ends = [listen("127.0.0.1", 0) for _ in range(_PORTS)]
     keys = [_identity(rank) for rank in range(2)]
     ours.send(([end.address for end in ends], keys))
     if not ours.poll(START_SECONDS):
@@ -112,7 +120,7 @@ def _measure() -> dict[str, float]:
 
 def _second(pipe: Connection) -> None:
     addresses, keys = pipe.recv()
-    ends = [listen("127.0.0.1", 0) for _ in range(4)]
+    ends = [listen("127.0.0.1", 0) for _ in range(_PORTS)]
     pipe.send([end.address for end in ends])
     interleaved(_laps(1, ends, addresses, keys))
 
@@ -125,6 +133,7 @@ def _laps(
     secure = _secure(_bare_pair(rank, ends[3], others[3]), rank, keys)
     tcp = _mesh(rank, ends[1], others[1], None)
     tls = _mesh(rank, ends[2], others[2], Identity(*keys[rank], (keys[0][0], keys[1][0])))
+    many, python = _many(rank, ends[4:], others[4:], keys)
     return {
         "short ping-pong": lambda: _ping_pong(bare, rank),
         "short tcp": lambda: _exchange(tcp, SHORT, SHORT_LAPS),
@@ -133,7 +142,41 @@ def _laps(
         "long tcp": lambda: _exchange(tcp, LONG, 1),
         "long tls": lambda: _exchange(tls, LONG, 1),
         "long bare ssl": lambda: _long_bare(secure),
+        "long one way": lambda: _one_way(many[0]),
+        "long one way, ssl": lambda: _one_way(python[0]),
+        "long many": lambda: _at_once(many),
+        "long many, ssl": lambda: _at_once(python),
     }
+
+
+def _many(
+    rank: int, ends: list[Listener], others: list[Address], keys: list[tuple[bytes, bytes]]
+) -> tuple[list[Mesh], list[Mesh]]:
+    """Meshes over compiled TLS, and as many over Python's ssl."""
+    identity = Identity(*keys[rank], (keys[0][0], keys[1][0]))
+    pairs = list(zip(ends, others, strict=True))
+    compiled = [_mesh(rank, end, other, identity) for end, other in pairs[:STREAMS]]
+    with mock.patch.object(tls_streams, "load_openssl", return_value=None):
+        return compiled, [_mesh(rank, end, other, identity) for end, other in pairs[STREAMS:]]
+
+
+def _at_once(meshes: list[Mesh]) -> None:
+    threads = [threading.Thread(target=_one_way, args=(mesh,)) for mesh in meshes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def _one_way(mesh: Mesh) -> None:
+    """The first process sends; a word comes back when all of it has arrived."""
+    mesh.move_to_this_thread()
+    if mesh.rank == 0:
+        mesh.exchange({1: [torch.ones(LONG // 8, dtype=torch.int64)]}, {})
+        mesh.exchange({}, {1: [Spec((1,), torch.int64)]})
+    else:
+        mesh.exchange({}, {0: [Spec((LONG // 8,), torch.int64)]})
+        mesh.exchange({0: [torch.zeros(1, dtype=torch.int64)]}, {})
 
 
 def _exchange(mesh: Mesh, size: int, count: int) -> None:

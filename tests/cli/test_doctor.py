@@ -1,5 +1,7 @@
 """`tacit doctor`: what is installed, and what a party file promises."""
 
+import ssl
+
 import pytest
 from tests.cli.shell import tacit, tacit_process
 from tests.runtime.party_files import NAMES, write_parties
@@ -7,6 +9,7 @@ from tests.runtime.party_files import NAMES, write_parties
 from tacit.config import Config
 from tacit.registry import PROTOCOLS
 from tacit.runtime.deploy.security import security_summary
+from tacit.transport.wire.openssl_session import load_openssl
 
 
 @pytest.fixture
@@ -25,6 +28,9 @@ def test_the_installation():
     assert {"tacit", "python", "torch", "openssl", "kernels", "randomness"} <= findings.keys()
     assert findings["randomness"]["state"] == "ok"
     assert findings["kernels"]["text"].startswith("compiled, ")
+    reachable = load_openssl() is not None
+    assert findings["tls"]["state"] == ("ok" if reachable else "missing")
+    assert ssl.OPENSSL_VERSION in findings["tls"]["text"]
     assert "the enclave is simulated" in findings["enclave"]["text"]
     assert done.json["security"] == {}
 

@@ -51,7 +51,7 @@ def doctor(
     screen = Screen(json)
     with reported(screen, debug=debug):
         security = {} if parties is None else _security(parties)
-        findings = [*_installed(), _kernels(), *_gpus(), _enclave(), _randomness()]
+        findings = [*_installed(), _kernels(), _tls(), *_gpus(), _enclave(), _randomness()]
         screen.table(("what", "state", "found"), [(f.what, f.state, f.text) for f in findings])
         for heading, lines in security.items():
             screen.section(heading, lines)
@@ -102,6 +102,17 @@ def _kernels() -> Finding:
     if backend.choice() == "reference":
         return Finding("kernels", "missing", f"the slow reference, as {backend.VARIABLE} says")
     return Finding("kernels", "missing", " ".join(str(one.message) for one in caught))
+
+
+def _tls() -> Finding:
+    import ssl
+
+    from ..transport.wire.openssl_session import load_openssl
+
+    if load_openssl() is not None:
+        return Finding("tls", "ok", f"compiled, over {ssl.OPENSSL_VERSION}")
+    why = "compiled code cannot call it, so streams of a process take turns"
+    return Finding("tls", "missing", f"Python's ssl, over {ssl.OPENSSL_VERSION}; {why}")
 
 
 def _gpus() -> list[Finding]:
