@@ -3,8 +3,8 @@
 Between two kernels, Python's work takes longer than a small kernel does. The first two calls of a
 repeated function run normally. If they show that it depends on secrets only, the third call is
 recorded, and later calls replay it without the function's code: parties that share a GPU as one
-graph (`graph.py`), a party on a GPU of its own as graphs between rounds (`segments.py`), a party on
-CPUs as a plan (`plan.py`).
+graph (`graph.py`), a party on CPUs as a plan (`plan.py`). A party on a GPU of its own runs it as it
+is; `segments.py` is how that will be recorded.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from .graph import GraphRecording
 from .own_recording import OwnRecording
 from .plan_recording import PlanRecording
 from .recording import Recording, compute
-from .segment_recording import SegmentRecording
 from .summary import RecordingSummary, described
 
 if TYPE_CHECKING:
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tacit")
 
+# How a party on a GPU of its own records, once graphs between rounds were replayed on a real GPU.
+SEGMENTS: type[Recording] | None = None
 MOST_RECORDINGS = 8
 MOST_UNUSED = 4  # recordings in a row that no later call fitted
 
@@ -135,7 +136,7 @@ def own_kind(session: Session) -> type[Recording] | None:
     if session.protocol.context.products.offload is not None:
         return None
     if session.device.type == "cuda":
-        return None if session.mesh.shares_memory else SegmentRecording
+        return None if session.mesh.shares_memory else SEGMENTS
     return PlanRecording if load_native() is not None else None
 
 

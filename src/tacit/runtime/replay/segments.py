@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import _disable_current_modes
 
 from .plan import ROUND_BITS, Effect, Exchange, Step, Tensors
 
@@ -89,11 +90,13 @@ class Segments:
 
     def _begin(self) -> None:
         self._graph = torch.cuda.CUDAGraph()
-        self._graph.capture_begin(pool=self._pool, capture_error_mode="relaxed")
+        with _disable_current_modes():  # torch sets its generator, which is no work of the function
+            self._graph.capture_begin(pool=self._pool, capture_error_mode="relaxed")
 
     def _end(self) -> None:
         graph, self._graph = self._graph, None
-        graph.capture_end()
+        with _disable_current_modes():
+            graph.capture_end()
         self._pool = self._pool or graph.pool()
         self.steps.append(Segment(graph))
 
