@@ -3,7 +3,7 @@
 Four parties (`quad`) beside three of `trio`; three (`replicated-malicious`) beside `replicated`.
 Threads of this process, then processes with TLS. Seconds are of the slowest party, and include the
 verification of everything; processor seconds are of all parties together. Quad multiplies 12 times
-where trio does 5 times: 3 products at each of four parties.
+where trio does 5 times: 3 products at each of four parties. `--only malicious` leaves out quad.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def measured(case: str, protocol: str, transport: str) -> Measured:
     return Measured(max(seconds), used, max(sent), max(rounds))
 
 
-def row(case: str, transport: str, protocols: tuple[str, str] = ("trio", "quad")) -> Row:
+def row(case: str, transport: str, protocols: tuple[str, str]) -> Row:
     """Beside a protocol of honest parties, one in which a party may cheat."""
     turns = [[measured(case, protocol, transport) for protocol in protocols] for _ in range(TURNS)]
     honest, verified = (
@@ -117,12 +117,17 @@ def row(case: str, transport: str, protocols: tuple[str, str] = ("trio", "quad")
     )
 
 
-FOUR_CASES = ("relu", "lenet", "vgg16", "resnet18")
+FOUR, FOUR_CASES = ("trio", "quad"), ("relu", "lenet", "vgg16", "resnet18")
 THREE, THREE_CASES = ("replicated", "replicated-malicious"), ("few", "lenet", "vgg16")
+TRANSPORTS = ("threads", "processes")
 
 
-def rows() -> list[Row]:
-    transports = ("threads", "processes")
-    four = [row(case, transport) for case in FOUR_CASES for transport in transports]
-    three = [row(case, transport, THREE) for case in THREE_CASES for transport in transports]
-    return [*four, *three]
+def rows(only: str = "") -> list[Row]:
+    """All cases, or those of the protocol with this text in its name."""
+    found = []
+    for protocols, cases in ((FOUR, FOUR_CASES), (THREE, THREE_CASES)):
+        if only in protocols[1]:
+            found += [row(case, way, protocols) for case in cases for way in TRANSPORTS]
+    if not found:
+        raise SystemExit(f"no protocol of the suite has {only!r} in its name")
+    return found

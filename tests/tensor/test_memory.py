@@ -75,7 +75,7 @@ def test_a_gpu_without_room():
     class Full:
         offload = None
 
-        def sum(self, *_):
+        def masked(self, *_, **__):
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
 
     found = failing(main)

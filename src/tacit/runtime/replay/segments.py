@@ -55,13 +55,7 @@ class Segments:
 
     def exchange(self, one: Round, operation: int) -> Received:
         """Records a round; what is received is not there yet, only the memory for it."""
-        received = {
-            peer: [
-                torch.empty(spec.shape, dtype=spec.dtype, device=self._context.device)
-                for spec in specs
-            ]
-            for peer, specs in one.receive.items()
-        }
+        received = {peer: [*map(self._empty, specs)] for peer, specs in one.receive.items()}
         relative = operation - (self._first << ROUND_BITS)
         self._cut(SegmentExchange(self._context.mesh, one, one.computed(), received, relative))
         return received
