@@ -11,7 +11,8 @@ import torch
 from hypothesis import settings
 from tests import forked, tiers
 
-from tacit.runtime.launch import child_process
+from tacit.runtime.launch import child_process, threads
+from tacit.transport import InterpreterLock
 
 # Kernels for GPUs are tried in Triton's interpreter where there is none. It must be chosen before
 # Triton is imported.
@@ -42,7 +43,9 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "full(instead): runs in the full tier only; `instead` names its quick cover"
     )
     tiers.FULL = config.getoption("--full")
-    child_process.get_context = lambda _: forked.CONTEXT  # the fixture `spawned` undoes it
+    child_process.get_context = lambda _: forked.Parties  # the fixture `spawned` undoes it
+    # Workers of pytest keep all cores busy: threads that take turns switch less often.
+    threads._interpreter_lock = lambda _: InterpreterLock()
     config.stash[_left_out] = 0
     settings.register_profile("quick", max_examples=25, deadline=None)
     settings.register_profile("full", deadline=None)

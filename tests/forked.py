@@ -13,14 +13,35 @@ import signal
 import sys
 import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from multiprocessing import get_context
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from subprocess import TimeoutExpired
+from typing import Any
 
 CONTEXT = get_context("forkserver")
 CONTEXT.set_forkserver_preload(["tacit.runtime", "tacit.nn", "tacit.cli", "tests.runtime.parties"])
+
+
+class Parties:
+    """Processes of parties and workers as forks; stands for a context of multiprocessing."""
+
+    Pipe = staticmethod(CONTEXT.Pipe)
+
+    @staticmethod
+    def Process(target: Callable[..., None], args: Sequence[Any], name: str) -> BaseProcess:
+        """A process with this one's environment, as an interpreter would have it."""
+        return CONTEXT.Process(
+            target=_in_environment, args=(dict(os.environ), target, *args), name=name
+        )
+
+
+def _in_environment(variables: Mapping[str, str], target: Callable[..., None], *args: Any) -> None:
+    os.environ.clear()
+    os.environ.update(variables)
+    target(*args)
 
 
 class Forked:

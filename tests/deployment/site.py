@@ -192,8 +192,8 @@ class Site:
 
     def checkpoints(self, name: str) -> list[int]:
         """The steps of a party's checkpoints."""
-        found = self.logs[name].glob("step-*/party-*.tacit")
-        return sorted(int(path.parent.name.split("-")[1]) for path in found)
+        steps = self.logs[name].glob("step-*")
+        return sorted(int(step.name.split("-")[1]) for step in steps if _is_saved(step))
 
     def newest(self) -> int:
         """The newest step of which all parties have a checkpoint; 0 if there is none."""
@@ -253,3 +253,11 @@ def check(
         if codes[name] in (3, 4, 5):
             assert [w for w in words if w not in one.said] == [], (name, one)
             assert "\n" not in one.said, (name, one)
+
+
+def _is_saved(step: Path) -> bool:
+    """Whether there is a checkpoint in a folder, which its party may remove meanwhile."""
+    try:
+        return any(one.match("party-*.tacit") for one in step.iterdir())
+    except FileNotFoundError:
+        return False

@@ -174,7 +174,7 @@ def test_a_changed_record_ends_the_connection() -> None:
 
 # Refusals -----------------------------------------------------------------------------------------
 
-PAST = datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=1)
+MINUTE = datetime.timedelta(minutes=1)
 
 
 def shown(rank: int, pem: tuple[bytes, bytes], peers: tuple[bytes, ...] = ()) -> Identity:
@@ -185,7 +185,7 @@ def shown(rank: int, pem: tuple[bytes, bytes], peers: tuple[bytes, ...] = ()) ->
 
 
 def expired(client: bool) -> tuple[Identity, Identity]:
-    old = certificate("old", PAST)
+    old = certificate("old", datetime.datetime.now(datetime.UTC) - MINUTE)
     known = (
         (old[0], certificate("party 1")[0]) if not client else (certificate("party 0")[0], old[0])
     )
