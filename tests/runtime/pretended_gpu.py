@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from functools import partial
 from hashlib import blake2b
 from typing import Any, ClassVar
 
@@ -19,9 +17,7 @@ import tacit
 from tacit.kernels import StreamKey
 from tacit.kernels.stream import IN_PLACE
 from tacit.protocols import randomness
-from tacit.runtime.replay import buffers, graph, recording, repeated, segments
-from tacit.runtime.replay.plan import Exchange
-from tacit.runtime.replay.segment_recording import SegmentRecording
+from tacit.runtime.replay import buffers, graph, recording
 from tacit.tensor import SecretTensor
 from tacit.tensor.trace import Trace
 from tacit.transport import Barrier
@@ -45,59 +41,28 @@ class Graph:
     buffers: the memory that it must find as it was, as nothing is done while a GPU's is recorded.
     """
 
-    shared: ClassVar[Graph | None] = None
+    current: ClassVar[Graph | None] = None
     buffers: ClassVar[list[Tensor]] = []
-
-    @classmethod
-    def current(cls) -> Graph | None:
-        """The one that is being recorded, of all threads or of this one."""
-        return Graph.shared or getattr(OwnGraph.local, "graph", None)
 
     def capture_begin(self, **_: Any) -> None:
         self.work: list[Callable[[], Any]] = []
-        with _disable_current_modes():
-            self._before = [(buffer, buffer.clone()) for buffer in self.buffers]
-        self._set(self)
+        self._before = [(buffer, buffer.clone()) for buffer in Graph.buffers]
+        Graph.current = self
 
     def capture_end(self) -> None:
-        self._set(None)
-        with _disable_current_modes():
-            for buffer, before in self._before:
-                buffer.copy_(before)
-
-    def _set(self, graph: Graph | None) -> None:
-        Graph.shared = graph
+        Graph.current = None
+        for buffer, before in self._before:
+            buffer.copy_(before)
 
     def replay(self) -> None:
         for step in self.work:
             step()
 
 
-class OwnGraph(Graph):
-    """What one thread did while it was recorded."""
-
-    local: ClassVar[threading.local] = threading.local()
-
-    def _set(self, graph: Graph | None) -> None:
-        self.local.graph = graph
-
-    @property
-    def buffers(self) -> list[Tensor]:
-        """The memory of this thread's recordings."""
-        return [buffer for thread, buffer in made_by if thread == threading.get_ident()]
-
-    def pool(self) -> object:
-        return self
-
-
-made_by: list[tuple[int, Tensor]] = []  # buffers, with the threads that made them
-
-
 def do(step: Callable[[], Any]) -> Any:
     """Does something now, and whenever the graph that is being recorded is started."""
-    graph = Graph.current()
-    if graph is not None:
-        graph.work.append(step)
+    if Graph.current is not None:
+        Graph.current.work.append(step)
     return step()
 
 
@@ -118,9 +83,8 @@ class Taped(TorchDispatchMode):
                 if old.untyped_storage()._cdata not in known:
                     old.copy_(new)
 
-        graph = Graph.current()
-        if graph is not None:
-            graph.work.append(again)
+        if Graph.current is not None:
+            Graph.current.work.append(again)
         return result
 
 
@@ -156,31 +120,6 @@ def mask(
 @pytest.fixture
 def pretended(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
     """`tacit.run`, as if all parties shared a GPU."""
-    _pretend(monkeypatch)
-
-    def run(main: Callable[..., Any], *args: Any, **settings: Any) -> list[Any]:
-        barrier = Barrier(PARTIES, seconds=30.0)
-
-        def party(session: tacit.Session) -> Any:
-            session.mesh.barrier = barrier
-            return main(session, *args)
-
-        return tacit.run(party, parties=PARTIES, **settings)
-
-    return run
-
-
-@pytest.fixture
-def pretended_own(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
-    """`tacit.run`, as if each party had a GPU of its own; what is sent is copied."""
-    _pretend(monkeypatch)
-    monkeypatch.setattr(torch.cuda, "CUDAGraph", OwnGraph)
-    monkeypatch.setattr(repeated, "own_kind", lambda _: SegmentRecording)
-    monkeypatch.setattr(segments, "SegmentExchange", Exchange)
-    return partial(tacit.run, parties=PARTIES)
-
-
-def _pretend(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, thing in {
         "synchronize": lambda: None,
         "current_stream": Nothing,
@@ -201,15 +140,24 @@ def _pretend(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recording.Recording, "_run", taped)
     note, make = Trace._note, buffers.TensorBuffers.__init__
     monkeypatch.setattr(Graph, "buffers", [])
-    made_by.clear()
 
     def made(self: Any, like: Any) -> None:
         make(self, like)
         Graph.buffers.extend(self._flat.values())
-        made_by.extend((threading.get_ident(), flat) for flat in self._flat.values())
 
     def noted(self: Any, found: list[Tensor]) -> None:
         note(self, [x for x in found if x.dtype.is_floating_point])  # the rest would be on the GPU
 
     monkeypatch.setattr(buffers.TensorBuffers, "__init__", made)
     monkeypatch.setattr(Trace, "_note", noted)
+
+    def run(main: Callable[..., Any], *args: Any, **settings: Any) -> list[Any]:
+        barrier = Barrier(PARTIES, seconds=30.0)
+
+        def party(session: tacit.Session) -> Any:
+            session.mesh.barrier = barrier
+            return main(session, *args)
+
+        return tacit.run(party, parties=PARTIES, **settings)
+
+    return run

@@ -10,14 +10,14 @@ from functools import partial
 
 import pytest
 import torch
-from tests.runtime.pretended_gpu import pretended, pretended_own
+from tests.runtime.pretended_gpu import pretended
 from torch import nn
 from torch.nn import functional as F
 
 import tacit
 from tacit.errors import PartyFailed
 
-__all__ = ["pretended", "pretended_own"]
+__all__ = ["pretended"]
 
 torch.manual_seed(3)
 LINEAR = nn.Linear(4, 2)
@@ -25,12 +25,12 @@ NORMED = nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(2, track_running_stats=Tr
 PICTURES = torch.randn(8, 3, 4)
 
 
-@pytest.fixture(params=["plan", "graph", "segments"])
+@pytest.fixture(params=["plan", "graph"])
 def repeating(request):
-    """`tacit.run`, with functions that are recorded as plans, or as graphs of all or of one."""
+    """`tacit.run`, with functions that are recorded as plans, or as graphs."""
     if request.param == "plan":
         return partial(tacit.run, parties=3)
-    return request.getfixturevalue("pretended" if request.param == "graph" else "pretended_own")
+    return request.getfixturevalue("pretended")
 
 
 def is_recorded(function) -> bool:

@@ -121,13 +121,11 @@ class Channel(ABC):
     `stuck` says whether the peer waits too, see NOTE [slow or dead]. While a send or a flush waits,
     the channel calls `look_around` now and then, which raises if the run has ended. `is_stuck` says
     whether this party is stuck itself. `stored`: the messages are those of a stored run, and cost
-    nothing now. `shares_memory`: the peer reads what is sent in this party's memory.
-    `in_background`: a message is on its way while this party computes the next thing.
+    nothing now. `in_background`: a message is on its way while this party computes the next thing.
     """
 
     peer: int
     stored: bool = False
-    shares_memory: bool = False
     in_background: bool = False
     device: torch.device = CPU  # where received tensors are put
     wire: Wire  # of the messages that come

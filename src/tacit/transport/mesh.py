@@ -25,7 +25,7 @@ from .open_round import OpenRound
 from .public_record import PublicRecord
 from .root_cause import PeerAborted, blame, follow, word_of_end
 from .stats import Cost, Stats
-from .tiles import PartlySent, Sendable, Tiled, tiled_in
+from .tiles import PartlySent, Sendable, send_tiles, tiled_in
 from .timeouts import judge, silence
 from .wire.frames import Kind, Spec, layout
 
@@ -110,11 +110,6 @@ class Mesh:
         """Whether some messages are those of a stored run: from a peer that may not be there."""
         channels = (*self._channels.values(), *self._ahead.values())
         return any(channel.stored for channel in channels)
-
-    @property
-    def shares_memory(self) -> bool:
-        """Whether a peer reads what is sent in this party's memory: a thread of its process."""
-        return any(channel.shares_memory for channel in self._channels.values())
 
     def number_anew(self) -> None:
         """Counts exchanges from zero again; all members do so at the same point."""
@@ -338,29 +333,19 @@ class Mesh:
             if wanted:
                 self._open.append(opened)
             if tiled:
-                self._send_tiles(tiled, unfinished)
+                send_tiles(tiled, unfinished, self._between_tiles)
         except BaseException as error:
             # A message may be half sent: the channels cannot be used again.
             self._fail(error)
         return opened
 
-    def _send_tiles(self, tiled: Sequence[Tiled], messages: Sequence[PartlySent]) -> None:
-        """Computes tiles, sends each at once, and takes what has arrived; see NOTE [tiles]."""
-        for message in messages:
-            message.send_ready()
-        for one in tiled:
-            while not one.is_complete:
-                one.compute_tile()
-                for message in messages:
-                    message.send_ready()
-                self.look_around()
-                if self._open:
-                    self._take_early(self._open[0])
-
-    def _take_early(self, opened: OpenRound) -> None:
-        operation, self._operation = self._operation, opened.operation
-        opened.take_early()
-        self._operation = operation
+    def _between_tiles(self) -> None:
+        """Raises if the run has ended elsewhere, and takes what has arrived; see NOTE [tiles]."""
+        self.look_around()
+        if self._open:
+            operation, self._operation = self._operation, self._open[0].operation
+            self._open[0].take_early()
+            self._operation = operation
 
     def _make_space(self, channel: Channel, tensors: Sequence[Sendable]) -> None:
         """Takes all that open rounds receive before a send that has to wait for its peer.

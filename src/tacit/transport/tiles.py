@@ -12,7 +12,7 @@ the sender computes, so it is waited for as before a message; see NOTE [slow or 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from torch import Tensor
 
@@ -94,3 +94,17 @@ class PartlySent:
                 return total + x.ready_bytes
             total += x.nbytes
         return total
+
+
+def send_tiles(
+    tiled: Sequence[Tiled], messages: Sequence[PartlySent], in_between: Callable[[], None]
+) -> None:
+    """Computes tiles, sends each at once in the messages that have it, and then looks around."""
+    for message in messages:
+        message.send_ready()
+    for one in tiled:
+        while not one.is_complete:
+            one.compute_tile()
+            for message in messages:
+                message.send_ready()
+            in_between()

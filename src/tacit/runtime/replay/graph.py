@@ -8,7 +8,7 @@ uses. So no mask is drawn twice, and all holders of a key still draw the same ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from typing import Any
@@ -18,6 +18,7 @@ from torch import Tensor
 from torch._ops import OpOverload
 from torch.utils._pytree import tree_map
 
+from ...fixedpoint import Value
 from ...tensor.trace import Trace, is_upload
 from .buffers import SecretTree
 from .recording import Party, Recording, not_the_same
@@ -124,6 +125,15 @@ class GraphRecording(Recording):
         if self._graph is not None:
             self._graph.capture_end()
         session.gather_objects(None)
+
+    def _restore(self, values: Sequence[Value]) -> None:
+        """Restores what was written during the capture."""
+        for cell, version in self._trace.cells.values():
+            if cell.version != version:
+                cell.set(self._trace.values[id(cell)])
+        for cell, value in zip(self._state, values, strict=True):
+            cell.set(value)
+        self._gradients.restore()
 
     def _end_capture(self) -> None:
         """Ends a capture that failed, so that its streams can be used again."""

@@ -109,18 +109,13 @@ class Exchange:
     ) -> None:
         self._mesh, self._receive, self._ahead = mesh, one.receive, one.ahead
         self.sent, self.places, self.operation = sent, places, operation
-        self._copies = {peer: [Outgoing(x) for x in xs] for peer, xs in sent.items()}
+        self._outgoing = {peer: [Outgoing(x) for x in xs] for peer, xs in sent.items()}
 
     def __call__(self, first: int) -> None:
+        send = {peer: [x.copy() for x in xs] for peer, xs in self._outgoing.items()}
         operation = (first << ROUND_BITS) + self.operation
-        received = self._mesh.exchange(
-            self._outgoing(), self._receive, operation=operation, ahead=self._ahead
-        )
+        received = self._mesh.exchange(send, self._receive, operation=operation, ahead=self._ahead)
         self.take(received)
-
-    def _outgoing(self) -> Tensors:
-        """Returns what is sent; nothing writes to it before it has left."""
-        return {peer: [x.copy() for x in xs] for peer, xs in self._copies.items()}
 
     def take(self, received: Tensors) -> None:
         """Puts what was received where it goes."""

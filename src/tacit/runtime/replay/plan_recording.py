@@ -13,16 +13,15 @@ from ...fixedpoint import Value
 from ...fixedpoint.flatten import tensors
 from ...tensor.trace import Trace
 from .buffers import SecretTree
-from .own_recording import OwnRecording
 from .plan import Draw, Plan, Work
 from .plan_observer import PlanObserver
 from .plan_recorder import PlanRecorder
 from .public_state import PublicState
-from .recording import Party
+from .recording import Party, Recording
 from .summary import RecordingSummary
 
 
-class PlanRecording(OwnRecording):
+class PlanRecording(Recording):
     """A function's work on arguments of one form, as a plan.
 
     The recorded call is a call like any other: it computes its results.
@@ -30,6 +29,20 @@ class PlanRecording(OwnRecording):
 
     observer = PlanObserver
     takes_private = True
+
+    @classmethod
+    def decided(cls, session: Party, opinion: bool) -> bool:
+        """What decides is public, so all parties decide alike; else their records differ."""
+        return opinion
+
+    @classmethod
+    def gathered(cls, session: Party, text: str) -> list[str]:
+        mesh, own = session.mesh, text.encode()
+        peers = [rank for rank in range(mesh.parties) if rank != mesh.rank]
+        before = mesh.stats.snapshot()
+        found = mesh.exchange_bytes(dict.fromkeys(peers, own), peers) | {mesh.rank: own}
+        mesh.stats.take_back(before)  # no round of the function
+        return [found[rank].decode() for rank in sorted(found)]
 
     @classmethod
     def can_reveal(cls, session: Party) -> bool:

@@ -176,15 +176,6 @@ class Recording(ABC):
         self._keeps_signatures = forms == self._state_buffers.signatures
         return made._replace(secrets=[], others=self._public_results.others)
 
-    def _restore(self, values: Sequence[Value]) -> None:
-        """Restores what a capture has written: it computes no values."""
-        for cell, version in self._trace.cells.values():
-            if cell.version != version:
-                cell.set(self._trace.values[id(cell)])
-        for cell, value in zip(self._state, values, strict=True):
-            cell.set(value)
-        self._gradients.restore()
-
     def _is_made(self, x: Tensor) -> bool:
         """Whether a public tensor among the results is made anew by each replay."""
         return False

@@ -3,8 +3,7 @@
 Between two kernels, Python's work takes longer than a small kernel does. The first two calls of a
 repeated function run normally. If they show that it depends on secrets only, the third call is
 recorded, and later calls replay it without the function's code: parties that share a GPU as one
-graph (`graph.py`), a party on CPUs as a plan (`plan.py`). A party on a GPU of its own runs it as it
-is; `segments.py` is how that will be recorded.
+graph (`graph.py`), a party on CPUs as a plan of its own (`plan.py`).
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from ...tensor.trace import Trace
 from .buffers import CallSignature, SecretTree
 from .environment import Environment
 from .graph import GraphRecording
-from .own_recording import OwnRecording
 from .plan_recording import PlanRecording
 from .recording import Recording, compute
 from .summary import RecordingSummary, described
@@ -30,8 +28,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tacit")
 
-# How a party on a GPU of its own records, once graphs between rounds were replayed on a real GPU.
-SEGMENTS: type[Recording] | None = None
 MOST_RECORDINGS = 8
 MOST_UNUSED = 4  # recordings in a row that no later call fitted
 
@@ -113,8 +109,8 @@ class Repeated:
 def _kind(session: Session) -> type[Recording] | None:
     """Returns how functions are recorded, the same at all parties; None if they are not.
 
-    Parties that do not share a GPU must all record, and in the same way: one that does not would
-    not take part in what the others agree on. So they ask each other, once.
+    On CPUs that takes all parties: one that cannot record, as its shares are on a GPU of its own,
+    would not take part in what the others agree on. So they ask each other, once.
     """
     mesh = session.mesh
     if session.operations is None or not session.operations.is_recordable:
@@ -123,21 +119,14 @@ def _kind(session: Session) -> type[Recording] | None:
         return GraphRecording
     if mesh.has_stored_peers or session.protocol.context.blind:
         return None
-    own = own_kind(session)
-    names = OwnRecording.gathered(session, own.__name__ if own else "")
-    return own if len(set(names)) == 1 else None
+    obstacle = None if can_record(session) else "a party cannot record"
+    return None if PlanRecording.first_of_all(session, obstacle) else PlanRecording
 
 
-def own_kind(session: Session) -> type[Recording] | None:
-    """Returns how this party can record: on a CPU it needs the compiled kernels.
-
-    On a GPU, parties that are threads hand each other memory that the next replay overwrites.
-    """
-    if session.protocol.context.products.offload is not None:
-        return None
-    if session.device.type == "cuda":
-        return None if session.mesh.shares_memory else SEGMENTS
-    return PlanRecording if load_native() is not None else None
+def can_record(session: Session) -> bool:
+    """Returns whether this party can record a plan: it computes on a CPU, with compiled kernels."""
+    on_cpu = session.device.type == "cpu" and session.protocol.context.products.offload is None
+    return on_cpu and load_native() is not None
 
 
 class Specialization:

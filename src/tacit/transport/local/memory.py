@@ -109,8 +109,6 @@ class Mailbox(Poller):
 class MemoryChannel(Channel):
     """One end of a pair of mailboxes. Received tensors share memory with the sender's."""
 
-    shares_memory = True
-
     def __init__(
         self,
         own: Mailbox,
