@@ -21,6 +21,17 @@
 
 namespace tacit {
 
+#if defined(__AVX2__)
+// Whether the processor encrypts two blocks in one instruction (VAES): some do at every level with
+// AVX2.
+inline bool has_vaes() {
+  static const bool found = (__builtin_cpu_init(), __builtin_cpu_supports("vaes") != 0);
+  return found;
+}
+#else
+inline bool has_vaes() { return false; }
+#endif
+
 #if TACIT_HAS_AES
 
 #if defined(__AES__)
@@ -106,6 +117,13 @@ class Aes128Ctr {
       : operation_(__builtin_bswap64(operation)), cipher_(key) {}
 
   void groups(std::uint64_t counter, std::size_t count, std::uint8_t* out) const {
+#if defined(__AVX2__)
+    if (has_vaes()) {
+      wide_groups(counter, count / 2, out);
+      counter += count / 2 * 2 * group_blocks, out += count / 2 * 2 * group_blocks * block_bytes;
+      count %= 2;
+    }
+#endif
     constexpr int n = group_blocks;
     const Aes128 cipher = cipher_;  // in registers: `out` may not alias it
     for (; count != 0; --count, counter += n, out += n * block_bytes) {
@@ -120,6 +138,38 @@ class Aes128Ctr {
   }
 
  private:
+#if defined(__AVX2__)
+  // Two groups at a time, two blocks in a vector: eight instructions hide their latency.
+  __attribute__((target("vaes"))) void wide_groups(std::uint64_t counter, std::size_t pairs,
+                                                   std::uint8_t* out) const {
+    constexpr int n = group_blocks;
+    __m256i keys[11];
+    for (int r = 0; r < 11; ++r) keys[r] = _mm256_broadcastsi128_si256(cipher_.keys[r]);
+    // The operation's bytes are in their order; those of a counter are reversed.
+    const __m256i order = _mm256_broadcastsi128_si256(
+        _mm_set_epi8(8, 9, 10, 11, 12, 13, 14, 15, 7, 6, 5, 4, 3, 2, 1, 0));
+    const auto operation = static_cast<long long>(operation_);
+    const auto first = static_cast<long long>(counter);
+    const __m256i two = _mm256_set_epi64x(2, 0, 2, 0);
+    __m256i next = _mm256_add_epi64(_mm256_set_epi64x(first, operation, first, operation),
+                                    _mm256_set_epi64x(1, 0, 0, 0));
+    for (; pairs != 0; --pairs, out += 2 * n * block_bytes) {
+      __m256i b[n];
+#pragma GCC unroll 8
+      for (int i = 0; i < n; ++i) {
+        b[i] = _mm256_xor_si256(_mm256_shuffle_epi8(next, order), keys[0]);
+        next = _mm256_add_epi64(next, two);
+      }
+      for (int r = 1; r < 10; ++r)
+#pragma GCC unroll 8
+        for (int i = 0; i < n; ++i) b[i] = _mm256_aesenc_epi128(b[i], keys[r]);
+#pragma GCC unroll 8
+      for (int i = 0; i < n; ++i)
+        store(out + 2 * i * block_bytes, _mm256_aesenclast_epi128(b[i], keys[10]));
+    }
+  }
+#endif
+
   std::uint64_t operation_;
   Aes128 cipher_;
 };

@@ -2,27 +2,18 @@
 // as many as VNNI makes in that time.
 #pragma once
 
+#include "processor.h"
 #include "row_layout.h"
 
 #if defined(__AMX_INT8__) && defined(__AVX512VNNI__)
 
 #include <immintrin.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <atomic>
 
 #define TACIT_AMX
 
 namespace tacit {
-
-// Whether the system lets this process use tiles, which it must ask for once: signal handlers need
-// larger stacks then.
-inline bool amx_permitted() {
-  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM
-  static const bool permitted = syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-  return permitted;
-}
 
 // Whether products use tiles: Python's layer says what is wanted (src/tacit/kernels/backend.py).
 inline std::atomic<bool> amx_wanted{true};
@@ -85,7 +76,6 @@ inline void multiply_tiles(const std::int8_t* rows, RowLayout layout, const std:
 
 namespace tacit {
 
-inline bool amx_permitted() { return false; }
 inline bool amx_used() { return false; }
 inline void use_amx(bool) {}
 

@@ -9,14 +9,16 @@
 //     product are gathered from it 64 positions at a time, never the whole unfolded matrix. The
 //     inner dimension, taps times channels, is cut into parts (conv_rows.h).
 //   Winograd: 3x3 taps with stride 1 and many channels, in winograd.cpp.
-//   Plain: few channels in a group; lines of the source are scaled and added to the result, or in
-//     AVX-512 registers (plain_lines.h).
+//   Plain: few channels in a group, or no instructions for bytes. Blocks of words (conv_words.h);
+//     or lines of the source are scaled and added to the result, in AVX-512 registers
+//     (plain_lines.h) or in memory.
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/pair.h>
 
 #include <cmath>
 
 #include "conv_rows.h"
+#include "conv_words.h"
 
 #if defined(__AVX512DQ__)
 #include "plain_lines.h"
@@ -102,6 +104,12 @@ std::size_t plain_planes(const Shape& shape, const Axes& axes, const T* source, 
   return 1;
 }
 
+template <class T>
+bool multiplies_words(const Shape& shape, const Axes& axes) {
+  return words_pay<T>(shape.columns, axes[0].count * axes[1].count * axes[2].count,
+                      shape.channels * num_taps(axes));
+}
+
 // ---- both -----------------------------------------------------------------------------------
 
 // The fastest method by estimated times: per position for plain and encoded products, of the whole
@@ -115,8 +123,10 @@ Method chosen(const Shape& shape, const Axes& axes, bool prepared) {
                          Cost<T>::encode * channels + Cost<T>::place;
   const double gathered = Cost<T>::gather * depth * std::ceil(columns / kColumnBlock);
   const bool contiguous = axes[2].step == 1 && axes[2].stride == 1;
-  const double plain =
-      static_cast<double>(shape.columns) * depth * (contiguous ? Cost<T>::line : 1.4);
+  const double plain = static_cast<double>(shape.columns) * depth *
+                       (multiplies_words<T>(shape, axes) ? Cost<T>::word
+                        : contiguous                     ? Cost<T>::line
+                                                         : 1.4);
   // Where AVX-512 multiplies, Winograd's transforms take two to five times as long as the products
   // that they save, and gathering is no longer small beside them.
   if (kUnsignedPanel) return encoded + gathered < plain ? Method::encoded : Method::plain;
@@ -173,6 +183,14 @@ void run_phase(const Shape& shape, const Axes& axes, const T* source, const T* w
       run_encoded(shape, axes, source + g * shape.channels * shape.source_size(),
                   weight + g * strides.group, strides,
                   result + g * shape.columns * shape.result_size(), method, prepared);
+    return;
+  }
+  if (multiplies_words<T>(shape, axes)) {
+    const WordConvolution<T> convolution(shape, axes, strides);
+    for (std::size_t i = 0; i < shape.batch * shape.groups; ++i)
+      convolution.run(source + i * shape.channels * shape.source_size(),
+                      weight + i % shape.groups * strides.group,
+                      result + i * shape.columns * shape.result_size());
     return;
   }
   const std::size_t planes = shape.groups * shape.columns;

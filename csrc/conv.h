@@ -118,7 +118,7 @@ struct EncodedImages {
         }
       for (std::size_t x = 0; x < count; ++x)
         S::template encode<Side::rows>(
-            ElementBlock<T>::lines(lines[x][0], kBlock / 4), [&](int p, Bytes value) {
+            ElementBlock<T>::lines(lines[x][0], kBlock / 4), [&](int p, BlockBytes value) {
               std::memcpy(out + p * plane_stride + x * channels + c, &value, kBlock);
             });
     }
@@ -157,7 +157,7 @@ struct EncodedImages {
         for (std::size_t c = c0; c < std::min(channels, c0 + tile); ++c)
           transposed[x * channels + c] = from[c * shape.source_size() + x];
     for (std::size_t k = 0; k < used; k += kBlock)
-      encode_block<S, Side::rows>(transposed + k, 1, kBlock, [&](int p, Bytes value) {
+      encode_block<S, Side::rows>(transposed + k, 1, kBlock, [&](int p, BlockBytes value) {
         std::memcpy(out + p * plane_stride + bytes_before + k, &value, std::min(kBlock, used - k));
       });
   }

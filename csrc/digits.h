@@ -28,7 +28,7 @@ struct Digits {
     if constexpr (side == Side::rows)
       for (__m512i& v : block.low.vector) v = _mm512_xor_si512(_mm512_add_epi32(v, flips), flips);
     for (int p = 0; p < planes; ++p) {
-      emit(p, (Bytes)low_bytes(block.low));
+      emit(p, (BlockBytes)low_bytes(block.low));
       for (__m512i& v : block.low.vector) v = _mm512_srli_epi32(v, 8);
     }
   }
@@ -45,7 +45,7 @@ struct Digits {
       digits[i] = (u + flip) ^ flip;
     }
     for (int p = 0; p < planes; ++p) {
-      Bytes out;
+      BlockBytes out;
       for (std::size_t i = 0; i < kBlock; ++i)
         out[i] = static_cast<std::int8_t>(digits[i] >> (8 * p));
       emit(p, out);

@@ -1,13 +1,14 @@
 // The instruction that all fast products use: dot products of four bytes, added to 32-bit sums
-// (sdot on ARM, vpdpbusd of AVX-512 VNNI on x86-64, or tiles of AMX, see amx.h).
+// (sdot on ARM, vpdpbusd of AVX-512 VNNI on x86-64), or products of small matrices of bytes (smmla
+// on ARM with I8MM, tiles of AMX, see amx.h).
 //
 // A product block is kRows x kColumns sums. The left operand is `rows`: signed bytes, each row in
 // runs of kDepthStep depths (places along the inner dimension), placed by a RowLayout. The right
-// operand is a `panel`: for each four depths, kColumns groups of four bytes. On x86-64, where VNNI
-// multiplies unsigned by signed bytes, the panel is unsigned, elsewhere signed. A sum of `depth`
-// products is at most depth * 128 * 128 in magnitude (128 * 255 on x86-64): below 2^28 for the 8192
-// depths of residues. On x86-64 without VNNI, 16-bit multiplies were tried: they are no faster than
-// plain 64-bit products. byte_product() is the measured time of one byte product in ns on one core.
+// operand is a `panel`: for each kPanelRun depths, kColumns groups of so many bytes. On x86-64,
+// where VNNI multiplies unsigned by signed bytes, the panel is unsigned, elsewhere signed. A sum of
+// `depth` products is at most depth * 128 * 128 in magnitude (128 * 255 on x86-64): below 2^28 for
+// the 8192 depths of residues. Processors without such instructions multiply words instead
+// (csrc/words.h). byte_product() is the time of one byte product in ns on one core.
 #pragma once
 
 #if defined(__AVX512VNNI__)
@@ -24,7 +25,54 @@
 
 namespace tacit {
 
-#if defined(__ARM_FEATURE_DOTPROD)
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+
+// Half of what sdot takes, not measured: smmla makes twice as many products, in as many cycles on
+// Neoverse V1, N2 and V2.
+inline double byte_product() { return 0.007; }
+
+// sums[i][j] = (or +=, if `accumulate`) the sum over depths of row i times column j of the panel.
+// A vector of rows has eight depths of two of them, one of the panel of two columns, and one of
+// sums the four that belong to them. Of 32 registers 16 hold sums.
+template <class Fetch>
+inline void multiply_block(const std::int8_t* rows, RowLayout layout, const std::int8_t* panel,
+                           std::size_t depth, std::int32_t* sums, bool accumulate, Fetch ahead) {
+  const auto first = [](auto a, auto b) { return vzip1q_s64((int64x2_t)a, (int64x2_t)b); };
+  const auto second = [](auto a, auto b) { return vzip2q_s64((int64x2_t)a, (int64x2_t)b); };
+  constexpr std::size_t pairs = kRows / 2;
+  static_assert(kRows == kColumns && kDepthStep == 2 * kPanelRun);
+  int32x4_t s[pairs][pairs];
+  for (std::size_t i = 0; i < pairs; ++i)
+    for (std::size_t j = 0; j < pairs; j += 2) {
+      const std::int32_t* from = sums + 2 * i * kColumns + 2 * j;
+      const int32x4_t a = accumulate ? vld1q_s32(from) : vdupq_n_s32(0);
+      const int32x4_t b = accumulate ? vld1q_s32(from + kColumns) : vdupq_n_s32(0);
+      s[i][j] = (int32x4_t)first(a, b), s[i][j + 1] = (int32x4_t)second(a, b);
+    }
+  for (std::size_t k = 0; k < depth; k += kDepthStep, panel += kDepthStep * kColumns) {
+    int8x16_t a[2][pairs];
+    for (std::size_t i = 0; i < pairs; ++i) {
+      const int8x16_t even = vld1q_s8(rows + 2 * i * layout.row);
+      const int8x16_t odd = vld1q_s8(rows + (2 * i + 1) * layout.row);
+      a[0][i] = (int8x16_t)first(even, odd), a[1][i] = (int8x16_t)second(even, odd);
+    }
+    rows += layout.step;
+    ahead.fetch(k);
+    for (std::size_t half = 0; half < 2; ++half)
+      for (std::size_t j = 0; j < pairs; ++j) {
+        const int8x16_t b = vld1q_s8(panel + half * kPanelRun * kColumns + 16 * j);
+        for (std::size_t i = 0; i < pairs; ++i) s[i][j] = vmmlaq_s32(s[i][j], a[half][i], b);
+      }
+  }
+  for (std::size_t i = 0; i < pairs; ++i)
+    for (std::size_t j = 0; j < pairs; j += 2) {
+      std::int32_t* to = sums + 2 * i * kColumns + 2 * j;
+      vst1q_s32(to, (int32x4_t)first(s[i][j], s[i][j + 1]));
+      vst1q_s32(to + kColumns, (int32x4_t)second(s[i][j], s[i][j + 1]));
+    }
+}
+
+#elif defined(__ARM_FEATURE_DOTPROD)
 
 inline double byte_product() { return 0.0135; }
 

@@ -61,6 +61,13 @@ struct Cost {
   static constexpr double gather = wide ? 2.5 : 0.6;
   static constexpr double line = plain;
 #endif
+#if defined(__ARM_NEON)
+  static constexpr double word = wide ? 0.67 : plain;  // a depth of a sum, in blocks of words
+#elif defined(__AVX2__)
+  static constexpr double word = wide ? 0.18 : 0.06;
+#else
+  static constexpr double word = wide ? 0.36 : 0.12;
+#endif
 };
 
 // How a product is computed: plain loops for small ones, encoded operands for the others,
@@ -90,7 +97,7 @@ void encode_block(const typename S::Word* x, std::ptrdiff_t stride, std::size_t 
   S::template encode<side>(gathered, emit);
 }
 
-// Bytes from a plane to the next.
+// BlockBytes from a plane to the next.
 constexpr std::size_t plane_bytes(std::size_t width, std::size_t depth) {
   return round_up(width * round_up(depth, kDepthStep), 64) + kSpare;
 }
@@ -119,7 +126,7 @@ struct EncodedRows {
                 std::int8_t* out =
                     bytes + g * layout.group + i % kRows * layout.row + k / kBlock * layout.step;
                 encode_block<S, Side::rows>(&a(i, k), a.column_stride, depth - k,
-                                            [&](int p, Bytes value) {
+                                            [&](int p, BlockBytes value) {
                                               std::memcpy(out + p * plane_stride, &value, kBlock);
                                             });
               }
@@ -148,7 +155,7 @@ struct Prepared {
   }
 };
 
-// The right operand: byte planes of panels, [plane][panel][depth / 4][column][4].
+// The right operand: byte planes of panels, [plane][panel][run of depths][column][kPanelRun].
 template <class S>
 struct EncodedPanels {
   std::size_t used, depth, columns, panel_stride, plane_stride;  // depth: with padding
@@ -186,25 +193,25 @@ struct EncodedPanels {
   }
 
  private:
-  // Encodes kWide columns by four depths at a time: their bytes are neighbours in the panel.
-  static constexpr std::size_t kWide = kBlock / 4;
+  // Encodes kWide columns by a run of depths at a time: their bytes are neighbours in the panel.
+  static constexpr std::size_t kRun = kPanelRun, kWide = kBlock / kRun;
 
   template <class Elements>
   void encode(const Elements& b, std::size_t depth_, std::size_t panel) {
     const std::size_t n = std::min(kColumns, columns - panel * kColumns);
-    for (std::size_t k = 0; k < depth; k += 4)
+    for (std::size_t k = 0; k < depth; k += kRun)
       for (std::size_t j = 0; j < kColumns; j += kWide) {
-        std::int8_t* out = bytes + panel * panel_stride + k * kColumns + 4 * j;
-        const auto emit = [&](int p, Bytes value) {
+        std::int8_t* out = bytes + panel * panel_stride + k * kColumns + kRun * j;
+        const auto emit = [&](int p, BlockBytes value) {
           std::memcpy(out + p * plane_stride, &value, kBlock);
         };
         const std::size_t column = panel * kColumns + j;
-        if (k + 4 <= depth_ && j + kWide <= n)
+        if (k + kRun <= depth_ && j + kWide <= n)
           encode_whole(b, k, column, emit);
         else if (k < depth_ && j < n)
           encode_part(b, k, column, depth_, emit);
         else
-          for (int p = 0; p < S::planes; ++p) emit(p, Bytes{});
+          for (int p = 0; p < S::planes; ++p) emit(p, BlockBytes{});
       }
   }
   template <class Elements, class Emit>
@@ -212,13 +219,15 @@ struct EncodedPanels {
                    Emit emit) const {
     typename S::Word block[kBlock];
     for (std::size_t i = 0; i < kBlock; ++i)
-      block[i] = k + i % 4 < depth_ && column + i / 4 < columns ? b(k + i % 4, column + i / 4) : 0;
+      block[i] = k + i % kRun < depth_ && column + i / kRun < columns
+                     ? b(k + i % kRun, column + i / kRun)
+                     : 0;
     S::template encode<Side::panel>(block, emit);
   }
   template <class Elements, class Emit>
   static void encode_whole(const Elements& b, std::size_t k, std::size_t column, Emit emit) {
     typename S::Word block[kBlock];
-    for (std::size_t i = 0; i < kBlock; ++i) block[i] = b(k + i % 4, column + i / 4);
+    for (std::size_t i = 0; i < kBlock; ++i) block[i] = b(k + i % kRun, column + i / kRun);
     S::template encode<Side::panel>(block, emit);
   }
 #if defined(__AVX512VNNI__)

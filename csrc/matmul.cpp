@@ -79,7 +79,8 @@ bool encoding_pays(std::size_t m, std::size_t n, std::size_t k, bool prepared) {
   const double encoded = multiplied * columns * Cost<T>::product() * depth +
                          rows * (columns * Cost<T>::combine + depth * Cost<T>::encode) +
                          elements * (prepared ? Cost<T>::read : Cost<T>::encode);
-  return encoded + Cost<T>::overhead < elements * (rows * Cost<T>::plain + Cost<T>::plain_read);
+  const double plain = words_pay<T>(m, n, k) ? Cost<T>::word : Cost<T>::plain;
+  return encoded + Cost<T>::overhead < elements * (rows * plain + Cost<T>::plain_read);
 }
 
 template <class T>

@@ -1,12 +1,13 @@
-// The module: what Python sees of the compiled kernels.
+// The module: what Python sees of the compiled kernels. Its name ends with that of its level.
 #include "native.h"
 
 #include <string>
 
+#include "aes.h"
 #include "amx.h"
 #include "scratch.h"
 
-// The instructions that the kernels were written for and the compiler may use on this host.
+// The instructions that the kernels were written for and the compiler may use at this level.
 constexpr const char* kFeatures =
     ""
 #if defined(__ARM_NEON)
@@ -14,6 +15,12 @@ constexpr const char* kFeatures =
 #endif
 #if defined(__ARM_FEATURE_DOTPROD)
     " DotProd"
+#endif
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+    " I8MM"
+#endif
+#if defined(__SSE4_2__) && !defined(__AVX2__)
+    " SSE4.2"
 #endif
 #if defined(__AVX2__)
     " AVX2"
@@ -29,10 +36,12 @@ constexpr const char* kFeatures =
 #endif
     ;
 
-NB_MODULE(native, module) {
+NB_MODULE(TACIT_MODULE, module) {
   nanobind::set_leak_warnings(false);  // a log may be in use when the interpreter ends
-  const std::string amx = tacit::amx_permitted() ? " AMX" : "";
-  module.attr("features") = (kFeatures + amx).c_str();
+  std::string features = kFeatures;
+  if (tacit::has_vaes()) features += " VAES";
+  if (tacit::amx_used()) features += " AMX";
+  module.attr("features") = features.c_str();
   module.def("use_amx", &tacit::use_amx);
   module.def("num_threads", &tacit::num_threads);
   module.def("set_num_threads", &tacit::set_num_threads);

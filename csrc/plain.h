@@ -1,7 +1,9 @@
-// Products of small matrices in plain loops, with sums in registers where vectors multiply words.
+// Products without encoding: in blocks of words (csrc/words.h), or with few rows in plain loops,
+// whose sums are in registers where AVX-512 multiplies words.
 #pragma once
 
 #include "gemm.h"
+#include "words.h"
 
 namespace tacit {
 
@@ -113,8 +115,28 @@ void plain_rows(Matrix<const T> a, Matrix<const T> b, Matrix<T> c, std::size_t m
 #endif
 
 template <class T>
+void word_product(Matrix<const T> a, Matrix<const T> b, Matrix<T> c, std::size_t m, std::size_t n,
+                  std::size_t k) {
+  using U = std::make_unsigned_t<T>;
+  word_product<T>(
+      m, n, k, [&](std::size_t i, std::size_t l) { return a(i, l); },
+      [&](std::size_t l, std::size_t j, std::size_t count, T* line) -> const T* {
+        if (b.column_stride == 1) return &b(l, j);
+        for (std::size_t i = 0; i < count; ++i) line[i] = b(l, j + i);
+        return line;
+      },
+      [&](std::size_t i, std::size_t j, std::size_t count, const T* values, bool accumulate) {
+        T* to = &c(i, j);
+        for (std::size_t x = 0; x < count; ++x)
+          to[x] =
+              static_cast<T>((accumulate ? static_cast<U>(to[x]) : 0) + static_cast<U>(values[x]));
+      });
+}
+
+template <class T>
 void multiply_plain(Matrix<const T> a, Matrix<const T> b, Matrix<T> c, std::size_t m, std::size_t n,
                     std::size_t k) {
+  if (words_pay<T>(m, n, k)) return word_product(a, b, c, m, n, k);
   const std::size_t grain = round_up(std::max<std::size_t>(1, 65536 / (n * k + 1)), 4);
   parallel_for(m, grain, [&](std::size_t begin, std::size_t end) {
     plain_rows<T>({&a(begin, 0), a.row_stride, a.column_stride}, b,

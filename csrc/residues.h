@@ -143,14 +143,14 @@ struct ResidueSystem {
       // off by about 2^-15 and |v - quotient m| <= (1/2 + 2^-14) m < 128 for m <= 255: low bytes
       // are enough to compute it. For m = 256 any quotient is right: the low byte of v is the
       // residue.
-      emit(p, (Bytes)vmlsq_s8(low_bytes(v), low_bytes(quotient), modulus));
+      emit(p, (BlockBytes)vmlsq_s8(low_bytes(v), low_bytes(quotient), modulus));
     }
 #elif defined(__AVX512VNNI__)
     encode<side>(ElementBlock<Word>::contiguous(x), emit);
 #else
     for (int p = 0; p < planes; ++p) {
       const int m = moduli[p];
-      Bytes out;
+      BlockBytes out;
       for (std::size_t i = 0; i < kBlock; ++i) {
         const std::uint64_t u = static_cast<std::uint64_t>(x[i]) ^ 0x0080808080808080ull;
         int v = table[p].constant;

@@ -70,7 +70,7 @@ inline void encode_residues(const std::array<ResidueWeights, Planes>& table,
       out.vector[t] =
           _mm512_dpwssd_epi32(v, _mm512_castps_si512(quotient), _mm512_set1_epi32(w.modulus));
     }
-    emit(static_cast<int>(p), (Bytes)low_bytes(out));
+    emit(static_cast<int>(p), (BlockBytes)low_bytes(out));
   }
 }
 

@@ -6,6 +6,13 @@
 
 namespace tacit {
 
+// kPanelRun depths of a column are neighbours in a panel: as many as an instruction adds up.
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+constexpr std::size_t kPanelRun = 8;
+#else
+constexpr std::size_t kPanelRun = 4;
+#endif
+
 // Depths are padded with zeros to a multiple of kDepthStep. kGroups groups of kRows rows are
 // multiplied at a time.
 #if defined(__AVX512VNNI__)

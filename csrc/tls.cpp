@@ -1,17 +1,21 @@
 // The module `openssl`: TLS 1.3 on a connected socket that does not block. One call passes as many
 // records as the socket takes or gives, without the interpreter's lock.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 #include <poll.h>
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "message.h"
 #include "openssl.h"
 
 namespace tacit {
@@ -23,8 +27,17 @@ constexpr std::size_t kRecord = 1 << 14;  // the most that TLS encrypts at one t
 constexpr int kSecurityLevel = 2;         // as Python's ssl: 112 bits in every certificate
 
 // What a call returns in place of a count. A peer that ends TLS in good order is a count of 0.
-enum Status : long { kWantRead = -1, kWantWrite = -2, kCut = -3, kSystem = -4, kFailed = -5 };
+// kTaken: a message has been received.
+enum Status : long {
+  kWantRead = -1,
+  kWantWrite = -2,
+  kCut = -3,
+  kSystem = -4,
+  kFailed = -5,
+  kTaken = -6
+};
 
+using Clock = std::chrono::steady_clock;
 using Library = std::shared_ptr<OpenSsl>;
 
 template <class Object>
@@ -118,34 +131,50 @@ class TlsSession {
     return status([&] { return ssl_->SSL_do_handshake(session_) == 1 ? 1 : -1; });
   }
 
-  // Returns how many bytes it has read; 0 if the other side has ended TLS; or a Status.
-  long read(nb::handle into) {
+  // Returns how many bytes it has read; 0 if the other side has ended TLS; or a Status. With
+  // `milliseconds` it goes on for so long, also by waiting, until all bytes are here.
+  long read(nb::handle into, int milliseconds) {
     const Buffer buffer(into, PyBUF_WRITABLE);
     const nb::gil_scoped_release unlocked;
-    const auto record = [&](char* data, std::size_t size, std::size_t* count) {
-      return ssl_->SSL_read_ex(session_, data, size, count);
-    };
-    const long result = pass(buffer, record, after_read_);
-    holds_bytes_ = ssl_->SSL_pending(session_) > 0 || after_read_ != 1;
-    return result;
+    return read_records(buffer.data(), buffer.size(), milliseconds);
   }
 
-  // Waits at most so long until there is something to read, or an end. For any thread.
-  void wait(int milliseconds) const {
-    if (holds_bytes_) return;
+  // Reads the message of this number and digest, in `buffer`, to the places of its tensors, and
+  // returns kTaken. If it is not the next one, or not all of it is here, it returns how many bytes
+  // of what came are in the buffer; or a Status.
+  long receive(Message& message, std::uint64_t number, const nb::bytes& digest, nb::handle buffer,
+               int milliseconds) {
+    message.set_head(number, {digest.c_str(), digest.size()});
+    const Buffer bytes(buffer, PyBUF_WRITABLE);
+    if (bytes.size() < message.size()) throw std::invalid_argument("a buffer that is too small");
+    const nb::gil_scoped_release unlocked;
+    const long count = read_records(bytes.data(), message.size(), milliseconds);
+    const bool is_whole = count == static_cast<long>(message.size());
+    return is_whole && message.scatter(bytes.data()) ? kTaken : count;
+  }
+
+  // Returns whether there is something to read, or an end, after so long at most. For any thread.
+  bool wait(int milliseconds) const {
+    if (holds_bytes_) return true;
     const nb::gil_scoped_release unlocked;
     pollfd one{socket_, POLLIN, 0};
-    poll(&one, 1, milliseconds);
+    return poll(&one, 1, milliseconds) != 0;
   }
 
   // Returns how many bytes it has written, or a Status. What comes next must begin with the rest.
-  long write(nb::handle from) {
+  // With `milliseconds` it goes on for so long, also by waiting, until all bytes are written.
+  long write(nb::handle from, int milliseconds) {
     const Buffer buffer(from, PyBUF_SIMPLE);
     const nb::gil_scoped_release unlocked;
-    const auto record = [&](const char* data, std::size_t size, std::size_t* count) {
-      return ssl_->SSL_write_ex(session_, data, size, count);
-    };
-    return pass(buffer, record, after_write_);
+    return write_records(buffer.data(), buffer.size(), milliseconds);
+  }
+
+  // Sends what the tensors of a message hold now; returns like `write`.
+  long send(Message& message, std::uint64_t number, const nb::bytes& digest) {
+    message.set_head(number, {digest.c_str(), digest.size()});
+    const nb::gil_scoped_release unlocked;
+    message.gather();
+    return write_records(message.bytes(), message.size(), 0);
   }
 
   // Ends TLS on this side; returns 1 when the other side has ended it, too, or a Status.
@@ -177,21 +206,49 @@ class TlsSession {
   std::string verify_message() const { return ssl_->X509_verify_cert_error_string(verify_code_); }
 
  private:
-  // Passes records while they are full, as all of a long message are but its last one. A failure
-  // after some of them is kept in `later`, for the next call.
+  long read_records(char* into, std::size_t size, int milliseconds) {
+    const auto record = [&](char* data, std::size_t left, std::size_t* count) {
+      return ssl_->SSL_read_ex(session_, data, left, count);
+    };
+    const long result = pass(into, size, record, after_read_, milliseconds);
+    holds_bytes_ = ssl_->SSL_pending(session_) > 0 || after_read_ != 1;
+    return result;
+  }
+
+  long write_records(char* from, std::size_t size, int milliseconds) {
+    const auto record = [&](const char* data, std::size_t left, std::size_t* count) {
+      return ssl_->SSL_write_ex(session_, data, left, count);
+    };
+    return pass(from, size, record, after_write_, milliseconds);
+  }
+
+  // Passes records while they are full, as all of a long message are but its last one, or all that
+  // come within so many milliseconds. A failure after some of them is kept in `later`, for the next
+  // call.
   template <class Record>
-  long pass(const Buffer& buffer, const Record& record, long& later) {
+  long pass(char* bytes, std::size_t size, const Record& record, long& later, int milliseconds) {
+    const Clock::time_point until = Clock::now() + std::chrono::milliseconds(milliseconds);
     std::size_t done = 0, count = kRecord;
     long last = std::exchange(later, 1);
-    while (last > 0 && done < buffer.size() && count == kRecord) {
+    while (last > 0 && done < size && (count == kRecord || milliseconds > 0)) {
       count = 0;
-      char* const data = buffer.data() + done;
-      last = status([&] { return record(data, buffer.size() - done, &count) ? 1 : -1; });
+      char* const data = bytes + done;
+      last = status([&] { return record(data, size - done, &count) ? 1 : -1; });
       done += count;
+      if (milliseconds > 0 && done < size) last = after_wait(last, until);
     }
     if (!done) return last;
     if (last != kWantRead && last != kWantWrite) later = last;
     return static_cast<long>(done);
+  }
+
+  // Returns 1 once what a call wants is there; what it wants if that does not come in time.
+  long after_wait(long wanted, Clock::time_point until) const {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
+    if (left <= 0) return wanted == 1 ? kWantRead : wanted;
+    if (wanted != kWantRead && wanted != kWantWrite) return wanted;
+    pollfd one{socket_, static_cast<short>(wanted == kWantRead ? POLLIN : POLLOUT), 0};
+    return poll(&one, 1, static_cast<int>(left)) > 0 ? 1 : wanted;
   }
 
   // The result of a call of OpenSSL if it is not negative; else why it is.
@@ -253,12 +310,27 @@ NB_MODULE(openssl, module) {
   nb::class_<OpenSsl>(module, "OpenSsl").def(nb::init<const std::string&, unsigned long>());
   nb::class_<TlsContext>(module, "TlsContext")
       .def(nb::init<Library, bool, const std::string&, const std::string&>());
+  nb::class_<Message>(module, "Message")
+      .def("__init__",
+           [](Message* self, const nb::bytes& head, std::vector<Message::Part> parts,
+              std::size_t number_at, std::size_t digest_at) {
+             new (self)
+                 Message({head.c_str(), head.size()}, std::move(parts), number_at, digest_at);
+           })
+      .def_prop_ro("size", &Message::size)
+      .def("encoded", [](Message& self, std::uint64_t number, const nb::bytes& digest) {
+        self.set_head(number, {digest.c_str(), digest.size()});
+        self.gather();
+        return nb::bytes(self.bytes(), self.size());
+      });
   nb::class_<TlsSession>(module, "TlsSession")
       .def(nb::init<const TlsContext&, int>())
       .def("handshake", &TlsSession::handshake)
-      .def("read", &TlsSession::read)
+      .def("read", &TlsSession::read, nb::arg("into"), nb::arg("milliseconds") = 0)
       .def("wait", &TlsSession::wait)
-      .def("write", &TlsSession::write)
+      .def("write", &TlsSession::write, nb::arg("from"), nb::arg("milliseconds") = 0)
+      .def("send", &TlsSession::send)
+      .def("receive", &TlsSession::receive)
       .def("end", &TlsSession::end)
       .def("peer_certificate", &TlsSession::peer_certificate)
       .def("version", &TlsSession::version)

@@ -34,8 +34,8 @@ constexpr std::size_t kStrip = 8;       // neighbouring tiles whose overlap is t
 constexpr std::size_t kMaxChannels = kUnsignedPanel ? 160 : 320;
 static_assert(kMaxChannels * 128 * (kUnsignedPanel ? 250 : 127) * 400 < (1ull << 31));
 
-// Bytes from a point to the next, of kRows tiles or kColumns columns: a spare line keeps points out
-// of each other's cache sets.
+// BlockBytes from a point to the next, of kRows tiles or kColumns columns: a spare line keeps
+// points out of each other's cache sets.
 constexpr std::size_t rows_stride(std::size_t depth) { return kRows * depth + 64; }
 constexpr std::size_t panel_stride(std::size_t depth) { return kColumns * depth + 64; }
 
@@ -84,8 +84,9 @@ void emit(std::int8_t* to, Vector value) {
 
 // ---- the weight -----------------------------------------------------------------------------
 
-// Residues of the weight, [plane][block][tap][kBlock]: a block is kWide columns by four channels.
-constexpr std::size_t kWide = kBlock / 4;
+// Residues of the weight, [plane][block][tap][kBlock]: a block is kWide columns by kPanelRun
+// channels.
+constexpr std::size_t kWide = kBlock / kPanelRun;
 struct EncodedTaps {
   std::size_t blocks, plane_stride;
   std::int8_t* bytes;
@@ -104,14 +105,15 @@ struct EncodedTaps {
     parallel_for(blocks, 64, [&](std::size_t begin, std::size_t end) {
       for (std::size_t b = begin; b < end; ++b) {
         constexpr std::size_t wide = kColumns / kWide;
-        const std::size_t c = b / wide % (depth / 4) * 4;
-        const std::size_t j = b / wide / (depth / 4) * kColumns + b % wide * kWide;
+        const std::size_t c = b / wide % (depth / kPanelRun) * kPanelRun;
+        const std::size_t j = b / wide / (depth / kPanelRun) * kColumns + b % wide * kWide;
         for (std::size_t tap = 0; tap < kTaps; ++tap) {
           std::int64_t words[kBlock];
-          for (std::size_t i = 0; i < kBlock; ++i) words[i] = w(c + i % 4, j + i / 4, tap);
+          for (std::size_t i = 0; i < kBlock; ++i)
+            words[i] = w(c + i % kPanelRun, j + i / kPanelRun, tap);
           std::int8_t* out = bytes + (b * kTaps + tap) * kBlock;
           OddModuli::encode<Side::weights>(
-              words, [&](int p, Bytes value) { emit(out + p * plane_stride, value); });
+              words, [&](int p, BlockBytes value) { emit(out + p * plane_stride, value); });
         }
       }
     });
@@ -129,7 +131,7 @@ Piece unsigned_residues(Piece value, int modulus) {
   return (Piece)((Unsigned)value + added);
 }
 
-// The panels of one modulus: [panel][point][depth / 4][column][4].
+// The panels of one modulus: [panel][point][run of depths][column][kPanelRun].
 void transform_taps(const EncodedTaps& taps, int plane, std::size_t depth, std::int8_t* panels) {
   const Modulus modulus(OddModuli::moduli[plane]);
   const std::size_t panel_blocks = depth * kColumns / kBlock;

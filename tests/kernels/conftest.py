@@ -5,7 +5,7 @@ from tacit.kernels import backend
 
 def forget() -> None:
     """Makes the next call read the environment and load the kernels again."""
-    for cached in (backend.choice, backend.compiled, backend.load_gpu):
+    for cached in (backend.choice, backend.level, backend.compiled, backend.load_gpu):
         cached.cache_clear()
 
 

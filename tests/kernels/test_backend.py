@@ -33,7 +33,7 @@ def test_an_unknown_choice_is_refused(choose):
 
 
 def test_a_missing_extension_falls_back_and_says_so_once(choose, monkeypatch):
-    monkeypatch.setitem(sys.modules, "tacit.kernels.native", None)  # importing it fails
+    monkeypatch.setitem(sys.modules, "tacit.kernels.processor", None)  # importing it fails
     choose("auto")
     x = torch.tensor([[2**62, 3], [-1, 7]])
     with pytest.warns(RuntimeWarning, match="the compiled kernels are missing"):

@@ -13,7 +13,6 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FILES = [
     "activations",
-    "amx",
     "call_log",
     "call_places",
     "contraction",
@@ -22,6 +21,7 @@ FILES = [
     "elementwise",
     "gates",
     "injection",
+    "levels",
     "matmul",
     "ot",
     "planes",
@@ -53,8 +53,8 @@ def build(folder: Path, package: Path) -> None:
             command, env={**os.environ, "PATH": tools}, capture_output=True, text=True
         )
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    for name, place in (("native", "kernels"), ("openssl", "transport/wire")):
-        [module] = folder.glob(f"{name}.*.so")
+    for module in folder.glob("*.so"):
+        place = "transport/wire" if module.name.startswith("openssl") else "kernels"
         shutil.copy(module, package / place)
 
 

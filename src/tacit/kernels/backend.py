@@ -2,8 +2,9 @@
 
 The environment variable `TACIT_KERNELS`, read at the first call, forces one of them: `reference`,
 or `triton` for tensors of any device, which without a GPU needs Triton's interpreter
-(TRITON_INTERPRET=1), or `vnni`: compiled code that leaves the tiles of AMX alone. If the compiled
-extension or Triton is missing, the reference runs and one warning says so.
+(TRITON_INTERPRET=1), or a level of the compiled code by its name (kernels/levels.py), where the
+fastest that the processor runs is the default. If the compiled code or Triton is missing, the
+reference runs and one warning says so.
 """
 
 from __future__ import annotations
@@ -21,20 +22,29 @@ from typing import Any, cast
 import torch
 
 from ..errors import ConfigError
+from .levels import best_level, check_level, known_levels, load_level
 
 VARIABLE = "TACIT_KERNELS"
-CHOICES = ("auto", "reference", "triton", "vnni")
+CHOICES = ("auto", "reference", "triton")  # or the name of a level
 
 _thread = threading.local()
 
 
 @cache
 def choice() -> str:
-    """Returns the value of `TACIT_KERNELS`: one of `CHOICES`."""
+    """Returns the value of `TACIT_KERNELS`: one of `CHOICES`, or a level of this architecture."""
     chosen = os.environ.get(VARIABLE, "auto")
-    if chosen not in CHOICES:
-        raise ConfigError(f"{VARIABLE}={chosen!r}", limit=f"allowed are {', '.join(CHOICES)}")
-    return chosen
+    if chosen in CHOICES:
+        return chosen
+    try:
+        known = list(known_levels())
+    except ImportError:  # nothing is compiled
+        known = []
+    if chosen in known:
+        return chosen
+    raise ConfigError(
+        f"{VARIABLE}={chosen!r}", limit=f"allowed are {', '.join([*CHOICES, *known])}"
+    )
 
 
 def load_native() -> ModuleType | None:
@@ -55,13 +65,25 @@ def native_replaced(native: Any) -> Iterator[None]:
 @cache
 def compiled() -> ModuleType | None:
     """Returns what `load_native` does where nothing replaces it."""
+    name = level()
+    return load_level(name) if name else None
+
+
+@cache
+def level() -> str | None:
+    """Returns the level of the compiled kernels, or None if the reference is used."""
     if choice() == "reference":
         return None
-    remedy = "Reinstall with a C++20 compiler to get them."
-    native = _load(".native", "compiled kernels are", remedy)
-    if native and choice() == "vnni":
-        native.use_amx(False)
-    return native
+    if choice() not in CHOICES:
+        check_level(choice())
+        return choice()
+    try:
+        best = best_level()
+        load_level(best)
+    except ImportError as error:
+        _warn("compiled kernels are", error, "Reinstall with a C++20 compiler to get them.")
+        return None
+    return best
 
 
 @cache
@@ -69,19 +91,19 @@ def load_gpu() -> ModuleType | None:
     """Returns the Triton kernels, or None if Triton is missing or `reference` is forced."""
     if choice() == "reference":
         return None
-    return _load(".gpu", "GPU kernels are", "Install triton to get them.")
-
-
-def _load(name: str, what: str, remedy: str) -> ModuleType | None:
     try:
-        return import_module(name, __package__)
+        return import_module(".gpu", __package__)
     except ImportError as error:
-        warnings.warn(
-            f"tacit: the {what} missing ({error}); the slow reference is used. {remedy}",
-            RuntimeWarning,
-            stacklevel=3,
-        )
+        _warn("GPU kernels are", error, "Install triton to get them.")
         return None
+
+
+def _warn(what: str, error: ImportError, remedy: str) -> None:
+    warnings.warn(
+        f"tacit: the {what} missing ({error}); the slow reference is used. {remedy}",
+        RuntimeWarning,
+        stacklevel=3,
+    )
 
 
 def native_for(*tensors: torch.Tensor) -> ModuleType | None:
@@ -110,7 +132,7 @@ def features() -> tuple[str, ...]:
     """Returns the processor instructions that the compiled kernels use, such as VNNI and AES."""
     native = load_native()
     found = native.features.split() if native else ()
-    return tuple(name for name in found if name != "AMX" or choice() != "vnni")
+    return tuple(name for name in found if name != "AMX" or level() == "amx")
 
 
 def set_num_threads(count: int) -> None:

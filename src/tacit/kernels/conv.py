@@ -96,7 +96,7 @@ def prepare_conv(weight: Tensor, window: Window, plan: Plan) -> Prepared:
     if gpu:
         return Prepared(shape, weight.dtype, plan, gpu.prepare_conv(weight, window), window)
     assert native is not None
-    encoded = torch.empty(plan.num_bytes, dtype=torch.int8)
+    encoded = weight.new_empty(plan.num_bytes, dtype=torch.int8)
     made = Prepared(shape, weight.dtype, plan, encoded, window)
     # A convolution of no images encodes the weight and does nothing else.
     smallest = [d * (k - 1) + 1 for d, k in zip(window.dilation, shape[2:], strict=True)]

@@ -248,7 +248,7 @@ def _either(out: Tensor | None, minus: Tensor | None) -> Tensor:
 
 def _words(like: Tensor) -> Tensor:
     """Returns empty packed words for one bit of each element."""
-    return torch.empty(num_words(like.numel()), dtype=torch.int64)
+    return like.new_empty(num_words(like.numel()), dtype=torch.int64)
 
 
 def _addresses(*tensors: Tensor) -> list[int]:

@@ -29,7 +29,7 @@ def bit_planes(x: Tensor, width: int, low: int = 0) -> Tensor:
     if native is None:
         return reference.bit_planes(x, width, low)
     x = x.contiguous()
-    planes = torch.empty(width, num_words(x.numel()), dtype=torch.int64)
+    planes = x.new_empty(width, num_words(x.numel()), dtype=torch.int64)
     native.bit_planes(x.data_ptr(), x.element_size(), x.numel(), low, width, planes.data_ptr())
     return planes
 
@@ -53,7 +53,7 @@ def from_bit_planes(
     native = native_for(planes)
     if native is None:
         return reference.from_bit_planes(planes, shape, dtype, signed=signed)
-    planes, out = planes.contiguous(), torch.empty(tuple(shape), dtype=dtype)
+    planes, out = planes.contiguous(), planes.new_empty(tuple(shape), dtype=dtype)
     native.from_bit_planes(
         planes.data_ptr(), planes.shape[0], signed, out.data_ptr(), ring.bytes, out.numel()
     )
@@ -70,7 +70,7 @@ def pack_bits(bits: Tensor) -> Tensor:
     if native is None:
         return reference.pack_bits(bits)
     bits = bits.contiguous()
-    words = torch.empty(num_words(bits.numel()), dtype=torch.int64)
+    words = bits.new_empty(num_words(bits.numel()), dtype=torch.int64)
     native.bit_planes(bits.data_ptr(), bits.element_size(), bits.numel(), 0, 1, words.data_ptr())
     return words
 
@@ -85,7 +85,7 @@ def unpack_bits(words: Tensor, shape: Sequence[int], dtype: torch.dtype) -> Tens
     native = native_for(words)
     if native is None:
         return reference.unpack_bits(words, shape, dtype)
-    words, out = words.contiguous(), torch.empty(tuple(shape), dtype=dtype)
+    words, out = words.contiguous(), words.new_empty(tuple(shape), dtype=dtype)
     native.from_bit_planes(
         words.data_ptr(), 1, False, out.data_ptr(), out.element_size(), out.numel()
     )

@@ -1,6 +1,6 @@
-"""The two ways of x86-64 processors to multiply bytes: AMX, and VNNI, which `TACIT_KERNELS` forces.
+"""Products at every level that this installation has and this processor runs.
 
-Without AMX, and on other processors, both are the same and the tests repeat themselves.
+`make wheel-smoke` runs all tests of the kernels at every level; other installations have one.
 """
 
 import pytest
@@ -9,42 +9,62 @@ from tests.kernels.draws import ring_tensor
 from tests.kernels.test_matmul import big_matmul
 
 from tacit import kernels
-from tacit.kernels import backend
+from tacit.errors import ConfigError
+from tacit.kernels import backend, levels
 from tacit.ring import RING32, RING64, Window
 from tacit.ring.reference import arithmetic
 
-WAYS = ("auto", "vnni")
+LEVELS = levels.usable_levels()
 # One to 33 rows take every kind of block; depths and columns end beside the sizes of tiles.
 SHAPES = [(m, 67, 35) for m in (1, 2, 3, 4, 5, 8, 9, 15, 16, 17, 31, 32, 33)]
 SHAPES += [(40, k, 130) for k in (1, 4, 63, 64, 65, 129)] + [(65, 576, n) for n in (1, 31, 33, 257)]
 
 
-@pytest.fixture
-def use(choose):
-    """A call that chooses a way for what follows."""
-
-    def use(way: str) -> None:
-        choose("auto")
-        backend.load_native().use_amx(True)
-        choose(way)
-        backend.load_native()
-
-    yield use
-    use("auto")
+@pytest.fixture(params=LEVELS)
+def level(request, choose):
+    choose(request.param)
+    yield request.param
+    choose("auto")
+    backend.load_native()  # AMX is on or off for the whole process
 
 
-@pytest.fixture(params=WAYS)
-def way(request, use):
-    use(request.param)
-    return request.param
+def test_the_fastest_is_chosen(choose):
+    choose("auto")
+    assert backend.level() == LEVELS[0]
+    assert levels.known_levels()[LEVELS[0]]
 
 
-def test_the_choice_is_heard(way):
-    assert way == "auto" or "AMX" not in backend.features()
+def test_the_choice_is_heard(level):
+    assert backend.level() == level
+    assert backend.load_native().__name__.endswith(levels.BUILDS.get(level, level))
+    assert ("AMX" in backend.features()) == (level == "amx")
+
+
+def test_a_level_that_the_processor_lacks_is_refused(choose, monkeypatch):
+    """Also if it is installed: its first instruction would end the process."""
+    name = LEVELS[-1]
+    monkeypatch.setattr(levels, "known_levels", lambda: {name: False})
+    choose("auto")
+    with pytest.raises(ImportError, match=f"built for {name}, which this processor lacks"):
+        levels.best_level()
+    with pytest.raises(ConfigError, match=f"this processor cannot run the kernels of level {name}"):
+        levels.check_level(name)
+
+
+def test_a_level_that_is_not_installed_is_refused(monkeypatch):
+    monkeypatch.setattr(levels, "known_levels", lambda: {"other": True})
+    with pytest.raises(ConfigError, match="no kernels of level other"):
+        levels.check_level("other")
+
+
+def test_levels_of_other_architectures_are_unknown(choose):
+    choose("dotprod" if "sse4" in levels.known_levels() else "vnni")
+    with pytest.raises(ConfigError, match="allowed are auto, reference, triton"):
+        backend.choice()
 
 
 @pytest.mark.parametrize("ring", [RING32, RING64])
-def test_blocks_of_all_sizes(way, ring):
+def test_blocks_of_all_sizes(level, ring):
     for seed, (m, k, n) in enumerate(SHAPES):
         a, b = ring_tensor(ring, (m, k), seed), ring_tensor(ring, (k, n), seed + 1)
         expected = torch.from_numpy(a.numpy() @ b.numpy())  # wraps mod 2^k
@@ -54,7 +74,7 @@ def test_blocks_of_all_sizes(way, ring):
 
 @pytest.mark.parametrize("ring", [RING32, RING64])
 @pytest.mark.parametrize("depth", [512, 2048, 8192, 8193])
-def test_extreme_sums(way, ring, depth):
+def test_extreme_sums(level, ring, depth):
     """Rows and columns of one extreme value each, so that all sums are as large as they can be."""
     values = torch.tensor([ring.low, ring.high, -1, ring.low + 1, 0], dtype=ring.dtype)
     a, b = values[:, None].expand(-1, depth), values.expand(depth, -1)
@@ -63,7 +83,7 @@ def test_extreme_sums(way, ring, depth):
     assert found.tolist() == expected
 
 
-def test_every_residue_of_a_byte(way):
+def test_every_residue_of_a_byte(level):
     """Words whose residue is each number from 0 to m - 1, of each modulus m."""
     x = torch.arange(256).reshape(-1, 1)
     for offset in (0, RING64.low, RING64.high - 255, 1 << 40):
@@ -74,7 +94,7 @@ def test_every_residue_of_a_byte(way):
 
 
 @pytest.mark.parametrize("ring", [RING32, RING64])
-def test_convolutions(way, ring):
+def test_convolutions(level, ring):
     for x_shape, w_shape, window in (
         ((2, 64, 9, 7), (40, 64, 3, 3), {"padding": 1}),
         ((1, 24, 12, 12), (5, 24, 5, 5), {}),
@@ -88,10 +108,11 @@ def test_convolutions(way, ring):
             assert torch.equal(kernels.conv2d(x, weight, **window, method=method), expected)
 
 
-def test_an_operand_prepared_in_one_way_serves_the_other(use):
+@pytest.mark.skipif("amx" not in LEVELS, reason="both need AMX")
+def test_an_operand_prepared_without_amx_serves_with_it_and_back(choose):
     a, b = ring_tensor(RING64, (20, 100), 1), ring_tensor(RING64, (100, 70), 2)
-    for prepared, used in (WAYS, WAYS[::-1]):
-        use(prepared)
+    for prepared, used in (("vnni", "amx"), ("amx", "vnni")):
+        choose(prepared)
         made = kernels.prepare_matmul(b, kernels.plan_matmul(20, b.shape, b, method="encoded"))
-        use(used)
+        choose(used)
         assert torch.equal(kernels.matmul(a, made), arithmetic.matmul(a, b))

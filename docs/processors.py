@@ -1,0 +1,50 @@
+"""The page of kernel speeds by processor, from the records of the suite `kernels_levels`."""
+
+from __future__ import annotations
+
+import json
+
+from benchmarks.measure import digits
+from docs.records import RESULTS, Record
+
+SUITE = "kernels_levels"
+TEXT = """\
+The compiled kernels are built at levels, sets of instructions that some processors have; the
+fastest that runs is taken when they are loaded, and `TACIT_KERNELS` forces another
+([configuration](configuration.md)). One core, the levels of a row in turns in one run. `python -m
+benchmarks kernels_levels` measures every level that an installation has and the processor runs: all
+of them with a wheel of `make wheel`."""
+
+
+def processors_page() -> str:
+    lines = ["# Kernels by processor", "", TEXT, ""]
+    for record in by_processor():
+        lines += table(record)
+    return "\n".join(lines)
+
+
+def by_processor() -> list[Record]:
+    """The newest record of each processor."""
+    found: dict[str, Record] = {}
+    for path in sorted(RESULTS.glob(f"*-{SUITE}*.json")):
+        content = json.loads(path.read_text())
+        record = Record(path.name, content["run"], content["rows"])
+        before = found.get(record.run["processor"])
+        if before is None or record.run["date"] >= before.run["date"]:
+            found[record.run["processor"]] = record
+    return [found[name] for name in sorted(found)]
+
+
+def table(record: Record) -> list[str]:
+    """A line for each case, a column for each level, the slowest first."""
+    cases: dict[str, dict[str, str]] = {}
+    for row in record.rows:
+        case, _, level = row["name"].rpartition(", level ")
+        cases.setdefault(f"{case}, {row['unit']}", {})[level] = digits(row["value"])
+    levels = list(reversed(next(iter(cases.values()))))
+    remark = f" {record.run['remark']}" if record.run.get("remark") else ""
+    lines = [f"## {record.run['processor']}", "", f"{record.source}.{remark}", ""]
+    lines += [f"| kernel | {' | '.join(levels)} |", "|---" * (len(levels) + 1) + "|"]
+    for case, figures in cases.items():
+        lines.append(f"| {case} | {' | '.join(figures[level] for level in levels)} |")
+    return [*lines, ""]

@@ -1,0 +1,48 @@
+"""Watching operations neither imports torch's compiler nor is compiled by it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import torch
+
+from tacit.kernels.dispatch_mode import DispatchMode
+
+PROGRAM = """
+import sys, torch
+from tacit.kernels.dispatch_mode import DispatchMode
+class Watch(DispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+with Watch():
+    torch.ones(2) + 1
+assert "torch._dynamo" not in sys.modules
+"""
+
+
+class Watch(DispatchMode):
+    """Notes the names of operations."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.names.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+def test_the_compiler_is_not_imported():
+    subprocess.run([sys.executable, "-c", PROGRAM], check=True, timeout=120)
+
+
+def test_operations_of_a_compiled_function_are_seen():
+    def function(x):
+        return torch.sin(x) + 1
+
+    x = torch.randn(5)
+    with Watch() as watch:
+        found = torch.compile(function, backend="eager")(x)
+    assert torch.equal(found, function(x))
+    assert "aten.sin.default" in watch.names
