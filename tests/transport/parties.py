@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from threading import Lock
@@ -109,13 +109,15 @@ def connected(
     parties: int,
     *,
     limits: Limits = LIMITS,
+    stripes: Sequence[int | None] | None = None,
     network: Any = None,
     clock: Clock = SYSTEM_CLOCK,
     roads: Callable[[Address], Address] = lambda address: address,
 ) -> list[Mesh]:
     """The meshes of all parties, by rank.
 
-    `roads` says where a party is to be dialled that listens at an address.
+    `roads` says where a party is to be dialled that listens at an address, `stripes` how many each
+    party would have.
     """
     if kind == "memory":
         return memory_meshes(parties, limits=limits, network=network, clock=clock)
@@ -130,7 +132,7 @@ def connected(
             addresses,
             identity=identities[rank],
             insecure_plain_tcp=kind == "tcp",
-            limits=limits,
+            limits=replace(limits, stripes=stripes[rank]) if stripes else limits,
             network=network,
             clock=clock,
         )

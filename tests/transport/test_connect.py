@@ -10,6 +10,8 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -128,10 +130,12 @@ def then(*programs: Callable[[], object]) -> Callable[[], None]:
     return program
 
 
-def greeting(address: tuple[str, int], direction: bytes) -> socket.socket:
+def greeting(
+    address: tuple[str, int], direction: bytes, stripe: int = 0, stripes: int = 1
+) -> socket.socket:
     """A plain connection on which party 1 has said hello, and has been heard."""
     sock = socket.create_connection(address)
-    body = hello(1).encode() + direction
+    body = hello(1).encode() + direction + bytes([stripe, stripes])
     head = HEADER.pack(MAGIC, VERSION, Kind.HELLO, 1, 0, bytes(16), 0, len(body), 0, NO_DIGEST)
     sock.sendall(head + body)
     assert sock.recv(4, socket.MSG_PEEK) == MAGIC
@@ -395,6 +399,30 @@ def test_two_parties_with_one_key_are_refused() -> None:
     doors[1][0].close()
 
 
+@pytest.mark.parametrize(("stripe", "stripes"), [(1, 1), (3, 9), (3, 2), (255, 255)])
+def test_a_stripe_that_the_pair_does_not_have_is_refused(stripe: int, stripes: int) -> None:
+    """A party with two stripes hears of a third one, or of one from a party that has none."""
+    (listener, addresses), (other, _) = ports(2)
+    clock = SharedClock()
+    other.close()
+
+    answered = threading.Event()
+
+    def stranger() -> int:
+        with greeting(addresses[0], b"\1", stripe, stripes) as sock:
+            verdict = sock.recv(4096)[-3]
+        answered.set()
+        return verdict
+
+    error, verdict, _ = together(
+        party(hello(0), (listener, addresses), clock=clock, limits=replace(LIMITS, stripes=2)),
+        stranger,
+        give_up(clock, answered.is_set),
+    )
+    assert verdict == Verdict.STRIPE
+    assert isinstance(error, ConnectTimeout)
+
+
 def test_a_second_process_under_one_rank_is_refused(caplog: pytest.LogCaptureFixture) -> None:
     (listener, addresses), (other, _) = ports(2)
     clock = SharedClock()
@@ -402,7 +430,7 @@ def test_a_second_process_under_one_rank_is_refused(caplog: pytest.LogCaptureFix
 
     def twins() -> int:
         with greeting(addresses[0], b"\1"), greeting(addresses[0], b"\1") as second:
-            return second.recv(4096)[-1]
+            return second.recv(4096)[-3]
 
     error, verdict, _ = together(
         party(hello(0), (listener, addresses), clock=clock),
@@ -592,8 +620,9 @@ def test_a_party_that_trickles_hides_nothing_and_times_out() -> None:
     together(honest, trickle).values()
 
 
+@pytest.mark.parametrize("stripes", [1, 3])
 @pytest.mark.parametrize("kind", SOCKETS)
-def test_an_abort_is_heard_while_another_party_sends_without_end(kind: str) -> None:
+def test_an_abort_is_heard_while_another_party_sends_without_end(kind: str, stripes: int) -> None:
     """What party 1 sends never arrives as a whole; party 2 fails at once."""
 
     def program(mesh: Mesh) -> None:
@@ -602,8 +631,8 @@ def test_an_abort_is_heard_while_another_party_sends_without_end(kind: str) -> N
             raise KeyError
         if mesh.rank == 1:
             (channel,) = [c for c in mesh._channels.values() if c.peer == 0]
-            write = channel.outgoing.write
-            channel.outgoing.write = lambda parts, **how: slowly(write, parts, **how)
+            for stream in (channel.outgoing, *(channel._out.streams if channel._out else ())):
+                stream.write = partial(slowly, stream.write)
             mesh.exchange({0: [torch.zeros(1 << 20, dtype=torch.int64)]}, {})
             mesh.flush()
         mesh.exchange({}, {1 - mesh.rank: [big]})
@@ -612,7 +641,7 @@ def test_an_abort_is_heard_while_another_party_sends_without_end(kind: str) -> N
         time.sleep(0.01)
         return write([memoryview(parts[0])[:100]], **how)
 
-    errors = run(kind, program, 3, limits=LIMITS)
+    errors = run(kind, program, 3, limits=LIMITS, stripes=[stripes] * 3)
     assert isinstance(errors[0], PeerClosed)
     assert errors[0].party == 2
 

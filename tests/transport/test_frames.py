@@ -48,7 +48,7 @@ class Script(TcpStream):
     def __init__(self, data: bytes, step: int) -> None:
         self._data, self._step = data, step
 
-    def read(self, view: memoryview, *, patient: bool = False) -> int:
+    def read(self, view: memoryview, *, patient: bool = False, whole: bool = False) -> int:
         count = min(len(view), self._step, len(self._data))
         view[:count] = self._data[:count]
         self._data = self._data[count:]

@@ -6,7 +6,8 @@ from .limits import SYSTEM_CLOCK, Clock, Limits
 from .local.barrier import Barrier
 from .local.interpreter_lock import NO_LOCK, InterpreterLock
 from .local.memory import memory_meshes
-from .mesh import Mesh
+from .mesh import NOWHERE, Mesh
+from .open_round import OpenRound
 from .setup.connect import connect
 from .setup.handshake import Hello
 from .shaping import PROFILES, Link, Network, NetworkSetting, network
@@ -18,6 +19,7 @@ from .wire.tcp import Listener, listen
 
 __all__ = [
     "CPU",
+    "NOWHERE",
     "NO_LOCK",
     "PROFILES",
     "SYSTEM_CLOCK",
@@ -34,6 +36,7 @@ __all__ = [
     "Mesh",
     "Network",
     "NetworkSetting",
+    "OpenRound",
     "Poller",
     "Sendable",
     "Spec",

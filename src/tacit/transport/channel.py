@@ -38,6 +38,7 @@ from .devices import CPU
 from .limits import Limits
 from .public_record import Excerpt
 from .shaping import Wire
+from .wire.fixed_message import FixedTensors
 from .wire.frames import NO_DIGEST, Kind, Layout, Spec, describe
 
 REASON_LENGTH = 80
@@ -51,12 +52,17 @@ LOOK_AROUND_SECONDS = 0.25
 
 
 class Expected(NamedTuple):
-    """The message that a receiver waits for; without a layout it is bytes of any length."""
+    """The message that a receiver waits for; without a layout it is bytes of any length.
+
+    digest: of the receiver's public record, which has to be the sender's. into: memory of the host
+    that a channel may read its tensors into.
+    """
 
     kind: Kind
     operation: int
     layout: Layout | None
-    digest: bytes = NO_DIGEST  # of the receiver's public record, which has to be the sender's
+    digest: bytes = NO_DIGEST
+    into: Sequence[Tensor] | None = None
 
 
 class Message(NamedTuple):
@@ -121,11 +127,13 @@ class Channel(ABC):
     `stuck` says whether the peer waits too, see NOTE [slow or dead]. While a send or a flush waits,
     the channel calls `look_around` now and then, which raises if the run has ended. `is_stuck` says
     whether this party is stuck itself. `stored`: the messages are those of a stored run, and cost
-    nothing now. `in_background`: a message is on its way while this party computes the next thing.
+    nothing now. `shares_memory`: the peer reads what is sent in this party's memory.
+    `in_background`: a message is on its way while this party computes the next thing.
     """
 
     peer: int
     stored: bool = False
+    shares_memory: bool = False
     in_background: bool = False
     device: torch.device = CPU  # where received tensors are put
     wire: Wire  # of the messages that come
@@ -135,6 +143,13 @@ class Channel(ABC):
     stuck: bool = False
     look_around: Callable[[], None]
     is_stuck: Callable[[], bool]
+
+    def fixed(self, tensors: Sequence[Tensor]) -> FixedTensors | None:
+        """Returns a message for tensors whose memory stays, to send it or to receive into it.
+
+        None if this channel has no faster way for these than its ordinary messages.
+        """
+        return None
 
     @abstractmethod
     def send(self, kind: Kind, operation: int, digest: bytes, tensors: Sequence[Tensor]) -> int:

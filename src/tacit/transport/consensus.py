@@ -34,7 +34,15 @@ from ..errors import (
 from .mesh import Mesh
 from .wire.frames import Spec
 
-__all__ = ["agree", "all_gather", "broadcast_from", "decode_all", "quoted", "synchronized"]
+__all__ = [
+    "agree",
+    "all_gather",
+    "broadcast_from",
+    "decode_all",
+    "difference",
+    "quoted",
+    "synchronized",
+]
 
 MAX_TABLE_BYTES = 1 << 21  # of all items, decompressed; parsing them takes up to 20 times as much
 MAX_QUOTED = 300  # characters of a peer's text in an error
@@ -81,6 +89,12 @@ def agree(
     raise synchronized(mesh, found.error(error, topic, remedy))
 
 
+def difference(tables: Sequence[Mapping[str, str]], *, topic: str, remedy: str) -> Error | None:
+    """Returns the error about the first item in which the tables of the parties differ, or None."""
+    found = _first_difference(tables)
+    return None if found is None else found.error(ConfigError, topic, remedy)
+
+
 class _Difference(NamedTuple):
     """An item, its value at each party (None where it is missing), and who deviates."""
 
@@ -106,7 +120,7 @@ class _Difference(NamedTuple):
         return kind(reason, subject=topic, remedy=remedy)
 
 
-def _first_difference(tables: Sequence[Items]) -> _Difference | None:
+def _first_difference(tables: Sequence[Mapping[str, str]]) -> _Difference | None:
     for item in dict.fromkeys(name for table in tables for name in table):
         values = [table.get(item) for table in tables]
         if len(set(values)) > 1:

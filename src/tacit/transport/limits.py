@@ -20,6 +20,8 @@ from typing import Protocol
 
 from ..errors import ConfigError
 
+MOST_STRIPES = 32
+
 
 class Clock(Protocol):
     """A monotonic clock in seconds, which threads can wait on."""
@@ -45,7 +47,7 @@ SYSTEM_CLOCK = SystemClock()
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Bounds on every wait (seconds) and every message (bytes) of a mesh."""
+    """Bounds on every wait (seconds) and every message (bytes) of a mesh, and on connections."""
 
     deadline: float = 30.0  # a peer that is dead, frozen or cut off is noticed by then
     patience: float = 3600.0  # for a peer that is alive, as its heartbeats show, and computes
@@ -53,9 +55,13 @@ class Limits:
     max_message_bytes: int = 1 << 32  # tensors of one message
     max_setup_bytes: int = 1 << 20  # one message of `exchange_bytes`
     max_queued_bytes: int = 1 << 28  # waiting to be sent to one peer; then sends block
+    stripes: int | None = None  # connections for large messages, each way; None: by cores; 1: none
 
     def __post_init__(self) -> None:
+        many = self.stripes
+        if many is not None and not (type(many) is int and 0 < many <= MOST_STRIPES):
+            raise ConfigError(f"stripes is {many!r}", limit=f"1 to {MOST_STRIPES} connections")
         for field in fields(self):
             value = getattr(self, field.name)
-            if not value > 0:
+            if value is not None and not value > 0:
                 raise ConfigError(f"{field.name} is {value}", limit="it must be greater than zero")

@@ -1,41 +1,35 @@
-"""A party's view of all the others: the one call with which protocols talk."""
+"""A party's view of all the others: the rounds with which protocols talk."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
-from datetime import datetime
 from threading import get_ident
 from types import TracebackType
-from typing import NoReturn, Self, cast
+from typing import Self, cast
 
 import torch
 from torch import Tensor
 
-from ..errors import Party, PeerClosed, Phrase, ProtocolError, PublicMismatch, TransportError
-from .channel import Abort, Channel, Expected, Goodbye, LastWord, Message, Peers, Poller
-from .devices import CPU
+from ..errors import Party, PeerClosed, ProtocolError
+from .channel import Channel, Expected, Message, Poller
+from .lifetime import SLICE, Lifetime
 from .limits import SYSTEM_CLOCK, Clock, Limits
-from .local.barrier import Barrier
-from .local.interpreter_lock import NO_LOCK, InterpreterLock
-from .mismatch import accused, answer, differs, is_mismatch, public_mismatch
 from .open_round import OpenRound
-from .public_record import PublicRecord
-from .root_cause import PeerAborted, blame, follow, word_of_end
-from .stats import Cost, Stats
 from .tiles import PartlySent, Sendable, send_tiles, tiled_in
-from .timeouts import judge, silence
+from .timeouts import judge
+from .wire.fixed_message import FixedTensors
 from .wire.frames import Kind, Spec, layout
 
-_SLICE = 0.25  # s between looks at what happens in the background
 _SPIN = 2e-3  # s before a stamp at which waiting becomes an exact sleep
 
+NOWHERE: Mapping[int, Sequence[Tensor]] = {}
 Recorder = Callable[[Mapping[int, Expected], Mapping[int, Message]], None]
 
 
-class Mesh:
+class Mesh(Lifetime):
     """The connected channels of one party, driven by one thread: another one is refused.
 
     A round is begun, which sends, and finished, which waits; `exchange` does both. Several may be
@@ -54,80 +48,16 @@ class Mesh:
         limits: Limits,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self.rank = rank
-        self.parties = len(channels) + 1
-        self.stats = Stats([channel.peer for channel in channels])
-        self._channels = Peers((channel.peer, channel) for channel in channels)
-        self._ahead = self._channels  # those of messages that are sent ahead
-        for channel in channels:
-            channel.look_around, channel.is_stuck = self.look_around, self._is_stuck
+        super().__init__(rank, channels, poller, limits, clock)
         self.recorder: Recorder | None = None  # is shown every message that arrives
-        self.device = CPU
-        self.barrier: Barrier | None = None  # of parties that are threads and share a GPU
-        self.interpreter: InterpreterLock = NO_LOCK  # of parties that are threads
-        self.record = PublicRecord()
-        self.compares_ends = False  # whether `close` waits until all others have ended, too
-        self._last_words: dict[int, LastWord | None] = {}  # of peers that have ended
-        self._poller = poller
-        self._limits = limits
-        self._now = clock.now
-        self._operation = 0
+        self._thread: int | None = None  # that drives this mesh
+        self._process = os.getpid()
         self._next_operation = 0
         self._open: deque[OpenRound] = deque()  # begun, and not all that they receive was taken
-        self._waiting: dict[int, Channel] = {}
-        self._waiting_since = 0.0
-        self._end: Phrase | None = None
-        self._ended_by = rank
-        self._thread: int | None = None  # that drives this mesh
-
-    def place(self, device: torch.device) -> None:
-        """Sets the device on which received tensors are put from now on."""
-        self.device = device
-        for channel in (*self._channels.values(), *self._ahead.values()):
-            channel.device = device
-
-    def channel(self, peer: int) -> Channel:
-        """Returns the channel to a peer."""
-        return self._channels[peer]
-
-    def attach(self, channel: Channel) -> None:
-        """Adds a peer that is not connected: its messages come from a stored run."""
-        self._channels[channel.peer] = channel
-        self.parties += 1
-        self.stats.peers[channel.peer] = Cost()
-
-    def attach_ahead(self, channel: Channel) -> None:
-        """Lets a stored run take the place of what a connected peer sends, or is sent, ahead."""
-        self._ahead = Peers({**self._ahead, channel.peer: channel})
-
-    @property
-    def deals_offline(self) -> bool:
-        """Whether what a connected dealer sends ahead is that of a stored run."""
-        return self._ahead is not self._channels
-
-    @property
-    def has_stored_peers(self) -> bool:
-        """Whether some messages are those of a stored run: from a peer that may not be there."""
-        channels = (*self._channels.values(), *self._ahead.values())
-        return any(channel.stored for channel in channels)
 
     def number_anew(self) -> None:
         """Counts exchanges from zero again; all members do so at the same point."""
         self._next_operation = 0
-
-    @property
-    def sends_in_background(self) -> bool:
-        """Whether messages are on their way while this party computes the next thing."""
-        return any(channel.in_background for channel in self._channels.values())
-
-    @property
-    def waiting_for(self) -> tuple[int, ...]:
-        """The ranks of the peers whose message this party waits for now."""
-        return tuple(self._waiting)
-
-    def certificate_expires(self, peer: int) -> datetime | None:
-        """Returns the end of validity of a peer's certificate; None without TLS."""
-        return self._channels[peer].certificate_expires
 
     def exchange(
         self,
@@ -154,16 +84,20 @@ class Mesh:
         *,
         operation: int | None = None,
         ahead: bool = False,
+        into: Mapping[int, Sequence[Tensor]] = NOWHERE,
     ) -> OpenRound:
         """Sends what `exchange` does and returns without waiting; `finish` returns what came.
 
-        All parties begin their rounds in the same order. Other rounds may begin in between.
+        All parties begin their rounds in the same order. Other rounds may begin in between. What
+        comes over a network from the peers of `into` is read into that memory of the host, and not
+        copied to a device; the tensors of others are new.
         """
         operation = self._begin(operation)
         wanted: dict[int, Expected] = {}
         for peer, specs in receive.items():
-            how = layout(tuple(specs))
-            wanted[peer] = Expected(Kind.TENSORS, operation, how, self.record.digest)
+            place = into.get(peer)
+            how = place.layout if type(place) is FixedTensors else layout(tuple(specs))
+            wanted[peer] = Expected(Kind.TENSORS, operation, how, self.record.digest, place)
         return self._send(Kind.TENSORS, send, wanted, ahead)
 
     def finish(self, opened: OpenRound) -> dict[int, list[Tensor]]:
@@ -216,44 +150,7 @@ class Mesh:
                 self._take_until(self._open[-1])
             self.flush()
             self._await_all(channel.settle for channel in self._channels.values())
-            told = self.record.excerpt(stopped=True) if self.record.count else None
-            self._say(Goodbye(self.record.digest, told))
-            try:
-                if self.compares_ends:
-                    self._compare_ends()
-            finally:
-                self._release("is closed", self.rank)
-
-    def _compare_ends(self) -> None:
-        """Waits for the last words of all peers that are alive, at most `patience`.
-
-        Other failures are theirs alone. What came after the last message was revealed to nobody.
-        """
-        self._collect_last_words(self._limits.patience)
-        if any(differs(word, self.record) for word in self._last_words.values()):
-            raise public_mismatch(self.record, self.rank, self._last_words, noticed=True)
-
-    def _collect_last_words(self, seconds: float) -> None:
-        """Waits until each peer has ended, or is silent for the deadline; at most so long."""
-        until = self._now() + seconds
-        while self._end is None and self._now() < until:
-            missing = [c for peer, c in self._channels.items() if peer not in self._last_words]
-            if all(self._is_lost(channel) for channel in missing):
-                return
-            self._note_ends(self._poller.wait((), _SLICE))
-
-    def _is_lost(self, channel: Channel) -> bool:
-        return self._now() - channel.heard > self._limits.deadline
-
-    def abort(self, cause: str | BaseException) -> None:
-        """Ends the run at every party, best effort; they learn only the class of an exception."""
-        if self._end is None:
-            if isinstance(cause, str):
-                word = Abort(self.rank, self._operation, cause)
-            else:
-                word = blame(cause, self.rank, self._operation, self.record)
-            self._say(word)
-            self._release(f"was aborted: {word.reason}", word.origin)
+            self._part()
 
     def __enter__(self) -> Self:
         return self
@@ -270,7 +167,18 @@ class Mesh:
             self.abort(error)
 
     def require_own_thread(self) -> None:
-        """Raises unless this is the thread of the first exchange: two would mix up their rounds."""
+        """Raises unless this is the thread of the first exchange: two would mix up their rounds.
+
+        A forked process would draw the masks of its parent and send on its connections.
+        """
+        if self._process != os.getpid():
+            raise ProtocolError(
+                "a forked process uses the session of " + Party(self.rank),
+                limit="secrets are computed with in the process that connected the party",
+                remedy="DataLoader(num_workers=0), or workers that load public indices for "
+                "secret[indices]",
+                party=self.rank,
+            )
         if self._thread != get_ident():
             if self._thread is not None:
                 raise ProtocolError(
@@ -294,17 +202,6 @@ class Mesh:
             self._next_operation += 1
         self._operation = operation
         return operation
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the run goes on: nobody has closed or aborted it here."""
-        return self._end is None
-
-    def _require_open(self) -> None:
-        if self._end is not None:
-            raise PeerClosed(
-                "the mesh of " + Party(self.rank) + " " + self._end, party=self._ended_by
-            )
 
     def _send(
         self,
@@ -408,108 +305,16 @@ class Mesh:
             if not waiting:
                 opened.is_complete = True
                 return
-            self._listen(waiting, _SLICE)
+            self._listen(waiting, SLICE)
             ended, limits = self._last_words, self._limits
             judge(waiting, self._channels, ended, limits, started, now, self._operation)
 
     def _hold(self, not_before: int) -> None:
         """Waits until a shaped link would have delivered a message."""
         while (remaining := (not_before - time.monotonic_ns()) / 1e9) > _SPIN:
-            self._listen((), min(remaining - _SPIN, _SLICE))
+            self._listen((), min(remaining - _SPIN, SLICE))
             self._waiting_since = self._now()  # this party is not stuck
         time.sleep(max(remaining, 0.0))
-
-    def look_around(self) -> None:
-        """Raises if the run has ended elsewhere."""
-        self._listen((), 0.0)
-
-    def require_running(self) -> None:
-        """Raises why the run has ended, if it has; for a wait outside of an exchange."""
-        self._require_open()
-        try:
-            self.look_around()
-        except BaseException as error:
-            self._fail(error)
-
-    def _listen(self, peers: Collection[int], seconds: float) -> None:
-        """Sleeps until there is news; raises the abort of a peer. A goodbye is no error."""
-        ended = self._poller.wait(peers, seconds)
-        self._note_ends(ended)
-        for peer in ended:
-            word = self._last_words[peer]
-            if isinstance(word, Abort):
-                raise PeerAborted(word, peer)
-            if word is None:
-                raise PeerClosed(Party(peer) + " is gone without a word", party=peer)
-        for channel in self._channels.values():
-            channel.check()
-
-    def _note_ends(self, ended: Collection[int]) -> None:
-        for peer in ended:
-            self._last_words[peer] = self._channels[peer].last_word()
-
-    def _fail(self, error: BaseException) -> NoReturn:
-        """Ends the run because of `error`, and raises its root cause, which may be `error` itself.
-
-        See NOTE [one root cause].
-        """
-        word = blame(error, self.rank, self._operation, self.record)
-        told = error if isinstance(error, PeerAborted) else None
-        try:
-            last = word_of_end(error, self._channels)
-            told = last if isinstance(last, PeerAborted) else told
-            if not is_mismatch(error, told, last, self.record):
-                error, told = self._unstuck(error, told)
-                word = blame(error, self.rank, self._operation, self.record)
-                word = replace(told.word, record=None) if told else word
-                self._say(word)
-                told = follow(word, self._channels) or told
-            if is_mismatch(error, told, last, self.record):
-                error, told = self._agreed_mismatch(told, accused(error, told)), None
-                word = blame(error, self.rank, self._operation, self.record)
-        finally:
-            self._release(
-                "has failed because of " + Party(word.origin) + f": {word.reason}", word.origin
-            )
-        if told is not None:
-            raise told.error() from None
-        if isinstance(error, PublicMismatch):
-            raise error from None
-        if isinstance(error, TransportError) and error.operation is None:
-            error.operation = self._operation
-        raise error
-
-    def _unstuck(
-        self, error: BaseException, told: PeerAborted | None
-    ) -> tuple[BaseException, PeerAborted | None]:
-        """What to raise; a party that is accused of silence names the one that it waits for."""
-        if told is None or not told.accuses(self.rank) or not self._is_stuck():
-            return error, told
-        peer = next(iter(self._waiting))
-        return silence(peer, self._now() - self._waiting_since, self._operation), None
-
-    def _agreed_mismatch(self, told: PeerAborted | None, origin: int | None) -> PublicMismatch:
-        """Tells all others what this party did, hears what they did, and returns the error."""
-        at = self.rank if origin is None else origin
-        self._say(answer(told, at, self._operation, self.record))
-        self._collect_last_words(self._limits.deadline)
-        words, noticed = self._last_words, told is None
-        return public_mismatch(self.record, self.rank, words, noticed=noticed, accused=origin)
-
-    def _is_stuck(self) -> bool:
-        """Returns whether this party waits and has received nothing for long. Thread-safe."""
-        waiting = tuple(self._waiting.values())
-        last = max([self._waiting_since, *(channel.progress for channel in waiting)])
-        return bool(waiting) and self._now() - last > self._limits.deadline / 2
-
-    def _say(self, word: LastWord) -> None:
-        for channel in self._channels.values():
-            channel.say(word)
-
-    def _release(self, end: Phrase, party: int) -> None:
-        self._end, self._ended_by = end, party
-        for channel in self._channels.values():
-            channel.release()
 
 
 def _boxed(data: bytes) -> Tensor:

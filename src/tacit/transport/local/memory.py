@@ -109,6 +109,8 @@ class Mailbox(Poller):
 class MemoryChannel(Channel):
     """One end of a pair of mailboxes. Received tensors share memory with the sender's."""
 
+    shares_memory = True
+
     def __init__(
         self,
         own: Mailbox,

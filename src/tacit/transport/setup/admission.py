@@ -98,11 +98,13 @@ class Refusals:
     def add(self, origin: str, error: TransportError) -> None:
         """Notes that a connection from an address was refused, and why."""
         text = f"{origin} ({error})"
+        if text in self._last:  # many connections of one cause must not hide others
+            self._last.remove(text)
         self._last.append(text)
         if text not in self._logged and len(self._logged) < _MAX_LOGGED:
             self._logged.add(text)
             _log.warning("party %d refused a connection from %s: %s", self._rank, origin, error)
 
     def __str__(self) -> str:
-        shown = ", ".join(dict.fromkeys(self._last))
+        shown = ", ".join(self._last)
         return f"; refused meanwhile: {shown}" if shown else ""

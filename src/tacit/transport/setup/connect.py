@@ -1,6 +1,7 @@
 """A mesh over TCP: every party listens on one port and dials all parties of lower rank.
 
-Each pair has two connections, one for each direction, both dialled by the higher rank. Parties
+Each pair has a connection for each direction, and stripes (NOTE [stripes]), all dialled by the
+higher rank. Parties
 start in any order; rubbish and connections that say nothing are turned away and delay nobody.
 """
 
@@ -18,6 +19,7 @@ from ..shaping import NetworkSetting
 from ..shaping import network as build_network
 from ..wire.pinned_identity import Identity
 from ..wire.socket_channel import SocketPoller
+from ..wire.stripes import default_stripes
 from ..wire.tcp import Arrivals, Dial
 from ..wire.tcp import dial as dial_tcp
 from ..wire.tls import Credentials
@@ -47,7 +49,8 @@ def connect(
     with closing(listener):
         credentials = _credentials(hello, addresses, identity, insecure_plain_tcp)
         net = build_network(network)
-        rendezvous = Rendezvous(hello, addresses, credentials, limits, net, clock, dial)
+        stripes = limits.stripes or (default_stripes() if dial is dial_tcp else 1)
+        rendezvous = Rendezvous(hello, addresses, credentials, limits, net, clock, dial, stripes)
         channels = rendezvous.connect(listener)
     return Mesh(hello.rank, channels, SocketPoller(channels), limits, clock)
 

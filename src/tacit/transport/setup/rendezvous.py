@@ -23,16 +23,18 @@ from ..limits import Clock, Limits
 from ..root_cause import blame
 from ..shaping import Network, Wire
 from ..wire.socket_channel import SocketChannel
+from ..wire.stripes import common_stripes
 from ..wire.tcp import Arrivals, Dial, TcpStream
 from ..wire.tls import Credentials
 from .admission import Admission, Refusals
-from .handshake import Hello, Verdict, greet, introduce
+from .handshake import Hello, Place, Verdict, greet, introduce
 from .pairing import ConnectionPairs
 
 _ATTEMPT_SECONDS = 3.0  # until a host that does not answer is dialled again
 _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 1.0
 _HANDSHAKE_SECONDS = 10.0  # a handshake is four round trips, some of them lost
+_DIALLED_AT_ONCE = 4  # stripes of a peer: each takes three round trips
 _SLICE = 0.1
 _END_SECONDS = 1.0
 
@@ -49,8 +51,9 @@ class Rendezvous:
         network: Network,
         clock: Clock,
         dial: Dial,
+        stripes: int = 1,
     ) -> None:
-        self._reach = dial
+        self._reach, self._stripes = dial, stripes
         self._hello, self._addresses = hello, addresses
         self._limits, self._network, self._clock = limits, network, clock
         self._until = clock.now() + limits.connect_deadline
@@ -142,18 +145,28 @@ class Rendezvous:
             thread.start()
 
     def _dial(self, peer: int) -> None:
-        """Makes both connections to a party of lower rank."""
-        for outgoing in (True, False):
-            pause = _FIRST_PAUSE
-            while not self._is_over() and not self._dial_once(peer, outgoing):
-                jitter = secrets.randbelow(1000) / 1000
-                self._done.wait(pause * (0.5 + jitter))
-                pause = min(2 * pause, _LONGEST_PAUSE)
+        """Makes all connections to a party of lower rank: the main ones, and then the stripes."""
+        self._dial_places(peer, [0])
+        stripes = range(1, self._pairs.num_stripes(peer) + 1)
+        for first in range(_DIALLED_AT_ONCE):
+            self._start(self._dial_places, peer, stripes[first::_DIALLED_AT_ONCE])
+
+    def _dial_places(self, peer: int, stripes: Sequence[int]) -> None:
+        for stripe in stripes:
+            for outgoing in (True, False):
+                self._dial_until_connected(peer, Place(outgoing, stripe))
+
+    def _dial_until_connected(self, peer: int, place: Place) -> None:
+        pause = _FIRST_PAUSE
+        while not self._is_over() and not self._dial_once(peer, place):
+            jitter = secrets.randbelow(1000) / 1000
+            self._done.wait(pause * (0.5 + jitter))
+            pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _is_over(self) -> bool:
         return self._done.is_set() or self._failure is not None
 
-    def _dial_once(self, peer: int, outgoing: bool) -> bool:
+    def _dial_once(self, peer: int, place: Place) -> bool:
         """Makes one attempt; returns whether no other one is needed."""
         try:
             sock = self._reach(self._addresses[peer], min(_ATTEMPT_SECONDS, self._remaining()))
@@ -162,8 +175,10 @@ class Rendezvous:
             until = time.monotonic() + seconds
             with self._admission.handshake(stream, seconds=seconds):
                 self._admission.require(stream, peer)
-                introduce(stream, self._hello, peer, outgoing=outgoing, until=until)
-                self._add(peer, outgoing, stream)
+                offered = introduce(
+                    stream, self._hello, peer, place, stripes=self._stripes, until=until
+                )
+                self._add(peer, place, stream, offered)
         except CertificateRejected as error:
             self._fail(error.about(self._at_address(peer)), peer)
         except (ConfigError, HandshakeMismatch) as error:
@@ -194,31 +209,43 @@ class Rendezvous:
             ):
                 proved = self._admission.ranks_of(stream)
                 judge = partial(self._judge, stream)
-                peer, outgoing = greet(stream, self._hello, judge, proved=proved, until=until)
-                self._add(peer, outgoing, stream)
+                peer, place, offered = greet(
+                    stream,
+                    self._hello,
+                    judge,
+                    stripes=self._stripes,
+                    proved=proved,
+                    until=until,
+                )
+                self._add(peer, place, stream, offered)
         except HandshakeMismatch as error:
             self._fail(error, error.party)
         except TransportError as error:
             if not self._done.is_set():  # otherwise this party has closed it
                 self._refused.add(origin, error)
 
-    def _judge(self, stream: TcpStream, theirs: Hello, outgoing: bool) -> Verdict:
+    def _judge(self, stream: TcpStream, theirs: Hello, place: Place, offered: int) -> Verdict:
         if theirs.rank <= self._hello.rank:
             return Verdict.RANK
-        is_free = self._pairs.claim(theirs.rank, outgoing, stream)
+        if place.stripe > common_stripes(self._stripes, offered):
+            return Verdict.STRIPE
+        is_free = self._pairs.claim(theirs.rank, place, stream)
         return Verdict.WELCOME if is_free else Verdict.TAKEN
 
-    def _add(self, peer: int, outgoing: bool, stream: TcpStream) -> None:
+    def _add(self, peer: int, place: Place, stream: TcpStream, offered: int) -> None:
         self._admission.leave(stream)
         with self._changed:
-            self._pairs.add(peer, outgoing, stream)
+            self._pairs.add(peer, place, stream, common_stripes(self._stripes, offered))
             self._changed.notify_all()
 
-    def _channel(self, peer: int, outgoing: TcpStream, incoming: TcpStream) -> SocketChannel:
+    def _channel(
+        self, peer: int, outgoing: Sequence[TcpStream], incoming: Sequence[TcpStream]
+    ) -> SocketChannel:
         rank = self._hello.rank
         return SocketChannel(
-            outgoing,
-            incoming,
+            outgoing[0],
+            incoming[0],
+            stripes=(outgoing[1:], incoming[1:]),
             party=rank,
             peer=peer,
             session=self._hello.session,

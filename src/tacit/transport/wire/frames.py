@@ -2,8 +2,9 @@
 
 A message is a header, a table with one entry for each tensor (dtype, number of dims, dims), and the
 tensors' memory one after another. If its header says fewer bytes than its tensors have, the rest
-follows in parts: a header without a table, and the next bytes (NOTE [tiles]). All integers are
-little-endian. Nothing here is evaluated: bytes are compared with what is expected, or refused.
+follows in parts: a header without a table, and the next bytes (NOTE [tiles]), or a header that says
+in how many slices they come on other connections (NOTE [stripes]). All integers are little-endian.
+Nothing here is evaluated: bytes are compared with what is expected, or refused.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from torch import Tensor
 from ...errors import ConfigError, FrameRejected
 
 MAGIC = b"TCIT"
-VERSION = 5
+VERSION = 6
 MAX_TABLE_BYTES = 1 << 16
 
 HEADER = struct.Struct("<4sBBHI16sQQQ16s")
 NO_DIGEST = bytes(16)
+OPERATION_AT, DIGEST_AT = struct.calcsize("<4sBBHI16s"), HEADER.size - len(NO_DIGEST)  # in a header
 _ENTRY = struct.Struct("<BB")
 
 
@@ -40,6 +42,7 @@ class Kind(IntEnum):
     ABORT = 5
     BEAT = 6
     PART = 7
+    STRIPED = 8  # a part on other connections; `tensors` of its header is the number of slices
 
 
 class Spec(NamedTuple):
@@ -125,6 +128,14 @@ def pack(
     counts = len(specs), len(table)
     head = HEADER.pack(MAGIC, VERSION, kind, *counts, session, operation, size, sent_at, digest)
     return head + table
+
+
+def pack_striped(
+    session: bytes, operation: int, count: int, size: int, sent_at: int, digest: bytes
+) -> bytes:
+    """The header of a part of `size` bytes that come in so many slices; see NOTE [stripes]."""
+    fields = count, 0, session, operation, size, sent_at, digest
+    return HEADER.pack(MAGIC, VERSION, Kind.STRIPED, *fields)
 
 
 def parse_header(data: Any) -> Header:

@@ -9,32 +9,39 @@ from __future__ import annotations
 import _ssl
 import os
 import ssl
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from socket import socket
 from typing import Any, TypeVar
 
+from torch import Tensor
+
+from .fixed_message import FixedMessage, MessageCalls
+from .frames import DIGEST_AT, OPERATION_AT
 from .pinned_identity import Identity, private_file, unusable
 from .tls_session import TlsSession
 
 _Error = TypeVar("_Error", bound=ssl.SSLError)
-_WANT_READ, _WANT_WRITE, _CUT, _SYSTEM = -1, -2, -3, -4  # csrc/tls.cpp, Status
+_WANT_READ, _WANT_WRITE, _CUT, _SYSTEM, _TAKEN = -1, -2, -3, -4, -6  # csrc/tls.cpp, Status
 
 
 @cache
 def load_openssl() -> Any:
     """Returns OpenSSL's functions for compiled code.
 
-    None if there is no compiled code, if OpenSSL is a part of the interpreter or of another major
-    version than 3, or if the library is not OpenSSL.
+    None if there is no compiled code or that of an older build, if OpenSSL is a part of the
+    interpreter or of another major version than 3, or if the library is not OpenSSL.
     """
     path = getattr(_ssl, "__file__", None)
     if path is None or not ssl.OPENSSL_VERSION.startswith("OpenSSL "):
         return None
     try:
-        return compiled().OpenSsl(path, ssl.OPENSSL_VERSION_NUMBER)
+        native = compiled()
+        library = native.OpenSsl(path, ssl.OPENSSL_VERSION_NUMBER)
     except (ImportError, RuntimeError):
         return None
+    return library if hasattr(native, "Message") else None
 
 
 def compiled() -> Any:
@@ -66,18 +73,45 @@ class _OpenSslSession:
         self._session, self._sock = session, sock
         self.certificate, self.version = session.peer_certificate, session.version
         self.wait, self._read, self._write = session.wait, session.read, session.write
+        self._send, self._receive = session.send, session.receive
 
     def handshake(self) -> None:
         if not self._checked(self._session.handshake()):
             raise _cut()
 
-    def read(self, view: memoryview) -> int:
-        count: int = self._read(view)
+    def read(self, view: memoryview, milliseconds: int = 0) -> int:
+        count: int = self._read(view, milliseconds)
         return count if count > 0 else 0 if count == _CUT else self._checked(count)
 
-    def write(self, view: memoryview) -> int:
-        count: int = self._write(view)
+    def write(self, view: memoryview, milliseconds: int = 0) -> int:
+        count: int = self._write(view, milliseconds)
         return count if count > 0 else self._checked(count)
+
+    @property
+    def messages(self) -> MessageCalls:
+        return self
+
+    def message(self, head: bytes, tensors: Sequence[Tensor]) -> FixedMessage:
+        parts = [(x.data_ptr(), x.nbytes) for x in tensors]
+        made: FixedMessage = compiled().Message(head, parts, OPERATION_AT, DIGEST_AT)
+        return made
+
+    def send(self, message: FixedMessage, operation: int, digest: bytes) -> int:
+        count: int = self._send(message, operation, digest)
+        return count if count > 0 else self._checked(count)
+
+    def receive(
+        self,
+        message: FixedMessage,
+        operation: int,
+        digest: bytes,
+        buffer: memoryview,
+        milliseconds: int,
+    ) -> int | None:
+        count: int = self._receive(message, operation, digest, buffer, milliseconds)
+        if count == _TAKEN:
+            return None
+        return count if count > 0 else 0 if count == _CUT else self._checked(count)
 
     def end(self) -> socket:
         if not self._checked(self._session.end()):

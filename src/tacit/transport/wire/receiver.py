@@ -17,8 +17,10 @@ from ..channel import (
     check_size,
     desync,
 )
+from ..device_copies import Upload, arrives_in_host_memory
 from ..devices import CPU, empty_for
 from ..limits import SYSTEM_CLOCK, Clock, Limits
+from .fixed_message import FixedTensors
 from .frames import (
     HEADER,
     MAX_TABLE_BYTES,
@@ -32,7 +34,8 @@ from .frames import (
     parse_header,
     parse_table,
 )
-from .tcp import TcpStream
+from .stripes import IncomingStripes
+from .tcp import PATIENCE, TcpStream
 
 _BUFFER_BYTES = HEADER.size + MAX_TABLE_BYTES + (1 << 16)
 
@@ -51,7 +54,10 @@ class Receiver:
         session: bytes,
         limits: Limits,
         clock: Clock = SYSTEM_CLOCK,
+        stripes: IncomingStripes | None = None,
     ) -> None:
+        self._stripes = stripes
+        self._is_striped = False  # the part that is being read comes over the stripes
         self.device = CPU  # where the tensors go from here
         self.progress = 0.0  # when a head came, or the last PROGRESS_BYTES of a tensor were here
         self._last_read = 0.0
@@ -64,25 +70,40 @@ class Receiver:
         self._address = addressof(c_char.from_buffer(memory))
         self._start = self._end = 0
         self._expected: Expected
+        self._fixed: FixedTensors | None = None  # the expected message, before it has begun
         self._head = b""  # the expected header and table, where they can be known
         self._tensors: list[Tensor] = []
         self._missing: list[memoryview] = []
         self._left = 0  # bytes of the part that is being read
+        self._moved = 0  # bytes that had come over the stripes when that was noted last
         self._message: Message | None = None  # the one whose head has come
+        self._uploading: Upload | None = None  # of its parts, to a GPU
 
     def expect(self, expected: Expected) -> None:
         """Allocates memory for the next message, before it arrives."""
         self._expected = expected
-        kind, operation, how, digest = expected
-        if how is not None:
-            self._head = pack(kind, self._session, operation, how, how.size, digest=digest)
-            self._make_room(how)
+        how, into = expected.layout, expected.into
+        self._fixed = into if type(into) is FixedTensors else None
+        if self._fixed is not None:
+            self._tensors = self._fixed
+        elif how is not None:
+            self._head = self._expected_head(how)
+            if into is None:
+                self._make_room(how)
+            else:
+                self._tensors = [*into]
 
     def _make_room(self, how: Layout) -> None:
         self._tensors = [empty_for(shape, dtype, self.device) for shape, dtype in how.specs]
 
     def take(self, patient: bool) -> Message | None:
         """Returns the expected message, None while it is incomplete."""
+        if self._fixed is not None:
+            if self._take_fixed(self._fixed, patient):
+                return Message(self._tensors, self._fixed.layout.size)
+            if self._start == self._end:
+                return None
+            self._head, self._fixed = self._expected_head(self._fixed.layout), None
         if self._message is None:
             message = self._recognise(patient) or self._open(patient)
             if message is None:
@@ -93,13 +114,41 @@ class Receiver:
             self._message, self.progress = message, self._now()
             self._missing = [bytes_of(t) for t in reversed(self._tensors) if t.nbytes]
         started = self._now()
-        while self._missing:
+        while self._missing or self._left:
             if not (self._left or self._open_part(patient)):
                 return None
-            if not self._fill(patient) or self._last_read - started > LOOK_AROUND_SECONDS:
+            is_read = self._fill(patient)
+            if not self._left:
+                self._upload()
+            if not is_read or self._last_read - started > LOOK_AROUND_SECONDS:
                 return None
-        message, self._message = self._message, None
+        message, self._message, self._uploading = self._message, None, None
         return message
+
+    def _take_fixed(self, fixed: FixedTensors, patient: bool) -> bool:
+        """Returns whether a fixed message is in its tensors; what else came is in the buffer."""
+        if self._start < self._end:
+            return False
+        operation, digest = self._expected.operation, self._expected.digest
+        count = self._stream.receive_message(
+            fixed.message, operation, digest, self._buffer, patient=patient
+        )
+        self._start, self._end = 0, count or 0
+        return count is None
+
+    def _expected_head(self, how: Layout) -> bytes:
+        kind, operation, _, digest, _ = self._expected
+        return pack(kind, self._session, operation, how, how.size, digest=digest)
+
+    def _upload(self) -> None:
+        """Copies a part that has come to its GPU, if others follow it; see `device_copies`."""
+        if self._message is None or not arrives_in_host_memory(self.device):
+            return
+        if self._uploading is None and self._missing:
+            self._uploading = Upload(self._tensors, self.device)
+            self._message = self._message._replace(tensors=self._uploading.tensors)
+        if self._uploading is not None:
+            self._uploading.extend(self._message.size - sum(map(len, self._missing)))
 
     def in_message(self) -> bool:
         """Returns whether the head of a message or part has come, and not all of its bytes."""
@@ -143,7 +192,10 @@ class Receiver:
             return False
         header = parse_header(self._buffer[self._start : self._end])
         missing, message = sum(map(len, self._missing)), self._message
-        how = (Kind.PART, 0, 0, self._session, self._expected.operation)
+        count = header.tensors
+        self._is_striped = self._stripes is not None and 0 < count <= len(self._stripes)
+        kind = Kind.STRIPED if self._is_striped else Kind.PART
+        how = (kind, count if self._is_striped else 0, 0, self._session, self._expected.operation)
         if header[2:7] != how or not _is_part(header.size, missing) or message is None:
             raise FrameRejected("it is not the next part of the message that has begun")
         check_digest(header.digest, self._expected, peer=self._peer)
@@ -151,7 +203,32 @@ class Receiver:
         self._left, self.progress = header.size, self._now()
         stamps = (*message.stamps, (header.sent_at, header.size))
         self._message = message._replace(stamps=stamps)
+        if self._is_striped:
+            self._begin_stripes(count)
         return True
+
+    def _begin_stripes(self, count: int) -> None:
+        """Lets the next part come over the stripes, directly into the tensors."""
+        assert self._stripes is not None
+        views, left = [], self._left
+        while left:
+            target = self._missing.pop()
+            views.append(target[:left])
+            left -= len(views[-1])
+            if len(target) > len(views[-1]):
+                self._missing.append(target[len(views[-1]) :])
+        self._moved = self._stripes.moved
+        self._stripes.begin(views, self._left, count, self._tensors)
+
+    def _await_stripes(self, patient: bool) -> bool:
+        """Returns whether all bytes of the part have come over the stripes."""
+        assert self._stripes is not None
+        is_here = self._stripes.wait(PATIENCE if patient else 0.0)
+        moved, self._moved = self._moved, self._stripes.moved
+        self._note(self._moved - moved)
+        if is_here:
+            self._left, self._is_striped = 0, False
+        return is_here
 
     def _check(self, header: Header, table: bytes) -> int:
         """Returns the bytes of all tensors of a message, which may have more than its head says."""
@@ -159,7 +236,7 @@ class Receiver:
             raise FrameRejected("it has no place here")
         check_digest(header.digest, self._expected, peer=self._peer)
         check_size(header.size, kind=header.kind, peer=self._peer, limits=self._limits)
-        kind, operation, how, _ = self._expected
+        kind, operation, how, *_ = self._expected
         same = header.operation == operation and header.kind == kind
         if not (same and how and table == how.table and header.tensors == len(how.specs)):
             specs = parse_table(table, header.tensors)
@@ -167,7 +244,8 @@ class Receiver:
                 raise self._desync(header, specs)
             how = _one_vector(specs)
         if header.size != how.size:
-            if kind is not Kind.TENSORS or not _is_part(header.size, how.size):
+            is_part = _is_part(header.size, how.size) or not (header.size or self._stripes is None)
+            if kind is not Kind.TENSORS or not is_part:
                 raise FrameRejected("its size is not that of its tensors")
             check_size(how.size, kind=header.kind, peer=self._peer, limits=self._limits)
         if self._expected.layout is None:
@@ -204,6 +282,8 @@ class Receiver:
 
     def _fill(self, patient: bool) -> bool:
         """Copies the next bytes into a tensor: those in the buffer first, then the socket's."""
+        if self._is_striped:
+            return self._await_stripes(patient)
         target = self._missing.pop()
         held = min(self._end - self._start, self._left, len(target))
         if held:
@@ -211,7 +291,7 @@ class Receiver:
             self._start += held
             count = held
         else:
-            count = self._stream.read(target[: self._left], patient=patient)
+            count = self._stream.read(target[: self._left], patient=patient, whole=True)
             self._note(count)
         self._left -= count
         if count < len(target):

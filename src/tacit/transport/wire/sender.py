@@ -17,10 +17,12 @@ from ..channel import LOOK_AROUND_SECONDS, PROGRESS_BYTES
 from ..devices import ReadyEvent
 from ..limits import SYSTEM_CLOCK, Clock, Limits
 from ..timeouts import stalled
+from .fixed_message import FixedMessage
 from .frames import bytes_of
-from .tcp import Part, TcpStream
+from .stripes import OutgoingStripes, num_slices
+from .tcp import PATIENCE, Part, TcpStream
 
-_SHORT_BYTES = 1 << 16
+SHORT_BYTES = 1 << 16
 _STOP_SECONDS = 1.0
 _SHORTEST_PAUSE = 1e-4
 _LONGEST_PAUSE = 0.05
@@ -31,6 +33,7 @@ class _Outgoing(NamedTuple):
     size: int
     owners: Sequence[Tensor]  # keep the memory of the parts alive
     ready: ReadyEvent | None = None  # when the parts may be read
+    spread: Sequence[memoryview] = ()  # what goes over the stripes, after the parts
 
 
 class Sender:
@@ -47,7 +50,9 @@ class Sender:
         limits: Limits,
         look_around: Callable[[], None],
         clock: Clock = SYSTEM_CLOCK,
+        stripes: OutgoingStripes | None = None,
     ) -> None:
+        self._stripes = stripes
         self.failure: TransportError | None = None
         self._look_around, self._now = look_around, clock.now
         self._stream, self._peer, self._limits = stream, peer, limits
@@ -66,16 +71,18 @@ class Sender:
         ready: ReadyEvent | None = None,
         *,
         waits: bool = True,
+        striped: bool = False,
     ) -> None:
         """Sends `head` and the memory of plain tensors, `size` bytes in all, once ready.
 
-        waits: while too much is queued.
+        waits: while too much is queued. striped: the tensors go over the stripes.
         """
         if self.failure is not None:
             raise self.failure
-        if size > _SHORT_BYTES:
+        if striped or size > SHORT_BYTES:
             views = [bytes_of(tensor) for tensor in tensors if tensor.nbytes]
-            self._enqueue(_Outgoing([head, *views], size, tensors, ready), waits)
+            inline, spread = ([], views) if striped else (views, [])
+            self._enqueue(_Outgoing([head, *inline], size, tensors, ready, spread), waits)
             return
         if ready is not None:
             ready.wait()
@@ -83,6 +90,15 @@ class Sender:
         sent = 0 if self._queue else self._stream.write((data,))
         if sent < size:
             self._enqueue(_Outgoing([memoryview(data)[sent:]], size - sent, ()), waits)
+
+    def send_message(self, message: FixedMessage, operation: int, digest: bytes) -> None:
+        """Sends what the tensors of a short message hold now."""
+        if self.failure is not None:
+            raise self.failure
+        sent = 0 if self._queue else self._stream.send_message(message, operation, digest)
+        if sent < message.size:
+            rest = memoryview(message.encoded(operation, digest))[sent:]
+            self._enqueue(_Outgoing([rest], len(rest), ()), waits=True)
 
     def has_space(self, size: int) -> bool:
         """Returns whether a message of so many bytes can be queued at once."""
@@ -123,13 +139,17 @@ class Sender:
     def settle(self) -> None:
         """Waits until all bytes have reached the peer's machine, or the peer has closed."""
         left, pause = math.inf, _SHORTEST_PAUSE
-        while (now_left := self._stream.unacknowledged()) and not self._stream.ended():
+        while (now_left := self._unacknowledged()) and not self._stream.ended():
             if now_left < left:
                 left, self._progress = now_left, self._now()
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
             self._look_around()
         self._progress = math.inf
+
+    def _unacknowledged(self) -> int:
+        streams = [self._stream, *(self._stripes.streams if self._stripes else ())]
+        return sum(stream.unacknowledged() for stream in streams)
 
     def check(self, heard: float) -> None:
         """Raises an earlier failure, or PeerTimeout if the peer, last heard then, takes nothing."""
@@ -154,6 +174,8 @@ class Sender:
                 if (ready := self._queue[0].ready) is not None:
                     ready.wait()
                 self._write(self._queue[0].parts)
+                if self._queue[0].spread:
+                    self._spread(self._queue[0])
             except TransportError as error:
                 self.failure = error
             with self._changed:
@@ -174,6 +196,18 @@ class Sender:
             passed += sent
             if passed >= PROGRESS_BYTES:
                 self._progress, passed = self._now(), 0
+        self._progress = math.inf
+
+    def _spread(self, message: _Outgoing) -> None:
+        """Sends a part over the stripes; its head is sent already."""
+        assert self._stripes is not None
+        views, size = message.spread, sum(map(len, message.spread))
+        self._progress, noted = self._now(), self._stripes.moved
+        count = num_slices(size, len(self._stripes))
+        self._stripes.begin(views, size, count, message.owners)
+        while not self._stripes.wait(PATIENCE) and not self._stopping:
+            if self._stripes.moved - noted >= PROGRESS_BYTES:
+                self._progress, noted = self._now(), self._stripes.moved
         self._progress = math.inf
 
 

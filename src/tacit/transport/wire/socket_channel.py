@@ -17,21 +17,37 @@ from torch import Tensor
 
 from ...errors import FrameRejected, Party, PeerClosed
 from ..channel import Channel, Expected, LastWord, Message, Poller
-from ..devices import CPU, ready_event, to_device, to_pinned
+from ..device_copies import sends_in_parts, to_pinned_parts
+from ..devices import CPU, ReadyEvent, ready_event, to_device, to_pinned
 from ..limits import SYSTEM_CLOCK, Clock, Limits
 from ..shaping import Wire
 from .control import MAX_WORD_BYTES, beat, decode
-from .frames import HEADER, MAX_TABLE_BYTES, Kind, bytes_between, layout, pack, plain
+from .fixed_message import FixedTensors
+from .frames import (
+    HEADER,
+    MAX_TABLE_BYTES,
+    Kind,
+    Layout,
+    bytes_between,
+    layout,
+    pack,
+    pack_striped,
+    plain,
+)
 from .heartbeat import BEATS_PER_DEADLINE, Heartbeat
 from .receiver import Receiver
-from .sender import Sender
+from .sender import SHORT_BYTES, Sender
+from .stripes import IncomingStripes, OutgoingStripes, num_slices
 from .tcp import TcpStream
 
 _MAX_READS = 1000  # at a time, of what a peer says against the flow
 
 
 class SocketChannel(Channel):
-    """One peer, reached over an outgoing and an incoming stream."""
+    """One peer, reached over an outgoing and an incoming stream; large messages over stripes.
+
+    stripes: further streams for each direction, outgoing and incoming; see NOTE [stripes].
+    """
 
     in_background = True
 
@@ -46,14 +62,20 @@ class SocketChannel(Channel):
         limits: Limits,
         wire: Wire,
         clock: Clock = SYSTEM_CLOCK,
+        stripes: tuple[Sequence[TcpStream], Sequence[TcpStream]] = ((), ()),
     ) -> None:
         self.peer = peer
         self.outgoing, self.incoming = outgoing, incoming
-        outgoing.begin_flow(sending=True)
-        incoming.begin_flow(sending=False)
-        self._session, self.wire = session, wire
-        self._receiver = Receiver(incoming, party, peer, session, limits, clock)
-        self._sender = Sender(outgoing, peer, limits, lambda: self.look_around(), clock)
+        for stream in (outgoing, *stripes[0]):
+            stream.begin_flow(sending=True)
+        for stream in (incoming, *stripes[1]):
+            stream.begin_flow(sending=False)
+        self._session, self._limits, self.wire = session, limits, wire
+        self._out = OutgoingStripes(stripes[0], session, peer) if stripes[0] else None
+        self._in = IncomingStripes(stripes[1], session, peer) if stripes[1] else None
+        self._receiver = Receiver(incoming, party, peer, session, limits, clock, self._in)
+        look_around = lambda: self.look_around()  # noqa: E731
+        self._sender = Sender(outgoing, peer, limits, look_around, clock, self._out)
         self.certificate_expires = outgoing.expires
         self._now = clock.now
         self.heard, self.stuck = self._now(), False
@@ -70,12 +92,52 @@ class SocketChannel(Channel):
             clock=clock,
         )
 
+    def fixed(self, tensors: Sequence[Tensor]) -> FixedTensors | None:
+        how = layout(tuple([(x.shape, x.dtype) for x in tensors]))
+        head = pack(Kind.TENSORS, self._session, 0, how, how.size)
+        is_short = len(head) + how.size <= min(SHORT_BYTES, self._limits.max_message_bytes)
+        stays = all(x.is_cpu and x.is_contiguous() for x in tensors)
+        if not (is_short and stays) or self.wire.shaped:
+            return None
+        message = self.outgoing.message(head, tensors)
+        return None if message is None else FixedTensors(tensors, how, message)
+
     def send(self, kind: Kind, operation: int, digest: bytes, tensors: Sequence[Tensor]) -> int:
+        if type(tensors) is FixedTensors:
+            self._sender.send_message(tensors.message, operation, digest)
+            return tensors.layout.size
+        if tensors and tensors[0].is_cuda and sends_in_parts(tensors):
+            return self._send_copies(kind, operation, digest, tensors)
         on_way = [to_pinned(tensor) if tensor.is_cuda else plain(tensor) for tensor in tensors]
         how = layout(tuple([(tensor.shape, tensor.dtype) for tensor in on_way]))
-        head = pack(kind, self._session, operation, how, how.size, self.wire.stamp(), digest)
-        self._sender.send(head, on_way, len(head) + how.size, ready_event(tensors))
+        count = 0 if self._out is None else num_slices(how.size, len(self._out))
+        if count:
+            head = self._head(kind, operation, digest, how, how.size, count)
+        else:
+            head = pack(kind, self._session, operation, how, how.size, self.wire.stamp(), digest)
+        size = len(head) + how.size
+        self._sender.send(head, on_way, size, ready_event(tensors), striped=count > 0)
         return how.size
+
+    def _send_copies(
+        self, kind: Kind, operation: int, digest: bytes, tensors: Sequence[Tensor]
+    ) -> int:
+        """Queues a large message of a GPU in parts, each of which leaves when it is copied."""
+        copies, parts = to_pinned_parts(tensors)
+        for start, end, ready in parts:
+            self.send_part(kind, operation, digest, copies, start, end, ready)
+        return parts[-1].end
+
+    def _head(
+        self, kind: Kind, operation: int, digest: bytes, how: Layout | None, size: int, count: int
+    ) -> bytes:
+        """The head of a message or, without its layout, of a part; `count` slices are striped."""
+        stamp, session = self.wire.stamp(), self._session
+        if not count:
+            kind, table = (Kind.PART, layout(())) if how is None else (kind, how)
+            return pack(kind, session, operation, table, size, stamp, digest)
+        begin = b"" if how is None else pack(kind, session, operation, how, 0, stamp, digest)
+        return begin + pack_striped(session, operation, count, size, stamp, digest)
 
     def send_part(
         self,
@@ -85,21 +147,22 @@ class SocketChannel(Channel):
         tensors: Sequence[Tensor],
         start: int,
         end: int,
+        ready: ReadyEvent | None = None,
     ) -> None:
         how = layout(tuple([(tensor.shape, tensor.dtype) for tensor in tensors]))
         if not start:
             self._sender.await_space(how.size)
-        kind, table = (Kind.PART, layout(())) if start else (kind, how)
         size = end - start
-        head = pack(kind, self._session, operation, table, size, self.wire.stamp(), digest)
+        count = 0 if self._out is None else num_slices(size, len(self._out))
+        head = self._head(kind, operation, digest, None if start else how, size, count)
         part = bytes_between(tensors, start, end)
-        self._sender.send(head, part, len(head) + size, waits=False)
+        self._sender.send(head, part, len(head) + size, ready, waits=False, striped=count > 0)
 
     def has_space(self, size: int) -> bool:
         return self._sender.has_space(HEADER.size + MAX_TABLE_BYTES + size)
 
     def expect(self, expected: Expected) -> None:
-        self._receiver.device = self.device
+        self._receiver.device = self.device if expected.into is None else CPU
         self._receiver.expect(expected)
 
     def recv(self, *, patient: bool = False) -> Message | None:
@@ -109,7 +172,7 @@ class SocketChannel(Channel):
             raise self._rejected(error) from error
         if message is None:
             self.progress = self._receiver.progress
-        elif self.device is not CPU:
+        elif self._receiver.device is not CPU:
             return message._replace(tensors=to_device(message.tensors, self.device))
         return message
 
@@ -168,8 +231,15 @@ class SocketChannel(Channel):
     def say(self, word: LastWord) -> None:
         self._heartbeat.say(word)
 
+    def signals(self) -> list[int]:
+        """File descriptors that are readable when something of a message is here."""
+        return [one.fileno() for one in (self.incoming, self._in) if one is not None]
+
     def release(self) -> None:
         self._heartbeat.stop()
+        for stripes in (self._out, self._in):
+            if stripes is not None:
+                stripes.stop()
         self._sender.stop()
         self.outgoing.close()
         self.incoming.close()
@@ -200,5 +270,6 @@ class SocketPoller(Poller):
             for fd in self._ends:
                 poll.register(fd, select.POLLIN)
             for peer in peers:
-                poll.register(self._channels[peer].incoming.fileno(), select.POLLIN)
+                for fd in self._channels[peer].signals():
+                    poll.register(fd, select.POLLIN)
         return self._polls[peers]

@@ -53,6 +53,8 @@ class SslContext:
 class _SslSession:
     """A session on one of Python's TLS sockets; see `TlsSession`."""
 
+    messages = None
+
     def __init__(self, sock: ssl.SSLSocket) -> None:
         self._sock = sock
         self._holds_bytes = False  # the last read left a part of a record
@@ -61,16 +63,19 @@ class _SslSession:
     def certificate(self) -> bytes:
         return self._sock.getpeercert(binary_form=True) or b""
 
-    def read(self, view: memoryview) -> int:
+    def read(self, view: memoryview, milliseconds: int = 0) -> int:
+        if milliseconds:
+            self.wait(milliseconds)
         count = _pass_records(self._sock.recv_into, view)
         self._holds_bytes = self._sock.pending() > 0
         return count
 
-    def wait(self, milliseconds: int) -> None:
-        if not self._holds_bytes:
-            ready(self._sock, select.POLLIN, milliseconds / 1e3)
+    def wait(self, milliseconds: int) -> bool:
+        return self._holds_bytes or ready(self._sock, select.POLLIN, milliseconds / 1e3)
 
-    def write(self, view: memoryview) -> int:
+    def write(self, view: memoryview, milliseconds: int = 0) -> int:
+        if milliseconds:
+            ready(self._sock, select.POLLOUT, milliseconds / 1e3)
         return _pass_records(self._sock.send, view)
 
 

@@ -19,13 +19,17 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Protocol, Self, TypeAlias
 
+from torch import Tensor
+
 from ...errors import ConfigError, ConnectError, Party, PeerClosed, TransportError
+from .fixed_message import FixedMessage
 
 Part: TypeAlias = bytes | memoryview
 
 PATIENCE = 0.05  # s that one patient call waits
 _MAX_PARTS = 64  # buffers in one system call
 _BACKLOG = 64
+_KEEP_ALIVE_SECONDS = 60
 _HANGUP = getattr(select, "POLLRDHUP", select.POLLHUP)
 
 
@@ -55,13 +59,24 @@ class TcpStream:
     def begin_flow(self, *, sending: bool) -> None:
         """From here on tensors pass in one direction, away from here or to here."""
 
+    def keep_alive(self) -> None:
+        """Lets the system send something now and then, so that nothing between forgets it."""
+        if self._sock.family != socket.AF_UNIX:
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if hasattr(socket, "TCP_KEEPIDLE"):
+                self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEP_ALIVE_SECONDS)
+
     def fileno(self) -> int:
         return self._sock.fileno()
 
-    def read(self, view: memoryview, *, patient: bool = False) -> int:
-        """Receive into `view`; returns the number of bytes, 0 if there are none yet."""
+    def read(self, view: memoryview, *, patient: bool = False, whole: bool = False) -> int:
+        """Receive into `view`; returns the number of bytes, 0 if there are none yet.
+
+        whole: the sender has begun to send all of it, so that a patient call waits for more.
+        """
+        flags = (socket.MSG_WAITALL if whole else 0) if patient else socket.MSG_DONTWAIT
         try:
-            count = self._sock.recv_into(view, 0, 0 if patient else socket.MSG_DONTWAIT)
+            count = self._sock.recv_into(view, 0, flags)
         except BlockingIOError:
             return 0
         except OSError as error:
@@ -81,6 +96,29 @@ class TcpStream:
             return 0
         except OSError as error:
             raise self.lost(error) from error
+
+    def message(self, head: bytes, tensors: Sequence[Tensor]) -> FixedMessage | None:
+        """Returns a message for `send_message` or `receive_message`; None if there are none."""
+        return None
+
+    def send_message(self, message: FixedMessage, operation: int, digest: bytes) -> int:
+        """Like `write` of a message as it is now; it may also take nothing for no reason."""
+        return 0
+
+    def receive_message(
+        self,
+        message: FixedMessage,
+        operation: int,
+        digest: bytes,
+        buffer: memoryview,
+        *,
+        patient: bool = False,
+    ) -> int | None:
+        """Receives a message into its tensors; None means that it is there.
+
+        If another one comes, or not all of it, returns how many bytes are in the buffer.
+        """
+        return self.read(buffer, patient=patient)
 
     def readable(self, seconds: float) -> bool:
         """Whether there is something to read, or an end, within so many seconds."""

@@ -23,8 +23,10 @@ from datetime import datetime
 from socket import socket
 
 from cryptography import x509
+from torch import Tensor
 
 from ...errors import CertificateRejected, ConnectError, FrameRejected, TransportError
+from .fixed_message import FixedMessage
 from .openssl_session import OpenSslContext, load_openssl
 from .pinned_identity import Identity, pin
 from .ssl_session import SslContext
@@ -36,6 +38,7 @@ _RECORD_BYTES = 1 << 14  # the most that TLS encrypts at one time
 _MAX_TRANSFER = 1 << 22  # bytes under one hold of a stream's lock
 RENEW_BYTES = 1 << 36  # 2^32 blocks; see NOTE [renewal]
 _PATIENCE_MS = round(PATIENCE * 1e3)
+_HOLD_MS = 20  # that a patient call holds a stream's lock while it waits for more records
 _RENEW = b"R"
 _MAX_EARLY = 1 << 20  # bytes of heartbeats and last words while a renewal is under way
 _WORD_SECONDS = 1.0  # that a heartbeat or a last word waits for a renewal
@@ -114,14 +117,14 @@ class TlsStream(TcpStream):
         except Exception as error:  # whatever the parser makes of what a pinned party signed
             raise CertificateRejected("the certificate of the other side cannot be read") from error
 
-    def read(self, view: memoryview, *, patient: bool = False) -> int:
+    def read(self, view: memoryview, *, patient: bool = False, whole: bool = False) -> int:
         if patient and not self._early:
             self._tls.wait(_PATIENCE_MS)
-        return self._transfer(view, True)
+        return self._transfer(view, True, _HOLD_MS if patient and whole else 0)
 
     def write(self, parts: Sequence[Part], *, patient: bool = False) -> int:
         view = memoryview(parts[0])
-        if count := self._transfer(view, False):
+        if count := self._transfer(view, False, _HOLD_MS if patient else 0):
             return count
         until = time.monotonic() + (_WORD_SECONDS if self._sending is False else 0.0)
         while not count and (patient or (self._step and time.monotonic() < until)):
@@ -130,6 +133,51 @@ class TlsStream(TcpStream):
             if patient:
                 break
         return count
+
+    def message(self, head: bytes, tensors: Sequence[Tensor]) -> FixedMessage | None:
+        calls = self._tls.messages
+        return None if calls is None else calls.message(head, tensors)
+
+    def send_message(self, message: FixedMessage, operation: int, digest: bytes) -> int:
+        try:
+            with self._lock:
+                calls = self._tls.messages
+                if calls is None or not self._passes_at_once(message.size):
+                    return 0
+                done = calls.send(message, operation, digest)
+                self._left -= done
+                return done
+        except OSError as error:
+            return self._nothing_passed(error)
+
+    def receive_message(
+        self,
+        message: FixedMessage,
+        operation: int,
+        digest: bytes,
+        buffer: memoryview,
+        *,
+        patient: bool = False,
+    ) -> int | None:
+        if patient and not self._early and not self._tls.wait(_PATIENCE_MS):
+            return 0
+        try:
+            with self._lock:
+                calls = self._tls.messages
+                if calls is not None and self._passes_at_once(message.size):
+                    hold = _HOLD_MS if patient else 0
+                    done = calls.receive(message, operation, digest, buffer, hold)
+                    if done == 0:
+                        raise self.lost(None)
+                    self._left -= message.size if done is None else done
+                    return done
+        except OSError as error:
+            return self._nothing_passed(error)
+        return self._transfer(buffer, True)
+
+    def _passes_at_once(self, size: int) -> bool:
+        """Whether so many bytes can pass before the next renewal."""
+        return not self._closed and self._step is None and not self._early and self._left > size
 
     def readable(self, seconds: float) -> bool:
         until = time.monotonic() + seconds
@@ -144,8 +192,11 @@ class TlsStream(TcpStream):
     def holds_bytes(self) -> bool:
         return bool(self._early)
 
-    def _transfer(self, view: memoryview, reading: bool) -> int:
-        """Go on as long as whole records pass; 0 means that the socket would block."""
+    def _transfer(self, view: memoryview, reading: bool, milliseconds: int = 0) -> int:
+        """Go on as long as whole records pass; 0 means that the socket would block.
+
+        With `milliseconds` it waits for more records, so long at most: others wait for the lock.
+        """
         try:
             with self._lock:
                 if self._closed:
@@ -159,18 +210,23 @@ class TlsStream(TcpStream):
                 flows = self._sending is not None and reading is not self._sending
                 if self._step is not None or (flows and not self._left):
                     return 0
-                return self._pass_records(view, reading, flows)
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            return 0
+                return self._pass_records(view, reading, flows, milliseconds)
         except OSError as error:
-            if isinstance(error, TransportError):
-                raise
-            raise self.lost(error) from error
+            return self._nothing_passed(error)
 
-    def _pass_records(self, view: memoryview, reading: bool, flows: bool) -> int:
+    def _nothing_passed(self, error: OSError) -> int:
+        """Returns 0 if a call would have to wait; raises what else has happened."""
+        if isinstance(error, ssl.SSLWantReadError | ssl.SSLWantWriteError):
+            return 0
+        if isinstance(error, TransportError):
+            raise error
+        raise self.lost(error) from error
+
+    def _pass_records(self, view: memoryview, reading: bool, flows: bool, milliseconds: int) -> int:
         end = min(_MAX_TRANSFER, self._left) if flows else _MAX_TRANSFER
         part = view[:end] if len(view) > end else view
-        done = self._tls.read(part) if reading else self._tls.write(part)
+        pass_on = self._tls.read if reading else self._tls.write
+        done = pass_on(part, milliseconds)
         if not done:
             raise self.lost(None)
         if flows:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from socket import socket
 from typing import Protocol
 
+from .fixed_message import MessageCalls
+
 
 class TlsSession(Protocol):
     """A session on a socket that does not block.
@@ -17,6 +19,10 @@ class TlsSession(Protocol):
     A call that would wait raises ssl.SSLWantReadError or ssl.SSLWantWriteError; one that fails, an
     ssl.SSLError or another OSError. One thread at a time may use a session.
     """
+
+    @property
+    def messages(self) -> MessageCalls | None:
+        """The calls for fixed messages, where there is compiled code for them."""
 
     def handshake(self) -> None:
         """Takes the handshake as far as it goes; returns when it is complete."""
@@ -27,16 +33,23 @@ class TlsSession(Protocol):
     def version(self) -> str | None:
         """Returns the version of TLS in use."""
 
-    def read(self, view: memoryview) -> int:
-        """Reads as many whole records as are here; 0 means that the other side has ended."""
+    def read(self, view: memoryview, milliseconds: int = 0) -> int:
+        """Reads as many whole records as are here; 0 means that the other side has ended.
 
-    def wait(self, milliseconds: int) -> None:
-        """Waits at most so long until there is something to read, or an end. For any thread."""
+        With `milliseconds` it may wait so long for more, until the view is full.
+        """
 
-    def write(self, view: memoryview) -> int:
+    def wait(self, milliseconds: int) -> bool:
+        """Returns whether there is something to read, or an end, after so long at most.
+
+        For any thread.
+        """
+
+    def write(self, view: memoryview, milliseconds: int = 0) -> int:
         """Writes as many whole records as the socket takes; the next call continues with the rest.
 
-        A record that was begun is finished by the next call, which must bring the same bytes.
+        A record that was begun is finished by the next call, which must bring the same bytes. With
+        `milliseconds` it may wait so long for the socket to take more, until all is written.
         """
 
     def end(self) -> socket:

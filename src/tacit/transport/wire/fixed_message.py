@@ -1,0 +1,60 @@
+"""Messages that pass many times between the same two parties, from or to the same memory.
+
+Their heads are prepared once, and compiled code copies, encrypts and sends such a message in one
+call, or receives, decrypts and copies it. To the other side they are messages like all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from torch import Tensor
+
+from .frames import Layout
+
+
+class FixedMessage(Protocol):
+    """The head of a message, and the addresses of its tensors (csrc/message.h)."""
+
+    @property
+    def size(self) -> int:
+        """Its bytes, head included."""
+
+    def encoded(self, operation: int, digest: bytes) -> bytes:
+        """Returns its bytes as they are now."""
+
+
+class FixedTensors(list[Tensor]):
+    """Tensors whose memory stays where it is, as a message to or from one peer.
+
+    What they hold is copied before a send returns. What is received is written to them.
+    """
+
+    def __init__(self, tensors: Sequence[Tensor], layout: Layout, message: FixedMessage) -> None:
+        super().__init__(tensors)
+        self.layout, self.message = layout, message
+
+
+class MessageCalls(Protocol):
+    """What a session of TLS does with messages of this kind, if it can."""
+
+    def message(self, head: bytes, tensors: Sequence[Tensor]) -> FixedMessage:
+        """Returns a message for the calls below; its tensors must outlive it."""
+
+    def send(self, message: FixedMessage, operation: int, digest: bytes) -> int:
+        """Writes what the tensors hold now, like `TlsSession.write`."""
+
+    def receive(
+        self,
+        message: FixedMessage,
+        operation: int,
+        digest: bytes,
+        buffer: memoryview,
+        milliseconds: int,
+    ) -> int | None:
+        """Reads a message, which has space in the buffer, into its tensors; None: it is there.
+
+        If another one comes, or not all of it, returns how many bytes are in the buffer, like
+        `TlsSession.read`.
+        """
