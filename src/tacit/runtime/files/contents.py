@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ...nn.checkpoint_contents import DTYPES
+from ...tables import Csv, Kind, Missing
 
 ELEMENT_BYTES = 8  # of the widest number, and of a share of any number
 MOST_DEFLATED = 1032  # bytes that gzip and zip can make of one
@@ -54,8 +55,25 @@ class Options:
 
     budget: Budget
     columns: tuple[str | int, ...] | None = None
+    kinds: tuple[Kind, ...] | None = None  # what is declared of these columns
+    without: tuple[str | int, ...] = ()
+    missing: Missing = "error"  # for columns of which nothing is declared
     header: bool | None = None
+    csv: Csv | None = None
     size: tuple[int, int] | None = None
+
+    @property
+    def is_of_a_table(self) -> bool:
+        """Whether they choose or declare columns."""
+        return self.columns is not None or self.without != () or self.missing != "error"
+
+    @property
+    def declared(self) -> dict[str, str] | None:
+        """What all parties compare: columns and their kinds, in words."""
+        if self.columns is None or self.kinds is None:
+            return None
+        names = [f"columns[{column!r}]" for column in self.columns]
+        return dict(zip(names, map(repr, self.kinds), strict=True))
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from dataclasses import replace
+from os import PathLike
 from typing import Any
 
 import torch
@@ -12,7 +13,8 @@ from torch import Tensor
 from ...errors import ConfigError, DataRejected, Party, ProtocolDesync
 from ...fixedpoint import Numbers
 from ...nn import share
-from ...transport.consensus import all_gather, decode_all, synchronized
+from ...tables import Csv, Guess, Kind
+from ...transport.consensus import all_gather, decode_all, difference, synchronized
 from .announcement import Announcement, Expectation
 from .contents import Budget, Contents, FileRejected, Options
 from .messages import MOST_REASON, LoadMessage, decode_message, encode_message, read_expectation
@@ -28,15 +30,15 @@ Dtypes = torch.dtype | Mapping[str, torch.dtype] | None
 
 def load(
     n: Numbers,
-    path: str | Path | None,
+    source: Any,
     owner: int,
     expected: Expectation,
     options: Options,
 ) -> Any:
-    """Returns the owner's file as secrets. One round, then those of `share`."""
-    contents, own, detail = None, LoadMessage(owner, expected), ""
+    """Returns the owner's file or data as secrets. One round, then those of `share`."""
+    contents, own, detail = None, LoadMessage(owner, expected, options.declared), ""
     if n.protocol.rank == owner:
-        contents, own, detail = _read_at_owner(n, path, own, options)
+        contents, own, detail = _read_at_owner(n, source, own, options)
     mesh = n.protocol.context.mesh
     messages = decode_all(all_gather(mesh, encode_message(own)), decode_message)
     try:
@@ -47,33 +49,28 @@ def load(
 
 
 def _read_at_owner(
-    n: Numbers, path: str | Path | None, own: LoadMessage, options: Options
+    n: Numbers, source: Any, own: LoadMessage, options: Options
 ) -> tuple[Contents | None, LoadMessage, str]:
     """Returns the contents of the file, the message to all parties, and a text for the owner."""
+    is_path = isinstance(source, str | PathLike)
+    shown = source if source is None or is_path else f"a {type(source).__name__}"
     try:
-        contents = read(path, options)
-        announced = LoadMessage(own.owner, own.expected, Announcement.of(contents))
+        contents = read(source, options)
+        announced = replace(own, announced=Announcement.of(contents))
         try:
             decode_message(encode_message(announced))
         except ValueError as error:
             raise FileRejected(f"it cannot be announced: {error}") from None
         check_values(n, contents)
-        return contents, announced, f" ({path})"
+        return contents, announced, f" ({shown})"
     except FileRejected as rejection:
-        failed = LoadMessage(own.owner, own.expected, failure=rejection.reason[:MOST_REASON])
-        return None, failed, f" ({rejection.path or path}{rejection.place})"
+        failed = replace(own, failure=rejection.reason[:MOST_REASON])
+        return None, failed, f" ({rejection.path or shown}{rejection.place})"
 
 
 def _accepted(messages: Sequence[LoadMessage], owner: int, detail: str) -> Announcement:
     """Returns what the owner announced, if all parties accept it; else all raise the same."""
-    for rank, message in enumerate(messages):
-        if message.owner != messages[0].owner:
-            raise ConfigError(
-                Party(0)
-                + f" says owner={messages[0].owner}, "
-                + Party(rank)
-                + f" owner={message.owner}"
-            )
+    _check_agreement(messages)
     file = "the file of " + Party(owner) + detail
     if failure := messages[owner].failure:
         raise DataRejected(failure, subject=file, party=owner)
@@ -86,6 +83,22 @@ def _accepted(messages: Sequence[LoadMessage], owner: int, detail: str) -> Annou
             expects = file + " is not as " + Party(rank) + f" expects: {difference}"
             raise DataRejected(expects, party=owner)
     return announced
+
+
+def _check_agreement(messages: Sequence[LoadMessage]) -> None:
+    """Raises ConfigError if parties mean different owners, or columns of different kinds."""
+    for rank, message in enumerate(messages):
+        if message.owner != messages[0].owner:
+            raise ConfigError(
+                Party(0)
+                + f" says owner={messages[0].owner}, "
+                + Party(rank)
+                + f" owner={message.owner}"
+            )
+    remedy = "every party gives the same columns="
+    declared = [message.columns or {} for message in messages]
+    if error := difference(declared, topic="load", remedy=remedy):
+        raise error
 
 
 def _share(n: Numbers, announced: Announcement, contents: Contents | None, owner: int) -> Any:
@@ -125,20 +138,45 @@ def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def reading_options(columns: Any, header: Any, size: Any, limit: int) -> Options:
+def reading_options(
+    limit: int,
+    *,
+    columns: Any = None,
+    without: Any = (),
+    missing: Any = "error",
+    header: Any = None,
+    csv: Any = None,
+    size: Any = None,
+) -> Options:
     """Returns how the owner's file is to be read, checked."""
+    kinds = None
+    if isinstance(columns, Mapping):
+        columns, kinds = list(columns), tuple(columns.values())
+        if not all(isinstance(kind, Kind) for kind in kinds):
+            raise _wrong(
+                f"columns={kinds}", "a dict has a kind for each column, such as tables.Number()"
+            )
+        if missing != "error":
+            raise _wrong(f"{missing=}", "declared columns have missing= each")
     if columns is not None and not _all_of(columns, str, int):
-        raise ConfigError(
-            f"{columns=}", limit="a list of names or numbers of columns is needed", subject="load"
+        raise _wrong(f"{columns=}", "a list of names or numbers of columns is needed")
+    if without and (columns is not None or not _all_of(without, str, int)):
+        raise _wrong(
+            f"{without=}", "a list of names or numbers is needed, and no columns= beside it"
         )
+    Guess(missing=missing)
     if header not in (None, True, False):
-        raise ConfigError(f"{header=}", limit="allowed are None, True and False", subject="load")
+        raise _wrong(f"{header=}", "allowed are None, True and False")
+    if csv is not None and not isinstance(csv, Csv):
+        raise _wrong(f"{csv=}", "a tacit.tables.Csv is needed")
     if size is not None and not (_all_of(size, int) and len(size) == 2 and min(size) > 0):
-        raise ConfigError(
-            f"{size=}", limit="a height and a width in pixels are needed", subject="load"
-        )
+        raise _wrong(f"{size=}", "a height and a width in pixels are needed")
     chosen = None if columns is None else tuple(columns)
-    return Options(Budget(limit), chosen, header, size)
+    return Options(Budget(limit), chosen, kinds, tuple(without), missing, header, csv, size)
+
+
+def _wrong(reason: str, limit: str) -> ConfigError:
+    return ConfigError(reason, limit=limit, subject="load")
 
 
 def _all_of(values: Any, *types: type) -> bool:

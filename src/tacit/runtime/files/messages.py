@@ -28,12 +28,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class LoadMessage:
-    """Whose file it is and what this party expects of it; from the owner also what it holds,
-    or why it is rejected.
+    """Whose file it is, what this party expects of it, and what it declares of its columns; from
+    the owner also what it holds, or why it is rejected.
     """
 
     owner: int
     expected: Expectation
+    columns: Mapping[str, str] | None = None
     announced: Announcement | None = None
     failure: str = ""
 
@@ -45,6 +46,7 @@ def encode_message(word: LoadMessage) -> bytes:
         "shape": expected.shape,
         "dtype": _by_name(expected.dtype, _name),
         "limit": expected.limit,
+        "columns": None if word.columns is None else list(word.columns.items()),
         "failure": word.failure,
         "file": None,
     }
@@ -60,16 +62,24 @@ def encode_message(word: LoadMessage) -> bytes:
 
 def decode_message(data: bytes) -> LoadMessage:
     _require(len(data) <= MOST_BYTES, f"names and shapes take more than {MOST_BYTES} bytes")
-    fields = _object(json.loads(data.decode()), "owner shape dtype limit failure file")
+    fields = _object(json.loads(data.decode()), "owner shape dtype limit columns failure file")
     expected = read_expectation(fields["shape"], fields["dtype"], fields["limit"])
     failure, file = _text(fields["failure"], MOST_REASON), fields["file"]
     announced = None if file is None else _announcement(file)
-    return LoadMessage(_integer(fields["owner"]), expected, announced, failure)
+    columns = None if fields["columns"] is None else _declared(fields["columns"])
+    return LoadMessage(_integer(fields["owner"]), expected, columns, announced, failure)
 
 
 def read_expectation(shape: Any, dtype: Any, limit: Any) -> Expectation:
     shapes, dtypes = _by_name(shape, _dims), _by_name(dtype, _dtype)
     return Expectation(shapes, dtypes, _integer(limit))
+
+
+def _declared(written: Any) -> dict[str, str]:
+    pairs = [_list(pair, 2) for pair in _list(written, MOST_BYTES)]
+    columns = {_text(name, MOST_NAME): _text(kind, MOST_BYTES) for name, kind in pairs}
+    _require(len(columns) == len(pairs), "a column comes twice")
+    return columns
 
 
 def _announcement(file: Any) -> Announcement:

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,9 +15,11 @@ from ...errors import RangeError
 from ...fixedpoint import Numbers
 from ...fixedpoint.encoding import TOO_LARGE, first_position, in_words, require_in_range
 from .arrays import read_idx, read_npy, read_npz, read_safetensors
+from .arrow_table import read_parquet
 from .contents import Contents, FileRejected, Options
+from .csv_table import read_csv
+from .given import read_given
 from .pictures import read_pictures
-from .tables import read_csv, read_parquet
 
 Reader = Callable[[Path, Options], Contents]
 
@@ -24,26 +27,28 @@ READERS: Mapping[str, Reader] = {
     ".npy": read_npy,
     ".npz": read_npz,
     ".csv": read_csv,
+    ".tsv": read_csv,
     ".parquet": read_parquet,
     ".safetensors": read_safetensors,
 }
-TABLES = (read_csv, read_parquet)
+TABLES = (read_csv, read_parquet, read_given)
 _IDX = re.compile(r"(\.idx\d*|[.-]idx\d*-[a-z]+|-ubyte)(\.gz)?$")
 
 
-def read(path: str | Path | None, options: Options) -> Contents:
-    """Returns the contents of a file or folder; whatever is wrong with it is FileRejected."""
-    if path is None:
+def read(source: Any, options: Options) -> Contents:
+    """Returns the contents of a file, a folder or data in memory.
+
+    Whatever is wrong with it is FileRejected.
+    """
+    if source is None:
         raise FileRejected("its owner gives no path")
-    path = Path(path)
-    reader = _reader(path)
-    if options.columns is not None and reader not in TABLES:
-        raise FileRejected("columns= is for .csv and .parquet")
-    if options.size is not None and reader is not read_pictures:
-        raise FileRejected("size= is for folders of pictures")
-    if options.header is not None and reader is not read_csv:
-        raise FileRejected("header= is for .csv")
     try:
+        if not isinstance(source, str | os.PathLike):
+            _check_options(read_given, options)
+            return read_given(source, options)
+        path = Path(source)
+        reader = _reader(path)
+        _check_options(reader, options)
         return reader(path, options)
     except FileRejected:
         raise
@@ -55,6 +60,16 @@ def read(path: str | Path | None, options: Options) -> Contents:
         raise FileRejected(
             f"it is damaged, or of another format ({type(error).__name__})"
         ) from None
+
+
+def _check_options(reader: Callable[..., Contents], options: Options) -> None:
+    """Rejects options that the reader would not look at."""
+    if options.is_of_a_table and reader not in TABLES:
+        raise FileRejected("columns=, without= and missing= are for tables: .csv, .parquet, frames")
+    if options.size is not None and reader is not read_pictures:
+        raise FileRejected("size= is for folders of pictures")
+    if (options.header is not None or options.csv is not None) and reader is not read_csv:
+        raise FileRejected("header= and csv= are for .csv")
 
 
 def _reader(path: Path) -> Reader:
