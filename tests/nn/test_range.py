@@ -184,7 +184,7 @@ def test_check_is_a_reveal_without_values(monkeypatch):
     assert tacit.run(main, guard=True)[0] == [("guard", (2,)), ("guard", (2,))]
 
 
-@pytest.mark.parametrize(("guarded", "megabytes", "rounds"), [(False, 1.41, 20), (True, 2.73, 27)])
+@pytest.mark.parametrize(("guarded", "megabytes", "rounds"), [(False, 1.43, 19), (True, 2.82, 26)])
 def test_guards_cost_what_the_page_says(guarded, megabytes, rounds):
     """docs/concepts/fixed_point.md has these figures."""
 

@@ -241,21 +241,25 @@ def test_nests_that_differ_are_refused():
 
 
 class Table:
-    """Like a DataFrame of pandas, as far as `share` looks at it."""
+    """Like a DataFrame of pandas with text, as far as `share` looks at it."""
 
-    def to_numpy(self):
-        return np.zeros(2)
+    def __array__(self, dtype=None, copy=None):
+        return np.array([[1, "a"]], object)
 
 
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        ("text", "tensors, modules, numpy arrays and numbers"),
+        ("text", "tensors, modules, numpy arrays"),
         ([torch.zeros(2), None], "is a NoneType"),
-        ([1.0, 2.0], "share torch.tensor"),
+        ((1.0, 2.0), "share a list of numbers"),
+        ([torch.zeros(2), 2.0], "share a list of numbers"),
+        ([[1.0, 2.0], [3.0]], "lists of different lengths"),
+        ([1 << 70], "too large numbers"),
+        ([[1.0, None]], "is a number in a tuple, or beside"),
         (np.array(["a"]), "a numpy array of <U1"),
         (1 << 70, "which no tensor can hold"),
-        (Table(), "to_numpy"),
+        (Table(), "session.load takes a frame"),
     ],
 )
 def test_what_is_no_tensor_is_refused(value, words):
@@ -295,16 +299,22 @@ def test_numbers_and_arrays_are_shared_as_tensors():
         "array": np.arange(6.0).reshape(2, 3)[:, ::-1],
         "scalar": np.float32(1.5),
         "bytes": np.array([1, 2], dtype=np.uint8),
+        "list": [[1, 2], [3, 4]],
+        "floats": [1.5, np.float32(2.5)],
     }
     want = {name: torch.tensor(np.array(value)) for name, value in given.items()}
     want |= {"number": torch.tensor(2.5), "scalar": torch.tensor(1.5)}
+    want |= {"floats": torch.tensor([1.5, 2.5])}
 
     def main(session):
         nested = session.reveal(session.share(given, owner=1))
         own = session.share(given["array"] if session.rank == 1 else None, 1, (2, 3), dtype=REAL)
-        return nested, session.reveal([own, session.share(2.5, owner=2)])
+        mine = [4, 5, 6] if session.rank == 2 else None
+        numbers = session.share(mine, owner=2, shape=(3,), dtype=torch.int64)
+        return nested, session.reveal([own, session.share(2.5, owner=2), numbers])
 
-    for nested, [array, number] in run(main):
+    for nested, [array, number, numbers] in run(main):
+        assert numbers.tolist() == [4, 5, 6]
         for name, tensor in want.items():
             assert torch.equal(nested[name], tensor), name
             assert nested[name].dtype == tensor.dtype

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.batchnorm import _BatchNorm, _NormBase
 from torch.nn.parameter import is_lazy
 from torch.optim.swa_utils import AveragedModel
 
@@ -81,6 +81,18 @@ def _references(
                 if tensor is not None:
                     path = f"{prefix}.{name}" if prefix else name
                     yield path, part, table, name, tensor
+
+
+def fixed_norms(module: nn.Module) -> list[_BatchNorm]:
+    """Returns the batch norms in eval mode that have running statistics."""
+    return [part for part in module.modules() if isinstance(part, _BatchNorm) and _is_fixed(part)]
+
+
+def _is_fixed(part: _BatchNorm) -> bool:
+    given = [part.weight, part.bias, part.running_mean, part.running_var]
+    if part.training or given[2] is None or given[3] is None:
+        return False
+    return all(x is None or (x.is_floating_point() and x.shape == given[3].shape) for x in given)
 
 
 def describe(module: nn.Module, tensors: Sequence[ModuleTensor]) -> dict[str, str]:

@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from ..kernels.dispatch_mode import DispatchMode
 from .dry_run import call
 
 _tracing = Lock()  # torch.fx replaces methods of all modules while it traces
@@ -67,7 +67,7 @@ def traced_pairs(
     return pairs
 
 
-class Observation(TorchDispatchMode):
+class Observation(DispatchMode):
     """What happened to the outputs of chosen layers in one plain call of a model.
 
     inputs: the first input of each layer and each norm. pairs: the path of each norm with that of
@@ -76,7 +76,7 @@ class Observation(TorchDispatchMode):
     """
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.inputs: dict[str, Tensor] = {}
         self.pairs: dict[str, str] = {}
         self.calls: Counter[str] = Counter()

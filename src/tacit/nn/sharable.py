@@ -1,4 +1,4 @@
-"""What can be shared as a tensor: tensors, numpy arrays and numbers."""
+"""What can be shared as a tensor: tensors, numpy arrays, frames, lists of numbers, numbers."""
 
 from __future__ import annotations
 
@@ -12,23 +12,45 @@ from torch import Tensor
 from ..errors import ConfigError
 
 Number = bool | int | float
-NEEDED = "tensors, modules, numpy arrays and numbers can be shared"
+NEEDED = (
+    "tensors, modules, numpy arrays, frames of numbers, lists of numbers and numbers can be shared"
+)
+
+
+def is_list_of_numbers(value: Any) -> bool:
+    """Returns whether a value is a list, or a list of lists, of numbers and nothing else."""
+    if not isinstance(value, list) or not value:
+        return False
+    return all(isinstance(x, np.generic | Number) or is_list_of_numbers(x) for x in value)
 
 
 def as_tensor(value: Any, path: str) -> Tensor:
-    """Returns a tensor as it is, and a numpy array or a number as a new tensor."""
+    """Returns a tensor as it is; an array, a frame, a list or a number as a new tensor."""
     if isinstance(value, Tensor):
         return value
-    if isinstance(value, np.ndarray | np.generic | Number):
-        try:
-            return torch.tensor(np.array(value) if isinstance(value, np.ndarray) else value)
-        except (TypeError, ValueError, RuntimeError, OverflowError) as error:
-            kind = f"numpy array of {value.dtype}" if isinstance(value, np.ndarray) else "number"
-            raise _refused(f"{path} is a {kind}, which no tensor can hold", NEEDED) from error
-    remedy = NEEDED
-    if hasattr(value, "to_numpy"):
-        remedy = "share its numbers, such as share(data[columns].to_numpy(), ...)"
-    raise _refused(f"{path} is a {type(value).__name__}", remedy)
+    is_known = isinstance(value, np.generic | Number) or is_list_of_numbers(value)
+    if not is_known and not hasattr(value, "__array__"):
+        raise _refused(f"{path} is a {type(value).__name__}", NEEDED)
+    try:
+        return torch.tensor(value if is_known else np.array(value))
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise _refused(
+            f"{path} is {_described(value)}, which no tensor can hold", NEEDED
+        ) from error
+
+
+def _described(value: Any) -> str:
+    """Returns what a value is that cannot be shared, without its contents."""
+    if isinstance(value, list):
+        return "a list of lists of different lengths, or of too large numbers"
+    if isinstance(value, np.generic | Number):
+        return "a number"
+    if isinstance(value, np.ndarray):
+        return f"a numpy array of {value.dtype}"
+    return (
+        f"a {type(value).__name__} of text, dates or several types (session.load takes a frame "
+        "with columns=)"
+    )
 
 
 def tensor_or_form(value: Any, shape: Sequence[int] | None, dtype: torch.dtype | None) -> Tensor:

@@ -16,17 +16,19 @@ from ..errors import ConfigError, Party, UnsupportedModule
 from ..fixedpoint import Input, Numbers, Value
 from ..tensor import SecretTensor
 from ..transport.consensus import agree
+from . import shared_norms
 from .guarding import watch_modules
 from .integer_buffers import named_public, publish
 from .module_tensors import (
     ModuleTensor,
     describe,
+    fixed_norms,
     module_tensors,
     unsharable,
     warn_of_rough_statistics,
     warn_of_small_eps,
 )
-from .sharable import Number, as_tensor, form_of, tensor_or_form
+from .sharable import Number, as_tensor, form_of, is_list_of_numbers, tensor_or_form
 
 
 def share(
@@ -42,7 +44,8 @@ def share(
     _check_party(n, "owner", owner)
     if n.trace is not None:
         n.trace.note_shared(value)
-    is_module, is_nest = isinstance(value, nn.Module), isinstance(value, list | tuple | dict)
+    is_module = isinstance(value, nn.Module)
+    is_nest = isinstance(value, list | tuple | dict) and not is_list_of_numbers(value)
     if (is_module or is_nest) and (shape is not None or dtype is not None):
         raise ConfigError(f"{shape=}, {dtype=}", limit="for a single tensor", subject="share")
     if public and not is_module:
@@ -84,7 +87,7 @@ def _require_values(n: Numbers, path: str, tensor: Tensor, owner: int) -> None:
 
 def _share_nested(n: Numbers, nest: Any, owner: int) -> Any:
     """Shares every tensor of nested lists, tuples and dicts in few messages; modules one by one."""
-    leaves, form = tree_flatten_with_path(nest)
+    leaves, form = tree_flatten_with_path(nest, is_leaf=is_list_of_numbers)
     paths = [keystr(path) for path, _ in leaves]
     values: list[Any] = [_leaf(path, value) for path, value in leaves]
     forms = {path: form_of(value) for path, value in zip(paths, values, strict=True)}
@@ -104,9 +107,9 @@ def _leaf(path: tuple[Any, ...], value: Any) -> Tensor | nn.Module:
         return value
     if isinstance(value, Number) and isinstance(path[-1], SequenceKey):
         raise ConfigError(
-            f"{keystr(path)} is a number in a list",
-            limit="a list is shared as a list of tensors",
-            remedy="for one tensor, share torch.tensor(list)",
+            f"{keystr(path)} is a number in a tuple, or beside tensors in a list",
+            limit="tuples and such lists are shared entry by entry",
+            remedy="for one tensor, share a list of numbers or torch.tensor(...)",
             subject="share",
         )
     return as_tensor(value, keystr(path))
@@ -140,9 +143,14 @@ def share_module(
         for entry in publish(n, integers, owner, named) if integers else []:
             inputs[id(entry)] = _input(n, entry.path, entry.tensor, owner)
         secret = [entry for entry in tensors if id(entry) in inputs]
-        values = n.share_many([inputs[id(entry)] for entry in secret], owner)
+        norms = [] if n.is_plain else fixed_norms(module)
+        more = shared_norms.inputs_of(n, norms, mine=n.protocol.rank == owner) if norms else []
+        shared = n.share_many([*(inputs[id(entry)] for entry in secret), *more], owner)
+        values, made = shared[: len(secret)], shared[len(secret) :]
         for entry, value in zip(secret, values, strict=True):
             replace_by_secret(n, entry, value)
+        if norms:
+            shared_norms.keep(n, norms, made)
         pairs = zip(secret, values, strict=True)
         n.mark_parameters([value for entry, value in pairs if entry.is_parameter])
         if n.watched is not None:

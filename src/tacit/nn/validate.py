@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from ..config import Config
@@ -24,6 +23,7 @@ from ..errors import (
     statement,
 )
 from ..fixedpoint import Numbers
+from ..kernels.dispatch_mode import DispatchMode
 from ..tensor import SecretTensor
 from ..tensor.module_path import module_path
 from .dry_run import call, in_range, lone_numbers, plain, secret, secret_copy, secret_example
@@ -135,11 +135,11 @@ def _compare(recorder: Recorder, outputs: Any, model: nn.Module, example: Any) -
                 )
 
 
-class Recorder(TorchDispatchMode):
+class Recorder(DispatchMode):
     """Records the operations on secrets; one that fails continues with the plain result."""
 
     def __init__(self, n: Numbers, found: dict[tuple[str, str, str], Problem]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.numbers, self.found = n, found
         n.on_refusal = self.answer
         self.calls: Counter[str] = Counter()
