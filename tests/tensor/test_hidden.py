@@ -101,7 +101,6 @@ CONVERSIONS = {
     "numpy.from_dlpack": np.from_dlpack,
     "torch.from_dlpack": torch.from_dlpack,
     "numpy.asarray": np.asarray,
-    "numpy.add": lambda x: np.add(x, 1),
     "bytes": bytes,
     "a format": lambda x: f"{x:.3f}",
     "a format of a scalar": lambda x: f"{x.sum():.3f}",
@@ -124,6 +123,9 @@ CONVERSIONS = {
 }
 UNSUPPORTED = {
     "numpy.mean": np.mean,
+    "numpy.add into an array": lambda x: np.add(np.ones((2, 2)), x, out=np.ones((2, 2))),
+    "numpy.add along an axis": np.add.reduce,
+    "a ufunc that torch has not": np.rint,
     "numpy.linalg.norm": np.linalg.norm,
     "numpy.stack": lambda x: np.stack([x, x]),
     "copy_ to plain": lambda x: torch.zeros(2, 2).copy_(x),
@@ -144,7 +146,6 @@ FOREIGN = {
     "torch.frombuffer": lambda x: torch.frombuffer(x, dtype=torch.float32),
     "torch.from_numpy": torch.from_numpy,
     "struct": lambda x: struct.pack("f", x.sum()),
-    "an array times a secret": lambda x: np.ones(2) * x,
 }
 
 
@@ -177,6 +178,90 @@ def test_public_facts_and_copies_stay():
         assert session.reveal(gradient).equal(2 * CONTENTS[0])
 
     tacit.run(main, parties=1, protocol="cleartext")
+
+
+NUMPY = {
+    "array + secret": lambda a, x: a + x,
+    "secret - array": lambda a, x: x - a,
+    "array * secret": lambda a, x: a * x,
+    "array / secret": lambda a, x: a / x,
+    "array @ secret": lambda a, x: a @ x,
+    "array < secret": lambda a, x: a < x,
+    "array == secret": lambda a, x: np.equal(a, x),
+    "array ** 2": lambda a, x: np.power(x, 2),
+    "exp": lambda a, x: np.exp(x),
+    "maximum": lambda a, x: np.maximum(x, a),
+}
+
+
+@pytest.mark.parametrize("name", NUMPY)
+def test_numpys_elementwise_functions_compute_as_torch_does(name):
+    """The array of numpy is public, as a plain tensor is."""
+    array = np.array([[0.5, 2.0], [1.0, 0.25]], np.float32)
+    compute = NUMPY[name]
+
+    def main(session):
+        x = session.share(CONTENTS[0], owner=0)
+        made = compute(array, x)
+        assert isinstance(made, tacit.SecretTensor)
+        return session.reveal(made)
+
+    [revealed] = tacit.run(main, parties=1, protocol="cleartext")
+    want = compute(array, CONTENTS[0].numpy())
+    assert tuple(revealed.shape) == want.shape
+    assert revealed.dtype == torch.as_tensor(want).dtype
+    np.testing.assert_allclose(revealed.numpy(), want, atol=2e-3)
+
+
+def test_torchmetrics_is_refused_with_what_to_use():
+    metrics = pytest.importorskip("torchmetrics")
+
+    def main(session):
+        scores, labels = session.share([0.25, 0.75], owner=0), session.share([0, 1], owner=0)
+        for metric in (metrics.Accuracy(task="binary"), metrics.AUROC(task="binary")):
+            with pytest.raises(Error, match=r"tacit\.metrics computes on secrets"):
+                metric.update(scores, labels)
+        with pytest.raises(Error, match=r"tacit\.metrics computes on secrets"):
+            metrics.MeanSquaredError().update(scores, scores)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tacit.run(main, parties=1, protocol="cleartext")
+
+
+class Rows(torch.utils.data.Dataset):
+    """Secret rows, or a function of them."""
+
+    def __init__(self, x, function):
+        self.x, self.function = x, function
+
+    def __len__(self):
+        return len(self.x)
+
+    def __getitem__(self, row):
+        return self.function(self.x[row])
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [(torch.clone, "num_workers=0 reads secrets"), (torch.relu, "a forked process uses")],
+)
+def test_workers_of_a_data_loader_get_no_secrets(function, words):
+    """A forked worker would use masks and connections of the party once more."""
+
+    def main(session):
+        x = session.share(CONTENTS[0], owner=0)
+        batches = torch.utils.data.DataLoader(
+            Rows(x, function), num_workers=1, multiprocessing_context="fork"
+        )
+        with pytest.raises(Error, match=words) as caught:
+            list(batches)
+        assert "num_workers=0" in str(caught.value)
+        indices = torch.utils.data.DataLoader(torch.arange(2), num_workers=1)
+        return [session.reveal(x[rows]).tolist() for rows in indices]
+
+    for found in tacit.run(main):
+        assert found == [CONTENTS[0][:1].tolist(), CONTENTS[0][1:].tolist()]
 
 
 def test_memory_is_neither_taken_nor_given():

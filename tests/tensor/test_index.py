@@ -164,7 +164,7 @@ def test_gradients():
         (lambda x: torch.equal(x, x), "session.reveal"),
         (lambda x: x[0, 0].item(), "session.reveal"),
         (lambda x: torch.allclose(x, x), "session.reveal"),
-        (lambda x: torch.zeros(3, 4).add_(x), "no rule"),
+        (lambda x: torch.zeros(3, 4).add_(x), "write secrets into a public tensor"),
     ],
 )
 def test_what_would_reveal_is_refused(attempt, hint):

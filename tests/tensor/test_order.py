@@ -2,7 +2,10 @@
 
 import pytest
 import torch
-from tests.tensor.comparison import check, tensor
+from tests.tensor.comparison import check, on_secrets, tensor
+
+import tacit
+from tacit.tensor.ops.reductions.sort_by import SORT_BY
 
 BOTH = pytest.mark.parametrize(
     "settings", [{}, {"protocol": "trio", "parties": 3}], ids=["cleartext", "trio"]
@@ -39,6 +42,54 @@ def test_equals_keep_their_order():
 
     check(program, torch.tensor([[1.0, 0, 1, 0, 1], [2, 2, 1, 1, 0]]))
     check(program, torch.tensor([[3, 1, 1, 0, 3], [0, 0, 0, 5, 5]]))
+
+
+@BOTH
+@pytest.mark.parametrize("dim", [0, -1])
+@pytest.mark.parametrize("descending", [False, True])
+def test_sorting_by_another_tensor(settings, dim, descending):
+    """As one operation: reals, integers and bits move with their keys, equal ones in any order."""
+    key, x = tensor(5, 4), torch.arange(20).view(5, 4)
+
+    def program(key, x):
+        keys, moved = SORT_BY(key, x, dim, descending)
+        return [keys, moved, *SORT_BY(x, key, dim), SORT_BY(key, x > 7, dim, descending)[1]]
+
+    check(program, key, x, **settings)
+    check(lambda x: SORT_BY(key, x, dim, descending), x, **settings)  # a public key
+    check(lambda key: SORT_BY(key, x, dim, descending), key, **settings)
+
+
+def test_rows_of_equal_keys_stay_whole():
+    def program(key, x):
+        keys, moved = SORT_BY(key, x)
+        return keys, SORT_BY(moved, keys)
+
+    check(program, torch.tensor([2.0, 1.0, 2.0, 1.0]), torch.tensor([1, 2, 3, 4]))
+
+
+def test_a_sort_that_is_replayed():
+    batches = [(tensor(5, seed=seed), torch.arange(5) * seed) for seed in range(4)]
+
+    def main(session):
+        sort_by = session.repeated(SORT_BY)
+        pairs = [[session.share(x, owner=0) for x in batch] for batch in batches]
+        return [session.reveal(sort_by(*pair)) for pair in pairs], sort_by.summary()
+
+    found, summary = tacit.run(main)[1]
+    for (keys, moved), (key, x) in zip(found, batches, strict=True):
+        torch.testing.assert_close(keys, key.sort()[0], atol=2**-16, rtol=0)
+        assert torch.equal(moved, x[key.argsort()])
+    assert "replayed" in summary
+
+
+def test_a_debugged_sort_takes_equal_keys_in_any_order():
+    key, x = torch.tensor([1.0, 1.0 + 2**-20, 0.0, 1.0]), torch.tensor([4.0, 3.0, 2.0, 1.0])
+
+    def program(key, x):
+        return SORT_BY(key, x)[0]
+
+    assert on_secrets(program, key, x, debug=True).tolist() == [0, 1, 1, 1]
 
 
 @BOTH

@@ -124,12 +124,15 @@ def test_random_numbers_are_the_same_at_all_parties():
             x.clone().uniform_(2, 3),
         ]
         made += [x.clone().bernoulli_(0.75), torch.randint_like(x, 5), F.dropout(x + 1, 0.5)]
+        made += [x.to(kind).bernoulli_(0.75) for kind in (torch.int64, torch.bool)]
         return [session.reveal(one) for one in made]
 
     results = tacit.run(main)
     for other in results[1:]:
         assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))
-    uniform, normal, quarter, shifted, most, whole, dropped = results[0]
+    uniform, normal, quarter, shifted, most, whole, dropped, integers, truths = results[0]
+    assert (integers.dtype, truths.dtype) == (torch.int64, torch.bool)
+    assert set(integers.tolist()) == {0, 1} == set(truths.int().tolist())
     assert 0.4 < uniform.mean() < 0.6
     assert abs(float(normal.mean())) < 0.2
     assert 0.8 < float(normal.std()) < 1.2

@@ -10,23 +10,15 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from ..errors import UnsupportedOp
+from ..kernels.dispatch_mode import never_compile
 from .secret import SecretTensor
 
 
 def register() -> None:
     """Keeps torch.compile out of the rules, and torch.jit.trace from comparing results."""
-    _skip_dispatch()
+    never_compile(SecretTensor.__torch_dispatch__.__func__)  # type: ignore[attr-defined]
     tracing = torch.jit._trace
     tracing._clone_inputs = _without_secrets(tracing._clone_inputs)
-
-
-def _skip_dispatch() -> None:
-    """Has torch.compile run operations on secrets as they are: it would compile their rules."""
-    frames = torch._C._dynamo.eval_frame
-    if hasattr(frames, "set_code_exec_strategy"):
-        skip = frames._FrameAction.SKIP
-        code = SecretTensor.__torch_dispatch__.__func__.__code__  # type: ignore[attr-defined]
-        frames.set_code_exec_strategy(code, frames._FrameExecStrategy(skip, skip))
 
 
 def _without_secrets(clone_inputs: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -53,8 +53,12 @@ DOMAINS = {
 }
 GROWING = {"exp": 1.0, "expm1": 1.0, "exp2": log(2), "sinh": 1.0, "cosh": 1.0}
 
-# Operations whose further results serve only the gradient; torch has other numbers there.
-FIRST_ONLY = ("_norm", "batch_norm", "log_sigmoid_forward", "nll_loss", "attention", "dropout")
+# Operations whose further results serve only the gradient; torch has other numbers there. What
+# stands beside equal keys comes in any order.
+FIRST_ONLY = (
+    *("_norm", "batch_norm", "log_sigmoid_forward", "nll_loss", "attention", "dropout"),
+    "sort_by",
+)
 # Functions with steps: near a step a rounding error changes the result by the whole step.
 STEPS = {
     *("floor", "ceil", "round", "trunc", "frac", "sign", "sgn", "heaviside", "copysign"),
@@ -77,11 +81,11 @@ def debugged(
         try:
             result = rule.apply(n, *args, **kwargs)
         except RangeError:
-            _judge(n, func, wanted)  # a more precise message, if this is the cause
+            judge(n, func, wanted)  # a more precise message, if this is the cause
             raise
-        _judge(n, func, wanted)
+        judge(n, func, wanted)
         found = list(_leaves(result))
-        for value in found[:1] if _first_only(func) else found:
+        for value in found[:1] if first_only(func) else found:
             if isinstance(value, Value) and not _unread(value):
                 check_range(n, value, "a result")
         _compare(n, func, found, wanted)
@@ -92,21 +96,22 @@ def debugged(
     return result
 
 
-def _name(func: OpOverload) -> str:
+def name_of(func: OpOverload) -> str:
+    """Returns the name of an operation without its overload."""
     return func._schema.name.removeprefix("aten::")
 
 
 def _wanted(n: Numbers, func: OpOverload, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
     """The results in floating point; empty if they cannot be compared."""
     every = [x for one in (args, list(kwargs.values())) for x in _leaves(one)]
-    name = _name(func)
+    name = name_of(func)
     random = RANDOM in func.tags and "attention" not in name
     if random or name.startswith(UNINITIALISED) or any(map(_unread, every)):
         return []
     if any(isinstance(x, ExtendedValue) for x in every):
         return []
     wanted = _in_floating_point(n, func, args, kwargs)
-    if any(map(_infinite, every)) and not all(_holds(n, x) for x in wanted):
+    if any(map(may_hide, every)) and not all(_holds(n, x) for x in wanted):
         return _in_floating_point(
             n, func, args, kwargs, masks=True
         )  # with infinities replaced as on secrets
@@ -116,7 +121,7 @@ def _wanted(n: Numbers, func: OpOverload, args: Sequence[Any], kwargs: dict[str,
 def _in_floating_point(
     n: Numbers, func: OpOverload, args: Any, kwargs: dict[str, Any], *, masks: bool = False
 ) -> list[Any]:
-    wide = _name(func) in INTEGER and not any(map(_is_real, _leaves([*args, *kwargs.values()])))
+    wide = name_of(func) in INTEGER and not any(map(_is_real, _leaves([*args, *kwargs.values()])))
 
     def plain(x: Any) -> Any:
         if isinstance(x, Value):
@@ -141,11 +146,17 @@ def _in_floating_point(
         if any(exceeds_range(n, x, real=False) for x in results if _number(x)):
             return [OverflowError]
         results = [x.to(torch.int64) for x in results]
-    return results[:1] if _first_only(func) else results
+    return results[:1] if first_only(func) else results
 
 
-def _first_only(func: OpOverload) -> bool:
-    return any(part in _name(func) for part in FIRST_ONLY)
+def first_only(func: OpOverload) -> bool:
+    """Returns whether only the first result is comparable with that of torch."""
+    return any(part in name_of(func) for part in FIRST_ONLY)
+
+
+def has_steps(func: OpOverload) -> bool:
+    """Returns whether a rounding error may change the result by a whole step."""
+    return name_of(func) in STEPS or str(func).removeprefix("aten.") in STEPS
 
 
 def _leaves(nest: Any) -> Iterator[Any]:
@@ -161,7 +172,7 @@ def _unread(x: Any) -> bool:
     return isinstance(x, LazyValue) and x.unread
 
 
-def _infinite(x: Any) -> bool:
+def may_hide(x: Any) -> bool:
     """Whether a public operand may have masks; see NOTE [masks] in fixedpoint/encoding.py."""
     if isinstance(x, Tensor):
         return x.is_floating_point() and not largest_of(x) < -MASK
@@ -191,13 +202,13 @@ def _number(x: Any) -> bool:
     return numeric and bool(x.numel())
 
 
-def _judge(n: Numbers, func: OpOverload, wanted: Sequence[Any]) -> None:
+def judge(n: Numbers, func: OpOverload, wanted: Sequence[Any]) -> None:
     """Raises for floating-point results that no secret can hold."""
     if wanted == [OverflowError]:
         raise out_of_range(n, "a result", real=False)
     if wanted == [IndexError]:
         raise RangeError("an index is outside of its dimension", remedy="clamp it")
-    numbers, name = [x for x in wanted if _number(x)], _name(func)
+    numbers, name = [x for x in wanted if _number(x)], name_of(func)
     if name in GROWING and not all(_holds(n, x) for x in numbers):
         domain = f"x <= {n.range_bits * log(2) / GROWING[name]:.2f}"
         raise RangeError(
@@ -214,8 +225,7 @@ def _judge(n: Numbers, func: OpOverload, wanted: Sequence[Any]) -> None:
 
 def _compare(n: Numbers, func: OpOverload, found: Sequence[Any], wanted: Sequence[Any]) -> None:
     """Raises for results that are far from the floating-point ones."""
-    stepped = _name(func) in STEPS or str(func).removeprefix("aten.") in STEPS
-    if stepped or any(isinstance(x, ExtendedValue) for x in found):
+    if has_steps(func) or any(isinstance(x, ExtendedValue) for x in found):
         return
     for one, want in zip(found, wanted, strict=False):
         if _real(one) and _number(want) and one.shape == want.shape:

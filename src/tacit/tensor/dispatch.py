@@ -12,13 +12,15 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._ops import OpOverload
+from torch._ops import OpOverload, OpOverloadPacket
 from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
 
 from ..errors import Operator, UnsupportedOp
 from ..fixedpoint import Numbers, Value
 from ..fixedpoint.extended.fine_gradients import FineGradient, Seed, seed
 from ..fixedpoint.lazy import Deferred, LazyValue
+from ..fixedpoint.symbolic import SymbolicNumber
+from ..ring.drawn_numbers import scaled
 from . import ops  # noqa: F401  registers the rules
 from .debug import debugged
 from .decompose import decomposition
@@ -137,8 +139,9 @@ def _special(
     """The same, where some operands are publicly known or of a kind with own rules."""
     hidden = [x for x in values if x.known is None]
     if not hidden and func in EXACT:
-        made = func(*_together(_known(plain)), **{name: _known(x) for name, x in named.items()})
-        public = numbers.public(made)
+        given = _together(_known(plain))
+        made = func(*given, **{name: _known(x) for name, x in named.items()})
+        public = numbers.public(_as_drawn(func, given, made))
         return seed(public) if any(type(x) is Seed for x in values) else public
     linear = next((x for x in values if type(x) in GRADIENTS and (func, type(x)) in RULES), None)
     if hidden and len(hidden) < len(values):
@@ -153,6 +156,16 @@ def _special(
     if numbers.debug:
         return debugged(rule, func, numbers, plain, named)
     return rule.apply(numbers, *plain, **named)
+
+
+def _as_drawn(func: OpOverload, given: Sequence[Any], made: Tensor) -> Tensor:
+    """Returns what was made of known numbers, with what is known of them, whatever was drawn."""
+    if func.overloadpacket not in (aten.mul, aten.div) or not isinstance(given[1], int | float):
+        return made
+    if not given[1]:
+        return made
+    number = given[1] if func.overloadpacket is aten.mul else 1 / given[1]
+    return scaled(made, given[0], number) if number > 0 else made
 
 
 def _deferred(
@@ -341,9 +354,13 @@ def _each(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
         return tuple(a[i] if isinstance(a, list | tuple) else a for a in args)
 
     def apply(*own: Any) -> Any:
+        named: dict[str, Any] = dict(kwargs)
+        call: Callable[..., Any] = packet
         if name.startswith("addc") and len(own) == 4:  # the factor is a keyword there
-            return packet(*own[:3], value=own[3], **kwargs)
-        return packet(*own, **kwargs)
+            *own, named["value"] = own  # type: ignore[assignment]
+        if any(type(x) is SymbolicNumber for x in (*own, *named.values())):
+            call = partial(_symbolic, packet)
+        return call(*own, **named)
 
     results = [apply(*at(i)) for i in range(count)]
     if into:
@@ -352,6 +369,12 @@ def _each(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
                 raise _into_public(func)
             target.write(_value_of(result, target.numbers))
     return None if name.endswith("_") else results
+
+
+def _symbolic(packet: OpOverloadPacket, *args: Any, **kwargs: Any) -> Any:
+    """An operation whose factor is symbolic: torch would take it for no number."""
+    overload = "Scalar" if "Scalar" in packet.overloads() else "default"
+    return plan(getattr(packet, overload))(args, kwargs)
 
 
 def unsupported(func: OpOverload, args: Any, kwargs: Any) -> UnsupportedOp:

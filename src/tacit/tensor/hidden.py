@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
+import numpy as np
 import torch
+import torch.utils.data
 
 from ..errors import RevealForbidden, UnsupportedError
 from .module_path import name_place
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
     from .secret import SecretTensor
 
 REVEAL = "session.reveal(tensor, to=...) opens it to a party or to all"
+WORKERS = (
+    "num_workers=0 reads secrets in this process; workers may load public indices for "
+    "secret[indices]"
+)
 
 hide_memory = torch._C._set_throw_on_mutable_data_ptr
 
@@ -73,8 +79,8 @@ class HiddenValues:
     # Pickling -------------------------------------------------------------------------------------
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        what = "pickling, copying between processes and torch.save"
-        raise _needs_values(what, "tacit.nn saves checkpoints")
+        what = "pickling, copying to the workers of a DataLoader and torch.save"
+        raise _needs_values(what, f"tacit.nn saves checkpoints; of a DataLoader, {WORKERS}")
 
     def __reduce__(self) -> NoReturn:
         self.__reduce_ex__(2)
@@ -89,14 +95,14 @@ class HiddenValues:
     ) -> Any:
         if func.__name__ in ("shape", "ndim"):  # these are public
             return func._implementation(*args, **kwargs)
-        name = func.__name__
-        raise name_place(
-            UnsupportedError(
-                f"numpy.{name} of a secret tensor",
-                limit="numpy computes on values",
-                remedy=f"torch.{name} computes on secrets" if hasattr(torch, name) else REVEAL,
-            )
-        )
+        raise _no_numpy(func.__name__)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        """Computes `array + secret`, `numpy.exp(secret)` and the like as torch does."""
+        name = {"power": "pow", "equal": "eq"}.get(ufunc.__name__, ufunc.__name__)
+        if method != "__call__" or options or not hasattr(torch, name):
+            raise _no_numpy(name)
+        return getattr(torch, name)(*map(_for_torch, inputs))
 
     __dlpack_c_exchange_api__: object = None  # torch's own would read memory without asking
 
@@ -147,6 +153,25 @@ def _refuse(hidden: HiddenValues, method: str, what: str, remedy: str = REVEAL, 
     return tensor.numbers.on_refusal(error, tensor, method, args)
 
 
+def _no_numpy(name: str) -> UnsupportedError:
+    return name_place(
+        UnsupportedError(
+            f"numpy.{name} of a secret tensor",
+            limit="numpy computes on values",
+            remedy=f"torch.{name} computes on secrets" if hasattr(torch, name) else REVEAL,
+        )
+    )
+
+
+def _for_torch(value: Any) -> Any:
+    """Returns an operand of numpy as torch takes it."""
+    if isinstance(value, np.ndarray):
+        return torch.tensor(value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def _needs_values(what: str, remedy: str) -> RevealForbidden:
+    if torch.utils.data.get_worker_info() is not None:
+        what, remedy = "a worker of a DataLoader, another process,", WORKERS
     reason = f"{what} would need the values of a secret tensor"
     return name_place(RevealForbidden(reason, remedy=remedy))

@@ -15,6 +15,10 @@ from torch._ops import OpOverload
 from ..errors import Error
 
 E = TypeVar("E", bound=Error)
+# What to use in the place of libraries that look at values.
+REPLACEMENTS = {
+    "torchmetrics": "tacit.metrics computes on secrets; torchmetrics takes what was revealed",
+}
 CALL: CodeType = nn.Module._call_impl.__code__
 
 
@@ -49,4 +53,9 @@ def name_place(error: E, func: OpOverload | None = None) -> E:
     if error.path is None and running:
         error.path = module_path()
         error.module, error.model = type(running[0]).__name__, type(running[-1]).__name__
-    return error.locate()
+    error.locate()
+    library = error.library_line
+    error.remedy = REPLACEMENTS.get(
+        library.short_file.split("/")[0] if library else "", error.remedy
+    )
+    return error

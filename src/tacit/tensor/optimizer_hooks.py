@@ -21,7 +21,7 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
-from ..errors import PrecisionWarning
+from ..errors import PrecisionWarning, RevealForbidden
 from ..fixedpoint.extended.moments import Gradient, OptimizerStep, gradient, has_room
 from .secret import SecretTensor
 
@@ -47,6 +47,12 @@ def begin_step(
 ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
     """The pre-hook: marks the gradients, also those that a closure computes."""
     secrets = [x for x in _parameters(optimizer) if type(x) is SecretTensor]
+    if secrets and isinstance(optimizer, optim.LBFGS):
+        raise RevealForbidden(
+            "LBFGS would need the values of a secret tensor",
+            limit="the length of its steps, and when it ends, depend on the loss and the gradients",
+            remedy="torch.optim.SGD, Adam and others of torch.optim take secrets",
+        ).locate()
     if not secrets or secrets[0].numbers.is_plain:
         return None
     _hook_bases(type(optimizer))
@@ -139,13 +145,13 @@ def _outside(
 
 def _mark(optimizer: Optimizer, step: OptimizerStep) -> None:
     for tensor in _gradients(optimizer):
-        if tensor.value.is_real:
-            tensor.relabel(gradient(tensor.value, step))
+        if tensor.label.is_real:
+            tensor.relabel(gradient(tensor.label, step))
 
 
 def _marked(optimizer: Optimizer) -> Iterator[tuple[SecretTensor, Gradient]]:
     for tensor in _gradients(optimizer):
-        value = tensor.value
+        value = tensor.label
         if isinstance(value, Gradient):
             yield tensor, value
 

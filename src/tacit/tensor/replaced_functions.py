@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
-from . import value_checks, vector_norms
+from . import recurrent_functions, value_checks, vector_norms
 from .secret import SecretTensor
 
 # where the function is, its name, and what is computed on secrets; it is given torch's as plain=
@@ -20,6 +21,7 @@ REPLACED: list[tuple[Any, str, Callable[..., Any]]] = [
     (torch, "cov", value_checks.cov),
     (torch.linalg, "vector_norm", vector_norms.vector_norm),
     (torch.linalg, "norm", vector_norms.norm),
+    *((torch._VF, name, secret) for name, secret in recurrent_functions.FUNCTIONS.items()),
 ]
 
 
@@ -33,7 +35,7 @@ def register() -> None:
 def _on_secrets(plain: Callable[..., Any], secret: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(plain)
     def chosen(*args: Any, **kwargs: Any) -> Any:
-        if any(isinstance(x, SecretTensor) for x in (*args, *kwargs.values())):
+        if any(isinstance(x, SecretTensor) for x in tree_leaves((args, kwargs))):
             return secret(*args, plain=plain, **kwargs)
         return plain(*args, **kwargs)
 

@@ -117,9 +117,14 @@ class SecretTensor(HiddenValues, Tensor):
     @property
     def value(self) -> Value:
         """The current value."""
-        cell, take = self._cell, self._take
         if self.numbers.trace is not None:
             self.numbers.trace.note_use(self)
+        return self.label
+
+    @property
+    def label(self) -> Value:
+        """The current value, for those who look at its kind alone: this does not count as a use."""
+        cell, take = self._cell, self._take
         if take is None:
             return cell.value
         if cell.version != self._seen:

@@ -14,13 +14,15 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 from torch.optim import Optimizer
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from ..fixedpoint import Numbers, Value
+from ..kernels.dispatch_mode import DispatchMode
 from .secret import Cell, SecretTensor
 
 aten = torch.ops.aten
+
+WRITTEN = -1  # a version that no cell has
 
 
 class Used(NamedTuple):
@@ -35,7 +37,7 @@ class Used(NamedTuple):
         return self.tensor._cell is self.cell and self.tensor.requires_grad == self.requires_grad
 
 
-class Trace(TorchDispatchMode):
+class Trace(DispatchMode):
     """Watches the operations of one thread.
 
     cells: the cells of existing tensors that were used, with their versions. values: the values in
@@ -45,7 +47,7 @@ class Trace(TorchDispatchMode):
     """
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.cells: dict[int, tuple[Cell, int]] = {}
         self.values: dict[int, Value] = {}
         self.leaves: dict[int, Used] = {}
@@ -100,8 +102,8 @@ class Trace(TorchDispatchMode):
         """The identities of optimizers whose settings may change without a new recording."""
         return frozenset()
 
-    def note_arguments(self, others: Sequence[Any]) -> None:
-        """Tells of the function's arguments that are not secret."""
+    def note_arguments(self, others: Sequence[Any], varying: Set[int]) -> None:
+        """Tells of the function's arguments that are not secret; the contents of some vary."""
 
     @property
     def shared_arguments(self) -> Set[int]:
@@ -112,6 +114,9 @@ class Trace(TorchDispatchMode):
     def used_arguments(self) -> Set[int]:
         """The places of those whose contents decide or are operands, if some may be shared."""
         return frozenset()
+
+    def note_results(self, secrets: Sequence[SecretTensor]) -> None:
+        """Notes that the function has returned, and the secrets among its results."""
 
     def note_shared(self, value: Any) -> None:
         """Notes that plain numbers are about to be shared."""
@@ -138,6 +143,13 @@ class Trace(TorchDispatchMode):
         for tensor in tensors:
             self.cells.pop(id(tensor._cell), None)
             self.leaves.pop(id(tensor), None)
+
+    def replace(self, old: Cell, new: Cell) -> None:
+        """Notes that a cell is written, and that another one may have taken its place."""
+        if self.cells.pop(id(old), None) is not None:
+            self.cells[id(new)] = new, WRITTEN
+        if new is not old:
+            self.leaves = {i: used for i, used in self.leaves.items() if used.cell is not old}
 
     def is_same(self) -> bool:
         """Whether parameters and public tensors are unchanged; secret values may differ.

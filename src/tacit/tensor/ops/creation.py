@@ -11,6 +11,7 @@ from ...errors import UnsupportedOp
 from ...fixedpoint import Numbers, Operand, Value
 from ...fixedpoint.extended.fine_gradients import seed
 from ...ring.deterministic import logarithm
+from ...ring.drawn_numbers import UNBOUNDED, Drawn, note
 from ..table import implements
 
 aten = torch.ops.aten
@@ -73,15 +74,23 @@ def _no_generator(generator: Any) -> None:
         )
 
 
+def _unbounded(n: Numbers) -> None:
+    """Keeps a function that draws such numbers from being replayed."""
+    if n.trace is not None:
+        n.trace.refuse(UNBOUNDED)
+
+
 @implements(aten.rand_like.default)
 def rand_like(n: Numbers, self: Value, *, dtype: torch.dtype | None = None, **_: Any) -> Value:
     """Public uniform numbers from 0 to 1; all parties draw the same."""
-    return n.public(n.uniform(self.shape).to(dtype or self.dtype))
+    drawn = n.uniform(self.shape).to(dtype or self.dtype)
+    return n.public(note(drawn, Drawn(1.0)))
 
 
 @implements(aten.randn_like.default)
 def randn_like(n: Numbers, self: Value, *, dtype: torch.dtype | None = None, **_: Any) -> Value:
     """Public normal numbers; all parties draw the same."""
+    _unbounded(n)
     return n.public(n.normal(self.shape).to(dtype or self.dtype))
 
 
@@ -99,7 +108,8 @@ def randint_like_low(
 ) -> Value:
     """Public integers from low to high - 1."""
     drawn = (n.uniform(self.shape) * (high - low)).floor() + low
-    return n.public(drawn.to(dtype or self.dtype))
+    largest = max(abs(low), abs(high))
+    return n.public(note(drawn.to(dtype or self.dtype), Drawn(largest)))
 
 
 @implements(aten.uniform.default)
@@ -108,13 +118,15 @@ def uniform(
 ) -> Value:
     """Public uniform numbers between two ends."""
     _no_generator(generator)
-    return n.public((n.uniform(self.shape) * (to - from_) + from_).to(self.dtype))
+    drawn = (n.uniform(self.shape) * (to - from_) + from_).to(self.dtype)
+    return n.public(note(drawn, Drawn(max(abs(from_), abs(to)))))
 
 
 @implements(aten.exponential.default)
 def exponential(n: Numbers, self: Value, lambd: float = 1.0, *, generator: Any = None) -> Value:
     """-ln(u) / lambd, of public random numbers 0 < u <= 1."""
     _no_generator(generator)
+    _unbounded(n)
     return n.public((logarithm(1 - n.uniform(self.shape)) / -lambd).to(self.dtype))
 
 
@@ -124,6 +136,7 @@ def normal_functional(
 ) -> Value:
     """Public normal numbers of this mean and deviation."""
     _no_generator(generator)
+    _unbounded(n)
     return n.public((n.normal(self.shape) * std + mean).to(self.dtype))
 
 
@@ -131,7 +144,8 @@ def normal_functional(
 def bernoulli_p(n: Numbers, self: Value, p: float = 0.5, *, generator: Any = None) -> Value:
     """Ones with probability p: public."""
     _no_generator(generator)
-    return n.public((n.uniform(self.shape) < p).to(self.dtype))
+    drawn = (n.uniform(self.shape) < p).to(self.dtype)
+    return n.public(note(drawn, Drawn(1.0, is_mask=True)))
 
 
 @implements(aten.bernoulli.default)

@@ -7,6 +7,7 @@ import torch
 from ....errors import RangeError
 from ....fixedpoint import Numbers, Operand, Value
 from ....fixedpoint.encoding import TOO_LARGE, ZERO
+from ....ring.drawn_numbers import scaled_mask
 from ...operand import times
 from ...table import implements
 
@@ -295,7 +296,7 @@ def native_dropout(
     if p == 1:
         return n.mul(input, 0), torch.zeros(input.shape, dtype=torch.bool)
     mask = n.uniform(input.shape) >= p
-    return n.mul(input, mask.to(torch.float64) / (1 - p)), mask
+    return n.mul(input, scaled_mask(mask, 1 / (1 - p), torch.float64)), mask
 
 
 @implements(aten.native_dropout_backward.default)
@@ -303,4 +304,4 @@ def native_dropout_backward(
     n: Numbers, grad_output: Operand, mask: torch.Tensor, scale: float
 ) -> Value:
     """grad mask scale. Local."""
-    return n.mul(grad_output, mask.to(torch.float64) * scale)
+    return n.mul(grad_output, scaled_mask(mask, scale, torch.float64))

@@ -9,13 +9,51 @@ import torch
 from torch import Tensor
 
 from ....errors import UnsupportedOp
-from ....fixedpoint import LstmTrace, LstmWeights, Numbers, Value
-from ...operand import Array
+from ....fixedpoint import CellWeights, Kind, LstmTrace, LstmWeights, Numbers, Value
+from ...operand import Array, mapped
 from ...table import implements
 
 aten = torch.ops.aten
 
 LSTM = 2  # torch's number for the kind of layer
+
+# Stacked layers or one cell, as one operation (recurrent_functions.py); torch has none.
+_library = torch.library.Library("tacit", "DEF")
+_library.define(
+    "recurrent(Tensor input, Tensor[] hx, Tensor[] params, str kind, bool has_biases, "
+    "bool bidirectional, bool batch_first) -> Tensor[]"
+)
+_library.impl("recurrent", torch.library.fallthrough_kernel, "AutogradPrivateUse3")
+RECURRENT = torch.ops.tacit.recurrent.default
+
+
+@implements(RECURRENT)
+def recurrent(
+    n: Numbers,
+    input: Array,
+    hx: Sequence[Array],
+    params: Sequence[Array],
+    kind: Kind,
+    has_biases: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[Value, ...]:
+    """The outputs, and the last states of all layers and directions; without gradients."""
+    directions, chains = 2 if bidirectional else 1, hx[0].shape[0]
+    each = len(params) // chains
+    weights = [_cell_weights(params[i : i + each], has_biases) for i in range(0, len(params), each)]
+    x = mapped(input, lambda part: part.transpose(0, 1)) if batch_first else input
+    outputs, states = n.recurrent(kind, x, hx, weights, directions)
+    if batch_first:
+        outputs = outputs.map(lambda part: part.transpose(0, 1))
+    return outputs, *states
+
+
+def _cell_weights(params: Sequence[Array], has_biases: bool) -> CellWeights:
+    """The weights of a cell in torch's order: input, state, biases, projection."""
+    first, second = params[2:4] if has_biases else (None, None)
+    rest = params[4:] if has_biases else params[2:]
+    return CellWeights(params[0], params[1], first, second, rest[0] if rest else None)
 
 
 @implements(aten.mkldnn_rnn_layer.default)

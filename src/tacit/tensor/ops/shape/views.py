@@ -99,7 +99,7 @@ def alias(n: Numbers, self: Value) -> Value:
 @implements(aten.view.default, view=True)
 def view(n: Numbers, self: Value, size: Sequence[int]) -> Value:
     """torch has checked, by the strides, that this can be a view: see NOTE [layout]."""
-    return self.map(lambda part: part.reshape(size))
+    return self.view(size)
 
 
 @implements(aten._unsafe_view.default)
