@@ -15,7 +15,7 @@ from tacit.cli import app, main
 
 COMMANDS = [
     *(("local",), ("run",), ("dealer",), ("preprocess",), ("plan",), ("doctor",), ("ops",)),
-    *(("enclave",), ("worker",), ("measure",)),
+    *(("check",), ("enclave",), ("worker",), ("measure",)),
     *(("party", "init"), ("party", "check")),
 ]
 

@@ -181,7 +181,7 @@ def test_an_owner_with_other_kernels_trusts_a_build(tmp_path):
     own = tmp_path / "alice"
     for folder in tacit_package.__path__:
         shutil.copytree(folder, own / "tacit", dirs_exist_ok=True)
-    [kernels] = own.rglob("native*.so")
+    kernels = next(own.rglob("native_*.so"))
     kernels.write_bytes(kernels.read_bytes() + b"\0")
     assert tacit("measure", "--export", "host.build", cwd=tmp_path).code == 0
     started = start_all(tmp_path, ("bob", "eve"))

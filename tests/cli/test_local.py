@@ -27,6 +27,28 @@ def test_threads(folder):
     assert (folder / "runs" / "job" / "party1" / "reveals.jsonl").exists()
 
 
+REVEALS = """
+import torch
+
+def main(session):
+    x = session.share(torch.ones(2), owner=0)
+    for _ in range(61):
+        session.reveal(x)
+    session.reveal(x, to=1)
+"""
+
+
+def test_many_reveals_of_one_line_are_shown_as_one(folder):
+    (folder / "job.py").write_text(REVEALS)
+    done = tacit("local", "job.py", cwd=folder)
+    assert done.code == 0, done.err
+    shown = [line.strip() for line in done.out.splitlines() if "float32[2]" in line]
+    assert [line.split(" at ")[0] for line in shown] == [
+        "1 to 61: float32[2] to party0, party1, party2",
+        "62: float32[2] to party1",
+    ]
+
+
 @pytest.mark.parametrize(
     ("option", "told"),
     [

@@ -139,7 +139,7 @@ def test_ctrl_c_at_one_party_ends_all(folder):
     assert {name: one.code for name, one in done.items()} == {"alice": 3, "bob": 130, "carol": 3}
     assert done["bob"].err == "error: interrupted\n"
     for name in ("alice", "carol"):
-        assert done[name].err.startswith("error: party 1 (bob) ended the run at operation ")
+        assert done[name].err.startswith("error: party 1 (bob) ended the run at ")
         assert "interrupted" in done[name].err
         assert lines(folder / "runs" / f"job-{name}" / "runs.jsonl")[-1]["exit_code"] == 3
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from .. import __version__
+from .check import check
 from .dealer import dealer
 from .doctor import doctor
 from .enclave import enclave
@@ -14,7 +15,7 @@ from .errors import MEANINGS
 from .local import local
 from .measure import measure
 from .ops import ops
-from .party_check import check
+from .party_check import check as check_party
 from .party_init import init
 from .plan import plan
 from .preprocess import preprocess
@@ -28,11 +29,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (local, plan, run, dealer, enclave, worker, measure, preprocess, doctor, ops):
+for command in (check, local, plan, run, dealer, enclave, worker, measure, preprocess, doctor, ops):
     app.command()(command)
 party = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Make and check parties.")
 party.command()(init)
-party.command()(check)
+party.command("check")(check_party)
 app.add_typer(party, name="party")
 
 

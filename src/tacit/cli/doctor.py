@@ -98,7 +98,8 @@ def _kernels() -> Finding:
         native = backend.load_native()
     if native is not None:
         using = ", ".join(backend.features()) or "no special instructions"
-        return Finding("kernels", "ok", f"compiled, {using}; {backend.num_threads()} threads")
+        text = f"compiled, level {backend.level()} ({using}); {backend.num_threads()} threads"
+        return Finding("kernels", "ok", text)
     if backend.choice() == "reference":
         return Finding("kernels", "missing", f"the slow reference, as {backend.VARIABLE} says")
     return Finding("kernels", "missing", " ".join(str(one.message) for one in caught))

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..config import Config
 from ..registry import PROTOCOLS, TRANSPORTS
-from .errors import reported
+from .errors import Code, reported
 from .link_use import add_percentages, print_link_use
 from .options import AllowSimulated, Arguments, CheckRange, Debug, Guard, Job, Json, Resume
+from .problems import show_problems
 from .report import play, print_report, print_reveals
 from .screen import Screen
+
+if TYPE_CHECKING:
+    from ..nn.validate import Problem
 
 *_NAMES, _LAST = PROTOCOLS
 PROTOCOL_HELP = f"{', '.join(_NAMES)} or {_LAST}."
@@ -58,6 +64,14 @@ def local(
     ] = None,
     guard: Guard = False,
     check_range: CheckRange = False,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Compare every operation with float64 while it runs, as tacit check does; ends "
+            "with 1 if it found a problem.",
+        ),
+    ] = False,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -80,6 +94,8 @@ def local(
 
         tacit local --check-range job.py
 
+        tacit local --check job.py
+
         tacit local --protocol enclave --transport processes --allow-simulated job.py
     """
     screen = Screen(json)
@@ -96,8 +112,9 @@ def local(
         screen.line(
             f"job {loaded.path.name}: {', '.join(known.names)} as {transport} on this machine"
         )
+        launch = _Checked() if check else run
         with screen.live("running", lambda: ""):
-            reports = run(
+            reports = launch(
                 play,
                 loaded,
                 parties=len(all_names),
@@ -115,16 +132,37 @@ def local(
                 outsourcing=outsourcing,
                 allow_simulated=allow_simulated,
             )
+        problems = launch.problems if isinstance(launch, _Checked) else None
         shaped = links.default.bandwidth < float("inf")
-        if shaped:
+        if shaped and reports:
             add_percentages(reports, known.names, links)
         for report in reports:
             print_report(screen, report)
             if shaped:
                 print_link_use(screen, report)
-        print_reveals(screen, reports[0])
+        if reports:
+            print_reveals(screen, reports[0])
         shown = [{k: v for k, v in report.items() if k != "shown"} for report in reports]
-        screen.document({"parties": shown})
+        if problems is None:
+            screen.document({"parties": shown})
+            return
+        show_problems(screen, problems)
+        screen.document({"parties": shown, "problems": [asdict(one) for one in problems]})
+        if problems:
+            raise typer.Exit(Code.JOB)
+
+
+class _Checked:
+    """`tacit.run` as a rehearsal, which keeps the problems that it found."""
+
+    problems: Sequence[Problem] = ()
+
+    def __call__(self, *args: Any, **settings: Any) -> list[Any]:
+        from ..runtime import check as rehearse
+
+        found = rehearse(*args, **settings)
+        self.problems = found.problems
+        return found.results or []
 
 
 def _helpers(protocol: str, dealer: str | None, check_range: bool) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -78,13 +79,21 @@ def print_report(screen: Screen, report: Mapping[str, Any]) -> None:
 
 
 def print_reveals(screen: Screen, report: Mapping[str, Any]) -> None:
-    """Prints what was revealed, to whom, and by which line of the program."""
-    lines = [
-        f"{one['number']}: {one['dtype']}{list(one['shape'])} to {', '.join(one['to'])} "
-        f"at {one['where']}{', by a guard' if one['purpose'] == 'guard' else ''}"
-        for one in report["reveals"]
-    ]
+    """Prints what was revealed, to whom, and by which line of the program.
+
+    Reveals of one line in a row, of one form and to the same parties, are shown as one.
+    """
+    lines = []
+    for shown, group in groupby(report["reveals"], key=_revealed):
+        numbers = [one["number"] for one in group]
+        last = f" to {numbers[-1]}" if len(numbers) > 1 else ""
+        lines.append(f"{numbers[0]}{last}: {shown}")
     screen.section("revealed", lines or ["nothing"])
+
+
+def _revealed(one: Mapping[str, Any]) -> str:
+    guard = ", by a guard" if one["purpose"] == "guard" else ""
+    return f"{one['dtype']}{list(one['shape'])} to {', '.join(one['to'])} at {one['where']}{guard}"
 
 
 def log(folder: Path, event: str, **content: Any) -> None:

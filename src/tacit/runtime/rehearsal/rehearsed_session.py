@@ -1,0 +1,82 @@
+"""A session that says where the program shares, loads and reveals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
+
+from ..replay.repeated import Repeated
+from ..session import Session
+from .meter import Meter
+from .observer import Observer
+from .places import line_label
+from .stand_ins import StandIns
+from .twin_comparison import Comparison
+
+COMPARED_CALLS = 2  # of a repeated function: later ones are recorded and replayed
+
+
+@dataclass(frozen=True, kw_only=True)
+class RehearsedSession(Session):
+    """A session of a rehearsal, with what watches it. stand_ins: of files that are not here."""
+
+    meter: Meter
+    observer: Observer
+    stand_ins: StandIns
+
+    @classmethod
+    def of(cls, session: Session, comparison: Comparison, stand_ins: StandIns) -> RehearsedSession:
+        """Returns the session of a rehearsal over the channels of another."""
+        given = {field.name: getattr(session, field.name) for field in fields(Session)}
+        meter = Meter(session.stats, "keys, before the job begins")
+        observer = Observer(session.numbers, comparison, meter)
+        made = cls(**given, meter=meter, observer=observer, stand_ins=stand_ins)
+        made.__dict__["numbers"] = session.numbers  # those that are observed
+        return made
+
+    def share(self, *args: Any, **kwargs: Any) -> Any:
+        with self.meter.at(f"share at {line_label()}"):
+            return super().share(*args, **kwargs)
+
+    def load(self, source: Any, owner: int | str, **options: Any) -> Any:
+        with self.meter.at(f"load at {line_label()}"):
+            if self.rank == self.rank_of(owner, "owner"):
+                source = self.stand_ins.source_for(source, options)
+            return super().load(source, owner, **options)
+
+    def join(self, *args: Any, **kwargs: Any) -> Any:
+        with self.meter.at(f"join at {line_label()}"):
+            return super().join(*args, **kwargs)
+
+    def intersect(self, *args: Any, **kwargs: Any) -> Any:
+        with self.meter.at(f"intersect at {line_label()}"):
+            return super().intersect(*args, **kwargs)
+
+    def reveal(self, *args: Any, **kwargs: Any) -> Any:
+        with self.meter.at(f"reveal at {line_label()}"):
+            return super().reveal(*args, **kwargs)
+
+    def repeated(self, function: Callable[..., Any]) -> Repeated:
+        self.observer.copies = True  # a replay writes to memory that a slower party still reads
+        made = RehearsedFunction(self, function)
+        if self.repeated_functions is not None:
+            self.repeated_functions.append(made)
+        return made
+
+
+class RehearsedFunction(Repeated):
+    """A repeated function whose first calls are compared, and whose replays are counted."""
+
+    def __init__(self, session: RehearsedSession, function: Callable[..., Any]) -> None:
+        super().__init__(session, function)
+        self._rehearsed, self._calls = session, 0
+        self._where = getattr(function, "__qualname__", type(function).__name__)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self._calls += 1
+        if self._calls <= COMPARED_CALLS:
+            return super().__call__(*args, **kwargs)
+        session = self._rehearsed
+        with session.observer.paused(), session.meter.at(f"replays of {self._where}"):
+            return super().__call__(*args, **kwargs)
