@@ -1,96 +1,50 @@
-"""A GPU for tests of recordings that has none: its graph is a list of what torch did on the CPU."""
+"""`tacit.run` on a GPU that is pretended: everything but the kernels is what a GPU runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import lru_cache, partial
 from hashlib import blake2b
-from typing import Any, ClassVar
+from types import SimpleNamespace
+from typing import Any
 
 import numpy
 import pytest
 import torch
+from tests.runtime import pretended_device as gpu
+from tests.runtime.pretended_device import DeviceTensor
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
-from torch.utils._pytree import tree_leaves
 
 import tacit
-from tacit.kernels import StreamKey
+from tacit.fixedpoint import symbolic
+from tacit.kernels import StreamKey, backend
 from tacit.kernels.stream import IN_PLACE
-from tacit.protocols import randomness
-from tacit.runtime.replay import buffers, graph, recording
-from tacit.tensor import SecretTensor
-from tacit.tensor.trace import Trace
-from tacit.transport import Barrier
+from tacit.protocols import public_operands, randomness
+from tacit.protocols.masked import saturation
+from tacit.runtime.launch import threads
+from tacit.runtime.replay import optimizer_steps, plan_observer, plan_recorder, repeated, segments
+from tacit.runtime.replay.plan_recorder import BY_SHAPE
+from tacit.runtime.replay.segment_recording import SegmentRecording
+from tacit.transport import NO_LOCK, device_copies, devices
 
 PARTIES = 3
+MEMORY_BYTES = 1 << 30
+KERNELS = [
+    module
+    for name, module in sys.modules.items()
+    if name.startswith("tacit.kernels.") and hasattr(module, "native_for") and module is not backend
+]
 
 
-class Nothing:
-    """A stream, or an event: on a CPU all is done in order."""
-
-    def __init__(self, *_: Any, **__: Any) -> None: ...
-
-    def wait(self, *_: Any) -> None: ...
-
-    def synchronize(self) -> None: ...
-
-
-class Graph:
-    """What all threads did while it was recorded, in that order; one at a time.
-
-    buffers: the memory that it must find as it was, as nothing is done while a GPU's is recorded.
-    """
-
-    current: ClassVar[Graph | None] = None
-    buffers: ClassVar[list[Tensor]] = []
-
-    def capture_begin(self, **_: Any) -> None:
-        self.work: list[Callable[[], Any]] = []
-        self._before = [(buffer, buffer.clone()) for buffer in Graph.buffers]
-        Graph.current = self
-
-    def capture_end(self) -> None:
-        Graph.current = None
-        for buffer, before in self._before:
-            buffer.copy_(before)
-
-    def replay(self) -> None:
-        for step in self.work:
-            step()
-
-
-def do(step: Callable[[], Any]) -> Any:
-    """Does something now, and whenever the graph that is being recorded is started."""
-    if Graph.current is not None:
-        Graph.current.work.append(step)
-    return step()
-
-
-class Taped(TorchDispatchMode):
-    """Records what torch does in a thread."""
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        given = tree_leaves((args, kwargs or {}))
-        if any(isinstance(x, SecretTensor) for x in given):
-            return NotImplemented
-        result = func(*args, **(kwargs or {}))
-        known = {x.untyped_storage()._cdata for x in given if isinstance(x, Tensor)}
-        made = [x for x in tree_leaves(result) if isinstance(x, Tensor)]
-
-        def again() -> None:
-            found = [x for x in tree_leaves(func(*args, **(kwargs or {}))) if isinstance(x, Tensor)]
-            for old, new in zip(made, found, strict=True):
-                if old.untyped_storage()._cdata not in known:
-                    old.copy_(new)
-
-        if Graph.current is not None:
-            Graph.current.work.append(again)
-        return result
+def held(x: Tensor) -> Tensor:
+    return x.held if isinstance(x, DeviceTensor) else x
 
 
 def words(key: bytes | StreamKey, like: Tensor, operation: int, offset: int) -> Tensor:
     """Words that key, operation and offset give; a key on a device is read when they are made."""
-    secret = key.words.numpy().tobytes() if isinstance(key, StreamKey) else key
+    secret = held(key.words).numpy().tobytes() if isinstance(key, StreamKey) else key
     seed = blake2b(secret + f"{operation} {offset}".encode()).digest()
     drawn = numpy.random.Generator(numpy.random.Philox(int.from_bytes(seed[:16])))
     made = torch.from_numpy(drawn.integers(-(2**63), 2**63, -(-like.nbytes // 8)))
@@ -98,11 +52,22 @@ def words(key: bytes | StreamKey, like: Tensor, operation: int, offset: int) -> 
 
 
 def stream(key: bytes | StreamKey, out: Tensor, *, operation: int, offset: int, **_: Any) -> Tensor:
-    def fill() -> None:
-        with _disable_current_modes():
-            out.copy_(words(key, out, operation, offset))
+    gpu.kernel(lambda: held(out).copy_(words(key, held(out), operation, offset)))
+    return out
 
-    do(fill)
+
+def streams(
+    keys: Sequence[bytes | StreamKey],
+    out: Tensor,
+    sizes: Sequence[int],
+    *,
+    operation: int,
+    offsets: Sequence[int],
+    **_: Any,
+) -> Tensor:
+    pieces = out.view(-1).view(torch.int64).split([size // 8 for size in sizes])
+    for key, piece, offset in zip(keys, pieces, offsets, strict=True):
+        stream(key, piece, operation=operation, offset=offset)
     return out
 
 
@@ -110,54 +75,96 @@ def mask(
     key: bytes | StreamKey, values: Tensor, how: str, *, operation: int, offset: int, **_: Any
 ) -> Tensor:
     def combine() -> None:
-        with _disable_current_modes():
-            IN_PLACE[how](values, words(key, values, operation, offset))
+        IN_PLACE[how](held(values), words(key, held(values), operation, offset))
 
-    do(combine)
+    gpu.kernel(combine)
     return values
+
+
+class DeviceKernels:
+    """The compiled kernels as those of the device: on its memory, and part of captured graphs."""
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(backend.compiled(), name)
+        if name in BY_SHAPE or not callable(function):
+            return function
+        return lambda *args: gpu.kernel(partial(function, *args))
+
+
+def native_for(*tensors: Tensor) -> Any:
+    """The kernels of the device if all tensors are there, else those that there are."""
+    if tensors and all(isinstance(x, DeviceTensor) for x in tensors):
+        return DeviceKernels()
+    return backend.native_for(*tensors)
 
 
 @pytest.fixture
 def pretended(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
     """`tacit.run`, as if all parties shared a GPU."""
+    pretend(monkeypatch)
+    return partial(tacit.run, parties=PARTIES, device="cuda")
+
+
+@pytest.fixture
+def pretended_own(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
+    """`tacit.run`, as if each party had a GPU of its own; what is sent is copied."""
+    pretend(monkeypatch)
+    monkeypatch.setattr(repeated, "own_kind", lambda _: SegmentRecording)
+    monkeypatch.setattr(threads, "_is_one_gpu", lambda _: False)
+    monkeypatch.setattr(threads, "_interpreter_lock", lambda _: NO_LOCK)
+    return partial(tacit.run, parties=PARTIES, device="cuda")
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets torch.cuda be the pretended device, whose kernels are the references."""
     for name, thing in {
-        "synchronize": lambda: None,
-        "current_stream": Nothing,
-        "Stream": Nothing,
-        "CUDAGraph": Graph,
+        "_lazy_init": lambda: None,
+        "is_available": lambda: True,
+        "device_count": lambda: 1,
+        "get_device_properties": lambda _: SimpleNamespace(total_memory=MEMORY_BYTES),
+        "synchronize": lambda *_: gpu.current_stream().synchronize(),
+        "current_stream": gpu.current_stream,
+        "stream": gpu.stream_selected,
+        "device": nullcontext,
+        "is_current_stream_capturing": lambda: gpu.current_stream().graph is not None,
+        "Stream": gpu.Stream,
+        "Event": gpu.Event,
+        "CUDAGraph": gpu.Graph,
     }.items():
         monkeypatch.setattr(torch.cuda, name, thing)
-    monkeypatch.setattr(graph, "event", Nothing)
-    monkeypatch.setattr(randomness, "stream", stream)
-    monkeypatch.setattr(randomness, "mask", mask)
-    monkeypatch.setattr("tacit.kernels.backend.load_native", lambda: None)
-    work = recording.Recording._run
+    number = lambda _: gpu.current_stream().cuda_stream  # noqa: E731
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", number, raising=False)
+    accelerator = torch.accelerator
+    monkeypatch.setattr(accelerator, "current_accelerator", lambda **_: gpu.DEVICE)
+    monkeypatch.setattr(accelerator, "current_stream", gpu.current_stream)
+    for module in (
+        symbolic,
+        segments,
+        public_operands,
+        optimizer_steps,
+        plan_observer,
+        plan_recorder,
+        devices,
+        device_copies,
+    ):
+        monkeypatch.setattr(module, "_disable_current_modes", gpu.no_other_modes)
+    monkeypatch.setattr(torch, "tensor", gpu.tensor)
+    patterns = saturation._patterns.__wrapped__.__wrapped__  # without its cache, and with modes
+    monkeypatch.setattr(saturation, "_patterns", lru_cache(gpu.no_other_modes()(patterns)))
+    for name, kernel in {"stream": stream, "streams": streams, "mask": mask}.items():
+        monkeypatch.setattr(randomness, name, kernel)
+    monkeypatch.setattr(backend, "load_gpu", lambda: None)
+    for module in KERNELS:
+        monkeypatch.setattr(module, "native_for", native_for)
 
-    def taped(self: Any, *args: Any) -> Any:
-        with Taped():
-            return work(self, *args)
 
-    monkeypatch.setattr(recording.Recording, "_run", taped)
-    note, make = Trace._note, buffers.TensorBuffers.__init__
-    monkeypatch.setattr(Graph, "buffers", [])
+def insecure_fixed_masks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every mask is zero: divisions round down always, whatever keys a session has."""
+    monkeypatch.setattr(randomness, "mask", lambda key, values, how, **_: values)
 
-    def made(self: Any, like: Any) -> None:
-        make(self, like)
-        Graph.buffers.extend(self._flat.values())
+    def zeros(key: Any, out: Tensor, *_: Any, **__: Any) -> Tensor:
+        gpu.kernel(lambda: held(out).zero_())
+        return out
 
-    def noted(self: Any, found: list[Tensor]) -> None:
-        note(self, [x for x in found if x.dtype.is_floating_point])  # the rest would be on the GPU
-
-    monkeypatch.setattr(buffers.TensorBuffers, "__init__", made)
-    monkeypatch.setattr(Trace, "_note", noted)
-
-    def run(main: Callable[..., Any], *args: Any, **settings: Any) -> list[Any]:
-        barrier = Barrier(PARTIES, seconds=30.0)
-
-        def party(session: tacit.Session) -> Any:
-            session.mesh.barrier = barrier
-            return main(session, *args)
-
-        return tacit.run(party, parties=PARTIES, **settings)
-
-    return run
+    monkeypatch.setattr(randomness, "stream", zeros)
+    monkeypatch.setattr(randomness, "streams", zeros)

@@ -293,20 +293,20 @@ def test_the_session_goes_on_after_a_refusal(folder):
 @pytest.mark.parametrize(
     ("text", "options", "reason"),
     [
-        ("a,b\n1,2\n3,Zanzibar\n", {}, "line 3, column 2): a cell is not a finite number"),
-        ("a,b\n1,2\n\n3,nan\n", {}, "line 4, column 2): a cell is not a finite number"),
-        ("a,b\n1,-inf\n", {}, "line 2, column 2): a cell is not a finite number"),
-        ("a,b\n1,\n", {}, "line 2, column 2): a cell is not a finite number"),
-        ("a,b\n1,1_000\n", {}, "line 2, column 2): a cell is not a finite number"),
+        ("a,b\n1,2\n3,Zanzibar\n", {}, "line 3, column 2 ('b')): a cell is text"),
+        ("a,b\n1,2\n\n3,nan\n", {}, "line 4, column 2 ('b')): a cell is empty or NaN"),
+        ("a,b\n1,-inf\n", {}, "line 2, column 2 ('b')): a cell is infinite"),
+        ("a,b\n1,\n", {}, "line 2, column 2 ('b')): a cell is empty or NaN"),
+        ("a,b\n1,1_000\n", {}, "line 2, column 2 ('b')): a cell is a number with more"),
         ("a,b\n1,2\n3\n", {}, "line 3: 1, not 2): a line has another number of columns"),
         ("a,b\n1,2000000.5\n", {}, "'b' has a number that is beyond 2^20"),
         ("a,b\n1,99999999999\n", {}, "'b' has a number that is beyond 2^36"),
         ("a,b\n1,9999999999999999999999\n", {}, "'b' has a number that is beyond 2^20"),
-        ("a,b\n", {}, "no line of numbers"),
+        ("a,b\n", {}, "no rows"),
         ("", {}, "empty"),
         ("Zanzibar,34\nCairo,20\n", {}, "the first line has names and numbers"),
         ("0,1,2\n5,6,7\n", {}, "the first line counts from 0"),
-        (",a\n0,5\n", {}, "line 1, column 1): a column has no name"),
+        (",a\n0,5\n", {}, "column 1): a column has no name: without="),
         ("a,a\n0,5\n", {}, "the same name"),
         ('a,b\n1,"2"Zanzibar\n', {}, "line 2): it is not csv"),
         ("a\n" + "1" * (1 << 23), {}, "bytes"),
@@ -419,8 +419,8 @@ def test_lengths_that_lie(tmp_path):
 def test_parquet_of_other_things(tmp_path):
     table = pa.table({"a": [1.0, None, 2.0], "city": ["Zanzibar", "b", "c"], "ok": [True] * 3})
     pq.write_table(table, tmp_path / "secret.parquet")
-    assert "column 2): a column is not of numbers" in refusal(tmp_path / "secret.parquet")
-    assert "row 1, column 1): a cell is empty" in refusal(
+    assert "column 2 ('city')): a column is not of numbers" in refusal(tmp_path / "secret.parquet")
+    assert "row 1, column 1 ('a')): a cell is empty" in refusal(
         tmp_path / "secret.parquet", columns=["a"]
     )
     assert loaded(tmp_path / "secret.parquet", columns=["ok"]).tolist() == [[True]] * 3
@@ -473,7 +473,14 @@ def against(*messages):
 
 def word(**changes):
     file = {"form": "tensor", "classes": 0, "tensors": [["", [2, 3], "float32"]]}
-    fields = {"owner": OWNER, "shape": None, "dtype": None, "limit": 1 << 62 - 1, "failure": ""}
+    fields = {
+        "owner": OWNER,
+        "shape": None,
+        "dtype": None,
+        "limit": 1 << 62 - 1,
+        "columns": None,
+        "failure": "",
+    }
     return json.dumps(fields | {"file": file | changes.pop("file", {})} | changes).encode()
 
 

@@ -56,6 +56,7 @@ def test_everything_that_can_be_set_is(tmp_path):
     deadline = 5
     connect_deadline = 60.5
     patience = 90
+    stripes = 3
     """
     made = read(tmp_path, head, blocks(PORTS, bob='device = "cuda:1"\n'))
     config = made.config
@@ -66,6 +67,7 @@ def test_everything_that_can_be_set_is(tmp_path):
     assert made.reveals == config.reveals == (1, 2)
     limits = made.limits
     assert (limits.deadline, limits.connect_deadline, limits.patience) == (5.0, 60.5, 90.0)
+    assert limits.stripes == 3
     assert (made.placement, made.parties[1].device) == ("linear", "cuda:1")
 
 
@@ -87,6 +89,8 @@ HEADS = [
     ('reveals = ["bob", "bob"]', r"twice"),
     ("deadline = 0", r"deadline=0: allowed is a number of seconds"),
     ("deadline = true", r"deadline=True"),
+    ("stripes = 0", r"stripes is 0: 1 to 32"),
+    ('stripes = "many"', r"stripes is 'many'"),
     ("deadline = nan", r"deadline=nan"),
     ('connect_deadline = "long"', r"connect_deadline='long'"),
     ("rings = 64", r"'rings' is no field: allowed are 'protocol', 'ring'"),

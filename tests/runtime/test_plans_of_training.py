@@ -10,6 +10,7 @@ from torch.nn import functional as F
 import tacit
 from tacit.errors import PartyFailed, PublicMismatch
 from tacit.fixedpoint.flatten import canonical, signature, tensors
+from tacit.runtime.replay.recording import compute
 
 RINGS = [{}, {"ring": 32, "fraction_bits": 12}]
 BATCHES = torch.randn(12, 6, 4, generator=torch.Generator().manual_seed(1))
@@ -77,12 +78,11 @@ def compared(session, make_optimizer, make=network, calls=6, between=lambda opti
     for x in BATCHES[: calls - 1]:
         step(session.share(x, owner=1), y)
         between(optimizer)
-    [recording] = [one._recording for one in step._specializations]
+    [recording] = recordings_of(step)
     x, streams = session.share(BATCHES[calls - 1], owner=1), session.protocol.context.streams
     before, number = State(session, model, optimizer), streams.number
     result = step(x, y)
-    assert recording is not None
-    assert recording is step._specializations[0]._recording
+    assert [recording] == step._specializations[0].recordings
     after, replayed = streams.number, before.now(result)
     streams.number = number
     before.put_back()
@@ -103,6 +103,60 @@ def sgd(parameters):
 )
 def test_a_replayed_step_has_the_bits_of_the_step(make, settings):
     assert all(tacit.run(lambda session: compared(session, sgd, make), **settings))
+
+
+def recordings_of(function):
+    return [made for one in function._specializations for made in one.recordings]
+
+
+def words_of(values):
+    """All words of this party's shares."""
+    return [part.clone() for value in values for part in tensors(value)]
+
+
+def test_gradients_added_up_over_calls_have_the_bits_of_the_calls():
+    """Two kinds of calls alternate: after `zero_grad` one sets gradients, the next adds to them."""
+
+    def main(session):
+        model = session.share(small(), owner=0)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def function(x):
+            loss = model(x).square().sum()
+            loss.backward()
+            return loss.detach()
+
+        step, streams, found = session.repeated(function), session.protocol.context.streams, []
+        for x in BATCHES:
+            x, grad = session.share(x, owner=1), model.weight.grad
+            held = None
+            if grad is not None:  # a replay begins with state that is settled
+                [held] = canonical(session.numbers, [grad.value])
+                grad._cell.set(held)
+            replays = {one: one.summary().num_replays for one in recordings_of(step)}
+            results = [step(x).value, model.weight.grad.value]
+            for one in recordings_of(step):
+                if one.summary().num_replays > replays.get(one, 0):
+                    after, streams.number = streams.number, streams.number - one.plan.num_calls
+                    is_grad = [cell is model.weight.grad._cell for cell in one._state]
+                    model.weight.grad = held and tacit.SecretTensor(held, session.numbers)
+                    again = [function(x).value, model.weight.grad.value]
+                    compute(again)  # as a recording does: results first, then the state
+                    state = [again[1] if each else model.weight.value for each in is_grad]
+                    state = canonical(session.numbers, state)
+                    again[1:] = [
+                        x for x, each in zip(state, is_grad, strict=True) if each
+                    ] or again[1:]
+                    same = map(torch.equal, words_of(results), words_of(again))
+                    found.append((grad is None, all(same) and streams.number == after))
+            if grad is not None:
+                optimizer.step()
+                optimizer.zero_grad()
+        return found
+
+    for found in tacit.run(main):
+        assert {was_none for was_none, _ in found} == {False, True}
+        assert all(is_equal for _, is_equal in found)
 
 
 def test_a_counter_that_is_read_runs_as_it_is(caplog):
@@ -132,6 +186,7 @@ def small():
 ADAPTIVE = pytest.mark.full("Adam runs")
 OPTIMIZERS = [
     (torch.optim.Adam, {"weight_decay": 0.1}),
+    pytest.param(torch.optim.Adam, {"foreach": True}, marks=ADAPTIVE),
     pytest.param(torch.optim.AdamW, {"amsgrad": True}, marks=ADAPTIVE),
     pytest.param(torch.optim.RMSprop, {"momentum": 0.5}, marks=ADAPTIVE),
     pytest.param(torch.optim.Adagrad, {"lr_decay": 0.1}, marks=ADAPTIVE),
@@ -227,3 +282,22 @@ def test_a_scheduler_within_the_function_runs_as_it_is(is_first, caplog):
 
     assert tacit.run(main) == [pytest.approx(0.1 * 0.97**6)] * 3
     assert "settings of an optimizer (call its scheduler outside): it runs as it is" in caplog.text
+
+
+@pytest.mark.full("test_an_optimizer_that_counts_has_the_bits_of_its_step")
+def test_adam_is_recorded_twice_in_all_its_steps():
+    """Its bias corrections change in every step, most of them at first."""
+
+    def main(session):
+        model = session.share(small(), owner=0)
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01, eps=1e-4)
+        step, made = session.repeated(training_step(model, optimizer)), []
+        x, y = (session.share(torch.ones(6, size), owner=1) for size in (4, 2))
+        for count in [*range(1, 12), 31, 32, 120, 287, 288, 5000, 5001]:
+            for state in optimizer.state.values():
+                state["step"].fill_(count - 1)
+            step(x, y)
+            made += [one for one in recordings_of(step) if one not in made]
+        return len(made)
+
+    assert tacit.run(main) == [2] * 3

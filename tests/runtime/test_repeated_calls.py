@@ -7,17 +7,18 @@ import logging
 import re
 from contextlib import suppress
 from functools import partial
+from itertools import pairwise
 
 import pytest
 import torch
-from tests.runtime.pretended_gpu import pretended
+from tests.runtime.pretended_gpu import pretended, pretended_own
 from torch import nn
 from torch.nn import functional as F
 
 import tacit
 from tacit.errors import PartyFailed
 
-__all__ = ["pretended"]
+__all__ = ["pretended", "pretended_own"]
 
 torch.manual_seed(3)
 LINEAR = nn.Linear(4, 2)
@@ -25,16 +26,16 @@ NORMED = nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(2, track_running_stats=Tr
 PICTURES = torch.randn(8, 3, 4)
 
 
-@pytest.fixture(params=["plan", "graph"])
+@pytest.fixture(params=["plan", "graph", "segments"])
 def repeating(request):
-    """`tacit.run`, with functions that are recorded as plans, or as graphs."""
+    """`tacit.run`, with functions that are recorded as plans, or as graphs of all or of one."""
     if request.param == "plan":
         return partial(tacit.run, parties=3)
-    return request.getfixturevalue("pretended")
+    return request.getfixturevalue("pretended" if request.param == "graph" else "pretended_own")
 
 
 def is_recorded(function) -> bool:
-    return any(one._recording is not None for one in function._specializations)
+    return any(one.recordings for one in function._specializations)
 
 
 def shared(session, module=LINEAR):
@@ -62,15 +63,15 @@ def test_a_recorded_inference_is_right_with_every_input_and_fresh_masks(repeatin
 
 
 def outputs(session, function, change, calls=8, at=5):
-    """What a repeated function of PICTURES gives, if something changes before a call."""
+    """What a function of PICTURES gives if something changes before a call, and its replays."""
     function = session.repeated(function)
-    found, recorded = [], []
+    found, replays = [], []
     for i, x in enumerate(PICTURES[:calls]):
         if i == at:
             change()
         found.append(session.reveal(function(session.share(x, owner=1))))
-        recorded.append(is_recorded(function))
-    return torch.stack(found), recorded
+        replays.append(sum(one.num_replays for one in function.recordings))
+    return torch.stack(found), replays
 
 
 def test_modes_of_modules_are_looked_at(repeating):
@@ -79,10 +80,12 @@ def test_modes_of_modules_are_looked_at(repeating):
         with torch.no_grad():
             return outputs(session, lambda x: model(x), model.eval)
 
-    found, recorded = repeating(main)[0]
+    found, replays = repeating(main)[0]
     expected = torch.cat([2 * LINEAR(PICTURES[:5]), LINEAR(PICTURES[5:])]).detach()
     torch.testing.assert_close(found, expected, atol=1e-3, rtol=0)
-    assert recorded == [False, False, True, True, True, False, True, True]
+    more = [after - before for before, after in pairwise(replays)]
+    assert more[2:5] == [1, 1, 0]
+    assert more[6] == 1
 
 
 class Switch(nn.Module):
@@ -107,10 +110,45 @@ def test_variables_and_public_tensors_are_looked_at(repeating):
 
     before, after = PICTURES[:5], PICTURES[5:]
     wanted = [[before, 2 * after], [2 * before, 0 * after], [0 * before, 0 * after + 1]]
-    for (found, recorded), expected in zip(repeating(main)[0], wanted, strict=True):
+    for (found, replays), expected in zip(repeating(main)[0], wanted, strict=True):
         torch.testing.assert_close(found, torch.cat(expected), atol=1e-3, rtol=0)
-        assert recorded[4]
-        assert recorded[7]
+        assert replays[5] == replays[4] > replays[3]
+        assert replays[7] > replays[6]
+
+
+def test_variables_of_helpers_and_under_decorators_are_looked_at():
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.factor = 1.0
+
+        def forward(self, x):
+            return x * self.factor
+
+    def main(session):
+        factor, module = 1.0, Scaled()
+
+        @torch.no_grad()
+        def decorated(x):
+            return x * factor
+
+        def rebind():
+            nonlocal factor
+            factor = 2.0
+
+        found = [outputs(session, decorated, rebind)]
+        found.append(outputs(session, module, lambda: setattr(module, "factor", 2.0)))
+        factor = 1.0
+
+        def helper(x):
+            return x * factor
+
+        return [*found, outputs(session, lambda x: helper(x), rebind)]
+
+    expected = torch.cat([PICTURES[:5], 2 * PICTURES[5:]])
+    for found, replays in tacit.run(main)[0]:
+        torch.testing.assert_close(found, expected, atol=1e-3, rtol=0)
+        assert replays[7] > replays[6] >= replays[4] > replays[3]
 
 
 def test_a_public_argument_that_was_written_to_is_another(repeating):
@@ -137,10 +175,10 @@ def test_a_parameter_that_got_another_tensor_is_looked_at(repeating):
 
         return outputs(session, lambda x: model(x).detach(), change)
 
-    found, recorded = repeating(main)[0]
+    found, replays = repeating(main)[0]
     expected = torch.cat([LINEAR(PICTURES[:5]), LINEAR.bias.expand(3, 3, 2)]).detach()
     torch.testing.assert_close(found, expected, atol=1e-3, rtol=0)
-    assert recorded[4]
+    assert replays[4] > replays[3]
 
 
 def test_the_mode_of_gradients_is_part_of_a_call(repeating, caplog):
@@ -376,6 +414,34 @@ def test_a_function_that_counts_runs_as_it_is(repeating):
     assert repeating(main) == [[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]] * 3
 
 
+def trained_at_changing_rates(session, is_repeated):
+    model = shared(session)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.5)
+
+    def step(x):
+        optimizer.zero_grad()
+        loss = (model(x) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    step = session.repeated(step) if is_repeated else step
+    recordings = set()
+    for i, x in enumerate(PICTURES):
+        optimizer.param_groups[0]["lr"] = 0.05 + 0.001 * i
+        step(session.share(x, owner=1))
+        if is_repeated:
+            recordings |= {id(x) for one in step._specializations for x in one.recordings}
+    return session.reveal(model.weight.detach()), len(recordings)
+
+
+def test_a_learning_rate_is_new_in_each_repetition_of_one_recording(repeating):
+    plain, _ = tacit.run(trained_at_changing_rates, False)[0]
+    for weight, num_recordings in repeating(trained_at_changing_rates, True):
+        torch.testing.assert_close(weight, plain, atol=1e-3, rtol=0)
+        assert num_recordings == 1
+
+
 class Running(nn.Module):
     total = None
 
@@ -390,13 +456,8 @@ def add_up(session):
     return [float(session.reveal(one)[0]) for one in sums]
 
 
-def test_a_hidden_state_that_is_not_written_but_replaced_is_an_error_of_a_graph(pretended):
-    with pytest.raises(PartyFailed, match="other secrets than before"):
-        pretended(add_up)
-
-
-def test_a_hidden_state_that_is_not_written_but_replaced_runs_as_it_is():
-    assert tacit.run(add_up) == [[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]] * 3
+def test_a_hidden_state_that_is_not_written_but_replaced_runs_as_it_is(repeating):
+    assert repeating(add_up) == [[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]] * 3
 
 
 class Keeping(nn.Module):
@@ -410,7 +471,7 @@ class Keeping(nn.Module):
         return x + 1
 
 
-def test_a_secret_that_is_kept_and_not_returned_stays_what_it_was(caplog):
+def test_a_secret_that_is_kept_and_not_returned_stays_what_it_was(repeating, caplog):
     def main(session):
         module = Keeping()
         step = session.repeated(module)
@@ -418,7 +479,7 @@ def test_a_secret_that_is_kept_and_not_returned_stays_what_it_was(caplog):
             step(session.share(torch.full((3,), float(i)), owner=0))
         return [float(session.reveal(one)[0]) for one in module.layer.kept]
 
-    assert tacit.run(main) == [[0.0, 2.0, 4.0, 6.0, 8.0, 10.0]] * 3
+    assert repeating(main) == [[0.0, 2.0, 4.0, 6.0, 8.0, 10.0]] * 3
     assert "it keeps a secret that it does not return: it runs as it is" in caplog.text
 
 

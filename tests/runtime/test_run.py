@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -338,3 +339,31 @@ def test_parties_do_not_outlive_a_caller_that_is_killed(tmp_path):
     while any(map(alive, parties)) and time.monotonic() < until:
         time.sleep(0.05)
     assert not any(map(alive, parties))
+
+
+OWN_MISTAKE = """
+import tacit, torch
+
+def prepare(session):
+    return undefined_name
+
+def main(session):
+    return prepare(session)
+
+if __name__ == "__main__":
+    tacit.run(main, transport={transport!r})
+"""
+
+
+@pytest.mark.parametrize("transport", ["threads", "processes"])
+def test_a_mistake_in_a_script_is_shown_once_and_on_one_screen(transport, tmp_path):
+    script = tmp_path / "job.py"
+    script.write_text(OWN_MISTAKE.format(transport=transport))
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 1
+    lines = done.stderr.splitlines()
+    assert len(lines) <= 24, done.stderr
+    assert sum("return undefined_name" in line for line in lines) == 1
+    assert any(re.search("party . failed: NameError", line) for line in lines)

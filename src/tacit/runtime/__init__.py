@@ -2,6 +2,7 @@
 
 from .deploy.network_session import connect
 from .launch.local_run import preprocess, run
+from .rehearsal.rehearse import check
 from .session import Session
 
-__all__ = ["Session", "connect", "preprocess", "run"]
+__all__ = ["Session", "check", "connect", "preprocess", "run"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from ..config import Config
@@ -22,8 +22,10 @@ from ..nn import reveal, share
 from ..nn.encrypted_file import Key
 from ..protocols import Enclave, Protocol, Revealed, out_of_memory
 from ..protocols.plain_memory import MemoryCounters
+from ..tables import Csv, Kind, Missing
 from ..transport import Mesh, Stats
 from .files import LIMIT, Dtypes, Shapes, expectation, load, reading_options
+from .joining import Joined, Size, intersect, join
 from .replay.repeated import Repeated
 from .throughput.mapped import mapped
 from .train.training import Schedule, Training
@@ -125,7 +127,8 @@ class Session:
     ) -> Any:
         """Returns the owner's tensor or module, or a list, tuple or dict of them, as secrets.
 
-        A numpy array or a number is shared as a tensor. The other parties give a tensor of the same
+        A numpy array, a frame of numbers (pandas, polars), a list of numbers or a number is shared
+        as a tensor; `load` takes other frames. The other parties give a tensor of the same
         shape and dtype, whose values are ignored; or, for a single tensor, None, its shape and its
         dtype, by default float32. A module keeps its class and code; its parameters and buffers
         become secret, in place. Integer and bool buffers that are the same at all parties stay
@@ -141,31 +144,97 @@ class Session:
 
     def load(
         self,
-        path: str | Path | None,
+        source: Any,
         owner: int | str,
         *,
         shape: Shapes = None,
         dtype: Dtypes = None,
-        columns: Sequence[str | int] | None = None,
+        columns: Sequence[str | int] | Mapping[str, Kind] | None = None,
+        without: Sequence[str | int] = (),
+        missing: Missing = "error",
         header: bool | None = None,
+        csv: Csv | None = None,
         size: tuple[int, int] | None = None,
         limit: int = LIMIT,
     ) -> Any:
-        """Returns the owner's data file as secrets; no other party needs the file or its path.
+        """Returns the owner's data as secrets: a file, given by its path, or what is in memory.
 
-        A tensor from .npy, .idx and -ubyte, also with .gz; a dict of them from .npz, .safetensors,
-        .csv and .parquet, or one matrix of `columns`; `images, labels` from a folder of pictures
-        with a subfolder for each class. `shape` (with None for any size) and `dtype`, of all
-        tensors or in a dict by name, are what this party expects. `header`: whether a .csv begins
-        with names. `size`: pictures become that high and wide. `limit`: bytes, 8 for each element.
-        Names, shapes and dtypes become public. What is wrong with the file, or not as any party
-        expects, is a DataRejected at every party.
+        No other party needs it; they give None. A tensor from .npy, .idx and -ubyte, also with .gz,
+        from a tensor, a numpy array, a list or a number; a dict of them from .npz, .safetensors and
+        a dict; from .csv, .tsv, .parquet and frames of pandas or polars a dict by column, or one
+        matrix of `columns`; `images, labels` from a folder of pictures with a subfolder for each
+        class. `shape` (with None for any size) and `dtype`, of all tensors or in a dict by name,
+        are what this party expects. `columns` as a dict declares a kind of `tacit.tables` for each,
+        the same at all parties. `without`: columns that are left out. `missing`: what becomes of
+        empty cells if nothing is declared. `header`: whether a .csv begins with names. `csv`: how
+        it is written. `size`: pictures become that high and wide. `limit`: bytes, 8 for each
+        element. Names, shapes and dtypes become public. What is wrong with the data, or not as any
+        party expects, is a DataRejected at every party.
         """
         rank = self.rank_of(owner, "owner")
         expected = expectation(shape, dtype, limit)
-        options = reading_options(columns, header, size, limit)
+        options = reading_options(
+            limit,
+            columns=columns,
+            without=without,
+            missing=missing,
+            header=header,
+            csv=csv,
+            size=size,
+        )
         with naming_parties(self.names):
-            return load(self.numbers, path, rank, expected, options)
+            return load(self.numbers, source, rank, expected, options)
+
+    def join(
+        self,
+        left: Any,
+        right: Any,
+        on: str | Sequence[str],
+        *,
+        owners: tuple[int | str, int | str] = (0, 1),
+        size: Size = None,
+        columns: Sequence[str] | Mapping[str, Kind] | None = None,
+        missing: Missing = "error",
+        csv: Csv | None = None,
+    ) -> Joined:
+        """Returns the rows of two owners' tables that have the same id, as secrets, side by side.
+
+        left, right: a frame of pandas or polars, the path of a .csv, .tsv or .parquet, or a dict of
+        columns, at the owner; anything elsewhere. on: the columns of ids, texts or integers; an id
+        comes once in a table. All other columns, or those of `columns`, are numbers, or of the
+        kinds that all parties declare there; no name is in both tables. Nobody learns which rows
+        match, or how many. By default the result has rows that match nothing, whose mark `matched`
+        is 0: about 1.35 times as many rows as the shorter table. `size` moves the matching rows
+        together: a number is as many rows as there are at most, and an error, the one bit that it
+        tells, if more match; "reveal" tells all parties how many match. `missing`, `csv`: as for
+        `load`. Numbers of rows and names of columns become public. See docs/guides/joining.md.
+        """
+        ranks = self.rank_of(owners[0], "owners"), self.rank_of(owners[1], "owners")
+        options = reading_options(LIMIT, columns=columns, missing=missing, csv=csv)
+        with naming_parties(self.names):
+            return join(self.numbers, (left, right), ranks, on, size, options)
+
+    def intersect(
+        self,
+        left: Any,
+        right: Any,
+        on: str | Sequence[str],
+        *,
+        to: int | str,
+        owners: tuple[int | str, int | str] = (0, 1),
+        csv: Csv | None = None,
+    ) -> Tensor | None:
+        """Returns, at the owner `to`, a bool for each row of its table: is its id in the other?
+
+        None elsewhere. Tables are given as for `join`; only the columns `on` of them are used. The
+        other owner learns nothing but the number of rows, and `to` nothing else of the other table.
+        """
+        ranks = self.rank_of(owners[0], "owners"), self.rank_of(owners[1], "owners")
+        options = reading_options(LIMIT, csv=csv)
+        with naming_parties(self.names):
+            return intersect(
+                self.numbers, (left, right), ranks, on, self.rank_of(to, "to"), options
+            )
 
     def reveal(self, secret: Any, to: int | str | None = None, *, to_dealer: bool = False) -> Any:
         """Returns the plain tensor or module at every party, or at party `to` and None elsewhere.

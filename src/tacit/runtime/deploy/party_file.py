@@ -31,7 +31,7 @@ SETTINGS = (
 )
 WAITS = ("deadline", "connect_deadline", "patience")
 BLOCKS = ("party", "dealer", "enclave", "worker")
-FIELDS = (*SETTINGS, "placement", "reveals", *WAITS, "enclave_threads", *BLOCKS)
+FIELDS = (*SETTINGS, "placement", "reveals", *WAITS, "stripes", "enclave_threads", *BLOCKS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,7 +173,8 @@ def _party_file(
             remedy="make one with `tacit party init NAME --dealer`, and put its block here",
         )
     waits = {name: _seconds(name, table[name]) for name in WAITS if name in table}
-    limits = Limits(**{"connect_deadline": CONNECT_DEADLINE, **waits})  # type: ignore[arg-type]
+    bounds = {"connect_deadline": CONNECT_DEADLINE, **waits, "stripes": table.get("stripes")}
+    limits = Limits(**bounds)  # type: ignore[arg-type]
     return PartyFile(
         path=path,
         parties=parties,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...config import Config
-from ...errors import ConfigError
+from ...errors import ConfigError, PartyFailed
 from ...protocols import check_parties, helper_names, party_names
 from ...registry import TRANSPORTS
 from ...transport import Limits, NetworkSetting
@@ -36,6 +36,7 @@ def run(
     memory_limit: int | None = None,
     network: NetworkSetting = None,
     deadline: float = 30.0,
+    stripes: int | None = None,
     names: Sequence[str] | None = None,
     reveals: Sequence[int | str] | None = None,
     folder: str | Path | None = None,
@@ -63,7 +64,8 @@ def run(
     enclave has no more of its tensors in plain inside, and seals the rest outside. `network`
     gives the links a latency and a bandwidth. No party waits longer than `deadline` seconds for a
     message, beyond what `network` delays it; between processes, for one from a party that is dead
-    or frozen.
+    or frozen. Between processes `stripes` is how many connections carry large messages from one
+    party to another, by default as many as the cores can drive, 1 for none but that of all others.
     `names` are what the parties are called, by rank; `reveals` lists those that may learn
     anything at all. With `folder` each party writes to a folder of its name in it, the record of
     its reveals for one; `resume` lets a training go on from its checkpoints there. `dealer` is
@@ -116,13 +118,16 @@ def run(
     launch = TRANSPORTS[transport].load()
     if allow_simulated and config.enclaves and not TRANSPORTS[transport].one_process:
         launch = partial(launch, allow_simulated=True)
-    results: list[Any] = launch(
-        program,
-        devices=_all_devices(devices, config, helpers),
-        config=config,
-        limits=Limits(deadline=deadline),
-        network=build_network(network),
-    )
+    try:
+        results: list[Any] = launch(
+            program,
+            devices=_all_devices(devices, config, helpers),
+            config=config,
+            limits=Limits(deadline=deadline, stripes=stripes),
+            network=build_network(network),
+        )
+    except PartyFailed as error:  # where it was collected tells nobody anything
+        raise error.with_traceback(None) from error.__cause__
     return results[:parties]
 
 

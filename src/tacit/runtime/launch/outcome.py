@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
-from ...errors import ConnectError, Party, PartyFailed, PeerClosed, RangeError, RevealForbidden
+from ...errors import (
+    ConnectError,
+    Party,
+    PartyFailed,
+    PeerClosed,
+    RangeError,
+    RevealForbidden,
+    from_users_code,
+)
 
 # Another party may be the cause of these.
 ECHOES = (PeerClosed, ConnectError, RevealForbidden, RangeError)
@@ -50,6 +58,7 @@ def attempt(party: int, action: Callable[[], Any]) -> Outcome:
         return Success(party, action())
     except BaseException as error:
         blames = error.party if isinstance(error, ECHOES) else None
+        error.__traceback__ = from_users_code(error.__traceback__)
         return Failure(PartyFailed.of(error, party), monotonic(), blames, raised=error)
 
 
@@ -104,7 +113,10 @@ def party_failed(failures: Sequence[Failure], names: Sequence[str]) -> PartyFail
     for failure in failures:
         if failure is not root:
             root.error.add_note(_note(failure.error, root.error))
-    root.error.__cause__ = root.raised
+    if root.raised is not None:
+        root.error.__cause__ = root.raised.with_traceback(
+            from_users_code(root.raised.__traceback__)
+        )
     return root.error
 
 

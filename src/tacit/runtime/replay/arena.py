@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
+from collections import deque
 from typing import NamedTuple
 
 import torch
@@ -19,6 +20,18 @@ from torch import Tensor
 ALIGNMENT = 64
 SEGMENT_BYTES = 1 << 24
 SPOILT = 0xA5
+
+
+class Block(NamedTuple):
+    """Memory of one tensor while a function is recorded. number: counts all that there were."""
+
+    start: int
+    size: int
+    number: int
+
+    def holds(self, address: int) -> bool:
+        """Whether an address is in it."""
+        return self.start <= address < self.start + self.size
 
 
 class _Gap(NamedTuple):
@@ -65,11 +78,19 @@ class _Segment:
 
 
 class Arena:
-    """Memory in segments, which are kept as long as the arena."""
+    """Memory in segments, which are kept as long as the arena.
+
+    The garbage collector may release a block at any time and on any thread. Its memory counts as
+    used until the next `empty_like`, so that nobody gets it while a plan is moved.
+    """
 
     def __init__(self) -> None:
         self._segments: list[_Segment] = []
         self._starts: list[int] = []
+        self._blocks: dict[int, Block] = {}  # those in use, by the start
+        self._block_starts: list[int] = []
+        self._num_blocks = 0
+        self._released: deque[Block] = deque()
 
     @property
     def num_bytes(self) -> int:
@@ -86,12 +107,28 @@ class Arena:
 
     def alias(self, tensor: Tensor) -> Tensor:
         """Returns a view of the same memory that does not hold it; others are returned as are."""
-        segment = self._segment(tensor.data_ptr()) if tensor.numel() else None
-        if segment is None:
+        if not self.holds(tensor):
             return tensor
-        offset, rest = divmod(tensor.data_ptr() - segment.start, tensor.itemsize)
+        return self.tensor_at(tensor.data_ptr(), tensor)
+
+    def tensor_at(self, address: int, like: Tensor) -> Tensor:
+        """Returns a tensor of this form at an address of the arena, which it does not hold."""
+        segment = self._segment(address)
+        assert segment is not None
+        offset, rest = divmod(address - segment.start, like.itemsize)
         assert not rest
-        return segment.view(tensor.dtype).as_strided(tensor.shape, tensor.stride(), offset)
+        return segment.view(like.dtype).as_strided(like.shape, like.stride(), offset)
+
+    def block(self, address: int) -> Block | None:
+        """Returns the block in use that an address is in now, if any."""
+        place = bisect_right(self._block_starts, address) - 1
+        found = self._blocks[self._block_starts[place]] if place >= 0 else None
+        return found if found is not None and found.holds(address) else None
+
+    def used_blocks(self) -> frozenset[int]:
+        """Returns the numbers of the blocks that somebody holds; they stay until `empty_like`."""
+        self._forget_released()
+        return frozenset(block.number for block in self._blocks.values())
 
     def spoil(self) -> None:
         """Overwrites all memory that is free."""
@@ -112,17 +149,41 @@ class Arena:
 
     def _block(self, size: int) -> ctypes.Array[ctypes.c_char]:
         """Returns memory that is free again when nobody refers to the block."""
-        rounded = -(-size // ALIGNMENT) * ALIGNMENT
+        self._forget_released()
+        made = Block(self.take(size), size, self._num_blocks)
+        self._blocks[made.start] = made
+        insort(self._block_starts, made.start)
+        self._num_blocks += 1
+        memory = (ctypes.c_char * size).from_address(made.start)
+        weakref.finalize(memory, self._release, made).atexit = False  # holds the arena until then
+        return memory
+
+    def _release(self, block: Block) -> None:
+        """Notes that nobody refers to a block; on any thread."""
+        self._released.append(block)
+
+    def _forget_released(self) -> None:
+        while self._released:
+            block = self._released.popleft()
+            del self._blocks[block.start]
+            del self._block_starts[bisect_left(self._block_starts, block.start)]
+            self.free(block.start, block.size)
+
+    def take(self, size: int) -> int:
+        """Returns the address of memory that was free."""
+        rounded = _rounded(size)
         for segment in self._segments:
             if (start := segment.take(rounded)) is not None:
-                break
-        else:
-            segment = self._add_segment(rounded)
-            start = segment.take(rounded)
-            assert start is not None
-        block = (ctypes.c_char * size).from_address(start)
-        weakref.finalize(block, segment.free, start, rounded).atexit = False
-        return block
+                return start
+        start = self._add_segment(rounded).take(rounded)
+        assert start is not None
+        return start
+
+    def free(self, start: int, size: int) -> None:
+        """Frees what `take` returned."""
+        segment = self._segment(start)
+        assert segment is not None
+        segment.free(start, _rounded(size))
 
     def _add_segment(self, least: int) -> _Segment:
         segment = _Segment(max(SEGMENT_BYTES, least + ALIGNMENT))
@@ -130,6 +191,10 @@ class Arena:
         self._segments.insert(place, segment)
         self._starts.insert(place, segment.start)
         return segment
+
+
+def _rounded(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def _span(tensor: Tensor) -> int:

@@ -125,23 +125,38 @@ class SecretTree(NamedTuple):
 class CallSignature:
     """What two calls that do the same work have in common: forms, public arguments, modes.
 
-    private: the places of tensors among the public arguments whose contents may differ, as they
-    are shared; None as long as that is not known, and no contents are compared.
+    private: the places of tensors among the plain arguments whose contents may differ, as they
+    are shared; None as long as that is not known, and no contents are compared. varying: those of
+    other plain tensors whose contents may differ from call to call. alike: those among them that
+    meet secrets, so that all parties must give the same; the rest may be a party's own affair.
     """
 
-    def __init__(self, given: SecretTree, private: Set[int] | None = None) -> None:
+    def __init__(
+        self,
+        given: SecretTree,
+        private: Set[int] | None = None,
+        varying: Set[int] = frozenset(),
+        alike: Set[int] = frozenset(),
+    ) -> None:
         self._spec, self._others = given.spec, [snapshot(x) for x in given.others]
         self._signatures = [signature(value) for value in given.values]
         self._modes = _modes()
-        self.private = private
+        self.private, self.varying, self.alike = private, varying, alike
 
     def fits(self, given: SecretTree) -> bool:
-        """Returns whether the secrets have the same forms and everything public is equal."""
-        return self.has_form(given) and all(
-            equal_public(x, given.others[i])
+        """Returns whether forms and public arguments are those of a call of this kind."""
+        return self.has_form(given) and self.differing(given) <= self.varying
+
+    def differing(self, given: SecretTree) -> Set[int]:
+        """Returns the places of public tensors that have other contents in a call of this form."""
+        if self.private is None:
+            return frozenset()
+        return {
+            i
             for i, x in enumerate(self._others)
-            if isinstance(x, Tensor) and self.private is not None and i not in self.private
-        )
+            if isinstance(x, Tensor) and i not in self.private
+            if i in self.varying or not equal_public(x, given.others[i])
+        }
 
     def has_form(self, given: SecretTree) -> bool:
         """Returns whether everything but the contents of public tensors is the same."""

@@ -1,7 +1,8 @@
 """What a function depends on besides its arguments and the secrets that it reads.
 
-This covers the global and closure variables that it names, the modules that it calls and the
-optimizers that step in it. Objects that those refer to in turn are not covered.
+This covers the global and closure variables that it names, also in functions of its own file and
+under decorators; the modules that it calls with their numbers and texts; and the optimizers that
+step in it. Objects that those refer to in turn are not covered.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 from functools import cache, partial
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
 from torch import Tensor, nn
@@ -23,6 +24,7 @@ from ...tensor.trace import Trace
 from .buffers import equal_public
 
 CONTAINERS = (list, tuple, dict, set)
+SETTINGS = (bool, int, float, str, type(None))  # attributes of a module that are compared
 MOST_COMPARED = 64  # elements of a list or dict; of a longer one, only its length
 
 
@@ -62,9 +64,11 @@ class Environment:
         return any("step" in state for one in others for state in one.state.values())
 
     def parameters(self) -> list[SecretTensor]:
-        """Returns the secret parameters of the optimizers."""
+        """Returns the secret parameters of the optimizers and modules."""
+        found: list[Any] = [x for module in self.modules for x in module._parameters.values()]
         groups = [group["params"] for one in self.optimizers for group in one.param_groups]
-        return [x for params in groups for x in params if isinstance(x, SecretTensor)]
+        found += [x for params in groups for x in params]
+        return list({id(x): x for x in found if isinstance(x, SecretTensor)}.values())
 
     def is_unchanged(self) -> bool:
         """Returns whether everything is as it was recorded."""
@@ -72,9 +76,10 @@ class Environment:
         return len(now) == len(self._recorded) and all(map(_unchanged, self._recorded, now))
 
     def _current(self) -> list[Any]:
-        found: list[Any] = [*_variables(self._function)]
+        found: list[Any] = [*_all_variables(self._function)]
         for module in self.modules:
-            found += [module.training, *module._parameters.values(), *module._buffers.values()]
+            found += [x for x in vars(module).values() if isinstance(x, SETTINGS)]
+            found += [*module._parameters.values(), *module._buffers.values()]
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 if id(optimizer) not in self._followed:
@@ -101,6 +106,29 @@ def _unchanged(a: Any, b: Any) -> bool:
     if isinstance(a, tuple):
         return type(a) is type(b)  # its elements are compared one by one
     return a is b if isinstance(a, (*CONTAINERS, Tensor)) else equal_public(a, b)
+
+
+def _all_variables(function: Any) -> Iterator[Any]:
+    """Yields the variables of a function, and of the functions of its file that it may call."""
+    waiting, known = [function], {id(function)}
+    while waiting:
+        one = waiting.pop()
+        for value in _variables(one):
+            yield value
+            if _is_own(value, function) and id(value) not in known:
+                known.add(id(value))
+                waiting.append(value)
+
+
+def _is_own(value: Any, function: Any) -> bool:
+    """Whether a variable is a function of the same file; what a decorator returns counts as one."""
+    return isinstance(value, FunctionType) and value.__module__ == _module(function)
+
+
+def _module(function: Any) -> Any:
+    while isinstance(function, partial):
+        function = function.func
+    return getattr(function, "__module__", None)
 
 
 def _variables(function: Any) -> Iterator[Any]:

@@ -8,69 +8,29 @@ uses. So no mask is drawn twice, and all holders of a key still draw the same ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
-from functools import partial
-from typing import Any
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch._ops import OpOverload
-from torch.utils._pytree import tree_map
 
-from ...fixedpoint import Value
-from ...tensor.trace import Trace, is_upload
 from .buffers import SecretTree
-from .recording import Party, Recording, not_the_same
-from .summary import RecordingSummary
+from .captured_recording import CapturedRecording
+from .recording import Party
 
+if TYPE_CHECKING:
+    from ...protocols.steps import Received, Round
+    from ...transport import Mesh
+    from .capture import Capture
+
+LEADER_SECONDS = 1.0  # that the others wait for it to end a capture that failed
 LEADER = 0  # the party on whose stream the graph is recorded and started
 
 
-class Capture(Trace):
-    """Traces a thread while a graph is captured.
-
-    Copies from the host are made at once, on another stream, and are not part of the graph. `held`
-    keeps their memory, and all older memory that the graph reads, alive as long as the graph.
-    """
-
-    def __init__(self, device: torch.device) -> None:
-        super().__init__()
-        self.held: dict[int, Any] = {}
-        self._device = device
-        # torch hands out 32 streams of each priority in turn: another priority is another stream.
-        self._upload_stream = torch.cuda.Stream(device, priority=-1)
-
-    def run(self, func: OpOverload, args: Any, kwargs: Any, found: list[Tensor]) -> Any:
-        if is_upload(func, args, kwargs):
-            return self._uploaded(partial(func, *args, **kwargs))
-        for x in found:
-            if x.is_cuda and not self.is_new(x):
-                self._hold(x)
-        if any(x.is_cuda for x in found):  # others are indices, or numbers that are copied
-            args, kwargs = tree_map(self._on_gpu, (args, kwargs))
-        return func(*args, **kwargs)
-
-    def _uploaded(self, upload: Callable[[], Tensor]) -> Tensor:
-        with torch.cuda.stream(self._upload_stream):
-            made = upload()
-        self._upload_stream.synchronize()
-        self._hold(made)
-        return made
-
-    def _on_gpu(self, x: Any) -> Any:
-        """Returns a public tensor of the host on the GPU; the graph would read freed memory."""
-        if not isinstance(x, Tensor) or not x.is_cpu or not x.dim():
-            return x
-        return self._uploaded(lambda: x.to(self._device))
-
-    def _hold(self, tensor: Tensor) -> None:
-        storage = tensor.untyped_storage()
-        self.held[storage._cdata] = storage
-
-
-class GraphRecording(Recording):
-    """A function's work on arguments of one form, captured as a graph."""
+class GraphRecording(CapturedRecording):
+    """A function's work at all parties, captured as a graph, with each one's work on the host."""
 
     @classmethod
     def decided(cls, session: Party, opinion: bool) -> bool:
@@ -80,35 +40,30 @@ class GraphRecording(Recording):
     def gathered(cls, session: Party, text: str) -> list[str]:
         return session.gather_objects(text)
 
-    def first_results(self, given: SecretTree) -> Any:
-        return self.replay(given)
-
-    def _record(self, function: Callable[..., Any], given: SecretTree) -> None:
-        session = self._session
-        self._source = session.protocol.context.streams
-        self._keys = self._source.blank_keys()
+    def _capture(self, function: Callable[..., Any], given: SecretTree) -> None:
+        session, context = self._session, self._session.protocol.context
         self._graph: torch.cuda.CUDAGraph | None = None
-        before, revealed = session.stats.snapshot(), len(session.reveals)
-        values = [cell.value for cell in self._state]
+        self._is_begun = False  # the step that starts the graph is among those of the plan
+        before = session.stats.snapshot()
+        context.recorder = _Rounds(context.mesh, self._trace)
         try:
             self._capture_graph(function, given)
-            reveals = len(session.reveals) > revealed
-            difference = "it reveals" if reveals else self._difference(given)
-            if difference:
-                raise not_the_same(difference)
-        except BaseException:
-            self._restore(values)  # a capture computes no values
-            raise
+        finally:
+            context.recorder = None
+        self._before_download()
+        self.obstacle = self.first_of_all(session, self._difference(given))
         self._cost = session.stats.take_back(before)
-        self._trace.forget()
 
-    def _make_trace(self) -> Trace:
-        return Capture(self._session.device)
+    def _before_download(self) -> None:
+        """Adds the step that starts the graph: what follows waits for it."""
+        if not self._is_begun:
+            self._trace.plan.steps.append(self._start)
+        self._is_begun, self._trace.may_upload = True, False
 
     def _capture_graph(self, function: Callable[..., Any], given: SecretTree) -> None:
         session, stream = self._session, torch.cuda.current_stream()
         torch.cuda.synchronize()
-        session.gather_objects(None)
+        has_ended: threading.Event = session.gather_objects(threading.Event())[LEADER]
         if session.rank == LEADER:
             self._graph = torch.cuda.CUDAGraph()
             self._graph.capture_begin(capture_error_mode="relaxed")
@@ -120,56 +75,64 @@ class GraphRecording(Recording):
                 for other in others:
                     other.wait(stream)
         except BaseException:
-            self._end_capture()
+            self._end_capture(has_ended)
             raise
         if self._graph is not None:
             self._graph.capture_end()
         session.gather_objects(None)
 
-    def _restore(self, values: Sequence[Value]) -> None:
-        """Restores what was written during the capture."""
-        for cell, version in self._trace.cells.values():
-            if cell.version != version:
-                cell.set(self._trace.values[id(cell)])
-        for cell, value in zip(self._state, values, strict=True):
-            cell.set(value)
-        self._gradients.restore()
+    def _end_capture(self, has_ended: threading.Event) -> None:
+        """Ends a capture that failed, or waits until the leader does, so that streams are usable.
 
-    def _end_capture(self) -> None:
-        """Ends a capture that failed, so that its streams can be used again."""
-        if self._graph is not None:
-            with suppress(RuntimeError):  # some stream was not joined
-                self._graph.capture_end()
-
-    def _drawing(self) -> AbstractContextManager[None]:
-        return self._source.using(self._keys)
+        If this party fails alone, the leader does not end it, and the run ends.
+        """
+        if self._graph is None:
+            has_ended.wait(LEADER_SECONDS)
+            return
+        with suppress(RuntimeError):  # some stream was not joined
+            self._graph.capture_end()
+        has_ended.set()
 
     @contextmanager
     def _copying(self) -> Iterator[None]:
         """Waits for all parties: a peer may still read a message that is part of a value."""
         for other in self._session.gather_objects(event()):
             other.wait(torch.cuda.current_stream())
-        yield
+        with self._trace.on(self._session.numbers):
+            yield
 
-    def summary(self) -> RecordingSummary:
-        """The memory of the graph itself is torch's, and is not counted."""
-        return self._summary(self._cost, calls=None, draws=None, memory=0)
+    def _do(self, first: int) -> None:
+        self._trace.plan.run(first)
+        self._session.stats.accumulate(self._cost)
 
-    def replay(self, given: SecretTree) -> Any:
-        self._num_replays += 1
+    def _start(self, first: int) -> None:
+        """Does the work of all parties on the GPU."""
         session, stream = self._session, torch.cuda.current_stream()
-        # Its public operands are those of the recording.
-        session.protocol.context.record.absorb("replay", ())
-        self._input_buffers.copy_from(given.values)
-        self._source.renew(self._keys, self._source.new_number())
         befores = session.gather_objects(event())
         if self._graph is not None:
             for before in befores:
                 before.wait(stream)
             self._graph.replay()
         session.gather_objects(event())[LEADER].wait(stream)
-        session.stats.accumulate(self._cost)
-        return self._take_results(self._results)
+
+
+class _Rounds:
+    """Passes messages on as they are: they are handed over while the graph is captured."""
+
+    def __init__(self, mesh: Mesh, trace: Capture) -> None:
+        self._mesh, self._trace = mesh, trace
+
+    def exchange(self, one: Round, operation: int) -> Received:
+        """Exchanges a round."""
+        return self._mesh.exchange(one.send, one.receive, operation=operation, ahead=one.ahead)
+
+    def note(self, function: Callable[[Tensor], None], x: Tensor) -> None:
+        """Calls the function: what it changes is no part of the graph."""
+        function(x)
+
+    def note_reveal(self, admit: Callable[[int], None], number: int) -> None:
+        """Records that a reveal is admitted."""
+        self._trace.note_reveal(admit, number)
 
 
 def event() -> torch.cuda.Event:

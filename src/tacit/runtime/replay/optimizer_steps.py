@@ -9,16 +9,17 @@ it was recorded.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch._ops import OpOverload
 from torch.optim import Optimizer
+from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from ...fixedpoint.symbolic import Computations
+from ...fixedpoint.symbolic import CPU, Computations
 from ...tensor import SecretTensor
 from .buffers import equal_public, snapshot
 from .public_part import Call, Step
@@ -26,26 +27,38 @@ from .public_part import Call, Step
 aten = torch.ops.aten
 # Their rules compute with symbolic factors.
 WITH_FACTORS = frozenset(
-    (aten.add, aten.add_, aten.mul, aten.mul_, aten.div, aten.div_, aten.addcdiv, aten.addcdiv_)
+    getattr(aten, each + name + form)
+    for name in ("add", "mul", "div", "addcdiv")
+    for form in ("", "_")
+    for each in ("", "_foreach_")
 )
+
+
+class _PublicNumbers(NamedTuple):
+    """The numbers in the state of a parameter, and its public tensors with copies of them."""
+
+    state: dict[str, Any]
+    numbers: dict[str, Any]
+    tensors: list[tuple[Tensor, Tensor]]
 
 
 class OptimizerSteps:
     """The steps of optimizers in a function that is observed or recorded.
 
     before: those of the call before; factors that differ from theirs become symbolic.
-    inputs: the symbolic numbers, as they are now.
+    device: of the ring elements of those. inputs: the symbolic numbers, as they are now.
     """
 
-    def __init__(self, before: OptimizerSteps | None = None) -> None:
+    def __init__(self, before: OptimizerSteps | None = None, device: torch.device = CPU) -> None:
         self.inputs: list[float] = []
         self.running: Step | None = None
         self._steps: list[Step] = []
         self._unknown: set[int] = set()
         self._before = [] if before is None else before._steps
-        self._computations = Computations()
+        self._computations = Computations(device)
         self._settings = _settings(self._before)
         self._keeps_settings = True
+        self._counted: dict[int, list[_PublicNumbers]] = {}  # by optimizer, before its first step
 
     def begin(self, optimizer: Optimizer, *, has_closure: bool) -> None:
         """Notes that a step begins. Those of users, or with a closure, are code as any other."""
@@ -53,6 +66,9 @@ class OptimizerSteps:
         if not is_torchs or has_closure or self.running is not None:
             self._unknown.add(id(optimizer))
             return
+        with _disable_current_modes():  # the function does not read this
+            counted = [*map(_public, optimizer.state.values())]
+        self._counted.setdefault(id(optimizer), counted)
         self.running = Step(optimizer)
         self._steps.append(self.running)
         self._keeps_settings &= not _differ(self._settings, _settings(self._before))
@@ -62,9 +78,10 @@ class OptimizerSteps:
         self.running = None
 
     @property
-    def followed(self) -> Set[int]:
-        """The identities of the optimizers whose public numbers may change."""
-        return {id(step.optimizer) for step in self._steps} - self._unknown
+    def optimizers(self) -> list[Optimizer]:
+        """The optimizers whose public numbers may change."""
+        found = {id(step.optimizer): step.optimizer for step in self._steps}
+        return [one for number, one in found.items() if number not in self._unknown]
 
     def note(self, func: OpOverload, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """Notes an operation of the step; returns its arguments, with symbolic numbers."""
@@ -108,25 +125,28 @@ class OptimizerSteps:
             return "it writes to the state of an optimizer"
         return None
 
-    def forget_before(self) -> None:
-        """Releases the steps of the call before."""
-        self._before = []
+    def undo(self) -> None:
+        """Lets optimizers count from where they were before the function."""
+        for counted in self._counted.values():
+            _put_back(counted)
+
+    def end_recording(self) -> None:
+        """Prepares the numbers of the first replay, and releases the steps of the call before."""
+        self._computations.upload()
+        self._before, self._counted = [], {}
         self._settings = _settings(self._steps)
 
     def advance(self) -> bool:
         """Does the public part of all steps; False, and nothing changes, if they would differ."""
-        before = [(state, *_public(state)) for state in self._states()]
-        counts = any(tensors for _, _, tensors in before)
+        before = [*map(_public, self._states())]
+        counts = any(one.tensors for one in before)
         if not counts and not _differ(self._settings, _settings(self._steps)):
             return True
         found = [step.public_part() for step in self._steps]
         if all(map(_fits, self._steps, found)) and self._update(found):
             self._settings = _settings(self._steps)
             return True
-        for state, numbers, tensors in before:
-            state.update(numbers)
-            for x, held in tensors:
-                x.copy_(held)
+        _put_back(before)
         return False
 
     def _states(self) -> Iterator[dict[str, Any]]:
@@ -167,8 +187,15 @@ def _fits(step: Step, found: Sequence[Call] | None) -> bool:
     )
 
 
-def _public(state: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[Tensor, Tensor]]]:
-    """The numbers in the state of a parameter, and its public tensors with copies of them."""
+def _public(state: dict[str, Any]) -> _PublicNumbers:
     numbers = {name: x for name, x in state.items() if not isinstance(x, Tensor)}
     tensors = [x for x in state.values() if isinstance(x, Tensor)]
-    return numbers, [(x, x.clone()) for x in tensors if not isinstance(x, SecretTensor)]
+    copies = [(x, x.clone()) for x in tensors if not isinstance(x, SecretTensor)]
+    return _PublicNumbers(state, numbers, copies)
+
+
+def _put_back(states: Sequence[_PublicNumbers]) -> None:
+    for one in states:
+        one.state.update(one.numbers)
+        for x, held in one.tensors:
+            x.copy_(held)

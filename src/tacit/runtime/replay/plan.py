@@ -9,20 +9,23 @@ function itself would.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from ctypes import memmove
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from sys import getrefcount
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
+from ...errors import ROUND_BITS
 from ...protocols.steps import Round
-from ...transport import Mesh
+from ...transport import Mesh, OpenRound
 
-ROUND_BITS = 16  # of an operation's number, for the round within a call
 MOST_COPIES = 4  # of one message, that are kept for later replays
 _UNUSED = 3  # references to a copy: the list's, the loop's, and the argument's
 
+T = TypeVar("T")
 Tensors = Mapping[int, Sequence[Tensor]]  # by peer
 
 
@@ -54,7 +57,7 @@ class Draw(NamedTuple):
     args: tuple[Any, ...]
 
     def __call__(self, first: int) -> object:
-        return self.function(*(first + x if type(x) is Number else x for x in self.args))
+        return self.function(*[first + x if type(x) is Number else x for x in self.args])
 
 
 class Effect(NamedTuple):
@@ -77,6 +80,14 @@ class Admission(NamedTuple):
         self.admit(first + self.number)
 
 
+def _copy(place: Tensor, source: Tensor) -> None:
+    """Copies a tensor to one of the same form; for a short one, torch's call takes the longest."""
+    if source.is_cpu and source.is_contiguous() and place.is_contiguous():
+        memmove(place.data_ptr(), source.data_ptr(), source.nbytes)
+    else:
+        place.copy_(source)
+
+
 class Outgoing:
     """Copies of one tensor for its receivers, who may read them after the next replay has begun.
 
@@ -91,42 +102,135 @@ class Outgoing:
         """Returns a copy of what the tensor holds now."""
         for old in self._copies:
             if getrefcount(old) == _UNUSED:
-                return old.copy_(self.source)
-        new = self.source.clone()
+                return self._written(old)
+        new = self._new()
         if len(self._copies) < MOST_COPIES:
             self._copies.append(new)
-        return new
+        return self._written(new)
+
+    def _new(self) -> Tensor:
+        return torch.empty_like(self.source)
+
+    def _written(self, copy: Tensor) -> Tensor:
+        _copy(copy, self.source)
+        return copy
 
 
 class Exchange:
     """One round: what is sent from where, and where to what is received goes.
 
-    operation: relative to the first.
+    operation: relative to the first. ahead: as in `Round`. into: as in `Mesh.begin`.
     """
 
     def __init__(
         self, mesh: Mesh, one: Round, sent: Tensors, places: Tensors, operation: int
     ) -> None:
-        self._mesh, self._receive, self._ahead = mesh, one.receive, one.ahead
+        self.mesh, self.receive, self.ahead = mesh, one.receive, one.ahead
         self.sent, self.places, self.operation = sent, places, operation
-        self._outgoing = {peer: [Outgoing(x) for x in xs] for peer, xs in sent.items()}
+        self._opened: OpenRound | None = None
+
+    @cached_property
+    def into(self) -> Tensors:
+        return _in_memory(self.places) | _fixed(self.mesh, self.places)
+
+    @cached_property
+    def _fixed(self) -> dict[int, Sequence[Tensor]]:
+        return _fixed(self.mesh, self.sent)
+
+    @cached_property
+    def _copies(self) -> dict[int, list[Outgoing]]:
+        others = {peer: xs for peer, xs in self.sent.items() if peer not in self._fixed}
+        return {peer: [Outgoing(x) for x in xs] for peer, xs in others.items()}
+
+    def at(self, sent: Tensors, places: Tensors) -> Exchange:
+        """Returns the same round with tensors elsewhere."""
+        one = Round(receive=self.receive, ahead=self.ahead)
+        return Exchange(self.mesh, one, sent, places, self.operation)
+
+    @classmethod
+    def merged(cls, parts: Sequence[Exchange], operation: int) -> Exchange:
+        """Returns one round of this number in place of several."""
+        first = parts[0]
+        one = Round(receive=joined([part.receive for part in parts]), ahead=first.ahead)
+        sent, places = (joined([getattr(part, x) for part in parts]) for x in ("sent", "places"))
+        return cls(first.mesh, one, sent, places, operation)
 
     def __call__(self, first: int) -> None:
-        send = {peer: [x.copy() for x in xs] for peer, xs in self._outgoing.items()}
-        operation = (first << ROUND_BITS) + self.operation
-        received = self._mesh.exchange(send, self._receive, operation=operation, ahead=self._ahead)
-        self.take(received)
+        self.begin(first)
+        self.finish(first)
+
+    def begin(self, first: int) -> None:
+        """Sends."""
+        self._opened = self.mesh.begin(
+            self._outgoing(),
+            self.receive,
+            operation=(first << ROUND_BITS) + self.operation,
+            ahead=self.ahead,
+            into=self.into,
+        )
+
+    def finish(self, first: int) -> None:
+        """Waits for what is received, and puts it where it goes."""
+        assert self._opened is not None
+        opened, self._opened = self._opened, None
+        self.take(self.mesh.finish(opened))
+
+    def _outgoing(self) -> Tensors:
+        """Returns what is sent; nothing writes to it before it has left."""
+        if not self._copies:
+            return self._fixed
+        copies = {peer: [x.copy() for x in xs] for peer, xs in self._copies.items()}
+        return copies | self._fixed
 
     def take(self, received: Tensors) -> None:
         """Puts what was received where it goes."""
         for peer, places in self.places.items():
             for place, tensor in zip(places, received[peer], strict=True):
-                place.copy_(tensor)
+                if tensor is not place:
+                    _copy(place, tensor)
 
     def would_send(self, expected: Tensors) -> bool:
         """Whether it would send this now."""
         pairs = [zip(xs, expected[peer], strict=True) for peer, xs in self.sent.items()]
         return all(torch.equal(a, b) for pair in pairs for a, b in pair)
+
+
+def _fixed(mesh: Mesh, tensors: Tensors) -> dict[int, Sequence[Tensor]]:
+    """Returns the messages that the channel to their peer has a fast way for."""
+    made = {peer: mesh.channel(peer).fixed(xs) for peer, xs in tensors.items()}
+    return {peer: one for peer, one in made.items() if one is not None}
+
+
+def _in_memory(places: Tensors) -> dict[int, Sequence[Tensor]]:
+    """Returns the messages that can be received into their places directly."""
+    return {p: xs for p, xs in places.items() if all(x.is_cpu and x.is_contiguous() for x in xs)}
+
+
+def joined(by_peer: Iterable[Mapping[int, Sequence[T]]]) -> dict[int, list[T]]:
+    """Returns for each peer what all mappings have for it, one after the other."""
+    found: dict[int, list[T]] = {}
+    for one in by_peer:
+        for peer, values in one.items():
+            found.setdefault(peer, []).extend(values)
+    return found
+
+
+class Begin(NamedTuple):
+    """Sends what a round sends. What follows until its `Finish` runs while this party waits."""
+
+    exchange: Exchange
+
+    def __call__(self, first: int) -> None:
+        self.exchange.begin(first)
+
+
+class Finish(NamedTuple):
+    """Receives what a round receives."""
+
+    exchange: Exchange
+
+    def __call__(self, first: int) -> None:
+        self.exchange.finish(first)
 
 
 class Messages(NamedTuple):
@@ -135,19 +239,59 @@ class Messages(NamedTuple):
     sent: Tensors
     received: Tensors
 
+    @classmethod
+    def merged(cls, parts: Sequence[Messages]) -> Messages:
+        """Returns those of one round in place of several."""
+        return cls(joined([one.sent for one in parts]), joined([one.received for one in parts]))
+
+
+class BoundCall(NamedTuple):
+    """What a step does, without Python's code where possible. is_numbered: it takes `first`."""
+
+    call: Callable[..., object]
+    is_numbered: bool
+
+
+def bound_call(step: Step) -> BoundCall:
+    """Returns what a step does."""
+    if isinstance(step, Work):
+        return BoundCall(partial(step.function, *step.args, **step.kwargs), False)
+    if isinstance(step, Begin):
+        return BoundCall(step.exchange.begin, True)
+    if isinstance(step, Finish):
+        return BoundCall(step.exchange.finish, True)
+    return BoundCall(step, True)
+
 
 @dataclass
 class Plan:
-    """The steps of a function, in order. num_calls: how many numbers of calls it takes."""
+    """The steps of a function, in order. num_calls: how many numbers of calls it takes.
+
+    A round is an `Exchange`, or a `Begin` and its `Finish`, before any other begins. Once it has
+    run, its steps do not change.
+    """
 
     steps: list[Step] = field(default_factory=list)
     num_calls: int = 0
+    _calls: list[BoundCall] = field(default_factory=list)
+
+    @property
+    def num_rounds(self) -> int:
+        """How many rounds it takes, as `session.stats` counts them."""
+        begun = [step.exchange for step in self.steps if isinstance(step, Begin)]
+        exchanges = [*begun, *(step for step in self.steps if isinstance(step, Exchange))]
+        return sum(1 for one in exchanges if one.receive and not one.ahead)
 
     def run(self, first: int) -> None:
         """Does all steps."""
+        if not self._calls:
+            self._calls = [*map(bound_call, self.steps)]
         with torch.no_grad():
-            for step in self.steps:
-                step(first)
+            for call, is_numbered in self._calls:
+                if is_numbered:
+                    call(first)
+                else:
+                    call()
 
     def sends_again(self, messages: Iterable[Messages], first: int) -> bool:
         """Does all steps but those that others notice; whether what it would send is the same.
@@ -155,13 +299,17 @@ class Plan:
         messages: of each round, what was sent and what was received.
         """
         said = iter(messages)
+        received: Tensors = {}
         with torch.no_grad():
             for step in self.steps:
-                if isinstance(step, Exchange):
+                if isinstance(step, Exchange | Begin):
+                    exchange = step.exchange if isinstance(step, Begin) else step
                     sent, received = next(said)
-                    if not step.would_send(sent):
+                    if not exchange.would_send(sent):
                         return False
-                    step.take(received)
-                elif not isinstance(step, Effect | Admission):
+                if isinstance(step, Exchange | Finish):
+                    exchange = step.exchange if isinstance(step, Finish) else step
+                    exchange.take(received)
+                elif not isinstance(step, Begin | Effect | Admission):
                     step(first)
         return True

@@ -10,22 +10,25 @@ from weakref import ReferenceType, ref
 import torch
 from torch import Tensor
 from torch._ops import OpOverload
-from torch.optim import Optimizer
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
 from ...fixedpoint import Numbers
-from ...tensor.secret import SecretTensor
-from ...tensor.trace import Trace, targets
+from ...ring.drawn_numbers import UNBOUNDED, Drawn, drawn, note
+from ...tensor.secret import Cell, SecretTensor
+from ...tensor.trace import targets
 from .argument_use import ArgumentUse, storage_of
-from .optimizer_steps import OptimizerSteps
+from .optimizer_observer import OptimizerObserver
 from .small_work import INTEGERS
 
 aten = torch.ops.aten
 READING = frozenset((aten._local_scalar_dense, aten.equal, aten.is_nonzero, aten.allclose))
 
 
+CHOOSING = frozenset(("index", "indices", "target", "mask", "condition"))  # names of arguments
+UNIFORM = (aten.rand, aten.rand_like)  # numbers from 0 to 1
+MASKS = (torch.bool, torch.uint8)
 READS = "it reads a number that may differ the next time"
 READING_METHODS = frozenset((Tensor.tolist, Tensor.numpy, Tensor.__array__, Tensor.__dlpack__))
 
@@ -43,7 +46,7 @@ class _Reads(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-class PlanObserver(Trace):
+class PlanObserver(OptimizerObserver):
     """Finds whether a function can be recorded as a plan.
 
     Public random numbers are drawn anew by every replay, and public tensors that the function
@@ -54,10 +57,10 @@ class PlanObserver(Trace):
     def __init__(self) -> None:
         super().__init__()
         self._changing: set[int] = set()  # storages of numbers that may differ the next time
-        self.steps = OptimizerSteps()
         self.arguments = ArgumentUse(())
         self._outside: set[int] = set()  # storages of what is made of existing public tensors
         self._revealed: list[ReferenceType[Tensor]] = []
+        self._made: list[ReferenceType[Cell]] = []  # of new secrets, where somebody asks for them
         self._is_working = False  # an operation of torch is being noted or recorded
 
     @contextmanager
@@ -67,6 +70,8 @@ class PlanObserver(Trace):
 
     def note_read(self, tensor: Tensor) -> None:
         """Notes that Python reads the elements of a public tensor."""
+        if self._is_in_operation and self._changes(tensor):
+            self.refuse(READS)
         if self._is_working or self._is_in_operation:
             return
         self.arguments.note_use([tensor])
@@ -82,47 +87,25 @@ class PlanObserver(Trace):
         """Whether somebody still holds a tensor that was revealed."""
         return any(made() is not None for made in self._revealed)
 
-    def begin_step(self, optimizer: Optimizer, *, has_closure: bool) -> None:
-        self.steps.begin(optimizer, has_closure=has_closure)
-
-    def end_step(self) -> None:
-        self.steps.end()
-
-    @property
-    def followed_optimizers(self) -> Set[int]:
-        return self.steps.followed
-
     def note_call(self, func: OpOverload, args: Any, kwargs: Any) -> tuple[Any, Any]:
         given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
         public = [x for x in given if not isinstance(x, SecretTensor)]
         self.arguments.note_use(public)
-        if self.steps.running is None:
-            return args, kwargs
-        if public:
-            self.refuse("an optimizer computes with public tensors")
-        return self.steps.note(func, args, kwargs)
+        if any(map(self._is_unbounded, _numbers(func, args, kwargs))):
+            self.refuse(UNBOUNDED)
+        return super().note_call(func, args, kwargs)
 
-    def __torch_dispatch__(
-        self, func: OpOverload, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        if self.steps.running is None or self._is_in_operation:
-            before, self._is_working = self._is_working, True
-            try:
-                return super().__torch_dispatch__(func, types, args, kwargs)
-            finally:
-                self._is_working = before
-        if any(isinstance(x, SecretTensor) for x in tree_leaves((args, kwargs or {}))):
-            return NotImplemented
-        return func(*args, **(kwargs or {}))  # an optimizer's public part, which runs in replays
+    def _watched(self, func: OpOverload, types: Any, args: Any, kwargs: Any) -> Any:
+        before, self._is_working = self._is_working, True
+        try:
+            return super()._watched(func, types, args, kwargs)
+        finally:
+            self._is_working = before
 
-    @property
-    def _is_in_operation(self) -> bool:
-        """Whether an operation on secrets is running."""
-        return self._numbers is not None and self._numbers.protocol.context.in_recorded_call
-
-    def note_arguments(self, others: Sequence[Any]) -> None:
-        """Tells of the arguments that are not secret, by their places."""
+    def note_arguments(self, others: Sequence[Any], varying: Set[int]) -> None:
         self.arguments = ArgumentUse(others)
+        tensors = [others[i] for i in varying if isinstance(others[i], Tensor)]
+        self._changing |= set(map(storage_of, tensors))
 
     @property
     def shared_arguments(self) -> Set[int]:
@@ -133,8 +116,6 @@ class PlanObserver(Trace):
         return self.arguments.used
 
     def note_shared(self, value: Any) -> None:
-        if self._numbers is not None and not self._numbers.protocol.replays_inputs:
-            self.refuse("it shares")
         for x in tree_leaves(value):
             if x is None:
                 continue
@@ -169,6 +150,8 @@ class PlanObserver(Trace):
             self._changing |= storages
         if from_outside:
             self._outside |= storages
+        if func.overloadpacket in UNIFORM and not made[0].is_inference():
+            note(made[0], Drawn(1.0))
 
     def _obstacle(
         self, func: OpOverload, args: Any, kwargs: Any, found: list[Tensor]
@@ -177,6 +160,8 @@ class PlanObserver(Trace):
             self.arguments.note_use(found)
         if func.overloadpacket in READING and not all(map(self._is_known, found)):
             return READS
+        if any(map(self._changes, shaping(func, args, found))):
+            return "the shape of a result follows from numbers that may differ the next time"
         for target in targets(func, args, kwargs):
             if not self.is_new(target):
                 if self.arguments.of(target):
@@ -187,6 +172,33 @@ class PlanObserver(Trace):
                 self._changing.add(storage_of(target))
         return None
 
+    def _changes(self, x: Tensor) -> bool:
+        return storage_of(x) in self._changing
+
+    def _is_unbounded(self, x: Tensor) -> bool:
+        """Whether numbers may be others the next time, and nothing is known of their size."""
+        return self._changes(x) and drawn(x) is None
+
     def _is_known(self, x: Tensor) -> bool:
         """Whether a number is public and stays the same; integers may be parts of secrets."""
-        return x.dtype not in INTEGERS and storage_of(x) not in self._changing
+        return x.dtype not in INTEGERS and not self._changes(x)
+
+
+def _numbers(func: OpOverload, args: Any, kwargs: Any) -> list[Tensor]:
+    """Returns the public tensors that an operation computes with: no places and no masks.
+
+    The size of a result, and with it the bits of later comparisons, follows from them.
+    """
+    names = [argument.name for argument in func._schema.arguments]
+    given = dict(zip(names, args, strict=False)) | kwargs
+    found = tree_leaves([x for name, x in given.items() if name not in CHOOSING])
+    return [x for x in found if isinstance(x, Tensor) and not isinstance(x, SecretTensor)]
+
+
+def shaping(func: OpOverload, args: Any, found: list[Tensor]) -> list[Tensor]:
+    """Returns the operands whose contents decide about the shape of a result."""
+    if torch.Tag.dynamic_output_shape not in func.tags:
+        return []
+    if func.overloadpacket is aten.index:  # by masks, and not by positions
+        return [x for x in args[1] if isinstance(x, Tensor) and x.dtype in MASKS]
+    return found

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
-from weakref import ReferenceType, ref
+from weakref import ref
 
 import torch
 from torch import Tensor
@@ -15,13 +15,17 @@ from torch._ops import OpOverload
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map
 
+from ...errors import ROUND_BITS
 from ...kernels.backend import load_native, native_replaced
+from ...kernels.written_arguments import written_addresses
 from ...tensor.secret import Cell
-from ...tensor.trace import Trace
+from ...tensor.trace import targets
 from .arena import Arena
 from .argument_use import storage_of
+from .memory_use import MemoryUse
+from .optimizer_observer import OptimizerObserver
 from .optimizer_steps import OptimizerSteps
-from .plan import ROUND_BITS, Admission, Draw, Effect, Exchange, Messages, Number, Plan, Work
+from .plan import Admission, Draw, Effect, Exchange, Messages, Number, Plan, Step, Work
 from .plan_observer import PlanObserver
 from .small_work import small_work
 
@@ -33,6 +37,7 @@ aten = torch.ops.aten
 ALLOCATING = frozenset(
     (aten.empty, aten.empty_like, aten.empty_strided, aten.new_empty, aten.new_empty_strided)
 )
+ZEROS = frozenset((aten.zeros, aten.zeros_like, aten.new_zeros))
 # Kernels that return something which depends on shapes and settings alone.
 BY_SHAPE = frozenset(
     ("num_threads", "matmul_plan32", "matmul_plan64", "conv_plan32", "conv_plan64")
@@ -45,16 +50,15 @@ class PlanRecorder(PlanObserver):
     The work is done as it would be without it; only the results lie elsewhere.
     """
 
-    def __init__(self, context: Context, seen: Trace) -> None:
+    def __init__(self, context: Context, seen: OptimizerObserver) -> None:
         """seen: the trace of the call before."""
         super().__init__()
         self._changing |= seen.public_state.keys()
-        if isinstance(seen, PlanObserver):
-            self.steps = OptimizerSteps(before=seen.steps)
+        self.steps = OptimizerSteps(before=seen.steps)
         self.plan, self.arena = Plan(), Arena()
+        self.memory = MemoryUse(self.arena)
         self._context, self._first = context, context.streams.number
-        self._made: list[ReferenceType[Cell]] = []
-        self._messages: list[Messages] = []
+        self.messages: list[Messages] = []
 
     @contextmanager
     def recording(self) -> Iterator[None]:
@@ -65,7 +69,7 @@ class PlanRecorder(PlanObserver):
         self._context.recorder, streams.marked = self, Number
         in_tiles, products.in_tiles = products.in_tiles, False  # a replay sends what is complete
         try:
-            with native_replaced(_RecordedKernels(native, self)):
+            with native_replaced(RecordedKernels(native, self)):
                 yield
         finally:
             self._context.recorder, streams.marked = None, int
@@ -84,14 +88,16 @@ class PlanRecorder(PlanObserver):
     def check_input(self, check: Callable[[Tensor], None], values: Tensor) -> None:
         self.note(check, values)
 
-    def note_private(self, *tensors: Tensor) -> None:
-        """Tells of buffers of arguments that are shared: their contents may differ."""
+    def note_buffers(self, *tensors: Tensor) -> None:
+        """Tells of buffers of arguments whose contents may differ."""
         self.own(*tensors)
         self._changing |= set(map(storage_of, tensors))
 
     def own(self, *tensors: Tensor) -> None:
         """Tells of memory that the plan may write: buffers of arguments, state and results."""
         self._new |= set(map(storage_of, tensors))
+        for one in tensors:
+            self.memory.own(one)
 
     def run(self, func: OpOverload, args: Any, kwargs: Any, found: list[Tensor]) -> Any:
         if func.overloadpacket in ALLOCATING:
@@ -100,7 +106,7 @@ class PlanRecorder(PlanObserver):
         made = [x for x in tree_leaves(result) if isinstance(x, Tensor)]
         if _writes(func):
             if len(made) != 1 or not self._add_small(func, args, kwargs, made[0]):
-                self._add(func, args, kwargs)
+                self._add(func, args, kwargs, list(targets(func, args, kwargs)), of=func)
             return result
         known = set(map(storage_of, found))
         if all(storage_of(x) in known for x in made):
@@ -109,33 +115,50 @@ class PlanRecorder(PlanObserver):
         self._note_changing(func, found, moved)
         return moved
 
-    def _add(self, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
+    def _append(self, step: Step, written: Sequence[Tensor | int], **how: bool) -> None:
+        self.plan.steps.append(step)
+        self.memory.note(step, written, **how)
+
+    def _add(
+        self,
+        function: Callable[..., Any],
+        args: Any,
+        kwargs: Any,
+        written: Sequence[Tensor],
+        *,
+        of: OpOverload,
+    ) -> None:
+        """Records a call that does what an operation of torch does."""
         args, kwargs = tree_map(self._alias, (tuple(args), dict(kwargs)))
-        self.plan.steps.append(Work(function, args, kwargs))
+        is_random = torch.Tag.nondeterministic_seeded in of.tags
+        self._append(Work(function, args, kwargs), written, is_random=is_random)
 
     def _add_small(self, func: OpOverload, args: Any, kwargs: Any, place: Tensor) -> bool:
         """Records a call of numpy instead of torch's, if there is one."""
         aliases = tree_map(self._alias, tuple(args))
         found = small_work(func, aliases, kwargs, self.arena.alias(place))
         if found is not None:
-            self.plan.steps.append(Work(*found, {}))
+            self._append(Work(*found, {}), [place])
         return found is not None
 
     def _add_results(self, func: OpOverload, args: Any, kwargs: Any, result: Any) -> Any:
         """Records a call with the results in the arena; returns those."""
+        places = tree_map(self._moved, result)
+        aliases = self._aliases(places)
         if not isinstance(result, Tensor):
-            places = tree_map(self._moved, result)
-            self._add(partial(_copy_all, func, self._aliases(places)), args, kwargs)
+            self._add(partial(_copy_all, func, aliases), args, kwargs, aliases, of=func)
             return places
-        place = self._moved(result)
-        if self._add_small(func, args, kwargs, place):
-            return place
+        if func.overloadpacket in ZEROS:
+            self._add(aten.zero_.default, (places,), {}, aliases, of=func)
+            return places
+        if self._add_small(func, args, kwargs, places):
+            return places
         into = _out_overload(func)
         if into is None:
-            self._add(partial(_copy, func, self.arena.alias(place)), args, kwargs)
+            self._add(partial(_copy, func, *aliases), args, kwargs, aliases, of=func)
         else:
-            self._add(into, args, {**kwargs, "out": place})
-        return place
+            self._add(into, args, {**kwargs, "out": places}, aliases, of=func)
+        return places
 
     def _aliases(self, tensors: Any) -> list[Tensor]:
         return [self.arena.alias(x) for x in tree_leaves(tensors) if isinstance(x, Tensor)]
@@ -152,13 +175,17 @@ class PlanRecorder(PlanObserver):
         if result is not None:  # a replay would go on with this one
             self.refuse("it calls a kernel that returns a result")
             return result
+        written = written_addresses(function.__name__, args)
+        if written is None:
+            self.refuse("it calls a kernel of which it is not known what it writes")
+            return None
         relative = tuple(Number(x - self._first) if type(x) is Number else x for x in args)
         if any(type(x) is Number for x in args):
-            self.plan.steps.append(Draw(function, relative))
+            self._append(Draw(function, relative), written, is_kernel=True)
             return None
         if any(isinstance(x, bytes) for x in args):  # a key: its words would be drawn again
             self.refuse("it draws words that do not depend on the number of the call")
-        self.plan.steps.append(Work(function, args, {}))
+        self._append(Work(function, args, {}), written, is_kernel=True)
         return None
 
     def exchange(self, one: Round, operation: int) -> Received:
@@ -172,33 +199,34 @@ class PlanRecorder(PlanObserver):
         send = {peer: [self.arena.alias(x) for x in xs] for peer, xs in computed.items()}
         sent = {peer: [x.clone() for x in xs] for peer, xs in computed.items()}
         got = mesh.exchange(sent, one.receive, operation=operation, ahead=one.ahead)
-        self._messages.append(Messages(sent, got))
+        self.messages.append(Messages(sent, got))
         received = {peer: [self._moved(x) for x in xs] for peer, xs in got.items()}
         for tensors in received.values():
             self.own(*tensors)
         places = {peer: self._aliases(xs) for peer, xs in received.items()}
         relative = operation - (self._first << ROUND_BITS)
-        self.plan.steps.append(Exchange(mesh, one, send, places, relative))
+        written = [x for xs in places.values() for x in xs]
+        self._append(Exchange(mesh, one, send, places, relative), written)
         return received
 
     def note(self, function: Callable[[Tensor], None], x: Tensor) -> None:
         """Shows a tensor to a function, and records that."""
         with _disable_current_modes():
             function(x)
-        self.plan.steps.append(Effect(function, self.arena.alias(x)))
+            self._append(Effect(function, self.arena.alias(x)), [])
 
     def note_reveal(self, admit: Callable[[int], None], number: int) -> None:
         """Admits a reveal, and records that."""
         with _disable_current_modes():
             admit(number)
-        self.plan.steps.append(Admission(admit, number - self._first))
+            self._append(Admission(admit, number - self._first), [])
 
     def repeats(self, random: Tensor) -> bool:
         """Does the plan once more, with the messages that were received; whether it sends the same.
 
         random: the state of torch's generator when it was recorded.
         """
-        messages, self._messages = self._messages, []
+        messages, self.messages = self.messages, []
         now = torch.get_rng_state()
         torch.set_rng_state(random)
         self.arena.spoil()  # what a step that was not recorded had written
@@ -208,7 +236,7 @@ class PlanRecorder(PlanObserver):
             torch.set_rng_state(now)
 
 
-class _RecordedKernels:
+class RecordedKernels:
     """The compiled kernels, whose calls a recorder notes."""
 
     def __init__(self, native: ModuleType, recorder: PlanRecorder) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,42 +12,30 @@ from torch import Tensor
 
 from ...fixedpoint import Value
 from ...fixedpoint.flatten import tensors
-from ...tensor.trace import Trace
 from .buffers import SecretTree
+from .optimizer_observer import OptimizerObserver
+from .own_recording import OwnRecording
 from .plan import Draw, Plan, Work
+from .plan_merging import merge_rounds
 from .plan_observer import PlanObserver
 from .plan_recorder import PlanRecorder
 from .public_state import PublicState
-from .recording import Party, Recording
+from .recording import Party
 from .summary import RecordingSummary
 
 
-class PlanRecording(Recording):
+class PlanRecording(OwnRecording):
     """A function's work on arguments of one form, as a plan.
 
     The recorded call is a call like any other: it computes its results.
     """
 
     observer = PlanObserver
-    takes_private = True
-
-    @classmethod
-    def decided(cls, session: Party, opinion: bool) -> bool:
-        """What decides is public, so all parties decide alike; else their records differ."""
-        return opinion
-
-    @classmethod
-    def gathered(cls, session: Party, text: str) -> list[str]:
-        mesh, own = session.mesh, text.encode()
-        peers = [rank for rank in range(mesh.parties) if rank != mesh.rank]
-        before = mesh.stats.snapshot()
-        found = mesh.exchange_bytes(dict.fromkeys(peers, own), peers) | {mesh.rank: own}
-        mesh.stats.take_back(before)  # no round of the function
-        return [found[rank].decode() for rank in sorted(found)]
+    takes_plain = True
 
     @classmethod
     def can_reveal(cls, session: Party) -> bool:
-        return session.protocol.replays_inputs
+        return session.protocol.replays_reveals
 
     def first_results(self, given: SecretTree) -> Any:
         return self._first_results
@@ -66,20 +55,10 @@ class PlanRecording(Recording):
             self.obstacle = self.obstacle or "it keeps a secret that it does not return"
         if self._recorder.keeps_revealed:
             self.obstacle = self.obstacle or "it keeps a tensor that it reveals (clone it)"
+        merge_rounds(self._recorder, partial(self.gathered, self._session))
         self.obstacle = self.obstacle or self._check(state, public, random)
         self._recorder.forget()
-        self._recorder.steps.forget_before()
-
-    def advance(self) -> bool:
-        return self._recorder.steps.advance()
-
-    def _difference(self, given: SecretTree) -> str | None:
-        if not self._trace.public_state.keys() <= self._seen.public_state.keys():
-            return "it writes other public tensors than before"
-        if self._recorder.followed_optimizers != self._seen.followed_optimizers:
-            return "other optimizers step than before"
-        written = self._recorder.public_state.values()
-        return self._recorder.steps.difference(written) or super()._difference(given)
+        self._steps.end_recording()
 
     def _check(self, state: list[Value], public: PublicState, random: Tensor) -> str | None:
         """Returns an obstacle unless the plan does what the call did, from the state before it."""
@@ -99,8 +78,13 @@ class PlanRecording(Recording):
     def summary(self) -> RecordingSummary:
         calls = [step for step in self.plan.steps if isinstance(step, Work | Draw)]
         draws = [step for step in calls if isinstance(step, Draw)]
-        memory = self._recorder.arena.num_bytes
-        return self._summary(self._cost, calls=len(calls), draws=len(draws), memory=memory)
+        return self._summary(
+            self._cost,
+            calls=len(calls),
+            draws=len(draws),
+            memory=self._recorder.arena.num_bytes,
+            rounds=self.plan.num_rounds,
+        )
 
     @property
     def plan(self) -> Plan:
@@ -110,13 +94,13 @@ class PlanRecording(Recording):
     def _is_made(self, x: Tensor) -> bool:
         return self._trace.is_new(x)
 
-    def _make_trace(self) -> Trace:
+    def _make_trace(self) -> OptimizerObserver:
         self._context = self._session.protocol.context
         self._recorder = PlanRecorder(self._context, self._seen)
         for buffers in (self._input_buffers, self._state_buffers):
             for value in buffers.aliases():
                 self._recorder.own(*tensors(value))
-        self._recorder.note_private(*self._private.buffers.tensors)
+        self._recorder.note_buffers(*self._arguments.buffers.tensors)
         return self._recorder
 
     def _drawing(self) -> AbstractContextManager[None]:
@@ -128,11 +112,11 @@ class PlanRecording(Recording):
     def replay(self, given: SecretTree) -> Any:
         self._num_replays += 1
         record, streams = self._context.record, self._context.streams
-        public = self._trace.public_state.values()
-        numbers = self._recorder.steps.inputs
-        record.absorb("replay", (self._identity, *given.secrets, *public, *numbers))
+        public = [*self._trace.public_state.values(), *(given.others[i] for i in self._alike)]
+        told = (self._identity, *given.secrets, *public, *self._steps.inputs)
+        record.absorb("replay", told)
         self._input_buffers.copy_from(given.values)
-        self._private.copy_from(given.others)
+        self._arguments.copy_from(given.others)
         first, streams.number = streams.number, streams.number + self.plan.num_calls
         self.plan.run(first)
         record.mark_compared()

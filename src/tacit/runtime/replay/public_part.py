@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 from torch.optim import Optimizer
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from ...kernels.dispatch_mode import DispatchMode
 from ...tensor import SecretTensor
 
 
@@ -88,11 +88,11 @@ class _OtherCall(Exception):
     """An optimizer does not do what was recorded."""
 
 
-class _PublicPart(TorchDispatchMode):
+class _PublicPart(DispatchMode):
     """Notes operations on secrets instead of doing them."""
 
     def __init__(self, expected: Sequence[OpOverload], results: dict[int, Any]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.calls: list[Call] = []
         self._expected, self._results = expected, results
 
@@ -108,7 +108,7 @@ class _PublicPart(TorchDispatchMode):
             raise _OtherCall
         self.calls.append(Call.of(func, leaves))
         if func._schema.is_mutable:
-            return kwargs.get("out", args[0])
+            return kwargs.get("out", args[0]) if func._schema.returns else None
         if place not in self._results:
             shapes, named = tree_map_only(Tensor, _emptied, (args, kwargs))
             self._results[place] = func(*shapes, **named)

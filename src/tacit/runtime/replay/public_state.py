@@ -19,6 +19,10 @@ class PublicState:
         self._storages = [x.untyped_storage() for x in tensors]
         self._held = [storage.clone() for storage in self._storages]
 
+    def restore(self) -> None:
+        """Lets the tensors hold again what they held."""
+        self._write(self._held)
+
     @contextmanager
     def put_back(self) -> Iterator[Callable[[], bool]]:
         """In the block, the tensors hold again what they held; after it, what they hold now.

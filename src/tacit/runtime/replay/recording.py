@@ -7,23 +7,24 @@ share a GPU, and `plan_recording.py` for a party on its own.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor
 
-from ...errors import ConfigError
 from ...fixedpoint import Numbers, Value
 from ...fixedpoint.flatten import canonical, signature
 from ...protocols import Protocol as Operations
 from ...tensor import SecretTensor
-from ...tensor.trace import Trace
+from ...tensor.secret import Cell
 from ...transport import Cost, Mesh, Stats
-from .buffers import SecretTree, ValueBuffers
+from .buffered_arguments import BufferedArguments
+from .buffers import CallSignature, SecretTree, ValueBuffers
 from .gradients import Gradients
-from .private_arguments import PrivateArguments
+from .optimizer_observer import OptimizerObserver
+from .optimizer_steps import OptimizerSteps
 from .public_results import PublicResults
 from .summary import RecordingSummary
 
@@ -52,12 +53,12 @@ class Recording(ABC):
     """A function's work on arguments of one form; `replay` does it again.
 
     observer: the kind of trace that finds whether a function can be recorded so.
-    takes_private: whether the function may share plain arguments.
+    takes_plain: whether plain arguments may differ from call to call.
     obstacle: why the recording must not be replayed, or None.
     """
 
-    observer: ClassVar[type[Trace]] = Trace
-    takes_private: ClassVar[bool] = False
+    observer: ClassVar[type[OptimizerObserver]] = OptimizerObserver
+    takes_plain: ClassVar[bool] = False
     obstacle: str | None = None
 
     def __init__(
@@ -65,20 +66,22 @@ class Recording(ABC):
         session: Party,
         function: Callable[..., Any],
         given: SecretTree,
-        seen: Trace,
+        seen: OptimizerObserver,
         parameters: Sequence[SecretTensor],
-        private: Set[int],
+        signature: CallSignature,
     ) -> None:
         """Records the function. All parties call this at the same point of their programs.
 
         seen: what the function used in the call before. parameters: tensors that may get gradients
-        besides those in `seen`. private: the places of plain arguments that are shared.
+        besides those in `seen`. signature: of the call.
         """
         self._session, self._seen = session, seen
         self._shapes = tuple(tuple(x.shape) for x in given.secrets)
         self._num_replays = 0
         self._input_buffers = ValueBuffers(session.numbers, given.values)
-        self._private = PrivateArguments(given.others, private)
+        self._alike = sorted(signature.alike)
+        buffered = signature.varying | (signature.private or frozenset())
+        self._arguments = BufferedArguments(given.others, buffered)
         self._state = seen.written()  # what the function writes to
         self._state_buffers = ValueBuffers(session.numbers, self._current_state())
         self._kept_weights: list[Any] = []
@@ -116,7 +119,7 @@ class Recording(ABC):
         """Records the function."""
 
     @abstractmethod
-    def _make_trace(self) -> Trace:
+    def _make_trace(self) -> OptimizerObserver:
         """Returns the trace of the recorded call."""
 
     @abstractmethod
@@ -136,14 +139,22 @@ class Recording(ABC):
         """Returns what a replay does, in numbers."""
 
     def _summary(
-        self, cost: Cost, *, calls: int | None, draws: int | None, memory: int
+        self,
+        cost: Cost,
+        *,
+        calls: int | None,
+        draws: int | None,
+        memory: int,
+        rounds: int | None = None,
     ) -> RecordingSummary:
+        """Returns the summary. cost: of a call. rounds: of a replay, if they are others."""
         buffers = (self._input_buffers, self._state_buffers, self._output_buffers)
         return RecordingSummary(
             self._shapes,
             num_calls=calls,
             num_draws=draws,
-            rounds=cost.rounds,
+            rounds=cost.rounds if rounds is None else rounds,
+            rounds_of_call=cost.rounds,
             bytes_sent=cost.bytes_sent,
             bytes_received=cost.bytes_received,
             memory_bytes=memory + sum(one.num_bytes for one in buffers),
@@ -158,7 +169,7 @@ class Recording(ABC):
         cache.pins = self._kept_weights
         try:
             with self._drawing(), self._trace.on(session.numbers):
-                taken = given._replace(others=self._private.put_into(given.others))
+                taken = given._replace(others=self._arguments.put_into(given.others))
                 args, kwargs = taken.with_secrets(session.numbers, self._input_buffers.aliases())
                 made = SecretTree.of(function(*args, **kwargs))
                 compute(made.values)
@@ -175,6 +186,15 @@ class Recording(ABC):
         forms = [signature(value) for value in new]
         self._keeps_signatures = forms == self._state_buffers.signatures
         return made._replace(secrets=[], others=self._public_results.others)
+
+    def _restore(self, values: Sequence[Value]) -> None:
+        """Restores what a capture has written: it computes no values."""
+        for cell, version in self._trace.cells.values():
+            if cell.version != version:
+                cell.set(self._trace.values[id(cell)])
+        for cell, value in zip(self._state, values, strict=True):
+            cell.set(value)
+        self._gradients.restore()
 
     def _is_made(self, x: Tensor) -> bool:
         """Whether a public tensor among the results is made anew by each replay."""
@@ -193,22 +213,34 @@ class Recording(ABC):
             return "it reads other secrets than before"
         if written - {id(cell) for cell in self._state} or not self._keeps_signatures:
             return "other tensors, or of another form, were written"
-        return self._trace.obstacle
+        if not self._trace.public_state.keys() <= self._seen.public_state.keys():
+            return "it writes other public tensors than before"
+        if self._trace.followed_optimizers != self._seen.followed_optimizers:
+            return "other optimizers step than before"
+        return self._steps.difference(self._trace.public_state.values()) or self._trace.obstacle
 
     def fits(self, given: SecretTree) -> bool:
         """Returns whether a replay does what the function would do with these arguments now."""
         written = {id(cell) for cell in self._state}
         if any(id(x._cell) in written for x in given.secrets):
             return False
-        return self._gradients.are_unchanged() and self._reads_unchanged(written)
+        unchanged = self._gradients.are_unchanged() and self._trace.is_same()
+        return unchanged and not self.changed_reads()
 
-    def _reads_unchanged(self, written: Set[int]) -> bool:
-        """Whether everything that the function only reads is unchanged."""
-        return self._trace.is_same() and all(
-            cell.version == version
+    def replace_state(self, old: Cell, new: Cell) -> None:
+        """Notes that another cell has taken the place of one that the function writes to."""
+        self._state = [new if cell is old else cell for cell in self._state]
+        self._gradients.replace(old, new)
+        self._trace.replace(old, new)
+
+    def changed_reads(self) -> list[Cell]:
+        """Returns the cells that the function only reads, and that were written since."""
+        written = {id(cell) for cell in self._state}
+        return [
+            cell
             for cell, version in self._trace.cells.values()
-            if id(cell) not in written
-        )
+            if id(cell) not in written and cell.version != version
+        ]
 
     def accept_state(self) -> bool:
         """Copies state that was written since the last replay into the buffers.
@@ -225,7 +257,12 @@ class Recording(ABC):
 
     def advance(self) -> bool:
         """Computes the public numbers of the next replay; False if it cannot be with these."""
-        return True
+        return self._steps.advance()
+
+    @property
+    def _steps(self) -> OptimizerSteps:
+        """What optimizers do in the function."""
+        return self._trace.steps
 
     def _take_results(self, results: SecretTree) -> Any:
         """Sets state and gradients to what the buffers hold, and returns the results."""
@@ -236,15 +273,6 @@ class Recording(ABC):
         self._gradients.assign(numbers)
         results = results._replace(others=self._public_results.copies())
         return results.with_secrets(numbers, self._output_buffers.clones())
-
-
-def not_the_same(difference: str) -> ConfigError:
-    """Returns the error of a function that did something else when it was recorded."""
-    return ConfigError(
-        f"the function did not do the same as the time before ({difference})",
-        subject="repeated",
-        remedy="call it as it is",
-    )
 
 
 def compute(values: Sequence[Value]) -> None:

@@ -46,13 +46,17 @@ def small_work(func: OpOverload, args: Sequence[Any], kwargs: Any, place: Tensor
 
     place: the result, or for an operation in place the tensor that it writes to.
     """
-    if kwargs or place.numel() > MOST_ELEMENTS or not _is_integer(place):
+    if place.numel() > MOST_ELEMENTS or not _is_integer(place):
+        return None
+    if func is aten.sum.dim_IntList and kwargs == {"dtype": place.dtype}:
+        return _sum_of_pairs(args, place)
+    if kwargs:
         return None
     out = place.numpy()
     if func is aten.cat.default:
         return _joined(args, place)
     if func is aten.sum.dim_IntList:
-        return _summed(args, place)
+        return _sum_of_pairs(args, place) or _summed(args, place)
     if func is aten.clone.default or func is aten.copy_.default:
         source = args[-1] if func is aten.copy_.default else args[0]
         return (np.copyto, (out, source.numpy())) if _fits(source, place) else None
@@ -81,6 +85,15 @@ def _summed(args: Sequence[Any], place: Tensor) -> Call | None:
         return None
     options = {"axis": tuple(dims), "keepdims": bool(keep and keep[0]), "out": place.numpy()}
     return partial(np.sum, x.numpy(), **options), ()
+
+
+def _sum_of_pairs(args: Sequence[Any], place: Tensor) -> Call | None:
+    """The sum over one dim of two elements, as in pooling: numpy's and torch's sums are slow."""
+    x, dims, *keep = args
+    if not _fits(x, place) or len(dims) != 1 or x.shape[dims[0]] != 2:
+        return None
+    out = place.squeeze(dims[0]) if keep and keep[0] else place
+    return np.add, (*(part.numpy() for part in x.unbind(dims[0])), out.numpy())
 
 
 def _is_integer(x: Tensor) -> bool:

@@ -13,6 +13,7 @@ class RecordingSummary:
     arguments: the shapes of the secrets among the arguments. num_calls: of kernels and of torch,
     those that draw random words included; None for a graph, whose kernels are not counted.
     rounds, bytes_sent and bytes_received: as `session.stats` counts them, in each replay.
+    rounds_of_call: what a call takes that is not replayed, where no rounds are merged.
     memory_bytes: what the recording keeps. num_replays: how often it was replayed so far.
     """
 
@@ -20,6 +21,7 @@ class RecordingSummary:
     num_calls: int | None
     num_draws: int | None
     rounds: int
+    rounds_of_call: int
     bytes_sent: int
     bytes_received: int
     memory_bytes: int
@@ -29,10 +31,12 @@ class RecordingSummary:
         shapes = ", ".join(str(list(shape)) for shape in self.arguments) or "no secrets"
         calls = "a graph" if self.num_calls is None else f"{self.num_calls} calls"
         draws = f", {self.num_draws} of them draw" if self.num_draws else ""
+        merged = self.rounds_of_call - self.rounds
+        before = f" ({self.rounds_of_call} before merging)" if merged else ""
         return (
-            f"{shapes}: {calls}{draws}, {self.rounds} rounds, {self.bytes_sent:,} bytes sent, "
-            f"{self.bytes_received:,} received, {self.memory_bytes / 1e6:.1f} MB kept, "
-            f"replayed {self.num_replays} times"
+            f"{shapes}: {calls}{draws}, {self.rounds} rounds{before}, "
+            f"{self.bytes_sent:,} bytes sent, {self.bytes_received:,} received, "
+            f"{self.memory_bytes / 1e6:.1f} MB kept, replayed {self.num_replays} times"
         )
 
 

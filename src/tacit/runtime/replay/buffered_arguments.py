@@ -1,6 +1,7 @@
-"""Plain tensors among the arguments of a recorded function, which their owner shares within it.
+"""Plain tensors among the arguments of a recorded function that differ from call to call.
 
-Only the owner knows their contents, so nobody decides by them: a plan takes them from buffers.
+Either their owner shares them within the function, and only the owner knows them; or they are
+public, such as a position. The function does not decide by them: a plan takes them from buffers.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from torch import Tensor
 from .buffers import TensorBuffers
 
 
-class PrivateArguments:
+class BufferedArguments:
     """Buffers for the arguments at these places among those that are not secret.
 
     A party that is not the owner may have none there.

@@ -1,0 +1,181 @@
+"""Which memory the steps of a plan read and write, and which steps depend on which.
+
+While a function is recorded, each step is noted with the blocks of the arena that it refers to at
+that time; an address belongs to another block later. Memory outside of the arena matters if a step
+writes it: buffers of state and results, and public tensors. All other memory is constant.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from torch import Tensor
+
+from ...errors import ROUND_BITS
+from .arena import Arena, Block
+from .plan import Admission, Effect, Exchange, Step
+
+EFFECTS, RANDOM = "effects", "random"  # what steps have in common that must keep their order
+
+
+class Range(NamedTuple):
+    """Addresses of memory outside of the arena."""
+
+    start: int
+    end: int
+
+
+class StepUse(NamedTuple):
+    """What one step refers to.
+
+    is_kernel: integers among its arguments may be addresses. blocks: of the arena. outside:
+    addresses elsewhere. written: the numbers of those blocks that are written. ordered: other
+    things that it uses, in order with all steps that do. call: the call that a round belongs to.
+    """
+
+    step: Step
+    is_kernel: bool
+    blocks: tuple[Block, ...]
+    outside: tuple[int, ...]
+    written: frozenset[int]
+    written_outside: tuple[int, ...]
+    ordered: tuple[Hashable, ...]
+    call: Hashable
+
+
+class MemoryUse:
+    """The steps of a plan with the memory that they use, in their recorded order.
+
+    is_known: whether all memory is known that is written; if not, no step may change its place.
+    """
+
+    def __init__(self, arena: Arena) -> None:
+        self.uses: list[StepUse] = []
+        self._arena = arena
+        self._ranges: set[Range] = set()
+        self.is_known = True
+
+    def own(self, tensor: Tensor) -> None:
+        """Tells of memory outside of the arena that steps may write."""
+        storage = tensor.untyped_storage()
+        if storage.nbytes() and not self._arena.holds(tensor):
+            self._ranges.add(Range(storage.data_ptr(), storage.data_ptr() + storage.nbytes()))
+
+    def note(
+        self,
+        step: Step,
+        written: Iterable[Tensor | int],
+        *,
+        is_kernel: bool = False,
+        is_random: bool = False,
+    ) -> None:
+        """Notes a step, with the memory that it writes, and whether it draws public numbers."""
+        written = list(written)
+        for one in written:
+            if isinstance(one, Tensor):
+                self.own(one)
+        blocks, outside = self._found(_addresses(_operands(step), is_kernel))
+        changed, changed_outside = self._found(_addresses(written, True))
+        ordered = (*_ordered(step), *([RANDOM] if is_random else []))
+        numbers = frozenset(block.number for block in changed)
+        self.uses.append(
+            StepUse(
+                step,
+                is_kernel,
+                tuple(blocks),
+                tuple(outside),
+                numbers,
+                tuple(changed_outside),
+                ordered,
+                ("call", step.operation >> ROUND_BITS) if isinstance(step, Exchange) else None,
+            )
+        )
+
+    def _found(self, addresses: Iterable[int]) -> tuple[set[Block], set[int]]:
+        """Returns the blocks that addresses are in, and the addresses in none."""
+        blocks, outside = set(), set()
+        for address in addresses:
+            if block := self._arena.block(address):
+                blocks.add(block)
+            elif address:
+                outside.add(address)
+        return blocks, outside
+
+    def predecessors(self) -> list[list[int]]:
+        """Returns for each step the earlier steps that must come before it, directly.
+
+        A reader comes after the last writer, a writer after the last writer and its readers.
+        """
+        ranges = sorted(self._ranges)
+        starts = [one.start for one in ranges]
+
+        def outside(addresses: Iterable[int]) -> set[Hashable]:
+            places = {(bisect_right(starts, address) - 1, address) for address in addresses}
+            return {ranges[i] for i, address in places if i >= 0 and address < ranges[i].end}
+
+        writer: dict[Hashable, int] = {}
+        readers: defaultdict[Hashable, list[int]] = defaultdict(list)
+        found = []
+        for i, use in enumerate(self.uses):
+            written = {*use.written, *use.ordered, *outside(use.written_outside)}
+            if len(outside(use.written_outside)) < len(use.written_outside):
+                self.is_known = False
+            read = {use.call, *(block.number for block in use.blocks), *outside(use.outside)}
+            before = {writer[key] for key in written | read if key in writer}
+            for key in written:
+                before.update(readers.pop(key, ()))
+                writer[key] = i
+            for key in read - written:
+                readers[key].append(i)
+            found.append(sorted(before - {i}))
+        return found
+
+
+def _ordered(step: Step) -> Iterator[Hashable]:
+    """Yields what a step shares with others that must keep their order.
+
+    A reveal is admitted before the rounds of its call.
+    """
+    if isinstance(step, Effect | Admission):
+        yield EFFECTS
+    if isinstance(step, Admission):
+        yield "call", step.number
+
+
+def _operands(step: Step) -> Any:
+    """Returns everything that a step refers to."""
+    if isinstance(step, Exchange):
+        return step.sent, step.places
+    return tuple(step) if isinstance(step, tuple) else step
+
+
+def _addresses(value: Any, has_integers: bool) -> Iterator[int]:
+    """Yields the addresses of all tensors and arrays in a nest, and its integers if told to."""
+    if isinstance(value, Tensor):
+        if value.numel():
+            yield value.data_ptr()
+    elif isinstance(value, np.ndarray):
+        if value.size:
+            yield value.ctypes.data
+    elif type(value) is int:
+        if has_integers:
+            yield value
+    else:
+        for one in _parts(value):
+            yield from _addresses(one, has_integers)
+
+
+def _parts(value: Any) -> Sequence[Any]:
+    """Returns what a list, tuple, dictionary or partial call consists of."""
+    if isinstance(value, list | tuple):
+        return value
+    if isinstance(value, Mapping):
+        return [*value.values()]
+    if isinstance(value, partial):
+        return [*value.args, *value.keywords.values()]
+    return ()

@@ -1,0 +1,64 @@
+"""Finds what optimizers do in a function: operations on secrets, and code on public numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import Any
+
+from torch import Tensor
+from torch._ops import OpOverload
+from torch.optim import Optimizer
+from torch.utils._pytree import tree_leaves
+
+from ...tensor.secret import SecretTensor
+from ...tensor.trace import Trace
+from .optimizer_steps import OptimizerSteps
+
+
+class OptimizerObserver(Trace):
+    """Watches the operations of one thread, and those of optimizers' steps apart.
+
+    What a step computes with public numbers is not recorded: it runs before each replay.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps = OptimizerSteps()
+
+    def begin_step(self, optimizer: Optimizer, *, has_closure: bool) -> None:
+        self.steps.begin(optimizer, has_closure=has_closure)
+
+    def end_step(self) -> None:
+        self.steps.end()
+
+    @property
+    def followed_optimizers(self) -> Set[int]:
+        return frozenset(map(id, self.steps.optimizers))
+
+    def note_call(self, func: OpOverload, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        if self.steps.running is None:
+            return args, kwargs
+        if any(map(_is_public, tree_leaves((args, kwargs)))):
+            self.refuse("an optimizer computes with public tensors")
+        return self.steps.note(func, args, kwargs)
+
+    def __torch_dispatch__(
+        self, func: OpOverload, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if self.steps.running is None or self._is_in_operation:
+            return self._watched(func, types, args, kwargs)
+        if any(isinstance(x, SecretTensor) for x in tree_leaves((args, kwargs or {}))):
+            return NotImplemented
+        return func(*args, **(kwargs or {}))  # an optimizer's public part, which runs in replays
+
+    def _watched(self, func: OpOverload, types: Any, args: Any, kwargs: Any) -> Any:
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+    @property
+    def _is_in_operation(self) -> bool:
+        """Whether an operation on secrets is running."""
+        return self._numbers is not None and self._numbers.protocol.context.in_recorded_call
+
+
+def _is_public(x: Any) -> bool:
+    return isinstance(x, Tensor) and not isinstance(x, SecretTensor)

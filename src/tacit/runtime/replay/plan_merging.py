@@ -1,0 +1,72 @@
+"""Merges the rounds of a recorded plan that do not depend on each other, alike at all parties.
+
+The parties tell each other what their rounds depend on: what a program computes of what is public.
+Results, masks and bytes stay the same; rounds become fewer. The memory may grow to so much that it
+is not worth it: then rounds are merged within parts of the function only, or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from .memory_use import MemoryUse
+from .merged_rounds import merged, told_by, united
+from .plan import Begin, Exchange, Finish, Messages, Step
+from .plan_recorder import PlanRecorder
+from .relocation import Relocation, new_addresses, peak_bytes
+from .step_order import RECEIVING, SENDING, Dependence, Moment
+
+WINDOWS = (1, 4, 16)  # parts of the function within which rounds are merged, tried in this order
+GROWTH = 1.5  # of the memory, at most
+SMALL_BYTES = 1 << 24  # of memory, which always may be taken
+UNKNOWN = "unknown"
+
+Gathered = Callable[[str], list[str]]
+
+
+def merge_rounds(recorder: PlanRecorder, gathered: Gathered) -> None:
+    """Replaces the plan of a recorder by one with fewer rounds. All parties call it, once.
+
+    gathered: returns the texts of all parties, by rank.
+    """
+    dependence = Dependence(recorder.memory)
+    own = "\n".join(one.encode() for one in dependence.rounds())
+    told = gathered(own if recorder.memory.is_known else UNKNOWN)
+    recorder.memory = MemoryUse(recorder.arena)  # the recorded steps are not needed any more
+    if UNKNOWN in told:
+        return
+    rounds = united(told_by(party, text) for party, text in enumerate(told))
+    fixed = recorder.arena.used_blocks()
+    limit = max(SMALL_BYTES, GROWTH * peak_bytes(dependence.recorded_order(), fixed))
+    for num_windows in WINDOWS:
+        order = dependence.order(merged(rounds, num_windows))
+        fits = peak_bytes(order, fixed) <= limit
+        if all(text == "fits" for text in gathered("fits" if fits else "too large")):
+            addresses = new_addresses(recorder.arena, order, fixed)
+            _apply(recorder, order, Relocation(recorder.arena, addresses))
+            return
+
+
+def _apply(recorder: PlanRecorder, order: Sequence[Moment], new: Relocation) -> None:
+    """Puts an order in the place of the recorded one, with the messages of its rounds."""
+    recorded = [step for step in recorder.plan.steps if isinstance(step, Exchange)]
+    messages = dict(zip(recorded, recorder.messages, strict=True))
+    recorder.messages = [
+        Messages.merged([messages[use.step] for use in moment.uses])  # type: ignore[index]
+        for moment in order
+        if moment.kind == SENDING
+    ]
+    recorder.plan.steps = list(_steps(order, new))
+
+
+def _steps(order: Sequence[Moment], new: Relocation) -> Iterator[Step]:
+    """Yields the steps of an order; between a round's sending and receiving no other one begins."""
+    for kind, uses, operation in order:
+        if kind == SENDING:
+            assert operation is not None
+            exchange = new.exchange(uses, operation)
+            yield Begin(exchange)
+        elif kind == RECEIVING:
+            yield Finish(exchange)
+        else:
+            yield new.step(uses[0])

@@ -1,0 +1,359 @@
+"""A device for tests on machines without a GPU, as strict as CUDA is while a graph is captured.
+
+Its tensors have memory of their own, and meet those of the host by copies only. While a graph is
+captured nothing is computed: results hold nonsense until the graph is started. What CUDA refuses in
+a capture is refused here: copies from and to memory of the host that is not pinned, reads by the
+host, and waiting for work outside of the graph. Work is done at once and in order.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._C import _disabled_torch_function_impl
+from torch._ops import OpOverload
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+from tacit.tensor import SecretTensor
+
+aten = torch.ops.aten
+DEVICE = torch.device("cuda", 0)
+CPU = torch.device("cpu")
+NONSENSE = 77
+READING = (aten._local_scalar_dense, aten.equal, aten.is_nonzero, aten.nonzero)
+CONVERTING = (aten.to, aten._to_copy)
+INDEXING = (aten.index, aten.index_put, aten.index_put_, aten._index_put_impl_)
+HOST_COPY = "Cannot copy between CPU and CUDA tensors during CUDA graph capture"
+
+
+class Memory:
+    """Where a tensor lies; torch takes `storage`, which has no memory, for the memory of views."""
+
+    def __init__(self, num_bytes: int) -> None:
+        self.storage = torch.empty(num_bytes, dtype=torch.uint8, device="meta").untyped_storage()
+
+
+class DeviceTensor(Tensor):
+    """A tensor on the pretended device; `held` has its numbers."""
+
+    held: Tensor
+    memory: Memory
+    __torch_function__ = _disabled_torch_function_impl  # type: ignore[assignment]
+    device = DEVICE  # type: ignore[assignment]
+    is_cuda, is_cpu, is_meta = True, False, False  # type: ignore[assignment]
+
+    @staticmethod
+    def __new__(cls, held: Tensor, memory: Memory | None = None) -> DeviceTensor:
+        with _disable_current_modes():
+            memory = memory or Memory(held.untyped_storage().nbytes())
+            place = held.storage_offset(), held.shape, held.stride()
+            like = torch.empty(0, dtype=held.dtype, device="meta").set_(memory.storage, *place)
+            made: DeviceTensor = Tensor._make_subclass(cls, like)
+        made.held, made.memory = held, memory
+        return made
+
+    def to(self, *args: Any, **kwargs: Any) -> Tensor:
+        """As of every tensor: itself if nothing changes. torch itself takes it for one of meta."""
+        given = [*args, *kwargs.values()]
+        devices = [torch.device(x) for x in given if isinstance(x, torch.device | str)]
+        others = [x for x in given if isinstance(x, Tensor)]
+        dtypes = [x for x in given if isinstance(x, torch.dtype)] + [x.dtype for x in others]
+        devices += [x.device for x in others]
+        dtype, device = (*dtypes, self.dtype)[0], (*devices, DEVICE)[0]
+        if (dtype, device.type) == (self.dtype, DEVICE.type):
+            return self
+        made: Tensor = aten._to_copy.default(self, dtype=dtype, device=device)
+        return made
+
+    def data_ptr(self) -> int:
+        """The address of its numbers, for kernels."""
+        return self.held.data_ptr()
+
+    def record_stream(self, s: Any) -> None:
+        """Does nothing: memory is freed when nobody refers to it."""
+
+    def cpu(self, *args: Any, **kwargs: Any) -> Tensor:
+        """A copy in memory of the host."""
+        return self.to(CPU)
+
+    @classmethod
+    def __torch_dispatch__(
+        cls, func: OpOverload, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        return run(func, args, kwargs or {})
+
+
+class Placing(TorchDispatchMode):
+    """Lets torch's functions make tensors on the device, and pinned ones."""
+
+    def __torch_dispatch__(
+        self, func: OpOverload, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = dict(kwargs or {})
+        given = _tensors((args, kwargs))
+        if any(isinstance(x, SecretTensor) for x in given):
+            return NotImplemented  # its rules make tensors, too
+        is_pinned = kwargs.pop("pin_memory", False)
+        if _device(kwargs) == DEVICE.type or any(isinstance(x, DeviceTensor) for x in given):
+            return run(func, args, kwargs)
+        made = func(*args, **kwargs)
+        if is_pinned:
+            pinned.add(made.untyped_storage()._cdata)
+        return made
+
+
+pinned: set[int] = set()  # the storages of pinned memory; never freed, as tests are short
+
+
+_tensor = torch.tensor
+
+
+def tensor(data: Any, *, device: Any = None, **settings: Any) -> Tensor:
+    """As `torch.tensor`, which shows no mode that it copies to a device."""
+    made = _tensor(data, **settings)
+    if device is None or torch.device(device).type != DEVICE.type:
+        return made
+    if current_stream().graph is not None:
+        raise RuntimeError(HOST_COPY)
+    return DeviceTensor(made)
+
+
+@contextmanager
+def no_other_modes() -> Iterator[None]:
+    """As torch's `_disable_current_modes`, but tensors can still be made on the device."""
+    with _disable_current_modes(), Placing():
+        yield
+
+
+def run(func: OpOverload, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Does an operation on the device, or adds it to the graph that is being captured."""
+    graph, packet = current_stream().graph, func.overloadpacket
+    tensors = _tensors((args, kwargs))
+    given = [x for x in tensors if isinstance(x, DeviceTensor)]
+    _check_host([x for x in tensors if not isinstance(x, DeviceTensor)], packet, kwargs, graph)
+
+    def held(x: Tensor) -> Tensor:
+        if isinstance(x, DeviceTensor):
+            return x.held
+        # A number of the host becomes an argument of the kernel.
+        return x if packet is aten.copy_ else x.clone()
+
+    held_args, held_kwargs = _mapped(held, args), _mapped(held, kwargs)
+    if "device" in held_kwargs:
+        held_kwargs = {**held_kwargs, "device": CPU}
+
+    def work() -> Any:
+        made = func(*held_args, **held_kwargs)
+        return made.clone() if packet is aten.to else made  # from one memory to the other
+
+    if _device(kwargs) not in (None, DEVICE.type):
+        return work()
+    memories = {x.held.untyped_storage()._cdata: x.memory for x in given}
+    if graph is None:
+        return _placed(work(), given, memories)
+    if func._schema.is_mutable:
+        graph.work.append(work)
+        return _written(func, args, kwargs)
+    try:
+        made = work()
+    except (IndexError, RuntimeError):  # nonsense is no index; a result of the same form
+        made = func(*_mapped(_zeros, held_args), **_mapped(_zeros, held_kwargs))
+    graph.memory.append(made)
+    new = [x for x in _tensors(made) if x.untyped_storage()._cdata not in memories]
+    for x in new:
+        x.fill_(NONSENSE)
+    if new:
+        graph.work.append(lambda: _copy_all(made, work()))
+    return _placed(made, given, memories)
+
+
+def _zeros(x: Tensor) -> Tensor:
+    return x if x.is_floating_point() else torch.zeros_like(x)
+
+
+def _check_host(
+    host: list[Tensor], packet: Any, kwargs: dict[str, Any], graph: Graph | None
+) -> None:
+    """Raises as CUDA does if an operation on the device must not have such tensors of the host."""
+    if graph is not None and packet in READING:
+        raise RuntimeError("operation not permitted when stream is capturing")
+    if packet in (aten.copy_, *CONVERTING):
+        unpinned = [x for x in host if x.untyped_storage()._cdata not in pinned]
+        goes_down = packet in CONVERTING and _device(kwargs) == "cpu"
+        if graph is not None and (unpinned or goes_down):
+            raise RuntimeError(HOST_COPY)
+    elif any(x.dim() for x in host):
+        if packet not in INDEXING:
+            raise RuntimeError(f"{packet}: all tensors must be on the same device")
+        if graph is not None:
+            raise RuntimeError(HOST_COPY)
+
+
+def _placed(made: Any, given: list[DeviceTensor], memories: dict[int, Memory]) -> Any:
+    known = {id(x.held): x for x in given}
+
+    def place(x: Tensor) -> Tensor:
+        if id(x) in known:
+            return known[id(x)]
+        return DeviceTensor(x, memories.get(x.untyped_storage()._cdata))
+
+    return _mapped(place, made)
+
+
+def _written(func: OpOverload, args: Any, kwargs: Any) -> Any:
+    """What an operation that writes to its arguments returns: those."""
+    written = []
+    for place, argument in enumerate(func._schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            written.append(kwargs.get(argument.name, args[place] if place < len(args) else None))
+    if not func._schema.returns:
+        return None
+    return written[0] if len(func._schema.returns) == 1 else tuple(written)
+
+
+def _copy_all(old: Any, new: Any) -> None:
+    for a, b in zip(_tensors(old), _tensors(new), strict=True):
+        a.copy_(b)
+
+
+def _device(kwargs: dict[str, Any]) -> str | None:
+    device = kwargs.get("device")
+    return None if device is None else torch.device(device).type
+
+
+def _mapped(function: Callable[[Tensor], Tensor], x: Any) -> Any:
+    """A nest of arguments with other tensors; torch's own functions for that take long."""
+    if isinstance(x, Tensor):
+        return function(x)
+    if isinstance(x, list | tuple):
+        return type(x)([_mapped(function, one) for one in x])
+    if isinstance(x, dict):
+        return {name: _mapped(function, one) for name, one in x.items()}
+    return x
+
+
+def _tensors(x: Any) -> list[Tensor]:
+    found: list[Tensor] = []
+    _mapped(lambda one: found.append(one) or one, x)
+    return found
+
+
+# Streams, events and graphs, as torch.cuda has them -----------------------------------------------
+
+
+class Stream:
+    """A queue of work, which is done at once. graph: what its work becomes a part of, if any."""
+
+    numbers = itertools.count(1)
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        self.cuda_stream, self.device = next(self.numbers), DEVICE
+        self.graph: Graph | None = None
+
+    def synchronize(self) -> None:
+        """Waits for all work, which a capture does not allow."""
+        if self.graph is not None:
+            raise RuntimeError("operation not permitted when stream is capturing")
+
+    def is_capturing(self) -> bool:
+        return self.graph is not None
+
+
+class Event:
+    """A place in the work of a stream. A stream that waits for a captured one is captured, too."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        self._graph: Graph | None = None
+
+    def record(self, stream: Stream | None = None) -> None:
+        self._graph = (stream or current_stream()).graph
+
+    def wait(self, stream: Stream | None = None) -> None:
+        stream = stream or current_stream()
+        if stream.graph is not None and self._graph is not stream.graph:
+            raise RuntimeError("dependency created on uncaptured work in another stream")
+        if self._graph is not None and self._graph.is_open and stream.graph is None:
+            self._graph.join(stream)
+
+    def synchronize(self) -> None:
+        if self._graph is not None and self._graph.is_open:
+            raise RuntimeError("operation not permitted on an event last recorded in a capture")
+
+    def query(self) -> bool:
+        return True
+
+
+class Graph:
+    """The work of all streams that were captured, in its order.
+
+    memory: what was allocated meanwhile; addresses of it are in the work.
+    """
+
+    def __init__(self) -> None:
+        self.work: list[Callable[[], Any]] = []
+        self.memory: list[Any] = []
+        self._streams: list[Stream] = []
+        self.is_open = False
+
+    def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None:
+        assert capture_error_mode == "relaxed"
+        self.is_open = True
+        self.join(current_stream())
+
+    def join(self, stream: Stream) -> None:
+        stream.graph = self
+        self._streams.append(stream)
+
+    def capture_end(self) -> None:
+        for stream in self._streams:
+            stream.graph = None
+        self._streams, self.is_open = [], False
+
+    def pool(self) -> object:
+        return self
+
+    def replay(self) -> None:
+        if current_stream().graph is not None:
+            raise RuntimeError("a graph is started while another one is captured")
+        with torch.no_grad(), _disable_current_modes():
+            for step in self.work:
+                step()
+
+
+_thread = threading.local()
+
+
+def current_stream(device: Any = None) -> Stream:
+    if not hasattr(_thread, "stream"):
+        _thread.stream = Stream()
+    found: Stream = _thread.stream
+    return found
+
+
+@contextmanager
+def stream_selected(stream: Stream) -> Iterator[None]:
+    """In the block, this thread's work goes to a stream, and tensors can be made on the device."""
+    before, _thread.stream = current_stream(), stream
+    is_outermost = not getattr(_thread, "places", False)
+    _thread.places = True
+    try:
+        with Placing() if is_outermost else nullcontext():
+            yield
+    finally:
+        _thread.stream, _thread.places = before, not is_outermost
+
+
+def kernel(work: Callable[[], None]) -> None:
+    """Does the work of a kernel now, or adds it to the graph that is being captured."""
+    graph = current_stream().graph
+    if graph is not None:
+        graph.work.append(work)
+        return
+    with _disable_current_modes():
+        work()

@@ -1,0 +1,118 @@
+"""Graphs on a GPU that is pretended: what changes from call to call is new in each replay."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tests.runtime.pretended_gpu import insecure_fixed_masks, pretended, pretended_own
+from torch import nn
+from torch.nn import functional as F
+
+__all__ = ["pretended", "pretended_own"]
+
+BATCHES = torch.randn(6, 6, 4, generator=torch.Generator().manual_seed(1))
+TARGETS = torch.ones(6, 2)
+
+
+def network(*layers):
+    torch.manual_seed(3)
+    return nn.Sequential(nn.Linear(4, 2, bias=False), *layers).train()
+
+
+@pytest.fixture(params=["graph", "segments"])
+def on_gpu(request):
+    """`tacit.run`, with functions that are recorded as one graph of all parties, or of each."""
+    return request.getfixturevalue("pretended" if request.param == "graph" else "pretended_own")
+
+
+def num_replays(function):
+    return sum(one.num_replays for one in function.recordings)
+
+
+def trained(session, make, make_optimizer, is_repeated):
+    """Losses, weights and public buffers after a training, and how many steps were replayed."""
+    model = session.share(make(), owner=0)
+    optimizer = make_optimizer(model.parameters())
+
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = F.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    step, y = session.repeated(step) if is_repeated else step, session.share(TARGETS, owner=1)
+    losses = [step(session.share(x, owner=1), y) for x in BATCHES]
+    found = [session.reveal(x.detach()) for x in (*losses, *model.parameters())]
+    public = [x.clone() for x in model.buffers() if not hasattr(x, "_cell")]
+    return found + public, num_replays(step) if is_repeated else 0
+
+
+ADAM = {"lr": 0.01, "weight_decay": 0.1}
+TRAININGS = {
+    "adam": (network, lambda p: torch.optim.Adam(p, **ADAM)),
+    "batch norm": (lambda: network(nn.BatchNorm1d(2)), lambda p: torch.optim.SGD(p, lr=0.1)),
+}
+
+
+@pytest.mark.parametrize("name", TRAININGS)
+def test_a_replayed_training_is_the_training(on_gpu, name, monkeypatch):
+    """Without masks divisions round alike, but for those that a recording makes earlier."""
+
+    def main(session, is_repeated):
+        return trained(session, *TRAININGS[name], is_repeated)
+
+    insecure_fixed_masks(monkeypatch)
+    (plain, _), *_ = on_gpu(main, False)
+    for found, replays in on_gpu(main, True):
+        assert replays >= 2
+        for one, other in zip(found, plain, strict=True):
+            torch.testing.assert_close(one, other, atol=2e-4, rtol=0)
+
+
+def shared_and_revealed(session):
+    """Shares its argument, and reveals the sum to all and the product to party 1."""
+    weight = session.share(torch.arange(4.0), owner=0)
+
+    def function(x):
+        secret = session.share(x, owner=1)
+        return session.reveal(secret.sum(0)), session.reveal(secret @ weight, to=1)
+
+    function = session.repeated(function)
+    found = [function(x if session.rank == 1 else torch.zeros_like(x)) for x in BATCHES]
+    return found, num_replays(function), [one.operation for one in session.reveals]
+
+
+def test_what_is_shared_and_revealed_is_new_in_every_replay(on_gpu):
+    for rank, (found, replays, operations) in enumerate(on_gpu(shared_and_revealed)):
+        assert replays == len(BATCHES) - 2
+        assert len(operations) == 2 * len(BATCHES)
+        assert operations == sorted(set(operations))
+        for x, (total, product) in zip(BATCHES, found, strict=True):
+            torch.testing.assert_close(total, x.sum(0), atol=1e-3, rtol=0)
+            if rank == 1:
+                torch.testing.assert_close(product, x @ torch.arange(4.0), atol=1e-3, rtol=0)
+            else:
+                assert product is None
+
+
+def test_sharing_after_a_reveal(request, on_gpu):
+    """One graph of all parties cannot wait for the host; graphs between rounds can."""
+
+    def main(session):
+        def function(x):
+            total = session.reveal(session.share(x, owner=0).sum())
+            return total, session.share(x, owner=0) * 2
+
+        function = session.repeated(function)
+        found = []
+        for x in BATCHES:
+            total, doubled = function(x)
+            found.append((total, session.reveal(doubled)))
+        return found, num_replays(function)
+
+    for found, replays in on_gpu(main):
+        assert (replays > 0) == ("segments" in request.node.name)
+        for x, (total, doubled) in zip(BATCHES, found, strict=True):
+            torch.testing.assert_close(total, x.sum(), atol=1e-3, rtol=0)
+            torch.testing.assert_close(doubled, 2 * x, atol=1e-3, rtol=0)
