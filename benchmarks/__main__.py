@@ -50,23 +50,27 @@ NAMED = (
     "additive",
     "additive_gpu",
     "cryptgpu",
+    "deployed",
     "goten",
     "goten_accuracy",
     "goten_overflow",
+    "join",
     "kernels_enclave",
+    "kernels_levels",
     "pigeon",
     "placements",
     "quad",
     "quad_gpu",
     "large_batches",
     "real.ring16",
+    "rounds",
     "stored_runs",
     "throughput",
     "tiles",
     "two_parties",
     *(suite for group in GROUPS.values() for suite in group),
 )
-WITH_PARTS = ("pigeon", "quad")  # of which --only runs some cases
+WITH_PARTS = ("deployed", "pigeon", "quad")  # of which --only runs some cases
 RESULTS = Path(__file__).parent / "results"
 NOTE: dict[str, Any] = {"initial_indent": "    ", "subsequent_indent": "    "}
 

@@ -99,18 +99,23 @@ def interleaved(
 def replayed_ms(
     call: Callable[[], torch.Tensor], session: Session, *, warm_up: int, repetitions: int
 ) -> tuple[float, torch.Tensor]:
-    """The median milliseconds of a call on a GPU that all parties begin together; its result."""
+    """The median milliseconds of a call that all parties begin together; its result."""
     seconds = []
     for repetition in range(warm_up + repetitions):
-        torch.cuda.synchronize()
+        _wait_for_gpu(session)
         session.mesh.compare()
         begin = time.perf_counter()
         result = call()
         session.numbers.settled(result.value)  # type: ignore[attr-defined]
-        torch.cuda.synchronize()
+        _wait_for_gpu(session)
         if repetition >= warm_up:
             seconds.append(time.perf_counter() - begin)
     return median(seconds) * 1e3, result
+
+
+def _wait_for_gpu(session: Session) -> None:
+    if session.device.type == "cuda":
+        torch.cuda.synchronize()
 
 
 @contextmanager

@@ -84,7 +84,7 @@ def _row(
 
 def _bound(long: dict[str, float]) -> str:
     """Each way is encrypted once and decrypted once, and there are two ways for all cores."""
-    gcm = _aes_gcm()
+    gcm = aes_gcm()
     bound = 1 / (1 + 4 * long["long tcp"] / (gcm * (os.cpu_count() or 1)))
     return (
         f"limit: {bound:.2f}, for AES-256-GCM runs at {gcm:.2f} GB/s a core and both parties "
@@ -92,7 +92,7 @@ def _bound(long: dict[str, float]) -> str:
     )
 
 
-def _aes_gcm() -> float:
+def aes_gcm() -> float:
     """GB/s at which one core encrypts records of TLS."""
     cipher, record, count = AESGCM(bytes(32)), bytes(1 << 14), 500
     begin = time.perf_counter()
