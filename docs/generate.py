@@ -18,8 +18,10 @@ from docs.commands import cli_page
 from docs.drawings import DRAWINGS, FOLDER
 from docs.failures import failures_page
 from docs.peers import peers_page
+from docs.processors import processors_page
 from docs.records import Record, newest
 from docs.settings import configuration_page, protocols_page
+from docs.statistics import statistics_page
 from tests.tensor.operators import FAMILIES, REFUSING
 
 from tacit import errors, kernels
@@ -170,7 +172,8 @@ def ops_rules() -> list[str]:
 
 COSTS_TEXT = """\
 Bits for one element over each link, and rounds. `0→2 (ahead)` does not wait for anything that is
-computed online and takes no round; bits travel in words of 64 elements. A bilinear operation is any
+computed online and takes no round; bits travel in words of 64 elements. Comparisons are those of
+thousands of elements: few are compared in a round less, with more bits. A bilinear operation is any
 product, of matrices or by convolution too, and an element is one of its output. In `trio` party 0
 deals and parties 1 and 2 evaluate; in `additive` and `beaver`, shown for three parties, 3 is the
 dealer; in `replicated` party 0 adds. `beaver` sends the operands of a product and not its result,
@@ -204,6 +207,7 @@ def link_text(sender: int, receiver: int, ahead: bool, bits: int) -> str:
 
 
 ELEMENTS = 64  # a word of bits
+MANY_WORDS = 256  # of elements that are compared: few take fewer rounds and more bits
 
 
 def costed_operations(costs: Any, ring: int, parties: int) -> Iterator[tuple[str, Cost]]:
@@ -224,13 +228,18 @@ def costed_operations(costs: Any, ring: int, parties: int) -> Iterator[tuple[str
         yield f"AND of {fan_in} bits", costs.bit_and(n, 1, fan_in)
     for width in (8, 16, 24, 32, 48, 64):
         if width <= ring:
-            yield f"sign of {width} bits", costs.signs(n, width)
-    yield "signs of 24 bits, 8 thresholds", costs.signs(n, 24, 8)
+            yield f"sign of {width} bits", _of_a_word(costs.signs(n * MANY_WORDS, width))
+    yield "signs of 24 bits, 8 thresholds", _of_a_word(costs.signs(n * MANY_WORDS, 24, 8))
     yield f"equality to zero of {ring} bits", costs.is_zero(n, ring)
     yield "inject", costs.inject(n)
     yield f"inject, of a quotient by 2^{t}", costs.inject(n, t)
     yield "sum of 4 injected constants", costs.inject_sums(n, 4, False, 1)
     yield "sum of 4 injected multiples of x", costs.inject_sums(n, 4, True, 1)
+
+
+def _of_a_word(cost: Cost) -> Cost:
+    """The cost of ELEMENTS, from that of MANY_WORDS times as many."""
+    return Cost(cost.rounds, {link: bits // MANY_WORDS for link, bits in cost.bits.items()})
 
 
 MAKERS = {
@@ -243,8 +252,10 @@ MAKERS = {
     "networks.md": networks_page,
     "ops.md": ops_page,
     "peers.md": peers_page,
+    "processors.md": processors_page,
     "protocols.md": protocols_page,
     "speed.md": speed_page,
+    "statistics.md": statistics_page,
 }
 
 
