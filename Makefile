@@ -9,7 +9,7 @@ JOBS ?= 4
 # threads: with one thread for each operation of torch they wait less for each other.
 PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: setup demo test test-all check bench docs clean
+.PHONY: setup demo test test-all check bench docs wheel wheel-smoke clean
 
 setup: $(NATIVE)  ## the environment in .venv, with the compiled kernels
 
@@ -48,6 +48,15 @@ bench: setup  ## the speed table, recorded under benchmarks/results/
 docs: setup  ## the site in build/site, with the generated pages of docs/reference/
 	$(BIN)/python -m docs.generate
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# In a folder of its own: the other build has the kernels of this machine alone.
+wheel: setup  ## one wheel for all processors of this architecture, in dist/
+	rm -rf dist
+	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist \
+	  --config-settings=cmake.define.TACIT_LEVELS=all --config-settings=build-dir=build/wheel .
+
+wheel-smoke: wheel  ## the wheel in an empty environment, at every level that this processor runs
+	PYTHON=$(PYTHON) tools/wheel_smoke.sh
 
 clean:  ## everything that was built
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -18,6 +19,9 @@ from tacit.transport import InterpreterLock
 # Triton is imported.
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
+    # For each seed torch writes down the stack, three times: milliseconds, with pytest's frames.
+    for kind in (torch.cuda, torch.xpu, torch.mtia):
+        kind.manual_seed_all = lambda _seed: None
 
 # A shell starts background jobs with interrupts ignored; tests interrupt themselves and the
 # processes that they start.
@@ -50,6 +54,12 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.register_profile("quick", max_examples=25, deadline=None)
     settings.register_profile("full", deadline=None)
     settings.load_profile("full" if tiers.FULL else "quick")
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays to the end: Python need not look at it again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -15,14 +15,19 @@ import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from multiprocessing import get_context
+from multiprocessing import forkserver, get_context
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from subprocess import TimeoutExpired
 from typing import Any
 
+from tacit.runtime.launch import child_process
+
 CONTEXT = get_context("forkserver")
-CONTEXT.set_forkserver_preload(["tacit.runtime", "tacit.nn", "tacit.cli", "tests.runtime.parties"])
+# torch's first optimizer imports its compiler, which takes as long as torch itself.
+CONTEXT.set_forkserver_preload(
+    ["tacit.runtime", "tacit.nn", "tacit.cli", "torch._dynamo", "tests.runtime.parties"]
+)
 
 
 class Parties:
@@ -30,18 +35,32 @@ class Parties:
 
     Pipe = staticmethod(CONTEXT.Pipe)
 
-    @staticmethod
-    def Process(target: Callable[..., None], args: Sequence[Any], name: str) -> BaseProcess:
+    of_a_program = False  # they write to the files to which the program writes
+
+    @classmethod
+    def Process(cls, target: Callable[..., None], args: Sequence[Any], name: str) -> BaseProcess:
         """A process with this one's environment, as an interpreter would have it."""
+        files = [os.readlink(f"/proc/self/fd/{n}") for n in (1, 2)] if cls.of_a_program else []
         return CONTEXT.Process(
-            target=_in_environment, args=(dict(os.environ), target, *args), name=name
+            target=_in_environment, args=(dict(os.environ), files, target, *args), name=name
         )
 
 
-def _in_environment(variables: Mapping[str, str], target: Callable[..., None], *args: Any) -> None:
+def _in_environment(
+    variables: Mapping[str, str], files: Sequence[str], target: Callable[..., None], *args: Any
+) -> None:
     os.environ.clear()
     os.environ.update(variables)
+    _write_to(files)
     target(*args)
+
+
+def _write_to(files: Sequence[str]) -> None:
+    """Makes the files stdout and stderr of this process; without files they stay as they are."""
+    for number, file in enumerate(files, 1):
+        opened = os.open(file, os.O_WRONLY | os.O_APPEND)
+        os.dup2(opened, number)
+        os.close(opened)
 
 
 class Forked:
@@ -79,6 +98,7 @@ class Forked:
                 [*map(str, self._files)],
                 warnings_are_errors,
                 host,
+                _server_address(),
             ),
         )
         self._process.start()
@@ -139,17 +159,17 @@ def _run_program(
     files: Sequence[str],
     warnings_are_errors: bool,
     host: int | None,
+    server: str,
 ) -> None:
     """Runs in the new process, as the interpreter would run `arguments`."""
-    if host is not None:
+    if host is None:
+        _fork_parties(server)
+    else:
         _enter(host)
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(env)
-    for number, file in enumerate(files, 1):
-        opened = os.open(file, os.O_WRONLY | os.O_APPEND)
-        os.dup2(opened, number)
-        os.close(opened)
+    _write_to(files)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if warnings_are_errors:
         warnings.simplefilter("error")
@@ -161,6 +181,19 @@ def _run_program(
         sys.argv = arguments
         sys.path[0] = str(Path(arguments[0]).parent.resolve())
         runpy.run_path(arguments[0], run_name="__main__")
+
+
+def _server_address() -> str:
+    forkserver.ensure_running()
+    return forkserver._forkserver._forkserver_address
+
+
+def _fork_parties(server: str) -> None:
+    """Lets the parties that this program starts be forks of the server that it was forked from."""
+    Parties.of_a_program = True
+    forkserver._forkserver._forkserver_address = server
+    forkserver._forkserver.ensure_running = lambda: None
+    child_process.get_context = lambda _: Parties
 
 
 def _enter(host: int) -> None:

@@ -12,6 +12,7 @@ if typing.TYPE_CHECKING:
     from .nn.calibrate import calibrate
     from .runtime.deploy.network_session import connect
     from .runtime.launch.local_run import preprocess, run
+    from .runtime.rehearsal.rehearse import check
     from .runtime.session import Session
     from .tensor import SecretTensor
 
@@ -21,6 +22,7 @@ __all__ = [
     "Session",
     "__version__",
     "calibrate",
+    "check",
     "connect",
     "errors",
     "preprocess",
@@ -31,6 +33,7 @@ _HOMES = {
     "SecretTensor": "tensor",
     "Session": "runtime",
     "calibrate": "nn",
+    "check": "runtime",
     "connect": "runtime",
     "preprocess": "runtime",
     "run": "runtime",

@@ -18,7 +18,7 @@ from tacit.crypto import create_credentials
 from tacit.enclave.attestation import Manifest, Quote, measure, report_data, simulated, verify
 from tacit.enclave.attestation.measurement import FOLDERS
 from tacit.errors import AttestationRejected
-from tacit.kernels import native
+from tacit.kernels.backend import compiled
 
 SETTINGS = {"budget": "90000000", "owners": "alice bob"}
 CERTIFICATE = create_credentials("enclave").certificate
@@ -62,7 +62,7 @@ def test_everything_that_is_trusted_is_measured(package):
         f"file tacit/{p.relative_to(f).as_posix()}" for f in FOLDERS for p in f.rglob("*.py")
     }
     assert sources <= names
-    assert f"file tacit/kernels/{Path(native.__file__).name}" in names
+    assert f"file tacit/kernels/{Path(compiled().__file__).name}" in names
     assert {"setting budget", "setting owners", "version python", "version torch"} <= names
     assert not any("__pycache__" in name for name in names)
 

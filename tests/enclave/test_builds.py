@@ -26,7 +26,7 @@ from tacit.runtime.deploy.job import load_job
 from tacit.runtime.deploy.party_file import read_party_file
 
 SETTINGS = {"budget": "90000000"}
-NATIVE = next(path for folder in FOLDERS for path in folder.rglob("native*.so"))
+NATIVE = next(path for folder in FOLDERS for path in folder.rglob("native_*.so"))
 KERNELS = f"file tacit/kernels/{NATIVE.name}"
 
 
@@ -38,7 +38,7 @@ def package(tmp_path_factory):
         without = shutil.ignore_patterns("__pycache__")
         shutil.copytree(folder, copy, ignore=without, dirs_exist_ok=True)
     [compiled] = copy.rglob(NATIVE.name)
-    compiled.rename(compiled.with_name("native.other.so"))
+    compiled.rename(compiled.with_name("native_other.so"))
     return copy
 
 
@@ -64,7 +64,7 @@ def test_a_build_is_what_is_installed(tmp_path):
 def test_a_build_that_the_owner_trusts_is_accepted(build, tmp_path):
     expected = measure(SETTINGS)
     quote = quote_of(expected.with_build(build))
-    with pytest.raises(AttestationRejected, match=r"native\.other\.so \(not expected\)"):
+    with pytest.raises(AttestationRejected, match=r"native_other\.so \(not expected\)"):
         check(quote, expected)
     check(quote, expected, builds=[read_build(written(build, tmp_path))])
     check(quote_of(expected), expected, builds=[build])  # that of the owner still is
@@ -149,7 +149,7 @@ def test_an_owner_accepts_the_host_of_another_machine(build, tmp_path):
     assert found.members[-1].certificate == CERTIFICATE
     with (
         host(address, expected.with_build(build)),
-        pytest.raises(AttestationRejected, match=r"native\.other\.so"),
+        pytest.raises(AttestationRejected, match=r"native_other\.so"),
     ):
         attested(file, job, **options)
     other = {**expected.with_build(build).entries, "setting config": "{}"}

@@ -6,6 +6,7 @@ import pytest
 
 from tacit.errors import (
     ConfigError,
+    Error,
     HandshakeMismatch,
     Operation,
     Party,
@@ -65,3 +66,17 @@ def test_the_party_at_fault_is_named_in_any_case():
     assert found.value is error
     assert str(error) == "party 1 (bob): the settings differ at operation 3"
     assert (error.field, error.party, error.operation) == ("ring", 1, 3)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0, "operation 0"),
+        (15, "operation 15"),
+        (73 << 16, "operation 73"),
+        ((73 << 16) + 2, "round 3 of operation 73"),
+    ],
+)
+def test_an_operation_is_called_by_its_call_and_its_round(number, text):
+    assert Operation(number).render() == text
+    assert str(Error("it broke", operation=number)) == f"it broke at {text}"

@@ -25,6 +25,9 @@ SAYS = {
     "07_two_parties_alone.py": r"(10[7-9]|11\d) of 114 diagnoses right, (10[7-9]|11\d) after",
     "08_one_of_four_cheats.py": r"\nquad: \d+ changes noticed, nothing wrong was opened\n$",
     "09_enclave.py": r"^fixed: losses .*; [6-9]\d\.\d% of 256 right\nswalp: losses .* right\n$",
+    "10_statistics.py": r"treatment 3: too few patients\nmass: 8\.5\d+ \+- 0\.70",
+    "11_two_hospitals/train.py": r"loss \d\.\d\d, then 0\.[12]\d; (8[5-9]|9\d)% of 210",
+    "12_joined_tables.py": r"^270 patients in both tables; 5[456]\d of 569 diagnoses right\n$",
     "05_gpu.py": r"largest difference from the plain network: \d\.\de-0[3-9]",
     "demo.py": r"64 of 64 answers as the network gives in plain",
 }
@@ -48,14 +51,14 @@ def output(*command: str | Path, **environment: str) -> str:
 
 DIGITS = pytest.mark.full(
     "test_demo.py and test_real_data.py use digits, test_dealer_free.py two parties; "
-    "test_quad.py cheats"
+    "test_quad.py cheats; tests/stats has what 10 computes, test_tables.py loads what 11 does"
 )
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(n, marks=[DIGITS] * n.startswith(("02", "03", "07", "08")))
+        pytest.param(n, marks=[DIGITS] * n.startswith(("02", "03", "07", "08", "10", "11", "12")))
         for n in SAYS
         if n != "demo.py"
     ],
@@ -103,16 +106,19 @@ def test_the_demo_is_what_make_runs():
 
 
 def test_every_example_is_tried():
-    assert {path.name for path in EXAMPLES.glob("*.py")} == set(SAYS)
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {
+        name for name in SAYS if "/" not in name
+    }
     folders = sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir())
     assert [name for name in folders if name[0] != "_"] == [
         "04_three_machines",
         "06_two_parties_and_a_dealer",
+        "11_two_hospitals",
     ]
 
 
 def test_examples_are_short():
-    long = {p.name: len(p.read_text().splitlines()) for p in EXAMPLES.rglob("0*/*.py")}
-    long |= {p.name: len(p.read_text().splitlines()) for p in EXAMPLES.glob("0*.py")}
+    long = {p.name: len(p.read_text().splitlines()) for p in EXAMPLES.rglob("[01]*/*.py")}
+    long |= {p.name: len(p.read_text().splitlines()) for p in EXAMPLES.glob("[01]*.py")}
     assert long
     assert not [name for name, lines in long.items() if lines > MOST_LINES]

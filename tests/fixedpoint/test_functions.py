@@ -72,11 +72,11 @@ CASES: dict[str, tuple[Function, Function, Tensor]] = {
     "log_softmax": (lambda n, x: n.log_softmax(x, 1), lambda x: x.log_softmax(1), LOGITS * 40),
     "logsumexp": (lambda n, x: n.logsumexp(x, 0), lambda x: x.logsumexp(0, True), LOGITS * 40),
 }
-# Rounds that trio needs, as documented: of a comparison and a choice, 4.
+# Rounds that trio needs for these few elements: of a comparison and a choice, 3.
 CHOSEN = ("exp", "sigmoid", "tanh", "erf", "gelu", "gelu_tanh", "silu", "mish", "softplus", "elu")
-ROUNDS = dict.fromkeys(CHOSEN, 4)
-ROUNDS |= {"sin": 2, "cos": 2, "sqrt": 11, "rsqrt": 13, "reciprocal": 13, "log": 12}
-ROUNDS |= {"eighth": 0, "third": 0, "little": 1, "softmax": 16 + 20, "log_softmax": 16 + 15}
+ROUNDS = dict.fromkeys((*CHOSEN, "sqrt", "rsqrt", "log"), 3)
+ROUNDS |= {"sin": 2, "cos": 2, "reciprocal": 7, "eighth": 0, "third": 0, "little": 1}
+ROUNDS |= {"softmax": 15, "log_softmax": 10}
 # protocols.md 11.2: what is allowed within (low, high), with 16 and 20 fraction bits.
 BOUNDS = {
     "exp": (-43, 0, 2.0e-5, 1.2e-6),
@@ -244,14 +244,19 @@ def test_a_ring_of_32_bits():
 
 
 def test_probabilistic_divisions():
-    """Functions fill the ring, and must not leave their divisions to chance."""
-    x = torch.linspace(0.01, 60, 3000, dtype=DOUBLE)
+    """Functions fill the ring, and must not leave the divisions of large numbers to chance.
+
+    Products of 40 bits within a polynomial are divided so. With them about one of 2^18 elements is
+    wrong, as truncation="probabilistic" allows: one of these 18,000 may be.
+    """
+    x, wrong = torch.linspace(0.01, 60, 3000, dtype=DOUBLE), 0
     names = ["log", "sqrt", "rsqrt", "reciprocal", "sigmoid", "tanh"]
     programs = {name: (CASES[name][0], x) for name in names}
     found = compute(programs, "trio", truncation="probabilistic")
     for name in names:
         wanted = CASES[name][1](rounded(x, 16))
-        torch.testing.assert_close(found[name][0], wanted, rtol=2**-9, atol=2**-10)
+        wrong += int((~torch.isclose(found[name][0], wanted, rtol=2**-9, atol=2**-10)).sum())
+    assert wrong <= 1
 
 
 def near_poles(bits: int) -> Tensor:

@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from tacit.transport import Limits, Mesh
 from tacit.transport.shaping import Wire, network
@@ -25,27 +26,44 @@ def pair() -> tuple[socket.socket, socket.socket]:
     return near, far
 
 
+class Victim(NamedTuple):
+    """The mesh of party 0, and the far ends of its connections with party 1.
+
+    given: what comes to party 0; taken: what it sends. Their first is the main connection, the
+    stripes follow.
+    """
+
+    mesh: Mesh
+    given: list[socket.socket]
+    taken: list[socket.socket]
+
+
 @contextmanager
-def victim() -> Iterator[tuple[Mesh, socket.socket, socket.socket]]:
-    """The mesh of party 0; what comes to it from party 1, and what it sends there."""
-    (out, taken), (come, given) = pair(), pair()
-    streams = [TcpStream(out), TcpStream(come)]
+def victim(num_stripes: int = 0, limits: Limits = LIMITS) -> Iterator[Victim]:
+    """Yields a party whose peer is played by the test."""
+    near, far = zip(*(pair() for _ in range(2 + 2 * num_stripes)), strict=True)
+    streams = [TcpStream(sock) for sock in near]
     for stream in streams:
         stream.peer = 1
+    half = 1 + num_stripes
+    taken, given = [*far[:half]], [*far[half:]]
+    (out, *out_stripes), (into, *in_stripes) = streams[:half], streams[half:]
     channel = SocketChannel(
-        *streams,
+        out,
+        into,
         party=0,
         peer=1,
         session=SESSION,
-        limits=LIMITS,
+        limits=limits,
         wire=Wire(network(None).between(0, 1)),
+        stripes=(out_stripes, in_stripes),
     )
-    mesh = Mesh(0, [channel], SocketPoller([channel]), LIMITS)
+    mesh = Mesh(0, [channel], SocketPoller([channel]), limits)
     try:
-        yield mesh, given, taken
+        yield Victim(mesh, given, taken)
     finally:
         mesh.abort("over")
-        for sock in (given, taken):
+        for sock in (*given, *taken):
             sock.close()
 
 
@@ -56,7 +74,7 @@ def listen_to(
 
     With `more` it only goes away against the flow.
     """
-    with victim() as (mesh, given, taken):
+    with victim() as (mesh, [given], [taken]):
         speakers = [_speaker(given, data, not more), _speaker(taken, against, True)]
         try:
             expect(mesh)

@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import tacit
+from tacit.transport import Spec
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU here")
 
@@ -98,3 +99,26 @@ def test_rounds_are_those_of_the_cpu():
 def test_a_gpu_that_is_not_there():
     with pytest.raises(tacit.errors.ConfigError, match="this machine has"):
         tacit.run(infer, device="cuda:99")
+
+
+def send_large(session: tacit.Session) -> bool:
+    """A message of 80 MB, which leaves in parts, and whose memory is written to at once."""
+    after, before = (session.rank + 1) % 3, (session.rank - 1) % 3
+    for turn in range(3):
+        x = torch.arange(10_000_001, device=session.device) * (session.rank + turn)
+        spec = Spec(tuple(x.shape), x.dtype)
+        opened = session.mesh.begin({after: [x]}, {before: [spec]})
+        if x.is_cuda:  # the host's memory is sent as it lies
+            x.zero_()
+        got = session.mesh.finish(opened)[before][0]
+        assert got.device.type == session.device.type
+        assert got.equal(torch.arange(10_000_001, device=got.device) * (before + turn))
+    return True
+
+
+@pytest.mark.parametrize("stripes", [1, 4])
+def test_large_messages_are_copied_while_they_are_sent(stripes: int) -> None:
+    found = tacit.run(
+        send_large, device=["cuda", "cuda", "cpu"], transport="processes", stripes=stripes
+    )
+    assert found == [True] * 3

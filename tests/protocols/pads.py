@@ -72,52 +72,70 @@ def replaced(draw: Draw, words: Tensor, target: Draw, new: Tensor) -> Tensor:
     return flat.view(words.shape)
 
 
-def unpadded(
-    program: Callable[..., Any],
-    receivers: int | tuple[int, ...],
-    *args: Any,
-    told: int = 0,
-    **settings: Any,
-) -> set[int]:
-    """The numbers of the messages to a member that no mask of their sender and for it hides.
+Pool = int | tuple[int, ...]  # a receiver, or several that pool what they hold and receive
 
-    Several receivers pool what they hold and receive. `program(session, *args)` returns the
-    messages of a member. It runs once with fixed keys, then once for each draw of a key that no
-    receiver holds, with other words for that draw. told: so many of the last messages are not
-    looked at, because the receivers may learn what follows from them.
+
+def unpadded(
+    program: Callable[..., Any], pool: Pool, *args: Any, told: int = 0, **settings: Any
+) -> set[int]:
+    """The numbers of the messages to a pool that no mask of their sender and for it hides.
+
+    `program(session, *args)` returns the messages of a member. told: so many of the last messages
+    are not looked at, because the receivers may learn what follows from them.
     """
-    pool = (receivers,) if isinstance(receivers, int) else receivers
+    return unpadded_of_each(program, [pool], *args, told=told, **settings)[pool]
+
+
+def unpadded_of_each(
+    program: Callable[..., Any], pools: Iterable[Pool], *args: Any, told: int = 0, **settings: Any
+) -> dict[Pool, set[int]]:
+    """What `unpadded` returns, for each pool.
+
+    The program runs once with fixed keys, then once for each draw that may hide a message to a pool
+    that does not hold its key, with other words for that draw.
+    """
+    members = {pool: {pool} if isinstance(pool, int) else {*pool} for pool in pools}
     draws: dict[Draw, Tensor] = {}
 
     def base(draw: Draw, words: Tensor) -> Tensor:
-        if not draw.holders & {*pool}:
-            draws[draw] = words.clone()
+        draws[draw] = words.clone()
         return words
 
-    def run(change: Callable[[Draw, Tensor], Tensor]) -> list[Received]:
+    def run(change: Callable[[Draw, Tensor], Tensor]) -> dict[Pool, list[Received]]:
         with changed_draws(change):
             by_member = run_members(program, *args, **settings)
-        found = pooled({receiver: by_member[receiver] for receiver in pool})
-        return found[: len(found) - told]
+        found = {pool: pooled({r: by_member[r] for r in own}) for pool, own in members.items()}
+        return {pool: messages[: len(messages) - told] for pool, messages in found.items()}
 
     before = run(base)
-    relations: dict[Draw, dict[int, bool]] = {}
+    relations: dict[Pool, dict[Draw, dict[int, bool]]] = {pool: {} for pool in members}
     for target, old in list(draws.items()):
+        hidden = [pool for pool, own in members.items() if _may_hide(target, own, before[pool])]
+        if not hidden:
+            continue
         new = other_words(target, old)
 
         def other(draw: Draw, words: Tensor, target: Draw = target, new: Tensor = new) -> Tensor:
             return replaced(draw, words, target, new)
 
-        pairs = enumerate(zip(before, run(other), strict=True))
-        relations[target] = {
-            i: target.hides(sender, receiver) and is_pad(a, b, old, new)
-            for i, ((sender, receiver, a), (_, _, b)) in pairs
-            if not torch.equal(a, b)
-        }
-    return joint_pads(len(before), relations)[1]
+        after = run(other)
+        for pool in hidden:
+            pairs = enumerate(zip(before[pool], after[pool], strict=True))
+            relations[pool][target] = {
+                i: target.hides(sender, receiver) and is_pad(a, b, old, new)
+                for i, ((sender, receiver, a), (_, _, b)) in pairs
+                if not torch.equal(a, b)
+            }
+    return {pool: joint_pads(len(before[pool]), relations[pool])[1] for pool in members}
 
 
 Received = tuple[int, int, Tensor]  # sender, receiver, tensor
+
+
+def _may_hide(draw: Draw, pool: set[int], messages: Iterable[Received]) -> bool:
+    """Whether a draw is for masks on one of these messages, and unknown to all who receive them."""
+    by_sender = any(draw.hides(sender, receiver) for sender, receiver, _ in messages)
+    return by_sender and not draw.holders & pool
 
 
 def pooled(by_receiver: dict[int, list[Message]]) -> list[Received]:
@@ -153,11 +171,11 @@ def bare_messages(
     name: str,
     *,
     limit: int | None = None,
-    receivers: Iterable[int | tuple[int, ...]] | None = None,
-) -> dict[int | tuple[int, ...], set[int]]:
+    receivers: Iterable[Pool] | None = None,
+) -> dict[Pool, set[int]]:
     """By receiver, of all parties unless some are given, messages that no mask hides."""
     n, turn = 104, len(name) % 3  # two words of planes, one of which is not full
     settings = {"protocol": protocol, "ring": ring, "fraction_bits": 8}
     pools = range(parties_of(protocol)) if receivers is None else receivers
-    found = {r: unpadded(messages_of, r, name, turn, n, limit, **settings) for r in pools}
+    found = unpadded_of_each(messages_of, pools, name, turn, n, limit, **settings)
     return {receiver: bare for receiver, bare in found.items() if bare}

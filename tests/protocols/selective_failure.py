@@ -82,17 +82,21 @@ class Operands:
         rows = [3 * trial + i for i in range(3)]
         return self._x[trial : trial + 1], [self._b.planes(row, row + 1) for row in rows]
 
-    def secrets(self, trial: int) -> tuple[int, ...]:
-        """The low bit of the number, and the bits."""
-        rows = self.bits[3 * trial : 3 * trial + 3, 0].tolist()
-        return int(self.numbers[trial]) & 1, *rows
+    def secrets(self) -> list[tuple[int, ...]]:
+        """Of each trial, the low bit of the number, and the bits."""
+        return _by_trial(self.numbers, self.bits)
 
-    def known(self, p: Any, trial: int) -> tuple[int, ...]:
+    def known(self, p: Any) -> list[tuple[int, ...]]:
         """The same bits of the terms that this party knows."""
-        x, bits = self.of(trial)
         if isinstance(p, ReplicatedMalicious):  # each party knows two of three parts
-            return tuple(int(sum(one.parts.values())) & 1 for one in (x, *bits))
-        return int(p.known(x)) & 1, *(int(p.known_bits(bit)) & 1 for bit in bits)
+            return _by_trial(*(sum(one.parts.values()) for one in (self._x, self._b)))
+        return _by_trial(p.known(self._x), p.known_bits(self._b))
+
+
+def _by_trial(numbers: Any, bits: Any) -> list[tuple[int, ...]]:
+    """Lowest bits: of a number and three rows of bits for each trial."""
+    low = torch.cat([numbers.reshape(-1, 1), bits.reshape(-1, 3)], 1) & 1
+    return [tuple(row) for row in low.tolist()]
 
 
 def computed(p: Any, name: str, x: Any, bits: Sequence[Any]) -> Steps[Any]:
@@ -126,8 +130,10 @@ def trials(
         changed = made if session.rank == party else [False] * len(each)
         ends += zip(_abort(each), changed, strict=True)
     return [
-        Trial(operands.secrets(i), operands.known(p, i), aborted, changed)
-        for i, (aborted, changed) in enumerate(ends)
+        Trial(secrets, known, aborted, changed)
+        for secrets, known, (aborted, changed) in zip(
+            operands.secrets(), operands.known(p), ends, strict=True
+        )
     ]
 
 
@@ -220,6 +226,7 @@ def guesses(session: Session, count: int, change: Manipulation | None) -> list[A
     """At party 0 its mask and hash of each trial, at party 2 its guesses."""
     p: Any = session.protocol
     operands, found = Operands(p, 1, count), []
+    masks = operands.known(p)
     tap = Tap(session.mesh) if session.rank == 2 else None
     for number in range(count):
         fresh = type(p)(p.context)
@@ -234,7 +241,7 @@ def guesses(session: Session, count: int, change: Manipulation | None) -> list[A
         if tap is not None:
             found.append(_guessed(fresh, added, shown))
             continue
-        found.append((operands.known(p, number)[3], shown))
+        found.append((masks[number][3], shown))
         _abort([fresh])
     return found
 

@@ -220,7 +220,7 @@ def relu(session: Session, n: int) -> Cost:
 
 def test_an_exact_relu_costs_no_round_and_few_bits_more():
     exact, fast = (tacit.run(relu, 64, truncation=t) for t in ("exact", "probabilistic"))
-    assert [cost.rounds for cost in exact] == [cost.rounds for cost in fast] == [0, 5, 5]
+    assert [cost.rounds for cost in exact] == [cost.rounds for cost in fast] == [0, 4, 4]
     more = 2 * (SHIFT + 1) * 64
     assert exact[0].bits[0, 2, True] == fast[0].bits[0, 2, True] + more
     assert exact[1:] == fast[1:]
@@ -236,19 +236,22 @@ def dealt_messages(session: Session) -> int:
 
 
 def test_a_relu_is_dealt_in_one_message():
-    assert tacit.run(dealt_messages) == [1, 4, 4]
+    assert tacit.run(dealt_messages) == [1, 3, 3]
 
 
 # Golden figures ---------------------------------------------------------------------------------
 
 
-def per_element(cost: Cost) -> tuple[int, int, int, int]:
-    """Rounds, bits dealt, and bits each way, of an operation on 64 elements."""
+MANY = 1 << 20  # elements, of which bits count more than rounds
+
+
+def per_element(cost: Cost, count: int = 64) -> tuple[int, int, int, int]:
+    """Rounds, bits dealt, and bits each way, of an operation on so many elements."""
     links = [(0, 2, True), (1, 2, False), (2, 1, False)]
     assert set(cost.bits) <= set(links)
     dealt, there, back = (cost.bits.get(link, 0) for link in links)
-    assert all(bits % 64 == 0 for bits in (dealt, there, back))
-    return cost.rounds, dealt // 64, there // 64, back // 64
+    assert all(bits % count == 0 for bits in (dealt, there, back))
+    return cost.rounds, dealt // count, there // count, back // count
 
 
 def test_golden_figures_of_trio():
@@ -258,9 +261,10 @@ def test_golden_figures_of_trio():
     assert per_element(TRIO.bilinear(n, 16)) == (1, 0, 64, 64)
     assert per_element(TRIO.truncate(n, 16)) == (1, 64 + 16, 64, 64)
     assert per_element(TRIO.truncate(n, 16, exact=False)) == (0, 64, 0, 0)
-    assert per_element(TRIO.signs(n, 64)) == (3, 319, 39, 39)
-    assert per_element(TRIO.signs(n, 32)) == (3, 105, 29, 29)
-    assert per_element(TRIO.signs(n, 27)) == (3, 82, 23, 23)
+    assert per_element(TRIO.signs(n, 64)) == (2, 1886, 18, 18)
+    assert per_element(TRIO.signs(MANY, 64), MANY) == (3, 319, 39, 39)
+    assert per_element(TRIO.signs(MANY, 32), MANY) == (3, 105, 29, 29)
+    assert per_element(TRIO.signs(MANY, 27), MANY) == (3, 82, 23, 23)
     assert per_element(TRIO.inject(n)) == (1, 128, 64, 64)
     assert per_element(TRIO.is_zero(n, 64))[::2] == (3, 21)
     assert [per_element(TRIO.bit_and(n, 1, d))[1] for d in (2, 3, 4)] == [1, 4, 11]
@@ -268,7 +272,7 @@ def test_golden_figures_of_trio():
 
 def test_golden_figures_of_many_thresholds():
     """M9: 11 thresholds of 25 bits share their tables, 57 bits."""
-    one, many = (per_element(TRIO.signs(64, 25, count)) for count in (1, 11))
+    one, many = (per_element(TRIO.signs(MANY, 25, count), MANY) for count in (1, 11))
     nodes = one[1] - 57
     assert many == (3, 57 + 11 * nodes, 11 * one[2], 11 * one[3])
 
@@ -335,11 +339,24 @@ def brute_force(width: int, rounds: int) -> int:
 
 @pytest.mark.parametrize("width", range(4, 65))
 def test_plans_are_the_cheapest(width):
-    rounds = 2 if width <= 16 else 3
-    declared = TRIO.signs(64, width)
+    rounds = 2 if width <= 20 else 3
+    declared = TRIO.signs(MANY, width)
     assert declared.rounds <= rounds
-    assert sum(declared.bits.values()) == 64 * brute_force(width, rounds)
+    assert sum(declared.bits.values()) == MANY * brute_force(width, rounds)
     assert sum(carry_plan(width).digits) == width - 1
+
+
+@pytest.mark.parametrize("width", [5, 8, 9, 16, 17, 38, 64])
+def test_few_elements_are_compared_in_fewer_rounds(width):
+    """As long as a round saved costs at most 128 KiB."""
+    few, many = TRIO.signs(64, width), TRIO.signs(MANY, width)
+    assert few.rounds == (1 if width <= 8 else 2)
+    assert sum(few.bits.values()) == 64 * brute_force(width, few.rounds)
+    extra = brute_force(width, few.rounds) - brute_force(width, many.rounds)
+    if extra:
+        last = 64 * (((many.rounds - few.rounds) * (1 << 20) - 1) // (64 * extra))
+        assert TRIO.signs(last, width).rounds == few.rounds
+        assert TRIO.signs(last + 64, width).rounds > few.rounds
 
 
 def test_planes_travel_in_whole_words():

@@ -21,11 +21,11 @@ Operation = Callable[[Any, Any], object]
 DEALT: dict[str, Operation] = {
     "fourier": lambda p, x: p.fourier(x, SERIES, period_bits=12, fraction_bits=8),
     "exp_negative": lambda p, x: p.exp_negative(x, fraction_bits=8),
-}
-DERIVED: dict[str, Operation] = {
     "saturated": lambda p, x: p.saturated(
         x, SERIES, period_bits=8, fraction_bits=8, tails=(-256, 256)
     ),
+}
+DERIVED: dict[str, Operation] = {
     "max": lambda p, x: p.max_with_index(x.reshape(-1, 4), radix=4),
     "one hot": lambda p, x: p.one_hot_argmax(x.reshape(-1, 4)),
     "select": lambda p, x: p.select(
@@ -47,6 +47,7 @@ def test_costs(ring, truncation):
             declared = [p.costs.fourier(65, len(SERIES)), p.costs.exp_negative(65)]
             if not p.exact:
                 declared = [cost.then(p.costs.truncate(65, 9, exact=False)) for cost in declared]
+            declared.append(p.costs.saturated(65, len(SERIES), 6, 1 << 9))
             for cost, operation in zip(declared, DEALT.values(), strict=True):
                 with session.stats.scope("one") as spent:
                     operation(p, x)

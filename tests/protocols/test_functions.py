@@ -15,7 +15,7 @@ from tacit.protocols.derived import functions
 from tacit.protocols.derived.piecewise import Line
 from tacit.protocols.share import Arith
 from tacit.protocols.steps import Interactive
-from tacit.ring.deterministic import odd_harmonics, power_of_half
+from tacit.ring.deterministic import odd_harmonics, power_of_half, stacked_harmonics
 
 from .plaintexts import EVERYWHERE, RINGS, close, evaluate, integers
 
@@ -94,7 +94,7 @@ def test_normalise(protocol, by, ring):
         return [value, *entries]
 
     found, rounds = evaluate(program, edges, protocol=protocol, by=by, ring=ring)
-    assert rounds == 4 or protocol != "trio"
+    assert rounds == 3 or protocol != "trio"
     wanted = [edges << (high - 1 - exponent), exponent * exponent, -(1 << exponent)]
     for a, b in zip(found, wanted, strict=True):
         assert torch.equal(a.long(), b)
@@ -126,7 +126,7 @@ def test_normalise_quotients():
         return [value, entry]
 
     [value, entry], rounds = evaluate(program, x, limit=1008)
-    assert rounds == 1 + 4
+    assert rounds == 1 + 3
     close(value, (x * x / 16) * 2.0 ** (15 - entry), float(2 ** (15 - int(entry.min()))))
 
 
@@ -158,7 +158,56 @@ def test_saturated(name, protocol, by):
     [found], rounds = evaluate(program, x, protocol=protocol, by=by, limit=20 << F)
     without_dealer = functions.TOLERANCE if protocol != "trio" else 0
     assert error(found, function(x.double() / ONE)) <= 1.5 * bound + without_dealer
-    assert rounds == 4 or protocol != "trio"
+    assert rounds == 3 or protocol != "trio"
+
+
+@pytest.mark.parametrize(
+    ("ring", "bits", "largest"), [(64, 16, 1 << 20), (64, 20, 9), (32, 11, 600), (32, 11, 1 << 15)]
+)
+@pytest.mark.parametrize("name", RISES)
+def test_saturated_of_few(name, ring, bits, largest):
+    """Two rounds, whatever the range, with a division pending or not: both tails and their ends."""
+    function, coefficients, quarter, tails, offset, bound = RISES[name]
+    ends = torch.tensor([2.0**quarter, largest], dtype=torch.float64)
+    ends = torch.cat([ends, -ends, ends - 2.0**-bits, 2.0**-bits - ends])
+    x = encoded(torch.cat([torch.linspace(-9, 9, 900, dtype=torch.float64), ends]), bits)
+
+    def program(p: Any, x: Any) -> list[Any]:
+        def call(x: Any) -> Any:
+            return p.saturated(
+                x,
+                coefficients,
+                period_bits=bits + quarter + 2,
+                fraction_bits=bits,
+                tails=tuple(t >> F << bits for t in tails),
+                offset=offset << bits >> F,
+            )
+
+        results = [call(x), call(p.mul_public(x, 1 << 3).divided(3))]
+        assert not any(result.pending for result in results)
+        return results
+
+    found, rounds = evaluate(program, x, ring=ring, limit=largest << bits)
+    assert rounds == 4
+    for one in found:
+        wanted = function(x.double() / 2**bits)
+        assert error(one, wanted, bits) <= bound + 1.1 / 2**bits + (ring == 32) * 2**-11
+
+
+@pytest.mark.parametrize("protocol", ["trio", "cleartext"])
+@pytest.mark.parametrize("truncation", ["exact", "probabilistic"])
+def test_fourier_times_a_factor(protocol, truncation):
+    x = grid(-8, 8, 501)
+
+    def program(p: Any, x: Any) -> Any:
+        return p.fourier(x, SIGMOID, period_bits=F + 5, fraction_bits=F, factor=x.promise(8 << F))
+
+    [found], rounds = evaluate(program, x, protocol=protocol, limit=8 << F, truncation=truncation)
+    plain = x.double() / ONE
+    wanted = plain * series(plain, SIGMOID, 32)
+    slack = functions.TOLERANCE if protocol != "trio" else 0
+    assert error(found, wanted, 2 * F) <= 8 * (slack + 1.1 / ONE)
+    assert rounds == (1 if truncation == "exact" else 2) or protocol != "trio"
 
 
 def test_saturated_without_tails():
@@ -186,6 +235,21 @@ def test_fourier(ring, bits, bound):
     [found], rounds = evaluate(program, x, ring=ring)
     assert rounds == 1
     assert error(found, series(x.double() / 2**bits, ERF, 16), bits) <= bound
+
+
+def test_fourier_with_cosines():
+    """Cosines of the same phases cost nothing more: the same message, also from the dealer."""
+    x, sines, cosines = grid(-30, 30), [0.5, -2.0, 0.0], [3.0, 0.0, -0.25]
+
+    def program(p: Any, x: Any) -> Any:
+        return p.fourier(x, sines, cosines=cosines, period_bits=F + 3, fraction_bits=F)
+
+    [found], rounds = evaluate(program, x, limit=30 << F)
+    plain = x.double() / ONE
+    assert rounds == 1
+    # A cosine is a sine a quarter period later; harmonics 1 and 5 are even quarters apart.
+    later = series(plain + 2, [3.0, 0.0, -0.25], 8)
+    assert error(found, series(plain, sines, 8) + later) <= 1.1 / ONE
 
 
 def test_fourier_of_a_quotient():
@@ -367,6 +431,7 @@ def test_floats_do_not_depend_on_layout(ring):
         alone = list(odd_harmonics(x[7:20].clone(), 21, 8))[i]
         assert torch.equal(sine[7:20], alone[0])
         assert torch.equal(cosine[7:20], alone[1])
+        assert (stacked_harmonics(x[7:20], 21, 8)[i] - torch.stack(alone)).abs().max() < 1e-12
         angle = (x.double() * (2 * i + 1)) % 2**21 * (2 * pi / 2**21)
         assert (sine - angle.sin()).abs().max() < 1e-12
         assert (cosine - angle.cos()).abs().max() < 1e-12
@@ -391,9 +456,15 @@ def test_whole_turns_of_the_ring(ring):
     ("program", "message"),
     [
         (lambda p, x: p.normalise(x, 5, 5), "0 <= low < high"),
-        (lambda p, x: p.piecewise(x, [0], [[Line(1, 0)]]), "1 thresholds need one more"),
+        (lambda p, x: p.piecewise(x, [0], [[Line(1, 0)]]), "1 thresholds need one line more"),
         (lambda p, x: p.normalise(x, 1, 5, [[1, 2]]), "4 are needed"),
         (lambda p, x: p.fourier(x, [1.0], period_bits=65, fraction_bits=8), "period_bits=65"),
+        (
+            lambda p, x: slow_fourier.__get__(p)(
+                x, [1.0], period_bits=65, fraction_bits=8, cosines=[1.0]
+            ),
+            "protocols with a dealer",
+        ),
         (
             lambda p, x: slow_fourier.__get__(p)(x, [1.0], period_bits=9, fraction_bits=8),
             "promise a smaller",

@@ -54,10 +54,10 @@ def check_everything(found: list[Tensor], x: Tensor, dim: int) -> None:
 
 @EVERYWHERE
 @RINGS
-@pytest.mark.parametrize("radix", [2, 4])
+@pytest.mark.parametrize("radix", [2, 4, 16, None])
 def test_extremes(protocol, by, ring, radix):
     limit = (1 << (ring - 2)) - 1
-    x = integers((2, 9, 5), limit, radix)
+    x = integers((2, 9, 5), limit, radix or 1)
 
     def program(p: Any, x: Any) -> list[Any]:
         return everything(p, x, 1, radix)
@@ -67,7 +67,7 @@ def test_extremes(protocol, by, ring, radix):
 
 
 def test_every_size_with_ties():
-    sizes = [(n, radix) for n in (1, 2, 3, 4, 7, 17) for radix in (2, 4)]
+    sizes = [(n, radix) for n in (1, 2, 3, 4, 7, 17) for radix in (2, 4, 5, 16, None)]
     values = [integers((n, 6), 2, n) for n, _ in sizes]
 
     def program(p: Any, *shares: Any) -> list[Any]:
@@ -99,7 +99,7 @@ def test_argmax_and_one_hot():
 
 
 @EVERYWHERE
-@pytest.mark.parametrize("radix", [2, 4])
+@pytest.mark.parametrize("radix", [2, 4, None])
 def test_pending_divisions(protocol, by, radix):
     """A unit for the division, and one for which of two close quotients is larger."""
     x, y = integers((5, 11), LIMIT, 2), integers((5, 11), LIMIT, 3)
@@ -117,11 +117,27 @@ def test_pending_divisions(protocol, by, radix):
     close(found[3], quotients[:, 0], 1)
 
 
+@EVERYWHERE
+@pytest.mark.parametrize("radix", [2, 4, 7, None])
+def test_quotients_less_than_a_unit_apart(protocol, by, radix):
+    """Whichever of them wins, it is not the last element of the group, which is far below."""
+    x = 6400 + integers((500, 7), 31, 4)
+    x[:, 3] = x[:, 6] = -64000
+
+    def program(p: Any, x: Any, one: Any) -> Any:
+        return p.max(p.mul(x, one, shift=6), 1, radix=radix)
+
+    [found], _ = evaluate(
+        program, x, torch.ones(1, 1).long(), protocol=protocol, by=by, limit=LIMIT
+    )
+    close(found, torch.full((500,), 100.0), 2)
+
+
 @pytest.mark.parametrize("n", [1, 2, 5, 40])
 @pytest.mark.parametrize("pending", [False, True])
 def test_rounds(n, pending):
     """A pending division costs a round only where nothing is compared."""
-    x, limit, comparison = integers((n, 3), 1 << 20, n), 1 << 20, 3
+    x, limit, comparison = integers((n, 3), 1 << 20, n), 1 << 20, 2
 
     def rounds(operation: Any) -> int:
         def program(p: Any, x: Any) -> Any:
@@ -156,7 +172,7 @@ def test_the_largest_of_windows():
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [({"dim": 2}, "dim=2"), ({"dim": 1}, "nothing to compare"), ({"radix": 3}, "radix=3")],
+    [({"dim": 2}, "dim=2"), ({"dim": 1}, "nothing to compare"), ({"radix": 1}, "radix=1")],
 )
 def test_what_is_refused(arguments, message):
     with pytest.raises(PartyFailed, match=message):

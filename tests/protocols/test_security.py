@@ -116,7 +116,7 @@ def test_the_statistics_see_what_they_should():
 # In the small ring, those that send elements, low bits of elements, and planes. What replicated
 # sharing derives from its core alone costs more to prove, and is left to the full tier.
 SMALL = ("share", "truncate", "narrow sign", "inject of a quotient")
-LONG = ("relu", "relu of a quotient", "max", "fourier", "exp_negative", "mixed")
+LONG = ("relu", "relu of a quotient", "max", "fourier", "exp_negative", "saturated", "mixed")
 CHEAP = ("select", "equal", "refresh", "random", "clients", "sign, low")
 FEW = ("replicated", "quad")  # for additive and beaver: test_additive.py and test_beaver.py
 PADDED = [

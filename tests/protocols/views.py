@@ -100,6 +100,9 @@ OPERATIONS: dict[str, Operation] = {
     "max": lambda p, v: p.max(shared(p, v.reshape(-1, 4)), 1),
     "fourier": lambda p, v: p.fourier(shared(p, v), [0.5, 0.25], period_bits=20, fraction_bits=8),
     "exp_negative": lambda p, v: p.exp_negative(shared(p, v), fraction_bits=8),
+    "saturated": lambda p, v: p.saturated(
+        shared(p, v[:1024]), [0.5, 0.25], period_bits=12, fraction_bits=8, tails=(-256, 256)
+    ),
     "mixed": mixed,
 }
 

@@ -36,6 +36,7 @@ class Stream:
         self._queued = 0
         self._credit = WINDOW
         self._input_ended = self._reset = False
+        self._takes_nothing = self._sent_all = False
         self._threads_left = 2
         self.sent = self.received = 0
         self.ended = threading.Event()
@@ -99,8 +100,8 @@ class Stream:
             try:
                 count = self._sock.recv_into(buffer[:room])
             except OSError:
-                self._link.send(Kind.RESET, self._number)
-                return
+                self._takes_nothing = True
+                break
             if not count:
                 break
             with self._changed:
@@ -109,7 +110,10 @@ class Stream:
             if not discard:
                 self._link.send(Kind.BYTES, self._number, buffer[:count])
                 self.sent += count
-        self._link.send(Kind.END, self._number)
+        with self._changed:
+            self._sent_all = True
+            last_word = Kind.RESET if self._takes_nothing else Kind.END
+        self._link.send(last_word, self._number)
 
     def _await_credit(self) -> int:
         with self._changed:
@@ -121,7 +125,6 @@ class Stream:
             try:
                 self._sock.sendall(data)
             except OSError:
-                self._link.send(Kind.RESET, self._number)
                 self._discard()
                 return
             with self._changed:
@@ -138,7 +141,12 @@ class Stream:
             return self._arrived.popleft() if self._arrived else None
 
     def _discard(self) -> None:
-        """The socket takes nothing more: wakes the other thread, and lets the rest go."""
+        """The socket takes nothing more: the other thread sends what it gave, then says so."""
+        with self._changed:
+            self._takes_nothing = True
+            is_left_to_say = self._sent_all
+        if is_left_to_say:
+            self._link.send(Kind.RESET, self._number)
         with suppress(OSError):
             self._sock.shutdown(socket.SHUT_RDWR)
         while (data := self._next()) is not None:

@@ -42,8 +42,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .base import Error, naming_parties
-from .call_sites import Frame, frames_of
+from .call_sites import Frame, frames_of, from_users_code
 from .phrases import (
+    ROUND_BITS,
     DealerName,
     EnclaveName,
     Operation,
@@ -59,6 +60,7 @@ from .reports import fields_of, lines_of, one_line, told_to_peers
 
 __all__ = [
     "FIELDS",
+    "ROUND_BITS",
     "AttestationRejected",
     "CertificateRejected",
     "CheatingDetected",
@@ -97,6 +99,7 @@ __all__ = [
     "WorkerFailed",
     "described",
     "fields_of",
+    "from_users_code",
     "joined",
     "lines_of",
     "lines_text",
@@ -333,7 +336,7 @@ class PartyFailed(Error):
             yield f"In {rendered(Party(self.party or 0), self.names)}:", self._frames
 
     def __str__(self) -> str:
-        if not self.trace:
+        if not self.trace or self.__cause__ is not None:  # Python shows the traceback of a cause
             return self.headline
         who = rendered(Party(self.party or 0), self.names)
         return f"{self.headline}\n\nThe traceback of {who}:\n{self.trace}"

@@ -110,6 +110,14 @@ def frames_of(trace: TracebackType | None) -> tuple[Frame, ...]:
     return tuple(_frame(frame, line) for frame, line in walked)
 
 
+def from_users_code(trace: TracebackType | None) -> TracebackType | None:
+    """Returns a traceback without what led to the user's program, or the whole if it has none."""
+    rest = trace
+    while rest is not None and owner_of_frame(rest.tb_frame) != "user":
+        rest = rest.tb_next
+    return rest or trace
+
+
 def running_frames() -> tuple[Frame, ...]:
     """Returns the frames that are running in this thread, outermost first."""
     found = []
@@ -125,6 +133,17 @@ def _frame(frame: FrameType, line: int | None) -> Frame:
 
 
 Place = tuple[CodeType, int]  # a line of code: cheap to keep, and without references to values
+
+
+def users_place() -> Place | None:
+    """Returns the place in the user's program that runs now in this thread: quick."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        known = USERS_FILES.get(frame.f_code.co_filename)
+        if is_users_frame(frame) if known is None else known:
+            return frame.f_code, frame.f_lineno
+        frame = frame.f_back
+    return None
 
 
 def frame_at(place: Place) -> Frame:

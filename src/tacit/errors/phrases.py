@@ -65,15 +65,25 @@ class Party(Addable):
         return who + (f" ({beside})" if beside else "")
 
 
+ROUND_BITS = 16  # of an operation's number, for the round within a call
+
+
 @dataclass(frozen=True)
 class Operation(Addable):
-    """An operation of the protocol, by its number."""
+    """An operation of the protocol, by the number that its messages have.
+
+    That is the number of the call, and of the round in it in the last ROUND_BITS bits. What the
+    parties say before the first call has numbers below.
+    """
 
     number: int
 
     def render(self, names: Sequence[str] = ()) -> str:
-        """Returns "operation 5"."""
-        return f"operation {self.number}"
+        """Returns "operation 5", or "round 2 of operation 5" for another round than the first."""
+        call, place = divmod(self.number, 1 << ROUND_BITS)
+        if not call:
+            return f"operation {place}"
+        return f"round {place + 1} of operation {call}" if place else f"operation {call}"
 
 
 @dataclass(frozen=True)

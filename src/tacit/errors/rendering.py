@@ -38,7 +38,7 @@ def sentence(error: Error, lines: Lines | None = None) -> str:
     names, reason = error.names, error.reason
     text = opening(error) + rendered(reason, names)
     if error.operation is not None and not mentions(reason, Operation(error.operation)):
-        text += f" at operation {error.operation}"
+        text += f" at {rendered(Operation(error.operation))}"
     for mark, part in ((": ", error.cause), (": ", error.limit), ("; ", error.remedy)):
         if part:
             text += mark + rendered(part, names)

@@ -10,24 +10,30 @@ of poolings. Other packages use besides only these modules:
 tests/fixedpoint/test_facade.py checks this. Inside, imports point one way:
 
     format < encoding < value < logic < arithmetic < compare < reduce < functions
-                  < norm, pool, indexing, attention, recurrent, ... < numbers < plain
+                  < norm, pool, indexing, attention, recurrent, cells < wavefront, ...
+                  < numbers < plain
 """
 
 from .numbers import Numbers
 from .plain import PlainNumbers
 from .pool import Grid, adaptive_windows, sliding_windows
 from .recurrent import LstmTrace, LstmWeights
+from .shared_norm import Statistics
 from .transfer import Input
 from .value import Operand, Value
+from .wavefront import CellWeights, Kind
 
 __all__ = [
+    "CellWeights",
     "Grid",
     "Input",
+    "Kind",
     "LstmTrace",
     "LstmWeights",
     "Numbers",
     "Operand",
     "PlainNumbers",
+    "Statistics",
     "Value",
     "adaptive_windows",
     "sliding_windows",

@@ -21,6 +21,7 @@ from ..protocols import (
     ConvGradWeight,
 )
 from ..ring import Window
+from ..ring.drawn_numbers import drawn
 from .encoding import SIGNIFICANT, encode, encode_factor, factor_bits, subtrahend, summand
 from .format import Format, cap, largest_of, most_pending, spare_bits
 from .logic import logical_and, logical_or, truth
@@ -133,6 +134,8 @@ def _times(n: Format, x: Arith, factor: Tensor | float) -> Arith:
 def _much_smaller(factor: Tensor | float, bits: int) -> Tensor | None:
     """Returns where factors are far below the largest; None if these fraction bits suffice."""
     if not isinstance(factor, Tensor) or not factor.is_floating_point() or factor.numel() < 2:
+        return None
+    if (known := drawn(factor)) is not None and known.is_mask:
         return None
     small = factor.abs() < largest_of(factor) * 2.0**-SPREAD
     rounded = (factor.double() * 2.0**bits).frac() != 0

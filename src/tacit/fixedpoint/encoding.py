@@ -26,6 +26,7 @@ from torch import Tensor
 
 from ..errors import RangeError
 from ..protocols import Arith
+from ..ring.drawn_numbers import NOTED, drawn, rounded
 from .format import Format, largest_of, most_pending, range_remedy, spare_bits
 from .symbolic import SymbolicNumber, decided
 
@@ -83,10 +84,12 @@ def elements(n: Format, value: Tensor | float, fraction_bits: int) -> Tensor | i
     if not isinstance(value, Tensor):
         whole = not isinstance(value, float | SymbolicNumber)
         return int(value) << fraction_bits if whole else round(value * 2.0**fraction_bits)
-    if not value.dtype.is_floating_point:
-        return value.to(n.ring.dtype) << fraction_bits
-    scaled = value.detach().to(torch.float64) * 2.0**fraction_bits
-    return scaled.round_().to(n.ring.dtype)
+    if value.dtype.is_floating_point:
+        scaled = value.detach().to(torch.float64) * 2.0**fraction_bits
+        made = scaled.round_().to(n.ring.dtype)
+    else:
+        made = value.to(n.ring.dtype) << fraction_bits
+    return rounded(made, value, fraction_bits) if hasattr(value, NOTED) else made
 
 
 def factor_bits(n: Format, x: Arith, value: Tensor | float, grown: int = 0) -> int:
@@ -101,6 +104,8 @@ def factor_bits(n: Format, x: Arith, value: Tensor | float, grown: int = 0) -> i
         largest, whole, single = abs(number), number.is_integer(), True
     elif not value.dtype.is_floating_point or not value.numel():
         return 0
+    elif (known := drawn(value)) is not None:
+        largest, whole, single = known.largest, known.is_whole, False
     else:
         detached, single = value.detach().to(torch.float64), value.numel() == 1
         largest, whole = largest_of(detached), bool((detached == detached.round()).all())
@@ -108,12 +113,15 @@ def factor_bits(n: Format, x: Arith, value: Tensor | float, grown: int = 0) -> i
         return 0
     if not largest < math.inf:
         raise refusal(n, value, n.ring.bits - 2, "a public factor")
-    magnitude = decided(_magnitude, largest)
-    enough = max(most_pending(n) - x.pending, SIGNIFICANT - magnitude)
-    bits = max(min(spare_bits(n, x) - grown - magnitude, enough, n.ring.bits - 4 - x.pending), 0)
-    if single:  # no more than an exact factor needs: 1 / 4 needs two
-        return decided(lambda one: min(bits, _places(one)), largest)
-    return bits
+
+    def fitting(largest: float) -> int:
+        magnitude = _magnitude(largest)
+        enough = max(most_pending(n) - x.pending, SIGNIFICANT - magnitude)
+        fits = min(spare_bits(n, x) - grown - magnitude, n.ring.bits - 4 - x.pending)
+        bits = max(min(fits, enough), 0)
+        return min(bits, _places(largest)) if single else bits  # 1 / 4 needs no more than two
+
+    return decided(fitting, largest)
 
 
 def _magnitude(x: float) -> int:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ..protocols import Arith, Protocol
 from ..ring import Ring
+from ..ring.drawn_numbers import NOTED, drawn
 
 # A product of a secret and a public factor stays below 2^(k - 2 - HEADROOM) in a ring of k bits.
 HEADROOM = 1
@@ -108,6 +109,8 @@ def largest_of(value: Tensor | float) -> float:
         return abs(value)
     if not value.numel():
         return 0
+    if hasattr(value, NOTED) and (known := drawn(value)) is not None:
+        return known.largest
     low, high = torch.aminmax(value.detach())
     return max(-low.item(), high.item())
 

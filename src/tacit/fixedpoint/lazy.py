@@ -44,6 +44,11 @@ class LazyValue(Value):
         return self._computed
 
     @property
+    def is_computed(self) -> bool:
+        """Whether something has read it."""
+        return self._computed is not None
+
+    @property
     def unread(self) -> bool:
         """Whether operations on this value should wait, too, until something reads the result."""
         return False
@@ -74,6 +79,9 @@ class LazyValue(Value):
     def map(self, change: Callable[[Tensor], Tensor]) -> Value:
         shape = change(torch.empty(self.shape, device="meta")).shape
         return Deferred(lambda: self.computed().map(change), shape, self.dtype)
+
+    def view(self, shape: Sequence[int]) -> Value:
+        return self.map(lambda part: part.reshape(shape))
 
 
 class Deferred(LazyValue):

@@ -26,6 +26,7 @@ from .arithmetic import add, broadcast, mul, neg, sub
 from .format import Format, cap, variance_bits, variance_floor, variance_limit
 from .functions.roots import inverse_root
 from .functions.share_functions import run
+from .lazy import Deferred
 from .long_sum import long_sum
 from .reduce import mean, total
 from .value import Operand, Value, operand, settled
@@ -60,25 +61,44 @@ def normalise(n: Format, x: Value, dims: Dims, eps: float) -> Normalization:
     The variance, eps included, has an error of 2^-(f + 6) and must be below 2^(range_bits - 7), and
     each square below 2^(k - 2 - 2f), which is 2^30 for 64 bits and f = 16. With 32 bits the error
     is 2^(1 - 2f), the variance must be below 2^(range_bits - 1) and 2^6, and counts as 2^-(f + 4)
-    at least. Rounds: three divisions, two products and an inverse square root; a division more for
-    long sums (long_sum.py).
+    at least. Rounds: a division (two, if the count is no power of two), two products and an inverse
+    square root; a division more for long sums (long_sum.py).
     """
     if not x.shape.numel():
         nothing = total(n, x, dims, keepdim=True)
         return Normalization(x, nothing, nothing, nothing)
-    average = settled(n, mean(n, x, dims, keepdim=True))
-    centred = settled(n, sub(n, x, average))
+    centred, average = _centred(n, x, dims)
     larger, excess = _larger_variance(n, centred, dims)
     inverse = settled(n, _inverse(n, larger, eps, excess))
-    rounded = Value(larger.arith.divided(variance_bits(n)), x.dtype)
-    variance = mul(n, rounded, float(1 / excess))
-    return Normalization(mul_extended(n, centred, inverse), average, variance, inverse)
+
+    def variance() -> Value:
+        rounded = Value(settled(n, larger).arith.divided(variance_bits(n)), x.dtype)
+        return mul(n, rounded, float(1 / excess))
+
+    deferred = Deferred(variance, larger.shape, x.dtype)
+    return Normalization(mul_extended(n, centred, inverse), average, deferred, inverse)
+
+
+def _centred(n: Format, x: Value, dims: Dims) -> tuple[Value, Value]:
+    """Returns x less its mean, with nothing pending, and the mean.
+
+    The mean of 2^b values is their sum with a division pending; it is made with that of x.
+    """
+    power = prod(x.shape[dim] for dim in dims).bit_length() - 1
+    share = cap(n, x.arith)
+    average = share.sum(*dims, keepdim=True).divided(power).promise(share.limit << power)
+    difference = n.protocol.sub(share, average)
+    is_power = prod(x.shape[dim] for dim in dims) == 1 << power
+    if is_power and difference.limit < 1 << (n.ring.bits - 2):
+        return Value(cap(n, n.protocol.settled(difference)), x.dtype), Value(average, x.dtype)
+    rounded = settled(n, mean(n, x, dims, keepdim=True))
+    return settled(n, sub(n, x, rounded)), rounded
 
 
 def _larger_variance(n: Format, centred: Value, dims: Dims) -> tuple[Value, Fraction]:
     """Returns excess times the variance, with its extra bits, and the excess.
 
-    See NOTE [sums of squares]. A product and a division.
+    See NOTE [sums of squares]. A product; its division is pending.
     """
     count = prod(centred.shape[dim] for dim in dims)
     power = count.bit_length() - 1
@@ -87,7 +107,7 @@ def _larger_variance(n: Format, centred: Value, dims: Dims) -> tuple[Value, Frac
     bits = n.fraction_bits + variance_bits(n)
     total = long_sum(n, squares, dims, fraction_bits=bits, keepdim=True)
     total = total.promise(1 << (n.ring.bits - 2)).divided(power)
-    total = n.protocol.settled(total).promise(1 << variance_limit(n))
+    total = total.promise(1 << (variance_limit(n) + total.pending))
     return Value(total, centred.dtype), Fraction(count, 1 << power)
 
 
@@ -207,18 +227,39 @@ def fixed_norm(
     if isinstance(variance, Tensor):
         public_inverse = 1 / (variance.to(torch.float64) + eps).sqrt()
         return _new_fixed_norm(n, public_inverse, weight, bias, average)
-    name = f"inverse deviation, {eps}"
+    name = _kept_name(eps)
     if name not in variance.saved:
         variance.saved[name] = _inverse_deviation(n, variance, eps)
     inverse = variance.saved[name]
     saved, sources = inverse.saved, {"weight": weight, "bias": bias, "mean": average}
     if "scale" not in saved or any(saved.get(name) is not x for name, x in sources.items()):
         norm = _new_fixed_norm(n, inverse, weight, bias, average)
-        values = {"scale": norm.scale, "shift": norm.shift, **sources}
-        saved.clear()
-        saved.update({name: x for name, x in values.items() if isinstance(x, Value)})
+        keep_fixed_norm(norm, weight, bias, average, variance, eps)
         return norm
     return FixedNorm(inverse, saved["scale"], saved["shift"])
+
+
+def keep_fixed_norm(
+    norm: FixedNorm,
+    weight: Known | None,
+    bias: Known | None,
+    average: Known,
+    variance: Value,
+    eps: float,
+) -> None:
+    """Saves a normalisation beside the secret variance, with the values that it was made of."""
+    inverse = norm.inverse
+    assert isinstance(inverse, Value)
+    variance.saved[_kept_name(eps)] = inverse
+    values = {"scale": norm.scale, "shift": norm.shift, "weight": weight, "bias": bias}
+    inverse.saved.clear()
+    for name, x in (values | {"mean": average}).items():
+        if isinstance(x, Value):
+            inverse.saved[name] = x
+
+
+def _kept_name(eps: float) -> str:
+    return f"inverse deviation, {eps}"
 
 
 def _new_fixed_norm(

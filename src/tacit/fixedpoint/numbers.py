@@ -20,8 +20,11 @@ from . import (
     recurrent,
     reduce,
     rounding,
+    shared_norm,
     transfer,
     value,
+    wavefront,
+    words,
 )
 from . import attention as attention_module
 from .format import Format
@@ -40,6 +43,7 @@ class Numbers(Format):
     mark_parameters = transfer.mark_parameters
     reveal = transfer.reveal
     reveal_many = transfer.reveal_many
+    share_words = words.share_words
     watch = guard.watch
     check = guard.check
 
@@ -72,6 +76,8 @@ class Numbers(Format):
     normalise = norm.normalise
     normalise_backward = norm.normalise_backward
     fixed_norm = norm.fixed_norm
+    norm_inputs = shared_norm.norm_inputs
+    keep_shared_norm = staticmethod(shared_norm.keep_shared_norm)
     apply_norm = norm.apply_norm
     mul_extended = norm.mul_extended
     round_extended = norm.round_extended
@@ -84,10 +90,12 @@ class Numbers(Format):
     sum_repeated_heads = attention_module.sum_repeated_heads
     lstm = recurrent.lstm
     lstm_backward = recurrent.lstm_backward
+    recurrent = wavefront.recurrent
 
     # Public random numbers ---------------------------------------------------------------------
     uniform = public_random.uniform
     normal = public_random.normal
+    public_words = public_random.words
 
     # Reductions, order and indexing ------------------------------------------------------------
     replace = indexing.replace
@@ -105,6 +113,7 @@ class Numbers(Format):
     max_with_index = order.max_with_index
     min_with_index = order.min_with_index
     sort = order.sort
+    sort_by = order.sort_by
     kth_smallest = order.kth_smallest
     one_hot = indexing.one_hot
     take_rows = indexing.take_rows
@@ -116,6 +125,8 @@ class Numbers(Format):
     # Comparisons and choices -------------------------------------------------------------------
     less = compare.less
     equal = compare.equal
+    equal_words = words.equal_words
+    bits_of_integers = words.bits_of_integers
     logical_not = logic.logical_not
     logical_and = logic.logical_and
     logical_or = logic.logical_or

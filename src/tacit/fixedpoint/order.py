@@ -11,11 +11,11 @@ from .value import Value, convert, public, settled
 
 
 def amax(n: Format, x: Value, dims: Dims = None, *, keepdim: bool = False) -> Value:
-    """Returns the largest element over dimensions, by a tree of ceil(log2 count) comparisons."""
+    """Returns the largest element over dimensions, by a tournament (protocols/derived/order.py)."""
     if x.is_bit:
         return any_(n, x, dims, keepdim=keepdim)
     shape = reduced_shape(x, dims, keepdim=keepdim)
-    largest = n.protocol.max(cap(n, flattened(x, dims).arith), -1)
+    largest = n.protocol.max(cap(n, flattened(x, dims).arith), -1, radix=None)
     return Value(largest, x.dtype).map(lambda part: part.reshape(shape))
 
 
@@ -32,7 +32,7 @@ def max_with_index(
     """Returns the largest element along `dim`, or of all, and its place: the first of equals."""
     number = as_number(n, x)
     shape = reduced_shape(x, dim, keepdim=keepdim)
-    largest, place = n.protocol.max_with_index(cap(n, flattened(number, dim).arith), -1)
+    largest, place = n.protocol.max_with_index(cap(n, flattened(number, dim).arith), -1, radix=None)
     values = Value(largest, number.dtype), Value(place, torch.int64)
     value, index = (one.map(lambda part: part.reshape(shape)) for one in values)
     return convert(n, value, x.dtype), index
@@ -69,6 +69,23 @@ def sort(
     index = p.sub(shifted, ordered) if descending else p.sub(ordered, shifted)
     found = convert(n, Value(values, number.dtype), x.dtype)
     return found, Value(index.promise(size), torch.int64)
+
+
+def sort_by(
+    n: Format, key: Value, x: Value, dim: int = -1, *, descending: bool = False
+) -> tuple[Value, Value]:
+    """Returns the keys in order along `dim`, and the elements of x that stand beside them.
+
+    Equal keys come in any order. Costs what `sort` costs without bits for the places.
+    """
+    number, moved = settled(n, as_number(n, key)), settled(n, as_number(n, x))
+    if not number.shape:
+        return key, x
+    keys, columns = n.protocol.sort_by(
+        cap(n, number.arith), moved.arith, dim, k=number.shape[dim], descending=descending
+    )
+    ordered, beside = Value(keys, number.dtype), Value(columns, moved.dtype)
+    return convert(n, ordered, key.dtype), convert(n, beside, x.dtype)
 
 
 def kth_smallest(

@@ -160,6 +160,9 @@ class PlainNumbers(Numbers):
             shared += [Value(s, one.dtype) for s, one in zip(shares, chosen, strict=True)]
         return shared
 
+    def share_words(self, words: Tensor | None, owner: int, shape: Sequence[int]) -> Value:
+        return self.share(words, owner, shape, torch.int64)
+
     def reveal(self, x: Value, to: int | None = None) -> Tensor | None:
         return self.protocol.reveal(_plain(x), to, dtype=x.dtype)
 
@@ -301,6 +304,14 @@ class PlainNumbers(Numbers):
 
     def less(self, a: Operand, b: Operand) -> Value:
         return self._of(torch.lt, *map(self.tensor, (a, b)))
+
+    def equal_words(self, a: Value, b: Value, bits: int) -> Value:
+        return self.by_rows(
+            has_rows(b.shape), "equal words", lambda one, other: (one == other).all(-1), a, b
+        )
+
+    def bits_of_integers(self, x: Value, count: int) -> list[Value]:
+        return self.compute("bits", lambda t: [(t >> i & 1).bool() for i in range(count)], x)
 
     def where(self, condition: Operand, a: Operand, b: Operand) -> Value:
         return self._of(torch.where, *map(self.tensor, (condition, a, b)))

@@ -16,6 +16,10 @@ from .format import Format
 from .lazy import Deferred
 from .value import Operand, Value, addable, settled
 
+# Up to so many elements of windows, rounds count more than comparisons: windows are decided in
+# fewer levels.
+FEW_ELEMENTS = 1 << 14
+
 
 @dataclass(frozen=True)
 class AxisWindows:
@@ -169,7 +173,8 @@ def max_pool(n: Format, x: Value, grid: Grid) -> tuple[Value, Value]:
     if x.arith.pending and prod(w.index.numel() for w in grid) > prod(w.size for w in grid):
         x = settled(n, x)  # once, instead of in every window that reads an element
     windows = x.arith.map(lambda part: _windows(part, grid))
-    largest, levels = n.protocol.max_with_tournament(windows, -1)
+    radix = None if windows.numel <= FEW_ELEMENTS else 2
+    largest, levels = n.protocol.max_with_tournament(windows, -1, radix=radix)
     bits = Deferred(
         lambda: Value(n.protocol.tournament_winners(levels, -1), BOOL), windows.shape, BOOL
     )

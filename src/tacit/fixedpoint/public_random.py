@@ -14,13 +14,17 @@ from .format import Format
 BITS = 53  # the significant bits of a float64
 
 
-def uniform(n: Format, shape: Sequence[int]) -> Tensor:
-    """Returns multiples of 2^-53 in [0, 1) as float64, the same at every party. No message."""
+def words(n: Format, shape: Sequence[int]) -> Tensor:
+    """Returns random words of 64 bits as int64, the same at every party. No message."""
     context = n.protocol.context
     source = common_stream("public", *range(context.mesh.parties))
     context.mesh.require_own_thread()
-    words = context.streams.new_call().draw(source, shape, torch.int64)
-    return (words & ((1 << BITS) - 1)).to(torch.float64) / 2.0**BITS
+    return context.streams.new_call().draw(source, shape, torch.int64)
+
+
+def uniform(n: Format, shape: Sequence[int]) -> Tensor:
+    """Returns multiples of 2^-53 in [0, 1) as float64, the same at every party. No message."""
+    return (words(n, shape) & ((1 << BITS) - 1)).to(torch.float64) / 2.0**BITS
 
 
 def normal(n: Format, shape: Sequence[int]) -> Tensor:

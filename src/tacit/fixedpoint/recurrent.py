@@ -6,17 +6,16 @@ output o. A step is c = f c + i g, h = o tanh(c).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from ..protocols import MATMUL, MUL
 from .arithmetic import add, bilinears, matmul, mul, sub
 from .format import Format
 from .functions.activations import sigmoid, tanh
 from .reduce import total
+from .sequences import narrowed, stacked, step_of, transposed
 from .value import Operand, Value, combined, operand, public, settled
 
 
@@ -46,14 +45,14 @@ def lstm(
 
     A step takes the rounds of a matrix product, a sigmoid, a product, a tanh and a product.
     """
-    from_input = matmul(n, x, _transposed(weights.input))
+    from_input = matmul(n, x, transposed(weights.input))
     from_input = from_input if weights.bias is None else add(n, from_input, weights.bias)
-    state_weight = _transposed(weights.state)
+    state_weight = transposed(weights.state)
     h, c = operand(n, state), operand(n, cell)
     steps: list[list[Value]] = []
     states, cells, tanh_cells = [h], [c], []
     for t in range(x.shape[0]):
-        gates = _gates(n, add(n, _at(from_input, t), matmul(n, h, state_weight)))
+        gates = _gates(n, add(n, step_of(from_input, t), matmul(n, h, state_weight)))
         remembered, new = bilinears(n, [(MUL, gates[1], c), (MUL, gates[0], gates[2])])
         c = settled(n, add(n, remembered, new))
         tanh_cells.append(settled(n, tanh(n, c)))
@@ -62,12 +61,12 @@ def lstm(
         states.append(h)
         cells.append(c)
     trace = LstmTrace(
-        [_stacked(n, [step[i] for step in steps]) for i in range(4)],
-        _stacked(n, cells[:-1]),
-        _stacked(n, states[:-1]),
-        _stacked(n, tanh_cells),
+        [stacked(n, [step[i] for step in steps]) for i in range(4)],
+        stacked(n, cells[:-1]),
+        stacked(n, states[:-1]),
+        stacked(n, tanh_cells),
     )
-    return _stacked(n, states[1:]), h, c, trace
+    return stacked(n, states[1:]), h, c, trace
 
 
 def _gates(n: Format, x: Value) -> list[Value]:
@@ -79,7 +78,7 @@ def _gates(n: Format, x: Value) -> list[Value]:
     twice = torch.ones(4 * size, dtype=torch.int64)
     twice[2 * size : 3 * size] = 2
     active = settled(n, sigmoid(n, mul(n, x, twice)))
-    parts = [_narrow(active, i * size, size) for i in range(4)]
+    parts = [narrowed(active, i * size, size) for i in range(4)]
     parts[2] = sub(n, mul(n, parts[2], 2), 1.0)
     return parts
 
@@ -119,14 +118,14 @@ def lstm_backward(
     by_gates: list[Value] = []
     size = shape[-1]
     for t in reversed(range(steps)):
-        dh = settled(n, dh if outer is None else add(n, dh, _at(outer, t)))
-        dc = settled(n, add(n, dc, mul(n, dh, _at(carry, t))))
+        dh = settled(n, dh if outer is None else add(n, dh, step_of(outer, t)))
+        dc = settled(n, add(n, dc, mul(n, dh, step_of(carry, t))))
         both = combined(n, [dc, dc, dc, dh, dc], lambda parts: torch.cat(parts, -1))
-        product = settled(n, mul(n, both, _at(factors, t)))
-        gates, dc = _narrow(product, 0, 4 * size), _narrow(product, 4 * size, size)
+        product = settled(n, mul(n, both, step_of(factors, t)))
+        gates, dc = narrowed(product, 0, 4 * size), narrowed(product, 4 * size, size)
         dh = matmul(n, gates, weights.state)
         by_gates.insert(0, gates)
-    return _shared_grads(n, x, weights, trace, _stacked(n, by_gates), dh, dc)
+    return _shared_grads(n, x, weights, trace, stacked(n, by_gates), dh, dc)
 
 
 def _factors(n: Format, trace: LstmTrace) -> tuple[Value, Value]:
@@ -151,31 +150,8 @@ def _shared_grads(
 ) -> LstmGrads:
     """Returns the gradients by what all steps share: the input, the weights and the bias."""
     rows = gates.map(lambda part: part.flatten(0, 1))
-    columns = _transposed_value(rows)
+    columns = transposed(rows)
     inputs, states = (y.map(lambda part: part.flatten(0, 1)) for y in (x, trace.states))
     by_input = matmul(n, gates, weights.input)
     by_weight, by_state = bilinears(n, [(MATMUL, columns, inputs), (MATMUL, columns, states)])
     return LstmGrads(by_input, by_weight, by_state, total(n, rows, [0]), dh, dc)
-
-
-def _transposed(x: Operand) -> Operand:
-    if isinstance(x, Value):
-        return _transposed_value(x)
-    assert isinstance(x, Tensor)
-    return x.transpose(-1, -2)
-
-
-def _transposed_value(x: Value) -> Value:
-    return x.map(lambda part: part.transpose(-1, -2))
-
-
-def _at(x: Value, t: int) -> Value:
-    return x.map(lambda part: part[t])
-
-
-def _narrow(x: Value, start: int, length: int) -> Value:
-    return x.map(lambda part: part.narrow(-1, start, length))
-
-
-def _stacked(n: Format, values: Sequence[Value]) -> Value:
-    return combined(n, list(values), torch.stack)

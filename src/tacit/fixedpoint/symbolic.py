@@ -19,6 +19,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+CPU = torch.device("cpu")
+MOST_ELEMENTS = 4096  # of numbers in one function; those of more are fixed
 _INTEGERS = (torch.int32, torch.int64)
 _ANY = object()
 
@@ -32,12 +34,15 @@ class _Computation(NamedTuple):
 
 
 class Computations:
-    """What was computed of symbolic numbers, in order: inputs, results and guards."""
+    """What was computed of symbolic numbers, in order: inputs, results and guards.
 
-    def __init__(self) -> None:
+    device: where tensors that hold them are.
+    """
+
+    def __init__(self, device: torch.device = CPU) -> None:
         self._steps: list[_Computation] = []
         self.values: list[Any] = []
-        self._elements: dict[tuple[int, torch.dtype], Tensor] = {}
+        self._elements = {dtype: _Elements(dtype, device) for dtype in _INTEGERS}
 
     def input(self, value: float) -> SymbolicNumber:
         """Returns a number that `update` gets."""
@@ -64,13 +69,17 @@ class Computations:
         self.values.append(value)
         return SymbolicNumber(self, len(self.values) - 1)
 
-    def element(self, number: SymbolicNumber, dtype: torch.dtype) -> Tensor:
+    def element(self, number: SymbolicNumber, dtype: torch.dtype) -> Any:
         """Returns a tensor that holds an integer, of the last `update`."""
-        key = number.place, dtype
-        if key not in self._elements:
-            with _disable_current_modes():
-                self._elements[key] = torch.tensor(number.value, dtype=dtype)
-        return self._elements[key]
+        elements = self._elements[dtype]
+        if number.place in elements.places or len(elements.places) < MOST_ELEMENTS:
+            return elements.element(number.place, number.value)
+        return number.decision(_same)
+
+    def upload(self) -> None:
+        """Lets the tensors hold what the numbers are."""
+        for elements in self._elements.values():
+            elements.upload(self.values)
 
     def update(self, inputs: Sequence[float]) -> bool:
         """Computes everything anew; False, and nothing changes, if a decision would differ."""
@@ -87,9 +96,35 @@ class Computations:
                 return False
             values.append(found)
         self.values = values
-        for (place, _), tensor in self._elements.items():
-            tensor.numpy()[...] = values[place]
+        self.upload()
         return True
+
+
+class _Elements:
+    """Ring elements of symbolic numbers, one after another in memory of a device.
+
+    places: of the numbers, with the positions of their elements.
+    """
+
+    def __init__(self, dtype: torch.dtype, device: torch.device) -> None:
+        with _disable_current_modes():
+            self._host = torch.zeros(MOST_ELEMENTS, dtype=dtype)
+            self._tensor = self._host.to(device)  # the same memory on the CPU
+        self.places: dict[int, int] = {}
+
+    def element(self, place: int, value: int) -> Tensor:
+        """Returns the tensor of a number; a GPU's holds nothing before `upload`."""
+        with _disable_current_modes():
+            position = self.places.setdefault(place, len(self.places))
+            self._host.numpy()[position] = value
+            return self._tensor[position]
+
+    def upload(self, values: Sequence[Any]) -> None:
+        """Writes the elements of numbers that have these values."""
+        for place, position in self.places.items():
+            self._host.numpy()[position] = values[place]
+        if self.places and self._tensor is not self._host:
+            self._tensor.copy_(self._host)
 
 
 def _value(x: Any) -> Any:

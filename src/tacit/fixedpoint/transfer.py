@@ -28,11 +28,15 @@ MOST_ELEMENTS = 1 << 23
 
 @dataclass(frozen=True)
 class Input:
-    """A tensor to share, made by `checked_input`. Only its owner has the values."""
+    """A tensor to share, made by `checked_input`. Only its owner has the values.
+
+    fraction_bits: of the shared elements, if not those of the dtype.
+    """
 
     shape: torch.Size
     dtype: torch.dtype
     values: Tensor | None
+    fraction_bits: int | None = None
 
 
 def checked_input(n: Format, tensor: Tensor, path: str, *, mine: bool) -> Input:
@@ -71,7 +75,7 @@ def share(
     if value is not None:
         _require_representable(n, value, "the tensor")
     absorb_shares(n, owner, [(shape, dtype)])
-    call = _share(n, value, owner, shape, dtype)
+    call = _share(n, Input(torch.Size(shape), dtype, value), owner)
     return _as_value(n, drive(n.protocol.context, call), dtype)
 
 
@@ -81,7 +85,7 @@ def share_many(n: Format, inputs: Sequence[Input], owner: int) -> list[Value]:
     for batch in batches([one.shape.numel() for one in inputs]):
         chosen = inputs[batch]
         absorb_shares(n, owner, [(one.shape, one.dtype) for one in chosen])
-        calls = [_share(n, one.values, owner, one.shape, one.dtype) for one in chosen]
+        calls = [_share(n, one, owner) for one in chosen]
         shares = drive(n.protocol.context, together(*calls))
         shared += [_as_value(n, s, one.dtype) for s, one in zip(shares, chosen, strict=True)]
     return shared
@@ -105,13 +109,13 @@ def absorb_shares(
     n.protocol.context.record.absorb(name, (owner, forms))
 
 
-def _share(
-    n: Format, value: Tensor | None, owner: int, shape: Sequence[int], dtype: torch.dtype
-) -> Steps[Any]:
-    if dtype == torch.bool:
+def _share(n: Format, one: Input, owner: int) -> Steps[Any]:
+    value, shape = one.values, one.shape
+    if one.dtype == torch.bool:
         planes = None if value is None else pack_bits(value).unsqueeze(0)
         return n.protocol.share_bits.steps(planes, owner, shape)
-    encoded = None if value is None else elements(n, value, n.bits_of(dtype))
+    bits = n.bits_of(one.dtype) if one.fraction_bits is None else one.fraction_bits
+    encoded = None if value is None else elements(n, value, bits)
     return n.protocol.share.steps(encoded, owner, shape)
 
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from ..kernels import pack_bits, unpack_bits
 from ..protocols import Arith, BitSum, Bool, Plain
+from ..ring.drawn_numbers import drawn, note
 from .encoding import encode, placed
 from .format import Format, cap, most_pending
 from .symbolic import SymbolicNumber
@@ -71,11 +72,17 @@ class Value:
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Value:
         """Returns the value with its elements moved; `change` does the same to a tensor. Local."""
-        known = None if self.known is None else change(self.known)
+        known = None if self.known is None else note(change(self.known), drawn(self.known))
         if not isinstance(self.share, Bool):
             return Value(self.share.map(change), self.dtype, known=known)
         bits = self.share.map(lambda bits: change(bits[0]).unsqueeze(0))
         return Value(bits, self.dtype, known=known)
+
+    def view(self, shape: Sequence[int]) -> Value:
+        """Returns the value in another shape. A division of it is made for this one as well."""
+        if not isinstance(self.share, Arith) or self.known is not None:
+            return self.map(lambda part: part.reshape(shape))
+        return Value(self.share.view(shape), self.dtype)
 
     def map_list(self, change: Callable[[Tensor], Sequence[Tensor]]) -> list[Value]:
         """Returns the values that a function of several results, such as `torch.split`, gives."""

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ..crypto import KeyRing
+from ..errors import ROUND_BITS
 from ..ring import Ring
 from ..transport import CPU, Mesh
 from .products.executor import ProductExecutor
@@ -120,7 +121,7 @@ class Context:
     @property
     def operation(self) -> int:
         """The operation, as messages carry it, of the call that began last."""
-        return self.streams.number << 16
+        return self.streams.number << ROUND_BITS
 
     def admit_reveal(
         self,
@@ -136,7 +137,7 @@ class Context:
 
         def admit(number: int) -> None:
             policy = self.reveal_policy
-            policy.admit(number << 16, shape, name, to, to_dealer=to_dealer, where=where)
+            policy.admit(number << ROUND_BITS, shape, name, to, to_dealer=to_dealer, where=where)
 
         if self.recorder is None:
             admit(number)
@@ -145,7 +146,7 @@ class Context:
 
     def admit_client_reveal(self, x: Arith) -> None:
         """Records a reveal of x to a client outside, or raises RevealForbidden."""
-        operation = self.randomness.number << 16
+        operation = self.randomness.number << ROUND_BITS
         self.reveal_policy.admit_client(operation, x.shape, self._dtype_name(x, None))
 
     def _dtype_name(self, x: Arith | Bool | Plain, dtype: torch.dtype | None) -> str:

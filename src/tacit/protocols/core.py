@@ -19,6 +19,7 @@ from torch import Tensor
 
 from ..errors import ConfigError, ProtocolError
 from ..kernels import pack_bits
+from ..ring.drawn_numbers import drawn
 from .context import Context
 from .forms import Held
 from .products.bilinear import MUL, Bilinear
@@ -47,9 +48,10 @@ class ProtocolCore(ABC):
 
     exact: whether a pending division never fails (the default), or is probabilistic.
     form: which parts a secret has; protocols of one form understand each other's shares.
-    dealt_tables: whether `fourier` and `exp_negative` come from a dealer, in one round each.
+    dealt_tables: whether `fourier` and `exp_negative` come from a dealer, in one round each; then
+        `fourier` can add cosines of the same phases.
     is_recordable: whether the work of a call can be recorded on a GPU and replayed.
-    replays_inputs: whether a recorded call may share and reveal.
+    replays_reveals: whether a recorded call may reveal.
     can_interleave: whether a call may begin before another one has ended, and never end.
     helpers: how many members of a session are no parties: they own and learn nothing.
     parties: the number of parties; their ranks come first.
@@ -60,7 +62,7 @@ class ProtocolCore(ABC):
     helpers: ClassVar[int] = 0
     dealt_tables: ClassVar[bool] = False
     is_recordable: ClassVar[bool] = True
-    replays_inputs: ClassVar[bool] = True
+    replays_reveals: ClassVar[bool] = True
     can_interleave: ClassVar[bool] = True
     num_turns: ClassVar[int] = 1
     form: str
@@ -107,6 +109,13 @@ class ProtocolCore(ABC):
 
     def turn_roles(self, by: int) -> None:  # noqa: B027  most protocols have no roles to turn
         """Gives every role to the party that is `by` ranks further, on the same shares. Local."""
+
+    def rounded_locally(self, x: Arith) -> Arith | None:
+        """Returns x / 2^pending, rounded down or up, for differences whose signs are taken.
+
+        None if that takes a round. The result has its window right, and nothing above it.
+        """
+        return None
 
     @contextmanager
     def parallel(self) -> Iterator[None]:
@@ -169,8 +178,8 @@ class ProtocolCore(ABC):
     @local
     def public(self, value: Tensor) -> Arith:
         """Returns public ring elements as a share."""
-        value = value.to(self.ring.dtype, copy=True)
-        return self.constant(value.to(self.device), limit=_largest(value))
+        elements = value.to(self.ring.dtype, copy=True).to(self.device)
+        return self.constant(elements, limit=_largest(value))
 
     @local
     def public_bits(self, planes: Tensor, shape: Sequence[int]) -> Bool:
@@ -276,6 +285,8 @@ def _largest(value: Tensor) -> int:
     """The largest absolute value; 0 for an empty tensor."""
     if not value.numel():
         return 0
+    if (known := drawn(value)) is not None:
+        return int(known.largest)
     low, high = torch.aminmax(value)
     return max(-int(low), int(high))
 

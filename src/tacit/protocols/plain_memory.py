@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from ..errors import OutOfMemory
+from ..kernels.dispatch_mode import DispatchMode
 
 T = TypeVar("T")
 OPENED_PARTS = 16  # of a limited memory: `read` and `write` open so much at a time, or less
@@ -243,11 +243,11 @@ class Form:
         return x.as_strided(shown.shape, shown.stride(), offset)
 
 
-class _Allocations(TorchDispatchMode):
+class _Allocations(DispatchMode):
     """Keeps all tensors that operations return, so that what they take can be added up."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.made: list[Tensor] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -9,6 +9,7 @@ same. Nothing here depends on the process or the machine, such as addresses or s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from ctypes import string_at
 from dataclasses import is_dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import _disable_current_modes
 
 from ..errors.call_sites import USERS_FILES, is_users_frame
 from ..kernels import digest, load_call_log
@@ -85,7 +87,8 @@ def contents(x: Tensor) -> bytes:
     """
     if x.is_cuda and torch.cuda.is_current_stream_capturing():
         return b""
-    x = plain(x)
+    with _disable_current_modes() if x.is_cuda else nullcontext():  # no program reads the copy
+        x = plain(x)
     try:
         address = x.data_ptr()
     except RuntimeError:  # a fake tensor

@@ -70,6 +70,7 @@ class Arith(Share):
     pending: the secret stands for x / 2^pending; that division is still to be made.
     dealer: if not None, x is a product whose mask is known to this party alone, as one part.
     owner: the party that knows x, because it gave x; None if no party does, or that is not tracked.
+    original: the share of which this one is a view of another shape; None if it is none.
     """
 
     ring: Ring
@@ -77,6 +78,7 @@ class Arith(Share):
     pending: int
     dealer: int | None
     owner: int | None = None
+    original: Arith | None = None
 
     def __init__(
         self,
@@ -124,10 +126,14 @@ class Arith(Share):
         """Becomes `made`, the same secret with nothing pending, unless it is settled already.
 
         NOTE [settled once]: several calls of a parallel block may settle one share. The first to
-        finish decides for all, so that its parts change once.
+        finish decides for all, so that its parts change once. A view settles its original as well,
+        so that a second view of it is not settled again.
         """
         if self.pending or self.dealer is not None:
+            original, self.original = self.original, None
             self.fill(made)
+            if original is not None:
+                original.settle(made.map(lambda part: part.reshape(original.shape)))
 
     def divided(self, bits: int) -> Arith:
         """Returns x / 2^bits as a pending division: nothing is computed yet."""
@@ -154,6 +160,12 @@ class Arith(Share):
 
     def reshape(self, *shape: int) -> Arith:
         return self.map(lambda part: part.reshape(*shape))
+
+    def view(self, shape: Sequence[int]) -> Arith:
+        """Returns the secret in another shape. Settling it settles this share as well."""
+        share = self.map(lambda part: part.reshape(shape))
+        share.original = self
+        return share
 
     def permute(self, *dims: int) -> Arith:
         return self.map(lambda part: part.permute(*dims))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 
 from torch import Tensor
 
-from ..errors import Operation, ProtocolError
+from ..errors import ROUND_BITS, Operation, ProtocolError
 from ..transport import Sendable, Spec, computed
 from .chunked import ChunkBytes, in_chunks
 from .out_of_memory import out_of_memory
@@ -114,7 +114,7 @@ def drive(context: Context, steps: Steps[R]) -> R:
     received: Any = None
     recorded, context.in_recorded_call = context.in_recorded_call, True
     try:
-        for index in count(randomness.number << 16):
+        for index in count(randomness.number << ROUND_BITS):
             try:
                 one = steps.send(received)
             except StopIteration as stop:
@@ -123,7 +123,9 @@ def drive(context: Context, steps: Steps[R]) -> R:
             context.record.mark_compared()
             received = _exchanged(context, one, index)
     except (RuntimeError, MemoryError) as error:
-        if exhausted := out_of_memory(error, context, "at " + Operation(randomness.number << 16)):
+        if exhausted := out_of_memory(
+            error, context, "at " + Operation(randomness.number << ROUND_BITS)
+        ):
             raise exhausted from error
         raise
     finally:

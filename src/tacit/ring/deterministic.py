@@ -75,6 +75,16 @@ def odd_harmonics(x: Tensor, period_bits: int, count: int) -> Iterator[tuple[Ten
         before, (sine, cosine) = (sine, cosine), after
 
 
+def stacked_harmonics(x: Tensor, period_bits: int, count: int) -> Tensor:
+    """Returns the sines and cosines of `odd_harmonics`, of shape (count, 2, *x.shape).
+
+    Each phase is the product of an integer and x, in the ring.
+    """
+    harmonics = torch.arange(1, 2 * count, 2, device=x.device, dtype=x.dtype)
+    phases = harmonics.view(-1, *[1] * x.dim()) * (x << (ring_of(x).bits - period_bits))
+    return torch.stack(_sin_cos(phases), 1)
+
+
 def _sin_cos(turn: Tensor) -> tuple[Tensor, Tensor]:
     """Returns sin and cos of 2 pi turn / 2^k for ring elements.
 

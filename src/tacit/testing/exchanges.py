@@ -90,6 +90,30 @@ def check_messages_keep_their_order(start: Start) -> None:
     assert values(start(program))[1] == list(range(len(sizes)))
 
 
+def check_memory_that_stays_is_sent_and_received_many_times(start: Start) -> None:
+    """With fixed messages where a channel has them; what is sent may be overwritten at once."""
+    small, large = [Spec((3,), torch.int64), Spec((), torch.uint8)], [Spec((9, 999), torch.int32)]
+
+    def program(mesh: Mesh) -> None:
+        peer, channel = 1 - mesh.rank, mesh.channel(1 - mesh.rank)
+        for specs in ([], small, large):
+            own, places = ([torch.empty(s.shape, dtype=s.dtype) for s in specs] for _ in range(2))
+            into, fixed = channel.fixed(places) or places, channel.fixed(own)
+            for seed in range(4):
+                for x, spec in zip(own, specs, strict=True):
+                    x.copy_(_filled(spec, 10 * seed + mesh.rank))
+                send = {peer: fixed or [x.clone() for x in own]}
+                opened = mesh.begin(send, {peer: specs}, into={peer: into})
+                for x in own:
+                    x.fill_(1)
+                got = mesh.finish(opened)[peer]
+                wanted = [_filled(spec, 10 * seed + peer) for spec in specs]
+                assert all(map(torch.equal, got, wanted))
+                assert fixed is None or all(map(torch.equal, places, wanted))
+
+    values(start(program))
+
+
 def check_large_messages_cross_without_a_deadlock(start: Start) -> None:
     def program(mesh: Mesh) -> bool:
         own = torch.full((BIG,), mesh.rank)
@@ -243,6 +267,7 @@ CHECKS = (
     check_tensors_arrive_as_they_were_sent,
     check_views_arrive_whole,
     check_messages_keep_their_order,
+    check_memory_that_stays_is_sent_and_received_many_times,
     check_large_messages_cross_without_a_deadlock,
     check_a_tensor_may_be_computed_while_it_is_sent,
     check_a_send_does_not_wait_for_the_receiver,

@@ -41,7 +41,7 @@ def listen(said: bytes, owner: int = 1) -> None:
 
 
 def _word(**changes: Any) -> bytes:
-    fields = json.loads(encode_message(LoadMessage(1, EXPECTED, FILE)))
+    fields = json.loads(encode_message(LoadMessage(1, EXPECTED, announced=FILE)))
     file = {name: changes.pop(name) for name in list(changes) if name in fields["file"]}
     return json.dumps({**fields, **changes, "file": {**fields["file"], **file}}).encode()
 
@@ -63,6 +63,10 @@ def _crafted() -> Iterator[tuple[str, bytes]]:
     yield "a failure without end", _word(failure="x" * 5000)
     yield "a failure", _word(failure="it is no csv")
     yield "a limit below", _word(limit=-1)
+    yield "columns that clear a screen", _word(columns=[["\x1b[2J", "a number"]])
+    yield "a column twice", _word(columns=[["x", "a number"], ["x", "a date"]])
+    yield "a column without a kind", _word(columns=[["x"]])
+    yield "columns that are a text", _word(columns="x")
     many = [[str(i), [1], "float32"] for i in range(40_000)]
     yield "more names than a message holds", _word(tensors=many)
     yield "a field more", _word(more=1)

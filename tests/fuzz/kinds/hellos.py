@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 
 from tacit.transport import Hello
-from tacit.transport.setup.handshake import Verdict, greet, introduce
+from tacit.transport.setup.handshake import Place, Verdict, greet, introduce
 from tacit.transport.wire.frames import HEADER, MAGIC, NO_DIGEST, VERSION, Kind
 from tacit.transport.wire.tcp import TcpStream
 
@@ -26,7 +26,7 @@ SILENT_SECONDS = 0.1  # where nothing comes
 
 def hello(last: int, **changes: object) -> bytes:
     """The hello of party 1, with its direction or verdict."""
-    return framed(replace(OURS, rank=1, **changes).encode() + bytes([last]))
+    return framed(replace(OURS, rank=1, **changes).encode() + bytes([last, 0, 1]))
 
 
 def framed(body: bytes, **changes: int | bytes) -> bytes:
@@ -73,7 +73,7 @@ def crafted(random: Random) -> Iterator[tuple[str, bytes]]:
     yield "noise", random.randbytes(4096)
 
 
-def judge(theirs: Hello, _: bool) -> Verdict:
+def judge(theirs: Hello, *_: object) -> Verdict:
     return Verdict.WELCOME if theirs.rank else Verdict.RANK
 
 
@@ -82,7 +82,7 @@ def hear_one_that_dials(stream: TcpStream, seconds: float) -> None:
 
 
 def hear_one_that_was_dialled(stream: TcpStream, seconds: float) -> None:
-    introduce(stream, OURS, 1, outgoing=True, until=time.monotonic() + seconds)
+    introduce(stream, OURS, 1, Place(True), until=time.monotonic() + seconds)
 
 
 SIDES = (hear_one_that_dials, hear_one_that_was_dialled)

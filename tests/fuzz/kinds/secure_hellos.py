@@ -16,7 +16,7 @@ from tacit.crypto import Credentials as Papers
 from tacit.crypto import create_credentials
 from tacit.transport import Identity
 from tacit.transport.setup.admission import Admission
-from tacit.transport.setup.handshake import greet, introduce
+from tacit.transport.setup.handshake import Place, greet, introduce
 from tacit.transport.wire.tls import Credentials
 
 from ..attempts import Case, plant
@@ -71,7 +71,7 @@ def meet(data: bytes, context: ssl.SSLContext, *, dialled: bool) -> None:
         with admission().handshake(stream, seconds=SECONDS):
             if dialled:
                 admission().require(stream, 1)
-                introduce(stream, OURS, 1, outgoing=True, until=until)
+                introduce(stream, OURS, 1, Place(True), until=until)
             else:
                 greet(stream, OURS, judge, proved=admission().ranks_of(stream), until=until)
         stream.close()

@@ -1,9 +1,10 @@
 """Builds of Tacit for other machines, which an owner decides to trust.
 
-An owner expects of an enclave what its own installation has. Compiled kernels are made for one kind
-of processor, so an owner with another kind names builds: what `tacit measure --export` has written
-on a machine that the owner trusts, and that is like the host's. The owner's own sources, job and
-settings are expected of every build. What a host says of itself never counts.
+An owner expects of an enclave what its own installation has. Compiled kernels are made for one
+architecture, or for one kind of processor, so an owner with another one names builds: what `tacit
+measure --export` has written on a machine that the owner trusts, and that is like the host's. The
+owner's own sources, job and settings are expected of every build. What a host says of itself never
+counts.
 """
 
 from __future__ import annotations

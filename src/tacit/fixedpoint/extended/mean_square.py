@@ -14,8 +14,9 @@ arrives: r (grad r) (x r) stays in the range.
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from fractions import Fraction
-from math import prod, sqrt
+from math import prod
 
 import torch
 from torch import Tensor
@@ -24,8 +25,9 @@ from ...protocols import Arith
 from ...protocols.steps import Steps
 from ..arithmetic import mul, square, sub
 from ..format import Format, cap
+from ..functions import roots
 from ..functions.mantissa import mantissa_of
-from ..functions.roots import function_times_entry, reciprocal_root, root_of_power, table_bits
+from ..functions.roots import function_times_entry, root_of_power, table_bits
 from ..functions.share_functions import run
 from ..lazy import LazyValue
 from ..long_sum import long_sum
@@ -162,22 +164,11 @@ def _root(n: Format, x: Arith, excess: Fraction) -> Steps[Arith]:
         return root_of_power(e + 1 - n.fraction_bits - EXTRA_BITS + 2 * entry_bits, 1 / excess)
 
     parts = yield from mantissa_of(n, x, [power], under=0)
-    return (yield from function_times_entry(n, parts, sqrt, entry_bits))
+    return (yield from function_times_entry(n, parts, Decimal.sqrt, entry_bits))
 
 
 def inverse_root(n: Format, x: MeanSquare) -> InverseRoot:
     """1 / sqrt(x). Relative error 2^-12 from 2^-12 on, and 2^-(f + 8)."""
-    made = run(n, _inverse, n.protocol.settled(x.raw), x.excess)
-    return InverseRoot(n, settled(n, Value(made, x.dtype)))
-
-
-def _inverse(n: Format, x: Arith, excess: Fraction) -> Steps[Arith]:
-    """As the inverse root of other values, without their range."""
     gain = EXTRA_BITS // 2 + extended_bits(n)
-    f, entry_bits = n.fraction_bits, table_bits(n, gain)
-
-    def power(e: int) -> int:  # 2^((f - e - 1) / 2) sqrt(excess)
-        return root_of_power(f - e - 1 + 2 * entry_bits, excess)
-
-    parts = yield from mantissa_of(n, x, [power])
-    return (yield from function_times_entry(n, parts, reciprocal_root, entry_bits, gain))
+    made = run(n, roots.inverse_root, x.raw, gain=gain, excess=x.excess)
+    return InverseRoot(n, settled(n, Value(made, x.dtype)))

@@ -20,8 +20,9 @@ ordinary values again.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from math import floor, isqrt, sqrt
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from math import isqrt
 from typing import Any
 
 import torch
@@ -32,13 +33,14 @@ from ...protocols.steps import Steps
 from ..arithmetic import mul
 from ..encoding import encode
 from ..format import Format, cap
-from ..functions.mantissa import mantissa_of, polynomial
+from ..functions.mantissa import has_waves, mantissa_of, of_mantissa
 from ..functions.quotient import divide, divided
 from ..functions.share_functions import product, run
 from ..lazy import LazyValue
-from ..symbolic import exponent
+from ..symbolic import decided, exponent
 from ..value import Operand, Value, operand
 from .fine_gradients import gradient_bits, is_fine
+from .lazy_roots import RootParts, divided_by_root
 
 SQUARE_BITS = 40  # fraction bits of squares
 ROOT_BITS = 26  # of roots of squares, and of averages of gradients
@@ -46,6 +48,8 @@ MANTISSA_BITS = 24
 GRADIENT_BITS = 5  # gradients are clipped to less than 2^5
 FACTOR_BITS = 11  # of a public factor: |factor| 2^b < 2^11
 RING_BITS = 64
+GROWTHS = (1, 5, 6)  # bits by which a factor makes a root grow at most
+LARGEST_GROWN = 1 << (ROOT_BITS + GRADIENT_BITS + 2)  # what a factor may make grow so
 
 
 @dataclass(eq=False)
@@ -90,23 +94,38 @@ def gradient(x: Value, step: OptimizerStep | None, raw: Value | None = None) -> 
 class ExtendedValue(LazyValue):
     """A value that also exists with more fraction bits, as `raw`.
 
-    step: the optimizer's step that computed it, if one did.
+    step: the optimizer's step that computed it, if one did. parts: what a root is made of, while
+    nothing has read it; then `raw` is given as a function, which the first read calls.
     """
 
     def __init__(
         self,
         n: Format,
-        raw: Arith,
+        raw: Arith | Callable[[], Arith],
         fraction_bits: int,
         dtype: torch.dtype,
         step: OptimizerStep | None = None,
+        parts: RootParts | None = None,
     ) -> None:
         def rounded() -> Value:
-            share = n.protocol.settled(raw.divided(fraction_bits - n.fraction_bits))
+            share = n.protocol.settled(self.raw.divided(fraction_bits - n.fraction_bits))
             return Value(cap(n, share), dtype)
 
-        super().__init__(rounded, raw.shape, dtype)
-        self.raw, self.fraction_bits, self.step = raw, fraction_bits, step
+        shape = raw.shape if isinstance(raw, Arith) else parts.square.shape  # type: ignore[union-attr]
+        super().__init__(rounded, shape, dtype)
+        self._raw, self.fraction_bits, self.step, self.parts = raw, fraction_bits, step, parts
+
+    @property
+    def has_raw(self) -> bool:
+        """Whether `raw` is computed."""
+        return isinstance(self._raw, Arith)
+
+    @property
+    def raw(self) -> Arith:
+        """The share with `fraction_bits`."""
+        if not isinstance(self._raw, Arith):
+            self._raw = self._raw()
+        return self._raw
 
 
 class Ratio(LazyValue):
@@ -245,20 +264,46 @@ def _times(n: Format, x: Arith, factor: float) -> Arith:
     return n.protocol.settled(product.divided(bits)) if bits > 0 else product.scaled(1 << -bits)
 
 
+def _grown(n: Format, x: Arith, factor: float) -> Arith:
+    """factor x for 1 < factor <= 2^6, promised for all factors that are computed alike. 1 round.
+
+    Adam divides by the root of a bias correction, so its factor falls from 31 to 1. With one of few
+    promises, few recordings of a step are enough (see tacit.fixedpoint.symbolic).
+    """
+    growth, bits = decided(_growth, factor), FACTOR_BITS - 1
+    product = x.scaled(round(factor * 2.0**bits))
+    product = product.with_parts(product.parts, limit=x.limit << (growth + bits))
+    return n.protocol.settled(product.divided(bits))
+
+
+def _growth(factor: float) -> int:
+    return next(bits for bits in GROWTHS if factor <= 1 << bits)
+
+
 def scaled(n: Format, x: ExtendedValue, factor: float) -> ExtendedValue:
     """factor x. A factor just below one is computed as one minus a small number: more precise."""
-    if 0.5 < factor < 1:
-        raw = n.protocol.sub(x.raw, _times(n, x.raw, 1 - factor)).promise(x.raw.limit)
-    else:
-        raw = _times(n, x.raw, factor)
-    return _extended(n, raw, x.fraction_bits, x)
+
+    def raw() -> Arith:
+        if 0.5 < factor < 1:
+            return n.protocol.sub(x.raw, _times(n, x.raw, 1 - factor)).promise(x.raw.limit)
+        if 1 < factor <= 1 << GROWTHS[-1] and x.raw.limit <= LARGEST_GROWN:
+            return _grown(n, x.raw, factor)
+        return _times(n, x.raw, factor)
+
+    if x.parts is not None and x.parts.summand is None and factor >= 1:
+        return _lazy_root(n, replace(x.parts, factor=x.parts.factor * factor), raw)
+    return _extended(n, raw(), x.fraction_bits, x)
 
 
 def bias_corrected(n: Format, x: ExtendedValue, factor: float) -> ExtendedValue:
-    """factor x, for an average of squares that started at 0 and lacks this factor."""
+    """factor x, for an average of squares that started at 0 and lacks this factor, at least 1.
+
+    The product is promised below 2^10 like every average, so the factor has 11 fraction bits.
+    """
     bits = SQUARE_BITS + 2 * GRADIENT_BITS
-    small = x.raw.promise(max(floor((1 << bits) / factor), 1))
-    return _extended(n, _promised(_times(n, small, factor), bits), x.fraction_bits, x)
+    product = _promised(x.raw.scaled(round(factor * 2.0**FACTOR_BITS)), bits + FACTOR_BITS)
+    raw = n.protocol.settled(product.divided(FACTOR_BITS))
+    return _extended(n, _promised(raw, bits), x.fraction_bits, x)
 
 
 def average(n: Format, mean: Operand, x: Gradient, weight: float) -> ExtendedValue:
@@ -290,7 +335,18 @@ def largest_size(n: Format, old: Operand, size: Value) -> ExtendedValue:
 
 def root(n: Format, x: ExtendedValue) -> ExtendedValue:
     """The square root of an average of squares, with 26 fraction bits."""
-    return _extended(n, n.protocol.settled(run(n, _root, x.raw)), ROOT_BITS, x)
+
+    def raw() -> Arith:
+        return n.protocol.settled(run(n, _root, x.raw))
+
+    if has_waves(n) and active_step(x) is not None:
+        return _lazy_root(n, RootParts(x), raw)
+    return _extended(n, raw(), ROOT_BITS, x)
+
+
+def _lazy_root(n: Format, parts: RootParts, raw: Callable[[], Arith]) -> ExtendedValue:
+    x = parts.square
+    return ExtendedValue(n, raw, ROOT_BITS, x.dtype, x.step, parts)
 
 
 def _root(n: Format, x: Arith) -> Steps[Arith]:
@@ -300,7 +356,7 @@ def _root(n: Format, x: Arith) -> Steps[Arith]:
         return isqrt(1 << (e + 1 + 2 * ROOT_BITS - SQUARE_BITS))
 
     parts = yield from mantissa_of(n, x, [power], under=0)
-    value = yield from polynomial(n, parts, sqrt, fraction_bits=MANTISSA_BITS)
+    value = yield from of_mantissa(n, parts, Decimal.sqrt, fraction_bits=MANTISSA_BITS)
     value = value.promise(2 << (MANTISSA_BITS + value.pending))
     result = yield from product(n, value, parts.entries[0], shift=MANTISSA_BITS)
     return result.promise(1 << (ROOT_BITS + GRADIENT_BITS + 1 + result.pending))
@@ -308,11 +364,17 @@ def _root(n: Format, x: Arith) -> Steps[Arith]:
 
 def add_to_root(n: Format, x: ExtendedValue, summand: float) -> ExtendedValue:
     """max(x, 2^-f) + summand."""
-    p, least = n.protocol, 1 << (x.fraction_bits - n.fraction_bits)
-    above = p.relu(p.add_public(x.raw, -least))
-    units = least + round(summand * 2.0**x.fraction_bits)
-    raw = p.add_public(above, units).promise(x.raw.limit + least)
-    return _extended(n, raw, x.fraction_bits, x)
+
+    def raw() -> Arith:
+        p, least = n.protocol, 1 << (x.fraction_bits - n.fraction_bits)
+        above = p.relu(p.add_public(x.raw, -least))
+        units = least + round(summand * 2.0**x.fraction_bits)
+        return p.add_public(above, units).promise(x.raw.limit + least)
+
+    is_small = summand < 2.0 ** -(n.fraction_bits + 3)
+    if x.parts is not None and x.parts.summand is None and is_small:
+        return _lazy_root(n, replace(x.parts, summand=summand), raw)
+    return _extended(n, raw(), x.fraction_bits, x)
 
 
 def add_to_square(n: Format, x: ExtendedValue, summand: float) -> ExtendedValue:
@@ -340,7 +402,26 @@ def quotient(n: Format, a: Value, b: ExtendedValue) -> Value:
         above = _wide(n, a)
     else:
         above = _raw(n, Value(cap(n, n.protocol.settled(a.arith)), a.dtype), ROOT_BITS)
+    if steps and b.parts is not None and b.parts.summand is not None:
+        return Value(_divided_by_root(n, above, b.parts), a.dtype)
     return Value(run(n, divided, above, b.raw, positive=True), a.dtype)
+
+
+def _divided_by_root(n: Format, above: Arith, parts: RootParts) -> Arith:
+    """The quotient by a root that nothing else has read: see lazy_roots.py."""
+    square = parts.square
+    if parts.factor != 1:
+        square = bias_corrected(n, square, parts.factor * parts.factor)
+    found: Arith = run(
+        n,
+        divided_by_root,
+        n.protocol.settled(above),
+        square.raw,
+        bits=ROOT_BITS,
+        square_bits=SQUARE_BITS,
+        summand=parts.summand,
+    )
+    return cap(n, found)
 
 
 def ratio_times(n: Format, ratio: Ratio, x: Value) -> Value:

@@ -5,8 +5,8 @@ ring, and r is the rounds of a comparison. Errors are bounds for 16 fraction bit
 
 Three methods do most of the work:
 - Normalisation: x = c 2^(e+1) with c in [1/2, 1). The exponent e selects an entry of a public
-  table, and a Chebyshev polynomial computes the function of c (mantissa.py: quotients, roots,
-  logarithms).
+  table. The function of c is a sum of sines and cosines with a dealer (wave_fit.py), otherwise a
+  Chebyshev polynomial (mantissa.py: quotients, roots, logarithms).
 - Sine series: a function that is a line on both sides is a line plus a few odd harmonics in between
   (sine_series.py: sigmoid, GELU and other activations).
 - Dealt tables of exponentials (exponential.py).

@@ -1,7 +1,8 @@
 """Smooth activations: sigmoid, tanh, erf, GELU, SiLU, Mish, softplus, and their derivatives.
 
-Each is a sine series between two lines (sine_series.py). r + 1 rounds with a dealer; errors between
-1.8e-5 (erf) and 7.3e-4 (SiLU, Mish) for 16 fraction bits.
+Each is a sine series between two lines (sine_series.py). r + 1 rounds with a dealer, and 2 for few
+elements if both lines are constant; errors between 1.8e-5 (erf) and 7.3e-4 (SiLU, Mish) for 16
+fraction bits.
 """
 
 from __future__ import annotations

@@ -111,15 +111,18 @@ def decaying(n: Format, x: Arith, extra: int) -> Steps[Arith]:
     """Returns e^x for any x <= 0, with `extra` more fraction bits. r + 1 rounds with a dealer.
 
     Results below half of the last bit are 0. In a small ring, a division that is pending is made
-    first: with the extra bits, an x whose result is not 0 would not fit.
+    first: with the extra bits, an x whose result is not 0 would not fit. Where the end is far below
+    that and far above the end of a dealt table, -42.9, low bits of x are not compared.
     """
     p, f = n.protocol, n.fraction_bits
-    end = ceil((f + extra + 1) * log(2)) << f
+    end, low = ceil((f + extra + 1) * log(2)) << f, 0
+    if p.dealt_tables and end <= 24 << f:
+        end, low = 32 << f, f + 3
     if (end << (x.pending + extra)).bit_length() > n.ring.bits - 1:
         x = yield from p.settled.steps(x)
     value = p.exp_negative.steps(x.scaled(1 << extra), fraction_bits=f + extra)
     most = (1 << (f + extra)) + 8
     if quotient_limit(x) <= end:
         return (yield from p.settled.steps((yield from value))).promise(most)
-    small, power = yield from together(p.signs.steps(x, [-end]), value)
+    small, power = yield from together(p.signs.steps(x, [-end], low=low), value)
     return (yield from p.inject.steps(p.bit_not(small[0]), power)).promise(most)

@@ -1,13 +1,15 @@
-"""Normalisation: a secret as mantissa and exponent, and Chebyshev polynomials of the mantissa.
+"""Normalisation: a secret as mantissa and exponent, and functions of the mantissa.
 
-Chebyshev coefficients are rounded to 2^-26: parties multiply shares by them, so they must have the
-same bits on every machine.
+With a dealer, a function of the mantissa is a sum of sines and cosines (wave_fit.py), in one round;
+otherwise a Chebyshev polynomial. Chebyshev coefficients are rounded to 2^-26: parties multiply
+shares by them, so they must have the same bits on every machine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cache
 from math import cos, pi
 
@@ -15,6 +17,7 @@ from ...protocols import Arith
 from ...protocols.derived.piecewise import Line, quotient_limit
 from ...protocols.steps import Steps
 from ..format import Format
+from .wave_fit import PERIOD_BITS, Function, fitted
 
 COEFFICIENT_BITS = 26
 NODES = 64
@@ -24,9 +27,10 @@ NODES = 64
 class Mantissa:
     """The mantissa c in [1/2, 1) of x = c 2^(e+1), and what tables hold for its exponent e.
 
-    y: 4 c - 3, in [-1, 1), with `bits` fraction bits. entries: one of each table.
+    c and y = 4 c - 3, in [-1, 1), have `bits` fraction bits. entries: one of each table.
     """
 
+    c: Arith
     y: Arith
     bits: int
     entries: list[Arith]
@@ -71,8 +75,9 @@ def mantissa_of(
             for lines, function, flip in zip(columns, functions, odd, strict=True)
         ]
     value, *entries = yield from n.protocol.piecewise.steps(x, thresholds, functions)
-    y = n.protocol.add_public(value.promise(1 << high).scaled(4), -(3 << high))
-    return Mantissa(y.promise(1 << high), high, entries)
+    c = value.promise(1 << high)
+    y = n.protocol.add_public(c.scaled(4), -(3 << high))
+    return Mantissa(c, y.promise(1 << high), high, entries)
 
 
 def _mirrored(line: Line, flip: bool) -> Line:
@@ -80,14 +85,40 @@ def _mirrored(line: Line, flip: bool) -> Line:
     return Line(-line.scale, -line.offset) if flip else line
 
 
-def polynomial(
-    n: Format, mantissa: Mantissa, function: Callable[[float], float], *, fraction_bits: int
+def has_waves(n: Format) -> bool:
+    """Returns whether sums of sines are in one round, and at least as accurate as polynomials.
+
+    In a small ring, or with probabilistic divisions, their factors have too few bits.
+    """
+    return n.protocol.dealt_tables and n.protocol.exact and n.ring.bits == 64
+
+
+def of_mantissa(
+    n: Format,
+    mantissa: Mantissa,
+    function: Function,
+    *,
+    fraction_bits: int,
+    relative: bool = True,
 ) -> Steps[Arith]:
-    """Returns function(c) of the mantissa c, up to 2^-f; see `chebyshev`."""
-    coefficients = mantissa_series(function, 2.0**-n.fraction_bits)
+    """Returns function(c) of the mantissa c, with `fraction_bits`. Its division may be pending.
+
+    Error 2^-f of the function, or 2^-f if it is not `relative`, as where the function is near 0. 1
+    round with a dealer; see `chebyshev`.
+    """
+    bits, tolerance = mantissa.bits, 2.0**-n.fraction_bits
+    if not has_waves(n):
+        series = mantissa_series(function, tolerance)
+        steps = chebyshev(n, mantissa.y, series, argument_bits=bits, fraction_bits=fraction_bits)
+        return (yield from steps)
+    waves = fitted(function, 1, tolerance / 4, relative=relative)
     return (
-        yield from chebyshev(
-            n, mantissa.y, coefficients, argument_bits=mantissa.bits, fraction_bits=fraction_bits
+        yield from n.protocol.fourier.steps(
+            mantissa.c,
+            waves.sines,
+            cosines=waves.cosines,
+            period_bits=bits + PERIOD_BITS,
+            fraction_bits=fraction_bits,
         )
     )
 
@@ -113,9 +144,9 @@ def chebyshev(
 
 
 @cache
-def mantissa_series(function: Callable[[float], float], tolerance: float) -> tuple[float, ...]:
+def mantissa_series(function: Function, tolerance: float) -> tuple[float, ...]:
     """Returns the Chebyshev coefficients of function((y + 3) / 4) for |y| <= 1."""
-    return chebyshev_series(lambda y: function((y + 3) / 4), tolerance)
+    return chebyshev_series(lambda y: float(function(Decimal((y + 3) / 4))), tolerance)
 
 
 def chebyshev_series(function: Callable[[float], float], tolerance: float) -> tuple[float, ...]:

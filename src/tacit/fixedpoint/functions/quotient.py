@@ -1,11 +1,13 @@
 """Reciprocals and quotients, by normalisation.
 
 For b = c 2^(e+1-f) with c in [1/2, 1), 1/b = 2^(f-e-1) / c: a table gives the power of two, a
-Chebyshev polynomial 1/c. A quotient multiplies its numerator by the power of two in parallel with
-the polynomial, so that it takes the rounds of a reciprocal and keeps the relative precision.
+series 1/c (mantissa.py). A quotient multiplies its numerator by the power of two in parallel with
+the series, so that it takes the rounds of a reciprocal and keeps the relative precision.
 """
 
 from __future__ import annotations
+
+from decimal import Decimal
 
 import torch
 from torch import Tensor
@@ -16,7 +18,8 @@ from ..arithmetic import mul
 from ..encoding import encode, require_divisor
 from ..format import Format, cap, most_pending
 from ..value import Operand, Value, convert, real, result_dtype
-from .mantissa import Mantissa, exponents, mantissa_of, polynomial
+from .mantissa import Mantissa, exponents, mantissa_of, of_mantissa
+from .octave_series import by_pieces, is_cheap
 from .share_functions import function, product, run, settle_exactly
 
 # Up to this many elements, the sign of a divisor is found in parallel with its magnitude, with
@@ -27,8 +30,8 @@ FEW_ELEMENTS = 1 << 13
 LEAST_BITS = 18
 
 
-def inverse(c: float) -> float:
-    """Returns 1 / c. Named, so that its Chebyshev series is cached."""
+def inverse(c: Decimal) -> Decimal:
+    """Returns 1 / c. Named, so that its series is cached."""
     return 1 / c
 
 
@@ -44,14 +47,21 @@ def reciprocal(n: Format, x: Arith, *, positive: bool = False) -> Steps[Arith]:
 def inverted(
     n: Format, x: Arith, *, positive: bool, low: int = 0, fraction_bits: int | None = None
 ) -> Steps[Arith]:
-    """Returns 1/x with `fraction_bits`, for |x| >= 2^low. Its division is pending."""
+    """Returns 1/x with `fraction_bits`, for |x| >= 2^low. Its division may be pending."""
     f = n.fraction_bits
     wanted = f if fraction_bits is None else fraction_bits
+    if positive and is_cheap(n, x, low):
+
+        def scale(top: int) -> float:
+            return 2.0 ** (f + wanted - top)
+
+        under = 1 << (f + wanted - low)
+        return cap(n, (yield from by_pieces(n, x, inverse, scale, low=low, under=under)))
     scaled = _scale_bits(n, x, low)
     parts, sign = yield from _magnitude(n, x, scaled, positive=positive, low=low)
     room = n.ring.bits - 3 - len(exponents(x, low))  # 1/c times the largest entry fits the ring
     bits = min(room, max(most_pending(n) - scaled + wanted, LEAST_BITS))
-    value = yield from polynomial(n, parts, inverse, fraction_bits=bits)
+    value = yield from of_mantissa(n, parts, inverse, fraction_bits=bits)
     value = value.promise(9 << (bits + value.pending - 2))  # 1/c <= 2, with its error below 9/4
     shift = bits + scaled - wanted
     result = yield from product(n, value, parts.entries[0], shift=shift)
@@ -121,7 +131,7 @@ def divided(n: Format, a: Arith | Tensor, b: Arith, *, positive: bool = False) -
         return (yield from settle_exactly(n, quotient))
 
     def inverse_mantissa() -> Steps[Arith]:
-        value = yield from polynomial(n, parts, inverse, fraction_bits=bits)
+        value = yield from of_mantissa(n, parts, inverse, fraction_bits=bits)
         return (yield from settle_exactly(n, value)).promise(9 << (bits - 2))
 
     numerator, value = yield from together(shifted(), inverse_mantissa())

@@ -1,14 +1,14 @@
 """Square roots, inverse square roots, vector norms and logarithms, all by normalisation.
 
-With x = c 2^(e+1): sqrt(x) = sqrt(c) 2^((e+1)/2) and ln x = ln c + (e + 1) ln 2. A Chebyshev
-polynomial gives the function of c, a public table the power of two.
+With x = c 2^(e+1): sqrt(x) = sqrt(c) 2^((e+1)/2) and ln x = ln c + (e + 1) ln 2. A series gives the
+function of c (mantissa.py), a public table the power of two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from decimal import Decimal
 from fractions import Fraction
-from math import isqrt, log, log2, log10, sqrt
+from math import isqrt, sqrt
 
 from ...protocols import Arith
 from ...protocols.derived.piecewise import quotient_limit
@@ -17,12 +17,18 @@ from ..compare import absolute
 from ..format import Format, cap, most_pending
 from ..reduce import Dims, dims_of
 from ..value import Value, real, settled
-from .mantissa import Mantissa, mantissa_of, polynomial
-from .share_functions import bounded, function, product, run
+from .mantissa import Mantissa, mantissa_of, of_mantissa
+from .octave_series import by_pieces, is_cheap
+from .share_functions import bounded, function, product, run, settle_exactly
+from .wave_fit import Function
 
 # The fraction bits of the function of the mantissa, if the ring allows.
 MANTISSA_BITS = 21
-LOGARITHMS = {"e": log, "2": log2, "10": log10}
+LOGARITHMS: dict[str, Function] = {
+    "e": Decimal.ln,
+    "2": lambda c: c.ln() / Decimal(2).ln(),
+    "10": Decimal.log10,
+}
 
 
 @function
@@ -39,18 +45,24 @@ def root_before_division(n: Format, x: Arith, entry_bits: int) -> Steps[Arith]:
     division would lose, has a root of up to 2^(-f/2). One comparison more for each pending bit.
     """
     early = min(x.pending, n.fraction_bits)
-    f = n.fraction_bits + early
+    x, f = x.divided(-early), n.fraction_bits + early
+    if is_cheap(n, x):
+
+        def scale(top: int) -> float:
+            return 2.0**n.fraction_bits * sqrt(2.0 ** (top - f))
+
+        return cap(n, (yield from by_pieces(n, x, Decimal.sqrt, scale, under=0)))
 
     def power(e: int) -> int:  # 2^((e + 1 - f) / 2)
         return root_of_power(e + 1 - f + 2 * entry_bits)
 
-    parts = yield from mantissa_of(n, x.divided(-early), [power], under=0)
-    return (yield from function_times_entry(n, parts, sqrt, entry_bits))
+    parts = yield from mantissa_of(n, x, [power], under=0)
+    return (yield from function_times_entry(n, parts, Decimal.sqrt, entry_bits))
 
 
-def reciprocal_root(c: float) -> float:
-    """Returns 1 / sqrt(c). Named, so that its Chebyshev series is cached."""
-    return 1 / sqrt(c)
+def reciprocal_root(c: Decimal) -> Decimal:
+    """Returns 1 / sqrt(c). Named, so that its series is cached."""
+    return 1 / c.sqrt()
 
 
 @function
@@ -66,13 +78,22 @@ def inverse_root(n: Format, x: Arith, gain: int, excess: Fraction, *, low: int =
     `inverse_square_root`.
     """
     f, entry_bits = n.fraction_bits, table_bits(n, gain, low=low)
+    largest = 2 ** ((f - low) / 2 + gain) * sqrt(excess)
+    if is_cheap(n, x, low):
+
+        def scale(top: int) -> float:
+            return 2.0 ** (f + gain) * sqrt(float(excess) * 2.0 ** (f - top))
+
+        under = round(scale(low))
+        root = yield from by_pieces(n, x, reciprocal_root, scale, low=low, under=under)
+        return bounded(n, root, largest)
 
     def power(e: int) -> int:  # 2^((f - e - 1) / 2) sqrt(excess)
         return root_of_power(f - e - 1 + 2 * entry_bits, excess)
 
     parts = yield from mantissa_of(n, x, [power], low=low)
     root = yield from function_times_entry(n, parts, reciprocal_root, entry_bits, gain)
-    return bounded(n, root, 2 ** ((f - low) / 2 + gain) * sqrt(excess))
+    return bounded(n, root, largest)
 
 
 def table_bits(n: Format, gain: int = 0, *, low: int = 0) -> int:
@@ -97,11 +118,11 @@ def root_of_power(exponent: int, factor: Fraction = Fraction(1)) -> int:
 
 
 def function_times_entry(
-    n: Format, parts: Mantissa, function: Callable[[float], float], entry_bits: int, gain: int = 0
+    n: Format, parts: Mantissa, function: Function, entry_bits: int, gain: int = 0
 ) -> Steps[Arith]:
     """Returns 2^gain times the function of the mantissa times the entry of the table."""
     bits = mantissa_bits(n)
-    value = yield from polynomial(n, parts, function, fraction_bits=bits)
+    value = yield from of_mantissa(n, parts, function, fraction_bits=bits)
     value = value.promise(2 << (bits + value.pending))  # sqrt(c) and 1 / sqrt(c) are below 2
     shift = bits + entry_bits - n.fraction_bits - gain
     return cap(n, (yield from product(n, value, parts.entries[0], shift=shift)))
@@ -114,16 +135,28 @@ def logarithm(n: Format, x: Arith, base: str = "e", *, low: int = 0) -> Steps[Ar
     Error: two units, or 2^-16. `low` promises x >= 2^low units.
     """
     p, f, function = n.protocol, n.fraction_bits, LOGARITHMS[base]
+    two = float(function(Decimal(2)))
+
+    largest = max(f, n.range_bits) * two
 
     def exponent_part(e: int) -> int:  # (e + 1 - f) log(2)
-        return round((e + 1 - f) * function(2.0) * 2**f)
+        return round((e + 1 - f) * two * 2**f)
+
+    if is_cheap(n, x, low):
+
+        def of_top(top: int) -> int:
+            return exponent_part(top - 1)
+
+        least = exponent_part(low - 1)
+        logs = by_pieces(n, x, function, lambda _: 2.0**f, low=low, under=least, offset=of_top)
+        return bounded(n, (yield from logs), largest)
 
     parts = yield from mantissa_of(n, x, [exponent_part], low=low)
-    value = yield from polynomial(n, parts, function, fraction_bits=f)
+    value = yield from of_mantissa(n, parts, function, fraction_bits=f, relative=False)
     [entry] = parts.entries
-    largest = max(f, n.range_bits) * function(2.0)
-    if (largest + 1) * 2.0 ** (f + value.pending) >= 2.0 ** (n.ring.bits - 2):
-        value = yield from p.settled.steps(value)  # with it pending, the sum would not fit
+    fits = (largest + 1) * 2.0 ** (f + value.pending) < 2.0 ** (n.ring.bits - 2)
+    if not (p.exact and fits):  # with it pending, the sum would not fit, or its division may fail
+        value = yield from settle_exactly(n, value)
     return bounded(n, p.add(value, entry), largest)
 
 

@@ -16,7 +16,7 @@ from math import pi
 import torch
 from torch import Tensor
 
-from ...protocols import Arith, BitSum, Bool
+from ...protocols import MUL, Arith, BitSum, Bool
 from ...protocols.derived.piecewise import one_hot, quotient_limit
 from ...protocols.steps import Steps, together
 from ..format import Format, cap
@@ -25,6 +25,9 @@ from .share_functions import bounded, run
 
 NODES = 4096
 MOST_HARMONICS = 48
+# A longer series saves comparisons where |x| is known to be below 2^WIDEST_REACH_BITS. Its
+# harmonics cost more bytes, so only for few elements.
+WIDEST_REACH_BITS, FEW = 4, 1024
 # Parties multiply shares by coefficients, which must have the same bits on every machine.
 COEFFICIENT_BITS = 24
 # How far a function may be from its lines where they begin: with up to 16 fraction bits, and with
@@ -56,15 +59,17 @@ class Series:
 
 
 @cache
-def series(curve: Curve, fraction_bits: int) -> Series:
+def series(curve: Curve, fraction_bits: int, least_reach_bits: int = 1) -> Series:
     """Returns the shortest series of a curve for this many fraction bits.
 
-    L is the smallest power of two beyond which the curve is close enough to its lines. The
-    coefficients c_h = 2/L times the integral from 0 to L of the part times its wave come from the
-    midpoint rule.
+    L is the smallest power of two, 2^least_reach_bits or more, beyond which the curve is close
+    enough to its lines. The coefficients c_h = 2/L times the integral from 0 to L of the part times
+    its wave come from the midpoint rule.
     """
     allowed = COARSE_GAP if fraction_bits <= 16 else FINE_GAP
-    reach_bits = next(bits for bits in range(1, 8) if _gap(curve, 2**bits) <= allowed)
+    reach_bits = next(
+        bits for bits in range(least_reach_bits, 8) if _gap(curve, 2**bits) <= allowed
+    )
     reach = 2.0**reach_bits
     t = (torch.arange(NODES, dtype=torch.float64) + 0.5) * (reach / NODES)
     twice_slope = curve.left[0] + curve.right[0]
@@ -112,6 +117,46 @@ def _largest(curve: Curve, reach: float) -> float:
     """Returns a bound of the curve for |x| <= reach: on its lines, or 2 in its middle."""
     lines = [abs(slope) * reach + abs(offset) for slope, offset in (curve.left, curve.right)]
     return max(*lines, 2.0)
+
+
+def bounded_curve(
+    n: Format, x: Arith, curve: Curve, *, factor: Arith | None = None
+) -> Steps[Arith]:
+    """Returns the curve at x, times a factor if there is one; both lines must be constant.
+
+    With a factor that is a real, the result has 2 f fraction bits. Rounds with a dealer: 1 if the
+    limit of x is below L, or for few elements below 2^WIDEST_REACH_BITS; else 2 for few elements
+    and r + 1 for many. Without a dealer, or with a factor in a small ring, a product more.
+    """
+    p, f = n.protocol, n.fraction_bits
+    reach_bits = max((quotient_limit(x) - 1).bit_length() - f, 1)
+    widens = x.numel <= FEW and reach_bits <= WIDEST_REACH_BITS
+    expansion = series(curve, f, reach_bits if widens else 1)
+    assert not expansion.even
+    period, one = f + expansion.reach_bits + 2, 1 << f
+    offset = round(expansion.offset * one)
+    if quotient_limit(x) > one << expansion.reach_bits:
+        left, right = (round(height * one) for _, height in (curve.left, curve.right))
+        return (
+            yield from p.saturated.steps(
+                x,
+                expansion.odd,
+                period_bits=period,
+                fraction_bits=f,
+                tails=(left, right),
+                offset=offset,
+                factor=factor,
+            )
+        )
+    fused = factor if n.ring.bits == 64 else None  # or too few bits are left for the sines
+    value = yield from p.fourier.steps(
+        x, expansion.odd, period_bits=period, fraction_bits=f, factor=fused
+    )
+    if factor is None:
+        return p.add_public(value, offset)
+    if fused is None:
+        value = yield from p.bilinear.steps(MUL, value, factor)
+    return p.add(value, factor.scaled(offset)) if offset else value
 
 
 def _curve(n: Format, x: Arith, expansion: Series, curve: Curve) -> Steps[Arith]:

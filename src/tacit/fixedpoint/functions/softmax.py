@@ -24,7 +24,7 @@ def exponentials(n: Format, x: Value, dim: int) -> tuple[Value, Value, Value]:
     The division of the first two by their extra bits is pending.
     """
     x = real(n, x)
-    largest = Value(n.protocol.max(cap(n, x.arith), dim, keepdim=True), x.dtype)
+    largest = Value(n.protocol.max(cap(n, x.arith), dim, keepdim=True, radix=None), x.dtype)
     powers = Value(run(n, _decaying, sub(n, x, largest).arith), x.dtype)
     return powers, sum_(n, powers, (dim,), keepdim=True), largest
 

@@ -59,16 +59,23 @@ def fourier(
     period_bits: int,
     fraction_bits: int,
     tolerance: float = TOLERANCE,
+    factor: Arith | None = None,
+    cosines: Sequence[float] = (),
 ) -> Steps[Arith]:
     """Returns the sum over i of coefficients[i] sin(2 pi (2 i + 1) x / 2^period_bits).
 
-    Without a dealer: x is folded into a quarter of the period (r + 1 rounds, none if x.limit says
-    that it lies there), then a Chebyshev polynomial. Off by `tolerance` and a few units at most. A
-    caller that replaces results for large |x| promises a limit first, and saves the folding.
+    With a factor, of the shape of x, the sum times that integer: a product more. Without a dealer:
+    x is folded into a quarter of the period (r + 1 rounds, none if x.limit says that it lies
+    there), then a Chebyshev polynomial. Off by `tolerance` and a few units at most. A caller that
+    replaces results for large |x| promises a limit first, and saves the folding. `cosines` of the
+    same phases need a dealer.
     """
+    if cosines:
+        raise ConfigError("cosines beside the sines of a series", limit="protocols with a dealer")
     x = yield from _folded(p, x, period_bits - 2)
     series, bits = odd_series(tuple(coefficients), tolerance), period_bits - 2
-    return (yield from chebyshev(p, x, series, argument_bits=bits, fraction_bits=fraction_bits))
+    value = yield from chebyshev(p, x, series, argument_bits=bits, fraction_bits=fraction_bits)
+    return (yield from _times(p, value, factor))
 
 
 def saturated(
@@ -80,9 +87,11 @@ def saturated(
     fraction_bits: int,
     tails: tuple[int, int],
     offset: int = 0,
+    factor: Arith | None = None,
 ) -> Steps[Arith]:
     """Returns offset + fourier(x) if |x| < 2^(period_bits-2), and the left or right tail beyond.
 
+    With a factor, of the shape of x, the result times that integer: a product more.
     For sigmoid, tanh and erf: the odd series only rises from one tail to the other. The series runs
     in parallel with the two comparisons: r + 1 rounds with a dealer. If x.limit says that x lies
     inside, it is the series alone, 1 round, and its division is pending.
@@ -100,11 +109,15 @@ def saturated(
         return (yield from p.settled.steps((yield from inner())))
 
     if quotient_limit(x) <= quarter:
-        return (yield from inner())
+        return (yield from _times(p, (yield from inner()), factor))
     bits, value = yield from together(p.signs.steps(x, [-quarter, quarter]), settled_inner())
     row = BitSum((0, 1), (left - right, -right))
     [sums] = yield from p.inject_sums.steps(one_hot(p, bits), value, [row])
-    return p.add_public(sums, right)
+    return (yield from _times(p, p.add_public(sums, right), factor))
+
+
+def _times(p: ProtocolCore, x: Arith, factor: Arith | None) -> Steps[Arith]:
+    return x if factor is None else (yield from p.bilinear.steps(MUL, x, factor))
 
 
 def exp_negative(p: ProtocolCore, x: Arith, *, fraction_bits: int) -> Steps[Arith]:

@@ -2,52 +2,58 @@
 
 A tournament along one dimension, which is moved to the front first. Neighbours are compared, and
 the earlier wins a tie, so that the first of several largest elements wins. With radix 2 a level
-costs r + 1 rounds and n / 2 comparisons; with radix 4 it costs r + 2 rounds and 1.5 n comparisons
-and leaves a quarter of the elements. |x| < 2^(k-2), so that differences do not wrap. A pending
-division is made in parallel with the first comparison; if two quotients are less than a unit apart,
-either may win.
+costs r + 1 rounds and n / 2 comparisons. With radix k it costs r + 2 rounds, r + 3 for k > 8, and
+(k - 1) n / 2 comparisons, and leaves n / k elements. |x| < 2^(k-2), so that differences do not
+wrap. A pending division is made in parallel with the first comparison, where that is local; if two
+quotients are less than a unit apart, either may win.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cache
 from itertools import combinations
-from math import prod
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import _disable_current_modes
 
 from ...errors import ConfigError
-from ...kernels import pack_bits, unpack_bits
 from ..core import ProtocolCore
-from ..share import Arith, Bool, join, join_bits, stack_planes
+from ..share import Arith, Bool, join, join_bits
 from ..steps import Steps, together
 from .piecewise import quotient_limit
+from .tournament_plan import RADICES, fan_ins, planned_radices
 
 # The most bits that one AND joins while winners are followed down a tree.
 FAN_IN = 4
-PAIRS = tuple(combinations(range(4), 2))
 
 
 @dataclass
 class Level:
     """One level of a tournament: `size` elements in groups of `radix`, neighbours together.
 
-    winners: for each place in a group but the last, whether the element there won, by group.
+    winners: whether the element at a place of a group won, for each place but the last, and each
+    group.
     """
 
     size: int
     radix: int
-    winners: list[Bool]
+    winners: Bool
 
     def wins(self, p: ProtocolCore) -> Bool:
         """Returns, for each element, whether it won its group."""
-        last = p.bit_not(reduce(p.bit_xor, self.winners))
+        last = p.bit_not(self.winners.map(lambda bits: bits.sum(1, dtype=bits.dtype) & 1))
         groups = last.shape[0]
-        tail = _ones(p, (1, *last.shape[1:])) if self.size > groups * self.radix else None
-        return _interleaved([*self.winners, last], tail)[: self.size]
+        alone = [_ones(p, (1, *last.shape[1:]))] if self.size > groups * self.radix else []
+
+        def by_element(values: list[Tensor]) -> Tensor:
+            winners, last, *alone = values
+            mixed = torch.cat([winners, last.unsqueeze(1)], 1).transpose(1, 2).flatten(1, 2)
+            return torch.cat([mixed, *alone], 1)[:, : self.size]
+
+        return join_bits(by_element, [self.winners, last, *alone])
 
 
 @dataclass
@@ -67,25 +73,26 @@ class Tournament:
 
 
 def max_(
-    p: ProtocolCore, x: Arith, dim: int = -1, *, keepdim: bool = False, radix: int = 2
+    p: ProtocolCore, x: Arith, dim: int = -1, *, keepdim: bool = False, radix: int | None = 2
 ) -> Steps[Arith]:
     """Returns the largest element along `dim`.
 
-    ceil(log2 n) (r + 1) rounds with radix 2, ceil(log4 n) (r + 2) with radix 4.
+    ceil(log2 n) (r + 1) rounds with radix 2, ceil(log4 n) (r + 2) with radix 4. Without a radix,
+    each level has the best one for its size (tournament_plan.py).
     """
     field = yield from _tournament(p, [_front(x, dim)], radix)
     return _finish(field.columns[0], x, dim, keepdim)
 
 
 def min_(
-    p: ProtocolCore, x: Arith, dim: int = -1, *, keepdim: bool = False, radix: int = 2
+    p: ProtocolCore, x: Arith, dim: int = -1, *, keepdim: bool = False, radix: int | None = 2
 ) -> Steps[Arith]:
     """Returns the smallest element along `dim`. Costs what `max` costs."""
     return p.neg((yield from max_(p, p.neg(x), dim, keepdim=keepdim, radix=radix)))
 
 
 def max_with_index(
-    p: ProtocolCore, x: Arith, dim: int = -1, *, keepdim: bool = False, radix: int = 2
+    p: ProtocolCore, x: Arith, dim: int = -1, *, keepdim: bool = False, radix: int | None = 2
 ) -> Steps[tuple[Arith, Arith]]:
     """Returns the largest element along `dim` and its index, the first of equals. As `max`."""
     values = _front(x, dim)
@@ -95,7 +102,7 @@ def max_with_index(
 
 
 def argmax(
-    p: ProtocolCore, x: Arith, dim: int = -1, *, keepdim: bool = False, radix: int = 2
+    p: ProtocolCore, x: Arith, dim: int = -1, *, keepdim: bool = False, radix: int | None = 2
 ) -> Steps[Arith]:
     """Returns the index of the largest element along `dim`, the first of equals. As `max`."""
     _, index = yield from max_with_index(p, x, dim, keepdim=keepdim, radix=radix)
@@ -103,7 +110,7 @@ def argmax(
 
 
 def max_with_one_hot(
-    p: ProtocolCore, x: Arith, dim: int = -1, *, keepdim: bool = False, radix: int = 2
+    p: ProtocolCore, x: Arith, dim: int = -1, *, keepdim: bool = False, radix: int | None = 2
 ) -> Steps[tuple[Arith, Bool]]:
     """Returns the largest element along `dim`, and bits of the shape of x that are 1 at it.
 
@@ -115,7 +122,7 @@ def max_with_one_hot(
 
 
 def max_with_tournament(
-    p: ProtocolCore, x: Arith, dim: int = -1, *, keepdim: bool = False, radix: int = 2
+    p: ProtocolCore, x: Arith, dim: int = -1, *, keepdim: bool = False, radix: int | None = 2
 ) -> Steps[tuple[Arith, Tournament]]:
     """Returns the largest element along `dim`, and the tournament. Rounds as `max`."""
     field = yield from _tournament(p, [_front(x, dim)], radix)
@@ -130,7 +137,9 @@ def tournament_winners(p: ProtocolCore, field: Tournament, dim: int = -1) -> Ste
     return marks.permute(*back)
 
 
-def one_hot_argmax(p: ProtocolCore, x: Arith, dim: int = -1, *, radix: int = 2) -> Steps[Bool]:
+def one_hot_argmax(
+    p: ProtocolCore, x: Arith, dim: int = -1, *, radix: int | None = 2
+) -> Steps[Bool]:
     """Returns bits of the shape of x: 1 at the first largest element along `dim`, else 0."""
     _, marks = yield from max_with_one_hot(p, x, dim, radix=radix)
     return marks
@@ -157,18 +166,38 @@ def _finish(winner: Arith, x: Arith, dim: int, keepdim: bool) -> Arith:
     return winner[0].unsqueeze(dim % len(x.shape)) if keepdim else winner[0]
 
 
-def _tournament(p: ProtocolCore, columns: Sequence[Arith], radix: int) -> Steps[Tournament]:
+def _tournament(p: ProtocolCore, columns: Sequence[Arith], radix: int | None) -> Steps[Tournament]:
     """Returns the tournament with one element left."""
-    if radix not in (2, 4):
-        raise ConfigError(f"radix={radix}", limit="allowed are 2 and 4")
     limit = quotient_limit(columns[0])
     field = Tournament(list(columns), [])
     if field.size == 1:
         field.columns[0] = yield from p.settled.steps(columns[0])
-    while field.size > 1:
-        yield from _four(p, field) if radix == 4 and field.size > 2 else _two(p, field)
+    for one in _radices(p, field, limit, radix):
+        yield from _group(p, field, one) if one > 2 else _two(p, field)
         field.columns[0] = field.columns[0].promise(limit)
     return field
+
+
+def _radices(p: ProtocolCore, field: Tournament, limit: int, radix: int | None) -> Sequence[int]:
+    """Returns the radix of each level."""
+    size, of_all = field.size, field.columns[0].numel
+    if radix is None:
+        return planned_radices(
+            type(p),
+            p.ring.bits,
+            p.parties,
+            size=size,
+            count=of_all // size,
+            width=min((2 * limit).bit_length() + 1, p.ring.bits),
+            columns=len(field.columns),
+        )
+    if radix not in RADICES:
+        raise ConfigError(f"radix={radix}", limit=f"allowed are {', '.join(map(str, RADICES))}")
+    found = []
+    while size > 1:
+        found.append(2 if size == 2 else radix)
+        size = -(-size // found[-1])
+    return found
 
 
 def _two(p: ProtocolCore, field: Tournament) -> Steps[None]:
@@ -186,40 +215,93 @@ def _two(p: ProtocolCore, field: Tournament) -> Steps[None]:
         winners = p.add(column[1:even:2], one).promise(column.limit)
         left = [column[-1:]] if even < size else []
         field.columns[i] = join(torch.cat, [winners, *left])
-    field.levels.append(Level(size, 2, [won]))
+    field.levels.append(Level(size, 2, won.reshape(1, *won.shape)))
 
 
-def _four(p: ProtocolCore, field: Tournament) -> Steps[None]:
-    """A level of groups of four: all six comparisons, an AND of three bits, r + 2 rounds.
+def _group(p: ProtocolCore, field: Tournament, radix: int) -> Steps[None]:
+    """A level of groups of `radix`: all comparisons, an AND of a row of them, r + 2 or 3 rounds.
 
-    A winner is at least each later and greater than each earlier element. If the last group has
-    fewer than four elements, the last one is repeated; copies lose against it.
+    A winner is at least each later and greater than each earlier element. If the last group is not
+    full, the last element is repeated; copies lose against it.
     """
-    size, groups = field.size, -(-field.size // 4)
-    positions = [torch.arange(i, 4 * groups, 4).clamp_(max=size - 1) for i in range(4)]
-    placed = [field.columns[0].index_select(0, position) for position in positions]
-    differences = join(torch.stack, [p.sub(placed[i], placed[j]) for i, j in PAIRS])
-    bits, field.columns[0] = yield from together(
-        p.sign.steps(differences), p.settled.steps(field.columns[0])
+    size, groups = field.size, -(-field.size // radix)
+    positions = [torch.arange(i, radix * groups, radix).clamp_(max=size - 1) for i in range(radix)]
+    values = yield from _ordered(p, field)
+    placed = [values.index_select(0, position) for position in positions]
+    pairs = combinations(placed, 2)
+    less, field.columns[0] = yield from together(
+        p.sign.steps(join(torch.stack, [p.sub(a, b) for a, b in pairs])),
+        p.settled.steps(field.columns[0]),
     )
-    less = dict(zip(PAIRS, _rows_of(bits), strict=True))
-    beats = [
-        [p.bit_not(less[i, j]) if i < j else less[j, i] for j in range(4) if j != i]
-        for i in range(3)
-    ]
-    first = yield from p.bit_and.steps(*map(stack_planes, zip(*beats, strict=True)))
-    won = [first.planes(i, i + 1) for i in range(3)]
-    injections = []
+    won = yield from _all(p, _beats(p, less, radix))
+    others = torch.stack(positions[:-1]).flatten()
+    injections, lasts = [], []
     for column in field.columns:
-        *others, last = (column.index_select(0, position) for position in positions)
-        injections += [p.inject.steps(b, p.sub(a, last)) for b, a in zip(won, others, strict=True)]
+        last = column.index_select(0, positions[-1])
+        before = column.index_select(0, others).reshape(radix - 1, *last.shape)
+        injections.append(p.inject.steps(won, p.sub(before, last.unsqueeze(0))))
+        lasts.append(last)
     chosen = yield from together(*injections)
     for i, column in enumerate(field.columns):
-        winners = column.index_select(0, positions[3])
-        for one in chosen[3 * i : 3 * i + 3]:
-            winners = p.add(winners, one)
-        field.columns[i] = winners.promise(column.limit)
-    field.levels.append(Level(size, 4, won))
+        field.columns[i] = p.add(lasts[i], chosen[i].sum(0)).promise(column.limit)
+    field.levels.append(Level(size, radix, won))
+
+
+def _ordered(p: ProtocolCore, field: Tournament) -> Steps[Arith]:
+    """Returns numbers in the order of the elements, with nothing pending.
+
+    Signs of differences of pending quotients, each rounded by itself, could be those of no order:
+    three close elements might each lose against another, and a much smaller one win.
+    """
+    values = field.columns[0]
+    if values.pending and (rounded := p.rounded_locally(values)) is not None:
+        return rounded
+    field.columns[0] = yield from p.settled.steps(values)
+    return field.columns[0]
+
+
+def _beats(p: ProtocolCore, less: Bool, radix: int) -> list[Bool]:
+    """Returns, for each other element, whether the ones at all places but the last beat it.
+
+    less: [a < b] for all pairs of places, a before b.
+    """
+    index = _beat_index(radix)
+
+    def by_place(values: list[Tensor]) -> Tensor:
+        both = torch.cat(values, 1)
+        taken = both.index_select(1, index.to(both.device))
+        return taken.reshape(radix - 1, radix - 1, *both.shape[2:])
+
+    beats = join_bits(by_place, [less, p.bit_not(less)])
+    return [beats.planes(i, i + 1) for i in range(radix - 1)]
+
+
+@cache
+@_disable_current_modes()  # parties that are threads share it: no plan may write it
+def _beat_index(radix: int) -> Tensor:
+    """For each other element and each place: where its bit is in [a < b] and then not [a < b]."""
+    number = {pair: i for i, pair in enumerate(combinations(range(radix), 2))}
+    places = range(radix - 1)
+    return torch.tensor(
+        [
+            number[i, place] if i < place else len(number) + number[place, i + 1]
+            for i in places  # the other element is at i, or at i + 1 from the place on
+            for place in places
+        ]
+    )
+
+
+def _all(p: ProtocolCore, bits: list[Bool]) -> Steps[Bool]:
+    """Returns the AND of all: 1 round for up to 7 of them, 2 for more."""
+    for fan_in in fan_ins(len(bits)):
+        groups = [bits[i : i + fan_in] for i in range(0, len(bits), fan_in)]
+        joined = yield from together(*(_and(p, group) for group in groups))
+        bits = list(joined)
+    return bits[0]
+
+
+def _and(p: ProtocolCore, bits: Sequence[Bool]) -> Steps[Bool]:
+    return (yield from p.bit_and.steps(*bits)) if len(bits) > 1 else bits[0]
 
 
 def _marks(p: ProtocolCore, field: Tournament) -> Steps[Bool]:
@@ -249,31 +331,6 @@ def _ones(p: ProtocolCore, shape: Sequence[int]) -> Bool:
     return p.pack(torch.ones(tuple(shape), dtype=torch.bool))
 
 
-def _rows_of(bits: Bool) -> list[Bool]:
-    """Returns bits[0], bits[1], ..., for one bit an element."""
-    rows = {k: _split_rows(part[0], bits.shape) for k, part in bits.parts.items()}
-    shape = bits.shape[1:]
-    return [Bool({k: rows[k][i] for k in rows}, shape) for i in range(bits.shape[0])]
-
-
-def _split_rows(words: Tensor, shape: Sequence[int]) -> list[Tensor]:
-    """The planes of each row; views if rows end with a word."""
-    count, size = shape[0], prod(shape[1:])
-    if size % 64 == 0:
-        return list(words.view(count, 1, size // 64))
-    return [pack_bits(row).unsqueeze(0) for row in unpack_bits(words, shape, torch.uint8)]
-
-
 def _take(bits: Bool, index: Tensor) -> Bool:
     """Returns bits[index], for a public vector of indices."""
     return bits.map(lambda values: values.index_select(1, index.to(values.device)))
-
-
-def _interleaved(columns: Sequence[Bool], tail: Bool | None = None) -> Bool:
-    """Returns element 0 of each column, then element 1 of each, and so on; then `tail`."""
-
-    def change(values: list[Tensor]) -> Tensor:
-        mixed = torch.stack(values[: len(columns)], 2).flatten(1, 2)
-        return torch.cat([mixed, *values[len(columns) :]], 1)
-
-    return join_bits(change, [*columns, tail] if tail is not None else columns)

@@ -7,11 +7,13 @@ all its pairs and one injection: r + 1 rounds. A pending division is made before
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache, lru_cache
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import _disable_current_modes
 
 from ...errors import ConfigError
 from ..core import ProtocolCore
@@ -19,7 +21,18 @@ from ..share import Arith, join
 from ..steps import Steps, together
 from .order import indices
 
+MOST_KEPT = 8192  # elements; indices of all layers take 12 MB then
+
 Layer = tuple[tuple[int, int], ...]
+
+
+class Places(NamedTuple):
+    """The rows that a layer compares, the others, and what puts all of them back in place."""
+
+    first: Tensor
+    second: Tensor
+    others: Tensor
+    order: Tensor
 
 
 def sort(p: ProtocolCore, x: Arith, dim: int = -1, *, descending: bool = False) -> Steps[Arith]:
@@ -101,25 +114,23 @@ def _indexed(
 def _sorted(p: ProtocolCore, columns: list[Arith], descending: bool, k: int) -> Steps[list[Arith]]:
     """Returns the first k rows of the columns in the order of the first column."""
     columns = [(yield from p.settled.steps(columns[0])), *columns[1:]]
-    for layer in network(columns[0].shape[0], k):
-        first, second = torch.tensor(layer).unbind(1)
-        columns = yield from _exchange(p, columns, first, second, descending)
+    for places in _places(columns[0].shape[0], k):
+        columns = yield from _exchange(p, columns, places, descending)
     return [column[:k] for column in columns]
 
 
 def _exchange(
-    p: ProtocolCore, columns: Sequence[Arith], first: Tensor, second: Tensor, descending: bool
+    p: ProtocolCore, columns: Sequence[Arith], places: Places, descending: bool
 ) -> Steps[list[Arith]]:
     """Returns the columns after rows first[i] and second[i] were put in order. r + 1 rounds.
 
     With b = [the rows are out of order], d = b (second - first): first + d and second - d.
     """
+    first, second, others, order = places
     pairs = [(c.index_select(0, first), c.index_select(0, second)) for c in columns]
     a, b = pairs[0]
     wrong = yield from p.sign.steps(p.sub(a, b) if descending else p.sub(b, a))
     moved = yield from together(*(p.inject.steps(wrong, p.sub(b, a)) for a, b in pairs))
-    others = _others(columns[0].shape[0], first, second)
-    order = torch.cat([first, second, others]).argsort()
     results = []
     for column, (a, b), d in zip(columns, pairs, moved, strict=True):
         rows = join(torch.cat, [p.add(a, d), p.sub(b, d), column.index_select(0, others)])
@@ -127,12 +138,25 @@ def _exchange(
     return results
 
 
-def _others(n: int, first: Tensor, second: Tensor) -> Tensor:
-    """The rows that stay where they are."""
-    free = torch.ones(n, dtype=torch.bool)
-    free[first] = False
-    free[second] = False
-    return free.nonzero().squeeze(1)
+def _places(n: int, k: int) -> Iterable[Places]:
+    """Returns the layers of a network as indices, which are kept unless they are long."""
+    return _kept_places(n, k) if n <= MOST_KEPT else _made_places(n, k)
+
+
+@lru_cache(maxsize=16)
+@_disable_current_modes()  # parties that are threads share it: no plan may write it
+def _kept_places(n: int, k: int) -> tuple[Places, ...]:
+    return tuple(_made_places(n, k))
+
+
+def _made_places(n: int, k: int) -> Iterator[Places]:
+    for layer in network(n, k):
+        first, second = torch.tensor(layer).unbind(1)
+        moved = torch.cat([first, second])
+        free = torch.ones(n, dtype=torch.bool)
+        free[moved] = False
+        others = free.nonzero().squeeze(1)
+        yield Places(first, second, others, torch.cat([moved, others]).argsort())
 
 
 def _front(x: Arith, dim: int) -> Arith:

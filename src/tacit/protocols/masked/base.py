@@ -128,6 +128,17 @@ class MaskedBase(Protocol):
         share.dealer = self.roles.dealer
         return share
 
+    def rounded_locally(self, x: Arith) -> Arith:
+        """floor(m / 2^t) - floor(-a / 2^t): if m + a wraps, it is off by a multiple of 2^(k-t).
+
+        No window is so wide: see NOTE [sign of a quotient] in compare.py.
+        """
+        p = self.in_roles_of(x)
+        share, t = p.unsplit(x), x.pending
+        share = share.map(lambda part: -(-part >> t) if p.is_dealer else part >> t)
+        limit = min((x.limit >> t) + 1, (1 << (x.ring.bits - 2 - t)) - 1)
+        return Arith(share.parts, x.ring, limit=limit, dealer=p.roles.dealer)
+
     # What the local operations of `core.py` ask for ----------------------------------------------
 
     def in_roles_of(self, x: Arith) -> MaskedBase:

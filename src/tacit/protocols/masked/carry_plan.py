@@ -1,7 +1,7 @@
 """The plan of a carry over a window of w bits: sizes of leaf digits and of carry nodes (M8).
 
 One round opens the leaves and each level of nodes takes one. Of all plans with few enough rounds,
-the plan with the fewest bits is taken.
+the plan with the fewest bits is taken. Few elements are compared in fewer rounds, with more bits.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from ...kernels import num_products
 
 DIGIT_BITS = range(1, 8)
 RADICES = range(2, 10)
+# A round counts as much as so many bits, dealt or opened: 128 KiB.
+ROUND_BITS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -58,12 +60,34 @@ def groups_after(groups: int, nodes: tuple[int, ...]) -> int:
 
 @cache
 def carry_plan(width: int, rounds: int | None = None) -> CarryPlan:
-    """Returns the plan for the sign of `width` bits; by default 2 rounds up to 16 bits, 3 above."""
-    most = rounds or (2 if width <= 16 else 3)
+    """Returns the plan for the sign of `width` bits; by default 2 rounds up to 20 bits, 3 above."""
+    most = rounds or (2 if width <= 20 else 3)
     plans = list(_plans(width - 1, depth=most - 1))
     if not plans:
         raise ConfigError(f"width={width}, rounds={rounds}", limit="no plan has so few rounds")
     return min(plans, key=lambda plan: (plan.dealt + 2 * plan.opened, plan.rounds))
+
+
+@cache
+def sign_plan(width: int, words: int, thresholds: int = 1) -> CarryPlan:
+    """Returns the plan for the signs of `width` bits of 64 `words` elements less each threshold.
+
+    That of `carry_plan`, or one with fewer rounds if its bits cost less than the rounds saved.
+    """
+    usual = carry_plan(width)
+
+    def price(plan: CarryPlan) -> int:
+        tables = plan.table_rows + 1  # they serve all thresholds
+        each = plan.dealt - tables + 2 * plan.opened
+        return 64 * words * (tables + thresholds * each) + ROUND_BITS * plan.rounds
+
+    quicker = [carry_plan(width, rounds) for rounds in _fewer_rounds(width, usual.rounds)]
+    return min([usual, *quicker], key=price)
+
+
+def _fewer_rounds(width: int, usual: int) -> Iterator[int]:
+    """Numbers of rounds below the usual one for which there is a plan."""
+    return (rounds for rounds in range(1, usual) if any(_plans(width - 1, depth=rounds - 1)))
 
 
 def _plans(bits: int, depth: int) -> Iterator[CarryPlan]:

@@ -35,15 +35,16 @@ from ...ring import num_words
 from ..share import Arith, Bool
 from ..steps import PASS, Steps
 from .base import MaskedBase
-from .carry_plan import CarryPlan, carry_plan, groups_after
+from .carry_plan import CarryPlan, groups_after, sign_plan
 from .deal import KnownShares, ValueSpecs, deal_with_masks, exchange, open_value, plane_spec
 
 Nodes = tuple[int, ...]
 
 
 def sign(p: MaskedBase, x: Arith, *, low: int = 0) -> Steps[Bool]:
-    """Returns [x < 0]. 2 rounds for windows up to 16 bits, 3 above; a pending division is free.
+    """Returns [x < 0]. 2 rounds for windows up to 20 bits, 3 above; a pending division is free.
 
+    A round less for few elements, see `sign_plan`.
     `low` > 0 ignores as many low bits: x in [-2^low, 0) may be taken for positive.
     """
     c = SignComparison(p.in_roles_of(x), x.with_parts(x.parts), (0,), low)
@@ -172,7 +173,7 @@ class SignComparison:
 @lru_cache(maxsize=256)
 def _sign_layout(width: int, words: int, count: int) -> SignLayout:
     """The layout of `count` comparisons of `width` bits."""
-    plan, columns = carry_plan(width), words * count
+    plan, columns = sign_plan(width, words, count), words * count
     # A level opens G and P of each of its groups, but not P of the lowest (M7).
     heights = [2 * len(nodes) - 1 for nodes in (plan.digits, *plan.levels)]
     levels = [plane_spec(rows, columns) for rows in heights]

@@ -1,4 +1,4 @@
-"""The costs of masked evaluation, from its definition (M1 to M13); the tests count the same bits.
+"""The costs of masked evaluation, from its definition (M1 to M14); the tests count the same bits.
 
 Dealt bits go from the dealer to the last evaluator, ahead of time; opened bits from each evaluator
 to every other, in one round. Nothing else is sent but inputs and outputs. Ring elements have
@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...ring import num_words
 from ..cost import Cost, Link, planes
 from .base import Roles
-from .carry_plan import carry_plan
+from .carry_plan import sign_plan
+from .saturation import num_products, scales
 
 LEAF_BITS = 4  # of a table, and inputs of a gate, in a test for zero
 
@@ -70,7 +72,7 @@ class MaskedCosts:
 
     def signs(self, n: int, width: int, thresholds: int = 1) -> Cost:
         """Tables and top bit once, carry nodes for every threshold (M6 to M9)."""
-        plan = carry_plan(width)
+        plan = sign_plan(width, num_words(n), thresholds)
         tables = sum(2**digit - 1 for digit in plan.digits)
         products = sum(level_products(nodes) for nodes in plan.levels)
         opened = sum(2 * len(groups) - 1 for groups in (plan.digits, *plan.levels))
@@ -105,6 +107,18 @@ class MaskedCosts:
     def fourier(self, n: int, coefficients: int) -> Cost:
         """A sine and a cosine of the mask dealt for each coefficient (M12). The sum opened."""
         return self._gate(2 * coefficients * n * self.ring_bits, n * self.ring_bits)
+
+    def saturated(self, n: int, coefficients: int, middle: int, limit: int) -> Cost:
+        """Tables of bits for every scale, and products of masks (M14); sines as `fourier`.
+
+        For few elements with |x| <= limit, and the middle |x| < 2^middle.
+        """
+        places = scales(middle, limit, self.ring_bits)
+        assert places is not None
+        count, element = len(places.shifts), n * self.ring_bits
+        dealt = (2 * coefficients + num_products(count)) * element
+        tables = 2 * count * n << places.width
+        return self._gate(dealt + tables, planes(2 * count, n) + 2 * element, rounds=2)
 
     def exp_negative(self, n: int) -> Cost:
         """A table of 64 powers dealt (M13). The chosen one opened, times a public factor."""

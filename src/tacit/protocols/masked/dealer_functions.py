@@ -8,27 +8,31 @@ Integers stand for x / 2^fraction_bits, with a public number of fraction bits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from math import ceil, e, log2
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import _disable_current_modes
 
 from ...errors import ConfigError
-from ...ring.deterministic import odd_harmonics, power_of_half, to_ring
+from ...ring.deterministic import odd_harmonics, power_of_half, stacked_harmonics, to_ring
 from ..share import Arith
 from ..steps import Steps
-from .arithmetic import reshare
+from .arithmetic import open_share, reshare
 from .base import MaskedBase
-from .deal import deal, ring_spec
+from .deal import deal, deal_with_masks, ring_spec
 
 # log2 of the entries of a dealt table of powers: exponents from -1 to 62.
 TABLE_BITS = 6
+# Up to this many elements of all harmonics are computed at once: few calls of torch, more work.
+AT_ONCE = 1 << 14
 
 
-def fourier_bytes(x: Arith, coefficients: Sequence[float], **_: float) -> int:
+def fourier_bytes(x: Arith, coefficients: Sequence[float], **_: object) -> int:
     """Returns the bytes that `fourier` takes for an element."""
-    return 64 + 40 * len(coefficients)
+    return 64 + 72 * len(coefficients)
 
 
 def fourier(
@@ -39,45 +43,115 @@ def fourier(
     period_bits: int,
     fraction_bits: int,
     tolerance: float = 0.0,
+    factor: Arith | None = None,
+    cosines: Sequence[float] = (),
 ) -> Steps[Arith]:
     """Returns the sum over i of coefficients[i] sin(2 pi (2 i + 1) x / 2^period_bits) (M12).
 
-    1 round; 2 elements dealt for each coefficient; one element each way. The division of the result
-    is pending. Modulo the period the phase of x is that of m plus that of a, and sin(m + a) =
-    sin m cos a + cos m sin a; the dealer deals cos a and sin a. A pending division of x makes the
-    period longer. Each factor has b bits, 30 in a ring of 64 and 14 in one of 32; the sum is off by
-    at most 2^-b for each coefficient, and one unit, whatever `tolerance` is.
+    `cosines`, if given, has as many coefficients of cosines of the same phases, which are added at
+    no cost. With a factor, of the shape of x, the sum times that integer. 1 round; 2 elements dealt
+    for each phase, 4 with a factor; one element each way. The division of the result is pending.
+    The sum is off by one unit, and by at most 2^-b for each coefficient, whatever `tolerance` is:
+    see `SineSum`.
     """
-    p, x = p.in_roles_of(x), x.with_parts(x.parts)  # a copy: another call may settle x meanwhile
-    period = period_bits + x.pending
-    if not 1 <= period <= p.ring.bits:
-        raise ConfigError(
-            f"period_bits={period_bits}, {x.pending} of them pending",
-            limit=f"1 to {p.ring.bits} bits with the pending ones",
-        )
-    count, size = len(coefficients), sum(map(abs, coefficients))
-    dealt_bits, public_bits = _factor_bits(p, size, fraction_bits)
+    if factor is not None:
+        factor = yield from p.settled.steps(factor)
+    sines = SineSum(p, x, coefficients, period_bits, fraction_bits, factor, cosines)
+    [masks], [dealt] = yield from deal_with_masks(
+        sines.p, (sines.element,), (sines.dealt,), lambda _, pads: [sines.corrections(pads[0])]
+    )
+    message = None if sines.p.is_dealer else sines.message(masks[0], dealt[0])
+    total = yield from open_share(sines.p, message, sines.element, masks, sines.limit)
+    total = total.divided(sines.shift)
+    if p.exact:
+        return total
+    # With a factor the sum is large: a probabilistic division would often fail.
+    return (yield from p.truncate.steps(total, exact=factor is not None))
 
-    def corrections(pads: list[Tensor]) -> list[Tensor]:
-        mask, [pad] = p.whole_mask(x), pads
-        for i, (sine, cosine) in enumerate(odd_harmonics(mask, period, count)):
-            pad[i, 0] = to_ring(cosine, dealt_bits, mask) - pad[i, 0]
-            pad[i, 1] = to_ring(sine, dealt_bits, mask) - pad[i, 1]
-        return [pad]
 
-    [[dealt, *_]] = yield from deal(p, [ring_spec(p, (count, 2, *x.shape))], corrections)
+class SineSum:
+    """A sum of odd harmonics of x, times an optional factor y, in parts (M12).
 
-    def add_share(out: Tensor) -> None:
-        m = p.opened(x)
-        factors = odd_harmonics(m, period, count)
-        for coefficient, (sine, cosine), [a, b] in zip(coefficients, factors, dealt, strict=True):
-            out += to_ring(sine * coefficient, public_bits, m) * a
-            out += to_ring(cosine * coefficient, public_bits, m) * b
+    Modulo the period the phase of x is that of m plus that of a, and
+        sin(m + a) = sin m cos a + cos m sin a,  cos(m + a) = cos m cos a - sin m sin a;
+    the dealer deals cos a and sin a. With y = n + c, where the dealer knows c, it also
+    deals c cos a and c sin a, and y cos a = n cos a + c cos a. A pending division of x makes the
+    period longer. sin and cos have b bits: 30 in a ring of 64 and 14 in one of 32, less half of
+    those of the factor. `shift`: by how many bits the opened sum is to be divided.
+    """
 
-    limit = int((size + count * 2.0 ** (1 - min(dealt_bits, public_bits))) * 2**dealt_bits)
-    total = yield from reshare(p, x.shape, limit << public_bits, add_share)
-    total = total.divided(dealt_bits + public_bits - fraction_bits)
-    return total if p.exact else (yield from p.truncate.steps(total))
+    def __init__(
+        self,
+        p: MaskedBase,
+        x: Arith,
+        coefficients: Sequence[float],
+        period_bits: int,
+        fraction_bits: int,
+        factor: Arith | None = None,
+        cosines: Sequence[float] = (),
+    ) -> None:
+        self.p, self.x = p.in_roles_of(x), x.with_parts(x.parts)  # another call may settle x
+        self.coefficients, self.factor = coefficients, factor
+        self.cosines = cosines or [0.0] * len(coefficients)
+        self.period = period_bits + x.pending
+        if not 1 <= self.period <= p.ring.bits:
+            raise ConfigError(
+                f"period_bits={period_bits}, {x.pending} of them pending",
+                limit=f"1 to {p.ring.bits} bits with the pending ones",
+            )
+        count, size = len(coefficients), sum(map(abs, (*coefficients, *cosines)))
+        largest = 1 if factor is None else factor.limit
+        self.dealt_bits, self.public_bits = _factor_bits(p, size * largest, fraction_bits)
+        least = min(self.dealt_bits, self.public_bits)
+        largest_sum = int((size + count * 2.0 ** (1 - least)) * 2**self.dealt_bits)
+        self.limit = largest_sum * largest << self.public_bits
+        self.shift = self.dealt_bits + self.public_bits - fraction_bits
+        self.element = ring_spec(p, x.shape)
+        self.dealt = ring_spec(p, (count, 2 if factor is None else 4, *x.shape))
+
+    def corrections(self, pad: Tensor) -> Tensor:
+        """At the dealer: the pad, replaced by what is sent."""
+        mask = self.p.whole_mask(self.x)
+        c = None if self.factor is None else self.p.whole_mask(self.factor)
+        for block, waves in self._waves(mask):
+            rows, values = pad[block], to_ring(waves.flip(1), self.dealt_bits, mask)  # cos, sin
+            rows[:, :2] = values - rows[:, :2]
+            if c is not None:
+                rows[:, 2:] = values * c - rows[:, 2:]
+        return pad
+
+    def message(self, mask: Tensor, dealt: Tensor) -> Tensor:
+        """At an evaluator: its share of the sum minus its mask, s_i - z_i."""
+        m, out, bits = self.p.opened(self.x), -mask, self.public_bits
+        if self.factor is not None:
+            dealt = dealt[:, :2] * self.p.opened(self.factor) + dealt[:, 2:]
+        of_sines = _column(tuple(self.coefficients), m.dim() + 1, m.device)
+        of_cosines = _column(tuple(self.cosines), m.dim() + 1, m.device)
+        for block, waves in self._waves(m):
+            sine, cosine, c = waves[:, 0], waves[:, 1], of_sines[block]
+            with_cosine, with_sine = sine * c, cosine * c
+            if any(self.cosines):
+                with_cosine += cosine * of_cosines[block]
+                with_sine -= sine * of_cosines[block]
+            for wave, share in zip((with_cosine, with_sine), dealt[block].unbind(1), strict=True):
+                out += (to_ring(wave, bits, m) * share).sum(0, dtype=out.dtype)
+        return out
+
+    def _waves(self, x: Tensor) -> Iterator[tuple[slice, Tensor]]:
+        """Yields sin and cos of x, of shape (harmonics, 2, *x.shape): of all, or of each."""
+        count = len(self.coefficients)
+        if count * x.numel() <= AT_ONCE:
+            yield slice(0, count), stacked_harmonics(x, self.period, count)
+            return
+        for i, pair in enumerate(odd_harmonics(x, self.period, count)):
+            yield slice(i, i + 1), torch.stack(pair).unsqueeze(0)
+
+
+@lru_cache(maxsize=256)
+@_disable_current_modes()  # parties that are threads share it: no plan may write it
+def _column(values: tuple[float, ...], dim: int, device: torch.device) -> Tensor:
+    """The values along the first of `dim` dimensions."""
+    return torch.tensor(values, dtype=torch.float64, device=device).view(-1, *[1] * (dim - 1))
 
 
 def exp_table(p: MaskedBase, x: Arith, *, fraction_bits: int) -> Steps[Arith]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..share import Arith, Bool
 from ..steps import Interactive
-from . import arithmetic, boolean, compare, dealer_functions, injection, truncation
+from . import arithmetic, boolean, compare, dealer_functions, injection, saturation, truncation
 from .base import MaskedBase
 from .costs import MaskedCosts
 
@@ -27,6 +27,7 @@ class Masked(MaskedBase):
     fourier = Interactive(
         dealer_functions.fourier, Arith, chunk_bytes=dealer_functions.fourier_bytes
     )
+    saturated = Interactive(saturation.saturated, Arith)
     exp_negative = Interactive(dealer_functions.exp_table, Arith, chunk_bytes=1200)
 
     @property

@@ -40,7 +40,7 @@ class QuadBase(Protocol):
     """
 
     form = "four parts"
-    replays_inputs = False  # what verifies them is no part of a recorded call
+    replays_reveals = False  # what verifies them is no part of a recorded call
 
     def __init__(self, context: Context, *, exact: bool = True) -> None:
         super().__init__(context, exact=exact)

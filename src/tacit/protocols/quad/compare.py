@@ -25,7 +25,7 @@ from ...kernels import (
     sign_tables,
 )
 from ...ring import num_words
-from ..masked.carry_plan import carry_plan, groups_after
+from ..masked.carry_plan import groups_after, sign_plan
 from ..masked.compare import groups_of_four, next_rows
 from ..masked.deal import plane_spec
 from ..share import Arith, Bool, Parts
@@ -36,7 +36,7 @@ from .gate import Gate, evaluate
 
 
 def sign(p: QuadBase, x: Arith, *, low: int = 0) -> Steps[Bool]:
-    """Returns [x < 0]. 2 rounds for windows up to 16 bits, 3 above; a pending division is free.
+    """Returns [x < 0]. 2 rounds for windows up to 20 bits, 3 above; a pending division is free.
 
     `low` > 0 ignores as many low bits: x in [-2^low, 0) may be taken for positive.
     """
@@ -78,7 +78,7 @@ class SignComparison:
         width = min(max(reach.bit_length() + 1, 2), p.ring.bits - shift)
         if width < 2:
             raise ConfigError(f"low={low}: nothing is left of the {x.width} bits of x")
-        self.plan = carry_plan(width)
+        self.plan = sign_plan(width, num_words(x.numel), len(thresholds))
         known, digits = p.known(x), self.plan.digits
         if p.on_mask_side:
             self.planes = [sign_planes(known, digits, shift=shift, up=True)] * len(thresholds)

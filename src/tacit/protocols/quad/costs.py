@@ -6,8 +6,9 @@ to party 0. A result is opened between parties 1 and 2, and completed by party 3
 
 from __future__ import annotations
 
+from ...ring import num_words
 from ..cost import Cost, planes
-from ..masked.carry_plan import carry_plan
+from ..masked.carry_plan import sign_plan
 from ..masked.costs import fours, level_products
 
 VERIFY_BITS = 256  # a number, from each party to each other
@@ -69,7 +70,7 @@ class QuadCosts:
 
     def signs(self, n: int, width: int, thresholds: int = 1) -> Cost:
         """The mask side's tables serve all thresholds, the value side's one each."""
-        plan = carry_plan(width)
+        plan = sign_plan(width, num_words(n), thresholds)
         tables = planes(plan.table_rows + 1, n)
         heights = [2 * len(nodes) - 1 for nodes in (plan.digits, *plan.levels)]
         cost = self._gate(tables, thresholds * tables, thresholds * planes(heights[0], n))

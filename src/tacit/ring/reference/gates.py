@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import reduce
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -51,18 +52,19 @@ def num_table_rows(digits: Sequence[int]) -> int:
     return sum(2**size - 1 for size in digits)
 
 
-def equals(planes: Tensor, value: int) -> Tensor:
-    """Returns ones where the number whose bits are the planes is `value`."""
-    bits = [plane if value >> i & 1 else ~plane for i, plane in enumerate(planes)]
-    return all_of(bits, planes[0])
+def cases(planes: Tensor) -> list[Tensor]:
+    """Returns ones where the number whose bits are the planes is 0, where it is 1, and so on."""
+    found = [torch.full_like(planes[0], ONES)]
+    for plane in planes:  # the lowest bit first: each one doubles the numbers
+        found = [*(case & ~plane for case in found), *(case & plane for case in found)]
+    return found
 
 
 def leaf_tables(v: Tensor, digits: Sequence[int], pad: Tensor) -> Tensor:
     """Returns E_a = [2^s - 1 - V == a] for each digit V of s bits, a = 1..2^s - 1, XOR the pad."""
     rows = []
     for start, size in spans(digits):
-        complement = ~v[start : start + size]
-        rows += [equals(complement, a) for a in range(1, 2**size)]
+        rows += cases(~v[start : start + size])[1:]
     return torch.stack(rows) ^ pad
 
 
@@ -78,10 +80,10 @@ def leaf_digits(
         entries = list(tables[row : row + 2**size - 1])
         row += 2**size - 1
         entries = [one(u[0], first) ^ sum_of(entries, u[0]), *entries]  # E_0: one entry is 1
-        cases = [equals(u[start : start + size], a) for a in range(2**size)]
-        before = [sum_of(entries[:a], u[0]) for a in range(2**size)]
-        generate = sum_of([case & x for case, x in zip(cases, before, strict=True)], u[0])
-        propagate = sum_of([case & x for case, x in zip(cases, entries, strict=True)], u[0])
+        before = accumulate(entries[:-1], torch.bitwise_xor, initial=torch.zeros_like(u[0]))
+        is_u = cases(u[start : start + size])
+        generate = sum_of([case & x for case, x in zip(is_u, before, strict=True)], u[0])
+        propagate = sum_of([case & x for case, x in zip(is_u, entries, strict=True)], u[0])
         yield generate, propagate
 
 
