@@ -20,7 +20,9 @@ from . import (
     recurrent,
     reduce,
     rounding,
+    secret_random,
     shared_norm,
+    shuffle,
     transfer,
     value,
     wavefront,
@@ -96,6 +98,16 @@ class Numbers(Format):
     uniform = public_random.uniform
     normal = public_random.normal
     public_words = public_random.words
+
+    # Random numbers that no party knows -----------------------------------------------------------
+    random_integers = secret_random.random_integers
+    random_uniform = secret_random.random_uniform
+    random_truths = secret_random.random_truths
+    random_geometric = secret_random.random_geometric
+    random_exponential = secret_random.random_exponential
+    random_discrete_laplace = secret_random.random_discrete_laplace
+    random_normal = secret_random.random_normal
+    shuffle = shuffle.shuffle
 
     # Reductions, order and indexing ------------------------------------------------------------
     replace = indexing.replace

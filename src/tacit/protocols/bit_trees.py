@@ -71,7 +71,7 @@ def top_bit(gate: Gate, u: Parts, v: Parts) -> Steps[Parts]:
     tops = map_parts(lambda a, b: a[-1:] ^ b[-1:], u, v)
     generate = yield from gate(map_parts(_but_top, u), map_parts(_but_top, v))
     propagate = map_parts(lambda a, b: a[1:-1] ^ b[1:-1], u, v)
-    carry = yield from _carry(gate, generate, propagate)
+    carry = yield from carry_out(gate, generate, propagate)
     return map_parts(torch.bitwise_xor, tops, carry)
 
 
@@ -88,7 +88,7 @@ def _but_top(planes: Tensor) -> Tensor:
     return planes[:-1]
 
 
-def _carry(gate: Gate, generate: Parts, propagate: Parts) -> Steps[Parts]:
+def carry_out(gate: Gate, generate: Parts, propagate: Parts) -> Steps[Parts]:
     """Returns the carry out of m digits, joined in pairs: ceil(log2 m) rounds.
 
     Rows are digits, the lowest first, and P of the lowest is not needed. Two neighbours G, P and

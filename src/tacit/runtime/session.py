@@ -26,6 +26,7 @@ from ..tables import Csv, Kind, Missing
 from ..transport import Mesh, Stats
 from .files import LIMIT, Dtypes, Shapes, expectation, load, reading_options
 from .joining import Joined, Size, intersect, join
+from .random_secrets import RandomSecrets
 from .replay.repeated import Repeated
 from .throughput.mapped import mapped
 from .train.training import Schedule, Training
@@ -115,6 +116,11 @@ class Session:
             debug=config.debug,
             guard=config.guard,
         )
+
+    @cached_property
+    def random(self) -> RandomSecrets:
+        """Random numbers that no party knows; see docs/guides/random_numbers.md."""
+        return RandomSecrets(self.numbers)
 
     def share(
         self,

@@ -1,0 +1,142 @@
+"""Random secrets: numbers of a public distribution that no party knows.
+
+The parties get shares of uniform bits without a message; everything else is made of those.
+NOTE [a biased bit]: let e_1, e_2, ... be uniform bits, and let p = 0.p_1 p_2 ... in binary. The bit
+of p at the place of the first e_i that is 0 is 1 with probability p: place i comes first with
+probability 2^-i. It is the carry out of digits that generate p_i (1 - e_i) and propagate e_i.
+NOTE [independent digits]: a number g >= 0 with probability proportional to q^g has binary digits
+that are independent of each other, since q^g is the product of q^(2^j) over the digits j of g that
+are 1. So digit j is a bit of its own, of probability 1 / (1 + q^-(2^j)).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ..kernels import pack_bits
+from ..protocols import BitSum, Bool
+from ..protocols.bit_trees import carry_out
+from ..protocols.share import Parts
+from ..protocols.steps import Steps, drive
+from ..ring import WORD, num_words
+from .arithmetic import mul, sub
+from .format import Format
+from .functions.roots import square_root
+from .functions.trigonometric import cosine, sine
+from .value import Value, combined
+
+PROBABILITY_BITS = 48  # a probability is a multiple of 2^-48
+
+
+def random_integers(n: Format, shape: Sequence[int], bits: int) -> Value:
+    """Returns uniform integers in [0, 2^bits). 1 round."""
+    planes = n.protocol.random_bits(shape, bits)
+    return _number(n, [planes.planes(i, i + 1) for i in range(bits)], torch.int64)
+
+
+def random_uniform(n: Format, shape: Sequence[int], dtype: torch.dtype) -> Value:
+    """Returns uniform reals in [0, 1): multiples of one unit. 1 round."""
+    return Value(random_integers(n, shape, n.fraction_bits).share, dtype)
+
+
+def random_truths(n: Format, shape: Sequence[int], probability: Tensor | float) -> Value:
+    """Returns bits that are 1 with a public probability. Up to 6 rounds, none for 1/2.
+
+    See NOTE [a biased bit]. Probabilities are rounded to multiples of 2^-48.
+    """
+    shape = torch.Size(shape)
+    if not isinstance(probability, Tensor):
+        [row] = _rows_of_truths(n, [probability], shape)
+        return Value(row, torch.bool)
+    digits = _binary(probability.expand(shape))
+    planes = torch.stack([pack_bits(digits >> i & 1) for i in range(PROBABILITY_BITS + 1)])
+    return Value(_biased(n, shape, planes), torch.bool)
+
+
+def random_geometric(n: Format, shape: Sequence[int], rate: float) -> Value:
+    """Returns integers g >= 0 with probability proportional to e^(-rate g). Up to 7 rounds.
+
+    See NOTE [independent digits]. Digits that are 1 with a probability below 2^-48 are left out.
+    """
+    largest = PROBABILITY_BITS * math.log(2) / rate
+    count = max(math.ceil(math.log2(largest)), 1)
+    probabilities = [1 / (1 + math.exp(rate * 2**j)) for j in range(count)]
+    return _number(n, _rows_of_truths(n, probabilities, torch.Size(shape)), torch.int64)
+
+
+def random_exponential(n: Format, shape: Sequence[int], scale: float, dtype: torch.dtype) -> Value:
+    """Returns reals x >= 0 with density e^(-x / scale) / scale, rounded down to units."""
+    unit = 2.0**-n.fraction_bits
+    return Value(random_geometric(n, shape, unit / scale).share, dtype)
+
+
+def random_discrete_laplace(n: Format, shape: Sequence[int], scale: float) -> Value:
+    """Returns integers x with probability proportional to e^(-|x| / scale): exact.
+
+    The difference of two numbers with probabilities proportional to e^(-g / scale).
+    """
+    one, other = random_geometric(n, (2, *shape), 1 / scale).map_list(torch.unbind)
+    return sub(n, one, other)
+
+
+def random_normal(n: Format, shape: Sequence[int], dtype: torch.dtype) -> Value:
+    """Returns reals of the standard normal distribution, at most 8.2 in magnitude.
+
+    Box and Muller's method: sqrt(2 x) cos(2 pi v) and sqrt(2 x) sin(2 pi v) for an exponential x
+    and a uniform v are independent. x is drawn 4^s times larger, so that small roots are exact.
+    """
+    count = torch.Size(shape).numel()
+    half = (count + 1) // 2
+    s = max((n.range_bits - 7) // 2, 0)
+    squared = random_exponential(n, (half,), 2.0 * 4**s, dtype)
+    radius = mul(n, square_root(n, squared), 2.0**-s)
+    angle = mul(n, random_uniform(n, (half,), dtype), 2 * math.pi)
+    pair = [mul(n, radius, direction) for direction in (cosine(n, angle), sine(n, angle))]
+    both = combined(n, pair, torch.cat)
+    return both.map(lambda part: part[:count].reshape(shape))
+
+
+def _rows_of_truths(n: Format, probabilities: Sequence[float], shape: torch.Size) -> list[Bool]:
+    """Returns bits of this shape for each probability, all in the same rounds."""
+    rows, words = len(probabilities), num_words(shape.numel())
+    digits = _binary(torch.tensor(probabilities, dtype=torch.float64))
+    filled = [-(digits >> i & 1).repeat_interleave(words) for i in range(PROBABILITY_BITS + 1)]
+    made = _biased(n, torch.Size((rows, WORD * words)), torch.stack(filled))
+    split = {i: part.view(rows, 1, words) for i, part in made.parts.items()}
+    return [Bool({i: part[row] for i, part in split.items()}, shape) for row in range(rows)]
+
+
+def _binary(probability: Tensor) -> Tensor:
+    """Returns probabilities as multiples of 2^-48, rounded."""
+    return (probability.to(torch.float64) * 2.0**PROBABILITY_BITS).round().to(torch.int64)
+
+
+def _biased(n: Format, shape: torch.Size, digits: Tensor) -> Bool:
+    """Returns bits with the probabilities of which the planes of binary digits are given.
+
+    The lowest digit comes first; the highest is 1 for a probability of 1, and its others are 0.
+    """
+    p = n.protocol
+    lowest = next((i for i, plane in enumerate(digits[:-2]) if bool(plane.any())), -2)
+    chosen, certain = digits[lowest:-1], digits[-1:]
+    unseen = p.random_bits(shape, len(chosen))
+    generated = p.bit_and_public(p.bit_not(unseen), chosen)
+    propagated = {i: part[1:] for i, part in unseen.parts.items()}
+
+    def gate(x: Parts, y: Parts) -> Steps[Parts]:
+        both = yield from p.bit_and.steps(Bool(x, shape), Bool(y, shape))
+        return both.parts
+
+    carry = drive(p.context, carry_out(gate, generated.parts, propagated))
+    return p.bit_xor_public(Bool(carry, shape), certain)
+
+
+def _number(n: Format, digits: Sequence[Bool], dtype: torch.dtype) -> Value:
+    """Returns the numbers with these binary digits, the lowest first. 1 round."""
+    powers = tuple(1 << i for i in range(len(digits)))
+    [number] = n.protocol.inject_sums(digits, None, [BitSum((0,) * len(digits), powers)])
+    return Value(number, dtype)

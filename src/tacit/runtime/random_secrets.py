@@ -1,0 +1,132 @@
+"""`session.random`: secrets of public distributions, whose values no party knows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ..errors import ConfigError, UnsupportedError
+from ..fixedpoint import Numbers, Value
+from ..tensor import SecretTensor
+
+LARGEST_DRAW = 34  # no exponential draw is as many times its scale: 48 ln 2, rounded up
+Shape = Sequence[int] | int
+
+
+class RandomSecrets:
+    """Draws secrets. All parties call the same functions in the same order; nothing is opened.
+
+    dtype: torch's default dtype for reals, int64 for integers, bool for truth values.
+    """
+
+    def __init__(self, numbers: Numbers) -> None:
+        if numbers.is_plain:
+            raise UnsupportedError(
+                "random secrets in an enclave",
+                limit="they are made of shares, and an enclave has none",
+                remedy="choose a protocol of shares, such as trio",
+            )
+        self._n = numbers
+
+    def integers(self, shape: Shape, bits: int) -> Tensor:
+        """Returns uniform integers from 0 to 2^bits - 1. 1 round."""
+        most = self._n.fraction_bits + self._n.range_bits
+        if type(bits) is not int or not 0 < bits <= most:
+            raise ConfigError(f"bits={bits!r}", limit=f"from 1 to {most} in this session")
+        return self._secret(self._n.random_integers(_sizes(shape), bits))
+
+    def uniform(self, shape: Shape, low: float = 0.0, high: float = 1.0) -> Tensor:
+        """Returns reals from low to high, of at most as many digits as a secret has. 1 round."""
+        drawn = self._secret(self._n.random_uniform(_sizes(shape), torch.get_default_dtype()))
+        return drawn if (low, high) == (0.0, 1.0) else drawn * (high - low) + low
+
+    def bernoulli(self, probability: Tensor | float, shape: Shape | None = None) -> Tensor:
+        """Returns truth values that are true with a probability, public or secret.
+
+        A public one is a multiple of 2^-48, and a secret one of a unit. `shape` is by default that
+        of the probabilities.
+        """
+        if isinstance(probability, SecretTensor):
+            chosen = probability.shape if shape is None else torch.Size(_sizes(shape))
+            return self.uniform(chosen).to(probability.dtype) < probability
+        wanted = torch.as_tensor(probability)
+        if not bool(((wanted >= 0) & (wanted <= 1)).all()):
+            raise ConfigError("a probability", limit="from 0 to 1")
+        form = wanted.shape if shape is None else _sizes(shape)
+        return self._secret(self._n.random_truths(form, wanted if wanted.dim() else float(wanted)))
+
+    def normal(self, shape: Shape, mean: float = 0.0, std: float = 1.0) -> Tensor:
+        """Returns reals of a normal distribution, at most 8.2 deviations from the mean."""
+        drawn = self._secret(self._n.random_normal(_sizes(shape), torch.get_default_dtype()))
+        return drawn if (mean, std) == (0.0, 1.0) else drawn * std + mean
+
+    def exponential(self, shape: Shape, scale: float = 1.0) -> Tensor:
+        """Returns reals with density e^(-x / scale) / scale, rounded down to units."""
+        dtype = torch.get_default_dtype()
+        scale = self._checked_scale(scale)
+        return self._secret(self._n.random_exponential(_sizes(shape), scale, dtype))
+
+    def laplace(self, shape: Shape, scale: float = 1.0) -> Tensor:
+        """Returns reals x with probability proportional to e^(-|x| / scale), in units."""
+        units = self._checked_scale(scale) * 2.0**self._n.fraction_bits
+        drawn = self._n.random_discrete_laplace(_sizes(shape), units)
+        return self._secret(Value(drawn.share, torch.get_default_dtype()))
+
+    def discrete_laplace(self, shape: Shape, scale: float = 1.0) -> Tensor:
+        """Returns integers x with probability proportional to e^(-|x| / scale)."""
+        return self._secret(self._n.random_discrete_laplace(_sizes(shape), _positive(scale)))
+
+    def geometric(self, shape: Shape, probability: float) -> Tensor:
+        """Returns the failures before the first success of this probability, as integers."""
+        if not 0 < probability < 1:
+            raise ConfigError(f"probability={probability!r}", limit="above 0 and below 1")
+        rate = -math.log1p(-probability)
+        return self._secret(self._n.random_geometric(_sizes(shape), rate))
+
+    def weighted_index(self, weights: Tensor, count: int = 1) -> Tensor:
+        """Returns `count` places along the last dimension, each as likely as its weight says.
+
+        Weights are secret, 0 or more, and need no sum of 1. A place may come several times.
+        """
+        total, sums = weights.sum(-1, keepdim=True), weights.cumsum(-1)[..., :-1]
+        chosen = self.uniform((*weights.shape[:-1], count)).to(weights.dtype) * total
+        return (sums.unsqueeze(-2) <= chosen.unsqueeze(-1)).sum(-1)
+
+    def permutation(self, count: int) -> Tensor:
+        """Returns the numbers from 0 to count - 1 in an order that nobody knows."""
+        return self.shuffle(torch.arange(count))
+
+    def shuffle(self, x: Tensor) -> Tensor:
+        """Returns the rows of x, public or secret, in an order that nobody knows.
+
+        Each party moves them by a permutation of its own, in 2 log2(rows) rounds.
+        """
+        if not x.dim():
+            raise ConfigError("a tensor without dimensions", limit="rows are needed to shuffle")
+        secret = x.value if isinstance(x, SecretTensor) else self._n.public(x)
+        return self._secret(self._n.shuffle(secret))
+
+    def _checked_scale(self, scale: float) -> float:
+        """Returns a scale of reals whose largest draws, 34 times it, are within the range."""
+        most = 2.0 ** (self._n.range_bits - LARGEST_DRAW.bit_length())
+        if _positive(scale) > most:
+            raise ConfigError(
+                f"scale={scale!r}", limit=f"at most {most:g} with range_bits={self._n.range_bits}"
+            )
+        return scale
+
+    def _secret(self, value: Value) -> Tensor:
+        return SecretTensor(value, self._n)
+
+
+def _sizes(shape: Shape) -> Sequence[int]:
+    return (shape,) if isinstance(shape, int) else shape
+
+
+def _positive(scale: float) -> float:
+    if not 0 < scale < math.inf:
+        raise ConfigError(f"scale={scale!r}", limit="a number above 0")
+    return scale

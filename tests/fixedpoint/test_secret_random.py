@@ -1,0 +1,266 @@
+"""Random secrets have the distributions that they are said to have."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections import Counter
+from fractions import Fraction
+
+import pytest
+import torch
+from scipy import stats
+
+import tacit
+from tacit.errors import ConfigError, UnsupportedError
+from tacit.fixedpoint import secret_random
+from tacit.fixedpoint.shuffle import distances, switches
+from tacit.kernels import pack_bits
+from tacit.tensor import SecretTensor
+
+FALSE_ALARM = 1e-9  # of each statistical check
+
+
+def revealed(draw, *, protocol="trio", parties=3, **settings):
+    """What a function of the session draws, as all parties see it."""
+
+    def main(session):
+        return session.reveal(draw(session))
+
+    first, *others = tacit.run(main, protocol=protocol, parties=parties, **settings)
+    assert all(torch.equal(first, other) for other in others)
+    return first
+
+
+def all_words(bits):
+    """Planes of every word of so many bits, one a column."""
+    words = torch.arange(1 << bits)
+    return torch.stack([pack_bits(words >> i & 1) for i in range(bits)])
+
+
+@pytest.mark.parametrize("bits", range(1, 9))
+def test_a_biased_bit_is_one_for_as_many_words_as_its_probability_says(bits, monkeypatch):
+    """Over all uniform words instead of random ones: exact."""
+    monkeypatch.setattr(secret_random, "PROBABILITY_BITS", bits)
+    words = 1 << bits
+
+    def main(session):
+        p, counts = session.protocol, []
+
+        def every_word(shape, width):
+            # A probability with fewer digits needs fewer bits: the highest ones.
+            return p.public_bits(all_words(bits)[bits - width :], shape)
+
+        monkeypatch.setattr(p, "random_bits", every_word)
+        for numerator in range(words + 1):
+            truths = session.numbers.random_truths((words,), torch.tensor(numerator / words))
+            counts.append(int(session.reveal(SecretTensor(truths, session.numbers)).sum()))
+        return counts
+
+    [counts] = tacit.run(main, protocol="cleartext", parties=1)
+    assert counts == list(range(words + 1))
+
+
+def test_digits_of_a_geometric_number_are_independent():
+    """The product of the probabilities of its digits is that of the number, as fractions."""
+    q, digits = Fraction(7, 8), 6
+    ones = [q ** (1 << j) / (1 + q ** (1 << j)) for j in range(digits)]
+    total = sum(q**g for g in range(1 << digits))
+    for g in range(1 << digits):
+        product = math.prod(ones[j] if g >> j & 1 else 1 - ones[j] for j in range(digits))
+        assert product == q**g / total
+
+
+PROTOCOLS = [("trio", 3), ("replicated", 3), ("additive", 2), ("additive", 4), ("quad", 4)]
+# The law of each: a frozen distribution of scipy, and whether it is one of integers.
+LAWS = {
+    "integers": (lambda r, n: r.integers(n, 5), stats.randint(0, 32)),
+    "uniform": (lambda r, n: r.uniform(n), stats.uniform()),
+    "uniform from -2 to 6": (lambda r, n: r.uniform(n, -2, 6), stats.uniform(-2, 8)),
+    "bernoulli": (lambda r, n: r.bernoulli(0.3, n), stats.bernoulli(0.3)),
+    "normal": (lambda r, n: r.normal(n), stats.norm()),
+    "normal of 3 and 0.5": (lambda r, n: r.normal(n, 3, 0.5), stats.norm(3, 0.5)),
+    "exponential": (lambda r, n: r.exponential(n, 2.0), stats.expon(scale=2)),
+    "laplace": (lambda r, n: r.laplace(n, 0.5), stats.laplace(scale=0.5)),
+    "discrete_laplace": (lambda r, n: r.discrete_laplace(n, 3.0), stats.dlaplace(1 / 3)),
+    "geometric": (lambda r, n: r.geometric(n, 0.2), stats.geom(0.2, loc=-1)),
+}
+
+
+def check_law(samples, law):
+    """Chi-square for integers, Kolmogorov and Smirnov's test for reals, and moments of both."""
+    count = len(samples)
+    mean, variance, kurtosis = law.stats("mvk")
+    assert abs(samples.mean() - mean) < 6.2 * math.sqrt(variance / count)
+    spread = math.sqrt((float(kurtosis) + 2) / count)
+    assert abs(samples.var() / variance - 1) < 6.2 * spread + 2 / count
+    if not hasattr(law.dist, "pmf"):
+        assert stats.kstest(samples, law.cdf).pvalue > FALSE_ALARM
+        return
+    low, high = (int(law.ppf(p)) for p in (100 / count, 1 - 100 / count))
+    places = range(low, high + 1)
+    seen = [(samples == place).sum() for place in places]
+    expected = [count * law.pmf(place) for place in places]
+    seen, expected = [*seen, count - sum(seen)], [*expected, count - sum(expected)]
+    kept = [(s, e) for s, e in zip(seen, expected, strict=True) if e > 1e-6]
+    assert sum(s for s, _ in kept) == count
+    if len(kept) > 1:
+        assert stats.chisquare(*zip(*kept, strict=True)).pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_law(name):
+    draw, law = LAWS[name]
+    check_law(revealed(lambda session: draw(session.random, 20_000)).double().numpy(), law)
+
+
+@pytest.mark.full("test_law draws fewer")
+@pytest.mark.parametrize("name", LAWS)
+def test_law_of_a_million(name):
+    draw, law = LAWS[name]
+    parts = [
+        revealed(lambda session: draw(session.random, 250_000), protocol="cleartext", parties=1)
+        for _ in range(4)
+    ]
+    check_law(torch.cat(parts).double().numpy(), law)
+
+
+@pytest.mark.parametrize(("protocol", "parties"), PROTOCOLS)
+def test_every_protocol_draws(protocol, parties):
+    def draw(session):
+        r = session.random
+        return torch.stack([r.normal(3000), r.laplace(3000), r.uniform(3000)])
+
+    drawn = revealed(draw, protocol=protocol, parties=parties).double().numpy()
+    for samples, law in zip(drawn, (stats.norm(), stats.laplace(), stats.uniform()), strict=True):
+        check_law(samples, law)
+
+
+def test_in_a_small_ring():
+    settings = {"ring": 32, "fraction_bits": 8}
+    drawn = revealed(lambda session: session.random.exponential(20_000), **settings)
+    units = stats.geom(1 - math.exp(-(2.0**-8)), loc=-1)
+    check_law((drawn.double() * 2**8).numpy(), units)
+    drawn = revealed(lambda session: session.random.normal(20_000), **settings).double()
+    assert stats.kstest(drawn + torch.rand(20_000) * 2**-8, stats.norm().cdf).statistic < 0.03
+
+
+def test_two_draws_differ():
+    def draw(session):
+        return torch.stack([session.random.uniform(1000), session.random.uniform(1000)])
+
+    one, other = revealed(draw)
+    assert abs(float(torch.corrcoef(torch.stack([one, other]))[0, 1])) < 0.2
+
+
+def test_secret_and_different_probabilities():
+    p = torch.tensor([0.0, 0.1, 0.5, 1.0]).repeat(5000)
+
+    def draw(session):
+        secret = session.share(p, owner=0)
+        return torch.stack([session.random.bernoulli(p), session.random.bernoulli(secret)])
+
+    for row in revealed(draw):
+        means = row.double().view(5000, 4).mean(0)
+        assert torch.allclose(means, p[:4].double(), atol=0.045)
+        assert (means[0], means[3]) == (0, 1)
+
+
+def test_weighted_index():
+    weights = torch.tensor([[1.0, 0.0, 3.0], [2.0, 2.0, 4.0]])
+
+    def draw(session):
+        return session.random.weighted_index(session.share(weights, owner=1), 4000)
+
+    for row, expected in zip(revealed(draw), weights, strict=True):
+        counts = torch.bincount(row, minlength=3)
+        used = expected > 0
+        assert bool((counts[~used] == 0).all())
+        wanted = 4000 * expected[used] / expected.sum()
+        assert stats.chisquare(counts[used].numpy(), wanted.numpy()).pvalue > FALSE_ALARM
+
+
+def moved(order):
+    """The places 0, 1, ... after Benes' network with the switches of this order."""
+    rows = torch.arange(len(order))
+    depth = (len(order) - 1).bit_length()
+    for bits, distance in zip(switches(order), distances(depth), strict=True):
+        pairs = rows.view(-1, 2, distance)
+        crossed = torch.tensor(bits, dtype=torch.bool).view(-1, 1, distance)
+        rows = torch.where(crossed, pairs.flip(1), pairs).flatten()
+    return tuple(rows.tolist())
+
+
+def test_switches_make_every_permutation():
+    for size in (2, 4):
+        for order in itertools.permutations(range(size)):
+            assert moved(order) == order
+    rng = random.Random(7)
+    for size in (8, 32, 256):
+        order = tuple(rng.sample(range(size), size))
+        assert moved(order) == order
+
+
+@pytest.mark.parametrize(("protocol", "parties"), PROTOCOLS)
+def test_shuffled_rows_stay_whole(protocol, parties):
+    table = torch.arange(39.0).view(13, 3) - 7.5
+
+    def draw(session):
+        r = session.random
+        return torch.cat([r.shuffle(session.share(table, owner=0)), r.shuffle(table)])
+
+    for rows in revealed(draw, protocol=protocol, parties=parties).split(13):
+        assert not torch.equal(rows, table)  # but for one in 13! draws
+        assert torch.equal(rows[rows[:, 0].argsort()], table)
+
+
+def test_all_orders_are_as_likely():
+    def main(session):
+        orders = [session.random.permutation(3) for _ in range(600)]
+        return session.reveal(torch.stack(orders))
+
+    [orders] = tacit.run(main, protocol="cleartext", parties=1)
+    seen = Counter(tuple(order.tolist()) for order in orders)
+    assert sorted(seen) == sorted(itertools.permutations(range(3)))
+    assert stats.chisquare([*seen.values()]).pvalue > FALSE_ALARM
+
+
+def test_truth_values_and_few_rows_are_shuffled():
+    def draw(session):
+        bits = session.share(torch.tensor([True, False, True, True, False]), owner=0)
+        one = session.share(torch.tensor([3.0]), owner=0)
+        assert session.reveal(session.random.shuffle(one)).tolist() == [3.0]
+        return session.random.shuffle(bits)
+
+    assert sorted(revealed(draw).tolist()) == [False, False, True, True, True]
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda r: r.shuffle(torch.tensor(1.0)),
+        lambda r: r.integers(3, 60),
+        lambda r: r.integers(3, 0),
+        lambda r: r.bernoulli(1.5, 3),
+        lambda r: r.bernoulli(torch.tensor([0.5, float("nan")])),
+        lambda r: r.exponential(3, -1.0),
+        lambda r: r.laplace(3, 1e6),
+        lambda r: r.geometric(3, 1.0),
+        lambda r: r.discrete_laplace(3, math.nan),
+    ],
+)
+def test_bad_arguments(draw):
+    def main(session):
+        with pytest.raises(ConfigError, match=r"allowed|from|above|most|needed"):
+            draw(session.random)
+
+    tacit.run(main, protocol="cleartext", parties=1)
+
+
+def test_no_random_secrets_in_an_enclave():
+    def main(session):
+        with pytest.raises(UnsupportedError, match="random secrets in an enclave"):
+            _ = session.random
+
+    tacit.run(main, protocol="enclave", parties=2, allow_simulated=True)
