@@ -6,16 +6,12 @@ page; the journey names files, and a test checks that they exist.
 
 from __future__ import annotations
 
-from html import escape
 from pathlib import Path
+
+from docs.svg import ACCENT, BANDS, INK, MONO, PALE, arrow, box, svg, text
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "drawings"
-
-FONT = "font-family='system-ui, sans-serif'"
-MONO = "font-family='ui-monospace, monospace'"
-INK, PALE, LINE, ACCENT = "#1b2733", "#5b6b7a", "#c7d2dc", "#3f51b5"
-SHADES = ("#eef3fb", "#f6f8fb")
 
 # The journey of relu(linear(x)) at one party: layer, file under src/tacit, what happens there.
 JOURNEY: tuple[tuple[str, str, str], ...] = (
@@ -59,8 +55,7 @@ def layers_svg() -> str:
     for i, (number, packages, knows, *_) in enumerate(rows):
         top = 14 + i * (height + 6)
         parts += [
-            f"<rect x='40' y='{top}' width='{width - 54}' height='{height}' rx='6' "
-            f"fill='{SHADES[i % 2]}' stroke='{LINE}'/>",
+            box(40, top, width - 54, height, BANDS[i % 2]),
             text(58, top + 28, number, PALE, 13),
             text(84, top + 28, packages.replace("`", ""), INK, 14, MONO, weight=600),
             text(380, top + 28, shortened(knows), PALE, 12),
@@ -77,8 +72,7 @@ def journey_svg() -> str:
     for i, (layer, file, what) in enumerate(JOURNEY):
         top = 46 + i * step
         parts += [
-            f"<rect x='40' y='{top}' width='690' height='{step - 12}' rx='6' "
-            f"fill='{SHADES[i % 2]}' stroke='{LINE}'/>",
+            box(40, top, 690, step - 12, BANDS[i % 2]),
             text(54, top + 21, layer, PALE, 12),
             text(136, top + 21, file, INK, 12, MONO, weight=600),
             text(392, top + 21, what, INK, 12),
@@ -96,34 +90,3 @@ def shortened(sentence: str, most: int = 70) -> str:
     if len(sentence) <= most:
         return sentence
     return sentence[:most].rsplit(" ", 1)[0].rstrip(",;:") + " …"
-
-
-def text(
-    x: int, y: int, words: str, colour: str, size: int, font: str = FONT, *, weight: int = 400
-) -> str:
-    return (
-        f"<text x='{x}' y='{y}' {font} font-size='{size}' font-weight='{weight}' "
-        f"fill='{colour}'>{escape(words)}</text>"
-    )
-
-
-def arrow(x1: int, y1: int, x2: int, y2: int) -> str:
-    return (
-        f"<line x1='{x1}' y1='{y1}' x2='{x2}' y2='{y2}' stroke='{ACCENT}' stroke-width='1.6' "
-        "marker-end='url(#head)'/>"
-    )
-
-
-def svg(width: int, height: int, parts: list[str]) -> str:
-    head = (
-        f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width} {height}' "
-        f"width='{width}' height='{height}'>",
-        "<defs><marker id='head' viewBox='0 0 8 8' refX='7' refY='4' markerWidth='7' "
-        "markerHeight='7' orient='auto'>"
-        f"<path d='M0 0 L8 4 L0 8 z' fill='{ACCENT}'/></marker></defs>",
-        f"<rect width='{width}' height='{height}' rx='10' fill='#ffffff'/>",
-    )
-    return "\n".join([*head, *parts, "</svg>"]) + "\n"
-
-
-DRAWINGS = {"layers.svg": layers_svg, "journey.svg": journey_svg}

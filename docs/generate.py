@@ -13,14 +13,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure import digits
+from docs.charts import where_time_goes
 from docs.commands import cli_page
-from docs.drawings import DRAWINGS, FOLDER
+from docs.drawings import FOLDER, journey_svg, layers_svg
 from docs.failures import failures_page
-from docs.peers import peers_page
-from docs.processors import processors_page
-from docs.records import Record, newest
+from docs.peers import peers_charts, peers_page
+from docs.pictures import holdings_svg, masking_svg
+from docs.processors import processors_charts, processors_page
 from docs.settings import configuration_page, protocols_page
+from docs.speed import speed_charts, speed_page
 from docs.statistics import statistics_page
 from tests.tensor.operators import FAMILIES, REFUSING
 
@@ -86,42 +87,6 @@ def networks_page() -> str:
         bandwidth = "as it is" if fast else f"{link.bandwidth / 1e9:g} Gbit/s"
         lines.append(f"| `{name}` | {link.latency * 1e3:g} ms | {bandwidth} |")
     return "\n".join(lines) + "\n"
-
-
-def speed_page() -> str:
-    """The newest record of each suite of benchmarks."""
-    lines = [
-        "# Speed",
-        "",
-        "Each ratio was taken side by side in one run; kernels on one thread unless a row says "
-        "otherwise. `make bench` measures and writes the records.",
-        "",
-    ]
-    for suite, record in sorted(newest().items()):
-        lines += speed_table(suite, record)
-    return "\n".join(lines)
-
-
-def speed_table(suite: str, record: Record) -> list[str]:
-    remark = f" {record.run['remark']}" if record.run.get("remark") else ""
-    lines = [
-        f"## {suite}",
-        "",
-        f"{record.source}.{remark}",
-        "",
-        "| what | figure | ratio | to | target | |",
-        "|---|---|---|---|---|---|",
-    ]
-    for row in record.rows:
-        bound = "at most" if row["lower_is_better"] else "at least"
-        target = "" if row["target"] is None else f"{bound} {digits(row['target'])}"
-        missed = " **missed**" if row["met"] is False else ""
-        figure = f"{digits(row['value'])} {row['unit']}"
-        lines.append(
-            f"| {row['name']} | {figure} | {digits(row['ratio'])} | {row['baseline']} "
-            f"({digits(row['baseline_value'])}) | {target}{missed} | {row['note']} |"
-        )
-    return [*lines, ""]
 
 
 OPS_TEXT = """\
@@ -258,11 +223,24 @@ MAKERS = {
     "statistics.md": statistics_page,
 }
 
+DRAWINGS = {
+    "holdings.svg": holdings_svg,
+    "journey.svg": journey_svg,
+    "layers.svg": layers_svg,
+    "masking.svg": masking_svg,
+    "time.svg": where_time_goes,
+}
+
 
 def contents() -> dict[Path, str]:
     """Every generated file and what it should hold."""
     pages = {PAGES / name: HEAD + make() for name, make in MAKERS.items()}
-    return pages | {FOLDER / name: draw() for name, draw in DRAWINGS.items()}
+    return pages | {FOLDER / name: text for name, text in drawings().items()}
+
+
+def drawings() -> dict[str, str]:
+    drawn = {name: draw() for name, draw in DRAWINGS.items()}
+    return drawn | peers_charts() | processors_charts() | speed_charts()
 
 
 def stale() -> list[str]:

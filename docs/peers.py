@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from docs.charts import Figure, grouped_bars
 from docs.records import RESULTS, Record, newest
 
 # Of two measurements of a case, the one in which nobody promises how large the numbers are.
@@ -26,52 +27,97 @@ recorded graph; not recorded, each operation is started from Python. The others'
 processes."""
 
 
+CPU_SYSTEMS = ("Tacit, trio", "SPU", "CrypTen", "PIGEON")
+GPU_SYSTEMS = (
+    "Tacit, recorded",
+    "Tacit, not recorded",
+    "CryptGPU",
+    "CrypTen, 2 parties",
+    "CrypTen, 3 parties",
+)
+Cases = dict[str, list[Figure | None]]
+
+
 def peers_page() -> str:
-    peers = json.loads((RESULTS / "peers.json").read_text())
+    peers = listed()
     return "\n".join(["# Beside other systems", "", TEXT, "", *cpu(peers), *gpu(peers)])
+
+
+def peers_charts() -> dict[str, str]:
+    """By the name of the file."""
+    peers = listed()
+    return {
+        "peers_cpu.svg": grouped_bars("seconds", CPU_SYSTEMS, cpu_cases(peers)),
+        "peers_gpu.svg": grouped_bars("seconds", GPU_SYSTEMS, gpu_cases(peers)),
+    }
+
+
+def listed() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((RESULTS / "peers.json").read_text())
+    return found
 
 
 def by_name(*records: Record) -> dict[str, dict[str, Any]]:
     return {row["name"]: row for record in records for row in record.rows}
 
 
-def cpu(peers: dict[str, Any]) -> list[str]:
+def cpu_cases(peers: dict[str, Any]) -> Cases:
     """Tacit and SPU took turns in one run; the others come from the list of peers."""
+    suites = newest()
+    rows, cases = by_name(suites["protocols"], suites["networks"]), {}
+    for name, others in peers["cpu"]["cases"].items():
+        row = rows[UNPROMISED.get(name, name)]  # in runs a second
+        times = [1 / row["value"], 1 / row["baseline_value"], others["crypten"], others["pigeon"]]
+        cases[name] = [None if time is None else Figure(time) for time in times]
+    return cases
+
+
+def gpu_cases(peers: dict[str, Any]) -> Cases:
+    rows, cases = by_name(newest()["cryptgpu"]), {}
+    for name, measured in peers["gpu"]["cases"].items():
+        row = rows[name]
+        as_it_is = re.match(r"not recorded ([0-9.]+) s", row["note"])
+        own = [Figure(row["value"]), Figure(float(as_it_is[1])) if as_it_is else None]
+        others = [measured[one] for one in ("cryptgpu", "crypten2", "crypten3")]
+        cases[name] = [
+            *own,
+            *(Figure(o[0], "wrong" if o[1] else "") if o else None for o in others),
+        ]
+    return cases
+
+
+def marked(found: list[Any] | None) -> Figure | None:
+    return Figure(found[0], "wrong" if found[1] else "") if found else None
+
+
+def cpu(peers: dict[str, Any]) -> list[str]:
     suites, part = newest(), peers["cpu"]
-    operations, networks = suites["protocols"], suites["networks"]
-    rows = by_name(operations, networks)
-    sources = " and ".join(sorted({operations.source, networks.source}))
+    sources = " and ".join(sorted({suites[name].source for name in ("protocols", "networks")}))
     lines = [
         "## On a CPU",
+        "",
+        "![Seconds of each system on a CPU](../drawings/peers_cpu.svg)",
         "",
         f"Tacit and SPU 0.9.5 (ABY3, TCP), in turns in one run: {sources}.",
         "",
     ]
-    lines += systems(peers, part)
-    lines += table(["case", "Tacit, trio", "SPU", "CrypTen", "PIGEON"])
-    for name, others in part["cases"].items():
-        row = rows[UNPROMISED.get(name, name)]
-        alone = [seconds(others[one]) for one in ("crypten", "pigeon")]
-        own = [f"{1 / row['value']:.3f}", f"{1 / row['baseline_value']:.3f}"]  # runs a second
-        lines.append(f"| {' | '.join([name, *own, *alone])} |")
-    return [*lines, ""]
+    return [*lines, *systems(peers, part), *table(CPU_SYSTEMS, cpu_cases(peers)), ""]
 
 
 def gpu(peers: dict[str, Any]) -> list[str]:
     own, part = newest()["cryptgpu"], peers["gpu"]
-    rows = by_name(own)
-    lines = ["## On a GPU", "", f"Tacit: one NVIDIA H200; {own.source}. {RECORDED}", ""]
-    lines += systems(peers, part)
-    lines += [f"**wrong**: {part['wrong']}.", ""]
-    others = ["CryptGPU", "CrypTen, 2 parties", "CrypTen, 3 parties"]
-    lines += table(["case", "Tacit, recorded", "Tacit, not recorded", *others])
-    for name, measured in part["cases"].items():
-        row = rows[name]
-        as_it_is = re.match(r"not recorded ([0-9.]+) s", row["note"])
-        ours = [f"{row['value']:.3f}", as_it_is[1] if as_it_is else ""]
-        found = [marked(measured[one]) for one in ("cryptgpu", "crypten2", "crypten3")]
-        lines.append(f"| {' | '.join([name, *ours, *found])} |")
-    return [*lines, ""]
+    lines = [
+        "## On a GPU",
+        "",
+        "![Seconds of each system on a GPU](../drawings/peers_gpu.svg)",
+        "",
+        f"Tacit: one NVIDIA H200; {own.source}. {RECORDED}",
+        "",
+        *systems(peers, part),
+        f"**wrong**: {part['wrong']}.",
+        "",
+    ]
+    return [*lines, *table(GPU_SYSTEMS, gpu_cases(peers)), ""]
 
 
 def systems(peers: dict[str, Any], part: dict[str, Any]) -> list[str]:
@@ -80,16 +126,12 @@ def systems(peers: dict[str, Any], part: dict[str, Any]) -> list[str]:
     return [head, "", *names, ""]
 
 
-def table(columns: Sequence[str]) -> list[str]:
-    return [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
+def table(columns: Sequence[str], cases: Cases) -> list[str]:
+    lines = [f"| case | {' | '.join(columns)} |", f"|{'---|' * (len(columns) + 1)}"]
+    return lines + [f"| {name} | {' | '.join(map(cell, row))} |" for name, row in cases.items()]
 
 
-def seconds(value: float | None) -> str:
-    return "" if value is None else f"{value:g}"
-
-
-def marked(found: list[Any] | None) -> str:
-    if found is None:
+def cell(figure: Figure | None) -> str:
+    if figure is None:
         return ""
-    value, remark = found
-    return f"{value:g}{' **wrong**' if remark else ''}"
+    return figure.digits + (f" **{figure.remark}**" if figure.remark else "")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 from benchmarks.measure import digits
-from docs.records import RESULTS, Record
+from docs.charts import Figure, grouped_bars
+from docs.records import RESULTS, Record, slug
 
 SUITE = "kernels_levels"
 TEXT = """\
@@ -35,16 +36,40 @@ def by_processor() -> list[Record]:
     return [found[name] for name in sorted(found)]
 
 
-def table(record: Record) -> list[str]:
-    """A line for each case, a column for each level, the slowest first."""
-    cases: dict[str, dict[str, str]] = {}
-    for row in record.rows:
+def processors_charts() -> dict[str, str]:
+    """By the name of the file."""
+    return {chart_name(record): chart(record) for record in by_processor()}
+
+
+def chart_name(record: Record) -> str:
+    return f"kernels_{slug(record.run['processor'])}.svg"
+
+
+def chart(record: Record) -> str:
+    cases = figures(record)
+    levels = list(next(iter(cases.values())))
+    bars = {case: [Figure(found[level]) for level in levels] for case, found in cases.items()}
+    return grouped_bars("as each name says", levels, bars)
+
+
+def figures(record: Record) -> dict[str, dict[str, float]]:
+    """The figure of each level by case, the slowest level first."""
+    cases: dict[str, dict[str, float]] = {}
+    for row in reversed(record.rows):
         case, _, level = row["name"].rpartition(", level ")
-        cases.setdefault(f"{case}, {row['unit']}", {})[level] = digits(row["value"])
-    levels = list(reversed(next(iter(cases.values()))))
+        cases.setdefault(f"{case}, {row['unit']}", {})[level] = row["value"]
+    return dict(reversed(cases.items()))
+
+
+def table(record: Record) -> list[str]:
+    """A line for each case, a column for each level."""
+    cases = figures(record)
+    levels = list(next(iter(cases.values())))
     remark = f" {record.run['remark']}" if record.run.get("remark") else ""
-    lines = [f"## {record.run['processor']}", "", f"{record.source}.{remark}", ""]
+    name = record.run["processor"]
+    lines = [f"## {name}", "", f"{record.source}.{remark}", ""]
+    lines += [f"![Speeds by level of {name}](../drawings/{chart_name(record)})", ""]
     lines += [f"| kernel | {' | '.join(levels)} |", "|---" * (len(levels) + 1) + "|"]
-    for case, figures in cases.items():
-        lines.append(f"| {case} | {' | '.join(figures[level] for level in levels)} |")
+    for case, found in cases.items():
+        lines.append(f"| {case} | {' | '.join(digits(found[level]) for level in levels)} |")
     return [*lines, ""]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,3 +39,8 @@ def newest() -> dict[str, Record]:
             if suite not in found or run["date"] > found[suite].run["date"]:
                 found[suite] = Record(path.name, run, rows)
     return found
+
+
+def slug(name: str) -> str:
+    """A name as a part of a file's name."""
+    return re.sub(r"\W+", "_", name.lower()).strip("_")

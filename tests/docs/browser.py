@@ -77,7 +77,8 @@ def started(profile: Path) -> Iterator[Browser]:
     command = ["sh", "-c", PIPES, "sh", PROGRAM, *OPTIONS, f"--user-data-dir={profile}"]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, bufsize=0) as process:
-        assert process.stdin and process.stdout
+        assert process.stdin
+        assert process.stdout
         try:
             yield Browser(process.stdin, process.stdout)
         finally:

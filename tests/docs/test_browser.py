@@ -25,10 +25,15 @@ SEARCH = """new Promise((found) => {
   field.dispatchEvent(new KeyboardEvent("keyup", { bubbles: true }));
 })"""
 
-# What is wider than the room that it has: code, drawings, and the page itself.
-TOO_WIDE = """[...document.querySelectorAll("pre > code, figure, html")]
-  .filter((one) => one.scrollWidth > one.clientWidth)
-  .map((one) => one.tagName + ": " + one.textContent.trim().slice(0, 80))"""
+# What is wider than the room that it has: code, drawings, words of a drawing, and the page itself.
+TOO_WIDE = """[
+  ...[...document.querySelectorAll("pre > code, figure, html")]
+    .filter((one) => one.scrollWidth > one.clientWidth),
+  ...[...document.querySelectorAll(".drawing text")].filter((words) => {
+    const box = words.getBBox();
+    return box.x < 0 || box.x + box.width > words.ownerSVGElement.viewBox.baseVal.width;
+  }),
+].map((one) => one.tagName + ": " + one.textContent.trim().slice(0, 80))"""
 
 
 class Quiet(SimpleHTTPRequestHandler):
