@@ -50,4 +50,4 @@ def words(case: dict[str, Any]) -> list[str]:
     """What the parties say in a case, if anything."""
     said = [f"- {name}: `{one['says']}`" for name, one in case["parties"].items() if one["says"]]
     seen = f"Seen on {case['date']} ({case['machine']})."
-    return [f"## {case['case']}", "", *(said or ["Nobody has anything to say."]), "", seen, ""]
+    return [f"## {case['case']}", "", *(said or ["No party reports an error."]), "", seen, ""]

@@ -98,7 +98,7 @@ def test_a_run_that_checks(folder):
         (("--stand-in", "visits.csv"), 2, "FILE=SIZE is needed"),
         (("--stand-in", "visits.csv=many"), 1, "such as 1000x13"),
         (("--protocol", "enclave"), 2, "run it with tacit local"),
-        (("--parties", "2"), 2, "parties=2"),
+        (("--num-parties", "2"), 2, "parties=2"),
     ],
 )
 def test_what_is_missing_is_told(folder, options, code, told):

@@ -153,7 +153,7 @@ def test_the_policy(folder):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--parties", "2"), "parties=2"),
+        (("--num-parties", "2"), "parties=2"),
         (("--protocol", "duo"), "protocol='duo'"),
         (("--reveals", "dave"), "party0"),
         (("--device", "tpu"), "device='tpu'"),
@@ -170,7 +170,7 @@ def test_settings_that_are_refused(folder, options, message):
 
 def test_cleartext_takes_any_number(folder):
     done = tacit(
-        "local", "--protocol", "cleartext", "--parties", "2", "--json", "job.py", cwd=folder
+        "local", "--protocol", "cleartext", "--num-parties", "2", "--json", "job.py", cwd=folder
     )
     assert done.code == 0, done.err
     assert [one["party"] for one in done.json["parties"]] == ["party0", "party1"]

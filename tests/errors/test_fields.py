@@ -85,7 +85,8 @@ def test_a_failed_party_has_the_fields_of_its_error():
     assert failed.line is not None
     assert failed.line.function == "fails"
     assert "in fails" in failed.trace
-    assert str(failed).startswith(f"{failed.headline}\n\nThe traceback of party 2:\nTraceback")
+    lines = "Your lines at party 2 (all lines: python -X dev):"
+    assert str(failed).startswith(f"{failed.headline}\n\n{lines}\n  test_fields.py:")
     failed.names = ("alice", "bob", "carol")
     assert failed.headline.startswith("party 2 (carol) failed: ")
 

@@ -18,7 +18,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import tacit
-from tacit.errors import CheatingDetected, ProtocolError
+from tacit.errors import CheatingDetected, ForkedUse
 from tacit.kernels.backend import load_native
 from tacit.protocols import randomness
 from tacit.protocols.masked import compare
@@ -295,7 +295,7 @@ def test_a_forked_process_replays_nothing():
         mesh = session.protocol.context.mesh
         mesh._process, own = -1, mesh._process
         number = session.protocol.context.streams.number
-        with pytest.raises(ProtocolError, match="a forked process uses the session"):
+        with pytest.raises(ForkedUse, match="a forked process, "):
             function(x)
         assert session.protocol.context.streams.number == number
         mesh._process = own

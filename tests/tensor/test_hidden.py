@@ -17,7 +17,7 @@ from tests import forked
 from torch.multiprocessing.reductions import reduce_tensor
 
 import tacit
-from tacit.errors import Error, RevealForbidden, UnsupportedError
+from tacit.errors import Error, ForkedUse, RevealForbidden, UnsupportedError
 
 # These return an identity or an address of the Python object, another one for each tensor.
 IDENTITIES = {"__hash__", "_cdata", "__dict__", "__getstate__", "__weakref__", "__sizeof__"}
@@ -242,11 +242,8 @@ class Rows(torch.utils.data.Dataset):
         return self.function(self.x[row])
 
 
-@pytest.mark.parametrize(
-    ("function", "words"),
-    [(torch.clone, "num_workers=0 reads secrets"), (torch.relu, "a forked process uses")],
-)
-def test_workers_of_a_data_loader_get_no_secrets(function, words):
+@pytest.mark.parametrize("function", [torch.clone, torch.relu])
+def test_workers_of_a_data_loader_get_no_secrets(function):
     """A forked worker would use masks and connections of the party once more."""
 
     def main(session):
@@ -254,9 +251,9 @@ def test_workers_of_a_data_loader_get_no_secrets(function, words):
         batches = torch.utils.data.DataLoader(
             Rows(x, function), num_workers=1, multiprocessing_context="fork"
         )
-        with pytest.raises(Error, match=words) as caught:
+        with pytest.raises(ForkedUse, match="num_workers=0") as caught:
             list(batches)
-        assert "num_workers=0" in str(caught.value)
+        assert "Traceback" not in str(caught.value)
         indices = torch.utils.data.DataLoader(torch.arange(2), num_workers=1)
         return [session.reveal(x[rows]).tolist() for rows in indices]
 

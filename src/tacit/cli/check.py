@@ -11,7 +11,7 @@ import typer
 from ..errors import ConfigError
 from .errors import Code, reported
 from .local import PROTOCOL_HELP
-from .options import Arguments, Debug, Job, Json
+from .options import Arguments, Debug, Job, Json, NumParties
 from .problems import show_problems
 from .report import plain, size
 from .screen import Screen
@@ -26,7 +26,7 @@ NETWORKS = {"1gbit": "LAN of 1 Gbit/s", "10gbit": "LAN of 10 Gbit/s", "wan": "WA
 def check(
     job: Job,
     arguments: Arguments = None,
-    parties: Annotated[int, typer.Option(help="The number of parties.", min=1)] = 3,
+    num_parties: NumParties = 3,
     names: Annotated[
         str | None, typer.Option(help="The names of the parties, such as alice,bob,carol.")
     ] = None,
@@ -73,7 +73,7 @@ def check(
         from ..runtime.rehearsal.rehearse import Rehearsing
 
         loaded = load_job(job, arguments or [])
-        all_names = names.split(",") if names else [f"party{rank}" for rank in range(parties)]
+        all_names = names.split(",") if names else [f"party{rank}" for rank in range(num_parties)]
         known.names = all_names
         screen.line(f"job {loaded.path.name}: rehearsed by {', '.join(all_names)}, {protocol}")
         progress = Rehearsing()

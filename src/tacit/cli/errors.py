@@ -31,7 +31,7 @@ class Code(IntEnum):
 
 
 MEANINGS = {
-    Code.JOB: "the job's own error, or an answer of no",
+    Code.JOB: "the job's own error, or a check that found a problem",
     Code.USAGE: "usage or configuration",
     Code.PEER: "a peer or the network",
     Code.REFUSED: "refused by the reveal policy or an attestation, or the parties do not agree",
@@ -73,9 +73,15 @@ def reported(screen: Screen, *, debug: bool) -> Iterator[Known]:
         code, message = explain(error, known)
         screen.document({"error": message, **_fields(error, known), "exit_code": int(code)})
         sys.stdout.flush()
-        trace = "\n\n" + "".join(traceback.format_exception(error)) if debug else ""
+        trace = f"\n\n{_all_lines(error)}" if debug else ""
         print(f"error: {message}{trace}", file=sys.stderr, flush=True)
         raise typer.Exit(code) from None
+
+
+def _all_lines(error: BaseException) -> str:
+    """Returns the traceback of an error; of a failed party, that of the party."""
+    trace = error.trace if isinstance(error, errors.PartyFailed) else ""
+    return trace or "".join(traceback.format_exception(error))
 
 
 def explain(error: BaseException, known: Known) -> tuple[Code, str]:

@@ -13,7 +13,17 @@ from ..config import Config
 from ..registry import PROTOCOLS, TRANSPORTS
 from .errors import Code, reported
 from .link_use import add_percentages, print_link_use
-from .options import AllowSimulated, Arguments, CheckRange, Debug, Guard, Job, Json, Resume
+from .options import (
+    AllowSimulated,
+    Arguments,
+    CheckRange,
+    Debug,
+    Guard,
+    Job,
+    Json,
+    NumParties,
+    Resume,
+)
 from .problems import show_problems
 from .report import play, print_report, print_reveals
 from .screen import Screen
@@ -29,7 +39,7 @@ TRANSPORT_HELP = " ".join(f"{info.name}: {info.summary}" for info in TRANSPORTS.
 def local(
     job: Job,
     arguments: Arguments = None,
-    parties: Annotated[int, typer.Option(help="The number of parties.", min=1)] = 3,
+    num_parties: NumParties = 3,
     names: Annotated[
         str | None, typer.Option(help="The names of the parties, such as alice,bob,carol.")
     ] = None,
@@ -107,7 +117,7 @@ def local(
         links = build_network(network)
 
         loaded = load_job(job, arguments or [])
-        all_names = names.split(",") if names else [f"party{rank}" for rank in range(parties)]
+        all_names = names.split(",") if names else [f"party{rank}" for rank in range(num_parties)]
         known.names = [*all_names, *_helpers(protocol, dealer, check_range)]
         screen.line(
             f"job {loaded.path.name}: {', '.join(known.names)} as {transport} on this machine"

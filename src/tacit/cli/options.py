@@ -30,6 +30,7 @@ CheckRange = Annotated[
         "the module where a value leaves its range. Implies --protocol cleartext.",
     ),
 ]
+NumParties = Annotated[int, typer.Option(help="The number of parties.", min=1)]
 PartyFile = Annotated[Path, typer.Option("--parties", help="The party file.")]
 PartyName = Annotated[
     str, typer.Option("--party", help="The name of this party in the party file.")

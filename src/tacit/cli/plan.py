@@ -9,7 +9,7 @@ import typer
 
 from .errors import reported
 from .local import PROTOCOL_HELP
-from .options import Arguments, Debug, Job, Json
+from .options import Arguments, Debug, Job, Json, NumParties
 from .screen import Screen
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def plan(
     job: Job,
     arguments: Arguments = None,
-    parties: Annotated[int, typer.Option(help="The number of parties.", min=1)] = 3,
+    num_parties: NumParties = 3,
     protocol: Annotated[str, typer.Option(help=PROTOCOL_HELP)] = "trio",
     json: Json = False,
     debug: Debug = False,
@@ -42,9 +42,9 @@ def plan(
         from ..runtime.deploy.job import load_job
 
         loaded = load_job(job, arguments or [])
-        known.names = [f"party{rank}" for rank in range(parties)]
+        known.names = [f"party{rank}" for rank in range(num_parties)]
         with screen.live("running", lambda: ""):
-            reports = run(_recordings, loaded, parties=parties, protocol=protocol)
+            reports = run(_recordings, loaded, parties=num_parties, protocol=protocol)
         for report in reports:
             lines = [line for one in report["functions"] for line in one["shown"].splitlines()]
             nothing = ["the job does not call session.repeated"]

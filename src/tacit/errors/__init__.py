@@ -20,6 +20,7 @@ Error
     ProtocolDesync                         two parties are at different operations
     PublicMismatch                         public operands or operations differ between parties
     CheatingDetected                       a check of a malicious-secure protocol failed
+    ForkedUse                              a forked process uses the session of its parent
   WorkerFailed                             a worker of an enclave ended, is late, or sent nonsense
   CheckpointRejected                       a saved file missing, foreign, changed or unwritable
   PreprocessingRejected                    a stored run missing, used, changed or of other programs
@@ -41,8 +42,8 @@ import traceback
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from .base import Error, naming_parties
-from .call_sites import Frame, frames_of, from_users_code
+from .base import ALL_LINES, Error, keeps_all_lines, naming_parties
+from .call_sites import Frame, frames_of, from_users_code, shortened
 from .phrases import (
     ROUND_BITS,
     DealerName,
@@ -55,10 +56,11 @@ from .phrases import (
     joined,
     rendered,
 )
-from .rendering import FIELDS, described, lines_text, sentence, statement
+from .rendering import FIELDS, described, lines_text, sentence, short_traceback, statement
 from .reports import fields_of, lines_of, one_line, told_to_peers
 
 __all__ = [
+    "ALL_LINES",
     "FIELDS",
     "ROUND_BITS",
     "AttestationRejected",
@@ -72,6 +74,7 @@ __all__ = [
     "DealerName",
     "EnclaveName",
     "Error",
+    "ForkedUse",
     "Frame",
     "FrameRejected",
     "HandshakeMismatch",
@@ -101,11 +104,13 @@ __all__ = [
     "fields_of",
     "from_users_code",
     "joined",
+    "keeps_all_lines",
     "lines_of",
     "lines_text",
     "naming_parties",
     "one_line",
     "rendered",
+    "shortened",
     "statement",
     "told_to_peers",
 ]
@@ -229,6 +234,24 @@ class CheatingDetected(ProtocolError):
     workers: tuple[int, ...] = ()
 
 
+class ForkedUse(ProtocolError):
+    """A forked process, such as a worker of a DataLoader, uses secrets of its parent.
+
+    torch makes the error of a worker once more in the parent, from the text of the worker's
+    traceback. That text is dropped: the sentence says everything.
+    """
+
+    _REMEDY = "DataLoader(num_workers=0), or workers that load public indices for secret[indices]"
+
+    def __init__(self, text: Phrase = "", **fields: Any) -> None:
+        super().__init__(
+            "a forked process, such as a worker of a DataLoader, uses secrets",
+            limit=fields.pop("limit", "the process that connected the party computes with them"),
+            remedy=fields.pop("remedy", self._REMEDY),
+            **fields,
+        )
+
+
 class WorkerFailed(Error):
     """A worker of an enclave, or the other enclave, ended, is late, or sent what is no answer.
 
@@ -283,8 +306,11 @@ class PartyFailed(Error):
     """The program of one party raised; `party` says which.
 
     The fields are those of the party's own error, and `kind` is the name of its class. `trace` is
-    the text of its traceback, `frames` the lines of it.
+    the text of its traceback, `frames` the lines of it. What is printed of an error of Tacit's has
+    the user's lines alone; `python -X dev` shows all.
     """
+
+    _is_ours = False  # whether the party's own error is one of Tacit's
 
     def __init__(
         self,
@@ -305,6 +331,7 @@ class PartyFailed(Error):
         made = cls(str(error), party=party, kind=type(error).__name__, trace=trace)
         if isinstance(error, Error):
             made.__dict__.update(error.__dict__, party=party)
+            made._is_ours = True
         made._frames = frames_of(error.__traceback__)
         made.known_lines = made.line, made.library_line
         return made
@@ -339,4 +366,7 @@ class PartyFailed(Error):
         if not self.trace or self.__cause__ is not None:  # Python shows the traceback of a cause
             return self.headline
         who = rendered(Party(self.party or 0), self.names)
+        if self._is_ours and not keeps_all_lines():
+            lines = "\n".join(short_traceback(self._frames))
+            return f"{self.headline}\n\nYour lines at {who}{ALL_LINES}:\n{lines}"
         return f"{self.headline}\n\nThe traceback of {who}:\n{self.trace}"

@@ -11,6 +11,8 @@ from .call_sites import Frame, frames_of, library_line, running_frames, user_lin
 from .phrases import Phrase
 from .rendering import notebook_lines, sentence
 
+ALL_LINES = " (all lines: python -X dev)"
+
 
 class Error(Exception):
     """The root of all errors of Tacit. What is not known of one is None; see `FIELDS`.
@@ -107,11 +109,24 @@ class Error(Exception):
 
     def _render_traceback_(self) -> list[str]:
         """Returns what IPython shows: all lines after `%xmode Verbose`, else a short form."""
-        shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+        shell = _shell()
         if shell is not None and shell.InteractiveTB.mode == "Verbose":
             whole: Callable[..., list[str]] = shell.InteractiveTB.structured_traceback
             return whole(type(self), self, self.__traceback__)
         return notebook_lines(self)
+
+
+def _shell() -> Any:
+    """Returns IPython's shell, if this runs in one."""
+    return sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+
+
+def keeps_all_lines() -> bool:
+    """Whether tracebacks of parties keep the lines of Tacit: with `python -X dev`, and in IPython.
+
+    IPython shows a short form of them by itself.
+    """
+    return sys.flags.dev_mode or _shell() is not None
 
 
 def _rebuilt(kind: type[Error], reason: Phrase, state: dict[str, Any]) -> Error:

@@ -10,7 +10,7 @@ import linecache
 import sys
 import sysconfig
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
@@ -116,6 +116,28 @@ def from_users_code(trace: TracebackType | None) -> TracebackType | None:
     while rest is not None and owner_of_frame(rest.tb_frame) != "user":
         rest = rest.tb_next
     return rest or trace
+
+
+def shortened(trace: TracebackType | None) -> TracebackType | None:
+    """Returns the user's lines of a traceback, or the whole if it has none.
+
+    Of the libraries between two of them it has the innermost line.
+    """
+    kept: TracebackType | None = None
+    library_follows = False
+    for one in reversed(list(_entries(trace))):
+        owner = owner_of_frame(one.tb_frame)
+        if owner == "user" or (owner == "library" and not library_follows):
+            kept = TracebackType(kept, one.tb_frame, one.tb_lasti, one.tb_lineno)
+            library_follows = owner == "library"
+    has_users_line = any(owner_of_frame(one.tb_frame) == "user" for one in _entries(kept))
+    return kept if has_users_line else trace
+
+
+def _entries(trace: TracebackType | None) -> Iterator[TracebackType]:
+    while trace is not None:
+        yield trace
+        trace = trace.tb_next
 
 
 def running_frames() -> tuple[Frame, ...]:

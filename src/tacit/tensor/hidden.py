@@ -16,17 +16,14 @@ import numpy as np
 import torch
 import torch.utils.data
 
-from ..errors import RevealForbidden, UnsupportedError
+from ..errors import ForkedUse, RevealForbidden, UnsupportedError
 from .module_path import name_place
 
 if TYPE_CHECKING:
     from .secret import SecretTensor
 
 REVEAL = "session.reveal(tensor, to=...) opens it to a party or to all"
-WORKERS = (
-    "num_workers=0 reads secrets in this process; workers may load public indices for "
-    "secret[indices]"
-)
+WORKERS = "num_workers=0 reads secrets in this process"
 
 hide_memory = torch._C._set_throw_on_mutable_data_ptr
 
@@ -146,6 +143,8 @@ class HiddenValues:
 
 def _refuse(hidden: HiddenValues, method: str, what: str, remedy: str = REVEAL, *args: Any) -> Any:
     """Raises RevealForbidden; a run that rehearses a model may answer instead, and goes on."""
+    if torch.utils.data.get_worker_info() is not None:
+        raise ForkedUse
     error = _needs_values(what, remedy)
     tensor = cast("SecretTensor", hidden)
     if tensor.numbers.on_refusal is None:
@@ -158,9 +157,14 @@ def _no_numpy(name: str) -> UnsupportedError:
         UnsupportedError(
             f"numpy.{name} of a secret tensor",
             limit="numpy computes on values",
-            remedy=f"torch.{name} computes on secrets" if hasattr(torch, name) else REVEAL,
+            remedy=f"{_substitute(name)} computes on secrets" if hasattr(torch, name) else REVEAL,
         )
     )
+
+
+def _substitute(name: str) -> str:
+    """Returns what does the same as a function of numpy whose name torch has, too."""
+    return "tacit.stats.histogram" if name == "histogram" else f"torch.{name}"
 
 
 def _for_torch(value: Any) -> Any:
@@ -171,7 +175,5 @@ def _for_torch(value: Any) -> Any:
 
 
 def _needs_values(what: str, remedy: str) -> RevealForbidden:
-    if torch.utils.data.get_worker_info() is not None:
-        what, remedy = "a worker of a DataLoader, another process,", WORKERS
     reason = f"{what} would need the values of a secret tensor"
     return name_place(RevealForbidden(reason, remedy=remedy))

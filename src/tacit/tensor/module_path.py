@@ -15,9 +15,11 @@ from torch._ops import OpOverload
 from ..errors import Error
 
 E = TypeVar("E", bound=Error)
-# What to use in the place of libraries that look at values.
-REPLACEMENTS = {
-    "torchmetrics": "tacit.metrics computes on secrets; torchmetrics takes what was revealed",
+# What to do where a library looks at values, by the beginning of its file's path.
+REMEDIES = {
+    "torchmetrics/": "tacit.metrics computes on secrets; torchmetrics takes what was revealed",
+    "transformers/masking_utils.py": "give a secret attention_mask for all pairs of tokens: "
+    "mask[:, None, None, :].expand(batch, 1, length, length) == 1",
 }
 CALL: CodeType = nn.Module._call_impl.__code__
 
@@ -54,8 +56,7 @@ def name_place(error: E, func: OpOverload | None = None) -> E:
         error.path = module_path()
         error.module, error.model = type(running[0]).__name__, type(running[-1]).__name__
     error.locate()
-    library = error.library_line
-    error.remedy = REPLACEMENTS.get(
-        library.short_file.split("/")[0] if library else "", error.remedy
-    )
+    file = error.library_line.short_file if error.library_line else ""
+    found = (remedy for start, remedy in REMEDIES.items() if file.startswith(start))
+    error.remedy = next(found, error.remedy)
     return error

@@ -13,7 +13,7 @@ from typing import Self, cast
 import torch
 from torch import Tensor
 
-from ..errors import Party, PeerClosed, ProtocolError
+from ..errors import ForkedUse, Party, PeerClosed, ProtocolError
 from .channel import Channel, Expected, Message, Poller
 from .lifetime import SLICE, Lifetime
 from .limits import SYSTEM_CLOCK, Clock, Limits
@@ -172,13 +172,7 @@ class Mesh(Lifetime):
         A forked process would draw the masks of its parent and send on its connections.
         """
         if self._process != os.getpid():
-            raise ProtocolError(
-                "a forked process uses the session of " + Party(self.rank),
-                limit="secrets are computed with in the process that connected the party",
-                remedy="DataLoader(num_workers=0), or workers that load public indices for "
-                "secret[indices]",
-                party=self.rank,
-            )
+            raise ForkedUse
         if self._thread != get_ident():
             if self._thread is not None:
                 raise ProtocolError(

@@ -179,7 +179,9 @@ def check_fields(table: Table, known: tuple[str, ...], needed: tuple[str, ...] =
     """Raises ConfigError for a field that is not known, and for one that is missing."""
     for name in table:
         if name not in known:
-            raise ConfigError(f"{name!r} is no field", limit=f"allowed are {listed(known)}")
+            raise ConfigError(
+                f"{name!r} is not a known field", limit=f"allowed are {listed(known)}"
+            )
     for name in needed:
         if name not in table:
             raise ConfigError(f"{name} is missing")

@@ -63,15 +63,14 @@ def run(
     bytes: an operation that takes more beyond its operands and results is done in pieces; an
     enclave has no more of its tensors in plain inside, and seals the rest outside. `network`
     gives the links a latency and a bandwidth. No party waits longer than `deadline` seconds for a
-    message, beyond what `network` delays it; between processes, for one from a party that is dead
-    or frozen. Between processes `stripes` is how many connections carry large messages from one
-    party to another, by default as many as the cores can drive, 1 for none but that of all others.
-    `names` are what the parties are called, by rank; `reveals` lists those that may learn
-    anything at all. With `folder` each party writes to a folder of its name in it, the record of
-    its reveals for one; `resume` lets a training go on from its checkpoints there. `dealer` is
-    "own", or "insecure-first-party" to try that out: here all run on this machine anyway.
-    `preprocessed` is a folder of `tacit.preprocess`: a stored run takes the place of the dealer,
-    and is used up.
+    party that is dead or frozen, or if all wait for each other; one that computes is waited for.
+    Between processes `stripes` is how many connections carry large messages from one party to
+    another, by default as many as the cores can drive, 1 for none but that of all others. `names`
+    are what the parties are called, by rank; `reveals` lists those that may learn anything at all.
+    With `folder` each party writes to a folder of its name in it, the record of its reveals for
+    one; `resume` lets a training go on from its checkpoints there. `dealer` is "own", or
+    "insecure-first-party" to try that out: here all run on this machine anyway. `preprocessed` is a
+    folder of `tacit.preprocess`: a stored run takes the place of the dealer, and is used up.
     `protocol="enclave"` adds an enclave (`enclaves=2`: two), which runs `main` on the numbers
     themselves, and workers on `device`, which multiply for it as `outsourcing` says; see
     docs/guides/enclaves.md. Between processes the parties ask an enclave for a quote before they

@@ -8,13 +8,17 @@ from time import monotonic
 from typing import Any
 
 from ...errors import (
+    ALL_LINES,
     ConnectError,
+    Error,
     Party,
     PartyFailed,
     PeerClosed,
     RangeError,
     RevealForbidden,
     from_users_code,
+    keeps_all_lines,
+    shortened,
 )
 
 # Another party may be the cause of these.
@@ -114,9 +118,11 @@ def party_failed(failures: Sequence[Failure], names: Sequence[str]) -> PartyFail
         if failure is not root:
             root.error.add_note(_note(failure.error, root.error))
     if root.raised is not None:
-        root.error.__cause__ = root.raised.with_traceback(
-            from_users_code(root.raised.__traceback__)
-        )
+        trace = from_users_code(root.raised.__traceback__)
+        if isinstance(root.raised, Error) and not keeps_all_lines():
+            trace = shortened(trace)
+            root.raised.add_note(ALL_LINES.strip())
+        root.error.__cause__ = root.raised.with_traceback(trace)
     return root.error
 
 
