@@ -63,6 +63,7 @@ NAMED = (
     "quad_gpu",
     "large_batches",
     "real.ring16",
+    "rehearsal",
     "rounds",
     "stored_runs",
     "throughput",
