@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from time import perf_counter, process_time
+from threading import Thread
+from time import perf_counter, process_time, thread_time
 
 import pytest
 import torch
@@ -14,8 +15,9 @@ from torch import nn
 import tacit
 from tacit.runtime.rehearsal.forecast import forecast
 from tacit.runtime.rehearsal.holdings import holding, opened
-from tacit.runtime.rehearsal.meter import Spent
+from tacit.runtime.rehearsal.meter import Meter, Spent
 from tacit.runtime.rehearsal.rehearse import check
+from tacit.transport import Stats
 from tacit.transport.shaping import Link
 
 CHEAP = [name for name in NETWORKS if name not in (*LARGE, *QUICK)]
@@ -354,6 +356,37 @@ def test_the_threads_together_know_a_secret(settings, ring):
         assert found is not None
         assert found.shape == want.shape
         assert torch.allclose(found.double(), want.double(), atol=tolerance, rtol=0)
+
+
+def busy(seconds):
+    """Computes for so many seconds of this thread."""
+    end = thread_time() + seconds
+    while thread_time() < end:
+        torch.ones(1000).sum()
+
+
+def test_what_others_compute_meanwhile_is_not_counted():
+    """Other parties are threads of the same machine; on their own machines they cost no time."""
+    meter = Meter(Stats([1]), "outside")
+    meter.read()
+    other = Thread(target=busy, args=(0.2,))
+    other.start()
+    other.join()
+    meter.read("waited")
+    busy(0.05)
+    meter.read("computed")
+    with meter.rehearsing():
+        busy(0.05)
+    meter.read("rehearsed")
+    lane = Thread(target=meter.counted(busy), args=(0.1,))
+    lane.start()
+    lane.join()
+    meter.read("lane")
+    seconds = {one.where: one.seconds for one in meter.records[1:]}
+    assert seconds["waited"] < 0.1
+    assert 0.05 <= seconds["computed"] < 0.1
+    assert seconds["rehearsed"] < 0.04
+    assert 0.1 <= seconds["lane"] < 0.2
 
 
 def test_times_follow_from_rounds_bytes_and_computing():

@@ -44,6 +44,8 @@ class Format:
     watched: what the guards of a session watch, or None for a session without them.
     trace: the object that records which tensors a replayed function reads and creates, or None.
     on_refusal: the function that answers `bool(secret)` and the like in a dry run; None refuses.
+    on_call: the function of a rehearsal that makes each call of torch on secrets; it is given the
+    function that makes it, the operator and its arguments.
     """
 
     is_plain = False  # whether values are plain tensors, on which torch computes
@@ -63,6 +65,7 @@ class Format:
         self._widened: dict[int, Self] = {}
         self.trace: Any = None
         self.on_refusal: Any = None
+        self.on_call: Any = None
         self.fraction_bits = fraction_bits
         self.range_bits = min(20, self.most_range_bits) if range_bits is None else range_bits
 

@@ -44,19 +44,33 @@ GRADIENTS = (FineGradient, Seed)
 
 def dispatch(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Returns the result of an operation with at least one secret among its arguments."""
-    secret = args[0] if args and type(args[0]) is SecretTensor else _first_secret(args, kwargs)
-    context = secret.numbers.protocol.context
-    apply = plan(func, secret.numbers.is_plain)
-    if context.in_recorded_call:
-        return apply(args, kwargs)
+    numbers = _numbers(args, kwargs)
+    if numbers.protocol.context.in_recorded_call:
+        return plan(func, numbers.is_plain)(args, kwargs)
+    if numbers.on_call is not None:
+        return numbers.on_call(recorded_call, func, args, kwargs)
+    return recorded_call(func, args, kwargs)
+
+
+def recorded_call(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Returns the result of an operation that the program calls, and adds it to the record."""
+    numbers = _numbers(args, kwargs)
+    context = numbers.protocol.context
+    apply = plan(func, numbers.is_plain)
     context.record.absorb(func.name(), args, kwargs)
-    if (trace := secret.numbers.trace) is not None:
+    if (trace := numbers.trace) is not None:
         args, kwargs = trace.note_call(func, args, kwargs)
     context.in_recorded_call = True
     try:
         return apply(args, kwargs)
     finally:
         context.in_recorded_call = False
+
+
+def _numbers(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Numbers:
+    """The arithmetic of the first secret."""
+    secret = args[0] if args and type(args[0]) is SecretTensor else _first_secret(args, kwargs)
+    return secret.numbers
 
 
 def _first_secret(args: tuple[Any, ...], kwargs: dict[str, Any]) -> SecretTensor:

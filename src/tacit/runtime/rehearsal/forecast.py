@@ -11,7 +11,8 @@ from .meter import Spent
 def forecast(records: Sequence[Sequence[Spent]], link: Link) -> float:
     """Returns the seconds until the last party ends, if every pair has this link.
 
-    records: those of each member, by rank, in the order of the program. An operation begins at a
+    records: those of each member, by rank, in the order of the program. Each member computes on a
+    machine of its own, so none waits for a processor. An operation begins at a
     party when the one before it ends. Each of its rounds takes the latency, and its bytes the
     bandwidth. Bytes that are sent ahead travel from the time at which their sender has reached the
     operation, after those that use the same link: a dealer that awaits nobody is early.
@@ -23,6 +24,8 @@ def forecast(records: Sequence[Sequence[Spent]], link: Link) -> float:
         ready = [clock + step.seconds for clock, step in zip(clocks, steps, strict=True)]
         ends = list(ready)
         for rank, step in enumerate(steps):
+            if not (step.rounds or step.received or step.ahead):
+                continue
             for peer, size in step.ahead.items():
                 if size:
                     way = (peer, rank)

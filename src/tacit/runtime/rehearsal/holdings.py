@@ -73,7 +73,18 @@ def opened(holdings: Sequence[Holding | None]) -> Tensor | None:
     if dtype == torch.bool:
         planes = reduce(torch.bitwise_xor, parts)
         return unpack_bits(planes[0].cpu(), shape, torch.bool)
-    total = reduce(torch.add, parts).cpu()
+    total = sum_of(list(parts)).cpu()
     if dtype.is_floating_point:
         return total.to(torch.float64).div_(2.0 ** held[0].bits)
     return (total >> held[0].bits).to(dtype)
+
+
+def sum_of(parts: Sequence[Tensor]) -> Tensor:
+    """Returns the sum of parts, in new memory, which later ones are added to."""
+    first, *rest = parts
+    if not rest:
+        return first
+    total = first + rest[0]
+    for part in rest[1:]:
+        total += part
+    return total

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from time import perf_counter
+from threading import get_ident
+from time import thread_time
+from typing import Any, NamedTuple
 
 from ...transport import Stats
 
 
-@dataclass(frozen=True)
-class Spent:
+class Spent(NamedTuple):
     """The cost of one operation, or of what lies between two, at one party.
 
-    seconds: of computing, without waiting. received: bytes from each peer in rounds; ahead: those
-    that were sent ahead.
+    seconds: of the party's threads on a processor. What other parties compute does not count, and
+    waiting neither. received: bytes from each peer in rounds; ahead: those that were sent
+    ahead.
     """
 
     where: str
@@ -26,41 +27,41 @@ class Spent:
     ahead: dict[int, int]
 
 
-@dataclass(frozen=True)
-class _Reading:
-    time: float
-    waiting: float
-    overhead: float
+class _Reading(NamedTuple):
+    seconds: float
     rounds: int
     bytes_sent: int
-    received: dict[int, tuple[int, int]]
+    bytes_received: int
 
 
 class Meter:
     """Records what a party spends. Parties that run the same program make records alike.
 
     outside: what the time between two operations belongs to. overhead: seconds of the rehearsal
-    itself, which are nobody's.
+    itself, which are nobody's. The meter is made and read in the thread of its party.
+    elsewhere: seconds of the party's other threads.
     """
 
     def __init__(self, stats: Stats, outside: str) -> None:
         self._stats, self.outside = stats, outside
-        self.overhead = 0.0
+        self.overhead = self.elsewhere = 0.0
+        self._thread = get_ident()
         self.records: list[Spent] = []
-        self._last = _Reading(perf_counter(), 0.0, 0.0, 0, 0, {})
+        self._last = _Reading(0.0, 0, 0, 0)
+        self._peers = dict.fromkeys(stats.peers, (0, 0))  # bytes received, and sent ahead
 
     def read(self, where: str | None = None) -> None:
         """Records what was spent since the last reading, as that of a place."""
-        now, last = self._reading(), self._last
-        passed = now.time - last.time - (now.overhead - last.overhead)
-        received, ahead = {}, {}
-        for peer, (size, early) in now.received.items():
-            before, early_before = last.received.get(peer, (0, 0))
-            ahead[peer] = early - early_before
-            received[peer] = size - before - ahead[peer]
+        stats, last = self._stats, self._last
+        seconds = thread_time() + self.elsewhere - self.overhead
+        now = _Reading(seconds, stats.rounds, stats.bytes_sent, stats.bytes_received)
+        received: dict[int, int] = {}
+        ahead: dict[int, int] = {}
+        if now.bytes_received != last.bytes_received:
+            self._split(received, ahead)
         spent = Spent(
             where or self.outside,
-            max(passed - (now.waiting - last.waiting), 0.0),
+            max(now.seconds - last.seconds, 0.0),
             now.rounds - last.rounds,
             now.bytes_sent - last.bytes_sent,
             received,
@@ -69,20 +70,14 @@ class Meter:
         self.records.append(spent)
         self._last = now
 
-    def _reading(self) -> _Reading:
-        stats = self._stats
-        received = {
-            peer: (cost.bytes_received, cost.bytes_received_ahead)
-            for peer, cost in stats.peers.items()
-        }
-        return _Reading(
-            perf_counter(),
-            stats.seconds_waiting,
-            self.overhead,
-            stats.rounds,
-            stats.bytes_sent,
-            received,
-        )
+    def _split(self, received: dict[int, int], ahead: dict[int, int]) -> None:
+        """Adds what came from each peer since the last reading."""
+        for peer, cost in self._stats.peers.items():
+            size, early = cost.bytes_received, cost.bytes_received_ahead
+            size_before, early_before = self._peers[peer]
+            ahead[peer] = early - early_before
+            received[peer] = size - size_before - ahead[peer]
+            self._peers[peer] = size, early
 
     @contextmanager
     def at(self, where: str) -> Iterator[None]:
@@ -95,11 +90,24 @@ class Meter:
             self.read()
             self.outside = before
 
+    def counted(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns a function of the party whose time counts in other threads, too."""
+
+        def call(*args: Any) -> Any:
+            start = thread_time()
+            try:
+                return function(*args)
+            finally:
+                if get_ident() != self._thread:
+                    self.elsewhere += thread_time() - start
+
+        return call
+
     @contextmanager
     def rehearsing(self) -> Iterator[None]:
         """Within, time is that of the rehearsal."""
-        start = perf_counter()
+        start = thread_time()
         try:
             yield
         finally:
-            self.overhead += perf_counter() - start
+            self.overhead += thread_time() - start

@@ -1,10 +1,11 @@
-"""A mode of torch that watches the operations of one party of a rehearsal."""
+"""What watches the operations of one party of a rehearsal."""
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import get_ident
 from typing import Any
 
 import torch
@@ -18,85 +19,90 @@ from ...fixedpoint.extended.fine_gradients import FineGradient, Seed
 from ...fixedpoint.extended.mean_square import MeanSquare, Square
 from ...fixedpoint.extended.moments import Gradient
 from ...fixedpoint.lazy import Deferred, LazyValue
-from ...kernels.dispatch_mode import DispatchMode
 from ...nn.dry_run import in_range
 from ...tensor import SecretTensor
+from ...tensor.module_path import name_place
 from ...tensor.secret import Cell
 from .arguments import changed, leaves
 from .holdings import Holding, holding
 from .meter import Meter
-from .places import label
 from .twin_comparison import Comparison, Held, Step
 from .twins import View
 
+Call = Callable[[OpOverload, tuple[Any, ...], dict[str, Any]], Any]
 GRADIENTS = (Gradient, FineGradient, Seed)
 # Lazy values that keep to the range; others are factors of a later product, which does.
 BOUNDED = (Square, MeanSquare, FineGradient, Deferred)
 REFUSALS = (UnsupportedError, RangeError, RevealForbidden)
 
 
-class Observer(DispatchMode):
+class Observer:
     """Adds every operation on secrets to the comparison, and reads the meter around it.
 
-    An operation that is refused is noted, and goes on with the result on twins. is_active: whether
-    it watches; what is computed meanwhile is counted, and not compared.
+    An operation that is refused is noted, and goes on with the result on twins. copies: whether
+    what a party holds is copied, because later operations write to the same memory.
     """
 
     def __init__(self, n: Numbers, comparison: Comparison, meter: Meter) -> None:
-        super().__init__()
         self._numbers, self._comparison, self._meter = n, comparison, meter
         self._cells: weakref.WeakKeyDictionary[Cell, tuple[int, int]] = weakref.WeakKeyDictionary()
         self._steps = self._named = 0
-        self.is_active, self.copies = True, False
-        n.on_refusal = self.answer
+        self.copies, self._thread = False, get_ident()
+        self._is_active = True
+        n.on_call, n.on_refusal = self.call, self.answer
 
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Within, operations are not compared."""
-        before, self.is_active = self.is_active, False
+        before, self._is_active = self._is_active, False
         try:
             yield
         finally:
-            self.is_active = before
+            self._is_active = before
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        if SecretTensor not in types or not self.is_active:
-            return func(*args, **kwargs)
-        secrets = [x for x in leaves((args, kwargs)) if type(x) is SecretTensor]
-        self._meter.read()
-        with self._meter.rehearsing():
-            step = self._step(func, args, kwargs, secrets)
-            where = label()
+    def call(self, make: Call, func: OpOverload, args: tuple[Any, ...], kwargs: Any) -> Any:
+        """Returns what an operation makes. Those of `session.map`'s threads are not compared."""
+        if not self._is_active or get_ident() != self._thread:
+            return make(func, args, kwargs)
+        self._steps += 1
+        index, step, where = self._steps, None, None
+        if not func.is_view:  # the twin of a view is that of its cell
+            self._meter.read()
+            with self._meter.rehearsing():
+                step = self._step(index, func, args, kwargs)
+                where = self._comparison.label(index)
         record = self._numbers.protocol.context.record
         before = record.digest
         try:
-            result = func(*args, **kwargs)
+            result = make(func, args, kwargs)
         except REFUSALS as error:
+            name_place(error, func)
+            step = step or self._step(index, func, args, kwargs)
             return self._replaced(step, error, args, kwargs)
         finally:
-            self._comparison.public_calls.add(self._steps + 1, before, record.digest)
-        self._meter.read(where)
-        with self._meter.rehearsing():
-            self._finish(step, secrets, result)
+            self._comparison.public_calls.add(index, before, record.digest)
+        if step is not None:
+            self._meter.read(where)
+            with self._meter.rehearsing():
+                self._finish(step, _secrets(args, kwargs), result)
         return result
 
     def answer(self, error: Error, tensor: SecretTensor, method: str, args: Any) -> Any:
         """Notes that the program asks for values, and answers from the twin."""
         with self._meter.rehearsing():
-            self._comparison.note(self._steps + 1, method.strip("_") + "()", error)
-            answers = self._asked(self._step(None, (tensor,), {}, [tensor]))
+            self._steps += 1
+            self._comparison.note(self._steps, method.strip("_") + "()", error)
+            answers = self._asked(self._step(self._steps, None, (tensor,), {}))
         if answers is None:
             raise error
         return getattr(answers[0].to(tensor.dtype), method)(*args)
 
     # Steps ----------------------------------------------------------------------------------------
 
-    def _step(self, func: OpOverload | None, args: Any, kwargs: Any, secrets: list[Any]) -> Step:
+    def _step(self, index: int, func: OpOverload | None, args: Any, kwargs: Any) -> Step:
         """The operation before it runs, with views in the place of secrets."""
         reads: Held = {}
+        secrets = _secrets(args, kwargs)
         for x in secrets:
             number, version = self._cells.get(x._cell, (None, 0))
             if number is None or version != x._cell.version:
@@ -112,9 +118,10 @@ class Observer(DispatchMode):
 
         within_backward = torch._C._current_graph_task_id() != -1
         gradients = within_backward or any(isinstance(x.label, GRADIENTS) for x in secrets)
-        return Step(func, changed(args, view), changed(kwargs, view), reads, gradients=gradients)
+        args, kwargs = changed(args, view), changed(kwargs, view)
+        return Step(index, func, args, kwargs, reads, gradients=gradients)
 
-    def _finish(self, step: Step, secrets: list[Any], result: Any) -> None:
+    def _finish(self, step: Step, secrets: list[SecretTensor], result: Any) -> None:
         """Adds the operation with its results to the comparison."""
         for place, x in enumerate(leaves(result)):
             if type(x) is SecretTensor and x._cell not in self._cells:
@@ -131,21 +138,18 @@ class Observer(DispatchMode):
                 self._cells[cell] = (number, cell.version)
                 step.writes[number] = self._held(cell.value)
                 self._mark(step, number, cell)
-        self._add(step)
+        if step.reads or step.made or step.writes:
+            self._comparison.add(self._numbers, step)
 
     def _mark(self, step: Step, number: int, cell: Cell) -> None:
         if isinstance(cell.value, LazyValue) and not isinstance(cell.value, BOUNDED):
             step.unbounded.add(number)
 
-    def _add(self, step: Step) -> int:
-        self._steps += 1
-        self._comparison.add(self._numbers, self._steps, step)
-        return self._steps
-
     def _asked(self, step: Step) -> list[Any] | None:
         step.failed = True
+        self._comparison.add(self._numbers, step)
         running = self._numbers.protocol.context.mesh.require_running
-        return self._comparison.answer(self._add(step), running)
+        return self._comparison.answer(step.index, running)
 
     def _name(self, cell: Cell) -> int:
         """The number of a cell: the same at all parties, which see cells in the same order."""
@@ -167,7 +171,7 @@ class Observer(DispatchMode):
         """The result on twins, shared anew; raises the error if there is none."""
         assert step.func is not None
         with self._meter.rehearsing():
-            self._comparison.note(self._steps + 1, str(step.func), error)
+            self._comparison.note(step.index, str(step.func), error)
             answers = self._asked(step)
             if answers is None or any(map(_is_complex, answers)):
                 raise error
@@ -203,12 +207,12 @@ def _written(func: OpOverload, args: Any, kwargs: Any) -> list[SecretTensor]:
     names = [argument.name for argument in func._schema.arguments]
     given = dict(zip(names, args, strict=False)) | kwargs
     targets = [a.name for a in func._schema.arguments if a.alias_info and a.alias_info.is_write]
-    return [x for x in leaves([given.get(name) for name in targets]) if _is_secret(x)]
+    return _secrets([given.get(name) for name in targets], {})
+
+
+def _secrets(args: Any, kwargs: Any) -> list[SecretTensor]:
+    return [x for x in leaves((args, kwargs)) if type(x) is SecretTensor]
 
 
 def _is_complex(x: Any) -> bool:
     return isinstance(x, Tensor) and x.is_complex()
-
-
-def _is_secret(x: Any) -> bool:
-    return type(x) is SecretTensor

@@ -127,8 +127,7 @@ class Rehearsing:
         rehearsed.meter.read()
         rehearsed.meter.outside = "the job outside of operations"
         try:
-            with rehearsed.observer:
-                return self._main(rehearsed, *args, **kwargs)
+            return self._main(rehearsed, *args, **kwargs)
         finally:
             rehearsed.meter.read()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -56,6 +56,12 @@ class RehearsedSession(Session):
     def reveal(self, *args: Any, **kwargs: Any) -> Any:
         with self.meter.at(f"reveal at {line_label()}"):
             return super().reveal(*args, **kwargs)
+
+    def map(
+        self, function: Callable[..., Any], *batches: Iterable[Any], **options: Any
+    ) -> Iterator[Any]:
+        counted = self.meter.counted(function) if callable(function) else function
+        return super().map(counted, *batches, **options)
 
     def repeated(self, function: Callable[..., Any]) -> Repeated:
         self.observer.copies = True  # a replay writes to memory that a slower party still reads

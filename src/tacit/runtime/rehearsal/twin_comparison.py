@@ -24,7 +24,7 @@ from ...nn.validate import Problem
 from ...tensor.debug import first_only, has_steps, judge
 from .arguments import leaves
 from .holdings import Holding, opened
-from .places import module_label
+from .places import label, module_label
 from .public_calls import PublicCalls
 from .twins import Twins, View
 
@@ -39,6 +39,7 @@ Held = dict[int, Holding | None]
 class Step:
     """One operation as a member saw it, with views in the place of secrets.
 
+    index: its place among the operations of the program.
     reads: what the member holds of operands that no operation before had made.
     results: the place of each new secret in the flat results, and its number; made: what the member
     holds of these. writes: what it holds of the operands that were written to.
@@ -47,6 +48,7 @@ class Step:
     failed: the operation has no result; its operands are all that counts.
     """
 
+    index: int
     func: OpOverload | None
     args: Any
     kwargs: Any = field(default_factory=dict)
@@ -69,6 +71,7 @@ class Comparison:
         self._met = Condition()
         self._waiting: dict[int, list[Step]] = {}
         self._answers: dict[int, list[Any] | None] = {}
+        self._labels: dict[int, str] = {}
         self._ended: deque[int] = deque()
         self._ends: Counter[int] = Counter()
         self._found: dict[tuple[str, str, str], tuple[int, Problem]] = {}
@@ -93,17 +96,22 @@ class Comparison:
         """Says that a member has no tensor of this cell any more. Takes no lock."""
         self._ended.append(number)
 
-    def add(self, n: Numbers, index: int, step: Step) -> None:
+    def label(self, index: int) -> str:
+        """Returns where the program is at a step, as the first member to come there found it."""
+        found = self._labels.get(index)
+        return self._labels.setdefault(index, label()) if found is None else found
+
+    def add(self, n: Numbers, step: Step) -> None:
         """Adds a member's step; the last member of all compares."""
         with self._met:
-            steps = self._waiting.setdefault(index, [])
+            steps = self._waiting.setdefault(step.index, [])
             steps.append(step)
             if len(steps) < self._members:
                 return
-            del self._waiting[index]
+            del self._waiting[step.index]
             self.count += 1
             if self.broken is None:
-                self._compare(n, index, steps)
+                self._compare(n, steps)
             self._met.notify_all()
 
     def answer(self, index: int, running: Callable[[], None]) -> list[Any] | None:
@@ -117,13 +125,13 @@ class Comparison:
                 running()
             return self._answers.get(index)
 
-    def _compare(self, n: Numbers, index: int, steps: Sequence[Step]) -> None:
+    def _compare(self, n: Numbers, steps: Sequence[Step]) -> None:
         """Parties whose programs differ add steps that do not fit: then comparing ends."""
         if self._twins is None:
             self._twins = Twins(n)
         try:
             self._drop_ended(self._twins)
-            self._compare_step(self._twins, index, steps)
+            self._compare_step(self._twins, steps)
         except Exception as error:
             self.broken = error
 
@@ -135,7 +143,7 @@ class Comparison:
                 del self._ends[number]
                 twins.drop(number)
 
-    def _compare_step(self, twins: Twins, index: int, steps: Sequence[Step]) -> None:
+    def _compare_step(self, twins: Twins, steps: Sequence[Step]) -> None:
         own = steps[-1]
         for number in own.reads:
             twins.drop(number)
@@ -143,26 +151,25 @@ class Comparison:
         views = [x for x in leaves((own.args, own.kwargs)) if isinstance(x, View)]
         doubtful = any(view.number in twins.doubtful for view in views)
         if own.func is None:
-            self._answers[index] = list(map(twins.view, views)) if twins.know(views) else None
+            self._answers[own.index] = list(map(twins.view, views)) if twins.know(views) else None
             return
         wanted = twins.computed(own.func, own.args, own.kwargs)
         if own.failed:
-            self._answers[index] = wanted
+            self._answers[own.index] = wanted
             return
         for place, number in own.results.items():
             want = wanted[place] if wanted is not None else None
             judged = not (place and first_only(own.func))
             held = [step.made[number] for step in steps]
-            self._settle(twins, index, own, number, held, want, doubtful=doubtful, judged=judged)
+            self._settle(twins, own, number, held, want, doubtful=doubtful, judged=judged)
         for number in own.writes:
             want = twins.whole(number) if wanted is not None else None
             held = [step.writes[number] for step in steps]
-            self._settle(twins, index, own, number, held, want, doubtful=doubtful)
+            self._settle(twins, own, number, held, want, doubtful=doubtful)
 
     def _settle(
         self,
         twins: Twins,
-        index: int,
         step: Step,
         number: int,
         held: Sequence[Holding | None],
@@ -181,7 +188,7 @@ class Comparison:
                 judge(twins.numbers, step.func, [want])
                 want = want if found is None else _near(twins.numbers, step, held[0], found, want)
             except RangeError as problem:
-                self.note(index, str(step.func), problem)
+                self.note(step.index, str(step.func), problem)
                 doubtful = True
         twins.keep(number, want)
         (twins.doubtful.add if doubtful else twins.doubtful.discard)(number)
@@ -196,10 +203,10 @@ def _near(n: Numbers, step: Step, held: Holding | None, found: Tensor, want: Ten
     assert held is not None
     if not want.is_floating_point():
         return found.clone()
-    error, largest = (found - want).abs_(), largest_of(want)
+    error, largest = found - want, largest_of(want)
     allowed = UNITS * 2.0**-n.fraction_bits + ROUGH * largest
     if has_steps(step.func):
-        return torch.where(error > allowed, found, want)
+        return torch.where(error.abs_() > allowed, found, want)
     if largest_of(error) > allowed:
         raise _rough(n)
     if not (step.writes or step.gradients) and 0 < largest < 2.0 ** -(held.fraction_bits + 1):
