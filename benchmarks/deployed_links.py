@@ -120,14 +120,16 @@ def _links(session: tacit.Session) -> tuple[float, float]:
 
 
 def _exchanges(session: tacit.Session) -> None:
-    peer = sum(EVALUATORS) - session.rank
-    mesh, channel = session.mesh, session.mesh.channel(peer)
+    mesh, peer = session.mesh, sum(EVALUATORS) - session.rank
     words, place = (torch.ones(SIZE, dtype=torch.int64, device=session.device) for _ in range(2))
-    send, receive = {peer: channel.fixed([words]) or [words]}, {peer: [Spec((SIZE,), torch.int64)]}
-    fixed = channel.fixed([place])
-    into = {} if fixed is None else {peer: fixed}
-    for _ in range(LAPS):
-        mesh.finish(mesh.begin(send, receive, into=into))
+    fixed = mesh.fixed_round({peer: [words]}, {peer: [place]}, ahead=False)
+    send, receive = {peer: [words]}, {peer: [Spec((SIZE,), torch.int64)]}
+    for lap in range(LAPS):
+        if fixed is None:
+            mesh.exchange(send, receive)
+        else:
+            mesh.begin_fixed(fixed, lap)
+            mesh.finish_fixed(fixed)
 
 
 def _bare_socket(session: tacit.Session) -> socket.socket:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -12,14 +13,11 @@ from tests.transport.parties import run
 from torch import Tensor
 
 from tacit.errors import PeerClosed, ProtocolDesync, PublicMismatch
-from tacit.transport import Mesh, Spec
-from tacit.transport.channel import Expected
+from tacit.transport import Cost, FixedRound, Mesh, Spec
 from tacit.transport.wire import sender, socket_channel, tls
-from tacit.transport.wire.fixed_message import FixedTensors
 from tacit.transport.wire.frames import (
     DIGEST_AT,
     HEADER,
-    NO_DIGEST,
     OPERATION_AT,
     Kind,
     layout,
@@ -37,18 +35,24 @@ def tensor(seed: int, size: int = SIZE) -> Tensor:
     return torch.arange(size) * 1_000_003 + seed
 
 
-def fixed(mesh: Mesh, x: Tensor) -> FixedTensors:
-    made = mesh.channel(1 - mesh.rank).fixed([x])
+def fixed_round(mesh: Mesh, x: Tensor, place: Tensor) -> FixedRound:
+    peer = 1 - mesh.rank
+    made = mesh.fixed_round({peer: [x]}, {peer: [place]}, ahead=False)
     assert made is not None
     return made
 
 
-def exchanged(mesh: Mesh, x: Tensor, place: Tensor, *, sends: bool, receives: bool) -> None:
-    """One round, with fixed messages for what is sent and what is received, or ordinary ones."""
-    peer = 1 - mesh.rank
-    into = {peer: fixed(mesh, place) if receives else [place]}
-    send = {peer: fixed(mesh, x) if sends else [x]}
-    opened = mesh.begin(send, {peer: [Spec(tuple(place.shape), place.dtype)]}, into=into)
+def exchanged(
+    mesh: Mesh, x: Tensor, place: Tensor, *, operation: int = 7, is_fixed: bool = True
+) -> None:
+    """One round, with fixed messages or ordinary ones."""
+    if is_fixed:
+        one = fixed_round(mesh, x, place)
+        mesh.begin_fixed(one, operation)
+        mesh.finish_fixed(one)
+        return
+    peer, spec = 1 - mesh.rank, Spec(tuple(place.shape), place.dtype)
+    opened = mesh.begin({peer: [x]}, {peer: [spec]}, operation=operation, into={peer: [place]})
     assert mesh.finish(opened)[peer][0] is place
 
 
@@ -71,11 +75,58 @@ def test_where_a_message_has_its_number_and_its_digest() -> None:
 @pytest.mark.parametrize("size", [0, 1, SIZE, 2048, 8000])
 def test_fixed_and_ordinary_messages_are_the_same_to_the_other_side(size: int) -> None:
     def main(mesh: Mesh) -> None:
-        for seed in range(8):
-            sends, receives = bool(seed & 1 << mesh.rank), bool(seed & 4)
-            place = torch.zeros(size, dtype=torch.int64)
-            exchanged(mesh, tensor(mesh.rank, size), place, sends=sends, receives=receives)
+        for seed in range(4):
+            place, is_fixed = torch.zeros(size, dtype=torch.int64), bool(seed & 1 << mesh.rank)
+            exchanged(mesh, tensor(mesh.rank, size), place, is_fixed=is_fixed)
             assert place.equal(tensor(1 - mesh.rank, size))
+
+    assert run("tls", main) == DONE
+
+
+def test_a_fixed_round_costs_what_an_ordinary_one_does() -> None:
+    def main(mesh: Mesh) -> list[list[float]]:
+        found = []
+        for is_fixed in (False, True):
+            with mesh.stats.scope("round") as cost:
+                exchanged(mesh, tensor(0), torch.zeros_like(tensor(0)), is_fixed=is_fixed)
+            assert cost.seconds_waiting > 0 < cost.peers[1 - mesh.rank].seconds_waiting
+            counted = [cost, cost.peers[1 - mesh.rank]]
+            for one in counted:
+                one.seconds_waiting = 0.0
+            found.append([getattr(one, name) for one in counted for name in Cost.__slots__])
+        return found
+
+    for ordinary, fixed_ones in run("tls", main).values():
+        assert ordinary == fixed_ones
+        assert ordinary[:4] == [8 * SIZE, 8 * SIZE, 1, 1]
+
+
+def test_a_fixed_round_that_is_left_open_is_taken_before_the_next() -> None:
+    """As when a step of a plan fails between a round's sending and receiving."""
+
+    def main(mesh: Mesh) -> None:
+        place, other = torch.zeros_like(tensor(0)), torch.zeros_like(tensor(0))
+        mesh.begin_fixed(fixed_round(mesh, tensor(mesh.rank), place), 3)
+        exchanged(mesh, tensor(5 + mesh.rank), other)
+        assert place.equal(tensor(1 - mesh.rank))
+        assert other.equal(tensor(6 - mesh.rank))
+
+    assert run("tls", main) == DONE
+
+
+def test_a_message_that_comes_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is sent once the other party has stopped to wait in compiled code."""
+    monkeypatch.setattr(tls, "_PATIENCE_MS", 20)
+    meshes: dict[int, Mesh] = {}
+
+    def main(mesh: Mesh) -> None:
+        meshes[mesh.rank] = mesh
+        while mesh.rank == 0 and not (1 in meshes and meshes[1].waiting_for):
+            time.sleep(1e-3)
+        place = torch.zeros_like(tensor(0))
+        exchanged(mesh, tensor(mesh.rank), place)
+        assert place.equal(tensor(1 - mesh.rank))
+        assert mesh.rank == 0 or mesh.stats.seconds_waiting >= 0.02
 
     assert run("tls", main) == DONE
 
@@ -90,7 +141,7 @@ def test_fixed_messages_pass_renewals(limit: int, monkeypatch: pytest.MonkeyPatc
         x, place = torch.empty_like(tensor(0)), torch.empty_like(tensor(0))
         for seed in range(count):
             x.copy_(tensor(seed + mesh.rank))
-            exchanged(mesh, x, place, sends=True, receives=True)
+            exchanged(mesh, x, place)
             assert place.equal(tensor(seed + 1 - mesh.rank))
         found: int = mesh.channel(1 - mesh.rank).incoming.renewals  # type: ignore[attr-defined]
         return found
@@ -105,12 +156,12 @@ def test_a_fixed_message_behind_a_queue_keeps_its_bytes_and_its_place() -> None:
 
     def main(mesh: Mesh) -> None:
         peer, x, place = 1 - mesh.rank, tensor(mesh.rank), torch.empty_like(tensor(0))
-        message, into = fixed(mesh, x), fixed(mesh, place)
+        second = fixed_round(mesh, x, place)
         first = mesh.begin({peer: [torch.ones(long.shape, dtype=torch.int64)]}, {peer: [long]})
-        second = mesh.begin({peer: message}, {peer: [SPEC]}, into={peer: into})
+        mesh.begin_fixed(second, 7)
         x.zero_()
         assert mesh.finish(first)[peer][0].sum() == long.shape[0]
-        mesh.finish(second)
+        mesh.finish_fixed(second)
         assert place.equal(tensor(peer))
 
     assert run("tls", main) == DONE
@@ -126,14 +177,13 @@ def test_a_message_in_several_records_is_the_same_message(ends: tuple[int, ...])
     def main(mesh: Mesh) -> None:
         x, place = tensor(3), torch.zeros_like(tensor(0))
         channel: Any = mesh.channel(1 - mesh.rank)
-        into = fixed(mesh, place)
-        how = layout((SPEC,))
-        data = fixed_bytes(channel, x, NO_DIGEST)
+        one = mesh.fixed_round({}, {1 - mesh.rank: [place]}, ahead=False)
+        assert one is not None
+        data = fixed_bytes(channel, x, mesh.record.digest)
         for start, end in pairwise((0, *ends, len(data))):
             channel.outgoing.write((data[start:end],))
-        channel.expect(Expected(Kind.TENSORS, 5, how, NO_DIGEST, into))
-        while channel.recv(patient=False) is None:
-            pass
+        mesh.begin_fixed(one, 5)
+        mesh.finish_fixed(one)
         assert place.equal(x)
 
     assert run("tls", main) == DONE
@@ -144,11 +194,7 @@ def told(change: Callable[[Mesh], tuple[Any, Any, int]], *, is_fixed: bool) -> A
 
     def main(mesh: Mesh) -> None:
         x, place, operation = change(mesh)
-        peer = 1 - mesh.rank
-        send = {peer: fixed(mesh, x) if is_fixed else [x]}
-        into = {peer: fixed(mesh, place) if is_fixed else [place]}
-        spec = [Spec(tuple(place.shape), place.dtype)]
-        mesh.finish(mesh.begin(send, {peer: spec}, operation=operation, into=into))
+        exchanged(mesh, x, place, operation=operation, is_fixed=is_fixed)
 
     return run("tls", main)
 
@@ -191,8 +237,10 @@ def test_a_peer_that_ends_within_a_message_is_told() -> None:
             channel.outgoing.write((data[:100],))
             raise KeyError("in the middle")
         place = torch.zeros_like(tensor(0))
-        into = {0: fixed(mesh, place)}
-        mesh.finish(mesh.begin({}, {0: [SPEC]}, operation=5, into=into))
+        one = mesh.fixed_round({}, {0: [place]}, ahead=False)
+        assert one is not None
+        mesh.begin_fixed(one, 5)
+        mesh.finish_fixed(one)
 
     outcome = run("tls", main)
     assert isinstance(outcome[1], PeerClosed)

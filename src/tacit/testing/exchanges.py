@@ -91,25 +91,31 @@ def check_messages_keep_their_order(start: Start) -> None:
 
 
 def check_memory_that_stays_is_sent_and_received_many_times(start: Start) -> None:
-    """With fixed messages where a channel has them; what is sent may be overwritten at once."""
+    """In fixed rounds where a channel has them; what is sent may be overwritten at once."""
     small, large = [Spec((3,), torch.int64), Spec((), torch.uint8)], [Spec((9, 999), torch.int32)]
 
     def program(mesh: Mesh) -> None:
-        peer, channel = 1 - mesh.rank, mesh.channel(1 - mesh.rank)
+        peer = 1 - mesh.rank
         for specs in ([], small, large):
             own, places = ([torch.empty(s.shape, dtype=s.dtype) for s in specs] for _ in range(2))
-            into, fixed = channel.fixed(places) or places, channel.fixed(own)
+            fixed = mesh.fixed_round({peer: own}, {peer: places}, ahead=False)
             for seed in range(4):
                 for x, spec in zip(own, specs, strict=True):
                     x.copy_(_filled(spec, 10 * seed + mesh.rank))
-                send = {peer: fixed or [x.clone() for x in own]}
-                opened = mesh.begin(send, {peer: specs}, into={peer: into})
+                send = {peer: [x.clone() for x in own]}
+                if fixed is None:
+                    opened = mesh.begin(send, {peer: specs}, operation=seed, into={peer: places})
+                else:
+                    mesh.begin_fixed(fixed, seed)
                 for x in own:
                     x.fill_(1)
-                got = mesh.finish(opened)[peer]
+                got = places
+                if fixed is None:
+                    got = mesh.finish(opened)[peer]
+                else:
+                    mesh.finish_fixed(fixed)
                 wanted = [_filled(spec, 10 * seed + peer) for spec in specs]
                 assert all(map(torch.equal, got, wanted))
-                assert fixed is None or all(map(torch.equal, places, wanted))
 
     values(start(program))
 

@@ -2,6 +2,7 @@
 
 from .channel import Channel, Poller
 from .devices import CPU, to_host
+from .fixed_round import FixedRound
 from .limits import SYSTEM_CLOCK, Clock, Limits
 from .local.barrier import Barrier
 from .local.interpreter_lock import NO_LOCK, InterpreterLock
@@ -27,6 +28,7 @@ __all__ = [
     "Channel",
     "Clock",
     "Cost",
+    "FixedRound",
     "Hello",
     "Identity",
     "InterpreterLock",

@@ -155,6 +155,17 @@ class Channel(ABC):
     def send(self, kind: Kind, operation: int, digest: bytes, tensors: Sequence[Tensor]) -> int:
         """Queues a message and returns its size in bytes; blocks while too much is queued."""
 
+    def send_fixed(self, message: FixedTensors, operation: int, digest: bytes) -> None:
+        """Sends a message that `fixed` has returned, as `send` does."""
+        self.send(Kind.TENSORS, operation, digest, message)
+
+    def receive_fixed(self, message: FixedTensors, operation: int, digest: bytes) -> bool:
+        """Returns whether the next message is this one, and is in its tensors after a short wait.
+
+        If not, `expect` and `recv` receive it.
+        """
+        return False
+
     def send_part(
         self,
         kind: Kind,

@@ -15,12 +15,12 @@ from torch import Tensor
 
 from ..errors import ForkedUse, Party, PeerClosed, ProtocolError
 from .channel import Channel, Expected, Message, Poller
+from .fixed_round import FixedRound, fixed_round
 from .lifetime import SLICE, Lifetime
 from .limits import SYSTEM_CLOCK, Clock, Limits
 from .open_round import OpenRound
 from .tiles import PartlySent, Sendable, send_tiles, tiled_in
 from .timeouts import judge
-from .wire.fixed_message import FixedTensors
 from .wire.frames import Kind, Spec, layout
 
 _SPIN = 2e-3  # s before a stamp at which waiting becomes an exact sleep
@@ -94,10 +94,10 @@ class Mesh(Lifetime):
         """
         operation = self._begin(operation)
         wanted: dict[int, Expected] = {}
+        digest = self.record.digest
         for peer, specs in receive.items():
-            place = into.get(peer)
-            how = place.layout if type(place) is FixedTensors else layout(tuple(specs))
-            wanted[peer] = Expected(Kind.TENSORS, operation, how, self.record.digest, place)
+            how = layout(tuple(specs))
+            wanted[peer] = Expected(Kind.TENSORS, operation, how, digest, into.get(peer))
         return self._send(Kind.TENSORS, send, wanted, ahead)
 
     def finish(self, opened: OpenRound) -> dict[int, list[Tensor]]:
@@ -106,6 +106,47 @@ class Mesh(Lifetime):
         for peer, message in self._arrived(opened).items():
             tensors[peer] = message.tensors
         return tensors
+
+    def fixed_round(
+        self,
+        send: Mapping[int, Sequence[Tensor]],
+        into: Mapping[int, Sequence[Tensor]],
+        *,
+        ahead: bool,
+    ) -> FixedRound | None:
+        """Returns a round of tensors whose memory stays, if all channels have a fast way for it."""
+        channels = self._ahead if ahead else self._channels
+        return fixed_round(channels, send, into, ahead=ahead)
+
+    def begin_fixed(self, one: FixedRound, operation: int) -> None:
+        """Sends what such a round sends, like `begin`; `finish_fixed` waits."""
+        self._begin(operation)
+        digest = self.record.digest
+        one.reopen(operation, digest)
+        try:
+            for peer, channel, message in one.outgoing:
+                if self._open:
+                    self._make_space(channel, message)
+                channel.send_fixed(message, operation, digest)
+                self.stats.count_sent(peer, message.layout.size, one.ahead)
+        except BaseException as error:
+            self._fail(error)
+        if one.incoming:
+            self._open.append(one)
+
+    def finish_fixed(self, one: FixedRound) -> None:
+        """Waits until all that such a round receives is in its memory."""
+        if self._open and self._open[0] is one and self._end is None and self.recorder is None:
+            self._operation = one.operation
+            try:
+                one.take_at_once(self._now)
+            except BaseException as error:
+                self._fail(error)
+            if one.is_complete:
+                self._open.popleft()
+                one.count(self.stats)
+                return
+        self._arrived(one)
 
     def exchange_bytes(
         self, send: Mapping[int, bytes], receive: Collection[int], *, operation: int | None = None
@@ -280,7 +321,7 @@ class Mesh(Lifetime):
             self.recorder(opened.wanted, opened.arrived)
 
     def _receive(self, opened: OpenRound) -> None:
-        self._waiting_since = started = self._now()
+        self._waiting_since = started = self._now() if opened.since is None else opened.since
         self._waiting = waiting = {}
         for peer in opened.wanted:
             waiting[peer] = opened.channels[peer]

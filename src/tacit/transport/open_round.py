@@ -13,7 +13,7 @@ class OpenRound:
 
     wanted: what is expected of each peer, with the public record of when the round was begun.
     arrived: what has come. is_complete: whether that is all. early: what was here already while
-    this party still sent.
+    this party still sent. since: when this party began to wait, if it has.
     """
 
     __slots__ = (
@@ -25,6 +25,7 @@ class OpenRound:
         "early",
         "is_complete",
         "operation",
+        "since",
         "wanted",
     )
 
@@ -36,6 +37,7 @@ class OpenRound:
         self.arrived: dict[int, Message] = {}
         self.early: dict[int, Message] = {}
         self.is_complete = not wanted
+        self.since: float | None = None
         self._waited: dict[int, float] = {}
         self._is_expected = False
 

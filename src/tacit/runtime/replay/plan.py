@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ...errors import ROUND_BITS
 from ...protocols.steps import Round
-from ...transport import Mesh, OpenRound
+from ...transport import FixedRound, Mesh, OpenRound
 
 MOST_COPIES = 4  # of one message, that are kept for later replays
 _UNUSED = 3  # references to a copy: the list's, the loop's, and the argument's
@@ -130,17 +130,16 @@ class Exchange:
         self._opened: OpenRound | None = None
 
     @cached_property
-    def into(self) -> Tensors:
-        return _in_memory(self.places) | _fixed(self.mesh, self.places)
+    def _fixed_round(self) -> FixedRound | None:
+        return self.mesh.fixed_round(self.sent, self.places, ahead=self.ahead)
 
     @cached_property
-    def _fixed(self) -> dict[int, Sequence[Tensor]]:
-        return _fixed(self.mesh, self.sent)
+    def into(self) -> Tensors:
+        return _in_memory(self.places)
 
     @cached_property
     def _copies(self) -> dict[int, list[Outgoing]]:
-        others = {peer: xs for peer, xs in self.sent.items() if peer not in self._fixed}
-        return {peer: [Outgoing(x) for x in xs] for peer, xs in others.items()}
+        return {peer: [Outgoing(x) for x in xs] for peer, xs in self.sent.items()}
 
     def at(self, sent: Tensors, places: Tensors) -> Exchange:
         """Returns the same round with tensors elsewhere."""
@@ -161,26 +160,30 @@ class Exchange:
 
     def begin(self, first: int) -> None:
         """Sends."""
+        operation = (first << ROUND_BITS) + self.operation
+        if self._fixed_round is not None:
+            self.mesh.begin_fixed(self._fixed_round, operation)
+            return
         self._opened = self.mesh.begin(
             self._outgoing(),
             self.receive,
-            operation=(first << ROUND_BITS) + self.operation,
+            operation=operation,
             ahead=self.ahead,
             into=self.into,
         )
 
     def finish(self, first: int) -> None:
         """Waits for what is received, and puts it where it goes."""
+        if self._fixed_round is not None:
+            self.mesh.finish_fixed(self._fixed_round)
+            return
         assert self._opened is not None
         opened, self._opened = self._opened, None
         self.take(self.mesh.finish(opened))
 
     def _outgoing(self) -> Tensors:
         """Returns what is sent; nothing writes to it before it has left."""
-        if not self._copies:
-            return self._fixed
-        copies = {peer: [x.copy() for x in xs] for peer, xs in self._copies.items()}
-        return copies | self._fixed
+        return {peer: [x.copy() for x in xs] for peer, xs in self._copies.items()}
 
     def take(self, received: Tensors) -> None:
         """Puts what was received where it goes."""
@@ -193,12 +196,6 @@ class Exchange:
         """Whether it would send this now."""
         pairs = [zip(xs, expected[peer], strict=True) for peer, xs in self.sent.items()]
         return all(torch.equal(a, b) for pair in pairs for a, b in pair)
-
-
-def _fixed(mesh: Mesh, tensors: Tensors) -> dict[int, Sequence[Tensor]]:
-    """Returns the messages that the channel to their peer has a fast way for."""
-    made = {peer: mesh.channel(peer).fixed(xs) for peer, xs in tensors.items()}
-    return {peer: one for peer, one in made.items() if one is not None}
 
 
 def _in_memory(places: Tensors) -> dict[int, Sequence[Tensor]]:

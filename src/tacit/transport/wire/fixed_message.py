@@ -13,6 +13,8 @@ from torch import Tensor
 
 from .frames import Layout
 
+TAKEN = -6  # csrc/tls.cpp, Status
+
 
 class FixedMessage(Protocol):
     """The head of a message, and the addresses of its tensors (csrc/message.h)."""
@@ -43,7 +45,7 @@ class MessageCalls(Protocol):
         """Returns a message for the calls below; its tensors must outlive it."""
 
     def send(self, message: FixedMessage, operation: int, digest: bytes) -> int:
-        """Writes what the tensors hold now, like `TlsSession.write`."""
+        """Writes what the tensors hold now; returns how many bytes, if that is positive."""
 
     def receive(
         self,
@@ -52,9 +54,12 @@ class MessageCalls(Protocol):
         digest: bytes,
         buffer: memoryview,
         milliseconds: int,
-    ) -> int | None:
-        """Reads a message, which has space in the buffer, into its tensors; None: it is there.
+    ) -> int:
+        """Reads a message, which has space in the buffer, into its tensors; TAKEN: it is there.
 
-        If another one comes, or not all of it, returns how many bytes are in the buffer, like
-        `TlsSession.read`.
+        If another one comes, or not all of it, returns how many bytes are in the buffer, if that is
+        positive.
         """
+
+    def checked(self, result: int) -> int:
+        """Returns 0 if the other side has ended; raises what another result of a call means."""

@@ -23,7 +23,7 @@ from .pinned_identity import Identity, private_file, unusable
 from .tls_session import TlsSession
 
 _Error = TypeVar("_Error", bound=ssl.SSLError)
-_WANT_READ, _WANT_WRITE, _CUT, _SYSTEM, _TAKEN = -1, -2, -3, -4, -6  # csrc/tls.cpp, Status
+_WANT_READ, _WANT_WRITE, _CUT, _SYSTEM = -1, -2, -3, -4  # csrc/tls.cpp, Status
 
 
 @cache
@@ -73,19 +73,19 @@ class _OpenSslSession:
         self._session, self._sock = session, sock
         self.certificate, self.version = session.peer_certificate, session.version
         self.wait, self._read, self._write = session.wait, session.read, session.write
-        self._send, self._receive = session.send, session.receive
+        self.send, self.receive = session.send, session.receive
 
     def handshake(self) -> None:
-        if not self._checked(self._session.handshake()):
+        if not self.checked(self._session.handshake()):
             raise _cut()
 
     def read(self, view: memoryview, milliseconds: int = 0) -> int:
         count: int = self._read(view, milliseconds)
-        return count if count > 0 else 0 if count == _CUT else self._checked(count)
+        return count if count > 0 else 0 if count == _CUT else self.checked(count)
 
     def write(self, view: memoryview, milliseconds: int = 0) -> int:
         count: int = self._write(view, milliseconds)
-        return count if count > 0 else self._checked(count)
+        return count if count > 0 else self.checked(count)
 
     @property
     def messages(self) -> MessageCalls:
@@ -96,29 +96,12 @@ class _OpenSslSession:
         made: FixedMessage = compiled().Message(head, parts, OPERATION_AT, DIGEST_AT)
         return made
 
-    def send(self, message: FixedMessage, operation: int, digest: bytes) -> int:
-        count: int = self._send(message, operation, digest)
-        return count if count > 0 else self._checked(count)
-
-    def receive(
-        self,
-        message: FixedMessage,
-        operation: int,
-        digest: bytes,
-        buffer: memoryview,
-        milliseconds: int,
-    ) -> int | None:
-        count: int = self._receive(message, operation, digest, buffer, milliseconds)
-        if count == _TAKEN:
-            return None
-        return count if count > 0 else 0 if count == _CUT else self._checked(count)
-
     def end(self) -> socket:
-        if not self._checked(self._session.end()):
+        if not self.checked(self._session.end()):
             raise _cut()
         return self._sock
 
-    def _checked(self, result: int) -> int:
+    def checked(self, result: int) -> int:
         """Returns a count; raises what another status means."""
         if result >= 0:
             return result

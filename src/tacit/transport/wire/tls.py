@@ -26,7 +26,7 @@ from cryptography import x509
 from torch import Tensor
 
 from ...errors import CertificateRejected, ConnectError, FrameRejected, TransportError
-from .fixed_message import FixedMessage
+from .fixed_message import TAKEN, FixedMessage
 from .openssl_session import OpenSslContext, load_openssl
 from .pinned_identity import Identity, pin
 from .ssl_session import SslContext
@@ -145,35 +145,33 @@ class TlsStream(TcpStream):
                 if calls is None or not self._passes_at_once(message.size):
                     return 0
                 done = calls.send(message, operation, digest)
+                if done <= 0:
+                    return calls.checked(done)
                 self._left -= done
                 return done
         except OSError as error:
             return self._nothing_passed(error)
 
     def receive_message(
-        self,
-        message: FixedMessage,
-        operation: int,
-        digest: bytes,
-        buffer: memoryview,
-        *,
-        patient: bool = False,
+        self, message: FixedMessage, operation: int, digest: bytes, buffer: memoryview
     ) -> int | None:
-        if patient and not self._early and not self._tls.wait(_PATIENCE_MS):
+        if self._early or not self._tls.wait(_PATIENCE_MS):
             return 0
         try:
             with self._lock:
                 calls = self._tls.messages
-                if calls is not None and self._passes_at_once(message.size):
-                    hold = _HOLD_MS if patient else 0
-                    done = calls.receive(message, operation, digest, buffer, hold)
-                    if done == 0:
-                        raise self.lost(None)
-                    self._left -= message.size if done is None else done
-                    return done
+                if calls is None or not self._passes_at_once(message.size):
+                    return 0
+                done = calls.receive(message, operation, digest, buffer, _HOLD_MS)
+                if done == TAKEN:
+                    self._left -= message.size
+                    return None
+                if done <= 0 and not calls.checked(done):
+                    raise self.lost(None)
+                self._left -= done
+                return done
         except OSError as error:
             return self._nothing_passed(error)
-        return self._transfer(buffer, True)
 
     def _passes_at_once(self, size: int) -> bool:
         """Whether so many bytes can pass before the next renewal."""
