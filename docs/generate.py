@@ -18,7 +18,7 @@ from docs.commands import cli_page
 from docs.drawings import FOLDER, journey_svg, layers_svg
 from docs.failures import failures_page
 from docs.peers import peers_charts, peers_page
-from docs.pictures import holdings_svg, masking_svg
+from docs.pictures import HOSPITALS, INFERENCE, TRAINING, holdings_svg, masking_svg
 from docs.processors import processors_charts, processors_page
 from docs.settings import configuration_page, protocols_page
 from docs.speed import speed_charts, speed_page
@@ -224,7 +224,9 @@ MAKERS = {
 }
 
 DRAWINGS = {
-    "holdings.svg": holdings_svg,
+    "holdings_hospitals.svg": partial(holdings_svg, HOSPITALS),
+    "holdings_inference.svg": partial(holdings_svg, INFERENCE),
+    "holdings_training.svg": partial(holdings_svg, TRAINING),
     "journey.svg": journey_svg,
     "layers.svg": layers_svg,
     "masking.svg": masking_svg,

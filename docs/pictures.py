@@ -3,22 +3,49 @@
 from __future__ import annotations
 
 import hashlib
+from typing import NamedTuple
 
 from docs.svg import BANDS, INK, LINE, MONO, PALE, PAPER, SERIES, arrow, box, svg, text
 
-# Name of a party, what it has of its own, and what it learns.
-PARTIES = (
-    ("party 0, a hospital", "its patients x", "the answer: reveal(y, to=0)"),
-    ("party 1, a company", "its model w", "nothing"),
-    ("party 2, a helper", "nothing", "nothing"),
+
+class Holdings(NamedTuple):
+    """Name of each party, what it has in plain and what it learns; letter and name of secrets."""
+
+    parties: tuple[tuple[str, str, str], ...]
+    secrets: tuple[tuple[str, str], ...]
+
+
+HELPER = ("party 2, a helper", "nothing", "nothing")
+INFERENCE = Holdings(
+    (
+        ("party 0, a company", "its model w", "nothing"),
+        ("party 1, a hospital", "its patients x", "the answer: reveal(y, to=1)"),
+        HELPER,
+    ),
+    (("w", "the weights"), ("x", "the patients"), ("y", "y = model(x)")),
 )
-SECRETS = (("x", "the patients"), ("w", "the weights"), ("y", "y = model(x)"))
+TRAINING = Holdings(
+    (
+        ("party 0, a hospital", "its patients x", "nothing"),
+        ("party 1, a laboratory", "the answers y", "the model: reveal(model, to=1)"),
+        HELPER,
+    ),
+    (("x", "the patients"), ("y", "the answers"), ("w", "the weights")),
+)
+HOSPITALS = Holdings(
+    (
+        ("party 0, a clinic", "its patients x", "the loss"),
+        ("party 1, a hospital", "its patients z", "the loss"),
+        (*HELPER[:2], "the loss"),
+    ),
+    (("x", "the clinic's patients"), ("z", "the hospital's"), ("w", "the weights")),
+)
 
 
-def holdings_svg() -> str:
+def holdings_svg(holdings: Holdings) -> str:
     """Three parties side by side: each lacks one part of every secret."""
     parts, width, gap = [], 270, 15
-    for rank, (name, own, learns) in enumerate(PARTIES):
+    for rank, (name, own, learns) in enumerate(holdings.parties):
         left = gap + rank * (width + gap)
         parts += [
             box(left, 15, width, 310),
@@ -26,7 +53,7 @@ def holdings_svg() -> str:
             text(left + 16, 72, "has in plain", PALE, 12),
             text(left + 110, 72, own, weight=600),
         ]
-        for row, (letter, meaning) in enumerate(SECRETS):
+        for row, (letter, meaning) in enumerate(holdings.secrets):
             top = 92 + row * 58
             parts.append(text(left + 16, top + 12, f"holds of {meaning}", PALE, 12))
             for part in range(3):
@@ -45,7 +72,7 @@ def holdings_svg() -> str:
             text(left + 16, 312, learns, weight=600),
         ]
     foot = (
-        "x = x0 + x1 + x2 modulo 2^64. What a party holds of another's secret is random to it; "
+        "x0 + x1 + x2 modulo 2^64 is x. What a party holds of another's secret is random to it; "
         "two parties together hold all of it."
     )
     return svg(870, 366, [*parts, text(gap, 350, foot, PALE, 12)])

@@ -26,7 +26,7 @@ ACCENT = colour("accent", "#3f51b5")
 SERIES = (
     colour("first", "#3f51b5"),
     colour("second", "#00897b"),
-    colour("third", "#ef8f00"),
+    colour("third", "#b86e00"),
     colour("fourth", "#c2185b"),
     colour("fifth", "#8d9aa8"),
 )
