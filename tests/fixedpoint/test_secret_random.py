@@ -13,7 +13,7 @@ import torch
 from scipy import stats
 
 import tacit
-from tacit.errors import ConfigError, UnsupportedError
+from tacit.errors import ConfigError
 from tacit.fixedpoint import secret_random
 from tacit.fixedpoint.shuffle import distances, switches
 from tacit.kernels import pack_bits
@@ -46,20 +46,23 @@ def test_a_biased_bit_is_one_for_as_many_words_as_its_probability_says(bits, mon
     words = 1 << bits
 
     def main(session):
-        p, counts = session.protocol, []
+        n, p, counts = session.numbers, session.protocol, []
 
         def every_word(shape, width):
             # A probability with fewer digits needs fewer bits: the highest ones.
-            return p.public_bits(all_words(bits)[bits - width :], shape)
+            planes = all_words(bits)[bits - width :]
+            return p.public_bits(planes, shape)
 
         monkeypatch.setattr(p, "random_bits", every_word)
         for numerator in range(words + 1):
-            truths = session.numbers.random_truths((words,), torch.tensor(numerator / words))
-            counts.append(int(session.reveal(SecretTensor(truths, session.numbers)).sum()))
+            counts.append([])
+            for p_one in (numerator / words, torch.tensor(numerator / words)):
+                truths = SecretTensor(n.random_truths((words,), p_one), n)
+                counts[-1].append(int(session.reveal(truths).sum()))
         return counts
 
     [counts] = tacit.run(main, protocol="cleartext", parties=1)
-    assert counts == list(range(words + 1))
+    assert counts == [[count, count] for count in range(words + 1)]
 
 
 def test_digits_of_a_geometric_number_are_independent():
@@ -76,6 +79,7 @@ PROTOCOLS = [("trio", 3), ("replicated", 3), ("additive", 2), ("additive", 4), (
 # The law of each: a frozen distribution of scipy, and whether it is one of integers.
 LAWS = {
     "integers": (lambda r, n: r.integers(n, 5), stats.randint(0, 32)),
+    "below": (lambda r, n: r.below(n, 10), stats.randint(0, 10)),
     "uniform": (lambda r, n: r.uniform(n), stats.uniform()),
     "uniform from -2 to 6": (lambda r, n: r.uniform(n, -2, 6), stats.uniform(-2, 8)),
     "bernoulli": (lambda r, n: r.bernoulli(0.3, n), stats.bernoulli(0.3)),
@@ -242,6 +246,7 @@ def test_truth_values_and_few_rows_are_shuffled():
         lambda r: r.shuffle(torch.tensor(1.0)),
         lambda r: r.integers(3, 60),
         lambda r: r.integers(3, 0),
+        lambda r: r.below(3, 0),
         lambda r: r.bernoulli(1.5, 3),
         lambda r: r.bernoulli(torch.tensor([0.5, float("nan")])),
         lambda r: r.exponential(3, -1.0),
@@ -258,9 +263,45 @@ def test_bad_arguments(draw):
     tacit.run(main, protocol="cleartext", parties=1)
 
 
-def test_no_random_secrets_in_an_enclave():
-    def main(session):
-        with pytest.raises(UnsupportedError, match="random secrets in an enclave"):
-            _ = session.random
+@pytest.mark.parametrize("enclaves", [1, 2])
+def test_in_an_enclave(enclaves):
+    def draw(session):
+        r = session.random
+        many = [r.normal(3000), r.laplace(3000), r.uniform(3000), r.exponential(3000)]
+        whole = [r.integers(3000, 5), r.below(3000, 10), r.discrete_laplace(3000, 3.0)]
+        assert sorted(session.reveal(r.permutation(9)).tolist()) == [*range(9)]
+        return torch.stack([*many, *(x.float() for x in whole), r.bernoulli(0.3, 3000).float()])
 
-    tacit.run(main, protocol="enclave", parties=2, allow_simulated=True)
+    drawn = revealed(
+        draw, protocol="enclave", parties=2, enclaves=enclaves, allow_simulated=True
+    ).double()
+    names = ("normal", "laplace of 1", "uniform", "exponential of 1")
+    names += ("integers", "below", "discrete_laplace", "bernoulli")
+    more = {"laplace of 1": stats.laplace(), "exponential of 1": stats.expon()}
+    laws = {name: law for name, (_, law) in LAWS.items()} | more
+    for samples, name in zip(drawn.numpy(), names, strict=True):
+        check_law(samples, laws[name])
+
+
+TORCH = {
+    "rand_like": (torch.rand_like, stats.uniform()),
+    "randn_like": (torch.randn_like, stats.norm()),
+    "randint_like": (lambda x: torch.randint_like(x, -3, 7), stats.randint(-3, 7)),
+    "uniform_": (lambda x: x.clone().uniform_(1, 3), stats.uniform(1, 2)),
+    "normal_": (lambda x: x.clone().normal_(2, 0.5), stats.norm(2, 0.5)),
+    "exponential_": (lambda x: x.clone().exponential_(2), stats.expon(scale=0.5)),
+    "bernoulli_": (lambda x: x.clone().bernoulli_(0.7), stats.bernoulli(0.7)),
+    "bernoulli": (lambda x: torch.bernoulli(x + 0.25), stats.bernoulli(0.25)),
+}
+
+
+@pytest.mark.parametrize("name", TORCH)
+def test_names_of_torch_draw_secrets(name):
+    function, law = TORCH[name]
+
+    def draw(session):
+        made = function(session.share(torch.zeros(5000), owner=0))
+        assert made.value.known is None  # no party knows it
+        return made
+
+    check_law(revealed(draw).double().numpy(), law)

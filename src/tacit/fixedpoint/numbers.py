@@ -101,11 +101,13 @@ class Numbers(Format):
 
     # Random numbers that no party knows -----------------------------------------------------------
     random_integers = secret_random.random_integers
+    random_below = secret_random.random_below
     random_uniform = secret_random.random_uniform
     random_truths = secret_random.random_truths
     random_geometric = secret_random.random_geometric
     random_exponential = secret_random.random_exponential
     random_discrete_laplace = secret_random.random_discrete_laplace
+    random_laplace = secret_random.random_laplace
     random_normal = secret_random.random_normal
     shuffle = shuffle.shuffle
 

@@ -13,9 +13,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache, reduce
+from operator import or_
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import _disable_current_modes
 
 from ..kernels import pack_bits
 from ..protocols import BitSum, Bool
@@ -38,6 +41,20 @@ def random_integers(n: Format, shape: Sequence[int], bits: int) -> Value:
     return _number(n, [planes.planes(i, i + 1) for i in range(bits)], torch.int64)
 
 
+def random_below(n: Format, shape: Sequence[int], count: int) -> Value:
+    """Returns integers from 0 to count - 1: floor(u count / 2^b) for a uniform u of b bits.
+
+    No probability is off by more than a factor of 1 + count / 2^b, where count 2^b has two bits
+    less than the ring. See NOTE [integer parts] in value.py.
+    """
+    p, bits = n.protocol, n.ring.bits - 2 - count.bit_length()
+    scaled = random_integers(n, shape, bits).arith.scaled(count)
+    quotient = p.settled(p.add_public(scaled, 0).divided(bits))
+    rest = p.sub(scaled, quotient.scaled(1 << bits)).promise(2 << bits)
+    found = p.sub(quotient, p.to_arith(p.sign(rest)))
+    return Value(found.promise(count), torch.int64)
+
+
 def random_uniform(n: Format, shape: Sequence[int], dtype: torch.dtype) -> Value:
     """Returns uniform reals in [0, 1): multiples of one unit. 1 round."""
     return Value(random_integers(n, shape, n.fraction_bits).share, dtype)
@@ -52,7 +69,8 @@ def random_truths(n: Format, shape: Sequence[int], probability: Tensor | float) 
     if not isinstance(probability, Tensor):
         [row] = _rows_of_truths(n, [probability], shape)
         return Value(row, torch.bool)
-    digits = _binary(probability.expand(shape))
+    digits = (probability.to(torch.float64) * 2.0**PROBABILITY_BITS).round().to(torch.int64)
+    digits = digits.expand(shape)
     planes = torch.stack([pack_bits(digits >> i & 1) for i in range(PROBABILITY_BITS + 1)])
     return Value(_biased(n, shape, planes), torch.bool)
 
@@ -83,6 +101,12 @@ def random_discrete_laplace(n: Format, shape: Sequence[int], scale: float) -> Va
     return sub(n, one, other)
 
 
+def random_laplace(n: Format, shape: Sequence[int], scale: float, dtype: torch.dtype) -> Value:
+    """Returns reals in units with probability proportional to e^(-|x| / scale): exact."""
+    units = scale * 2.0**n.fraction_bits
+    return Value(random_discrete_laplace(n, shape, units).share, dtype)
+
+
 def random_normal(n: Format, shape: Sequence[int], dtype: torch.dtype) -> Value:
     """Returns reals of the standard normal distribution, at most 8.2 in magnitude.
 
@@ -103,16 +127,25 @@ def random_normal(n: Format, shape: Sequence[int], dtype: torch.dtype) -> Value:
 def _rows_of_truths(n: Format, probabilities: Sequence[float], shape: torch.Size) -> list[Bool]:
     """Returns bits of this shape for each probability, all in the same rounds."""
     rows, words = len(probabilities), num_words(shape.numel())
-    digits = _binary(torch.tensor(probabilities, dtype=torch.float64))
-    filled = [-(digits >> i & 1).repeat_interleave(words) for i in range(PROBABILITY_BITS + 1)]
-    made = _biased(n, torch.Size((rows, WORD * words)), torch.stack(filled))
+    planes = _binary_digits(tuple(probabilities), PROBABILITY_BITS)
+    filled = planes.expand(-1, -1, words).reshape(len(planes), rows * words)
+    made = _biased(n, torch.Size((rows, WORD * words)), filled)
     split = {i: part.view(rows, 1, words) for i, part in made.parts.items()}
     return [Bool({i: part[row] for i, part in split.items()}, shape) for row in range(rows)]
 
 
-def _binary(probability: Tensor) -> Tensor:
-    """Returns probabilities as multiples of 2^-48, rounded."""
-    return (probability.to(torch.float64) * 2.0**PROBABILITY_BITS).round().to(torch.int64)
+@lru_cache(maxsize=64)
+@_disable_current_modes()  # parties that are threads share it: no plan may write it
+def _binary_digits(probabilities: tuple[float, ...], bits: int) -> Tensor:
+    """Returns a word of ones or zeros for each digit of each probability, (digits, rows, 1).
+
+    Digits below the lowest 1 of all are left out, but not that of 1/2.
+    """
+    numbers = [round(probability * 2**bits) for probability in probabilities]
+    union = reduce(or_, numbers) | 1 << (bits - 1)
+    lowest = (union & -union).bit_length() - 1
+    planes = [[-(number >> i & 1) for number in numbers] for i in range(lowest, bits + 1)]
+    return torch.tensor(planes).unsqueeze(2)
 
 
 def _biased(n: Format, shape: torch.Size, digits: Tensor) -> Bool:
@@ -121,8 +154,7 @@ def _biased(n: Format, shape: torch.Size, digits: Tensor) -> Bool:
     The lowest digit comes first; the highest is 1 for a probability of 1, and its others are 0.
     """
     p = n.protocol
-    lowest = next((i for i, plane in enumerate(digits[:-2]) if bool(plane.any())), -2)
-    chosen, certain = digits[lowest:-1], digits[-1:]
+    chosen, certain = digits[:-1], digits[-1:]
     unseen = p.random_bits(shape, len(chosen))
     generated = p.bit_and_public(p.bit_not(unseen), chosen)
     propagated = {i: part[1:] for i, part in unseen.parts.items()}

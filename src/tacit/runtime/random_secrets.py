@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..errors import ConfigError, UnsupportedError
+from ..errors import ConfigError
 from ..fixedpoint import Numbers, Value
 from ..tensor import SecretTensor
 
@@ -23,12 +23,6 @@ class RandomSecrets:
     """
 
     def __init__(self, numbers: Numbers) -> None:
-        if numbers.is_plain:
-            raise UnsupportedError(
-                "random secrets in an enclave",
-                limit="they are made of shares, and an enclave has none",
-                remedy="choose a protocol of shares, such as trio",
-            )
         self._n = numbers
 
     def integers(self, shape: Shape, bits: int) -> Tensor:
@@ -37,6 +31,13 @@ class RandomSecrets:
         if type(bits) is not int or not 0 < bits <= most:
             raise ConfigError(f"bits={bits!r}", limit=f"from 1 to {most} in this session")
         return self._secret(self._n.random_integers(_sizes(shape), bits))
+
+    def below(self, shape: Shape, count: int) -> Tensor:
+        """Returns integers from 0 to count - 1, all as likely."""
+        most = 1 << (self._n.ring.bits // 2 - 4)
+        if type(count) is not int or not 0 < count <= most:
+            raise ConfigError(f"count={count!r}", limit=f"from 1 to {most} in this session")
+        return self._secret(self._n.random_below(_sizes(shape), count))
 
     def uniform(self, shape: Shape, low: float = 0.0, high: float = 1.0) -> Tensor:
         """Returns reals from low to high, of at most as many digits as a secret has. 1 round."""
@@ -71,9 +72,9 @@ class RandomSecrets:
 
     def laplace(self, shape: Shape, scale: float = 1.0) -> Tensor:
         """Returns reals x with probability proportional to e^(-|x| / scale), in units."""
-        units = self._checked_scale(scale) * 2.0**self._n.fraction_bits
-        drawn = self._n.random_discrete_laplace(_sizes(shape), units)
-        return self._secret(Value(drawn.share, torch.get_default_dtype()))
+        dtype = torch.get_default_dtype()
+        scale = self._checked_scale(scale)
+        return self._secret(self._n.random_laplace(_sizes(shape), scale, dtype))
 
     def discrete_laplace(self, shape: Shape, scale: float = 1.0) -> Tensor:
         """Returns integers x with probability proportional to e^(-|x| / scale)."""

@@ -296,15 +296,14 @@ def written_argument(func: OpOverload) -> str | int | None:
 def functional(func: OpOverload) -> OpOverload | None:
     """The variant of the operation that returns a new tensor."""
     name = func._schema.name.removeprefix("aten::")
-    packet = getattr(aten, name.removesuffix("_"), None)
-    if packet is None:
-        return None
     wanted = [_typed(a) for a in func._schema.arguments if not (a.kwarg_only and a.alias_info)]
-    for overload in packet.overloads():
-        candidate = getattr(packet, overload)
-        found = [_typed(a) for a in candidate._schema.arguments]
-        if found == wanted and written_argument(candidate) is None:
-            return candidate
+    for pure in (name.removesuffix("_"), f"{name}functional"):  # the second of normal_, for one
+        packet = getattr(aten, pure, None)
+        for overload in () if packet is None else packet.overloads():
+            candidate = getattr(packet, overload)
+            found = [_typed(a) for a in candidate._schema.arguments]
+            if found == wanted and written_argument(candidate) is None:
+                return candidate
     return None
 
 

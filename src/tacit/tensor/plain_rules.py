@@ -39,7 +39,7 @@ KEPT_OPERATIONS = {
     aten.masked_select.default,
     aten.embedding.default,  # an index that is no row gives zeros, and no error tells of it
     aten._to_copy.default,  # to the device of this member
-    # All members draw the same public random numbers.
+    # The enclaves alone draw these.
     aten.rand_like.default,
     aten.randn_like.default,
     aten.randint_like.default,

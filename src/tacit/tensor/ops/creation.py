@@ -10,8 +10,6 @@ import torch
 from ...errors import UnsupportedOp
 from ...fixedpoint import Numbers, Operand, Value
 from ...fixedpoint.extended.fine_gradients import seed
-from ...ring.deterministic import logarithm
-from ...ring.drawn_numbers import UNBOUNDED, Drawn, note
 from ..table import implements
 
 aten = torch.ops.aten
@@ -74,31 +72,23 @@ def _no_generator(generator: Any) -> None:
         )
 
 
-def _unbounded(n: Numbers) -> None:
-    """Keeps a function that draws such numbers from being replayed."""
-    if n.trace is not None:
-        n.trace.refuse(UNBOUNDED)
-
-
 @implements(aten.rand_like.default)
 def rand_like(n: Numbers, self: Value, *, dtype: torch.dtype | None = None, **_: Any) -> Value:
-    """Public uniform numbers from 0 to 1; all parties draw the same."""
-    drawn = n.uniform(self.shape).to(dtype or self.dtype)
-    return n.public(note(drawn, Drawn(1.0)))
+    """Uniform numbers from 0 to 1 that no party knows."""
+    return n.random_uniform(self.shape, dtype or self.dtype)
 
 
 @implements(aten.randn_like.default)
 def randn_like(n: Numbers, self: Value, *, dtype: torch.dtype | None = None, **_: Any) -> Value:
-    """Public normal numbers; all parties draw the same."""
-    _unbounded(n)
-    return n.public(n.normal(self.shape).to(dtype or self.dtype))
+    """Normal numbers that no party knows."""
+    return n.random_normal(self.shape, dtype or self.dtype)
 
 
 @implements(aten.randint_like.default)
 def randint_like(
     n: Numbers, self: Value, high: int, *, dtype: torch.dtype | None = None, **_: Any
 ) -> Value:
-    """Public integers from 0 to high - 1."""
+    """Integers from 0 to high - 1 that no party knows."""
     return randint_like_low(n, self, 0, high, dtype=dtype)
 
 
@@ -106,63 +96,59 @@ def randint_like(
 def randint_like_low(
     n: Numbers, self: Value, low: int, high: int, *, dtype: torch.dtype | None = None, **_: Any
 ) -> Value:
-    """Public integers from low to high - 1."""
-    drawn = (n.uniform(self.shape) * (high - low)).floor() + low
-    largest = max(abs(low), abs(high))
-    return n.public(note(drawn.to(dtype or self.dtype), Drawn(largest)))
+    """Integers from low to high - 1 that no party knows."""
+    drawn = n.random_below(self.shape, high - low)
+    return n.convert(n.add(drawn, low) if low else drawn, dtype or self.dtype)
 
 
 @implements(aten.uniform.default)
 def uniform(
     n: Numbers, self: Value, from_: float = 0.0, to: float = 1.0, *, generator: Any = None
 ) -> Value:
-    """Public uniform numbers between two ends."""
+    """Uniform numbers between two ends that no party knows."""
     _no_generator(generator)
-    drawn = (n.uniform(self.shape) * (to - from_) + from_).to(self.dtype)
-    return n.public(note(drawn, Drawn(max(abs(from_), abs(to)))))
+    drawn = n.random_uniform(self.shape, self.dtype)
+    return n.add(n.mul(drawn, to - from_), from_)
 
 
 @implements(aten.exponential.default)
 def exponential(n: Numbers, self: Value, lambd: float = 1.0, *, generator: Any = None) -> Value:
-    """-ln(u) / lambd, of public random numbers 0 < u <= 1."""
+    """Exponential numbers that no party knows."""
     _no_generator(generator)
-    _unbounded(n)
-    return n.public((logarithm(1 - n.uniform(self.shape)) / -lambd).to(self.dtype))
+    return n.random_exponential(self.shape, 1 / lambd, self.dtype)
 
 
 @implements(aten.normal_functional.default)
 def normal_functional(
     n: Numbers, self: Value, mean: float = 0.0, std: float = 1.0, *, generator: Any = None
 ) -> Value:
-    """Public normal numbers of this mean and deviation."""
+    """Normal numbers of this mean and deviation that no party knows."""
     _no_generator(generator)
-    _unbounded(n)
-    return n.public((n.normal(self.shape) * std + mean).to(self.dtype))
+    return n.add(n.mul(n.random_normal(self.shape, self.dtype), std), mean)
 
 
 @implements(aten.bernoulli.p)
 def bernoulli_p(n: Numbers, self: Value, p: float = 0.5, *, generator: Any = None) -> Value:
-    """Ones with probability p: public."""
+    """Ones with probability p that no party knows."""
     _no_generator(generator)
-    drawn = (n.uniform(self.shape) < p).to(self.dtype)
-    return n.public(note(drawn, Drawn(1.0, is_mask=True)))
+    return n.convert(n.random_truths(self.shape, p), self.dtype)
 
 
 @implements(aten.bernoulli.default)
 def bernoulli(n: Numbers, self: Value, *, generator: Any = None) -> Value:
-    """Ones with secret probabilities: a public uniform number is compared with each. Secret."""
-    _no_generator(generator)
-    return n.convert(n.less(n.uniform(self.shape), self), self.dtype)
+    """Ones with secret probabilities: a uniform number that no party knows is below each."""
+    return bernoulli_tensor(n, self, self, generator=generator)
 
 
 @implements(aten.bernoulli.Tensor)
 def bernoulli_tensor(n: Numbers, self: Value, p: Operand, *, generator: Any = None) -> Value:
-    """Ones with probabilities p: secret if p is, by a comparison; else public."""
+    """Ones with probabilities p, secret or public, that no party knows."""
     _no_generator(generator)
-    drawn = n.uniform(self.shape)
     if isinstance(p, Value):
-        return n.convert(n.less(drawn, p), self.dtype)
-    return n.public((drawn < torch.as_tensor(p)).to(self.dtype))
+        drawn = n.less(n.random_uniform(self.shape, p.dtype), p)
+    else:
+        drawn = n.random_truths(self.shape, torch.as_tensor(p))
+    return n.convert(drawn, self.dtype)
 
 
 # Copies and conversions ---------------------------------------------------------------------------
