@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from functools import cached_property
 
 from .commitment import DIGEST_BYTES, NONCE_BYTES, commit, compare_views, open_commitment, view_of
 from .key_memory import wipe
@@ -34,13 +35,13 @@ class GroupSecret:
 
     def shown(self) -> bytes:
         """Returns what the other parties are sent once all commitments are here."""
-        return self._view() + self._opening
+        return self._view + self._opening
 
     def accept(self, peer: int, shown: bytes) -> None:
         """Takes the contribution of another party; raises CheatingDetected if it changed it."""
         check_size(shown, SHOWN_BYTES, party=peer, what="its contribution to a key")
         view, opening = shown[:DIGEST_BYTES], shown[DIGEST_BYTES:]
-        compare_views(self._view(), view, party=peer, label=self._label)
+        compare_views(self._view, view, party=peer, label=self._label)
         commitment, session = self._commitments[peer], self._session
         self._values[peer] = open_commitment(
             commitment, opening, session=session, party=peer, label=self._label
@@ -53,5 +54,7 @@ class GroupSecret:
         wipe(material, self._opening, *self._values.values())
         return key
 
+    @cached_property
     def _view(self) -> bytes:
+        """The digest of all commitments, once they are here; each peer is shown the same."""
         return view_of(self._commitments, session=self._session, label=self._label)

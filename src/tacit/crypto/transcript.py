@@ -43,9 +43,10 @@ class Transcript:
         return HKDFExpand(hashes.SHA256(), length=size, info=label.encode()).derive(seed)
 
     def _enter(self, kind: str, label: str, data: Buffer) -> None:
-        for part in (kind.encode(), label.encode(), data):
-            self._hash.update(pack("<Q", len(part)))
-            self._hash.update(part)
+        start, name = kind.encode(), label.encode()
+        self._hash.update(pack("<Q", len(start)) + start + pack("<Q", len(name)) + name)
+        self._hash.update(pack("<Q", len(data)))
+        self._hash.update(data)
 
 
 def _finish(state: hashlib._Hash, purpose: bytes) -> bytes:
