@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from random import SystemRandom
+from typing import IO
 
 FIRST, LAST, BLOCK = 20_000, 32_000, 200
 
@@ -35,14 +36,17 @@ def _claimed_ports() -> Iterator[int]:
     blocks = list(range(FIRST, LAST, BLOCK))
     SystemRandom().shuffle(blocks)
     for first in blocks:
-        with (Path(tempfile.gettempdir()) / f"tacit-test-ports-{first}.lock").open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                continue
-            yield from range(first, first + BLOCK)
+        file = (Path(tempfile.gettempdir()) / f"tacit-test-ports-{first}.lock").open("w")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.close()
+            continue
+        _locked.append(file)
+        yield from range(first, first + BLOCK)
 
 
+_locked: list[IO[str]] = []  # open, so that they stay locked until this process ends
 _ports = _claimed_ports()
 
 

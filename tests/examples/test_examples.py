@@ -94,7 +94,7 @@ def test_two_parties_and_a_dealer_as_three_processes(tmp_path):
     run = EXAMPLES / "06_two_parties_and_a_dealer" / "run.sh"
     said = output("bash", run, tmp_path, PORT=port)
     for told in ("alice: {} and has the model", "bob: {} and has no model"):
-        assert re.search(told.format(r"16[0-7] of 169 tumours are right,"), said), said
+        assert re.search(told.format(r"16\d of 169 tumours are right,"), said), said
     assert "dora with alice, dora with bob" in said
     assert said.count("tumours are right") == 2  # and nothing at the dealer
 
