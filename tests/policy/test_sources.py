@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+from tests.conftest import LONGEST_FIRST
+
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 COMPILED = sorted((ROOT / "csrc").iterdir())
@@ -65,3 +67,9 @@ def test_make_has_at_most_ten_targets():
     assert targets
     assert {"setup", "demo", "test", "check", "bench", "docs"} <= set(targets[1].split())
     assert len(targets[1].split()) <= 10
+
+
+def test_what_begins_first_exists():
+    """A file of tests that is renamed keeps its place in the order."""
+    tests = {path.name for path in (ROOT / "tests").rglob("*")}
+    assert set(LONGEST_FIRST) <= tests

@@ -76,6 +76,7 @@ def meet(session: Session, folder: str, found: View) -> None:
     """Leaves what was found in the folder, and waits until all parties did, without a message."""
     (Path(folder) / f"new {session.rank}").write_bytes(pickle.dumps(found))
     (Path(folder) / f"new {session.rank}").rename(Path(folder) / str(session.rank))
+    session.mesh.interpreter.release()  # threads take turns, and this one computes nothing more
     while not all((Path(folder) / str(rank)).exists() for rank in range(session.parties)):
         sleep(1e-3)
 

@@ -6,12 +6,20 @@ A party's view of a run is its input, the keys it holds and the messages it rece
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from threading import local
 from typing import Any
 
 import torch
 from tests.protocols import views
-from tests.protocols.chosen_randomness import Draw, changed_draws, other_words, seeded_words
+from tests.protocols.chosen_randomness import (
+    Change,
+    Draw,
+    changed_draws,
+    other_words,
+    seeded_words,
+)
 from tests.protocols.members import parties_of, run_members
 from tests.protocols.views import Message
 from torch import Tensor
@@ -101,32 +109,66 @@ def unpadded_of_each(
         draws[draw] = words.clone()
         return words
 
-    def run(change: Callable[[Draw, Tensor], Tensor]) -> dict[Pool, list[Received]]:
-        with changed_draws(change):
-            by_member = run_members(program, *args, **settings)
-        found = {pool: pooled({r: by_member[r] for r in own}) for pool, own in members.items()}
-        return {pool: messages[: len(messages) - told] for pool, messages in found.items()}
+    def run(changes: Sequence[Change]) -> Iterator[dict[Pool, list[Received]]]:
+        for by_member in run_with_each(changes, program, *args, **settings):
+            found = {pool: pooled({r: by_member[r] for r in own}) for pool, own in members.items()}
+            yield {pool: messages[: len(messages) - told] for pool, messages in found.items()}
 
-    before = run(base)
+    (before,) = run([base])
+    targets = {
+        target: other_words(target, old)
+        for target, old in draws.items()
+        if any(_may_hide(target, own, before[pool]) for pool, own in members.items())
+    }
+    changes = [partial(replaced, target=target, new=new) for target, new in targets.items()]
+    *after, again = run([*changes, unchanged])
+    assert all(map(_same, before.values(), again.values())), "a run depends on those before it"
     relations: dict[Pool, dict[Draw, dict[int, bool]]] = {pool: {} for pool in members}
-    for target, old in list(draws.items()):
-        hidden = [pool for pool, own in members.items() if _may_hide(target, own, before[pool])]
-        if not hidden:
-            continue
-        new = other_words(target, old)
-
-        def other(draw: Draw, words: Tensor, target: Draw = target, new: Tensor = new) -> Tensor:
-            return replaced(draw, words, target, new)
-
-        after = run(other)
-        for pool in hidden:
-            pairs = enumerate(zip(before[pool], after[pool], strict=True))
-            relations[pool][target] = {
-                i: target.hides(sender, receiver) and is_pad(a, b, old, new)
-                for i, ((sender, receiver, a), (_, _, b)) in pairs
-                if not torch.equal(a, b)
-            }
+    for (target, new), messages in zip(targets.items(), after, strict=True):
+        for pool, own in members.items():
+            if _may_hide(target, own, before[pool]):
+                pairs = enumerate(zip(before[pool], messages[pool], strict=True))
+                relations[pool][target] = {
+                    i: target.hides(sender, receiver) and is_pad(a, b, draws[target], new)
+                    for i, ((sender, receiver, a), (_, _, b)) in pairs
+                    if not torch.equal(a, b)
+                }
     return {pool: joint_pads(len(before[pool]), relations[pool])[1] for pool in members}
+
+
+def run_with_each(
+    changes: Sequence[Change], program: Callable[..., Any], *args: Any, **settings: Any
+) -> list[list[Any]]:
+    """What the program returns at each member, by rank, for each change of draws.
+
+    One session runs it for one change after the other, always from the same number of a call.
+    """
+    now = local()  # each member is a thread, and some are ahead of others
+
+    def each(session: Session) -> list[Any]:
+        streams, mesh, found = session.protocol.context.streams, session.mesh, []
+        number, exchange = streams.number, mesh.exchange
+        for chosen in changes:
+            now.change, streams.number, mesh.exchange = chosen, number, exchange
+            found.append(program(session, *args))
+        return found
+
+    def change(draw: Draw, words: Tensor) -> Tensor:
+        return getattr(now, "change", unchanged)(draw, words)
+
+    with changed_draws(change):
+        return [list(found) for found in zip(*run_members(each, **settings), strict=True)]
+
+
+def unchanged(_: Draw, words: Tensor) -> Tensor:
+    return words
+
+
+def _same(some: Sequence[Received], others: Sequence[Received]) -> bool:
+    """Whether a pool received the same messages twice."""
+    return len(some) == len(others) and all(
+        (a[:2], True) == (b[:2], _equal(a[2], b[2])) for a, b in zip(some, others, strict=True)
+    )
 
 
 Received = tuple[int, int, Tensor]  # sender, receiver, tensor

@@ -8,6 +8,7 @@ has secrets of its own, one changed message, and a comparison of all views.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import cycle, islice
 from random import Random
 from typing import Any, NamedTuple
 
@@ -180,11 +181,15 @@ def sent_in(session: Session, name: str) -> list[Any]:
 def drawn_changes(
     name: str, party: int, count: int, seed: int, run: Mapping[str, Any] = RUN
 ) -> list[Manipulation]:
-    """Changes of the messages of a party in an operation: message, kind and place are drawn."""
+    """Changes of the messages of a party in an operation.
+
+    Each message is changed in each way equally often, at a place that is drawn.
+    """
     messages = tacit.run(sent_in, name, **run)[party]
     options = [how for sent in messages for how in manipulations_of(sent, tuple(CHANGES))]
     draw = Random(seed)
-    return [draw.choice(options)._replace(seed=draw.randrange(1 << 30)) for _ in range(count)]
+    order = draw.sample(options, len(options))
+    return [how._replace(seed=draw.randrange(1 << 30)) for how in islice(cycle(order), count)]
 
 
 def cheated(
