@@ -98,6 +98,21 @@ def test_shapes_beyond_the_outer_blocks(ring):
         assert torch.equal(kernels.matmul(a, b, method="encoded"), expected)
 
 
+@pytest.mark.parametrize("k", [1, 3, 4, 5, 8, 801])
+def test_few_rows_times_a_transposed_matrix(k):
+    """As of a linear layer: dot products of contiguous words, four columns at a time on ARM."""
+    generator = torch.Generator().manual_seed(k)
+    for m, n in ((1, 1), (1, 3), (1, 4), (1, 9), (2, 5), (4, 12)):
+        a, b = (
+            torch.randint(RING64.low, RING64.high, (rows, k), generator=generator)
+            for rows in (m, n)
+        )
+        a[0, 0], b[-1, -1] = RING64.low, -1
+        expected = big_matmul(a, b.T, RING64)
+        assert torch.equal(kernels.matmul(a, b.T, method="plain"), expected)
+        assert torch.equal(kernels.matmul(a.T.contiguous().T, b.T, method="plain"), expected)
+
+
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_threads_agree(threads):
     before = kernels.num_threads()
