@@ -8,9 +8,10 @@ step in it. Objects that those refer to in turn are not covered.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from functools import cache, partial
+from operator import is_
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -24,6 +25,7 @@ from ...tensor.trace import Trace
 from .buffers import equal_public
 
 CONTAINERS = (list, tuple, dict, set)
+BY_IDENTITY = (*CONTAINERS, Tensor)
 SETTINGS = (bool, int, float, str, type(None))  # attributes of a module that are compared
 MOST_COMPARED = 64  # elements of a list or dict; of a longer one, only its length
 
@@ -37,6 +39,7 @@ class Environment:
         self.optimizers: list[Optimizer] = []
         self._followed: Set[int] = frozenset()
         self._recorded: list[Any] = []
+        self._states: list[ModuleState] = []
 
     @contextmanager
     def observed(self, trace: Trace) -> Iterator[None]:
@@ -56,6 +59,7 @@ class Environment:
         self.optimizers = [x for x in found.values() if isinstance(x, Optimizer)]
         self._followed = trace.followed_optimizers
         self._recorded = self._current()
+        self._states = [ModuleState(module) for module in self.modules]
 
     @property
     def counts_steps(self) -> bool:
@@ -72,14 +76,12 @@ class Environment:
 
     def is_unchanged(self) -> bool:
         """Returns whether everything is as it was recorded."""
-        now = self._current()
-        return len(now) == len(self._recorded) and all(map(_unchanged, self._recorded, now))
+        same_modules = all(state.is_unchanged() for state in self._states)
+        return same_modules and _all_unchanged(self._recorded, self._current())
 
     def _current(self) -> list[Any]:
+        """Returns the variables of the function, and the settings and state of its optimizers."""
         found: list[Any] = [*_all_variables(self._function)]
-        for module in self.modules:
-            found += [x for x in vars(module).values() if isinstance(x, SETTINGS)]
-            found += [*module._parameters.values(), *module._buffers.values()]
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 if id(optimizer) not in self._followed:
@@ -88,6 +90,45 @@ class Environment:
             for state in optimizer.state.values():
                 found += state.values()
         return [part for x in found for part in _comparable(x)]
+
+
+class ModuleState:
+    """The numbers and texts of a module, its parameters and its buffers, as they were."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self._module = module
+        self._attributes, self._tensors = [*vars(module).values()], self._current_tensors()
+        self._gradients = self._required_gradients()
+
+    def is_unchanged(self) -> bool:
+        """Returns whether they are the same. Mostly all are the same objects: that is fast."""
+        attributes = vars(self._module).values()
+        is_same = _identical(self._attributes, attributes) or _all_unchanged(
+            _settings(self._attributes), _settings(attributes)
+        )
+        return (
+            is_same
+            and _identical(self._tensors, self._current_tensors())
+            and self._gradients == self._required_gradients()
+        )
+
+    def _current_tensors(self) -> list[Tensor | None]:
+        return [*self._module._parameters.values(), *self._module._buffers.values()]
+
+    def _required_gradients(self) -> list[bool]:
+        return [x.requires_grad for x in self._tensors if isinstance(x, SecretTensor)]
+
+
+def _settings(attributes: Iterable[Any]) -> list[Any]:
+    return [x for x in attributes if isinstance(x, SETTINGS)]
+
+
+def _identical(before: Collection[Any], now: Collection[Any]) -> bool:
+    return len(before) == len(now) and all(map(is_, before, now))
+
+
+def _all_unchanged(before: Sequence[Any], now: Sequence[Any]) -> bool:
+    return len(before) == len(now) and all(map(_unchanged, before, now))
 
 
 def _comparable(value: Any) -> Iterator[Any]:
@@ -105,7 +146,7 @@ def _unchanged(a: Any, b: Any) -> bool:
     """Whether an item is the same object, or equal. Writes to tensors are found by the trace."""
     if isinstance(a, tuple):
         return type(a) is type(b)  # its elements are compared one by one
-    return a is b if isinstance(a, (*CONTAINERS, Tensor)) else equal_public(a, b)
+    return a is b if isinstance(a, BY_IDENTITY) else equal_public(a, b)
 
 
 def _all_variables(function: Any) -> Iterator[Any]:
