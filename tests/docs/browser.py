@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 PROGRAM = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chrome")
+# Without a sandbox, which a container's root cannot have: the pages are our own.
 OPTIONS = ("--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe")
 PIPES = 'exec "$@" 3<&0 4>&1 </dev/null >/dev/null 2>&1'  # where the protocol wants them
 SECONDS = 120  # for one answer, on a busy machine

@@ -25,9 +25,9 @@ SEARCH = """new Promise((found) => {
   field.dispatchEvent(new KeyboardEvent("keyup", { bubbles: true }));
 })"""
 
-# What is wider than the room that it has: code, drawings, words of a drawing, and the page itself.
+# What is wider than its room: code, tables, drawings, words of a drawing, and the page itself.
 TOO_WIDE = """[
-  ...[...document.querySelectorAll("pre > code, figure, html")]
+  ...[...document.querySelectorAll("pre > code, figure, .md-typeset__scrollwrap, html")]
     .filter((one) => one.scrollWidth > one.clientWidth),
   ...[...document.querySelectorAll(".drawing text")].filter((words) => {
     const box = words.getBBox();
