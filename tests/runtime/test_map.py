@@ -16,7 +16,6 @@ import tacit
 from tacit import Session
 from tacit.errors import ConfigError, PartyFailed, PublicMismatch, UnsupportedError
 from tacit.runtime.launch import threads
-from tacit.runtime.throughput.progress import Progress
 from tacit.transport import InterpreterLock
 
 PROTOCOLS = ["trio", "additive", "quad", "replicated", "replicated-malicious", "beaver"]
@@ -348,22 +347,6 @@ def test_parties_that_run_one_at_a_time(monkeypatch):
     monkeypatch.setattr(threads, "_interpreter_lock", lambda _: InterpreterLock())
     for found, plain in tacit.run(both_ways, 3):
         assert (found - plain).abs().max() <= 3 * 2.0**-16
-
-
-def test_progress_in_words(caplog):
-    caplog.set_level("INFO", "tacit")
-    now = [100.0]
-    progress = Progress(([1] * 4,), shows=True, now=lambda: now[0])
-    for seconds in (10.0, 30.0, 2.0):
-        now[0] += seconds
-        progress.add((torch.ones(8, 3), torch.ones(8)))
-    progress.end()
-    assert caplog.messages == [
-        "map: 2 of 4 batches, 16 items, 0.4 items/s",
-        "map: 3 of 4 batches, 24 items, 0.571 items/s",
-    ]
-    Progress(([1],), shows=False).end()
-    assert len(caplog.messages) == 2
 
 
 def stored(session: Session) -> Tensor:

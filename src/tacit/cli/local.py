@@ -25,11 +25,13 @@ from .options import (
     Resume,
 )
 from .problems import show_problems
-from .report import play, print_report, print_reveals
+from .report import play, print_report, print_reveals, state
 from .screen import Screen
 
 if TYPE_CHECKING:
     from ..nn.validate import Problem
+    from ..runtime import Session
+    from ..runtime.deploy.job import Job as LoadedJob
 
 *_NAMES, _LAST = PROTOCOLS
 PROTOCOL_HELP = f"{', '.join(_NAMES)} or {_LAST}."
@@ -123,9 +125,11 @@ def local(
             f"job {loaded.path.name}: {', '.join(known.names)} as {transport} on this machine"
         )
         launch = _Checked() if check else run
-        with screen.live("running", lambda: ""):
+        followed = _Followed()
+        in_threads = transport in TRANSPORTS and TRANSPORTS[transport].one_process
+        with screen.live("running", followed.state):
             reports = launch(
-                play,
+                followed.play if in_threads else play,
                 loaded,
                 parties=len(all_names),
                 protocol="cleartext" if check_range else protocol,
@@ -160,6 +164,22 @@ def local(
         screen.document({"parties": shown, "problems": [asdict(one) for one in problems]})
         if problems:
             raise typer.Exit(Code.JOB)
+
+
+class _Followed:
+    """The session whose cost and progress are shown: that of party 0, in this process."""
+
+    session: Session | None = None
+
+    def play(self, session: Session, job: LoadedJob) -> dict[str, Any]:
+        """Does what `play` does, and remembers the session of party 0."""
+        if session.rank == 0:
+            session.loops.is_shown, self.session = True, session
+        return play(session, job)
+
+    def state(self) -> str:
+        """Returns how far party 0 is."""
+        return "" if self.session is None else state(self.session)
 
 
 class _Checked:

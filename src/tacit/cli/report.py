@@ -48,6 +48,12 @@ def cost(session: Session) -> dict[str, int]:
     return {name: getattr(stats, name) for name in names}
 
 
+def state(session: Session) -> str:
+    """Returns the progress of a run, for the live line."""
+    now, loops = cost(session), session.loops.text
+    return f"{now['rounds']} rounds, {size(now['bytes_sent'])} sent" + (loops and f"; {loops}")
+
+
 def plain(value: Any) -> Any:
     """Returns a value for JSON: tensors become lists, unknown objects text."""
     if hasattr(value, "tolist"):

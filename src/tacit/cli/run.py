@@ -30,7 +30,7 @@ from .options import (
     TrustedBuilds,
     passphrase_of,
 )
-from .report import cost, log, play, print_report, print_reveals, size
+from .report import log, play, print_report, print_reveals, state
 from .screen import Screen
 
 if TYPE_CHECKING:
@@ -178,6 +178,7 @@ def _run(screen: Screen, known: Known, order: Order) -> dict[str, Any]:
         with screen.live(waiting, lambda: ""):
             session = order.connect(job, folder, passphrase)
         screen.line("all parties are here and agree")
+        session.loops.is_shown = True
         with session, screen.live("running", lambda: state(session)):
             report = play(session, job)
         _log_cost(folder, report)
@@ -220,12 +221,6 @@ def _may_learn(file: ReadFile, rank: int) -> str:
     if rank >= len(file.parties):
         return "no" if file.reveals is not None else "only with to_dealer=True"
     return "yes" if file.reveals is None or rank in file.reveals else "no"
-
-
-def state(session: Session) -> str:
-    """Returns the progress of a run, for the live line."""
-    now = cost(session)
-    return f"{now['rounds']} rounds, {size(now['bytes_sent'])} sent"
 
 
 @contextmanager

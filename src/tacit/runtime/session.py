@@ -26,6 +26,7 @@ from ..tables import Csv, Kind, Missing
 from ..transport import Mesh, Stats
 from .files import LIMIT, Dtypes, Shapes, expectation, load, reading_options
 from .joining import Joined, Size, intersect, join
+from .progress import Item, Progress, RunningLoops, length_of
 from .random_secrets import RandomSecrets
 from .replay.repeated import Repeated
 from .throughput.mapped import mapped
@@ -39,7 +40,8 @@ class Session:
     names: those of all parties, by rank, and of a dealer; wherever a party is meant, its rank or
     its name will do.
     folder: where this party writes, if anywhere. resume: whether trainings resume from their
-    checkpoints. repeated_functions: if a list, `repeated` adds to it what it returns.
+    checkpoints. repeated_functions: if a list, `repeated` adds to it what it returns. loops: those
+    of the program whose progress is known.
     As a context manager it closes at the end, and ends the run of all if it raises.
     """
 
@@ -52,6 +54,7 @@ class Session:
     resume: bool = False
     repeated_functions: list[Repeated] | None = field(default=None, repr=False)
     ending: ExitStack = field(default_factory=ExitStack, repr=False)
+    loops: RunningLoops = field(default_factory=RunningLoops, repr=False)
 
     @property
     def name(self) -> str:
@@ -347,9 +350,27 @@ class Session:
         secret from outside, such as a step of training, raises UnsupportedError, and so does a
         result that requires a gradient. If a call raises, all end, and the iterator raises the
         error at once. Memory grows with `in_flight`, which is the same at all parties.
-        progress: party 0 shows how many items (sizes of first dimensions) are done a second.
+        progress: party 0 shows how many items (sizes of first dimensions) are done a second, and
+        about how long the rest takes.
         """
         return mapped(self, function, batches, in_flight, progress)
+
+    def progress(
+        self, items: Iterable[Item], *, total: int | None = None, name: str = "steps"
+    ) -> Iterator[Item]:
+        """Yields the items, and shows how many are done and about how long the rest takes.
+
+        `for batch in session.progress(batches)`. `tacit run` and `tacit local` show it at the end
+        of their line; else party 0 prints it to stderr. total: how many there are, if they have no
+        length. No message is sent.
+        """
+        total = length_of(items) if total is None else total
+        return self.loops.followed(items, Progress(name, total, prints=self.prints_progress))
+
+    @property
+    def prints_progress(self) -> bool:
+        """Whether this party prints the progress that it is asked for; a command line shows it."""
+        return self.rank == 0 and not self.loops.is_shown
 
     def gather_objects(self, value: Any) -> list[Any]:
         """Returns every party's object, by rank, where all parties are threads that share a GPU."""

@@ -15,9 +15,9 @@ from ...errors import ConfigError, UnsupportedError
 from ...fixedpoint.flatten import settle
 from ...protocols.lanes import Lanes
 from ...tensor import SecretTensor
+from ..progress import MapProgress, length_of
 from ..public_randomness import current_stream, drawing_from
 from .isolation import Isolation
-from .progress import Progress
 
 if TYPE_CHECKING:
     from ..session import Session
@@ -43,7 +43,7 @@ def mapped(
     obstacle = _obstacle(session) if in_flight > 1 else None
     if obstacle is not None and session.rank == 0:
         log.info("map: %s: one call at a time", obstacle)
-    shown = Progress(batches, shows=progress and session.rank == 0)
+    shown = MapProgress("map", length_of(*batches), prints=progress and session.prints_progress)
     count = in_flight if obstacle is None else 1
     return Mapped(session, function, zip(*batches, strict=False), count, shown).results()
 
@@ -76,7 +76,7 @@ class Mapped:
         function: Callable[..., Any],
         batches: Iterator[tuple[Any, ...]],
         count: int,
-        progress: Progress,
+        progress: MapProgress,
     ) -> None:
         self._session, self._function = session, function
         self._batches, self._count, self._progress = batches, count, progress
@@ -92,10 +92,8 @@ class Mapped:
 
     def results(self) -> Iterator[Any]:
         """Yields the results in order."""
-        try:
+        with self._session.loops.added(self._progress):
             yield from self._one_by_one() if self._count == 1 else self._from_lanes()
-        finally:
-            self._progress.end()
 
     # One call at a time ------------------------------------------------------------------------
 
@@ -106,7 +104,7 @@ class Mapped:
                 if batch is None:
                     return
                 result = self._call(batch)
-            self._progress.add(batch)
+            self._progress.add_batch(batch)
             yield result
 
     # Several in flight -------------------------------------------------------------------------
@@ -143,7 +141,7 @@ class Mapped:
                 while (taken := self._take()) is not None:
                     number, batch = taken
                     self._results[number] = self._call(batch)
-                    self._progress.add(batch)
+                    self._progress.add_batch(batch)
                     if number == self._given:
                         self._lanes.return_to_caller()
         except BaseException as error:

@@ -21,6 +21,7 @@ from ...nn.checkpoint import state_to_save
 from ...nn.encrypted_file import Key
 from ...protocols.blind import refuse_saving
 from ...transport.consensus import agree, broadcast_from, synchronized
+from ..progress import Progress
 from .checkpoints import CheckpointFolder, StoredCheckpoint
 from .resume import Inventory, common_checkpoints, exchange_inventories
 from .scalars import FIRST, Scalars
@@ -110,12 +111,15 @@ class Training:
         end. The clock is that of party 0, which tells the others after each step.
         """
         self._begin()
+        progress = Progress("steps", total, done=self.step)
         try:
-            while self.step < total:
-                yield self.step
-                self.step += 1
-                if self.step == total or self._due():
-                    self.save()
+            with self._session.loops.added(progress):
+                while self.step < total:
+                    yield self.step
+                    self.step += 1
+                    if self.step == total or self._due():
+                        self.save()
+                    progress.add()
         finally:
             self._scalars.close()
 

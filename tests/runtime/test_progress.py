@@ -1,0 +1,106 @@
+"""How far a loop is, and how long the rest takes, by a clock that the test drives."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+
+import tacit
+from tacit.cli.report import state
+from tacit.runtime.progress import MapProgress, Progress, RunningLoops, duration
+from tacit.testing.clock import ManualClock
+
+
+def test_the_time_left_forgets_slow_first_items():
+    clock = ManualClock()
+    progress = Progress("steps", 12, now=clock.now)
+    assert progress.text == "steps: 0 of 12"
+    texts = []
+    for seconds in (40.0, 2.0, 2.0, 2.0):  # the first one is compiled
+        clock.advance(seconds)
+        progress.add()
+        texts.append(progress.text)
+    assert texts == [
+        "steps: 1 of 12, 7 min left",
+        "steps: 2 of 12, 20 s left",
+        "steps: 3 of 12, 18 s left",
+        "steps: 4 of 12, 16 s left",
+    ]
+    clock.advance(5.0)
+    assert progress.seconds_left == 11.0  # it counts down between items
+    clock.advance(60.0)
+    assert progress.seconds_left == 0.0
+
+
+def test_items_of_an_earlier_run_take_no_time():
+    clock = ManualClock()
+    progress = Progress("steps", 110, done=100, now=clock.now)
+    assert progress.text == "steps: 100 of 110"
+    clock.advance(3.0)
+    progress.add()
+    assert progress.text == "steps: 101 of 110, 27 s left"
+
+
+def test_without_a_total_there_is_no_time_left():
+    progress = Progress("batches", None)
+    progress.add()
+    assert progress.text == "batches: 1"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0.4, "0 s"), (99, "99 s"), (100, "2 min"), (6000, "1.7 h")]
+)
+def test_a_duration_in_words(seconds, words):
+    assert duration(seconds) == words
+
+
+def test_lines_off_a_terminal(capsys):
+    clock = ManualClock()
+    progress = MapProgress("map", 4, prints=True, now=clock.now)
+    for seconds in (10.0, 30.0, 2.0):
+        clock.advance(seconds)
+        progress.add_batch((torch.ones(8, 3), torch.ones(8)))
+    progress.end()
+    assert capsys.readouterr().err.splitlines() == [
+        "map: 2 of 4 batches, 16 items, 0.4 items/s, 60 s left",
+        "map: 3 of 4 batches, 24 items, 0.571 items/s in 42 s",
+    ]
+
+
+def test_loops_within_loops():
+    loops, seen = RunningLoops(), []
+    for _ in loops.followed(range(2), Progress("epochs", 2)):
+        for _ in loops.followed("ab", Progress("steps", None)):
+            seen.append(loops.text)
+    assert seen[:2] == ["epochs: 0 of 2; steps: 0", "epochs: 0 of 2; steps: 1"]
+    assert loops.text == ""
+
+
+def test_party_0_prints_and_nothing_is_sent(capfd):
+    def main(session):
+        before = session.stats.snapshot()
+        found = list(session.progress([3, 1, 2]))
+        spent = session.stats.snapshot().accumulate(before, -1)
+        return found, spent.messages, spent.rounds
+
+    assert tacit.run(main) == [([3, 1, 2], 0, 0)] * 3
+    assert capfd.readouterr().err == "steps: 3 of 3 in 0 s\n"
+
+
+def test_a_command_line_shows_all_loops_and_a_training(capfd, tmp_path):
+    def main(session):
+        session.loops.is_shown = True
+        model = session.share(torch.nn.Linear(2, 1), owner=0)
+        training, seen = session.training(model, every=9), []
+        x = session.share(torch.ones(4, 2), owner=0)
+        for _ in training.steps(2):
+            with torch.no_grad():
+                seen += [state(session) for _ in session.map(model, x.split(2))]
+        return seen
+
+    seen = tacit.run(main, folder=tmp_path)[1]
+    assert "sent; steps: 0 of 2; map: " in seen[0]
+    assert re.search(r"; steps: 1 of 2, \d+ s left; map: 2 of 2 batches", seen[-1])
+    assert capfd.readouterr().err == ""
