@@ -16,7 +16,7 @@ from tacit.cli import app, main
 COMMANDS = [
     *(("local",), ("run",), ("dealer",), ("preprocess",), ("plan",), ("doctor",), ("ops",)),
     *(("check",), ("enclave",), ("worker",), ("measure",)),
-    *(("party", "init"), ("party", "check")),
+    *(("party", "init"), ("party", "check"), ("report", "compare")),
 ]
 
 

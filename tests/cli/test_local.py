@@ -3,6 +3,8 @@
 import pytest
 from tests.cli.shell import in_terminal, tacit, tacit_process
 
+from tacit.runtime.report import read_report
+
 JOB = """
 import torch
 
@@ -25,6 +27,26 @@ def test_threads(folder):
     assert "tensor([0., 2., 4., 6.])" in done.out
     assert "float32[4] to party1 at" in done.out
     assert (folder / "runs" / "job" / "party1" / "reveals.jsonl").exists()
+
+
+def test_reports_are_written_and_compared(folder):
+    for name, scale in (("before", "2"), ("after", "3")):
+        done = tacit("local", "--report", f"{name}.html", "job.py", "--", scale, cwd=folder)
+        assert done.code == 0, done.err
+        assert f"the report is in {name}.html" in done.out
+        report = read_report(folder / f"{name}.html")
+        assert report["title"] == "job.py"
+        assert len(report["parties"]) == 3
+        assert (folder / f"{name}.trace.json").exists()
+    done = tacit("report", "compare", "before.html", "after.html", cwd=folder)
+    assert done.code == 0, done.err
+    rounds = next(line.split() for line in done.out.splitlines() if line.startswith("rounds"))
+    assert rounds[1] == rounds[2]
+    assert rounds[3] == "1.00"
+    assert (folder / "difference.html").exists()
+    refused = tacit("report", "compare", "before.html", "difference.html", cwd=folder)
+    assert refused.code == 2
+    assert "difference.html holds no report" in refused.err
 
 
 REVEALS = """

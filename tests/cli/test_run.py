@@ -9,6 +9,7 @@ from tests.cli.shell import Done, end, start, tacit
 from tests.runtime.party_files import NAMES, credentials, write_key, write_parties
 
 from tacit.runtime.deploy.member_blocks import snippet
+from tacit.runtime.report import read_report
 
 JOB = """
 import torch
@@ -55,12 +56,14 @@ def folder(tmp_path):
 
 
 def run_all(folder, *arguments, head="", options=(), jobs=None, **variables) -> dict[str, Done]:
-    """How `tacit run` ended at every party."""
+    """How `tacit run` ended at every party; its name stands for {name} in options."""
     write_parties(folder, head)
     jobs = jobs or dict.fromkeys(NAMES, "job.py")
     started = {
         name: start(
-            *("run", "--party", name, "--parties", "parties.toml", *options, jobs[name]),
+            *("run", "--party", name, "--parties", "parties.toml"),
+            *(option.format(name=name) for option in options),
+            jobs[name],
             *arguments,
             cwd=folder,
             **variables,
@@ -80,7 +83,7 @@ def lines(path):
 
 
 def test_a_run(folder):
-    done = run_all(folder, "--", "3")
+    done = run_all(folder, "--", "3", options=("--report", "{name}.html"))
     assert [one.code for one in done.values()] == [0, 0, 0], done
     assert "tensor([0., 3., 6., 9.])" in done["bob"].out
     assert "tensor" not in done["alice"].out
@@ -97,6 +100,9 @@ def test_a_run(folder):
         [revealed] = lines(own / "reveals.jsonl")
         assert revealed["to"] == ["bob"]
         assert "job.py:8 in main" in revealed["where"]
+        report = read_report(folder / f"{name}.html")
+        assert (report["title"], report["parties"][0]["name"]) == ("job.py", name)
+        assert report["parties"][0]["rounds"] == ended["rounds"]
 
 
 def test_json_and_a_passphrase(folder):

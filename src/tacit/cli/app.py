@@ -19,6 +19,7 @@ from .party_check import check as check_party
 from .party_init import init
 from .plan import plan
 from .preprocess import preprocess
+from .report_compare import compare
 from .run import run
 from .worker import worker
 
@@ -35,6 +36,10 @@ party = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Make and 
 party.command()(init)
 party.command("check")(check_party)
 app.add_typer(party, name="party")
+report = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Compare reports of runs.")
+report.command()(compare)
+report.callback()(lambda: None)  # with one command, too, `compare` is written
+app.add_typer(report, name="report")
 
 
 def _version(wanted: bool) -> None:

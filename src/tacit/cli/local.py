@@ -22,6 +22,7 @@ from .options import (
     Job,
     Json,
     NumParties,
+    Report,
     Resume,
 )
 from .problems import show_problems
@@ -84,6 +85,7 @@ def local(
             "with 1 if it found a problem.",
         ),
     ] = False,
+    report: Report = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -108,12 +110,15 @@ def local(
 
         tacit local --check job.py
 
+        tacit local --network wan --report run.html job.py
+
         tacit local --protocol enclave --transport processes --allow-simulated job.py
     """
     screen = Screen(json)
     with reported(screen, debug=debug) as known:
         from .. import run
         from ..runtime.deploy.job import load_job
+        from ..runtime.report import ReportFile
         from ..transport import network as build_network
 
         links = build_network(network)
@@ -145,18 +150,21 @@ def local(
                 network=links,
                 outsourcing=outsourcing,
                 allow_simulated=allow_simulated,
+                report=None if report is None else ReportFile(report, loaded.path.name),
             )
         problems = launch.problems if isinstance(launch, _Checked) else None
         shaped = links.default.bandwidth < float("inf")
         if shaped and reports:
             add_percentages(reports, known.names, links)
-        for report in reports:
-            print_report(screen, report)
+        for one in reports:
+            print_report(screen, one)
             if shaped:
-                print_link_use(screen, report)
+                print_link_use(screen, one)
         if reports:
             print_reveals(screen, reports[0])
-        shown = [{k: v for k, v in report.items() if k != "shown"} for report in reports]
+        if report is not None:
+            screen.line(f"the report is in {report}")
+        shown = [{k: v for k, v in one.items() if k != "shown"} for one in reports]
         if problems is None:
             screen.document({"parties": shown})
             return

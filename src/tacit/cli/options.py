@@ -53,6 +53,14 @@ Log = Annotated[
 Resume = Annotated[
     bool, typer.Option("--resume", help="Continue trainings from the checkpoints in the folder.")
 ]
+Report = Annotated[
+    Path | None,
+    typer.Option(
+        "--report",
+        help="Write a page that shows where time, rounds and bytes went, and a trace beside it.",
+        metavar="FILE.html",
+    ),
+]
 AllowSimulated = Annotated[
     bool,
     typer.Option(

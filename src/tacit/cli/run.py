@@ -26,6 +26,7 @@ from .options import (
     Log,
     PartyFile,
     PartyName,
+    Report,
     Resume,
     TrustedBuilds,
     passphrase_of,
@@ -58,6 +59,7 @@ def run(
     ] = None,
     allow_simulated: AllowSimulated = False,
     trusted_build: TrustedBuilds = None,
+    report: Report = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -79,6 +81,8 @@ def run(
         tacit run --party bob --parties parties.toml --listen 0.0.0.0:7000 --resume job.py
 
         tacit run --party alice --parties parties.toml --trusted-build arm.build job.py
+
+        tacit run --party alice --parties parties.toml --report run.html job.py
     """
     screen = Screen(json)
     with reported(screen, debug=debug) as known:
@@ -92,6 +96,7 @@ def run(
             )
         order = Order(job, arguments or [], party, file, key, listen, log, resume, preprocessed)
         order = replace(order, allow_simulated=allow_simulated, trusted_builds=trusted_build or ())
+        order = replace(order, report=report)
         take_part(screen, known, order)
 
 
@@ -110,6 +115,7 @@ class Order:
     preprocessed: Path | None = None
     allow_simulated: bool = False
     trusted_builds: Sequence[Path] = ()
+    report: Path | None = None
 
     @property
     def own_key(self) -> Path:
@@ -144,6 +150,7 @@ class Order:
             preprocessed=self.preprocessed,
             allow_simulated=self.allow_simulated,
             trusted_builds=self.trusted_builds,
+            report=self.report,
         )
 
 
@@ -153,6 +160,8 @@ def take_part(screen: Screen, known: Known, order: Order) -> None:
     report = _run(screen, known, order)
     print_report(screen, report)
     print_reveals(screen, report)
+    if order.report is not None:
+        screen.line(f"the report is in {order.report}")
     screen.document({key: value for key, value in report.items() if key != "shown"})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -43,6 +43,13 @@ class Recorder(Protocol):
         """Calls a function of the number of the call, which admits a reveal, and records it."""
 
 
+class CallWatcher(Protocol):
+    """Is told which operations on secrets run, and where in the program."""
+
+    def around(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns a call of an operation that does the same, and notes when it begins and ends."""
+
+
 class CallState(NamedTuple):
     """What a context holds for the thread that runs, and keeps for it while another one does."""
 
@@ -62,7 +69,7 @@ class Context:
     blind: nothing is opened, and what is revealed is zero: while a run is preprocessed.
     lanes: the calls in flight of which one is running, if any; each round lets the next one run.
     parked: all lanes that have not ended.
-    recorder: records everything that calls do, if any.
+    recorder: records everything that calls do, if any. watcher: of operations of torch, if any.
     """
 
     randomness: CallRandomness
@@ -91,6 +98,7 @@ class Context:
         self.lanes: Turns | None = None
         self.parked: set[Turns] = set()
         self.recorder: Recorder | None = None
+        self.watcher: CallWatcher | None = None
         offload = None if product_device == mesh.device else product_device
         self.products = ProductExecutor(
             mesh.device,

@@ -60,6 +60,8 @@ def recorded_call(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any
     context.record.absorb(func.name(), args, kwargs)
     if (trace := numbers.trace) is not None:
         args, kwargs = trace.note_call(func, args, kwargs)
+    if context.watcher is not None:
+        apply = context.watcher.around(str(func.overloadpacket), apply)
     context.in_recorded_call = True
     try:
         return apply(args, kwargs)

@@ -56,6 +56,12 @@ class FixedRound(OpenRound):
         self.wanted = _expected(places, self.operation, self._digest)
         super().expect()
 
+    @property
+    def awaited(self) -> int:
+        """The peer whose message is missing, or was taken last."""
+        missing = (part.peer for part in self.incoming if part.peer not in self.arrived)
+        return next(missing, self.incoming[-1].peer)
+
     def take_at_once(self, now: Callable[[], float]) -> None:
         """Takes what is received, as far as it comes soon; `is_complete` tells if that is all."""
         self.since = started = now()

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from ..errors import ForkedUse, Party, PeerClosed, ProtocolError
+from .activity import ActivityWatcher
 from .channel import Channel, Expected, Message, Poller
 from .fixed_round import FixedRound, fixed_round
 from .lifetime import SLICE, Lifetime
@@ -50,6 +51,7 @@ class Mesh(Lifetime):
     ) -> None:
         super().__init__(rank, channels, poller, limits, clock)
         self.recorder: Recorder | None = None  # is shown every message that arrives
+        self.watcher: ActivityWatcher | None = None
         self._thread: int | None = None  # that drives this mesh
         self._process = os.getpid()
         self._next_operation = 0
@@ -123,6 +125,8 @@ class Mesh(Lifetime):
         self._begin(operation)
         digest = self.record.digest
         one.reopen(operation, digest)
+        if self.watcher is not None:
+            self.watcher.leave_computing()
         try:
             for peer, channel, message in one.outgoing:
                 if self._open:
@@ -131,6 +135,8 @@ class Mesh(Lifetime):
                 self.stats.count_sent(peer, message.layout.size, one.ahead)
         except BaseException as error:
             self._fail(error)
+        if self.watcher is not None:
+            self.watcher.note_sent()
         if one.incoming:
             self._open.append(one)
 
@@ -138,10 +144,14 @@ class Mesh(Lifetime):
         """Waits until all that such a round receives is in its memory."""
         if self._open and self._open[0] is one and self._end is None and self.recorder is None:
             self._operation = one.operation
+            if self.watcher is not None:
+                self.watcher.leave_computing()
             try:
                 one.take_at_once(self._now)
             except BaseException as error:
                 self._fail(error)
+            if self.watcher is not None:
+                self.watcher.note_waited(one.awaited)
             if one.is_complete:
                 self._open.popleft()
                 one.count(self.stats)
@@ -245,6 +255,8 @@ class Mesh(Lifetime):
         wanted: dict[int, Expected],
         ahead: bool,
     ) -> OpenRound:
+        if self.watcher is not None:
+            self.watcher.leave_computing()
         channels = self._ahead if ahead else self._channels
         opened, tiled = OpenRound(self._operation, wanted, channels, ahead), tiled_in(send)
         unfinished = []
@@ -264,6 +276,8 @@ class Mesh(Lifetime):
                     self.stats.count_sent(peer, size, ahead)
             if wanted:
                 self._open.append(opened)
+            if self.watcher is not None:
+                self.watcher.note_sent()
             if tiled:
                 send_tiles(tiled, unfinished, self._between_tiles)
         except BaseException as error:
@@ -314,15 +328,21 @@ class Mesh(Lifetime):
         """Waits until everything is here that the first of the open rounds receives."""
         opened = self._open[0]
         self._operation = opened.operation
+        if self.watcher is not None:
+            self.watcher.leave_computing()
         opened.expect()
-        self._receive(opened)
+        last = self._receive(opened)
+        if self.watcher is not None:
+            self.watcher.note_waited(last)
         self._open.popleft()
         if self.recorder is not None:
             self.recorder(opened.wanted, opened.arrived)
 
-    def _receive(self, opened: OpenRound) -> None:
+    def _receive(self, opened: OpenRound) -> int:
+        """Takes what a round receives, and returns the peer whose message came last."""
         self._waiting_since = started = self._now() if opened.since is None else opened.since
         self._waiting = waiting = {}
+        last = self.rank
         for peer in opened.wanted:
             waiting[peer] = opened.channels[peer]
         while True:
@@ -337,9 +357,10 @@ class Mesh(Lifetime):
                         self._hold(channel.wire.arrival(*message.stamps))
                     opened.add(peer, message, self._now() - started)
                     del waiting[peer]
+                    last = peer
             if not waiting:
                 opened.is_complete = True
-                return
+                return last
             self._listen(waiting, SLICE)
             ended, limits = self._last_words, self._limits
             judge(waiting, self._channels, ended, limits, started, now, self._operation)

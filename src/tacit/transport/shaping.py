@@ -50,6 +50,16 @@ class Network:
     def between(self, first: int, second: int) -> Link:
         return self.pairs.get(frozenset((first, second)), self.default)
 
+    def described(self) -> str:
+        """Returns the default link in words; "" if it delays nothing."""
+        link = self.default
+        others = ", and pairs that differ" if self.pairs else ""
+        if link == LOOPBACK:
+            return others.removeprefix(", and ")
+        name = next((f"{name}: " for name, one in PROFILES.items() if one == link), "")
+        rate = f", {link.bandwidth / 1e6:g} Mbit/s" if link.bandwidth < float("inf") else ""
+        return f"{name}{link.latency * 1e3:g} ms{rate}{others}"
+
 
 NetworkSetting: TypeAlias = str | Link | Network | Mapping[Any, Any] | None
 

@@ -20,6 +20,7 @@ from ..placement import PartyDevices, party_devices
 from ..preprocessing.store import Store
 from ..preprocessing.taking import take
 from ..public_randomness import public_randomness
+from ..report.report_file import ReportFile, report_file, run_facts
 from ..session import Session
 from .addresses import parse_address, write_address
 from .agreed_items import agreed_items, digest_of, group_id
@@ -41,6 +42,7 @@ def connect(
     preprocessed: str | Path | None = None,
     allow_simulated: bool = False,
     trusted_builds: Sequence[str | Path] = (),
+    report: str | Path | ReportFile | None = None,
 ) -> Session:
     """Returns the session of `party`, or of the dealer, with all members of a party file.
 
@@ -57,13 +59,16 @@ def connect(
     that it runs this `job` with this party file, before anything is sent to it; `allow_simulated`
     accepts one without hardware, which proves nothing. `trusted_builds` are files that `tacit
     measure --export` has written on machines like that of the enclave: it may run one of these
-    builds of Tacit instead of the one that is installed here. From here on the process leaves no
+    builds of Tacit instead of the one that is installed here. `report` is the .html file of a page
+    that is written when the session ends: where this party's time, rounds and bytes went. It sends
+    nothing; see docs/guides/report.md. From here on the process leaves no
     core dump, and no debugger of the same user may attach to it.
 
     Until the session closes, the default generators of torch, Python and numpy draw the same
     numbers at all parties.
     """
     protect_process()
+    written = report_file(report, f"the part of {party}" if job is None else job.path.name)
     file = parties if isinstance(parties, PartyFile) else read_party_file(parties)
     rank = file.rank_of(party)
     builds = [read_build(path) for path in trusted_builds]
@@ -83,7 +88,8 @@ def connect(
         compare_settings(mesh, {**items, "preprocessed": json.dumps(preprocessed is not None)})
         about = about_job(file, job) | {"party": party}
         run = None if preprocessed is None else (Store(Path(preprocessed)), about)
-        return _open(mesh, file, devices, folder=folder, resume=resume, stored=run)
+        session = _open(mesh, file, devices, folder=folder, resume=resume, stored=run)
+        return session if written is None else written.measured(session, run_facts(session))
 
 
 def _identity(

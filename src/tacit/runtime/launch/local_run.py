@@ -16,6 +16,7 @@ from ...transport import Limits, NetworkSetting
 from ...transport import network as build_network
 from ..placement import ON_CPU, DeviceSetting, PartyDevices, cipher_for, party_devices
 from ..preprocessing.making import Preprocessing
+from ..report.report_file import ReportFile, collected, facts, report_file
 from .program import Program
 
 
@@ -47,6 +48,7 @@ def run(
     precision: str | None = None,
     enclaves: int | None = None,
     allow_simulated: bool = False,
+    report: str | Path | ReportFile | None = None,
     **kwargs: Any,
 ) -> list[Any]:
     """What `main(session, *args, **kwargs)` returns at each party, by rank.
@@ -75,6 +77,8 @@ def run(
     themselves, and workers on `device`, which multiply for it as `outsourcing` says; see
     docs/guides/enclaves.md. Between processes the parties ask an enclave for a quote before they
     send anything. Here it is simulated and proves nothing: `allow_simulated=True` accepts that.
+    `report` is the .html file of a page that shows where time, rounds and bytes went, also if the
+    run fails; a trace for Perfetto is written beside it. See docs/guides/report.md.
     If a party fails, all are ended, and PartyFailed says which failed first and why.
     """
     if transport not in TRANSPORTS:
@@ -109,25 +113,34 @@ def run(
     if clash := set(called) & set(helper_names(config)):
         raise ConfigError(f"names={names!r}", limit=f"{clash.pop()!r} is no party's name")
     called += helper_names(config)
+    links = build_network(network)
     program = Program(main, args, kwargs, called, None if folder is None else Path(folder), resume)
     if isinstance(preprocessed, Making):
+        if report is not None:
+            raise ConfigError("report", limit="preprocessing writes none: it opens nothing")
         program = preprocessed.of(program)
     elif preprocessed is not None:
         program, helpers = replace(program, preprocessed=Path(preprocessed)), 0
     launch = TRANSPORTS[transport].load()
     if allow_simulated and config.enclaves and not TRANSPORTS[transport].one_process:
         launch = partial(launch, allow_simulated=True)
+    about = facts(called, parties, protocol, transport=transport, network=links.described())
     try:
-        results: list[Any] = launch(
-            program,
-            devices=_all_devices(devices, config, helpers),
-            config=config,
-            limits=Limits(deadline=deadline, stripes=stripes),
-            network=build_network(network),
-        )
+        with collected(report_file(report, _name_of(main)), about) as measured:
+            results: list[Any] = launch(
+                replace(program, measured=measured),
+                devices=_all_devices(devices, config, helpers),
+                config=config,
+                limits=Limits(deadline=deadline, stripes=stripes),
+                network=links,
+            )
     except PartyFailed as error:  # where it was collected tells nobody anything
         raise error.with_traceback(None) from error.__cause__
     return results[:parties]
+
+
+def _name_of(main: Callable[..., Any]) -> str:
+    return getattr(main, "__qualname__", type(main).__qualname__)
 
 
 def _all_devices(

@@ -23,6 +23,7 @@ from ..placement import ON_CPU, PartyDevices
 from ..preprocessing.store import Store, StoredRun
 from ..preprocessing.taking import attach, take
 from ..public_randomness import public_randomness
+from ..report.report_file import measured_into
 from ..session import Session
 from .enclave_links import NO_LINKS, EnclaveLinks, attach_enclave
 
@@ -35,7 +36,8 @@ class Program:
     """`main` with its arguments, which every party runs, and the names and folders of its session.
 
     Each party writes to a subfolder of its name in `folder`. If `preprocessed` is given, a stored
-    run from the subfolder of its name there takes the place of the dealer.
+    run from the subfolder of its name there takes the place of the dealer. If `measured` is given,
+    each party writes to that folder what it spent, for a report; an enclave writes nothing.
     """
 
     main: Callable[..., Any]
@@ -45,6 +47,7 @@ class Program:
     folder: Path | None = None
     resume: bool = False
     preprocessed: Path | None = None
+    measured: Path | None = None
 
     def about(self, config: Config) -> dict[str, str]:
         """Returns what a stored run is made for: the program, the settings, the parties."""
@@ -84,7 +87,10 @@ class Program:
             if session.is_enclave:
                 attach_enclave(session, links)
             alike = public_randomness(session.keys, mesh.parties, whole_process=whole_process)
-            with session.ending, alike:
+            with session.ending, alike, ExitStack() as measuring:
+                if self.measured is not None and not session.is_enclave:
+                    session = measured_into(self.measured, session)
+                    measuring.enter_context(session.measured())
                 result = self.main(session, *self.args, **self.kwargs)
                 session.verify()
                 return result

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from threading import Lock
 
-from .places import line_label, module_label
+from ..places import line_label, module_label
 
 
 class PublicCalls:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from typing import Any
 
+from ..placed_session import PlacedSession
+from ..places import line_label
 from ..replay.repeated import Repeated
 from ..session import Session
 from .meter import Meter
 from .observer import Observer
-from .places import line_label
 from .stand_ins import StandIns
 from .twin_comparison import Comparison
 
@@ -18,7 +20,7 @@ COMPARED_CALLS = 2  # of a repeated function: later ones are recorded and replay
 
 
 @dataclass(frozen=True, kw_only=True)
-class RehearsedSession(Session):
+class RehearsedSession(PlacedSession):
     """A session of a rehearsal, with what watches it. stand_ins: of files that are not here."""
 
     meter: Meter
@@ -35,27 +37,14 @@ class RehearsedSession(Session):
         made.__dict__["numbers"] = session.numbers  # those that are observed
         return made
 
-    def share(self, *args: Any, **kwargs: Any) -> Any:
-        with self.meter.at(f"share at {line_label()}"):
-            return super().share(*args, **kwargs)
+    def within(self, call: str) -> AbstractContextManager[None]:
+        return self.meter.at(f"{call} at {line_label()}")
 
     def load(self, source: Any, owner: int | str, **options: Any) -> Any:
-        with self.meter.at(f"load at {line_label()}"):
+        with self.within("load"):
             if self.rank == self.rank_of(owner, "owner"):
                 source = self.stand_ins.source_for(source, options)
             return super().load(source, owner, **options)
-
-    def join(self, *args: Any, **kwargs: Any) -> Any:
-        with self.meter.at(f"join at {line_label()}"):
-            return super().join(*args, **kwargs)
-
-    def intersect(self, *args: Any, **kwargs: Any) -> Any:
-        with self.meter.at(f"intersect at {line_label()}"):
-            return super().intersect(*args, **kwargs)
-
-    def reveal(self, *args: Any, **kwargs: Any) -> Any:
-        with self.meter.at(f"reveal at {line_label()}"):
-            return super().reveal(*args, **kwargs)
 
     def map(
         self, function: Callable[..., Any], *batches: Iterable[Any], **options: Any

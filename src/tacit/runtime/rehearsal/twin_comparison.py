@@ -22,9 +22,9 @@ from ...fixedpoint import Numbers
 from ...fixedpoint.format import largest_of
 from ...nn.validate import Problem
 from ...tensor.debug import first_only, has_steps, judge
+from ..places import label, module_label
 from .arguments import leaves
 from .holdings import Holding, opened
-from .places import label, module_label
 from .public_calls import PublicCalls
 from .twins import Twins, View
 

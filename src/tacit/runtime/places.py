@@ -6,8 +6,8 @@ from functools import lru_cache
 
 from torch import nn
 
-from ...errors.call_sites import Place, frame_at, users_place
-from ...tensor.module_path import running_modules
+from ..errors.call_sites import Place, frame_at, users_place
+from ..tensor.module_path import running_modules
 
 ELSEWHERE = "elsewhere"
 
@@ -16,6 +16,15 @@ def module_label() -> str | None:
     """Returns the innermost running module, such as "LeNet.conv1"; None if none runs."""
     running = running_modules()
     return _label(running[-1], running[0]) if running else None
+
+
+def typed_module_label() -> str | None:
+    """Returns the same with the class of a module inside a model: "LeNet.conv1 (Conv2d)"."""
+    running = running_modules()
+    if not running:
+        return None
+    label = _label(running[-1], running[0])
+    return label if running[-1] is running[0] else f"{label} ({type(running[0]).__name__})"
 
 
 @lru_cache(maxsize=4096)
