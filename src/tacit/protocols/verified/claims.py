@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from ..bit_trees import map_parts
@@ -26,9 +27,10 @@ class Gates(NamedTuple):
         """Returns operands, which may be broadcast, and results as flat tensors."""
 
         def flat(operand: Tensor, result: Tensor) -> Tensor:
-            return operand.expand(result.shape).reshape(-1)
+            is_broadcast = operand.shape != result.shape
+            return (operand.expand(result.shape) if is_broadcast else operand).reshape(-1)
 
-        return cls(map_parts(flat, x, z), map_parts(flat, y, z), map_parts(flat, z, z))
+        return cls(map_parts(flat, x, z), map_parts(flat, y, z), map_parts(torch.ravel, z))
 
     @property
     def numel(self) -> int:
