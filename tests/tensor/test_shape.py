@@ -133,14 +133,15 @@ def test_random_numbers_are_the_same_at_all_parties():
     uniform, normal, quarter, shifted, most, whole, dropped, integers, truths = results[0]
     assert (integers.dtype, truths.dtype) == (torch.int64, torch.bool)
     assert set(integers.tolist()) == {0, 1} == set(truths.int().tolist())
+    # Of 400 elements; each bound is at least 5.6 standard deviations away.
     assert 0.4 < uniform.mean() < 0.6
-    assert abs(float(normal.mean())) < 0.2
+    assert abs(float(normal.mean())) < 0.3
     assert 0.8 < float(normal.std()) < 1.2
     assert set(quarter.tolist()) == {0, 1}
-    assert 0.15 < quarter.mean() < 0.35
+    assert 0.1 < quarter.mean() < 0.4
     assert shifted.min() >= 2
     assert shifted.max() <= 3
-    assert 0.65 < most.mean() < 0.85
+    assert 0.6 < most.mean() < 0.9
     assert set(whole.tolist()) == {0, 1, 2, 3, 4}
     assert set(dropped.tolist()) == {0, 2}
 
