@@ -102,12 +102,11 @@ def test_a_changed_message_is_noticed(ring):
     checked(drawn(attacks("inference", ring), 4))
 
 
-@pytest.mark.parametrize("count", [pytest.param(30, marks=pytest.mark.full("10 in quick")), 10])
-def test_a_changed_message_is_noticed_by_checksums(monkeypatch, count):
+def test_a_changed_message_is_noticed_by_checksums(monkeypatch):
     """With the hashes of parties that compute on a GPU."""
     monkeypatch.setattr(local_run, "cipher_for", lambda *_: "chacha20")
     found = [*of_the_operation("relu of a quotient", 64), *of_the_operation("share_bits", 64)]
-    checked(drawn([one for one in found if one.how.kind in WORDS], count))
+    checked(drawn([one for one in found if one.how.kind in WORDS], 30 if FULL else 10))
 
 
 @pytest.mark.full("all messages of every operation; test_a_changed_message draws some")
@@ -136,12 +135,11 @@ def test_changed_messages_of_a_mixed_program_are_noticed(ring):
     checked(drawn(attacks("mixed", ring, WORDS), 10))
 
 
-@pytest.mark.parametrize("count", [pytest.param(12, marks=pytest.mark.full("6 in quick")), 6])
-def test_a_changed_message_is_noticed_over_tls(monkeypatch, count):
+def test_a_changed_message_is_noticed_over_tls(monkeypatch):
     info = replace(registry.TRANSPORTS["threads"], launcher=_over_tls)
     monkeypatch.setitem(registry._transports, "tls", info)
     found = [one for name in ("relu", "reveals") for one in attacks(name, 64, WORDS)]
-    checked(drawn(found, count), transport="tls")
+    checked(drawn(found, 12 if FULL else 6), transport="tls")
 
 
 _over_tls = partial(run_threads, connect=partial(connected, "tls"))

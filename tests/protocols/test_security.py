@@ -45,59 +45,65 @@ TURNED = pytest.mark.parametrize(
 EACH = pytest.mark.parametrize("protocol", SECRET)
 
 
-def _marks(protocol: str, ring: int) -> list[pytest.MarkDecorator]:
+def _marks_of_the_small_ring(protocol: str) -> list[pytest.MarkDecorator]:
     """Those of a protocol whose statistics the full tier alone counts."""
     if PROTOCOLS[protocol].helpers:
         return [ADDITIVE]
     small = pytest.mark.full("messages of quad in the large ring; pads prove it for both")
-    return [small] if (protocol, ring) == ("quad", 32) else []
+    return [small] if protocol == "quad" else []
 
 
-def run_views(value: int, **settings: Any) -> list[dict[str, list[Message]]]:
+Views = list[dict[str, list[Message]]]  # by party and operation
+
+
+def run_views(value: int, **settings: Any) -> Views:
     turn = settings.pop("turn")
     names = list(OPERATIONS)
     return run_members(views.views, names, value, turn, N, fraction_bits=8, **settings)
 
 
-@pytest.mark.parametrize(
-    ("protocol", "turn", "ring"),
-    [
-        pytest.param(name, turn, ring, marks=_marks(name, ring))
-        for name, turn, ring in (
-            *((*turned, 64) for turned in TURNS),
-            *((name, 0, 32) for name in SECRET),
-        )
-    ],
-)
-def test_messages_are_uniform(protocol, turn, ring):
-    """All zeros, all ones, the largest value: what arrives looks uniform."""
-    for value in spread([0, -1, MOST], 2) if ring == 64 else [-1]:
-        for rank, found in enumerate(run_views(value, turn=turn, protocol=protocol, ring=ring)):
-            for name, messages in found.items():
-                what = f"{name} of {value} at party {rank}"
-                if messages:
-                    assert LOWEST < goodness(messages) < HIGHEST, what
-                assert all(imbalance(tensor) < SIGMAS for _, tensor in messages), what
+def check_uniform(value: int, by_party: Views) -> None:
+    for rank, found in enumerate(by_party):
+        for name, messages in found.items():
+            what = f"{name} of {value} at party {rank}"
+            if messages:
+                assert LOWEST < goodness(messages) < HIGHEST, what
+            assert all(imbalance(tensor) < SIGMAS for _, tensor in messages), what
 
 
-@TURNED
-def test_no_word_arrives_twice(protocol, turn):
+def check_no_word_arrives_twice(by_party: Views) -> None:
     """64 uniform bits do not repeat within 10^6 words (p < 1e-7): no mask was used twice."""
-    for found in run_views(0, turn=turn, protocol=protocol):
+    for found in by_party:
         words = [tensor.reshape(-1) for got in found.values() for _, tensor in got]
         joined = torch.cat([w.view(torch.int64) for w in words]) if words else torch.empty(0)
         assert len(joined) < 10**6
         assert len(joined.unique()) == len(joined)
 
 
-@TURNED
-def test_messages_do_not_depend_on_the_secret(protocol, turn):
-    one, other = (run_views(value, turn=turn, protocol=protocol) for value in (0, -1))
+def check_equal_distributions(one: Views, other: Views) -> None:
     for rank, (a, b) in enumerate(zip(one, other, strict=True)):
         for name in a:
             assert [t.shape for _, t in a[name]] == [t.shape for _, t in b[name]]
             if a[name]:
                 assert LOWEST < difference(a[name], b[name]) < HIGHEST, f"{name} at party {rank}"
+
+
+@TURNED
+def test_messages_are_uniform_and_do_not_depend_on_the_secret(protocol, turn):
+    """All zeros, all ones, the largest value."""
+    values = spread([0, -1, MOST], 2)
+    seen = {value: run_views(value, turn=turn, protocol=protocol) for value in values}
+    for value, by_party in seen.items():
+        check_uniform(value, by_party)
+    check_no_word_arrives_twice(seen[0])
+    check_equal_distributions(seen[0], seen[-1])
+
+
+@pytest.mark.parametrize(
+    "protocol", [pytest.param(name, marks=_marks_of_the_small_ring(name)) for name in SECRET]
+)
+def test_messages_in_the_small_ring_are_uniform(protocol):
+    check_uniform(-1, run_views(-1, turn=0, protocol=protocol, ring=32))
 
 
 def test_the_statistics_see_what_they_should():
