@@ -54,6 +54,7 @@ KINDS = {
     "contents of checkpoints": "checkpoint_contents",
     "agreements": "agreements",
     "announcements": "announcements",
+    "announcements of a join": "join_announcements",
     "probes": "probes",
     "session keys": "session_keys",
     "stored runs": "stored_runs",

@@ -30,7 +30,10 @@ ENVIRONMENT = {**os.environ, "MALLOC_ARENA_MAX": "1", "OMP_NUM_THREADS": "1"}
 TOGETHER = (
     ("frames", "last words", "hellos", "hellos in TLS", "certificates in TLS"),
     ("party files", "key files", "certificates", "probes", "session keys", "stored runs"),
-    ("agreements", "announcements", "checkpoints", "contents of checkpoints"),
+    (
+        *("agreements", "announcements", "announcements of a join"),
+        *("checkpoints", "contents of checkpoints"),
+    ),
     ("quotes", "messages of a host"),
 )
 

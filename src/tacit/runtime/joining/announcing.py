@@ -30,6 +30,8 @@ def encode(word: Announced) -> bytes:
 
 def decode(data: bytes) -> Announced:
     """Returns what was announced; ValueError for anything that `encode` would not write."""
+    if len(data) > MOST_BYTES:
+        raise ValueError(f"names take more than {MOST_BYTES} bytes")
     rows, names, failure = json.loads(data.decode())
     texts = [*names, failure]
     if not (isinstance(names, list) and type(rows) is int and 0 <= rows < MOST):
@@ -38,8 +40,8 @@ def decode(data: bytes) -> Announced:
         raise ValueError("a name is a text that can be printed")
     if max(map(len, names), default=0) > MOST_NAME or len(failure) > MOST_REASON:
         raise ValueError("a text is too long")
-    if len(set(names)) < len(names) or len(data) > MOST_BYTES:
-        raise ValueError("a name comes twice, or there are too many")
+    if len(set(names)) < len(names):
+        raise ValueError("a name comes twice")
     return Announced(rows, tuple(names), failure)
 
 
