@@ -1,5 +1,6 @@
 """`session.join` and `session.intersect` against a merge in plain, and what is refused."""
 
+import gzip
 import random
 
 import numpy as np
@@ -261,6 +262,9 @@ def test_a_table_that_is_not_usable(reason):
 
 
 def test_arguments_that_are_refused(tmp_path):
+    damaged = tmp_path / "damaged.csv.gz"
+    damaged.write_bytes(b"id,bmi\n1,2\n")
+
     def main(session):
         with pytest.raises(ConfigError, match="two owners"):
             session.join(GOOD, OTHER, "id", owners=(0, 0))
@@ -280,6 +284,10 @@ def test_arguments_that_are_refused(tmp_path):
             session.join(GOOD, OTHER, "id")["weight"]
         with pytest.raises(DataRejected, match="cannot be read"):
             session.join(GOOD, tmp_path / "missing.csv", "id")
+        with pytest.raises(DataRejected, match="damaged, or of another format"):
+            session.join(GOOD, damaged, "id")
+        with pytest.raises(DataRejected, match="save one as"):
+            session.join(GOOD, tmp_path / "table.xlsx", "id")
 
     tacit.run(main)
 
@@ -306,11 +314,13 @@ def test_the_policy_decides_before_anything_is_shared():
 def test_csv_files_and_columns(tmp_path):
     """The other parties need no path; names are those of the files."""
     (tmp_path / "a.csv").write_text('id,"age, in years"\nx1,30\n007,40\n"a,b",50\n')
-    (tmp_path / "b.csv").write_text("bmi,id\n20.5,007\n30.25,7\n21,x1\n", encoding="utf-8-sig")
+    (tmp_path / "b.csv.gz").write_bytes(
+        gzip.compress("bmi,id\n20.5,007\n30.25,7\n21,x1\n".encode("utf-8-sig"))
+    )
 
     def main(session):
         made = session.join(
-            *own(session, tmp_path / "a.csv", str(tmp_path / "b.csv")),
+            *own(session, tmp_path / "a.csv", str(tmp_path / "b.csv.gz")),
             "id",
             owners=(LEFT, RIGHT),
             size="reveal",

@@ -2,6 +2,7 @@
 
 import csv
 import datetime
+import gzip
 
 import numpy as np
 import pyarrow as pa
@@ -184,6 +185,7 @@ def test_csv_as_it_comes(tmp_path, data, options, want):
         (b"gr\xf6\xdfe\n1\n", {}, "it is not utf-8: csv=tacit.tables.Csv(encoding=|line 1"),
         (b"a\0\n1\n", {}, "cannot be announced|"),
         (b"a,a\n1,2\n", {"columns": ["a"]}, "several of its columns have that name|"),
+        (b"a,b,b\n1,2,3\n", {}, "the same name: without=|column 2 ('b')"),
         (b"a\n1\n", {"without": ["a"]}, "without= leaves no column|"),
         (b"a\n1\n", {"without": ["b"]}, "without='b': it has no column of that name|"),
         (b"a,a missing\n1,2\n", {"missing": "indicator"}, "the name of another column|"),
@@ -202,6 +204,33 @@ def test_csv_that_is_refused_says_what_and_where(tmp_path, data, options, words)
     told = rejected(tmp_path / "t.csv", **options).split("|")
     assert reason in told[0]
     assert place in told[1]
+
+
+def test_compressed_csv(tmp_path):
+    text = b"a;b\r\n1;2,5\r\n3;4,5\r\n"
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(text))
+    assert table(tmp_path / "t.csv.gz", csv=Csv(decimal=",")) == {"a": [1, 3], "b": [2.5, 4.5]}
+    (tmp_path / "T.TSV.GZ").write_bytes(gzip.compress(b"a\tb\n1\tx\n"))
+    told = rejected(tmp_path / "T.TSV.GZ").split("|")
+    assert "a cell is text" in told[0]
+    assert "line 2, column 2 ('b')" in told[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "words"),
+    [
+        ("t.csv.gz", b"a\n1\n", "it is damaged, or of another format"),
+        ("t.csv.gz", gzip.compress(b"a\n" + b"1\n" * 999)[:30], "it is damaged"),
+        ("t.csv", gzip.compress(b"a\n1\n"), "it is not utf-8"),
+        ("t.zip", b"PK", "unpack it"),
+        ("t.csv.zip", b"PK", "unpack it"),
+        ("t.xlsx", b"PK", "save one as .csv"),
+        ("t.txt", b"a\n1\n", "its suffix is none of .npy"),
+    ],
+)
+def test_files_of_other_formats_are_refused(tmp_path, name, data, words):
+    (tmp_path / name).write_bytes(data)
+    assert words in rejected(tmp_path / name)
 
 
 def test_no_party_but_the_owner_is_told_where(tmp_path):

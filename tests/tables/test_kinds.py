@@ -75,6 +75,21 @@ def test_categories():
             encoded(sex, ["f", cell])
 
 
+def test_renamed_categories():
+    sex = Category(
+        ["male", "female"], renamed={"m": "male", "M": "male", "f": "female", 2: "female"}
+    )
+    assert encoded(sex, ["m", "female", " M ", "male", "2"]) == [[1, 0, 1, 1, 0], [0, 1, 0, 0, 1]]
+    assert sex.names("sex") == ["sex=male", "sex=female"]
+    codes = Category(["no", "yes"], codes=True, other=True, renamed={"n": "no", "NA": "no"})
+    assert encoded(codes, ["yes", "n", "maybe", "NA"]) == [[1, 0, 2, 0]]
+    assert repr(sex) == repr(
+        Category(["male", "female"], renamed=dict([*sex.renamed.items()][::-1]))
+    )
+    with pytest.raises(CellRejected, match="renamed="):
+        encoded(sex, ["w"])
+
+
 def test_missing_categories():
     cells = ["f", "", "NA"]
     assert encoded(Category(["f", "m"], missing="m"), cells) == [[1, 0, 0], [0, 1, 1]]
@@ -195,6 +210,8 @@ def test_guesses():
         lambda: Category(["f"], missing="m"),
         lambda: Category(["f"], missing="mean"),
         lambda: Category(["f"], missing=0),
+        lambda: Category(["f"], renamed={"w": "m"}),
+        lambda: Category(["f", "m"], renamed={"m": "f"}),
         lambda: Date("1.1.2026"),
         lambda: Date(2026),
         lambda: Date("2026-01-01", missing="2026-01-01"),

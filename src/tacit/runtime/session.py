@@ -170,15 +170,15 @@ class Session:
 
         No other party needs it; they give None. A tensor from .npy, .idx and -ubyte, also with .gz,
         from a tensor, a numpy array, a list or a number; a dict of them from .npz, .safetensors and
-        a dict; from .csv, .tsv, .parquet and frames of pandas or polars a dict by column, or one
-        matrix of `columns`; `images, labels` from a folder of pictures with a subfolder for each
-        class. `shape` (with None for any size) and `dtype`, of all tensors or in a dict by name,
-        are what this party expects. `columns` as a dict declares a kind of `tacit.tables` for each,
-        the same at all parties. `without`: columns that are left out. `missing`: what becomes of
-        empty cells if nothing is declared. `header`: whether a .csv begins with names. `csv`: how
-        it is written. `size`: pictures become that high and wide. `limit`: bytes, 8 for each
-        element. Names, shapes and dtypes become public. What is wrong with the data, or not as any
-        party expects, is a DataRejected at every party.
+        a dict; from .csv and .tsv, also with .gz, .parquet and frames of pandas or polars a dict by
+        column, or one matrix of `columns`; `images, labels` from a folder of pictures with a
+        subfolder for each class. `shape` (with None for any size) and `dtype`, of all tensors or in
+        a dict by name, are what this party expects. `columns` as a dict declares a kind of
+        `tacit.tables` for each, the same at all parties. `without`: columns that are left out.
+        `missing`: what becomes of empty cells if nothing is declared. `header`: whether a .csv
+        begins with names. `csv`: how it is written. `size`: pictures become that high and wide.
+        `limit`: bytes, 8 for each element. Names, shapes and dtypes become public. What is wrong
+        with the data, or not as any party expects, is a DataRejected at every party.
         """
         rank = self.rank_of(owner, "owner")
         expected = expectation(shape, dtype, limit)

@@ -1,11 +1,12 @@
-"""Tables as text: .csv and .tsv."""
+"""Tables as text: .csv and .tsv, also compressed with gzip."""
 
 from __future__ import annotations
 
 import csv
+import gzip
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from ...tables import CellRejected, Csv
 from ...tables.csv_text import TRUTH_WORDS, is_missing, is_number
@@ -16,6 +17,11 @@ MOST_LINE = 1 << 22  # bytes of a record
 CHUNK = 1 << 20  # bytes that are read before they become numbers
 SEPARATORS = ",;\t|"
 SAMPLE = 100  # records that a separator has to fit
+
+
+def is_csv(path: Path) -> bool:
+    """Returns whether the name is that of a csv file."""
+    return path.name.lower().removesuffix(".gz").endswith((".csv", ".tsv"))
 
 
 def read_csv(path: Path, options: Options) -> Contents:
@@ -31,7 +37,7 @@ def read_names(path: Path, options: Options) -> list[str] | None:
     """Returns the names of all columns; None if the file begins with data."""
     text = options.csv or Csv()
     separator = text.separator or _found_separator(path, text)
-    with path.open("rb") as file:
+    with _bytes_of(path) as file:
         first = next(_Records(file, text, separator), None)
     if first is None:
         raise FileRejected("it is empty")
@@ -42,7 +48,7 @@ def read_columns(path: Path, options: Options) -> tuple[list[Column], bool]:
     """Returns the chosen columns with all of their cells, and whether columns have names."""
     text = options.csv or Csv()
     separator = text.separator or _found_separator(path, text)
-    with path.open("rb") as file:
+    with _bytes_of(path) as file:
         records = _Records(file, text, separator)
         first = next(records, None)
         if first is None:
@@ -62,6 +68,12 @@ def read_columns(path: Path, options: Options) -> tuple[list[Column], bool]:
             rows.add(cells, records)
         rows.finish()
     return columns, names is not None
+
+
+def _bytes_of(path: Path) -> IO[bytes]:
+    if path.suffix.lower() == ".gz":
+        return cast(IO[bytes], gzip.open(path))
+    return path.open("rb")
 
 
 class _Records:
@@ -123,7 +135,7 @@ def _found_separator(path: Path, text: Csv) -> str:
 
 def _fits(path: Path, text: Csv, separator: str) -> bool:
     counts = set()
-    with path.open("rb") as file:
+    with _bytes_of(path) as file:
         try:
             for _, cells in zip(range(SAMPLE), _Records(file, text, separator), strict=False):
                 counts.add(len(cells))

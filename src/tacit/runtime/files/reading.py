@@ -27,9 +27,16 @@ READERS: Mapping[str, Reader] = {
     ".npy": read_npy,
     ".npz": read_npz,
     ".csv": read_csv,
+    ".csv.gz": read_csv,
     ".tsv": read_csv,
+    ".tsv.gz": read_csv,
     ".parquet": read_parquet,
     ".safetensors": read_safetensors,
+}
+OTHERS = {  # files that people have instead, and what to do with them
+    ".zip": "it is an archive, which may hold several files: unpack it",
+    ".xls": "it is a workbook, which may hold several tables: save one as .csv",
+    ".xlsx": "it is a workbook, which may hold several tables: save one as .csv",
 }
 TABLES = (read_csv, read_parquet, read_given)
 _IDX = re.compile(r"(\.idx\d*|[.-]idx\d*-[a-z]+|-ubyte)(\.gz)?$")
@@ -54,12 +61,15 @@ def read(source: Any, options: Options) -> Contents:
         raise
     except MemoryError:
         raise FileRejected("it does not fit in the owner's memory") from None
-    except Exception as error:  # its text may quote the file or its path
-        if isinstance(error, OSError) and error.errno:
-            raise FileRejected(f"it cannot be read ({os.strerror(error.errno)})") from None
-        raise FileRejected(
-            f"it is damaged, or of another format ({type(error).__name__})"
-        ) from None
+    except Exception as error:
+        raise rejection_of(error) from None
+
+
+def rejection_of(error: Exception) -> FileRejected:
+    """Returns what all parties are told of an error, whose text may quote the file or its path."""
+    if isinstance(error, OSError) and error.errno:
+        return FileRejected(f"it cannot be read ({os.strerror(error.errno)})")
+    return FileRejected(f"it is damaged, or of another format ({type(error).__name__})")
 
 
 def _check_options(reader: Callable[..., Contents], options: Options) -> None:
@@ -81,8 +91,11 @@ def _reader(path: Path) -> Reader:
         raise FileRejected("it is neither a file nor a folder")
     if _IDX.search(path.name.lower()):
         return read_idx
-    reader = READERS.get(path.suffix.lower())
+    name = path.name.lower()
+    reader = next((reader for end, reader in READERS.items() if name.endswith(end)), None)
     if reader is None:
+        if path.suffix.lower() in OTHERS:
+            raise FileRejected(OTHERS[path.suffix.lower()])
         known = ", ".join(READERS)
         raise FileRejected(f"its suffix is none of {known}, .idx, -ubyte, .idx.gz, -ubyte.gz")
     return reader

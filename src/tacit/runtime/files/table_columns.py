@@ -96,8 +96,13 @@ def _require_names(names: Sequence[str] | None, places: Sequence[int]) -> None:
             "chooses others",
             place=f" at column {places[used.index('')] + 1}",
         )
-    if len(set(used)) < len(used):
-        raise FileRejected("several of its columns have the same name")
+    for place, name in zip(places, used, strict=True):
+        if used.count(name) > 1:
+            raise FileRejected(
+                "several of its columns have the same name: without=[the number of one, from 0 on] "
+                "leaves it out",
+                place=f" at column {place + 1} ({name!r})",
+            )
 
 
 def _place(column: str | int, names: Sequence[str] | None, count: int, argument: str) -> int:

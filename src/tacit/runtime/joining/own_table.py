@@ -16,8 +16,8 @@ from ...fixedpoint import Numbers
 from ...tables import Csv, Guess, Kind, column_names
 from ..files.arrow_table import PYARROW
 from ..files.contents import Budget, Contents, FileRejected, Options, require_package
-from ..files.csv_table import read_columns, read_names
-from ..files.reading import check_values, read
+from ..files.csv_table import is_csv, read_columns, read_names
+from ..files.reading import OTHERS, check_values, read, rejection_of
 from .ids import encoded_ids
 
 
@@ -138,18 +138,19 @@ def _safely(action: Callable[..., Any], path: Path, *args: Any) -> Any:
     except FileRejected as rejection:
         rejection.path = path
         raise
-    except OSError as error:
-        reason = f"it cannot be read ({os.strerror(error.errno or 0)})"
-        raise FileRejected(reason, path) from None
     except Exception as error:
-        reason = f"it is damaged, or of another format ({type(error).__name__})"
-        raise FileRejected(reason, path) from None
+        rejection = rejection_of(error)
+        rejection.path = path
+        raise rejection from None
 
 
 def _is_parquet(path: Path) -> bool:
-    if path.suffix.lower() not in (".csv", ".tsv", ".parquet"):
-        raise FileRejected("its suffix is none of .csv, .tsv and .parquet")
-    return path.suffix.lower() == ".parquet"
+    if not (is_csv(path) or path.suffix.lower() == ".parquet"):
+        raise FileRejected(
+            OTHERS.get(path.suffix.lower())
+            or "its suffix is none of .csv, .csv.gz, .tsv, .tsv.gz and .parquet"
+        )
+    return not is_csv(path)
 
 
 def _names_of_file(path: Path, options: Options) -> list[str]:

@@ -23,7 +23,7 @@ Columns = dict[str, Kind | None] | None  # the kinds of columns, by name
 
 GOLDEN = 0.6180339887498949  # multiples of it, mod 1, are spread evenly
 YEAR = 365
-KINDS = ".csv and .npy"
+KINDS = ".csv, .csv.gz and .npy"
 
 
 class StandIns:
@@ -47,7 +47,7 @@ class StandIns:
             return source
         name = Path(source).name
         shape, columns = self._form(name, options)
-        made = self._folder / name
+        made = self._folder / name.removesuffix(".gz")
         with self._lock:
             _write(made, shape, columns, options.get("dtype"))
             self.made[name] = "x".join(map(str, shape))
