@@ -139,9 +139,7 @@ def _safely(action: Callable[..., Any], path: Path, *args: Any) -> Any:
         rejection.path = path
         raise
     except Exception as error:
-        rejection = rejection_of(error)
-        rejection.path = path
-        raise rejection from None
+        raise FileRejected(rejection_of(error).reason, path) from None
 
 
 def _is_parquet(path: Path) -> bool:
