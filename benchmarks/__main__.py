@@ -65,6 +65,7 @@ NAMED = (
     "real.ring16",
     "rehearsal",
     "rounds",
+    "statistics",
     "stored_runs",
     "throughput",
     "tiles",
