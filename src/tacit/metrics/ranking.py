@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from ..tensor.ops.reductions.sort_by import SORT_BY
+from ..tensor.row_sums import require_rows
 
 
 def roc_auc(labels: Tensor, scores: Tensor) -> Tensor:
@@ -13,12 +14,13 @@ def roc_auc(labels: Tensor, scores: Tensor) -> Tensor:
 
     It is the probability that a positive row has a higher score than a negative one; equal scores
     count half. The labels are sorted by the scores, and the area is that of trapezoids between
-    different scores. One sort and one `cummax`. On secrets there may be up to 2^20 rows, and at
-    least one of each label has to be there.
+    different scores. One sort and one `cummax`. On secrets there may be up to 2^range_bits
+    rows, 2^20 by default, and at least one of each label has to be there.
 
     >>> roc_auc(torch.tensor([0, 1, 0, 1]), torch.tensor([0.1, 0.4, 0.4, 0.8]))
     tensor(0.8750)
     """
+    require_rows("roc_auc", labels, scores)
     dtype = scores.dtype if scores.is_floating_point() else torch.get_default_dtype()
     ordered, true = SORT_BY(scores, labels.to(torch.int64), descending=True)
     last = torch.ones_like(ordered[:1], dtype=torch.bool)

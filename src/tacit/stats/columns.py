@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ..errors import ConfigError
+from ..tensor.row_sums import require_rows
 
 
 class Standardised(NamedTuple):
@@ -34,12 +35,13 @@ def correlation(x: Tensor) -> Tensor:
     """Returns Pearson's correlations between the columns of (n, p), a (p, p) matrix.
 
     Like `numpy.corrcoef(x, rowvar=False)`. Errors on secrets are about 2^-f over the smallest
-    deviation of a column, and 2^-14 if all are above 1.
+    deviation of a column, and 2^-14 if all are above 1; n is at most 2^range_bits.
 
     >>> correlation(torch.tensor([[0.0, 1.0], [2.0, 0.0]]))
     tensor([[ 1., -1.],
             [-1.,  1.]])
     """
+    require_rows("correlation", x)
     columns = standardise(x).columns
     return columns.mT @ columns / x.shape[0]
 

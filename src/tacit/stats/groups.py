@@ -22,7 +22,7 @@ def group_sums(values: Tensor, groups: Tensor, num_groups: int, *, min_size: int
 
     values: (n,) or (n, p). groups: (n,), numbers from 0 to num_groups - 1, public or secret; a row
     with another number counts nowhere. Sum and count of a group with less than `min_size` rows are
-    0. Sums have to stay below 2^20 on secrets.
+    0. Sums have to stay below 2^range_bits on secrets, 2^20 by default.
 
     What a reveal of the result tells besides: which groups are too small. Results of several calls
     on overlapping rows can be subtracted from each other, and a minimum size does not prevent that.

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ..tensor.row_sums import require_rows
 from .columns import Standardised, standardise
 from .elimination import inverse
 
@@ -42,6 +43,7 @@ def linear_regression(x: Tensor, y: Tensor) -> LinearFit:
     >>> linear_regression(x, torch.tensor([3.0, 5.0, 7.0, 10.0])).coefficients
     tensor([2.3000])
     """
+    require_rows("linear_regression", x, y)
     rows, size = x.shape
     z, target = standardise(x), standardise(y)
     inverse_gram = inverse(z.columns.mT @ z.columns / rows)
@@ -70,6 +72,7 @@ def logistic_regression(
     coefficients is added to the mean loss, not that of the intercept. Standard errors are those of
     the inverse Fisher information (with the penalty in it). About 8 p + 28 rounds of `trio` a step.
     """
+    require_rows("logistic_regression", x, y)
     rows, size = x.shape
     z = standardise(x)
     design = torch.cat([torch.ones_like(x[:, :1]), z.columns], 1)
