@@ -65,7 +65,7 @@ NAMED = (
     "real.ring16",
     "rehearsal",
     "rounds",
-    "statistics",
+    "table_statistics",
     "stored_runs",
     "throughput",
     "tiles",
