@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from pathlib import Path
 from threading import Thread
 from time import perf_counter, process_time, thread_time
 
@@ -17,6 +18,7 @@ from tacit.runtime.rehearsal.forecast import forecast
 from tacit.runtime.rehearsal.holdings import holding, opened
 from tacit.runtime.rehearsal.meter import Meter, Spent
 from tacit.runtime.rehearsal.rehearse import check
+from tacit.tables import Category, Number
 from tacit.transport import Stats
 from tacit.transport.shaping import Link
 
@@ -290,6 +292,29 @@ def maps(session):
 
 def test_mapped_calls_are_counted():
     require_same_costs(check(maps), tacit.run(maps))
+
+
+def joins(session):
+    kinds = {"age": Number(), "ward": Category(["A", "B"]), "crp": Number()}
+    made = session.join(
+        Path("stays.csv"), Path("lab.csv.gz"), "patient", size="reveal", columns=kinds
+    )
+    found = session.intersect(Path("stays.csv"), Path("lab.csv.gz"), ["patient"], to=0)
+    matched = 0 if found is None else int(found.sum())
+    return len(made), made.names, matched, session.reveal(made["ward=A"].sum())
+
+
+def test_tables_of_a_join_may_be_made_up():
+    sizes = {"stays.csv": "9:ward,patient,age", "lab.csv.gz": "6:crp,patient"}
+    found = check(joins, stand_ins=sizes)
+    assert not found.problems, found.problems
+    assert found.stand_ins == {"stays.csv": "9x3", "lab.csv.gz": "6x2"}
+    for rank, (rows, names, matched, wards) in enumerate(found.results):
+        assert (rows, matched) == (6, 6 * (rank == 0))
+        assert names == ("ward=A", "ward=B", "age", "crp")
+        assert float(wards) == 3  # A and B take turns
+    [problem] = check(joins, stand_ins=sizes | {"stays.csv": "9:ward,age"}).problems
+    assert "--stand-in stays.csv=ROWS:patient,NAME" in problem.remedy
 
 
 def processor_seconds(action):

@@ -46,6 +46,23 @@ class RehearsedSession(PlacedSession):
                 source = self.stand_ins.source_for(source, options)
             return super().load(source, owner, **options)
 
+    def join(self, left: Any, right: Any, on: Any, **options: Any) -> Any:
+        tables = self._tables(left, right, on, options)
+        return super().join(*tables, on, **options)
+
+    def intersect(self, left: Any, right: Any, on: Any, **options: Any) -> Any:
+        tables = self._tables(left, right, on, options)
+        return super().intersect(*tables, on, **options)
+
+    def _tables(self, left: Any, right: Any, on: Any, options: dict[str, Any]) -> list[Any]:
+        """The two tables of a join, with a stand-in for that of this party if it is not here."""
+        owners = [self.rank_of(owner, "owners") for owner in options.get("owners", (0, 1))]
+        ids = [on] if isinstance(on, str) else on
+        return [
+            self.stand_ins.source_for(table, options, ids) if owner == self.rank else table
+            for owner, table in zip(owners, (left, right), strict=True)
+        ]
+
     def map(
         self, function: Callable[..., Any], *batches: Iterable[Any], **options: Any
     ) -> Iterator[Any]:

@@ -38,18 +38,25 @@ class StandIns:
         self._sizes, self._folder, self._lock = sizes, folder, Lock()
         self.made: dict[str, str] = {}
 
-    def source_for(self, source: Any, options: dict[str, Any]) -> Any:
-        """Returns what `load` is given if it is here, else the path of a stand-in.
+    def source_for(self, source: Any, options: dict[str, Any], ids: Sequence[str] = ()) -> Any:
+        """Returns what `load` or `join` is given if it is here, else the path of a stand-in.
 
-        options: those of `load`; how the owner's file is written is not true of a stand-in.
+        options: those of the call; how the owner's file is written is not true of a stand-in.
+        ids: columns of ids, which count from 0, so that rows of two stand-ins match.
         """
         if not isinstance(source, str | Path) or Path(source).exists():
             return source
         name = Path(source).name
         shape, columns = self._form(name, options)
+        if columns and not {*ids} <= {*columns}:
+            raise ConfigError(
+                f"the stand-in of {name} has no column of ids",
+                limit=f"a join by {', '.join(ids)} needs it",
+                remedy=f"give --stand-in {name}=ROWS:{','.join(ids)},NAME",
+            )
         made = self._folder / name.removesuffix(".gz")
         with self._lock:
-            _write(made, shape, columns, options.get("dtype"))
+            _write(made, shape, columns, options.get("dtype"), ids)
             self.made[name] = "x".join(map(str, shape))
         options.pop("csv", None)
         return made
@@ -63,7 +70,8 @@ class StandIns:
         size, expected = self._sizes.get(name), options.get("shape")
         if size is not None:
             rows, _, listed = size.partition(":")
-            columns = dict.fromkeys(listed.split(",")) if listed else columns
+            if listed:
+                columns = {one: (columns or {}).get(one) for one in listed.split(",")}
             return _numbers(name, rows, columns), columns
         if isinstance(expected, Sequence) and None not in expected:
             return [expected[0], len(columns)] if columns else list(expected), columns
@@ -84,7 +92,7 @@ def _numbers(name: str, text: str, columns: Columns) -> list[int]:
     return [shape[0], len(columns)] if columns else shape
 
 
-def _write(path: Path, shape: list[int], columns: Columns, dtype: Any) -> None:
+def _write(path: Path, shape: list[int], columns: Columns, dtype: Any, ids: Sequence[str]) -> None:
     numbers = normal(shape)
     if isinstance(dtype, torch.dtype) and not dtype.is_floating_point:
         numbers = (numbers > 0).to(dtype)
@@ -93,8 +101,8 @@ def _write(path: Path, shape: list[int], columns: Columns, dtype: Any) -> None:
     elif path.suffix == ".csv" and len(shape) == 2:
         columns = columns or dict.fromkeys(f"column{i}" for i in range(shape[1]))
         cells = [
-            _cells(kind, one.tolist())
-            for kind, one in zip(columns.values(), numbers.T, strict=True)
+            range(shape[0]) if name in ids else _cells(columns[name], one.tolist())
+            for name, one in zip(columns, numbers.T, strict=True)
         ]
         with path.open("w", newline="") as file:
             rows = csv.writer(file)
