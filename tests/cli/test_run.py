@@ -163,11 +163,12 @@ def test_an_error_of_the_job(folder):
 
 
 def test_a_changed_program(folder):
-    (folder / "changed.py").write_text(JOB.replace("relu", "abs"))
-    done = run_all(folder, jobs={"alice": "job.py", "bob": "changed.py", "carol": "job.py"})
+    (folder / "changed").mkdir()
+    (folder / "changed" / "job.py").write_text(JOB.replace("relu", "abs"))
+    done = run_all(folder, jobs={"alice": "job.py", "bob": "changed/job.py", "carol": "job.py"})
     for one in done.values():
         assert one.code == 4
-        assert "the program" in one.err
+        assert "file job.py of the program, line 8" in one.err
         assert "(bob)" in one.err
         assert "begun" not in one.out
 

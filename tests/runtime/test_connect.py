@@ -168,7 +168,7 @@ def test_programs_and_arguments_that_differ_are_told_everywhere(tmp_path):
 
     assert run() == dict.fromkeys(NAMES, ("a",))
     for changed, field in [
-        (load_job(other / "job.py", ["a"]), "file job.py of the program"),
+        (load_job(other / "job.py", ["a"]), "file job.py of the program, line 2"),
         (load_job(tmp_path / "named.py", ["a"]), "the program"),
         (load_job(tmp_path / "job.py", ["b"]), "the arguments"),
         (None, "the program"),

@@ -22,6 +22,7 @@ from ..fixedpoint.encoding import BOUNDLESS, MASK, placed
 from ..fixedpoint.extended.moments import ExtendedValue
 from ..fixedpoint.format import largest_of, range_remedy
 from ..fixedpoint.lazy import LazyValue
+from .operand import require_indices
 from .table import Rule
 from .vanishing import warn_of_lost_gradients
 
@@ -77,6 +78,8 @@ def debugged(
 ) -> Any:
     """Returns the result of the rule; raises a RangeError that names the operation."""
     try:
+        if name_of(func).startswith("nll_loss"):
+            _check_labels(n, *args)
         wanted = _wanted(n, func, args, kwargs)
         try:
             result = rule.apply(n, *args, **kwargs)
@@ -94,6 +97,14 @@ def debugged(
         error.op = str(func)
         raise
     return result
+
+
+def _check_labels(n: Numbers, *args: Any) -> None:
+    """Raises for a secret label that is no class: on secrets it counts like an ignored one."""
+    scores, target, _, _, ignored, *_ = args if len(args) == 5 else args[1:]
+    if isinstance(target, Value):
+        classes = scores.shape[min(1, len(scores.shape) - 1)]
+        require_indices(cleartext(n, target), classes, "a label", ignored=ignored)
 
 
 def name_of(func: OpOverload) -> str:

@@ -26,6 +26,7 @@ from .debug import debugged
 from .decompose import decomposition
 from .plain_rules import plain_rule
 from .secret import SecretTensor, layouts
+from .substitutes import substitute
 from .table import RULES, Rule, on_change, rule_of
 
 aten = torch.ops.aten
@@ -396,9 +397,9 @@ def unsupported(func: OpOverload, args: Any, kwargs: Any) -> UnsupportedOp:
     """The error for an operation without a rule."""
     kinds = ", ".join(_kind(a) for a in (*args, *kwargs.values()))
     near = sorted({str(op) for op, _ in RULES if _base(op) == _base(func)})
-    hint = f"there is {', '.join(near)}" if near else "docs/reference/ops.md lists what there is"
+    there = f"there is {', '.join(near)}" if near else "docs/reference/ops.md lists what there is"
     reason = Operator(str(func)) + f" of ({kinds}) has no rule for secret tensors"
-    return UnsupportedOp(reason, remedy=hint)
+    return UnsupportedOp(reason, remedy=substitute(func) or there)
 
 
 def _base(func: OpOverload) -> str:

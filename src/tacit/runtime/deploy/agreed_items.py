@@ -13,6 +13,8 @@ from ...transport.setup.handshake import SESSION_BYTES
 from .job import Job
 from .party_file import PartyFile
 
+MOST_LINES = 4096  # of a program that are compared one by one
+
 
 def agreed_items(file: PartyFile, *, job: Job | None, resume: bool) -> dict[str, str]:
     """Returns what must be the same at all parties before anything is shared, by name."""
@@ -22,18 +24,29 @@ def agreed_items(file: PartyFile, *, job: Job | None, resume: bool) -> dict[str,
         "the version of tacit": __version__,
         "the version of torch": torch.__version__.partition("+")[0],
         **about,
-        **_program(job),
+        **program_items(job, most_lines=0 if file.enclaves else MOST_LINES),
         "the arguments": "none" if job is None else digest_of(job.arguments),
         "resume": json.dumps(resume),
     }
 
 
-def _program(job: Job | None) -> dict[str, str]:
-    """Returns the name of a job's file and the digest of every file of it, by name."""
+def program_items(job: Job | None, most_lines: int = MOST_LINES) -> dict[str, str]:
+    """Returns the name of a job's file, and digests of every file up to each line and as a whole.
+
+    So the first item that differs is the first line that does. Lines beyond `most_lines` of all
+    files have none; with an enclave none has, whose measurement names items that all have.
+    """
     if job is None:
         return {"the program": "none"}
-    files = {f"file {name} of the program": digest for name, digest in job.digests.items()}
-    return {"the program": job.path.name, **files}
+    items, digests = {"the program": job.path.name}, job.digests
+    for name, content in job.files.items():
+        so_far = hashlib.sha256()
+        for number, line in enumerate(content.splitlines(keepends=True), start=1):
+            if len(items) <= most_lines:
+                so_far.update(line)
+                items[f"file {name} of the program, line {number}"] = so_far.hexdigest()[:16]
+        items[f"file {name} of the program"] = digests[name]
+    return items
 
 
 def digest_of(arguments: Sequence[str]) -> str:

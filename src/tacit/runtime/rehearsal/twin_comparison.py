@@ -153,7 +153,11 @@ class Comparison:
         if own.func is None:
             self._answers[own.index] = list(map(twins.view, views)) if twins.know(views) else None
             return
-        wanted = twins.computed(own.func, own.args, own.kwargs)
+        try:
+            wanted = twins.computed(own.func, own.args, own.kwargs)
+        except RangeError as problem:
+            self.note(own.index, str(own.func), problem)
+            wanted = None
         if own.failed:
             self._answers[own.index] = wanted
             return

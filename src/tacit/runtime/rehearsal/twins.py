@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
+from ...errors import RangeError
 from ...fixedpoint import Numbers
 from ...fixedpoint.encoding import placed
 from ...tensor.debug import RANDOM, UNINITIALISED, may_hide, name_of
@@ -69,7 +70,8 @@ class Twins:
     def computed(self, func: OpOverload, args: Any, kwargs: Any) -> list[Any] | None:
         """Returns the results of torch's operation on twins, flat; None if they say nothing.
 
-        They say nothing if a random number decides, or if torch cannot do it in float64.
+        They say nothing if a random number decides, or if torch cannot do it in float64. Raises
+        RangeError for an index or a label that torch refuses.
         """
         operands = list(leaves((args, kwargs)))
         random = RANDOM in func.tags and "attention" not in name_of(func)
@@ -91,7 +93,13 @@ class Twins:
 
         try:
             made = func(*changed(args, plain), **changed(kwargs, plain))
-        except (RuntimeError, TypeError, ValueError, IndexError):
+        except IndexError:
+            raise RangeError(
+                "an index or a label is outside of its range",
+                remedy="check the data, or the number of classes or rows",
+                number="index",
+            ) from None
+        except (RuntimeError, TypeError, ValueError):
             return None
         used = {_memory(self._whole[view.number]) for view in views}
         return [_own(x, used) for x in leaves(made)]

@@ -1,0 +1,35 @@
+"""What computes on secrets in the place of operations of torch that have no rule."""
+
+from __future__ import annotations
+
+from torch._ops import OpOverload
+
+SOLVE = "tacit.stats.solve(a, b) computes on secrets, and gives the least squares solution"
+CHOLESKY = "tacit.stats.cholesky(a) computes on secrets, of a positive definite matrix"
+DETERMINANT = (
+    "of a positive definite a, the product of the squared diagonal of tacit.stats.cholesky(a)"
+)
+EIGH = "tacit.stats.eigh(a) computes on secrets"
+HISTOGRAM = "tacit.stats.histogram(x, edges) computes on secrets"
+
+SUBSTITUTES = {
+    "_linalg_solve_ex": SOLVE,
+    "linalg_lstsq": SOLVE,
+    "linalg_pinv": SOLVE,
+    "linalg_inv_ex": "tacit.stats.inverse(a) computes on secrets, of a positive definite matrix; "
+    "tacit.stats.solve(a, torch.eye(n)) of others",
+    "linalg_cholesky_ex": CHOLESKY,
+    "cholesky": CHOLESKY,
+    "_linalg_det": DETERMINANT,
+    "_linalg_slogdet": DETERMINANT,
+    "_linalg_eigh": EIGH,
+    "_linalg_svd": "tacit.stats.eigh(a.mT @ a) computes squared singular values of secrets, and "
+    "tacit.stats.pca(x, ...) principal components",
+    "histc": HISTOGRAM,
+    "histogram": HISTOGRAM,
+}
+
+
+def substitute(func: OpOverload) -> str | None:
+    """Returns what to use in the place of an operation; None if nothing is known."""
+    return SUBSTITUTES.get(func._schema.name.removeprefix("aten::"))
