@@ -14,11 +14,12 @@ from torch import Tensor
 
 from tacit.errors import PeerClosed, ProtocolDesync, PublicMismatch
 from tacit.transport import Cost, FixedRound, Mesh, Spec
-from tacit.transport.wire import sender, socket_channel, tls
+from tacit.transport.wire import socket_channel, tls
 from tacit.transport.wire.frames import (
     DIGEST_AT,
     HEADER,
     OPERATION_AT,
+    SHORT_BYTES,
     Kind,
     layout,
     pack,
@@ -72,7 +73,7 @@ def test_where_a_message_has_its_number_and_its_digest() -> None:
         compiled().Message(head[: HEADER.size - 1], parts, OPERATION_AT, DIGEST_AT)
 
 
-@pytest.mark.parametrize("size", [0, 1, SIZE, 2048, 8000])
+@pytest.mark.parametrize("size", [0, 1, SIZE, 2048, 16_000])
 def test_fixed_and_ordinary_messages_are_the_same_to_the_other_side(size: int) -> None:
     def main(mesh: Mesh) -> None:
         for seed in range(4):
@@ -250,7 +251,7 @@ def test_which_messages_are_fixed() -> None:
     def main(mesh: Mesh) -> None:
         channel = mesh.channel(1 - mesh.rank)
         assert channel.fixed([torch.zeros(4, 4).T[:2]]) is None  # does not lie as it is sent
-        assert channel.fixed([torch.zeros(sender.SHORT_BYTES)]) is None
+        assert channel.fixed([torch.zeros(SHORT_BYTES)]) is None
         assert channel.fixed([]) is not None
 
     assert run("tls", main) == DONE

@@ -25,6 +25,7 @@ from ...errors import ConfigError, FrameRejected
 MAGIC = b"TCIT"
 VERSION = 6
 MAX_TABLE_BYTES = 1 << 16
+SHORT_BYTES = 1 << 17  # up to so many, a message is sent at once, and read through one buffer
 
 HEADER = struct.Struct("<4sBBHI16sQQQ16s")
 NO_DIGEST = bytes(16)

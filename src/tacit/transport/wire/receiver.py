@@ -24,6 +24,7 @@ from .fixed_message import FixedMessage
 from .frames import (
     HEADER,
     MAX_TABLE_BYTES,
+    SHORT_BYTES,
     Header,
     Kind,
     Layout,
@@ -37,7 +38,7 @@ from .frames import (
 from .stripes import IncomingStripes
 from .tcp import PATIENCE, TcpStream
 
-_BUFFER_BYTES = HEADER.size + MAX_TABLE_BYTES + (1 << 16)
+_BUFFER_BYTES = HEADER.size + MAX_TABLE_BYTES + SHORT_BYTES
 
 
 class Receiver:

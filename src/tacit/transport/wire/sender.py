@@ -18,11 +18,10 @@ from ..devices import ReadyEvent
 from ..limits import SYSTEM_CLOCK, Clock, Limits
 from ..timeouts import stalled
 from .fixed_message import FixedMessage
-from .frames import bytes_of
+from .frames import SHORT_BYTES, bytes_of
 from .stripes import OutgoingStripes, num_slices
 from .tcp import PATIENCE, Part, TcpStream
 
-SHORT_BYTES = 1 << 16
 _STOP_SECONDS = 1.0
 _SHORTEST_PAUSE = 1e-4
 _LONGEST_PAUSE = 0.05

@@ -26,6 +26,7 @@ from .fixed_message import FixedTensors
 from .frames import (
     HEADER,
     MAX_TABLE_BYTES,
+    SHORT_BYTES,
     Kind,
     Layout,
     bytes_between,
@@ -36,7 +37,7 @@ from .frames import (
 )
 from .heartbeat import BEATS_PER_DEADLINE, Heartbeat
 from .receiver import Receiver
-from .sender import SHORT_BYTES, Sender
+from .sender import Sender
 from .stripes import IncomingStripes, OutgoingStripes, num_slices
 from .tcp import TcpStream
 
