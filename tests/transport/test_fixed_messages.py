@@ -107,10 +107,17 @@ def test_a_fixed_round_that_is_left_open_is_taken_before_the_next() -> None:
 
     def main(mesh: Mesh) -> None:
         place, other = torch.zeros_like(tensor(0)), torch.zeros_like(tensor(0))
-        mesh.begin_fixed(fixed_round(mesh, tensor(mesh.rank), place), 3)
+        one = fixed_round(mesh, tensor(mesh.rank), place)
+        mesh.begin_fixed(one, 3)
         exchanged(mesh, tensor(5 + mesh.rank), other)
         assert place.equal(tensor(1 - mesh.rank))
         assert other.equal(tensor(6 - mesh.rank))
+        for operation in (4, 5):
+            place.zero_()
+            mesh.begin_fixed(one, operation)
+        mesh.finish_fixed(one)
+        assert place.equal(tensor(1 - mesh.rank))
+        assert not mesh._open
 
     assert run("tls", main) == DONE
 

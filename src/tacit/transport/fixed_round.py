@@ -13,6 +13,7 @@ from torch import Tensor
 
 from .channel import Channel, Expected, Message, Peers
 from .open_round import OpenRound
+from .stats import Stats
 from .wire.fixed_message import FixedTensors
 from .wire.frames import NO_DIGEST, Kind
 
@@ -47,7 +48,7 @@ class FixedRound(OpenRound):
     def reopen(self, operation: int, digest: bytes) -> None:
         """Begins the round once more. digest: of this party's public record now."""
         self.operation, self._digest = operation, digest
-        self.arrived, self.early, self._waited = {}, {}, {}
+        self.arrived, self.early = {}, {}
         self.is_complete = not self.incoming
         self.since, self._is_expected = None, False
 
@@ -65,12 +66,23 @@ class FixedRound(OpenRound):
     def take_at_once(self, now: Callable[[], float]) -> None:
         """Takes what is received, as far as it comes soon; `is_complete` tells if that is all."""
         self.since = started = now()
-        for peer, channel, message in self.incoming:
+        for place, (peer, channel, message) in enumerate(self.incoming):
             if not channel.receive_fixed(message, self.operation, self._digest):
+                taken = self.incoming[:place]
+                self.early = {
+                    one.peer: Message(one.message, one.message.layout.size) for one in taken
+                }
                 return
-            self.early[peer] = self.arrived[peer] = Message(message, message.layout.size)
             self._waited[peer] = now() - started
         self.is_complete = True
+
+    def count_at_once(self, stats: Stats) -> None:
+        """Adds what was received to the cost of the party, if all came at once."""
+        seconds = 0.0
+        for peer, _, message in self.incoming:
+            seconds = self._waited[peer]  # those before have waited less
+            stats.count_received(peer, message.layout.size, seconds, self.ahead)
+        stats.count_round(seconds, self.ahead)
 
 
 def fixed_round(

@@ -123,6 +123,9 @@ class Mesh(Lifetime):
     def begin_fixed(self, one: FixedRound, operation: int) -> None:
         """Sends what such a round sends, like `begin`; `finish_fixed` waits."""
         self._begin(operation)
+        if one in self._open:  # left by a replay that has failed at all parties
+            self._take_until(one)
+            self._operation = operation
         digest = self.record.digest
         one.reopen(operation, digest)
         if self.watcher is not None:
@@ -154,7 +157,7 @@ class Mesh(Lifetime):
                 self.watcher.note_waited(one.awaited)
             if one.is_complete:
                 self._open.popleft()
-                one.count(self.stats)
+                one.count_at_once(self.stats)
                 return
         self._arrived(one)
 
