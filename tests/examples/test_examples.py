@@ -99,11 +99,12 @@ def test_two_parties_and_a_dealer_as_three_processes(tmp_path):
 
 
 @pytest.mark.full("test_join.py joins exports and trains, tests/cli/test_check.py rehearses")
-def test_joined_tables_are_rehearsed_and_run():
+def test_joined_tables_are_rehearsed_and_run(tmp_path):
     job = EXAMPLES / "12_joined_tables" / "job.py"
     assert "no problems found" in output("tacit", "check", job)
-    said = output("tacit", "local", job)
+    said = output("tacit", "local", "--report", tmp_path / "report.html", job)
     assert len(re.findall(r"'1[12]\d of 140 patients right; crp weighs most'", said)) == 3, said
+    assert "job.py" in (tmp_path / "report.html").read_text()
 
 
 def test_the_demo_is_what_make_runs():

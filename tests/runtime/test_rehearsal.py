@@ -93,6 +93,15 @@ def without_rule(session):
     return session.reveal(y.sum())
 
 
+class Unruled(nn.Module):
+    def forward(self, x):
+        return torch.linalg.matrix_exp(x) + (1e3 * x) ** 2
+
+
+def without_rule_in_a_module(session):
+    return session.reveal(Unruled()(session.share(torch.eye(2) + 1, owner=0)).sum())
+
+
 def lost(session):
     x = session.share(torch.tensor([1.0, 3.0]), owner=0)
     return session.reveal(x * 1e-7)
@@ -142,6 +151,15 @@ def test_a_problem_is_named(job, path, op, reason, remedy, text):
     assert reason in problem.reason
     assert remedy in problem.remedy
     assert problem.line == line_of(FORWARD.get(path, job), text)
+
+
+def test_every_problem_of_a_line_in_a_module_is_named():
+    unruled, large = check(without_rule_in_a_module).problems
+    assert unruled.op.startswith("aten.linalg_matrix_exp")
+    assert large.op.startswith("aten.pow")
+    for problem in (unruled, large):
+        assert problem.path == "Unruled"
+        assert problem.line == line_of(Unruled.forward, "matrix_exp")
 
 
 def test_a_question_is_answered_and_the_run_goes_on():
