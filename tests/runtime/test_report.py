@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -304,6 +306,19 @@ def test_each_party_writes_what_it_knows(tmp_path):
         assert (own["name"], report["names"]) == (name, list(NAMES))
         is_exact(own, counted[name])
         assert own["waited"].keys() <= set(NAMES) - {name}
+
+
+def test_a_report_keeps_no_module(tmp_path):
+    models = []
+
+    def main(session):
+        model = session.share(nn.Linear(2, 2), owner=0)
+        model(session.share(torch.ones(1, 2), owner=0))
+        models.append(weakref.ref(model))
+
+    tacit.run(main, report=tmp_path / "run.html")
+    gc.collect()
+    assert [model() for model in models] == [None] * 3
 
 
 # Bounded memory -----------------------------------------------------------------------------------

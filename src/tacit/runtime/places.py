@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from weakref import WeakKeyDictionary
 
 from torch import nn
 
@@ -10,6 +11,8 @@ from ..errors.call_sites import Place, frame_at, users_place
 from ..tensor.module_path import running_modules
 
 ELSEWHERE = "elsewhere"
+# By model and module; a model that the program drops is not kept, and neither are its shares.
+_labels: WeakKeyDictionary[nn.Module, WeakKeyDictionary[nn.Module, str]] = WeakKeyDictionary()
 
 
 def module_label() -> str | None:
@@ -27,8 +30,15 @@ def typed_module_label() -> str | None:
     return label if running[-1] is running[0] else f"{label} ({type(running[0]).__name__})"
 
 
-@lru_cache(maxsize=4096)
 def _label(model: nn.Module, module: nn.Module) -> str:
+    known = _labels.setdefault(model, WeakKeyDictionary())
+    found = known.get(module)
+    if found is None:
+        found = known[module] = _new_label(model, module)
+    return found
+
+
+def _new_label(model: nn.Module, module: nn.Module) -> str:
     name = type(model).__name__
     path = next((path for path, part in model.named_modules() if part is module), None)
     if path is None:
