@@ -252,6 +252,7 @@ def test_patience_ends_too(kind: str) -> None:
     assert error.alive
     assert (error.party, error.operation) == (1, 0)
     assert "party 1 is alive but sent nothing for 12.0 s, the limit of patience" in str(error)
+    assert "raise patience in the party file" in str(error)
 
 
 def test_a_party_without_a_heartbeat_is_given_up_at_the_deadline(kind: str) -> None:
@@ -272,6 +273,7 @@ def test_a_party_without_a_heartbeat_is_given_up_at_the_deadline(kind: str) -> N
     error = stage.play(wait, be_silent)[0]
     assert isinstance(error, PeerTimeout)
     assert "not even a heartbeat" in str(error)
+    assert "; look at what it printed" in str(error)
     assert (error.party, error.operation) == (1, 0)
     assert not error.alive
 

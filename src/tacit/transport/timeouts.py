@@ -19,6 +19,8 @@ from .channel import PROGRESS_BYTES, Channel
 from .limits import Limits
 
 _NO_HEARTBEAT = "not even a heartbeat: it is dead, frozen or cut off"
+_LOOK = "look at what it printed, at its machine and at the network between you"
+_WAIT_LONGER = "if it needs so long, raise patience in the party file"
 
 
 def judge(
@@ -54,6 +56,7 @@ def _overdue(
     quiet = now - max(since, channel.progress)
     peer, at = Party(channel.peer), f"for {limits.deadline} s at " + Operation(operation)
     alive = now - max(since, channel.heard) <= limits.deadline
+    remedy = _LOOK
     if not alive:
         why = peer + " sent nothing " + at + f", {_NO_HEARTBEAT}"
     elif channel.in_message():
@@ -68,10 +71,10 @@ def _overdue(
         )
     elif quiet > limits.patience:
         nothing = f" is alive but sent nothing for {limits.patience} s, the limit of patience, at "
-        why = peer + nothing + Operation(operation)
+        why, remedy = peer + nothing + Operation(operation), _WAIT_LONGER
     else:
         return None
-    return PeerTimeout(why, party=channel.peer, operation=operation, alive=alive)
+    return PeerTimeout(why, party=channel.peer, operation=operation, alive=alive, remedy=remedy)
 
 
 def silence(peer: int, seconds: float, operation: int) -> PeerTimeout:
@@ -95,4 +98,5 @@ def stalled(
         why = f"is alive but {what} for {limits.patience} s, the limit of patience"
     else:
         why = f"{what} for {limits.deadline} s, {_NO_HEARTBEAT}"
-    return PeerTimeout(Party(peer) + f" {why}", party=peer, alive=alive)
+    remedy = _WAIT_LONGER if alive else _LOOK
+    return PeerTimeout(Party(peer) + f" {why}", party=peer, alive=alive, remedy=remedy)
