@@ -5,8 +5,7 @@
 Party 0 has clinic.csv: semicolons, decimal commas, an encoding of Windows, German dates, an index
 and a column of remarks. Party 1 has hospital.csv: commas, ISO dates, other names in another order.
 Both miss cells. All parties declare what the columns hold, so that the rows of both mean the same.
-The patients are made up. Losses, and how many answers are right, are revealed. With
-`tacit.run(main, report="run.html")` a page shows where the time goes.
+The patients are made up. `tacit.run(main, report="run.html")` would show where the time goes.
 """
 
 from pathlib import Path
