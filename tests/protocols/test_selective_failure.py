@@ -27,8 +27,8 @@ from tests.tiers import FULL, spread
 LIMIT = 60.0
 # Of an operation, over the three parties that send something in it; with three parties fewer, as
 # each run also verifies its products. Every change is made equally often.
-RUNS = 1_000 if FULL else 200
-VERIFIED_RUNS = 400 if FULL else 200
+RUNS = 2_000 if FULL else 200
+VERIFIED_RUNS = 800 if FULL else 200
 
 
 def leaks(seen: list[Trial]) -> list[int]:
