@@ -15,6 +15,7 @@ from scipy import stats
 import tacit
 from tacit.errors import ConfigError
 from tacit.fixedpoint import secret_random
+from tacit.fixedpoint.secret_random import normal_grid
 from tacit.fixedpoint.shuffle import distances, switches
 from tacit.kernels import pack_bits
 from tacit.tensor import SecretTensor
@@ -75,6 +76,29 @@ def test_digits_of_a_geometric_number_are_independent():
         assert product == q**g / total
 
 
+@pytest.mark.parametrize("deviation", [0.25, 1.0, 2.5, 100.0, 65536.0])
+def test_kept_draws_have_the_law_of_the_normal_grid(deviation):
+    """Probability of a draw times that of keeping it, over e^(-y^2 / (2 v)), is one constant."""
+    grid = normal_grid(deviation)
+    t, s, m = grid
+    assert 1 <= grid.deviation / deviation < 1 + 2**-12
+    places = sorted({round(k * deviation / 4) for k in range(25)})
+    logs = [
+        Fraction(-y, t) - Fraction((m * y - s) ** 2, 2 * s * t * m) + Fraction(y**2 * m, 2 * s * t)
+        for y in places
+    ]
+    assert len(set(logs)) == 1
+
+
+def discrete_normal(deviation):
+    """The law of scipy's form."""
+    v = normal_grid(deviation).deviation ** 2
+    places = range(-math.ceil(9 * deviation), math.ceil(9 * deviation) + 1)
+    weights = [math.exp(-(y**2) / (2 * v)) for y in places]
+    total = sum(weights)
+    return stats.rv_discrete(values=(places, [w / total for w in weights]))()
+
+
 PROTOCOLS = [("trio", 3), ("replicated", 3), ("additive", 2), ("additive", 4), ("quad", 4)]
 # The law of each: a frozen distribution of scipy, and whether it is one of integers.
 LAWS = {
@@ -88,6 +112,8 @@ LAWS = {
     "exponential": (lambda r, n: r.exponential(n, 2.0), stats.expon(scale=2)),
     "laplace": (lambda r, n: r.laplace(n, 0.5), stats.laplace(scale=0.5)),
     "discrete_laplace": (lambda r, n: r.discrete_laplace(n, 3.0), stats.dlaplace(1 / 3)),
+    "discrete_normal": (lambda r, n: r.discrete_normal(n, 2.5), discrete_normal(2.5)),
+    "discrete_normal of 300": (lambda r, n: r.discrete_normal(n, 300), discrete_normal(300)),
     "geometric": (lambda r, n: r.geometric(n, 0.2), stats.geom(0.2, loc=-1)),
 }
 
@@ -134,10 +160,12 @@ def test_law_of_a_million(name):
 def test_every_protocol_draws(protocol, parties):
     def draw(session):
         r = session.random
-        return torch.stack([r.normal(3000), r.laplace(3000), r.uniform(3000)])
+        whole = r.discrete_normal(3000, 2.5).float()
+        return torch.stack([r.normal(3000), r.laplace(3000), r.uniform(3000), whole])
 
     drawn = revealed(draw, protocol=protocol, parties=parties).double().numpy()
-    for samples, law in zip(drawn, (stats.norm(), stats.laplace(), stats.uniform()), strict=True):
+    laws = (stats.norm(), stats.laplace(), stats.uniform(), discrete_normal(2.5))
+    for samples, law in zip(drawn, laws, strict=True):
         check_law(samples, law)
 
 
@@ -148,6 +176,17 @@ def test_in_a_small_ring():
     check_law((drawn.double() * 2**8).numpy(), units)
     drawn = revealed(lambda session: session.random.normal(20_000), **settings).double()
     assert stats.kstest(drawn + torch.rand(20_000) * 2**-8, stats.norm().cdf).statistic < 0.03
+
+
+def test_coins_are_recorded_and_need_no_permission():
+    def main(session):
+        noise = session.random.discrete_normal(5, 4.0)
+        kinds = {one.purpose for one in session.reveals}
+        return kinds, session.reveal(noise, to=1)
+
+    _, (kinds, noise), _ = tacit.run(main, reveals=[1])
+    assert kinds == {"coin"}
+    assert noise.dtype == torch.int64
 
 
 def test_two_draws_differ():
@@ -252,6 +291,8 @@ def test_truth_values_and_few_rows_are_shuffled():
         lambda r: r.exponential(3, -1.0),
         lambda r: r.laplace(3, 1e6),
         lambda r: r.geometric(3, 1.0),
+        lambda r: r.discrete_normal(3, 0.0),
+        lambda r: r.discrete_normal(3, 2.0**40),
         lambda r: r.discrete_laplace(3, math.nan),
     ],
 )
@@ -269,6 +310,7 @@ def test_in_an_enclave(enclaves):
         r = session.random
         many = [r.normal(3000), r.laplace(3000), r.uniform(3000), r.exponential(3000)]
         whole = [r.integers(3000, 5), r.below(3000, 10), r.discrete_laplace(3000, 3.0)]
+        whole.append(r.discrete_normal(3000, 2.5))
         assert sorted(session.reveal(r.permutation(9)).tolist()) == [*range(9)]
         return torch.stack([*many, *(x.float() for x in whole), r.bernoulli(0.3, 3000).float()])
 
@@ -276,7 +318,7 @@ def test_in_an_enclave(enclaves):
         draw, protocol="enclave", parties=2, enclaves=enclaves, allow_simulated=True
     ).double()
     names = ("normal", "laplace of 1", "uniform", "exponential of 1")
-    names += ("integers", "below", "discrete_laplace", "bernoulli")
+    names += ("integers", "below", "discrete_laplace", "discrete_normal", "bernoulli")
     more = {"laplace of 1": stats.laplace(), "exponential of 1": stats.expon()}
     laws = {name: law for name, (_, law) in LAWS.items()} | more
     for samples, name in zip(drawn.numpy(), names, strict=True):

@@ -108,6 +108,7 @@ class Numbers(Format):
     random_exponential = secret_random.random_exponential
     random_discrete_laplace = secret_random.random_discrete_laplace
     random_laplace = secret_random.random_laplace
+    random_discrete_normal = secret_random.random_discrete_normal
     random_normal = secret_random.random_normal
     shuffle = shuffle.shuffle
 

@@ -47,6 +47,7 @@ class PlainNumbers(Numbers):
     random_exponential = plain_random.random_exponential
     random_discrete_laplace = plain_random.random_discrete_laplace
     random_laplace = plain_random.random_laplace
+    random_discrete_normal = plain_random.random_discrete_normal
     random_normal = plain_random.random_normal
     shuffle = plain_random.shuffle
 

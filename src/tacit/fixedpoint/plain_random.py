@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from ..protocols.randomness import common_stream
+from ..protocols.randomness import CallRandomness, common_stream
+from .secret_random import normal_grid
 from .value import Value
 
 if TYPE_CHECKING:
@@ -58,6 +59,21 @@ def random_laplace(
     return n.value(((one - other) / units).to(dtype))
 
 
+def random_discrete_normal(n: PlainNumbers, shape: Sequence[int], deviation: float) -> Value:
+    """As NOTE [rejected draws] in secret_random.py says, but nothing has to be opened."""
+    call, (t, s, m) = n.protocol.context.streams.new_call(), normal_grid(deviation)
+    if not n.protocol.is_enclave:
+        return n.value(torch.empty(shape, dtype=torch.int64, device="meta"))
+    size, kept = torch.Size(shape).numel(), torch.empty(0, dtype=torch.int64)
+    while len(kept) < size:
+        form = (3, 2 * (size - len(kept)) + 32)
+        draws = -(1 - _reals(_enclaves_words(n, call, form))).log()
+        one, other = (draws[:2] * t).to(torch.int64)
+        y, allowed = one - other, (draws[2] * (2 * s * t * m)).floor()
+        kept = torch.cat([kept, y[allowed >= (m * y.abs() - s).double() ** 2]])
+    return n.value(kept[:size].reshape(shape))
+
+
 def random_normal(n: PlainNumbers, shape: Sequence[int], dtype: torch.dtype) -> Value:
     radius = (2 * _exponential(n, shape)).sqrt()
     return n.value((radius * (2 * math.pi * _uniform(n, shape)).cos()).to(dtype))
@@ -69,13 +85,17 @@ def shuffle(n: PlainNumbers, x: Value) -> Value:
 
 
 def _words(n: PlainNumbers, shape: Sequence[int]) -> Tensor:
-    """Words of 64 bits: from the operating system, or from a key if several enclaves need them."""
-    context, enclaves = n.protocol.context, n.protocol.enclaves
-    call = context.streams.new_call()
+    """Words of 64 bits; only their shape at a party."""
+    call = n.protocol.context.streams.new_call()
     if not n.protocol.is_enclave:
         return torch.empty(shape, dtype=torch.int64, device="meta")
-    if len(enclaves) > 1:
-        return call.draw(common_stream("random", *enclaves), shape, torch.int64)
+    return _enclaves_words(n, call, shape)
+
+
+def _enclaves_words(n: PlainNumbers, call: CallRandomness, shape: Sequence[int]) -> Tensor:
+    """Words from the operating system, or from a key if several enclaves need the same."""
+    if len(n.protocol.enclaves) > 1:
+        return call.draw(common_stream("random", *n.protocol.enclaves), shape, torch.int64)
     count = torch.Size(shape).numel()
     if not count:
         return torch.empty(shape, dtype=torch.int64)
@@ -84,7 +104,12 @@ def _words(n: PlainNumbers, shape: Sequence[int]) -> Tensor:
 
 
 def _uniform(n: PlainNumbers, shape: Sequence[int]) -> Tensor:
-    return (_words(n, shape) & ((1 << BITS) - 1)).to(torch.float64) / 2.0**BITS
+    return _reals(_words(n, shape))
+
+
+def _reals(words: Tensor) -> Tensor:
+    """Uniform numbers in [0, 1), of random words."""
+    return (words & ((1 << BITS) - 1)).to(torch.float64) / 2.0**BITS
 
 
 def _exponential(n: PlainNumbers, shape: Sequence[int]) -> Tensor:

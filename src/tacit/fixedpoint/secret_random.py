@@ -7,6 +7,13 @@ probability 2^-i. It is the carry out of digits that generate p_i (1 - e_i) and 
 NOTE [independent digits]: a number g >= 0 with probability proportional to q^g has binary digits
 that are independent of each other, since q^g is the product of q^(2^j) over the digits j of g that
 are 1. So digit j is a bit of its own, of probability 1 / (1 + q^-(2^j)).
+NOTE [rejected draws]: Canonne, Kamath and Steinke (The Discrete Gaussian for Differential Privacy,
+NeurIPS 2020) draw y with probability proportional to e^(-|y| / t) and keep it with probability
+e^(-(|y| - v / t)^2 / (2 v)), which makes that of a kept one proportional to e^(-y^2 / (2 v)). With
+v = s t / m the exponent is (m |y| - s)^2 / (2 s t m), and a number with probability proportional to
+e^(-g / (2 s t m)) is at least (m |y| - s)^2 with just this probability: all of it is integers.
+Which draws are kept is opened to all. It tells nothing about those that are kept: they were drawn
+independently of all others, and each has the same law whatever became of the others.
 """
 
 from __future__ import annotations
@@ -15,15 +22,16 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache, reduce
 from operator import or_
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ..kernels import pack_bits
-from ..protocols import BitSum, Bool
+from ..protocols import Arith, BitSum, Bool
 from ..protocols.bit_trees import carry_out
-from ..protocols.share import Parts
+from ..protocols.share import Parts, join
 from ..protocols.steps import Steps, drive
 from ..ring import WORD, num_words
 from .arithmetic import mul, sub
@@ -105,6 +113,54 @@ def random_laplace(n: Format, shape: Sequence[int], scale: float, dtype: torch.d
     """Returns reals in units with probability proportional to e^(-|x| / scale): exact."""
     units = scale * 2.0**n.fraction_bits
     return Value(random_discrete_laplace(n, shape, units).share, dtype)
+
+
+class NormalGrid(NamedTuple):
+    """The integers of NOTE [rejected draws]: the variance is s t / m."""
+
+    t: int
+    s: int
+    m: int
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation, at most 1 + 2^-12 times the one that was asked for."""
+        return math.sqrt(self.s * self.t / self.m)
+
+
+def normal_grid(deviation: float) -> NormalGrid:
+    """Returns the integers for the smallest variance at or above the square of a deviation."""
+    t = 1 << max(math.ceil(math.log2(deviation)), 0)
+    m = 1 << max(math.ceil(12 - math.log2(deviation**2 / t)), 0)
+    return NormalGrid(t, math.ceil(m * deviation**2 / t), m)
+
+
+def random_discrete_normal(n: Format, shape: Sequence[int], deviation: float) -> Value:
+    """Returns integers x with probability proportional to e^(-x^2 / (2 deviation^2)): exact.
+
+    The deviation is that of `normal_grid`. See NOTE [rejected draws]. About 30 rounds, seldom more.
+    """
+    if n.trace is not None:
+        n.trace.refuse("it draws until enough draws are kept")
+    size, p = torch.Size(shape).numel(), n.protocol
+    kept: list[Arith] = []
+    while (missing := size - sum(one.numel for one in kept)) > 0:
+        drawn, is_kept = _normal_candidates(n, 2 * missing + 32, normal_grid(deviation))
+        with p.context.reveal_policy.tossing():
+            found = p.reveal(is_kept, dtype=torch.bool, to_dealer=p.helpers > 0)
+        assert found is not None  # all members learn it
+        kept.append(drawn.index_select(0, found.nonzero().squeeze(1)[:missing]))
+    return Value(join(torch.cat, kept).reshape(*shape), torch.int64)
+
+
+def _normal_candidates(n: Format, count: int, grid: NormalGrid) -> tuple[Arith, Bool]:
+    """Returns integers of which some are kept, and which."""
+    p, (t, s, m) = n.protocol, grid
+    drawn = random_discrete_laplace(n, (count,), t).arith
+    distance = p.add_public(p.absolute(drawn).scaled(m), -s)
+    allowed = random_geometric(n, (count,), 1 / (2 * s * t * m)).arith
+    is_far = p.sign(p.sub(allowed, p.square(distance)))
+    return drawn, p.bit_not(is_far)
 
 
 def random_normal(n: Format, shape: Sequence[int], dtype: torch.dtype) -> Value:

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -25,14 +25,15 @@ from ..registry import PROTOCOLS
 
 PACKAGE = str(Path(__file__).parents[1]) + os.sep
 CLIENT = "a client"
-PROGRAM, GUARD = "program", "guard"  # who asks for a reveal
+PROGRAM, GUARD, COIN = "program", "guard", "coin"  # what a reveal is for
 
 
 @dataclass(frozen=True)
 class Revealed:
     """One reveal: what was opened, to whom, and the line of the program that asked for it.
 
-    purpose: "program", or "guard" for the bits that a check of a session with guards opens.
+    purpose: "program"; "guard" for the bits that a check of a session with guards opens; "coin" for
+    bits that depend on nothing but random numbers, and on none that is kept.
     """
 
     number: int
@@ -72,7 +73,7 @@ class RevealPolicy:
     @property
     def admits_dealer(self) -> bool:
         """Whether a dealer that is no party may learn anything: not if parties are listed."""
-        return self._allowed is None
+        return self._allowed is None or self._purpose == COIN
 
     @property
     def recipients(self) -> tuple[int | None, ...]:
@@ -84,10 +85,17 @@ class RevealPolicy:
         """Whether a guard asks for the reveals, and not the program."""
         return self._purpose == GUARD
 
-    @contextmanager
-    def guarding(self) -> Iterator[None]:
+    def guarding(self) -> AbstractContextManager[None]:
         """Within, reveals are recorded as those of a guard."""
-        self._purpose = GUARD
+        return self._for(GUARD)
+
+    def tossing(self) -> AbstractContextManager[None]:
+        """Within, what is revealed tells nobody anything about a secret: everybody may learn it."""
+        return self._for(COIN)
+
+    @contextmanager
+    def _for(self, purpose: str) -> Iterator[None]:
+        self._purpose = purpose
         try:
             yield
         finally:
@@ -122,7 +130,7 @@ class RevealPolicy:
     def allows(self, to: int | None) -> bool:
         """Returns whether a party, or each of all, may learn anything."""
         ranks = range(len(self._names)) if to is None else (to,)
-        return self._allowed is None or set(ranks) <= set(self._allowed)
+        return self._allowed is None or self._purpose == COIN or set(ranks) <= set(self._allowed)
 
     def admit_client(self, operation: int, shape: Sequence[int], dtype: str) -> None:
         """Records a reveal to a client outside; forbidden if `allowed` lists ranks."""

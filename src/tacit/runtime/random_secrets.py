@@ -80,6 +80,17 @@ class RandomSecrets:
         """Returns integers x with probability proportional to e^(-|x| / scale)."""
         return self._secret(self._n.random_discrete_laplace(_sizes(shape), _positive(scale)))
 
+    def discrete_normal(self, shape: Shape, std: float = 1.0) -> Tensor:
+        """Returns integers x with probability proportional to e^(-x^2 / (2 std^2)).
+
+        `std` is rounded up by a factor of at most 1 + 2^-12. Draws are rejected until enough are
+        left; which ones is public, and recorded as a coin among the reveals.
+        """
+        most = 1 << (self._n.ring.bits // 2 - 8)
+        if not 0.25 <= std <= most:
+            raise ConfigError(f"std={std!r}", limit=f"from 0.25 to {most} in this session")
+        return self._secret(self._n.random_discrete_normal(_sizes(shape), std))
+
     def geometric(self, shape: Shape, probability: float) -> Tensor:
         """Returns the failures before the first success of this probability, as integers."""
         if not 0 < probability < 1:
