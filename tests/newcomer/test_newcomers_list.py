@@ -19,6 +19,7 @@
 from __future__ import annotations
 
 import traceback
+import warnings
 
 import numpy as np
 import pytest
@@ -163,6 +164,22 @@ def test_9_func_grad():
 
     wanted = torch.func.grad(lambda w: (X @ w).square().sum())(torch.ones(3))
     assert torch.allclose(tacit.run(main)[0], wanted, atol=1e-2)
+
+
+@pytest.mark.parametrize("kind", [torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD])
+def test_9_an_optimizer_of_one_kernel(kind):
+    """transformers' Trainer chooses such a one."""
+
+    def main(session):
+        model = session.share(nn.Linear(3, 1), owner=0)
+        model(session.share(X, owner=1)).sum().backward()
+        optimizer = kind(model.parameters(), lr=0.1, fused=True)
+        with pytest.raises(UnsupportedError, match=r'fused=False .*optim="adamw_torch"'):
+            optimizer.step()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tacit.run(main)
 
 
 def test_9_a_secret_attention_mask():

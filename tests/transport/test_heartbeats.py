@@ -19,7 +19,7 @@ from tests.transport.proxy import Proxy
 from tacit.errors import FrameRejected, PeerClosed, PeerTimeout, ProtocolDesync
 from tacit.testing import ManualClock, until
 from tacit.transport import Limits, Mesh, Spec
-from tacit.transport.channel import Goodbye
+from tacit.transport.channel import Goodbye, LastWord, Message
 from tacit.transport.wire import tls
 from tacit.transport.wire.control import beat
 from tacit.transport.wire.heartbeat import BEATS_PER_DEADLINE, Heartbeat
@@ -174,6 +174,47 @@ def test_heartbeats_are_heard_while_a_renewal_of_tls_waits(
     assert stage.play(send, take_late).values() == [0, 1]
 
 
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_goodbye_that_overtakes_a_message_ends_nothing(kind: str, is_lost: bool) -> None:
+    """It takes another connection, and a relay may be late with one of them."""
+    looks: list[bool] = []  # of party 1: whether it knew of the goodbye and found nothing
+
+    def program(mesh: Mesh) -> int:
+        here = channel(mesh, 1 - mesh.rank)
+        if mesh.rank == 1:
+            recv = here.recv
+
+            def look(**options: bool) -> Message | None:
+                is_known = 0 in mesh._last_words
+                found = recv(**options)
+                looks.append(is_known and found is None)
+                return found
+
+            here.recv = look  # type: ignore[method-assign]
+            if is_lost:
+                with pytest.raises(PeerClosed, match=r"lost|ended"):
+                    mesh.exchange({}, {0: [Spec((4,), torch.int64)]})
+                return 7
+            return int(mesh.exchange({}, {0: [Spec((4,), torch.int64)]})[0][0][-1])
+        held: list[Any] = []
+        say, send = here.say, here._sender.send
+
+        def say_first(word: LastWord) -> None:
+            say(word)
+            until(lambda: any(looks))
+            if not is_lost:
+                (args, options) = held[0]
+                send(*args, **options)
+                here._sender.flush()
+
+        here._sender.send = lambda *args, **options: held.append((args, options))  # type: ignore
+        here.say = say_first  # type: ignore[method-assign]
+        mesh.exchange({1: [torch.full((4,), 7)]}, {})
+        return 7
+
+    assert run(kind, program, limits=Limits(deadline=LONG)).values() == [7, 7]
+
+
 def test_what_was_sent_arrives_though_its_sender_has_ended(kind: str) -> None:
     """Heartbeats come to a party that is gone: what it had sent must not be lost by that."""
     stage = Stage(kind)
@@ -184,7 +225,7 @@ def test_what_was_sent_arrives_though_its_sender_has_ended(kind: str) -> None:
 
     def take_late(mesh: Mesh) -> int:
         here, beats = channel(mesh, 0), [0]
-        assert here.last_word(LONG) == Goodbye()
+        assert here.last_word(LONG) == Goodbye(sent=1)
         until(here.incoming.ended)
 
         def count() -> bool:

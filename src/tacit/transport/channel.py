@@ -111,10 +111,15 @@ class Abort:
 
 
 class Goodbye(NamedTuple):
-    """The last word of a peer whose program is complete, with its public record."""
+    """The last word of a peer whose program is complete, with its public record.
+
+    sent: how many messages it has sent to the party that hears this, where the goodbye may overtake
+    them.
+    """
 
     digest: bytes = NO_DIGEST
     record: Excerpt | None = None
+    sent: int = 0
 
 
 LastWord = Abort | Goodbye
@@ -158,6 +163,10 @@ class Channel(ABC):
     def send_fixed(self, message: FixedTensors, operation: int, digest: bytes) -> None:
         """Sends a message that `fixed` has returned, as `send` does."""
         self.send(Kind.TENSORS, operation, digest, message)
+
+    def is_owed(self) -> bool:
+        """Whether the peer has said goodbye and messages of it are still on their way."""
+        return False
 
     def receive_fixed(self, message: FixedTensors, operation: int, digest: bytes) -> bool:
         """Returns whether the next message is this one, and is in its tensors after a short wait.

@@ -341,6 +341,14 @@ class Mesh(Lifetime):
         if self.recorder is not None:
             self.recorder(opened.wanted, opened.arrived)
 
+    def _still_comes(self, channel: Channel, since: float) -> bool:
+        """Whether a message of a peer that has ended is waited for.
+
+        Its goodbye, which takes another connection, has overtaken the message.
+        """
+        quiet = self._now() - max(since, channel.progress)
+        return channel.is_owed() and quiet <= self._limits.deadline
+
     def _receive(self, opened: OpenRound) -> int:
         """Takes what a round receives, and returns the peer whose message came last."""
         self._waiting_since = started = self._now() if opened.since is None else opened.since
@@ -351,9 +359,9 @@ class Mesh(Lifetime):
         while True:
             now = self._now()
             for peer, channel in tuple(waiting.items()):
-                has_ended = peer in self._last_words  # then all that it sent is here
+                has_ended = peer in self._last_words
                 message = opened.early.get(peer) or channel.recv(patient=len(waiting) == 1)
-                if message is None and has_ended:
+                if message is None and has_ended and not self._still_comes(channel, started):
                     raise PeerClosed(Party(peer) + " has ended", party=peer)
                 if message is not None:
                     if channel.wire.shaped:

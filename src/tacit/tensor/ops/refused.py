@@ -37,6 +37,15 @@ _refuse(
 )
 
 _refuse(
+    "one kernel updates all parameters",
+    'give the optimizer fused=False (TrainingArguments of transformers: optim="adamw_torch")',
+    aten._fused_adam_.default,
+    aten._fused_adamw_.default,
+    aten._fused_sgd_.default,
+    aten._fused_adagrad_.default,
+)
+
+_refuse(
     SHAPE_REVEALS,
     "keep the shape, with torch.where(mask, x, 0)",
     aten.nonzero.default,

@@ -22,7 +22,7 @@ def beat(session: bytes, stuck: bool) -> bytes:
 def encode(word: LastWord, session: bytes) -> bytes:
     record = b"" if word.record is None else word.record.encode()
     if isinstance(word, Goodbye):
-        head = pack(Kind.BYE, session, 0, layout(()), len(record), digest=word.digest)
+        head = pack(Kind.BYE, session, word.sent, layout(()), len(record), digest=word.digest)
         return head + record
     reason = word.reason.encode()[:MAX_REASON_BYTES]
     body = _ORIGIN.pack(word.origin, len(reason)) + reason + record
@@ -41,7 +41,7 @@ def decode(data: bytes, session: bytes) -> LastWord | None:
         return None
     body = body[: header.size]
     if header.kind == Kind.BYE:
-        return Goodbye(header.digest, _record(body))
+        return Goodbye(header.digest, _record(body), header.operation)
     if header.kind != Kind.ABORT or header.size < _ORIGIN.size:
         raise FrameRejected(f"a message of kind {header.kind} is not a last word")
     origin, length = _ORIGIN.unpack_from(body)

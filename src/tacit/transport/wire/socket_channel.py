@@ -16,7 +16,7 @@ from collections.abc import Collection, Sequence
 from torch import Tensor
 
 from ...errors import FrameRejected, Party, PeerClosed
-from ..channel import Channel, Expected, LastWord, Message, Poller
+from ..channel import Channel, Expected, Goodbye, LastWord, Message, Poller
 from ..device_copies import sends_in_parts, to_pinned_parts
 from ..devices import CPU, ReadyEvent, ready_event, to_device, to_pinned
 from ..limits import SYSTEM_CLOCK, Clock, Limits
@@ -83,6 +83,7 @@ class SocketChannel(Channel):
         self._beats = {beat(session, stuck): stuck for stuck in (False, True)}
         self._unread = b""  # of what came against the flow
         self._last_word: LastWord | None = None
+        self._sent = self._received = 0  # messages
         self.is_stuck = lambda: False
         self._heartbeat = Heartbeat(
             incoming,
@@ -106,6 +107,7 @@ class SocketChannel(Channel):
     def send(self, kind: Kind, operation: int, digest: bytes, tensors: Sequence[Tensor]) -> int:
         if tensors and tensors[0].is_cuda and sends_in_parts(tensors):
             return self._send_copies(kind, operation, digest, tensors)
+        self._sent += 1
         on_way = [to_pinned(tensor) if tensor.is_cuda else plain(tensor) for tensor in tensors]
         how = layout(tuple([(tensor.shape, tensor.dtype) for tensor in on_way]))
         count = 0 if self._out is None else num_slices(how.size, len(self._out))
@@ -118,13 +120,16 @@ class SocketChannel(Channel):
         return how.size
 
     def send_fixed(self, message: FixedTensors, operation: int, digest: bytes) -> None:
+        self._sent += 1
         self._sender.send_message(message.message, operation, digest)
 
     def receive_fixed(self, message: FixedTensors, operation: int, digest: bytes) -> bool:
         try:
-            return self._receiver.take_fixed(message.message, operation, digest)
+            is_here = self._receiver.take_fixed(message.message, operation, digest)
         except FrameRejected as error:
             raise self._rejected(error) from error
+        self._received += is_here
+        return is_here
 
     def _send_copies(
         self, kind: Kind, operation: int, digest: bytes, tensors: Sequence[Tensor]
@@ -158,6 +163,7 @@ class SocketChannel(Channel):
     ) -> None:
         how = layout(tuple([(tensor.shape, tensor.dtype) for tensor in tensors]))
         if not start:
+            self._sent += 1
             self._sender.await_space(how.size)
         size = end - start
         count = 0 if self._out is None else num_slices(size, len(self._out))
@@ -177,6 +183,7 @@ class SocketChannel(Channel):
             message = self._receiver.take(patient)
         except FrameRejected as error:
             raise self._rejected(error) from error
+        self._received += message is not None
         if message is None:
             self.progress = self._receiver.progress
         elif self._receiver.device is not CPU:
@@ -236,7 +243,13 @@ class SocketChannel(Channel):
         return FrameRejected(Party(self.peer) + f" sent no message: {error}", party=self.peer)
 
     def say(self, word: LastWord) -> None:
+        if isinstance(word, Goodbye):
+            word = word._replace(sent=self._sent)
         self._heartbeat.say(word)
+
+    def is_owed(self) -> bool:
+        word = self._last_word
+        return isinstance(word, Goodbye) and self._received < word.sent
 
     def signals(self) -> list[int]:
         """File descriptors that are readable when something of a message is here."""
