@@ -367,9 +367,11 @@ def timed(session):
 
 @pytest.mark.full("test_times_follow_from_rounds_bytes_and_computing")
 def test_the_forecast_is_near_a_run_on_such_a_link():
+    """A busy machine makes a run longer, but no forecast; suite `rehearsal` has quiet ones."""
     measured = min(max(tacit.run(timed, network="wan")) for _ in range(2))
-    forecasts = min(check(network_job, "lenet5", False).seconds["wan"] for _ in range(2))
-    assert 0.7 < forecasts / measured < 1.3
+    found = [check(network_job, "lenet5", False) for _ in range(2)]
+    forecast = min(one.seconds["wan"] for one in found)
+    assert 0.04 * found[0].rounds < forecast < 1.3 * measured
 
 
 # What it is made of -------------------------------------------------------------------------------
