@@ -7,20 +7,23 @@ import math
 import random
 from collections import Counter
 from fractions import Fraction
+from types import SimpleNamespace
 
 import pytest
 import torch
 from scipy import stats
 
 import tacit
-from tacit.errors import ConfigError
+from tacit.errors import ConfigError, RangeError, RevealForbidden
 from tacit.fixedpoint import secret_random
 from tacit.fixedpoint.secret_random import normal_grid
 from tacit.fixedpoint.shuffle import distances, switches
 from tacit.kernels import pack_bits
+from tacit.ring import RING64
 from tacit.tensor import SecretTensor
 
 FALSE_ALARM = 1e-9  # of each statistical check
+GRID = SimpleNamespace(ring=RING64)  # what a grid depends on
 
 
 def revealed(draw, *, protocol="trio", parties=3, **settings):
@@ -79,7 +82,7 @@ def test_digits_of_a_geometric_number_are_independent():
 @pytest.mark.parametrize("deviation", [0.25, 1.0, 2.5, 100.0, 65536.0])
 def test_kept_draws_have_the_law_of_the_normal_grid(deviation):
     """Probability of a draw times that of keeping it, over e^(-y^2 / (2 v)), is one constant."""
-    grid = normal_grid(deviation)
+    grid = normal_grid(GRID, deviation)
     t, s, m = grid
     assert 1 <= grid.deviation / deviation < 1 + 2**-12
     places = sorted({round(k * deviation / 4) for k in range(25)})
@@ -92,7 +95,7 @@ def test_kept_draws_have_the_law_of_the_normal_grid(deviation):
 
 def discrete_normal(deviation):
     """The law of scipy's form."""
-    v = normal_grid(deviation).deviation ** 2
+    v = normal_grid(GRID, deviation).deviation ** 2
     places = range(-math.ceil(9 * deviation), math.ceil(9 * deviation) + 1)
     weights = [math.exp(-(y**2) / (2 * v)) for y in places]
     total = sum(weights)
@@ -187,6 +190,54 @@ def test_coins_are_recorded_and_need_no_permission():
     _, (kinds, noise), _ = tacit.run(main, reveals=[1])
     assert kinds == {"coin"}
     assert noise.dtype == torch.int64
+
+
+def test_only_a_coin_needs_no_permission():
+    """Not what is computed from it, and not what another call of a map reveals meanwhile."""
+
+    def main(session):
+        p, bits = session.protocol, session.protocol.random_bits((4,))
+        bits.is_coin = True
+        p.reveal(bits, dtype=torch.bool)
+        with pytest.raises(RevealForbidden):
+            p.reveal(p.bit_not(bits), dtype=torch.bool)
+
+        def noisy(x):
+            noise = session.random.discrete_normal(3, 4.0)
+            with pytest.raises(RevealForbidden):
+                session.reveal(x)
+            return x + noise
+
+        x = session.share(torch.ones(6, 3), owner=0)
+        list(session.map(noisy, x.split(1)))
+
+    tacit.run(main, reveals=[1])
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda r: r.discrete_laplace(3, 1e18),
+        lambda r: r.geometric(3, 1e-18),
+        lambda r: r.exponential(3, 1e6),
+        lambda r: r.laplace(3, 1e6),
+        lambda r: r.uniform(3).exponential_(1e-6),
+    ],
+)
+def test_draws_that_may_leave_the_range_are_refused(draw):
+    def main(session):
+        with pytest.raises(RangeError, match="a random number of scale"):
+            draw(session.random)
+
+    tacit.run(main, protocol="cleartext", parties=1)
+
+
+def test_a_small_ring_has_no_discrete_normal_numbers():
+    def main(session):
+        with pytest.raises(ConfigError, match="with ring=64"):
+            session.random.discrete_normal(3, 4.0)
+
+    tacit.run(main, protocol="cleartext", parties=1, ring=32, fraction_bits=8)
 
 
 def test_two_draws_differ():
@@ -289,8 +340,10 @@ def test_truth_values_and_few_rows_are_shuffled():
         lambda r: r.bernoulli(1.5, 3),
         lambda r: r.bernoulli(torch.tensor([0.5, float("nan")])),
         lambda r: r.exponential(3, -1.0),
-        lambda r: r.laplace(3, 1e6),
         lambda r: r.geometric(3, 1.0),
+        lambda r: r.uniform(3).exponential_(0.0),
+        lambda r: r.uniform(3).bernoulli_(torch.tensor(1.5)),
+        lambda r: torch.randint_like(r.uniform(3), 5, 5),
         lambda r: r.discrete_normal(3, 0.0),
         lambda r: r.discrete_normal(3, 2.0**40),
         lambda r: r.discrete_laplace(3, math.nan),

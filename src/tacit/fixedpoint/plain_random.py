@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..protocols.randomness import CallRandomness, common_stream
-from .secret_random import normal_grid
+from .secret_random import checked_count, checked_probability, normal_grid
 from .value import Value
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ def random_integers(n: PlainNumbers, shape: Sequence[int], bits: int) -> Value:
 
 
 def random_below(n: PlainNumbers, shape: Sequence[int], count: int) -> Value:
+    checked_count(n, count)
     return n.value((_uniform(n, shape) * count).to(torch.int64))
 
 
@@ -33,7 +34,7 @@ def random_uniform(n: PlainNumbers, shape: Sequence[int], dtype: torch.dtype) ->
 
 
 def random_truths(n: PlainNumbers, shape: Sequence[int], probability: Tensor | float) -> Value:
-    return n.value(_uniform(n, shape) < n.tensor(probability))
+    return n.value(_uniform(n, shape) < n.tensor(checked_probability(probability)))
 
 
 def random_geometric(n: PlainNumbers, shape: Sequence[int], rate: float) -> Value:
@@ -61,7 +62,7 @@ def random_laplace(
 
 def random_discrete_normal(n: PlainNumbers, shape: Sequence[int], deviation: float) -> Value:
     """As NOTE [rejected draws] in secret_random.py says, but nothing has to be opened."""
-    call, (t, s, m) = n.protocol.context.streams.new_call(), normal_grid(deviation)
+    call, (t, s, m) = n.protocol.context.streams.new_call(), normal_grid(n, deviation)
     if not n.protocol.is_enclave:
         return n.value(torch.empty(shape, dtype=torch.int64, device="meta"))
     size, kept = torch.Size(shape).numel(), torch.empty(0, dtype=torch.int64)

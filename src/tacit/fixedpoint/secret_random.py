@@ -22,12 +22,13 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache, reduce
 from operator import or_
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import _disable_current_modes
 
+from ..errors import ConfigError, RangeError
 from ..kernels import pack_bits
 from ..protocols import Arith, BitSum, Bool
 from ..protocols.bit_trees import carry_out
@@ -40,7 +41,24 @@ from .functions.roots import square_root
 from .functions.trigonometric import cosine, sine
 from .value import Value, combined
 
+P = TypeVar("P", bound=Tensor | float)
 PROBABILITY_BITS = 48  # a probability is a multiple of 2^-48
+LARGEST_DEVIATION = 1 << 24  # squares of 34 times as much fit a ring of 64 bits
+
+
+def checked_probability(probability: P) -> P:
+    """Returns public probabilities, after a look at their values."""
+    wanted = torch.as_tensor(probability)
+    if not bool(((wanted >= 0) & (wanted <= 1)).all()):
+        raise ConfigError("a probability", limit="from 0 to 1")
+    return probability
+
+
+def checked_count(n: Format, count: int) -> None:
+    """Raises ConfigError for a number of integers from which none can be drawn."""
+    most = 1 << (n.ring.bits // 2 - 4)
+    if not 0 < count <= most:
+        raise ConfigError(f"one of {count} integers", limit=f"from 1 to {most} in this session")
 
 
 def random_integers(n: Format, shape: Sequence[int], bits: int) -> Value:
@@ -55,6 +73,7 @@ def random_below(n: Format, shape: Sequence[int], count: int) -> Value:
     No probability is off by more than a factor of 1 + count / 2^b, where count 2^b has two bits
     less than the ring. See NOTE [integer parts] in value.py.
     """
+    checked_count(n, count)
     p, bits = n.protocol, n.ring.bits - 2 - count.bit_length()
     scaled = random_integers(n, shape, bits).arith.scaled(count)
     quotient = p.settled(p.add_public(scaled, 0).divided(bits))
@@ -75,9 +94,13 @@ def random_truths(n: Format, shape: Sequence[int], probability: Tensor | float) 
     """
     shape = torch.Size(shape)
     if not isinstance(probability, Tensor):
-        [row] = _rows_of_truths(n, [probability], shape)
+        [row] = _rows_of_truths(n, [checked_probability(probability)], shape)
         return Value(row, torch.bool)
-    digits = (probability.to(torch.float64) * 2.0**PROBABILITY_BITS).round().to(torch.int64)
+    digits = (
+        (checked_probability(probability).to(torch.float64) * 2.0**PROBABILITY_BITS)
+        .round()
+        .to(torch.int64)
+    )
     digits = digits.expand(shape)
     planes = torch.stack([pack_bits(digits >> i & 1) for i in range(PROBABILITY_BITS + 1)])
     return Value(_biased(n, shape, planes), torch.bool)
@@ -88,8 +111,25 @@ def random_geometric(n: Format, shape: Sequence[int], rate: float) -> Value:
 
     See NOTE [independent digits]. Digits that are 1 with a probability below 2^-48 are left out.
     """
+    most = n.fraction_bits + n.range_bits
+    if not rate > 0 or _num_digits(rate) > most:
+        raise RangeError(
+            f"a random number of scale {1 / rate if rate else math.inf:g}",
+            limit=f"above 0, and draws of up to 34 times as much below 2^{most} units or integers",
+            remedy="choose a smaller scale, or a larger range_bits",
+        )
+    return _geometric(n, shape, rate)
+
+
+def _num_digits(rate: float) -> int:
+    """Returns how many digits are 1 with a probability of at least 2^-48."""
     largest = PROBABILITY_BITS * math.log(2) / rate
-    count = max(math.ceil(math.log2(largest)), 1)
+    return max(math.ceil(math.log2(largest)), 1)
+
+
+def _geometric(n: Format, shape: Sequence[int], rate: float) -> Value:
+    """The same up to the end of the ring."""
+    count = _num_digits(rate)
     probabilities = [1 / (1 + math.exp(rate * 2**j)) for j in range(count)]
     return _number(n, _rows_of_truths(n, probabilities, torch.Size(shape)), torch.int64)
 
@@ -128,8 +168,13 @@ class NormalGrid(NamedTuple):
         return math.sqrt(self.s * self.t / self.m)
 
 
-def normal_grid(deviation: float) -> NormalGrid:
+def normal_grid(n: Format, deviation: float) -> NormalGrid:
     """Returns the integers for the smallest variance at or above the square of a deviation."""
+    if n.ring.bits < 64 or not 0.25 <= deviation <= LARGEST_DEVIATION:
+        raise ConfigError(
+            f"a deviation of {deviation!r} in a ring of {n.ring.bits} bits",
+            limit=f"from 0.25 to {LARGEST_DEVIATION}, with ring=64",
+        )
     t = 1 << max(math.ceil(math.log2(deviation)), 0)
     m = 1 << max(math.ceil(12 - math.log2(deviation**2 / t)), 0)
     return NormalGrid(t, math.ceil(m * deviation**2 / t), m)
@@ -145,9 +190,9 @@ def random_discrete_normal(n: Format, shape: Sequence[int], deviation: float) ->
     size, p = torch.Size(shape).numel(), n.protocol
     kept: list[Arith] = []
     while (missing := size - sum(one.numel for one in kept)) > 0:
-        drawn, is_kept = _normal_candidates(n, 2 * missing + 32, normal_grid(deviation))
-        with p.context.reveal_policy.tossing():
-            found = p.reveal(is_kept, dtype=torch.bool, to_dealer=p.helpers > 0)
+        drawn, is_kept = _normal_candidates(n, 2 * missing + 32, normal_grid(n, deviation))
+        is_kept.is_coin = True
+        found = p.reveal(is_kept, dtype=torch.bool, to_dealer=p.helpers > 0)
         assert found is not None  # all members learn it
         kept.append(drawn.index_select(0, found.nonzero().squeeze(1)[:missing]))
     return Value(join(torch.cat, kept).reshape(*shape), torch.int64)
@@ -158,7 +203,7 @@ def _normal_candidates(n: Format, count: int, grid: NormalGrid) -> tuple[Arith, 
     p, (t, s, m) = n.protocol, grid
     drawn = random_discrete_laplace(n, (count,), t).arith
     distance = p.add_public(p.absolute(drawn).scaled(m), -s)
-    allowed = random_geometric(n, (count,), 1 / (2 * s * t * m)).arith
+    allowed = _geometric(n, (count,), 1 / (2 * s * t * m)).arith
     is_far = p.sign(p.sub(allowed, p.square(distance)))
     return drawn, p.bit_not(is_far)
 

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -73,7 +73,7 @@ class RevealPolicy:
     @property
     def admits_dealer(self) -> bool:
         """Whether a dealer that is no party may learn anything: not if parties are listed."""
-        return self._allowed is None or self._purpose == COIN
+        return self._allowed is None
 
     @property
     def recipients(self) -> tuple[int | None, ...]:
@@ -85,17 +85,10 @@ class RevealPolicy:
         """Whether a guard asks for the reveals, and not the program."""
         return self._purpose == GUARD
 
-    def guarding(self) -> AbstractContextManager[None]:
-        """Within, reveals are recorded as those of a guard."""
-        return self._for(GUARD)
-
-    def tossing(self) -> AbstractContextManager[None]:
-        """Within, what is revealed tells nobody anything about a secret: everybody may learn it."""
-        return self._for(COIN)
-
     @contextmanager
-    def _for(self, purpose: str) -> Iterator[None]:
-        self._purpose = purpose
+    def guarding(self) -> Iterator[None]:
+        """Within, reveals are recorded as those of a guard."""
+        self._purpose = GUARD
         try:
             yield
         finally:
@@ -109,18 +102,22 @@ class RevealPolicy:
         to: int | None,
         *,
         to_dealer: bool = False,
+        is_coin: bool = False,
         where: str | None = None,
     ) -> None:
         """Records a reveal to a party, or to all, or raises RevealForbidden.
 
-        where: the line of the program, by default the one that is running.
+        is_coin: it tells nobody anything about a secret, so everybody may learn it. where: the line
+        of the program, by default the one that is running.
         """
-        self.require(to)
-        if to_dealer and not self.admits_dealer:
-            raise self._forbidden("the dealer")
+        if not is_coin:
+            self.require(to)
+            if to_dealer and not self.admits_dealer:
+                raise self._forbidden("the dealer")
         names = self._names if to is None else (self._names[to],)
         told = names + ((self._dealer,) if to_dealer else ())
-        self._add(operation, shape, dtype, told, where or call_site())
+        purpose = COIN if is_coin else self._purpose
+        self._add(operation, shape, dtype, told, where or call_site(), purpose)
 
     def require(self, to: int | None) -> None:
         """Raises RevealForbidden if a party, or one of all, may not learn anything."""
@@ -130,13 +127,13 @@ class RevealPolicy:
     def allows(self, to: int | None) -> bool:
         """Returns whether a party, or each of all, may learn anything."""
         ranks = range(len(self._names)) if to is None else (to,)
-        return self._allowed is None or self._purpose == COIN or set(ranks) <= set(self._allowed)
+        return self._allowed is None or set(ranks) <= set(self._allowed)
 
     def admit_client(self, operation: int, shape: Sequence[int], dtype: str) -> None:
         """Records a reveal to a client outside; forbidden if `allowed` lists ranks."""
         if self._allowed is not None:
             raise self._forbidden(CLIENT)
-        self._add(operation, shape, dtype, (CLIENT,), call_site())
+        self._add(operation, shape, dtype, (CLIENT,), call_site(), self._purpose)
 
     def _forbidden(self, whom: Phrase) -> RevealForbidden:
         allowed = joined(" and ", map(Party, self._allowed or ())) if self._allowed else "nobody"
@@ -151,10 +148,16 @@ class RevealPolicy:
         return error
 
     def _add(
-        self, operation: int, shape: Sequence[int], dtype: str, to: tuple[str, ...], where: str
+        self,
+        operation: int,
+        shape: Sequence[int],
+        dtype: str,
+        to: tuple[str, ...],
+        where: str,
+        purpose: str,
     ) -> None:
         number = len(self.record) + 1
-        entry = Revealed(number, operation, tuple(shape), dtype, to, where, self._purpose)
+        entry = Revealed(number, operation, tuple(shape), dtype, to, where, purpose)
         if self._file is not None:
             self._write(self._file, entry)
         self.record.append(entry)

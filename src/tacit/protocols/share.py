@@ -221,7 +221,13 @@ class Arith(Share):
 
 
 class Bool(Share):
-    """Bits, `width` for each element, as planes of shape (width, words): see `tacit.kernels`."""
+    """Bits, `width` for each element, as planes of shape (width, words): see `tacit.kernels`.
+
+    is_coin: they depend on nothing but random numbers, and on none that is kept, so that everybody
+    may learn them. What is computed from them is no coin.
+    """
+
+    is_coin = False
 
     def __init__(self, parts: Parts, shape: Sequence[int]) -> None:
         super().__init__(parts, shape)

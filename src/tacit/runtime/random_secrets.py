@@ -12,7 +12,6 @@ from ..errors import ConfigError
 from ..fixedpoint import Numbers, Value
 from ..tensor import SecretTensor
 
-LARGEST_DRAW = 34  # no exponential draw is as many times its scale: 48 ln 2, rounded up
 Shape = Sequence[int] | int
 
 
@@ -34,9 +33,6 @@ class RandomSecrets:
 
     def below(self, shape: Shape, count: int) -> Tensor:
         """Returns integers from 0 to count - 1, all as likely."""
-        most = 1 << (self._n.ring.bits // 2 - 4)
-        if type(count) is not int or not 0 < count <= most:
-            raise ConfigError(f"count={count!r}", limit=f"from 1 to {most} in this session")
         return self._secret(self._n.random_below(_sizes(shape), count))
 
     def uniform(self, shape: Shape, low: float = 0.0, high: float = 1.0) -> Tensor:
@@ -54,8 +50,6 @@ class RandomSecrets:
             chosen = probability.shape if shape is None else torch.Size(_sizes(shape))
             return self.uniform(chosen).to(probability.dtype) < probability
         wanted = torch.as_tensor(probability)
-        if not bool(((wanted >= 0) & (wanted <= 1)).all()):
-            raise ConfigError("a probability", limit="from 0 to 1")
         form = wanted.shape if shape is None else _sizes(shape)
         return self._secret(self._n.random_truths(form, wanted if wanted.dim() else float(wanted)))
 
@@ -67,14 +61,12 @@ class RandomSecrets:
     def exponential(self, shape: Shape, scale: float = 1.0) -> Tensor:
         """Returns reals with density e^(-x / scale) / scale, rounded down to units."""
         dtype = torch.get_default_dtype()
-        scale = self._checked_scale(scale)
-        return self._secret(self._n.random_exponential(_sizes(shape), scale, dtype))
+        return self._secret(self._n.random_exponential(_sizes(shape), _positive(scale), dtype))
 
     def laplace(self, shape: Shape, scale: float = 1.0) -> Tensor:
         """Returns reals x with probability proportional to e^(-|x| / scale), in units."""
         dtype = torch.get_default_dtype()
-        scale = self._checked_scale(scale)
-        return self._secret(self._n.random_laplace(_sizes(shape), scale, dtype))
+        return self._secret(self._n.random_laplace(_sizes(shape), _positive(scale), dtype))
 
     def discrete_laplace(self, shape: Shape, scale: float = 1.0) -> Tensor:
         """Returns integers x with probability proportional to e^(-|x| / scale)."""
@@ -86,9 +78,6 @@ class RandomSecrets:
         `std` is rounded up by a factor of at most 1 + 2^-12. Draws are rejected until enough are
         left; which ones is public, and recorded as a coin among the reveals.
         """
-        most = 1 << (self._n.ring.bits // 2 - 8)
-        if not 0.25 <= std <= most:
-            raise ConfigError(f"std={std!r}", limit=f"from 0.25 to {most} in this session")
         return self._secret(self._n.random_discrete_normal(_sizes(shape), std))
 
     def geometric(self, shape: Shape, probability: float) -> Tensor:
@@ -101,7 +90,8 @@ class RandomSecrets:
     def weighted_index(self, weights: Tensor, count: int = 1) -> Tensor:
         """Returns `count` places along the last dimension, each as likely as its weight says.
 
-        Weights are secret, 0 or more, and need no sum of 1. A place may come several times.
+        Weights are secret, 0 or more, and need no sum of 1, but one well above a unit: each sum of
+        weights is compared to within one. A place may come several times.
         """
         total, sums = weights.sum(-1, keepdim=True), weights.cumsum(-1)[..., :-1]
         chosen = self.uniform((*weights.shape[:-1], count)).to(weights.dtype) * total
@@ -120,15 +110,6 @@ class RandomSecrets:
             raise ConfigError("a tensor without dimensions", limit="rows are needed to shuffle")
         secret = x.value if isinstance(x, SecretTensor) else self._n.public(x)
         return self._secret(self._n.shuffle(secret))
-
-    def _checked_scale(self, scale: float) -> float:
-        """Returns a scale of reals whose largest draws, 34 times it, are within the range."""
-        most = 2.0 ** (self._n.range_bits - LARGEST_DRAW.bit_length())
-        if _positive(scale) > most:
-            raise ConfigError(
-                f"scale={scale!r}", limit=f"at most {most:g} with range_bits={self._n.range_bits}"
-            )
-        return scale
 
     def _secret(self, value: Value) -> Tensor:
         return SecretTensor(value, self._n)

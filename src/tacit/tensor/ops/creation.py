@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ...errors import UnsupportedOp
+from ...errors import ConfigError, UnsupportedOp
 from ...fixedpoint import Numbers, Operand, Value
 from ...fixedpoint.extended.fine_gradients import seed
 from ..table import implements
@@ -115,6 +115,8 @@ def uniform(
 def exponential(n: Numbers, self: Value, lambd: float = 1.0, *, generator: Any = None) -> Value:
     """Exponential numbers that no party knows."""
     _no_generator(generator)
+    if not lambd > 0:
+        raise ConfigError(f"lambd={lambd!r}", limit="a rate above 0")
     return n.random_exponential(self.shape, 1 / lambd, self.dtype)
 
 
