@@ -20,7 +20,7 @@ from . import (
     recurrent,
     reduce,
     rounding,
-    secret_random,
+    sampling,
     shared_norm,
     shuffle,
     transfer,
@@ -100,16 +100,16 @@ class Numbers(Format):
     public_words = public_random.words
 
     # Random numbers that no party knows -----------------------------------------------------------
-    random_integers = secret_random.random_integers
-    random_below = secret_random.random_below
-    random_uniform = secret_random.random_uniform
-    random_truths = secret_random.random_truths
-    random_geometric = secret_random.random_geometric
-    random_exponential = secret_random.random_exponential
-    random_discrete_laplace = secret_random.random_discrete_laplace
-    random_laplace = secret_random.random_laplace
-    random_discrete_normal = secret_random.random_discrete_normal
-    random_normal = secret_random.random_normal
+    random_integers = sampling.random_integers
+    random_below = sampling.random_below
+    random_uniform = sampling.random_uniform
+    random_truths = sampling.random_truths
+    random_geometric = sampling.random_geometric
+    random_exponential = sampling.random_exponential
+    random_discrete_laplace = sampling.random_discrete_laplace
+    random_laplace = sampling.random_laplace
+    random_discrete_normal = sampling.random_discrete_normal
+    random_normal = sampling.random_normal
     shuffle = shuffle.shuffle
 
     # Reductions, order and indexing ------------------------------------------------------------

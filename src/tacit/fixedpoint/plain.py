@@ -22,7 +22,7 @@ from ..protocols.plain_pieces import IsCut, by_rows, has_rows, summed
 from ..protocols.steps import Steps, drive, together
 from ..protocols.unfinished import UnfinishedProduct
 from ..ring import Window
-from . import plain_random
+from . import plain_sampling
 from .arithmetic import conv_grad_calls
 from .encoding import first_position, in_words
 from .norm import Normalization
@@ -39,17 +39,17 @@ class PlainNumbers(Numbers):
     protocol: Enclave
     is_plain = True
 
-    random_integers = plain_random.random_integers
-    random_below = plain_random.random_below
-    random_uniform = plain_random.random_uniform
-    random_truths = plain_random.random_truths
-    random_geometric = plain_random.random_geometric
-    random_exponential = plain_random.random_exponential
-    random_discrete_laplace = plain_random.random_discrete_laplace
-    random_laplace = plain_random.random_laplace
-    random_discrete_normal = plain_random.random_discrete_normal
-    random_normal = plain_random.random_normal
-    shuffle = plain_random.shuffle
+    random_integers = plain_sampling.random_integers
+    random_below = plain_sampling.random_below
+    random_uniform = plain_sampling.random_uniform
+    random_truths = plain_sampling.random_truths
+    random_geometric = plain_sampling.random_geometric
+    random_exponential = plain_sampling.random_exponential
+    random_discrete_laplace = plain_sampling.random_discrete_laplace
+    random_laplace = plain_sampling.random_laplace
+    random_discrete_normal = plain_sampling.random_discrete_normal
+    random_normal = plain_sampling.random_normal
+    shuffle = plain_sampling.shuffle
 
     # Values and tensors --------------------------------------------------------------------------
 

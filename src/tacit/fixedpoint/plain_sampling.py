@@ -1,4 +1,4 @@
-"""Random numbers that only the enclaves know: the methods of `secret_random` on plain tensors."""
+"""Random numbers that only the enclaves know: the methods of `sampling` on plain tensors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..protocols.randomness import CallRandomness, common_stream
-from .secret_random import checked_count, checked_probability, normal_grid
+from .sampling import checked_count, checked_probability, normal_grid
 from .value import Value
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def random_laplace(
 
 
 def random_discrete_normal(n: PlainNumbers, shape: Sequence[int], deviation: float) -> Value:
-    """As NOTE [rejected draws] in secret_random.py says, but nothing has to be opened."""
+    """As NOTE [rejected draws] in sampling.py says, but nothing has to be opened."""
     call, (t, s, m) = n.protocol.context.streams.new_call(), normal_grid(n, deviation)
     if not n.protocol.is_enclave:
         return n.value(torch.empty(shape, dtype=torch.int64, device="meta"))

@@ -15,8 +15,8 @@ from scipy import stats
 
 import tacit
 from tacit.errors import ConfigError, RangeError, RevealForbidden
-from tacit.fixedpoint import secret_random
-from tacit.fixedpoint.secret_random import normal_grid
+from tacit.fixedpoint import sampling
+from tacit.fixedpoint.sampling import normal_grid
 from tacit.fixedpoint.shuffle import distances, switches
 from tacit.kernels import pack_bits
 from tacit.ring import RING64
@@ -46,7 +46,7 @@ def all_words(bits):
 @pytest.mark.parametrize("bits", range(1, 9))
 def test_a_biased_bit_is_one_for_as_many_words_as_its_probability_says(bits, monkeypatch):
     """Over all uniform words instead of random ones: exact."""
-    monkeypatch.setattr(secret_random, "PROBABILITY_BITS", bits)
+    monkeypatch.setattr(sampling, "PROBABILITY_BITS", bits)
     words = 1 << bits
 
     def main(session):
