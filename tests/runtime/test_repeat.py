@@ -16,7 +16,7 @@ from tacit.errors import PeerTimeout, ProtocolError
 from tacit.fixedpoint.flatten import canonical, signature, tensors, with_tensors
 from tacit.protocols.randomness import CallRandomness, KeyStreams, common_stream
 from tacit.runtime.replay.buffers import CallSignature, SecretTree, TensorBuffers, ValueBuffers
-from tacit.tensor.trace import Trace
+from tacit.tensor.trace import Trace, targets
 from tacit.transport import Barrier
 
 LINEAR = nn.Linear(3, 2)
@@ -252,3 +252,10 @@ def test_whoever_waits_hears_that_the_run_has_ended() -> None:
 
     with pytest.raises(PeerTimeout, match="ended"):
         Barrier(2, seconds=10.0).all_gather(0, None, ended)
+
+
+def test_what_tells_torch_of_a_stream_writes_nothing():
+    """Parties that share a GPU hand each other memory, and say so."""
+    x, aten = torch.zeros(2), torch.ops.aten
+    assert [id(one) for one in targets(aten.add_.Tensor, (x, x), {})] == [id(x)]
+    assert not list(targets(aten.record_stream.default, (x, None), {}))

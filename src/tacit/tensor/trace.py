@@ -203,8 +203,6 @@ class Trace(DispatchMode):
     def _obstacle(
         self, func: OpOverload, args: Any, kwargs: Any, found: list[Tensor]
     ) -> str | None:
-        if func is aten.record_stream.default:
-            return None
         on_gpu = any(x.is_cuda for x in found)
         if torch.Tag.nondeterministic_seeded in func.tags:
             return f"{func} draws public random numbers"
@@ -240,6 +238,8 @@ def _goes_to(func: OpOverload, args: Any, kwargs: Any) -> str | None:
 
 def targets(func: OpOverload, args: Any, kwargs: Any) -> Iterator[Tensor]:
     """Yields the tensors that an operation writes to."""
+    if func is aten.record_stream.default:  # it tells torch who uses the memory, and writes nothing
+        return
     for place, argument in enumerate(func._schema.arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:
             given = kwargs.get(argument.name, args[place] if place < len(args) else None)

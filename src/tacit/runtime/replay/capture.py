@@ -74,8 +74,6 @@ class GraphObserver(PlanObserver):
     def _obstacle(
         self, func: OpOverload, args: Any, kwargs: Any, found: list[Tensor]
     ) -> str | None:
-        if func is aten.record_stream.default:
-            return None
         if any(x.is_cuda for x in found):
             return self._obstacle_on_gpu(func, args, kwargs, found)
         if is_upload(func, args, kwargs) and self._is_resumed(found):
