@@ -70,6 +70,28 @@ def test_a_replayed_training_is_the_training(on_gpu, name, monkeypatch):
             torch.testing.assert_close(one, other, atol=2e-4, rtol=0)
 
 
+def test_a_loss_that_nobody_reads_is_no_work(on_gpu):
+    """Only the form of such a loss is computed, which a recording leaves alone."""
+
+    def main(session):
+        model = session.share(network(), owner=0)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def step(x, y):
+            optimizer.zero_grad()
+            scores = model(x)
+            F.cross_entropy(scores, y).backward()
+            optimizer.step()
+            return scores.detach()
+
+        step, y = session.repeated(step), session.share(TARGETS / 2, owner=1)
+        for x in BATCHES[:4]:
+            step(session.share(x, owner=1), y)
+        return num_replays(step)
+
+    assert on_gpu(main) == [2] * 3
+
+
 def shared_and_revealed(session):
     """Shares its argument, and reveals the sum to all and the product to party 1."""
     weight = session.share(torch.arange(4.0), owner=0)

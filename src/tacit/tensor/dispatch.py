@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._ops import OpOverload, OpOverloadPacket
+from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
 
 from ..errors import Operator, UnsupportedOp
@@ -198,7 +199,8 @@ def _deferred(
     A training step needs the gradient of its loss, not the loss: a cross-entropy that is never
     revealed costs no logarithm.
     """
-    like = func(*tree_map(_meta, plain), **tree_map(_meta, named))
+    with _disable_current_modes():  # its form alone is asked for: that is no work to record
+        like = func(*tree_map(_meta, plain), **tree_map(_meta, named))
     plain = tree_map_only(Tensor, torch.clone, plain)  # later writes to public tensors do not count
     return Deferred(
         lambda: _special(rule, func, numbers, plain, named, values), like.shape, like.dtype
