@@ -40,6 +40,7 @@ FORBIDDEN_IMPORTS = {
     "runtime": r"(typer|click|rich|http|argparse|flask|aiohttp|fastapi)\b",
     "testing": r"tacit\.(zoo|cli)\b",
     "zoo": r"tacit\.(testing|cli)\b",
+    "compat": rf"{CONCRETE}|tacit\.(testing|zoo|cli)\b",
 }
 FORBIDDEN_WORDS = {
     "ring": PARTY_WORDS,

@@ -22,7 +22,10 @@ from tacit.tensor.table import DECOMPOSED, RULES, decomposed, implements
 
 aten = torch.ops.aten
 # What users see: models, and the classes of results that have no other way to be named.
-EXPORTED_FOR_USERS = {"tacit.zoo", "tacit.errors", "tacit.nn", "tacit.stats", "tacit.testing"}
+EXPORTED_FOR_USERS = {
+    *("tacit.zoo", "tacit.errors", "tacit.nn", "tacit.stats", "tacit.testing"),
+    "tacit.compat.crypten",
+}
 
 
 def is_composite(overload):

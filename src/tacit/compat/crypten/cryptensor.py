@@ -1,0 +1,196 @@
+"""`CrypTensor`: a tensor of secret numbers with CrypTen's methods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from ...errors import RevealForbidden
+from .initialization import current_session
+from .ptype import ptype as Ptype
+from .sharing_inputs import shared
+from .wrapping import Wrapped, in_place, same, same_of_reals, unwrapped
+
+
+class CrypTensor(Wrapped):
+    """Secret numbers with CrypTen's methods. Tacit's secret tensor, in `secret`, does the work.
+
+    Gradients are torch's: `requires_grad`, `grad` and the graph are those of `secret`.
+    """
+
+    ptype = Ptype.arithmetic
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Makes a tensor of a concrete class."""
+        if cls is CrypTensor:
+            raise TypeError("CrypTensor is abstract: crypten.cryptensor makes tensors")
+        return super().__new__(cls)
+
+    @classmethod
+    def concrete(cls) -> type[Any]:
+        """Returns the class of arithmetic tensors."""
+        return MPCTensor
+
+    # Plain values ---------------------------------------------------------------------------------
+
+    def get_plain_text(self, dst: int | None = None) -> Tensor | None:
+        """Returns the values at every party, or at party `dst` and None elsewhere."""
+        plain: Tensor | None = current_session().reveal(self.secret.detach(), to=dst)
+        return plain
+
+    def reveal(self, dst: int | None = None) -> Tensor | None:
+        """Returns the values as integers: units of 2^-precision_bits, as they are shared."""
+        plain = self.get_plain_text(dst)
+        if plain is None or not plain.is_floating_point():
+            return plain
+        bits = current_session().numbers.fraction_bits
+        return (plain.double() * 2**bits).round().long()
+
+    def __bool__(self) -> bool:
+        raise RevealForbidden(
+            "the truth value of a CrypTensor is secret", remedy="call get_plain_text() to reveal it"
+        )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(size={tuple(self.shape)}, ptype={self.ptype})"
+
+    # Gradients ------------------------------------------------------------------------------------
+
+    no_grad = staticmethod(torch.no_grad)
+    enable_grad = staticmethod(torch.enable_grad)
+    set_grad_enabled = staticmethod(torch.set_grad_enabled)
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether operations on this tensor are recorded, and `backward` computes its gradient."""
+        return self.secret.requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, wanted: bool) -> None:
+        if not wanted and not self.secret.is_leaf:
+            self.secret = self.secret.detach()
+        self.secret.requires_grad_(wanted)
+
+    @property
+    def grad(self) -> Any:
+        """The gradient, or None."""
+        grad = self.secret.grad
+        return None if grad is None else self.of(grad)
+
+    @grad.setter
+    def grad(self, new: Any) -> None:
+        self.secret.grad = unwrapped(new)
+
+    @property
+    def grad_fn(self) -> Any:
+        """torch's node of the graph that made this tensor."""
+        return self.secret.grad_fn
+
+    def backward(self, grad_input: Any = None, top_node: bool = True) -> None:
+        """Adds the gradients to all leaves that require one; does nothing if none does."""
+        if self.secret.requires_grad:
+            self.secret.backward(unwrapped(grad_input))
+
+    def detach(self) -> Any:
+        """Returns a copy without history."""
+        return self.of(self.secret.detach().clone())
+
+    def detach_(self) -> Self:
+        """Forgets the history of this tensor."""
+        self.secret = self.secret.detach()
+        return self
+
+    # Copies ---------------------------------------------------------------------------------------
+
+    clone = same("clone")
+
+    def shallow_copy(self) -> Any:
+        """Returns another tensor that holds the same secret."""
+        return self.of(self.secret)
+
+    def set(self, other: Any) -> Self:
+        """Writes the values of another tensor to this one, which takes its shape and kind."""
+        new = unwrapped(other)
+        alike = new.shape == self.secret.shape and new.dtype == self.secret.dtype
+        with torch.no_grad():
+            self.secret = self.secret.copy_(new) if alike else new.clone()
+        return self
+
+    copy_ = set
+
+    # Sizes ----------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> torch.Size:
+        """The sizes of all dimensions."""
+        return self.secret.shape
+
+    def size(self, dim: int | None = None) -> Any:
+        """Returns the sizes of all dimensions, or of one."""
+        return self.secret.shape if dim is None else self.secret.shape[dim]
+
+    def dim(self) -> int:
+        """Returns the number of dimensions."""
+        return self.secret.dim()
+
+    def numel(self) -> int:
+        """Returns the number of elements."""
+        return self.secret.numel()
+
+    ndimension, nelement = dim, numel
+
+    def __len__(self) -> int:
+        return len(self.secret)
+
+    # Sums and products ----------------------------------------------------------------------------
+
+    add, sub, mul, neg, matmul = (
+        *(same("add"), same("sub"), same("mul"), same("neg")),
+        same_of_reals("matmul"),
+    )
+    div = same("div")
+    add_, sub_, mul_, div_ = in_place("add"), in_place("sub"), in_place("mul"), in_place("div")
+    __add__ = __radd__ = add
+    __sub__, __mul__, __rmul__, __neg__, __matmul__ = sub, mul, mul, neg, matmul
+    __truediv__ = div
+    __iadd__, __isub__, __imul__, __itruediv__ = add_, sub_, mul_, div_
+
+    def __rsub__(self, other: Any) -> Any:
+        return self.neg().add(other)
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Lets torch's functions work on these tensors, and `plain + tensor`."""
+        wrap = object.__new__(MPCTensor).wrapped
+        return wrap(func(*unwrapped(tuple(args)), **unwrapped(kwargs or {})))
+
+
+class MPCTensor(CrypTensor):
+    """The numbers of party `src` as secrets.
+
+    tensor: what is shared, at `src`; a tensor of that size elsewhere, or anything with `size` or
+    `broadcast_size`, which tells all parties the size in one more round. precision: how many
+    fraction bits are kept; 0 for integers. requires_grad: by default as the given tensor.
+    """
+
+    def __init__(
+        self,
+        tensor: Any,
+        ptype: Ptype = Ptype.arithmetic,
+        device: Any = None,
+        *,
+        size: Sequence[int] | None = None,
+        broadcast_size: bool = False,
+        precision: int | None = None,
+        src: int = 0,
+        requires_grad: bool | None = None,
+    ) -> None:
+        if requires_grad is None:
+            requires_grad = isinstance(tensor, Tensor) and tensor.requires_grad
+        self.secret = shared(tensor, src, precision, size, broadcast_size)
+        self.secret.requires_grad_(requires_grad)
