@@ -49,6 +49,7 @@ GROUPS = {
 NAMED = (
     "additive",
     "additive_gpu",
+    "crypten",
     "cryptgpu",
     "deployed",
     "goten",
@@ -72,7 +73,7 @@ NAMED = (
     "two_parties",
     *(suite for group in GROUPS.values() for suite in group),
 )
-WITH_PARTS = ("deployed", "pigeon", "quad")  # of which --only runs some cases
+WITH_PARTS = ("crypten", "deployed", "pigeon", "quad")  # of which --only runs some cases
 RESULTS = Path(__file__).parent / "results"
 NOTE: dict[str, Any] = {"initial_indent": "    ", "subsequent_indent": "    "}
 

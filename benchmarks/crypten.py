@@ -1,0 +1,249 @@
+"""The benchmarks of the CrypTen paper: text, speech and pictures, for two to eight parties.
+
+Model and inputs are secret; weights are random. Parties and dealer are threads of a process, with
+one kernel thread each. On a GPU, if there is one, calls are recorded (`session.repeated`). Seconds
+and bytes are for a sample, rounds for a batch, all without sharing the input, whose bytes a note
+has. The paper gives numbers for two parties with a P100 each; for more it has drawings only.
+An answer with a normalised mean squared error of 4e-4 or more ends the suite.
+
+Text has two paths. If the table of embeddings is secret, the owner of the words shares how often
+each word of the table occurs: nothing is revealed but the number of texts, and a text costs a word
+of 64 bits for each row of the table. If the table is public, the owner looks the rows of its words
+up and shares their mean: nothing is revealed either, and a text costs 32 numbers.
+`--only TEXT` runs the cases with this text in their names, such as text, ResNet-18 or trio.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+from typing import Any, NamedTuple
+
+import torch
+from benchmarks.measure import Row, interleaved, one_thread
+from benchmarks.random_weights import initialise
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import tacit
+from tacit import zoo
+from tacit.nn import fold_batch_norm
+from tacit.zoo.sentiment import WIDTH, WORDS
+
+MOST_ERROR = 4e-4  # normalised and squared, as in section 5.1 of the paper
+TEXT_LENGTH = 128  # words of a text
+PAPER = "CrypTen's paper, 2 parties, P100"
+
+
+class Setting(NamedTuple):
+    """A protocol, with so many parties."""
+
+    protocol: str
+    parties: int
+
+    def __str__(self) -> str:
+        return f"{self.protocol}, {self.parties} parties"
+
+
+PAIR = Setting("additive", 2)
+SETTINGS = [Setting("additive", parties) for parties in (2, 3, 4, 8)]
+SETTINGS += [Setting("trio", 3), Setting("replicated", 3)]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model and the inputs of a batch.
+
+    batches: of two parties; other settings run `batch` alone. seconds: the paper's for a sample.
+    milliseconds: what two parties and a dealer should take for a sample of `batch` on an H200.
+    """
+
+    name: str
+    make: Callable[[], nn.Module]
+    inputs: Callable[[int], Tensor]
+    seconds: float
+    milliseconds: float
+    batch: int = 1
+    batches: tuple[int, ...] = (1,)
+    figure: str = PAPER
+
+    def runs(self) -> list[tuple[Setting, tuple[int, ...]]]:
+        return [(one, self.batches if one == PAIR else (self.batch,)) for one in SETTINGS]
+
+
+def words(batch: int) -> Tensor:
+    return torch.randint(WORDS, (batch, TEXT_LENGTH), generator=torch.Generator().manual_seed(2))
+
+
+def table() -> Tensor:
+    return torch.randn(WORDS, WIDTH, generator=torch.Generator().manual_seed(3))
+
+
+def word_frequencies(batch: int) -> Tensor:
+    """The share of each word of the table in each text: times the table, the mean of its rows."""
+    each = torch.full((batch, TEXT_LENGTH), 1 / TEXT_LENGTH)
+    return torch.zeros(batch, WORDS).scatter_add(1, words(batch), each)
+
+
+def looked_up(batch: int) -> Tensor:
+    """The means of rows of a public table, which the owner of the words knows."""
+    return F.embedding_bag(words(batch), table(), mode="mean")
+
+
+def text_model() -> nn.Module:
+    model = zoo.text_sentiment()
+    model.embedding.weight.data = table().t().contiguous()
+    return model.eval()
+
+
+def speech(batch: int) -> Tensor:
+    """One second at 16 kHz."""
+    return torch.randn(batch, 1, 16_000, generator=torch.Generator().manual_seed(4))
+
+
+def pictures(batch: int) -> Tensor:
+    return torch.randn(batch, 3, 224, 224, generator=torch.Generator().manual_seed(5))
+
+
+def wav2letter() -> nn.Module:
+    return initialise(zoo.wav2letter(), speech(1))
+
+
+def resnet18() -> nn.Module:
+    return fold_batch_norm(initialise(zoo.resnet18(), pictures(2))).eval()
+
+
+def vit() -> nn.Module:
+    return zoo.vit_b_16().eval()
+
+
+TEXT_BATCHES = {"batch": 32, "batches": (1, 32, 128), "figure": f"{PAPER}, batch 32"}
+CASES = [
+    Case("text", text_model, word_frequencies, 0.03, 1.0, **TEXT_BATCHES),
+    Case("text, public table", lambda: nn.Linear(WIDTH, 2), looked_up, 0.03, 1.0, **TEXT_BATCHES),
+    Case("Wav2Letter", wav2letter, speech, 1.0, 15.0, figure="real time, which the paper beats"),
+    Case("ResNet-18", resnet18, pictures, 2.49, 20.0),
+    Case("ViT-B/16", vit, pictures, 8.47, 150.0),
+]
+
+
+class Measured(NamedTuple):
+    """What one party measured of a batch: seconds, bytes, rounds, bytes of its input; scores."""
+
+    seconds: float
+    sent: int
+    received: int
+    rounds: int
+    input_sent: int
+    scores: Tensor
+
+
+def party(session: tacit.Session, model: nn.Module, inputs: list[Tensor]) -> list[Measured]:
+    own = session.share(copy.deepcopy(model), owner=0)
+    on_gpu = session.device.type == "cuda"
+    call = session.repeated(lambda x: own(x)) if on_gpu else own
+    found = []
+    with torch.no_grad():
+        for x in inputs:
+            with session.stats.scope("input") as input_cost:
+                secret = session.share(x, owner=1)
+            seconds, cost, scores = timed(session, partial(call, secret), 7 if on_gpu else 1)
+            costs = cost.bytes_sent, cost.bytes_received, cost.rounds, input_cost.bytes_sent
+            found.append(Measured(seconds, *costs, session.reveal(scores)))
+    return found
+
+
+def timed(
+    session: tacit.Session, call: Callable[[], Tensor], repetitions: int
+) -> tuple[float, Any, Tensor]:
+    """The median seconds of calls that all parties begin together, the cost and result of one.
+
+    Calls that encode weights, or are recorded, come before and are not measured.
+    """
+    seconds, warm_up = [], 6 if session.device.type == "cuda" else 1
+    for _ in range(warm_up + repetitions):
+        wait_for_all(session)
+        begin = time.perf_counter()
+        with session.stats.scope("inference") as cost:
+            scores = call()
+            session.numbers.settled(scores.value)  # type: ignore[attr-defined]
+        wait_for_all(session)
+        seconds.append(time.perf_counter() - begin)
+    return median(seconds[warm_up:]), cost, scores
+
+
+def wait_for_all(session: tacit.Session) -> None:
+    if session.device.type == "cuda":
+        torch.cuda.synchronize()
+    session.mesh.compare()
+
+
+def normalised_error(found: Tensor, wanted: Tensor) -> float:
+    """|found - wanted|^2 / |wanted|^2."""
+    return float((found - wanted).square().sum() / wanted.square().sum())
+
+
+def rows_of(case: Case, setting: Setting, batches: tuple[int, ...]) -> list[Row]:
+    """One row for each batch; the model is shared once."""
+    torch.manual_seed(1)
+    model, inputs = case.make(), [case.inputs(batch) for batch in batches]
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    found = tacit.run(
+        party,
+        model,
+        inputs,
+        protocol=setting.protocol,
+        parties=setting.parties,
+        device=device,
+        deadline=600.0,
+    )
+    columns = zip(inputs, zip(*found, strict=True), strict=True)
+    return [row_of(case, setting, model, x, parties) for x, parties in columns]
+
+
+def row_of(
+    case: Case, setting: Setting, model: nn.Module, x: Tensor, parties: tuple[Measured, ...]
+) -> Row:
+    name, batch = f"{case.name}, batch {len(x)}, {setting}", len(x)
+    with torch.no_grad():
+        plain = interleaved({"plain": lambda: model(x)}, repetitions=1)["plain"] / batch
+        error = normalised_error(parties[0].scores, model(x))
+    if not error < MOST_ERROR:
+        raise SystemExit(f"{name}: a normalised mean squared error of {error:.1e}")
+    sent, received, shared = (
+        f"{max(getattr(one, field) for one in parties) / batch:,.0f}"
+        for field in ("sent", "received", "input_sent")
+    )
+    demanded = torch.cuda.is_available() and setting == PAIR and batch == case.batch
+    made = Row(
+        name=name,
+        value=max(one.seconds for one in parties) / batch,
+        unit="s a sample",
+        baseline=case.figure,
+        baseline_value=case.seconds,
+        target=case.milliseconds / 1e3 / case.seconds if demanded else None,
+        lower_is_better=True,
+        note=f"{sent} bytes a sample sent and {received} received by the busiest party, "
+        f"{max(one.rounds for one in parties)} rounds a batch; the owner sends {shared} bytes "
+        f"to share a sample; plain torch {plain:.2g} s; normalised mean squared error {error:.0e}",
+    )
+    print(f"  {made.name}: {made.value:.3g} s; {made.note}", flush=True)
+    return made
+
+
+def rows(only: str = "") -> list[Row]:
+    """All cases, or those with this text in their names."""
+    chosen = [
+        (case, setting, batches)
+        for case in CASES
+        for setting, batches in case.runs()
+        if only.lower() in f"{case.name}, {setting}".lower()
+    ]
+    if not chosen:
+        raise SystemExit(f"no case of the suite has {only!r} in its name")
+    with one_thread():
+        return [row for one in chosen for row in rows_of(*one)]

@@ -1,0 +1,107 @@
+"""The suite `crypten` on small models: answers, cases, and what a row tells."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+from benchmarks import crypten
+from benchmarks.crypten import Case, Setting
+from benchmarks.random_weights import initialise
+from torch import nn
+
+from tacit import zoo
+
+VIT = {"image_size": 32, "patch_size": 16, "depth": 2, "width": 32, "heads": 4, "hidden": 64}
+VOCABULARY = 200
+
+
+def draw(*shape: int) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(6))
+
+
+def small(name: str) -> Case:
+    """A case of the suite with a narrow model and small inputs."""
+    makers = {
+        "Wav2Letter": (lambda: initialise(zoo.wav2letter(width=8, hidden=16), draw(1, 1, 4000)),
+                       lambda batch: draw(batch, 1, 4000)),
+        "ViT-B/16": (lambda: zoo.VisionTransformer(**VIT, num_classes=5).eval(),
+                     lambda batch: draw(batch, 3, 32, 32)),
+    }  # fmt: skip
+    make, inputs = makers[name]
+    return Case(name, make, inputs, 1.0, 1.0, batches=(1, 2))
+
+
+@pytest.fixture
+def small_table(monkeypatch):
+    monkeypatch.setattr(crypten, "WORDS", VOCABULARY)
+    plain = crypten.table()
+
+    def model() -> nn.Module:
+        made = zoo.text_sentiment(words=VOCABULARY)
+        made.embedding.weight.data = plain.t().contiguous()
+        return made
+
+    return model
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    [
+        ("Wav2Letter", Setting("additive", 3)),
+        ("Wav2Letter", Setting("trio", 3)),
+        ("ViT-B/16", Setting("additive", 2)),
+        ("ViT-B/16", Setting("replicated", 3)),
+    ],
+)
+def test_answers_are_those_of_the_plain_model(name, setting):
+    [row] = crypten.rows_of(small(name), setting, (2,))
+    assert row.name == f"{name}, batch 2, {setting}"
+    assert row.value > 0
+    error = float(re.search(r"squared error (\S+)$", row.note)[1])
+    assert 0 < error < 1e-5  # forty times below the suite's limit
+
+
+def test_a_wrong_answer_ends_the_suite(monkeypatch):
+    monkeypatch.setattr(crypten, "MOST_ERROR", 0.0)
+    with pytest.raises(SystemExit, match="ViT-B/16, batch 1, trio, 3 parties: a normalised"):
+        crypten.rows_of(small("ViT-B/16"), Setting("trio", 3), (1,))
+
+
+def test_both_paths_of_text_give_the_mean_of_the_rows(small_table):
+    want = torch.stack([crypten.table()[row].mean(0) for row in crypten.words(3)])
+    torch.testing.assert_close(crypten.word_frequencies(3) @ crypten.table(), want)
+    torch.testing.assert_close(crypten.looked_up(3), want)
+
+
+def test_text_costs_the_vocabulary_or_the_width(small_table):
+    secret = Case("text", small_table, crypten.word_frequencies, 0.03, 1.0)
+    public = Case("public", lambda: nn.Linear(32, 2), crypten.looked_up, 0.03, 1.0)
+    for case, numbers in ((secret, VOCABULARY), (public, 32)):
+        rows = crypten.rows_of(case, crypten.PAIR, (1, 4))
+        assert len(rows) == 2
+        for row in rows:
+            assert f"the owner sends {8 * numbers:,} bytes to share a sample" in row.note
+
+
+def test_cases_are_chosen_by_their_names(monkeypatch):
+    ran = []
+    monkeypatch.setattr(crypten, "rows_of", lambda *case: ran.append(case) or [])
+    crypten.rows("vit-b/16, additive")
+    assert [(case.name, setting.parties) for case, setting, _ in ran] == [
+        ("ViT-B/16", parties) for parties in (2, 3, 4, 8)
+    ]
+    ran.clear()
+    crypten.rows()
+    assert len(ran) == len(crypten.CASES) * len(crypten.SETTINGS)
+    assert [batches for case, one, batches in ran if case.name == "text"] == [
+        (1, 32, 128), *[(32,)] * 5
+    ]  # fmt: skip
+    with pytest.raises(SystemExit, match="moon"):
+        crypten.rows("moon")
+
+
+def test_the_error_is_normalised():
+    wanted, found = torch.tensor([3.0, 4.0]), torch.tensor([3.0, 3.0])
+    assert crypten.normalised_error(found, wanted) == pytest.approx(1 / 25)
