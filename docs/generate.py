@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -247,22 +247,36 @@ def drawings() -> dict[str, str]:
 
 def stale() -> list[str]:
     """The names of the generated files that differ from what would be written now."""
-    return [path.name for path, text in contents().items() if differs(path, text)]
+    wanted = contents()
+    changed = [path for path, text in wanted.items() if differs(path, text)]
+    return [path.name for path in (*changed, *obsolete(wanted))]
 
 
 def differs(path: Path, text: str) -> bool:
     return not path.exists() or path.read_text() != text
 
 
+def obsolete(wanted: Container[Path]) -> list[Path]:
+    """The files in the generated folders that nothing makes any more."""
+    files = (*sorted(PAGES.glob("*.md")), *sorted(FOLDER.glob("*.svg")))
+    return [path for path in files if path not in wanted]
+
+
 def main() -> None:
-    written = {path: text for path, text in contents().items() if differs(path, text)}
-    names = ", ".join(path.name for path in written)
     if "--check" in sys.argv:
+        names = ", ".join(stale())
         sys.exit(f"out of date: {names}; run make docs" if names else 0)
+    wanted = contents()
+    written = {path: text for path, text in wanted.items() if differs(path, text)}
+    removed = obsolete(wanted)
     for path, text in written.items():
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
-    print(f"written: {names or 'nothing new'}")
+    for path in removed:
+        path.unlink()
+    print(f"written: {', '.join(path.name for path in written) or 'nothing new'}")
+    if removed:
+        print(f"removed: {', '.join(path.name for path in removed)}")
 
 
 if __name__ == "__main__":

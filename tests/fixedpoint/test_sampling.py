@@ -342,6 +342,8 @@ def test_truth_values_and_few_rows_are_shuffled():
         lambda r: r.exponential(3, -1.0),
         lambda r: r.geometric(3, 1.0),
         lambda r: r.uniform(3).exponential_(0.0),
+        lambda r: r.uniform(3).uniform_(2, 1),
+        lambda r: r.uniform(3).normal_(0, -1),
         lambda r: r.uniform(3).bernoulli_(torch.tensor(1.5)),
         lambda r: torch.randint_like(r.uniform(3), 5, 5),
         lambda r: r.discrete_normal(3, 0.0),

@@ -249,7 +249,7 @@ TEXTS = st.lists(CELL.filter(lambda text: text.strip() == text and text), unique
 
 
 @draws(60)
-@given(st.data(), TEXTS, st.sampled_from(",;\t|:"), st.sampled_from(["\n", "\r\n"]))
+@given(st.data(), TEXTS, st.sampled_from(",;\t|:"), st.sampled_from(["\n", "\r\n", "\r"]))
 def test_what_csv_writes_is_read(tmp_path_factory, data, texts, separator, end):
     rows = data.draw(
         st.lists(
@@ -274,12 +274,13 @@ def test_what_csv_writes_is_read(tmp_path_factory, data, texts, separator, end):
     assert real == [[float(np.float32(row[2]))] for row in rows]
 
 
-def test_large_files_are_read_in_parts(tmp_path, monkeypatch):
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_large_files_are_read_in_parts(tmp_path, monkeypatch, end):
     """Missing cells, categories and the mean are right across the chunks of a file."""
     count = 2000
     monkeypatch.setattr(csv_table, "CHUNK", 1000)
     lines = [f"{i};{'' if i % 3 else i % 7};{'ab'[i % 2]}" for i in range(count)]
-    (tmp_path / "t.csv").write_text("i;x;c\n" + "\n".join(lines) + "\n")
+    (tmp_path / "t.csv").write_bytes("".join(line + end for line in ["i;x;c", *lines]).encode())
     columns = {"i": Integer(), "x": Number(missing="mean"), "c": Category(["a", "b"])}
     got = read(tmp_path / "t.csv", reading_options(1 << 26, columns=columns)).tensors[""]
     present = torch.arange(0, count, 3)
@@ -288,7 +289,7 @@ def test_large_files_are_read_in_parts(tmp_path, monkeypatch):
     assert torch.equal(got[:, 1], want)
     assert torch.equal(got[:, 2], (torch.arange(count) % 2 == 0).float())
     lines[-1] = "1;x;a"
-    (tmp_path / "t.csv").write_text("i;x;c\n" + "\n".join(lines) + "\n")
+    (tmp_path / "t.csv").write_bytes("".join(line + end for line in ["i;x;c", *lines]).encode())
     assert f"line {count + 1}, column 2" in rejected(tmp_path / "t.csv", columns=columns)
 
 

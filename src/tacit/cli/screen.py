@@ -19,12 +19,26 @@ TERMINAL_SECONDS = 0.25  # between updates of the live line
 PLAIN_SECONDS = 30.0  # between lines that say that a run goes on
 
 
+class _Console(Console):
+    """A console whose command goes on when nobody reads its output any more, as with `| head`.
+
+    Other parties may wait for this one, and the exit code stays that of the command.
+    """
+
+    def on_broken_pipe(self) -> None:
+        """Prints nothing from now on."""
+        self.quiet = True
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
 class Screen:
     """The output of one command. With `as_json` it is one JSON document on stdout and no text."""
 
     def __init__(self, as_json: bool) -> None:
         self.as_json = as_json
-        self.console = Console(highlight=False, soft_wrap=True)
+        self.console = _Console(highlight=False, soft_wrap=True)
 
     @property
     def terminal(self) -> bool:

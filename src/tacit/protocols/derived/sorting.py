@@ -8,9 +8,10 @@ all its pairs and one injection: r + 1 rounds. A pending division is made before
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import _disable_current_modes
@@ -23,7 +24,7 @@ from .order import indices
 
 MOST_KEPT = 8192  # elements; indices of all layers take 12 MB then
 
-Layer = tuple[tuple[int, int], ...]
+Layer = np.ndarray  # the two places of each pair
 
 
 class Places(NamedTuple):
@@ -69,37 +70,35 @@ def sort_by(
     return _back(ordered, dim), _back(moved, dim)
 
 
-def network(n: int, k: int | None = None) -> tuple[Layer, ...]:
+def network(n: int, k: int | None = None) -> list[Layer]:
     """Returns the pairs of each layer; after all of them the first k of n places are in order."""
-    return _needed(_batcher(n), n if k is None else k)
+    return _needed(list(_batcher(n)), n, n if k is None else k)
 
 
-@cache
-def _batcher(n: int) -> tuple[Layer, ...]:
-    layers = []
+def _batcher(n: int) -> Iterator[Layer]:
     top = 1 << max((n - 1).bit_length() - 1, 0)
     step = top if n > 1 else 0
     while step:
         reach, offset, distance = top, 0, step
         while True:
-            pairs = ((i, i + distance) for i in range(n - distance) if i & step == offset)
-            layers.append(tuple(pairs))
+            places = np.arange(n - distance)
+            first = places[places & step == offset]
+            yield np.stack([first, first + distance], 1)
             if reach == step:
                 break
             distance, reach, offset = reach - step, reach // 2, step
         step //= 2
-    return tuple(layers)
 
 
-def _needed(layers: Sequence[Layer], k: int) -> tuple[Layer, ...]:
+def _needed(layers: Sequence[Layer], n: int, k: int) -> list[Layer]:
     """The layers without the pairs whose places are not used later."""
-    used, kept = set(range(k)), []
+    used, kept = np.arange(n) < k, []
     for layer in reversed(layers):
-        pairs = tuple(pair for pair in layer if not used.isdisjoint(pair))
-        used.update(place for pair in pairs for place in pair)
-        if pairs:
+        pairs = layer[used[layer].any(1)]
+        used[pairs] = True
+        if len(pairs):
             kept.append(pairs)
-    return tuple(reversed(kept))
+    return kept[::-1]
 
 
 def _indexed(
@@ -151,7 +150,7 @@ def _kept_places(n: int, k: int) -> tuple[Places, ...]:
 
 def _made_places(n: int, k: int) -> Iterator[Places]:
     for layer in network(n, k):
-        first, second = torch.tensor(layer).unbind(1)
+        first, second = torch.from_numpy(layer.T.copy())
         moved = torch.cat([first, second])
         free = torch.ones(n, dtype=torch.bool)
         free[moved] = False

@@ -85,7 +85,7 @@ class _Records:
         self._reader = csv.reader(self._lines(), strict=True, delimiter=separator)
 
     def _lines(self) -> Iterator[str]:
-        while line := self._file.readline(MOST_LINE + 1):
+        for line in _raw_lines(self._file):
             self.line += 1
             self.size += len(line)
             if self.size > MOST_LINE:
@@ -118,6 +118,20 @@ class _Records:
                 ) from None
             if cells:
                 return cells
+
+
+def _raw_lines(file: IO[bytes]) -> Iterator[bytes]:
+    """Yields lines, which may end as those of Unix, Windows or an old Macintosh.
+
+    A line of more than MOST_LINE bytes is cut somewhere behind them.
+    """
+    rest = b""
+    while chunk := file.read(CHUNK):
+        lines = (rest + chunk).splitlines(keepends=True)
+        rest = b"" if len(lines[-1]) > MOST_LINE else lines.pop()  # its end may follow
+        yield from lines
+    if rest:
+        yield rest
 
 
 def _found_separator(path: Path, text: Csv) -> str:

@@ -107,6 +107,8 @@ def uniform(
 ) -> Value:
     """Uniform numbers between two ends that no party knows."""
     _no_generator(generator)
+    if not from_ <= to:
+        raise ConfigError(f"from={from_!r}, to={to!r}", limit="to must not be below from")
     drawn = n.random_uniform(self.shape, self.dtype)
     return n.add(n.mul(drawn, to - from_), from_)
 
@@ -126,6 +128,8 @@ def normal_functional(
 ) -> Value:
     """Normal numbers of this mean and deviation that no party knows."""
     _no_generator(generator)
+    if not std >= 0:
+        raise ConfigError(f"std={std!r}", limit="a deviation of 0 or more is needed")
     return n.add(n.mul(n.random_normal(self.shape, self.dtype), std), mean)
 
 
