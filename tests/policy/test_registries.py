@@ -25,6 +25,8 @@ aten = torch.ops.aten
 EXPORTED_FOR_USERS = {
     *("tacit.zoo", "tacit.errors", "tacit.nn", "tacit.stats", "tacit.testing"),
     "tacit.compat.crypten",
+    "tacit.compat.crypten.nn",
+    "tacit.compat.crypten.optim",
 }
 
 

@@ -46,7 +46,7 @@ def test_randomness_is_cryptographic():
 
 def test_nothing_a_peer_sends_is_unpickled():
     """`runtime/launch/pickled.py` alone may, for the processes that a caller started itself."""
-    forbidden = re.compile(r"\bpickle\b|torch\.load\(|\bmarshal\b|\beval\(|\bexec\(")
+    forbidden = re.compile(r"\bpickle\b|torch\.load\(|\bmarshal\b|(?<!def )\beval\(|\bexec\(")
     found = {p.name: m.group() for p in SOURCES if (m := forbidden.search(p.read_text()))}
     assert found.keys() <= {"pickled.py"}
     users = {

@@ -5,6 +5,7 @@ docs/guides/crypten.md says what differs.
 
 from typing import Any
 
+from . import nn, optim
 from .cryptensor import CrypTensor, MPCTensor
 from .initialization import init, is_initialized, uninit
 from .ptype import ptype
@@ -21,7 +22,9 @@ __all__ = [
     "init",
     "is_encrypted_tensor",
     "is_initialized",
+    "nn",
     "no_grad",
+    "optim",
     "ptype",
     "set_grad_enabled",
     "uninit",
