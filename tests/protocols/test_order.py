@@ -66,6 +66,13 @@ def test_extremes(protocol, by, ring, radix):
     check_everything(found, x, 1)
 
 
+def test_numbers_that_are_known_to_be_zero():
+    """Products with public zeros have a limit of 0."""
+    x = torch.zeros(5, 2, dtype=torch.int64)
+    found, _ = evaluate(lambda p, x: everything(p, x, 0, None), x, limit=0)
+    check_everything(found, x, 0)
+
+
 def test_every_size_with_ties():
     sizes = [(n, radix) for n in (1, 2, 3, 4, 7, 17) for radix in (2, 4, 5, 16, None)]
     values = [integers((n, 6), 2, n) for n, _ in sizes]

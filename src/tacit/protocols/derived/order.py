@@ -188,7 +188,7 @@ def _radices(p: ProtocolCore, field: Tournament, limit: int, radix: int | None) 
             p.parties,
             size=size,
             count=of_all // size,
-            width=min((2 * limit).bit_length() + 1, p.ring.bits),
+            width=min(max(2 * limit, 1).bit_length() + 1, p.ring.bits),
             columns=len(field.columns),
         )
     if radix not in RADICES:
