@@ -27,6 +27,10 @@ SAYS = {
     "09_enclave.py": r"^fixed: losses .*; [6-9]\d\.\d% of 256 right\nswalp: losses .* right\n$",
     "10_statistics.py": r"treatment 3: too few patients\nmass: 8\.5\d+ \+- 0\.70",
     "11_two_hospitals/train.py": r"loss \d\.\d\d, then 0\.[12]\d; (8[5-9]|9\d)% of 210",
+    "classical/bandit.py": r"^(4\d|5\d) of 60 offers liked, 60 as a plain run makes them\n$",
+    "classical/k_means.py": r"group 0: 50 .*\n(.*\n)*150 of 150 .*, centres within 0\.000\d+\n$",
+    "classical/linear_svm.py": r"^(10[7-9]|11\d) of 114 .* right, 11[34] of 114 as after a plain",
+    "classical/tf_idf.py": r"^(3[5-9]|40) of 40 tickets right, 40 as after a plain training\n$",
     "05_gpu.py": r"largest difference from the plain network: \d\.\de-0[3-9]",
     "demo.py": r"64 of 64 answers as the network gives in plain",
 }
@@ -50,14 +54,17 @@ def output(*command: str | Path, **environment: str) -> str:
 
 DIGITS = pytest.mark.full(
     "test_demo.py and test_real_data.py use digits, test_dealer_free.py two parties; "
-    "test_quad.py cheats; tests/stats has what 10 computes, test_tables.py loads what 11 does"
+    "test_quad.py cheats; tests/stats has what 10 computes, test_tables.py loads what 11 does; "
+    "classical ones train as 03 does, or do what tests/stats and tests/tensor check"
 )
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(n, marks=[DIGITS] * n.startswith(("02", "03", "07", "08", "10", "11")))
+        pytest.param(
+            n, marks=[DIGITS] * n.startswith(("02", "03", "07", "08", "10", "11", "classical"))
+        )
         for n in SAYS
         if n != "demo.py"
     ],
@@ -123,11 +130,13 @@ def test_every_example_is_tried():
         "06_two_parties_and_a_dealer",
         "11_two_hospitals",
         "12_joined_tables",
+        "classical",
     ]
 
 
 def test_examples_are_short():
     long = {p.name: len(p.read_text().splitlines()) for p in EXAMPLES.rglob("[01]*/*.py")}
     long |= {p.name: len(p.read_text().splitlines()) for p in EXAMPLES.glob("[01]*.py")}
+    long |= {p.name: len(p.read_text().splitlines()) for p in EXAMPLES.glob("classical/*.py")}
     assert long
     assert not [name for name, lines in long.items() if lines > MOST_LINES]
