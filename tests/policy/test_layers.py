@@ -36,6 +36,7 @@ FORBIDDEN_IMPORTS = {
     "nn": rf"{CONCRETE}|{SOCKETS}",
     "stats": rf"{CONCRETE}|{SOCKETS}",
     "metrics": rf"{CONCRETE}|{SOCKETS}",
+    "privacy": rf"{CONCRETE}|{SOCKETS}",
     "tables": rf"{CONCRETE}|{SOCKETS}",
     "runtime": r"(typer|click|rich|http|argparse|flask|aiohttp|fastapi)\b",
     "testing": r"tacit\.(zoo|cli)\b",

@@ -99,7 +99,14 @@ def print_reveals(screen: Screen, report: Mapping[str, Any]) -> None:
 
 def _revealed(one: Mapping[str, Any]) -> str:
     guard = ", by a guard" if one["purpose"] == "guard" else ""
-    return f"{one['dtype']}{list(one['shape'])} to {', '.join(one['to'])} at {one['where']}{guard}"
+    form = f"{one['dtype']}{list(one['shape'])}"
+    return f"{form} to {', '.join(one['to'])} at {one['where']}{guard}{_privacy(one['privacy'])}"
+
+
+def _privacy(spent: Mapping[str, Any] | None) -> str:
+    if spent is None:
+        return ""
+    return f", epsilon {spent['epsilon']:.4g}, delta {spent['delta']:.3g}: {spent['mechanism']}"
 
 
 def log(folder: Path, event: str, **content: Any) -> None:

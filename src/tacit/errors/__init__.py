@@ -8,6 +8,7 @@ Error
   RangeError          OverflowError        a value outside the fixed-point range
   OutOfMemory         MemoryError          an operation that does not fit in a party's memory
   RevealForbidden                          an opening that nobody asked for
+    PrivacyBudgetExceeded                  a reveal that costs more privacy than is left
   TransportError      OSError
     ConnectError                           a peer could not be reached
     ConnectTimeout                         ... within the deadline
@@ -88,6 +89,7 @@ __all__ = [
     "Phrase",
     "PrecisionWarning",
     "PreprocessingRejected",
+    "PrivacyBudgetExceeded",
     "ProtocolDesync",
     "ProtocolError",
     "PublicMismatch",
@@ -167,6 +169,10 @@ class OutOfMemory(Error, MemoryError):
 
 class RevealForbidden(Error):
     """An opening that nobody asked for, such as `bool()` of a secret."""
+
+
+class PrivacyBudgetExceeded(RevealForbidden):
+    """A reveal that would cost more privacy than the budget of the session; nothing was opened."""
 
 
 class TransportError(Error, OSError):

@@ -18,12 +18,14 @@ from .numbers import Numbers
 from .plain import PlainNumbers
 from .pool import Grid, adaptive_windows, sliding_windows
 from .recurrent import LstmTrace, LstmWeights
+from .sampling import LARGEST_DEVIATION
 from .shared_norm import Statistics
 from .transfer import Input
 from .value import Operand, Value
 from .wavefront import CellWeights, Kind
 
 __all__ = [
+    "LARGEST_DEVIATION",
     "CellWeights",
     "Grid",
     "Input",

@@ -110,6 +110,7 @@ class Numbers(Format):
     random_laplace = sampling.random_laplace
     random_discrete_normal = sampling.random_discrete_normal
     random_normal = sampling.random_normal
+    random_normal_units = sampling.random_normal_units
     shuffle = shuffle.shuffle
 
     # Reductions, order and indexing ------------------------------------------------------------

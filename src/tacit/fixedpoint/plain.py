@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..errors import RangeError
 from ..kernels.activations import Integers
-from ..protocols import MATMUL, Bilinear, Conv, ConvGradInput, Plain
+from ..protocols import MATMUL, Bilinear, Conv, ConvGradInput, Plain, PrivacySpent
 from ..protocols.enclave import Enclave
 from ..protocols.plain_pieces import IsCut, by_rows, has_rows, summed
 from ..protocols.steps import Steps, drive, together
@@ -49,6 +49,7 @@ class PlainNumbers(Numbers):
     random_laplace = plain_sampling.random_laplace
     random_discrete_normal = plain_sampling.random_discrete_normal
     random_normal = plain_sampling.random_normal
+    random_normal_units = plain_sampling.random_normal_units
     shuffle = plain_sampling.shuffle
 
     # Values and tensors --------------------------------------------------------------------------
@@ -186,13 +187,19 @@ class PlainNumbers(Numbers):
         origins: Sequence[int] = (),
         *,
         to_dealer: bool = False,
+        privacy: PrivacySpent | None = None,
     ) -> list[Tensor | None]:
         opened: list[Tensor | None] = []
         for batch in batches([value.shape.numel() for value in values]):
             chosen = values[batch]
             forms = [(value.shape, value.dtype) for value in chosen]
-            self.protocol.context.record.absorb("reveal", (to, to_dealer, forms, origins[batch]))
-            calls = [self.protocol.reveal.steps(_plain(x), to, dtype=x.dtype) for x in chosen]
+            told = (to, to_dealer, forms, origins[batch], privacy)
+            self.protocol.context.record.absorb("reveal", told)
+            calls = []
+            for x in chosen:
+                costing = _plain(x).costing(privacy)
+                calls.append(self.protocol.reveal.steps(costing, to, dtype=x.dtype))
+                privacy = privacy and privacy.counted
             opened += self._driven(calls)
         return opened
 

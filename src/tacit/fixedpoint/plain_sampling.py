@@ -75,6 +75,14 @@ def random_discrete_normal(n: PlainNumbers, shape: Sequence[int], deviation: flo
     return n.value(kept[:size].reshape(shape))
 
 
+def random_normal_units(
+    n: PlainNumbers, shape: Sequence[int], deviation: float, dtype: torch.dtype
+) -> Value:
+    units = 2.0**n.fraction_bits  # of a grid, as in a session of shares
+    drawn = n.tensor(random_discrete_normal(n, shape, deviation * units))
+    return n.value((drawn / units).to(dtype))
+
+
 def random_normal(n: PlainNumbers, shape: Sequence[int], dtype: torch.dtype) -> Value:
     radius = (2 * _exponential(n, shape)).sqrt()
     return n.value((radius * (2 * math.pi * _uniform(n, shape)).cos()).to(dtype))

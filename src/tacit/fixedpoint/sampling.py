@@ -198,6 +198,14 @@ def random_discrete_normal(n: Format, shape: Sequence[int], deviation: float) ->
     return Value(join(torch.cat, kept).reshape(*shape), torch.int64)
 
 
+def random_normal_units(
+    n: Format, shape: Sequence[int], deviation: float, dtype: torch.dtype
+) -> Value:
+    """Returns reals in units with probability proportional to e^(-x^2 / (2 deviation^2)): exact."""
+    units = deviation * 2.0**n.fraction_bits
+    return Value(random_discrete_normal(n, shape, units).share, dtype)
+
+
 def _normal_candidates(n: Format, count: int, grid: NormalGrid) -> tuple[Arith, Bool]:
     """Returns integers of which some are kept, and which."""
     p, (t, s, m) = n.protocol, grid

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..errors import RangeError
 from ..kernels import pack_bits
-from ..protocols import Arith, Bool
+from ..protocols import Arith, Bool, PrivacySpent
 from ..protocols.steps import Steps, drive, together
 from .encoding import elements, require_in_range
 from .extended.fine_gradients import full_share
@@ -152,24 +152,28 @@ def reveal_many(
     origins: Sequence[int] = (),
     *,
     to_dealer: bool = False,
+    privacy: PrivacySpent | None = None,
 ) -> list[Tensor | None]:
     """Returns all plain tensors at every party, or at party `to`. 1 round for each batch.
 
     A dealer that is no party gets NaN or 0 for what all parties get, unless `to_dealer` is set.
-    origins: of the tensors that have these values, which must be the same at all parties. With
+    origins: of the tensors that have these values, which must be the same at all parties. privacy:
+    what all of it costs, if it is differentially private. With
     guards, raises RangeError instead if one of these or of the watched values left its range.
     """
     check(n, values)
     opened: list[Tensor | None] = []
     for batch in batches([value.shape.numel() for value in values]):
         forms = [(value.shape, value.dtype) for value in values[batch]]
-        n.protocol.context.record.absorb("reveal", (to, to_dealer, forms, origins[batch]))
+        told = (to, to_dealer, forms, origins[batch], privacy)
+        n.protocol.context.record.absorb("reveal", told)
         shares = [full_share(n, value) for value in values[batch]]
-        dtypes = [value.dtype for value in values[batch]]
-        calls: list[Steps[Tensor | None]] = [
-            n.protocol.reveal.steps(share, to, dtype=dtype, to_dealer=to_dealer)
-            for (share, _), dtype in zip(shares, dtypes, strict=True)
-        ]
+        calls: list[Steps[Tensor | None]] = []
+        for (share, _), value in zip(shares, values[batch], strict=True):
+            opens = n.protocol.reveal.steps
+            costing = share.costing(privacy)
+            calls.append(opens(costing, to, dtype=value.dtype, to_dealer=to_dealer))
+            privacy = privacy and privacy.counted
         found = drive(n.protocol.context, together(*calls))
         opened += [
             _plain(n, elements, value, fraction_bits, to)

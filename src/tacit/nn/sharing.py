@@ -14,6 +14,7 @@ from torch.utils._pytree import SequenceKey, keystr, tree_flatten_with_path, tre
 
 from ..errors import ConfigError, Party, UnsupportedModule
 from ..fixedpoint import Input, Numbers, Value
+from ..protocols import PrivacySpent
 from ..tensor import SecretTensor
 from ..transport.consensus import agree
 from . import shared_norms
@@ -202,16 +203,25 @@ def _exclusive(module: nn.Module) -> Iterator[None]:
 # Revealing --------------------------------------------------------------------------------------
 
 
-def reveal(n: Numbers, secret: Any, to: int | None = None, *, to_dealer: bool = False) -> Any:
+def reveal(
+    n: Numbers,
+    secret: Any,
+    to: int | None = None,
+    *,
+    to_dealer: bool = False,
+    privacy: PrivacySpent | None = None,
+) -> Any:
     """Returns the plain tensor or module, or nest of them, at party `to` or at all; else None.
 
-    In a nest every secret is replaced by what this party gets of it.
+    In a nest every secret is replaced by what this party gets of it. privacy: what the reveal
+    costs, if it is differentially private.
     """
     if to is not None:
         _check_party(n, "to", to)
-    n.protocol.context.reveal_policy.require(to)  # before lazy values are computed for it
+    # Before lazy values are computed for it.
+    n.protocol.context.reveal_policy.require(to, privacy)
     if isinstance(secret, nn.Module):
-        return _reveal_module(n, secret, to, to_dealer)
+        return _reveal_module(n, secret, to, to_dealer, privacy)
     leaves, form = tree_flatten_with_path(secret)
     values = [value for _, value in leaves]
     for path, value in leaves:
@@ -222,24 +232,24 @@ def reveal(n: Numbers, secret: Any, to: int | None = None, *, to_dealer: bool = 
     places = [i for i, value in enumerate(values) if isinstance(value, SecretTensor)]
     origins = [values[i].origin for i in places]
     chosen = [values[i].value for i in places]
-    opened = n.reveal_many(chosen, to, origins, to_dealer=to_dealer)
+    opened = n.reveal_many(chosen, to, origins, to_dealer=to_dealer, privacy=privacy)
     for i, plain in zip(places, opened, strict=True):
         values[i] = plain
-    plain_values = [
-        _reveal_module(n, value, to, to_dealer) if isinstance(value, nn.Module) else value
-        for value in values
-    ]
-    return tree_unflatten(plain_values, form)
+    for i, value in enumerate(values):
+        if isinstance(value, nn.Module):
+            rest = privacy and (privacy.counted if places or i else privacy)
+            values[i] = _reveal_module(n, value, to, to_dealer, rest)
+    return tree_unflatten(values, form)
 
 
 def _reveal_module(
-    n: Numbers, module: nn.Module, to: int | None, to_dealer: bool
+    n: Numbers, module: nn.Module, to: int | None, to_dealer: bool, privacy: PrivacySpent | None
 ) -> nn.Module | None:
     """Returns a plain copy of a module, which stays secret."""
     secret = [entry for entry in module_tensors(module) if isinstance(entry.tensor, SecretTensor)]
     origins = [entry.tensor.origin for entry in secret]  # type: ignore[attr-defined]
     values = [_value(entry.tensor) for entry in secret]
-    opened = n.reveal_many(values, to, origins, to_dealer=to_dealer)
+    opened = n.reveal_many(values, to, origins, to_dealer=to_dealer, privacy=privacy)
     if to not in (None, n.protocol.rank):
         return None
     plain: dict[int, Any] = {}

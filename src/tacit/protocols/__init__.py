@@ -18,7 +18,7 @@ from .out_of_memory import out_of_memory
 from .products.bilinear import MATMUL, MUL, Bilinear, Conv, ConvGradInput, ConvGradWeight, Einsum
 from .quad.protocol import Quad
 from .replicated.protocol import Replicated
-from .reveals import Revealed, RevealPolicy, helper_names, party_names
+from .reveals import PrivacySpent, Revealed, RevealPolicy, helper_names, party_names
 from .share import Arith, Bool, Plain
 from .trio import Trio
 from .verified.protocol import ReplicatedMalicious
@@ -41,6 +41,7 @@ __all__ = [
     "Einsum",
     "Enclave",
     "Plain",
+    "PrivacySpent",
     "Protocol",
     "Quad",
     "Replicated",

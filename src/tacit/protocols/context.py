@@ -142,11 +142,19 @@ class Context:
         """Records a reveal of x to a party, or to all, or raises RevealForbidden."""
         number, shape, name = self.randomness.number, x.shape, self._dtype_name(x, dtype)
         where = call_site()
-        how = {"to_dealer": to_dealer, "is_coin": isinstance(x, Bool) and x.is_coin}
+        is_coin, privacy = isinstance(x, Bool) and x.is_coin, x.privacy
 
         def admit(number: int) -> None:
-            policy = self.reveal_policy
-            policy.admit(number << ROUND_BITS, shape, name, to, where=where, **how)
+            self.reveal_policy.admit(
+                number << ROUND_BITS,
+                shape,
+                name,
+                to,
+                to_dealer=to_dealer,
+                is_coin=is_coin,
+                where=where,
+                privacy=privacy,
+            )
 
         if self.recorder is None:
             admit(number)

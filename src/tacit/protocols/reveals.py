@@ -18,6 +18,7 @@ from ..errors import (
     EnclaveName,
     Party,
     Phrase,
+    PrivacyBudgetExceeded,
     RevealForbidden,
     joined,
 )
@@ -26,6 +27,24 @@ from ..registry import PROTOCOLS
 PACKAGE = str(Path(__file__).parents[1]) + os.sep
 CLIENT = "a client"
 PROGRAM, GUARD, COIN = "program", "guard", "coin"  # what a reveal is for
+ROUNDING = 1e-9  # of sums of epsilons: ten times 0.1 are within a budget of 1
+
+
+@dataclass(frozen=True)
+class PrivacySpent:
+    """What a reveal costs of the privacy of each person: it is (epsilon, delta)-private.
+
+    mechanism: where the noise comes from, and what bounds a person's part.
+    """
+
+    mechanism: str
+    epsilon: float
+    delta: float
+
+    @property
+    def counted(self) -> PrivacySpent:
+        """The same for further tensors of one reveal, whose cost the first one carries."""
+        return PrivacySpent(self.mechanism, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -34,6 +53,7 @@ class Revealed:
 
     purpose: "program"; "guard" for the bits that a check of a session with guards opens; "coin" for
     bits that depend on nothing but random numbers, and on none that is kept.
+    privacy: what it costs, if it is differentially private.
     """
 
     number: int
@@ -43,6 +63,7 @@ class Revealed:
     to: tuple[str, ...]
     where: str
     purpose: str = PROGRAM
+    privacy: PrivacySpent | None = None
 
 
 class RevealPolicy:
@@ -63,6 +84,7 @@ class RevealPolicy:
     ) -> None:
         self._names, self._allowed, self._file = tuple(names), allowed, file
         self._dealer, self._purpose = dealer, PROGRAM
+        self._budget: PrivacySpent | None = None
         self.record: list[Revealed] = []
 
     @property
@@ -85,6 +107,22 @@ class RevealPolicy:
         """Whether a guard asks for the reveals, and not the program."""
         return self._purpose == GUARD
 
+    @property
+    def privacy_spent(self) -> PrivacySpent:
+        """The sum over all reveals that are differentially private."""
+        costs = [one.privacy for one in self.record if one.privacy is not None]
+        epsilon, delta = sum(one.epsilon for one in costs), sum(one.delta for one in costs)
+        return PrivacySpent("all reveals together", epsilon, delta)
+
+    def limit_privacy(self, epsilon: float, delta: float) -> None:
+        """From now on refuses reveals without differential privacy, and those beyond a budget."""
+        if self._budget is not None:
+            raise ConfigError(
+                "the privacy budget is set already",
+                limit=f"epsilon {self._budget.epsilon:g} and delta {self._budget.delta:g}",
+            )
+        self._budget = PrivacySpent("the budget", epsilon, delta)
+
     @contextmanager
     def guarding(self) -> Iterator[None]:
         """Within, reveals are recorded as those of a guard."""
@@ -104,25 +142,56 @@ class RevealPolicy:
         to_dealer: bool = False,
         is_coin: bool = False,
         where: str | None = None,
+        privacy: PrivacySpent | None = None,
     ) -> None:
         """Records a reveal to a party, or to all, or raises RevealForbidden.
 
         is_coin: it tells nobody anything about a secret, so everybody may learn it. where: the line
-        of the program, by default the one that is running.
+        of the program, by default the one that is running. privacy: what it costs, if it is
+        differentially private.
         """
         if not is_coin:
-            self.require(to)
+            self.require(to, privacy)
             if to_dealer and not self.admits_dealer:
                 raise self._forbidden("the dealer")
         names = self._names if to is None else (self._names[to],)
         told = names + ((self._dealer,) if to_dealer else ())
         purpose = COIN if is_coin else self._purpose
-        self._add(operation, shape, dtype, told, where or call_site(), purpose)
+        self._add(operation, shape, dtype, told, where or call_site(), purpose, privacy)
 
-    def require(self, to: int | None) -> None:
-        """Raises RevealForbidden if a party, or one of all, may not learn anything."""
+    def require(self, to: int | None, privacy: PrivacySpent | None = None) -> None:
+        """Raises RevealForbidden if a party, or one of all, may not learn this.
+
+        It may not if it is no recipient of the policy, or if the privacy budget forbids it.
+        """
         if not self.allows(to):
             raise self._forbidden("all parties" if to is None else Party(to))
+        self._require_budget(privacy)
+
+    def _require_budget(self, privacy: PrivacySpent | None) -> None:
+        if self._budget is None or self.is_guarding:
+            return
+        if privacy is None:
+            raise self._exceeded(
+                f"a reveal without dp= at {call_site()}",
+                limit="with a privacy budget every reveal has to say what it costs",
+                remedy="give session.reveal a mechanism of tacit.privacy as dp=",
+            )
+        spent, most = self.privacy_spent, self._budget
+        epsilon, delta = spent.epsilon + privacy.epsilon, spent.delta + privacy.delta
+        if epsilon > most.epsilon * (1 + ROUNDING) or delta > most.delta * (1 + ROUNDING):
+            raise self._exceeded(
+                f"a reveal at {call_site()} would bring the privacy spent to epsilon "
+                f"{epsilon:.4g} and delta {delta:.4g}",
+                limit=f"the budget is epsilon {most.epsilon:g} and delta {most.delta:g}; nothing "
+                "was opened",
+                remedy="reveal less, with a smaller epsilon, or agree on a larger budget",
+            )
+
+    def _exceeded(self, reason: str, *, limit: str, remedy: str) -> PrivacyBudgetExceeded:
+        error = PrivacyBudgetExceeded(reason, limit=limit, remedy=remedy)
+        error.names = self._names
+        return error
 
     def allows(self, to: int | None) -> bool:
         """Returns whether a party, or each of all, may learn anything."""
@@ -133,6 +202,7 @@ class RevealPolicy:
         """Records a reveal to a client outside; forbidden if `allowed` lists ranks."""
         if self._allowed is not None:
             raise self._forbidden(CLIENT)
+        self._require_budget(None)
         self._add(operation, shape, dtype, (CLIENT,), call_site(), self._purpose)
 
     def _forbidden(self, whom: Phrase) -> RevealForbidden:
@@ -155,9 +225,10 @@ class RevealPolicy:
         to: tuple[str, ...],
         where: str,
         purpose: str,
+        privacy: PrivacySpent | None = None,
     ) -> None:
         number = len(self.record) + 1
-        entry = Revealed(number, operation, tuple(shape), dtype, to, where, purpose)
+        entry = Revealed(number, operation, tuple(shape), dtype, to, where, purpose, privacy)
         if self._file is not None:
             self._write(self._file, entry)
         self.record.append(entry)

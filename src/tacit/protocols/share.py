@@ -7,6 +7,7 @@ nothing and serves every protocol.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import Any, Self
@@ -18,6 +19,7 @@ from ..errors import ConfigError, ProtocolError
 from ..kernels import pack_bits, unpack_bits
 from ..ring import Ring
 from .plain_memory import UNLIMITED, PlainMemory
+from .reveals import PrivacySpent
 
 # The number of the part that is a whole mask, at the dealer that alone knows it.
 WHOLE_MASK = -1
@@ -30,11 +32,13 @@ class Share:
     """Parts by number. A result of a parallel block is empty until the block ends.
 
     origin: the number of the recorded call of a protocol that made it; 0 if none did.
+    privacy: what it costs to reveal this very share, if that is differentially private.
     """
 
     parts: Parts
     shape: torch.Size
     origin = 0
+    privacy: PrivacySpent | None = None
 
     def __init__(self, parts: Parts, shape: Sequence[int]) -> None:
         self.parts = parts
@@ -56,6 +60,14 @@ class Share:
     def fill(self, other: Share) -> None:
         """Becomes `other`, which was computed later than this object was handed out."""
         self.__dict__.update(other.__dict__)
+
+    def costing(self, privacy: PrivacySpent | None) -> Self:
+        """Returns the same share, whose reveal costs this."""
+        if privacy is None:
+            return self
+        made = copy.copy(self)
+        made.privacy = privacy
+        return made
 
     @property
     def numel(self) -> int:
@@ -159,7 +171,7 @@ class Arith(Share):
         return self.map(lambda part: part[index])
 
     def reshape(self, *shape: int) -> Arith:
-        return self.map(lambda part: part.reshape(*shape))
+        return self.map(lambda part: part.reshape(shape))
 
     def view(self, shape: Sequence[int]) -> Arith:
         """Returns the secret in another shape. Settling it settles this share as well."""

@@ -20,7 +20,8 @@ from ..errors import ConfigError, Error, naming_parties
 from ..fixedpoint import Numbers, PlainNumbers
 from ..nn import reveal, share
 from ..nn.encrypted_file import Key
-from ..protocols import Enclave, Protocol, Revealed, out_of_memory
+from ..privacy import Mechanism
+from ..protocols import Enclave, PrivacySpent, Protocol, Revealed, out_of_memory
 from ..protocols.plain_memory import MemoryCounters
 from ..tables import Csv, Kind, Missing
 from ..transport import Mesh, Stats
@@ -245,20 +246,49 @@ class Session:
                 self.numbers, (left, right), ranks, on, self.rank_of(to, "to"), options
             )
 
-    def reveal(self, secret: Any, to: int | str | None = None, *, to_dealer: bool = False) -> Any:
+    def reveal(
+        self,
+        secret: Any,
+        to: int | str | None = None,
+        *,
+        to_dealer: bool = False,
+        dp: Mechanism | PrivacySpent | None = None,
+    ) -> Any:
         """Returns the plain tensor or module at every party, or at party `to` and None elsewhere.
 
         A dealer that is no party gets NaN, 0 or False for what all parties get; `to_dealer` shows
         it the values, too: for a program that decides or computes with them.
-        Raises RevealForbidden at every party, before anything is sent, if the policy forbids it.
+        dp: a mechanism of `tacit.privacy` that adds noise before anything is opened, or what a
+        training with noise has cost; the record of reveals keeps epsilon and delta.
+        Raises RevealForbidden at every party, before anything is sent, if the policy forbids it, or
+        if it would cost more than `limit_privacy` allows.
         """
         rank = None if to is None else self.rank_of(to, "to")
         try:
-            return reveal(self.numbers, secret, rank, to_dealer=to_dealer)
+            if isinstance(dp, Mechanism):
+                spent = dp.cost(secret)
+                self.protocol.context.reveal_policy.require(rank, spent)  # before noise is drawn
+                secret, dp = dp.noisy(secret), spent
+            return reveal(self.numbers, secret, rank, to_dealer=to_dealer, privacy=dp)
         except (RuntimeError, MemoryError) as error:
             if exhausted := out_of_memory(error, self.protocol.context, "in reveal"):
                 raise exhausted from error
             raise
+
+    def limit_privacy(self, epsilon: float, delta: float = 0.0) -> None:
+        """Sets what the reveals of this session may cost each person in all, by sums.
+
+        From now on a reveal has to say its cost with `dp=`, and one that would bring the sum above
+        the budget is a PrivacyBudgetExceeded at every party. Bits of guards and coins are free.
+        """
+        context = self.protocol.context
+        context.record.absorb("limit_privacy", (epsilon, delta))
+        context.reveal_policy.limit_privacy(epsilon, delta)
+
+    @property
+    def privacy_spent(self) -> PrivacySpent:
+        """What the reveals of this session with `dp=` have cost each person so far, by sums."""
+        return self.protocol.context.reveal_policy.privacy_spent
 
     def check(self) -> None:
         """Raises RangeError, at every party, if a guarded value has left its range so far.

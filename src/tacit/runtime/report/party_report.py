@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -77,12 +78,17 @@ def _reveals(record: list[Revealed]) -> list[dict[str, Any]]:
     """Returns the reveals, those of one line, form and receivers as one, in the order of lines."""
     groups: dict[Any, list[int]] = {}
     for one in record:
-        about = (_short(one.where), one.to, one.shape, one.dtype, one.purpose)
+        about = (_short(one.where), one.to, one.shape, one.dtype, one.purpose, one.privacy)
         groups.setdefault(about, []).append(one.number)
     names = ("where", "to", "shape", "dtype", "purpose")
     return [
-        {**dict(zip(names, about, strict=True)), "count": len(numbers), "first": numbers[0]}
-        for about, numbers in groups.items()
+        {
+            **dict(zip(names, about, strict=True)),
+            "privacy": privacy and asdict(privacy),
+            "count": len(numbers),
+            "first": numbers[0],
+        }
+        for (*about, privacy), numbers in groups.items()
     ]
 
 

@@ -129,11 +129,18 @@ function exchanges() {
     rows.length === 1 ? matrix("and received from it", rows, data.names, received, bytes) : null));
 }
 
+// What the reveals of a row cost each person, by sums; empty for those without differential privacy.
+function privacyText(row) {
+  if (!row.privacy) return "";
+  const {mechanism, epsilon, delta} = row.privacy;
+  return `${(row.count * epsilon).toPrecision(3)}, delta ${(row.count * delta).toPrecision(2)}: ${mechanism}`;
+}
+
 function reveals() {
   const known = new Map();
   for (const party of data.parties) {
     for (const one of party.reveals) {
-      const key = JSON.stringify([one.where, one.to, one.shape, one.dtype, one.purpose]);
+      const key = JSON.stringify([one.where, one.to, one.shape, one.dtype, one.purpose, one.privacy]);
       if (!known.has(key)) known.set(key, {...one, by: []});
       known.get(key).by.push(party.name);
     }
@@ -147,6 +154,7 @@ function reveals() {
     {head: "to", by: (row) => row.to.join(), cell: (row) => row.to.join(", ")},
     {head: "times", kind: "number", by: (row) => row.count, cell: (row) => count(row.count)},
     {head: "numbers", kind: "number", by: (row) => row.count * row.shape.reduce((a, b) => a * b, 1), cell: (row) => count(row.count * row.shape.reduce((a, b) => a * b, 1))},
+    {head: "epsilon", kind: "number", by: (row) => (row.privacy ? row.count * row.privacy.epsilon : Infinity), cell: privacyText},
     {head: "number of the first", kind: "number", by: (row) => row.first, cell: (row) => count(row.first)},
   ], rows);
   return section("Revealed", about, place);
