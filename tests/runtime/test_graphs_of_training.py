@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests.runtime import pretended_device
 from tests.runtime.pretended_gpu import insecure_fixed_masks, pretended, pretended_own
 from torch import nn
 from torch.nn import functional as F
+
+from tacit.runtime.replay.segments import SegmentExchange
 
 __all__ = ["pretended", "pretended_own"]
 
@@ -138,3 +141,21 @@ def test_sharing_after_a_reveal(request, on_gpu):
         for x, (total, doubled) in zip(BATCHES, found, strict=True):
             torch.testing.assert_close(total, x.sum(), atol=1e-3, rtol=0)
             torch.testing.assert_close(doubled, 2 * x, atol=1e-3, rtol=0)
+
+
+def test_messages_of_a_recorded_round_arrive_in_pinned_memory(pretended_own):
+    """From other memory, a copy to the GPU waits for the host."""
+
+    def main(session):
+        x = session.share(torch.arange(4.0), owner=0)
+        step = session.repeated(lambda: x * x)
+        for _ in range(3):
+            step()
+        [recording] = step._specializations[0].recordings
+        rounds = [one for one in recording._trace.plan.steps if isinstance(one, SegmentExchange)]
+        into = [x for one in rounds for xs in one.into.values() for x in xs]
+        return [x.untyped_storage()._cdata in pretended_device.pinned for x in into]
+
+    for found in pretended_own(main):
+        assert all(found)
+    assert any(map(len, pretended_own(main)))

@@ -42,6 +42,7 @@ class Segments:
     @contextmanager
     def recording(self) -> Iterator[None]:
         """Captures what this thread does on its GPU; nothing is computed."""
+        self._await_messages()
         torch.cuda.synchronize()
         self._context.recorder = self
         try:
@@ -62,6 +63,16 @@ class Segments:
         with self.cut():  # pinned memory is allocated outside of a capture
             self._add(SegmentExchange(mesh, one, sent, received, relative))
         return received
+
+    def _await_messages(self) -> None:
+        """Waits until all messages have left.
+
+        When their pinned memory is freed, torch records an event in this stream: in a capture, that
+        would be an event that nobody can wait for, and no pinned memory could be had any more.
+        """
+        mesh = self._context.mesh
+        mesh.compare()  # the others have taken what was sent before their last message
+        mesh.flush()
 
     def note(self, function: Callable[[Tensor], None], x: Tensor) -> None:
         """Records that a tensor is shown to a function."""
@@ -156,8 +167,9 @@ class PinnedCopies(Outgoing):
 
 
 def pinned_like(x: Tensor) -> Tensor:
-    """Returns pinned memory for a copy."""
-    return torch.empty(x.shape, dtype=x.dtype, pin_memory=True)
+    """Returns pinned memory for a copy; a plan would give it other memory, which is not pinned."""
+    with _disable_current_modes():
+        return torch.empty(x.shape, dtype=x.dtype, pin_memory=True)
 
 
 def _small(tensors: Sequence[Tensor], *, is_cuda: bool) -> bool:
