@@ -3,12 +3,19 @@
 docs/guides/crypten.md says what differs.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
-from . import nn, optim
+import torch
+
+from . import communicator, mpc, nn, optim
+from . import communicator as comm
+from .cfg import cfg
 from .cryptensor import CrypTensor, MPCTensor
-from .initialization import init, is_initialized, uninit
+from .initialization import current_session, init, is_initialized, uninit
+from .printing import log, print
 from .ptype import ptype
+from .saving import load, load_from_party, save, save_from_party
 
 no_grad = CrypTensor.no_grad
 enable_grad = CrypTensor.enable_grad
@@ -17,17 +24,35 @@ set_grad_enabled = CrypTensor.set_grad_enabled
 __all__ = [
     "CrypTensor",
     "MPCTensor",
+    "bernoulli",
+    "cat",
+    "cfg",
+    "comm",
+    "communicator",
     "cryptensor",
     "enable_grad",
     "init",
     "is_encrypted_tensor",
     "is_initialized",
+    "load",
+    "load_from_party",
+    "log",
+    "mpc",
     "nn",
     "no_grad",
     "optim",
+    "print",
+    "print_communication_stats",
     "ptype",
+    "rand",
+    "randn",
+    "reset_communication_stats",
+    "save",
+    "save_from_party",
     "set_grad_enabled",
+    "stack",
     "uninit",
+    "where",
 ]
 
 
@@ -36,6 +61,56 @@ def cryptensor(tensor: Any, *args: Any, **options: Any) -> MPCTensor:
     return MPCTensor(tensor, *args, **options)
 
 
+def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
+    """Returns the tensors one after the other along a dimension."""
+    return MPCTensor.cat(tensors, dim)
+
+
+def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
+    """Returns the tensors one after the other along a new dimension."""
+    return MPCTensor.stack(tensors, dim)
+
+
+def where(condition: Any, input: Any, other: Any) -> Any:
+    """Returns `input` where the condition, public or secret, is 1, and `other` where it is 0."""
+    if is_encrypted_tensor(input):
+        return input.where(condition, other)
+    if is_encrypted_tensor(condition):
+        return condition * (input - other) + other
+    return other.where(torch.logical_not(condition), input)
+
+
+def rand(*sizes: Any) -> CrypTensor:
+    """Returns uniform numbers from 0 to 1 that nobody knows."""
+    return CrypTensor.of(current_session().random.uniform(_sizes(sizes)))
+
+
+def randn(*sizes: Any) -> CrypTensor:
+    """Returns standard normal numbers that nobody knows."""
+    return CrypTensor.of(current_session().random.normal(_sizes(sizes)))
+
+
+def bernoulli(tensor: Any) -> CrypTensor:
+    """Returns 1 with the probabilities that a tensor says, public or secret, and else 0."""
+    if is_encrypted_tensor(tensor):
+        return tensor.bernoulli()
+    return CrypTensor.of(current_session().random.bernoulli(tensor))
+
+
+def _sizes(sizes: Sequence[Any]) -> tuple[int, ...]:
+    return tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], Sequence) else tuple(sizes)
+
+
 def is_encrypted_tensor(value: Any) -> bool:
     """Returns whether this is a tensor of secrets."""
     return isinstance(value, CrypTensor)
+
+
+def print_communication_stats() -> None:
+    """Prints rounds, bytes and waiting of this party since they were reset."""
+    communicator.get().print_communication_stats()
+
+
+def reset_communication_stats() -> None:
+    """Counts rounds, bytes and waiting of this party from here."""
+    communicator.get().reset_communication_stats()

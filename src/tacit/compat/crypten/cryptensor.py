@@ -11,17 +11,27 @@ from torch import Tensor
 from ...errors import RevealForbidden
 from .initialization import current_session
 from .ptype import ptype as Ptype
+from .shares import settled_share
 from .sharing_inputs import shared
-from .wrapping import Wrapped, in_place, same, same_of_reals, unwrapped
+from .tensor_arithmetic import Arithmetic
+from .tensor_layers import Layers
+from .tensor_reductions import Reductions
+from .tensor_shapes import Shapes
+from .wrapping import unwrapped
 
 
-class CrypTensor(Wrapped):
+class SecretTruth(RevealForbidden, RuntimeError):
+    """A tensor was taken for true or false. CrypTen raises a RuntimeError here."""
+
+
+class CrypTensor(Arithmetic, Reductions, Shapes, Layers):
     """Secret numbers with CrypTen's methods. Tacit's secret tensor, in `secret`, does the work.
 
     Gradients are torch's: `requires_grad`, `grad` and the graph are those of `secret`.
     """
 
     ptype = Ptype.arithmetic
+    src: int | None = None  # the party whose file it was loaded from
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Makes a tensor of a concrete class."""
@@ -49,8 +59,14 @@ class CrypTensor(Wrapped):
         bits = current_session().numbers.fraction_bits
         return (plain.double() * 2**bits).round().long()
 
+    @property
+    def share(self) -> Tensor:
+        """What this party holds of the numbers: random to it, unless it is alone."""
+        parts = [*settled_share(self.secret).parts.values()]
+        return parts[0] if len(parts) == 1 else torch.stack(parts)
+
     def __bool__(self) -> bool:
-        raise RevealForbidden(
+        raise SecretTruth(
             "the truth value of a CrypTensor is secret", remedy="call get_plain_text() to reveal it"
         )
 
@@ -105,8 +121,6 @@ class CrypTensor(Wrapped):
 
     # Copies ---------------------------------------------------------------------------------------
 
-    clone = same("clone")
-
     def shallow_copy(self) -> Any:
         """Returns another tensor that holds the same secret."""
         return self.of(self.secret)
@@ -144,22 +158,6 @@ class CrypTensor(Wrapped):
 
     def __len__(self) -> int:
         return len(self.secret)
-
-    # Sums and products ----------------------------------------------------------------------------
-
-    add, sub, mul, neg, matmul = (
-        *(same("add"), same("sub"), same("mul"), same("neg")),
-        same_of_reals("matmul"),
-    )
-    div = same("div")
-    add_, sub_, mul_, div_ = in_place("add"), in_place("sub"), in_place("mul"), in_place("div")
-    __add__ = __radd__ = add
-    __sub__, __mul__, __rmul__, __neg__, __matmul__ = sub, mul, mul, neg, matmul
-    __truediv__ = div
-    __iadd__, __isub__, __imul__, __itruediv__ = add_, sub_, mul_, div_
-
-    def __rsub__(self, other: Any) -> Any:
-        return self.neg().add(other)
 
     @classmethod
     def __torch_function__(

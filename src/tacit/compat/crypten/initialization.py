@@ -5,16 +5,17 @@ from __future__ import annotations
 import secrets
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
-from ...config import Config
 from ...errors import ConfigError
 from ...runtime import Session
 from ...runtime.launch.program import open_session
 from ...transport import memory_meshes
+from .cfg import cfg
 
+T = TypeVar("T")
 _thread = threading.local()
 
 
@@ -58,9 +59,17 @@ def current_session() -> Session:
     return found
 
 
+def kept(name: str, make: Callable[[], T]) -> T:
+    """Returns what `make` returned when it was first asked for by this name in this session."""
+    if name not in _thread.__dict__:
+        setattr(_thread, name, make())
+    found: T = getattr(_thread, name)
+    return found
+
+
 def party_name() -> str:
-    """Returns the name given to `init`, or that of this party in its session."""
-    name: str = getattr(_thread, "name", current_session().name)
+    """Returns the name given to `init`, or CrypTen's default."""
+    name: str = getattr(_thread, "name", f"rank{current_session().rank}")
     return name
 
 
@@ -79,6 +88,4 @@ def initialized(session: Session) -> Iterator[None]:
 
 def _alone() -> Session:
     [mesh] = memory_meshes(1)
-    return open_session(
-        mesh, config=Config(protocol="cleartext"), session_id=secrets.token_bytes(16)
-    )
+    return open_session(mesh, config=cfg.config(1), session_id=secrets.token_bytes(16))

@@ -1,0 +1,256 @@
+"""`crypten.communicator`: who this party is, plain tensors to the others, and what was sent.
+
+What is sent here is not secret to its receivers; they get tensors, and objects that JSON can hold.
+"""
+
+from __future__ import annotations
+
+import builtins
+import json
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...errors import ConfigError
+from ...transport import Spec
+from . import initialization
+from .initialization import is_initialized, uninit
+
+__all__ = ["Communicator", "get", "is_initialized", "uninit"]
+
+# Messages between two parties are numbered apart from those of all, which count together.
+BETWEEN_TWO = 1 << 48
+LONGEST_OBJECT = 1 << 24
+
+
+class Communicator:
+    """The channels of this party. All parties call the collective functions in the same order."""
+
+    def __init__(self) -> None:
+        self._session = initialization.current_session()
+        self._mesh = self._session.mesh
+        self._start = self._mesh.stats.snapshot()
+        self._counts: dict[tuple[int, int], int] = {}
+        self._name = initialization.party_name()
+
+    # Who ------------------------------------------------------------------------------------------
+
+    @property
+    def rank(self) -> int:
+        """The rank of this party."""
+        return self._session.rank
+
+    @property
+    def world_size(self) -> int:
+        """The number of parties."""
+        return self._session.parties
+
+    def get_rank(self) -> int:
+        """Returns the rank of this party."""
+        return self.rank
+
+    def get_world_size(self) -> int:
+        """Returns the number of parties."""
+        return self.world_size
+
+    def get_name(self) -> str:
+        """Returns the name of this party."""
+        return self._name
+
+    def set_name(self, name: str) -> None:
+        """Names this party."""
+        assert isinstance(name, str), "a name is a text"
+        self._name = name
+
+    # Collective -----------------------------------------------------------------------------------
+
+    def barrier(self) -> None:
+        """Returns when all parties have called it. One round."""
+        self.all_gather(torch.zeros(0))
+
+    def broadcast(self, input: Any, src: int, batched: bool = False) -> Any:
+        """Returns the tensor of party `src`, everywhere; with `batched` a list of tensors."""
+        if batched:
+            return [self.broadcast(one, src) for one in input]
+        [received] = self._round(input, [src], [*range(self._mesh.parties)])
+        return received if self.rank == src else input.copy_(received)
+
+    def all_gather(self, input: Tensor) -> list[Tensor]:
+        """Returns the tensors of all parties, which have one shape, everywhere."""
+        return self._round(input, [*range(self.world_size)], [*range(self._mesh.parties)])
+
+    def gather(self, input: Tensor, dst: int) -> list[Any]:
+        """Returns the tensors of all parties at `dst`, and Nones elsewhere."""
+        return self._round(input, [*range(self.world_size)], [dst])
+
+    def all_reduce(self, input: Any, op: Any = None, batched: bool = False) -> Any:
+        """Returns the sum of the tensors of all parties, or what `op` makes of them."""
+        if batched:
+            return [self.all_reduce(one, op) for one in input]
+        return reduce(_operator(op), self.all_gather(input))
+
+    def reduce(self, input: Any, dst: int, op: Any = None, batched: bool = False) -> Any:
+        """As `all_reduce`, at party `dst`; None elsewhere."""
+        if batched:
+            return [self.reduce(one, dst, op) for one in input]
+        found = self.gather(input, dst)
+        return reduce(_operator(op), found) if self.rank == dst else None
+
+    def scatter(self, scatter_list: Sequence[Tensor], src: int, size: Any = None) -> Tensor:
+        """Returns the tensor of party src's list that has this party's place in it.
+
+        size: its shape at the others; by default that of their own lists.
+        """
+        self._check(src)
+        if self.rank == src:
+            send = {peer: [_sent(scatter_list[peer])] for peer in self._others()}
+            self._mesh.exchange(send, {})
+            return scatter_list[src]
+        if self.rank >= self.world_size:  # a dealer gets nothing
+            self._mesh.exchange({}, {})
+            return torch.zeros(0)
+        like = scatter_list[self.rank] if size is None else torch.zeros(size, dtype=torch.int64)
+        return self._mesh.exchange({}, {src: [_spec(like)]})[src][0].clone()
+
+    def broadcast_obj(self, obj: Any, src: int) -> Any:
+        """Returns party src's object, everywhere: numbers, texts, None, lists and dicts of them."""
+        self._check(src)
+        others = [rank for rank in range(self._mesh.parties) if rank != src]
+        if self.rank == src:
+            data = _packed(obj)
+            self._mesh.exchange_bytes(dict.fromkeys(others, data), [])
+            return obj
+        return json.loads(self._mesh.exchange_bytes({}, [src])[src])
+
+    # Between two ----------------------------------------------------------------------------------
+
+    def send(self, tensor: Tensor, dst: int) -> None:
+        """Sends a tensor to a party, which calls `recv`."""
+        self._mesh.exchange({dst: [_sent(tensor)]}, {}, operation=self._numbered(self.rank, dst))
+
+    def recv(self, tensor: Tensor, src: int) -> Tensor:
+        """Returns the tensor that a party sends, of the shape of `tensor`, which it overwrites."""
+        number = self._numbered(src, self.rank)
+        return tensor.copy_(
+            self._mesh.exchange({}, {src: [_spec(tensor)]}, operation=number)[src][0]
+        )
+
+    def send_obj(self, obj: Any, dst: int) -> None:
+        """Sends an object to a party, which calls `recv_obj`."""
+        data = torch.frombuffer(bytearray(_packed(obj)), dtype=torch.uint8)
+        self.send(torch.tensor(len(data)), dst)
+        self.send(data, dst)
+
+    def recv_obj(self, src: int) -> Any:
+        """Returns the object that a party sends."""
+        size = int(self.recv(torch.tensor(0), src))
+        if not 0 < size <= LONGEST_OBJECT:
+            raise ValueError(f"an object of {size} bytes, where {LONGEST_OBJECT} are the most")
+        data = self.recv(torch.zeros(size, dtype=torch.uint8), src)
+        return json.loads(data.numpy().tobytes())
+
+    # Statistics -----------------------------------------------------------------------------------
+
+    @property
+    def comm_rounds(self) -> int:
+        """The rounds since the statistics were reset."""
+        return self._mesh.stats.rounds - self._start.rounds
+
+    @property
+    def comm_bytes(self) -> int:
+        """The bytes that this party sent since then."""
+        return self._mesh.stats.bytes_sent - self._start.bytes_sent
+
+    @property
+    def comm_time(self) -> float:
+        """The seconds that this party waited since then."""
+        return self._mesh.stats.seconds_waiting - self._start.seconds_waiting
+
+    def get_communication_stats(self) -> dict[str, Any]:
+        """Returns rounds, bytes sent and seconds waited."""
+        return {"rounds": self.comm_rounds, "bytes": self.comm_bytes, "time": self.comm_time}
+
+    def reset_communication_stats(self) -> None:
+        """Counts from here."""
+        self._start = self._mesh.stats.snapshot()
+
+    def print_communication_stats(self) -> None:
+        """Prints what `get_communication_stats` returns."""
+        text = ", ".join(
+            f"{value:g} {name}" for name, value in self.get_communication_stats().items()
+        )
+        builtins.print(f"communication of party {self.rank}: {text}")
+
+    def set_verbosity(self, verbosity: bool) -> None:
+        """Does nothing: everything is counted, whether it is printed or not."""
+
+    # ----------------------------------------------------------------------------------------------
+
+    def _others(self) -> list[int]:
+        return [rank for rank in range(self.world_size) if rank != self.rank]
+
+    def _check(self, rank: int) -> None:
+        self._session.rank_of(rank)
+
+    def _numbered(self, src: int, dst: int) -> int:
+        """Returns the number of the next message from one party to another."""
+        self._check(src)
+        self._check(dst)
+        count = self._counts[src, dst] = self._counts.get((src, dst), 0) + 1
+        return BETWEEN_TWO + count
+
+    def _round(self, own: Tensor, sources: list[int], to: list[int]) -> list[Any]:
+        """Returns the tensor of each source at the ranks `to`, and Nones elsewhere. One round."""
+        for rank in sources if len(sources) == 1 else to if len(to) == 1 else ():
+            self._check(rank)
+        here, sent = self.rank, _sent(own)
+        send = {peer: [sent] for peer in to if peer != here} if here in sources else {}
+        wanted = [peer for peer in sources if peer != here] if here in to else []
+        arrived = self._mesh.exchange(send, {peer: [_spec(own)] for peer in wanted})
+        if here not in to:
+            return [None] * len(sources)
+        return [own if peer == here else arrived[peer][0].clone() for peer in sources]
+
+
+def get() -> Communicator:
+    """Returns the communicator of this thread's session."""
+    return initialization.kept("communicator", Communicator)
+
+
+def _sent(tensor: Tensor) -> Tensor:
+    return tensor.detach().clone().contiguous()
+
+
+def _spec(tensor: Tensor) -> Spec:
+    return Spec(tuple(tensor.shape), tensor.dtype)
+
+
+def _packed(obj: Any) -> bytes:
+    try:
+        data = json.dumps(obj).encode()
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"an object of {type(obj).__name__}",
+            limit="parties send each other numbers, texts, None, lists and dicts of them",
+            remedy="send tensors with broadcast; every party builds a model itself",
+        ) from error
+    return data
+
+
+def _operator(op: Any) -> Any:
+    name = "SUM" if op is None else str(op).rpartition(".")[2].upper()
+    operators = {
+        "SUM": torch.add,
+        "PRODUCT": torch.mul,
+        "MIN": torch.minimum,
+        "MAX": torch.maximum,
+        "BXOR": torch.bitwise_xor,
+        "BAND": torch.bitwise_and,
+        "BOR": torch.bitwise_or,
+    }
+    if name not in operators:
+        raise ConfigError(f"op={op!r}", limit=f"allowed are {', '.join(operators)}")
+    return operators[name]

@@ -1,0 +1,122 @@
+"""Convolutions, pooling, normalisation and dropout of CrypTen's tensors."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from torch.nn import functional
+
+from .wrapping import Wrapped, real, unwrapped
+
+
+class Layers(Wrapped):
+    """Methods that layers of networks are made of."""
+
+    def conv1d(self, kernel: Any, stride: Any = 1, padding: Any = 0, **options: Any) -> Any:
+        """Returns the convolution with a kernel, public or secret."""
+        return self._conv(functional.conv1d, kernel, stride, padding, options)
+
+    def conv2d(self, kernel: Any, stride: Any = 1, padding: Any = 0, **options: Any) -> Any:
+        """Returns the convolution with a kernel, public or secret."""
+        return self._conv(functional.conv2d, kernel, stride, padding, options)
+
+    def conv_transpose1d(
+        self, kernel: Any, stride: Any = 1, padding: Any = 0, **options: Any
+    ) -> Any:
+        """Returns the transposed convolution with a kernel, public or secret."""
+        return self._conv(functional.conv_transpose1d, kernel, stride, padding, options)
+
+    def conv_transpose2d(
+        self, kernel: Any, stride: Any = 1, padding: Any = 0, **options: Any
+    ) -> Any:
+        """Returns the transposed convolution with a kernel, public or secret."""
+        return self._conv(functional.conv_transpose2d, kernel, stride, padding, options)
+
+    def _conv(self, conv: Any, kernel: Any, stride: Any, padding: Any, options: Any) -> Any:
+        return self.wrapped(
+            conv(self.real, real(kernel), stride=stride, padding=padding, **unwrapped(options))
+        )
+
+    def avg_pool2d(
+        self, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False
+    ) -> Any:
+        """Returns the means of windows; a border of zeros counts."""
+        return self.wrapped(
+            functional.avg_pool2d(self.real, kernel_size, stride, padding, ceil_mode)
+        )
+
+    def sum_pool2d(
+        self, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False
+    ) -> Any:
+        """Returns the sums of windows."""
+        both = (kernel_size, kernel_size) if isinstance(kernel_size, int) else kernel_size
+        return self.avg_pool2d(kernel_size, stride, padding, ceil_mode).mul(prod(both))
+
+    def max_pool2d(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        dilation: Any = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Any:
+        """Returns the maxima of windows, and if wanted their secret places in the flat image."""
+        options: dict[str, Any] = {"ceil_mode": ceil_mode, "return_indices": return_indices}
+        return self.wrapped(
+            functional.max_pool2d(self.real, kernel_size, stride, padding, dilation, **options)
+        )
+
+    def adaptive_avg_pool2d(self, output_size: Any) -> Any:
+        """Returns as many means as `output_size` says."""
+        return self.wrapped(functional.adaptive_avg_pool2d(self.real, output_size))
+
+    def adaptive_max_pool2d(self, output_size: Any, return_indices: bool = False) -> Any:
+        """Returns as many maxima as `output_size` says."""
+        options: dict[str, Any] = {"return_indices": return_indices}
+        return self.wrapped(functional.adaptive_max_pool2d(self.real, output_size, **options))
+
+    def batchnorm(
+        self,
+        weight: Any,
+        bias: Any,
+        running_mean: Any = None,
+        running_var: Any = None,
+        training: bool = False,
+        eps: float = 1e-05,
+        momentum: float = 0.1,
+        inv_var: Any = None,
+    ) -> Any:
+        """Returns the normalised tensor. `inv_var` is ignored: it saves nothing here."""
+        return self.wrapped(
+            functional.batch_norm(
+                self.real,
+                real(running_mean),
+                real(running_var),
+                real(weight),
+                real(bias),
+                training=training or running_mean is None,
+                momentum=momentum,
+                eps=eps,
+            )
+        )
+
+    def dropout(self, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+        """Returns the tensor with random elements 0. Which ones is public, as in torch's."""
+        return self._dropped(functional.dropout, p, training, inplace)
+
+    def dropout2d(self, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+        """As `dropout`, for whole channels."""
+        return self._dropped(functional.dropout2d, p, training, inplace)
+
+    def dropout3d(self, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+        """As `dropout`, for whole channels."""
+        return self._dropped(functional.dropout3d, p, training, inplace)
+
+    def _dropped(self, dropout: Any, p: float, training: bool, inplace: bool) -> Any:
+        made = dropout(self.real, p, training)
+        if inplace:
+            self.secret = made
+            return self
+        return self.wrapped(made)
