@@ -9,7 +9,9 @@ import torch
 
 import tacit
 from tacit.cli.report import state
+from tacit.runtime.joining import matching
 from tacit.runtime.progress import MapProgress, Progress, RunningLoops, duration
+from tacit.runtime.rehearsal.rehearse import Rehearsing
 from tacit.testing.clock import ManualClock
 
 
@@ -103,4 +105,58 @@ def test_a_command_line_shows_all_loops_and_a_training(capfd, tmp_path):
     seen = tacit.run(main, folder=tmp_path)[1]
     assert "sent; steps: 0 of 2; map: " in seen[0]
     assert re.search(r"; steps: 1 of 2, \d+ s left; map: 2 of 2 batches", seen[-1])
+    assert capfd.readouterr().err == ""
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """What was shown after each item of any loop."""
+    texts, add = [], Progress.add
+
+    def watched(self):
+        add(self)
+        texts.append(self.text)
+
+    monkeypatch.setattr(Progress, "add", watched)
+    return texts
+
+
+def test_a_join_says_how_far_it_is(told, monkeypatch):
+    monkeypatch.setattr(matching, "MOST_ELEMENTS", 500)
+    left = {"id": list(range(40)), "a": [1.0] * 40}
+    right = {"id": list(range(20, 60)), "b": [2.0] * 40}
+
+    def main(session):
+        tables = [
+            table if session.rank == rank else None for rank, table in enumerate((left, right))
+        ]
+        return len(session.join(*tables, on="id", size="reveal"))
+
+    assert tacit.run(main) == [20] * 3
+    parts = int(re.search(r"comparing parts of the tables: 1 of (\d+), \d+ s left", told[0])[1])
+    assert parts > 1
+    for name, total in (("comparing parts of the tables", parts), ("moving rows that match", 6)):
+        texts = [text for text in told if text.startswith(name)]
+        assert len(texts) == 3 * total  # of three parties
+        assert texts[-1].endswith(f"{total} of {total}, 0 s left")
+
+
+def test_stored_runs_that_are_made_are_counted(told, tmp_path):
+    def main(session):
+        return session.share(torch.ones(2), owner=0).relu()
+
+    tacit.preprocess(main, folder=tmp_path, runs=2, protocol="additive", parties=2)
+    assert told[0].startswith("runs: 1 of 2, ")
+    assert told[-1] == "runs: 2 of 2, 0 s left"
+
+
+def test_a_rehearsal_shows_the_loops_of_the_job(capfd):
+    progress = Rehearsing(is_shown=True)
+
+    def main(session):
+        x = session.share(torch.ones(2), owner=0)
+        return [(x.relu(), progress.text)[1] for _ in session.progress(range(2))]
+
+    texts = tacit.check(main, progress=progress).results[0]
+    assert re.fullmatch(r"\d operations; steps: 1 of 2, \d+ s left", texts[1])
     assert capfd.readouterr().err == ""

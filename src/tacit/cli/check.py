@@ -76,8 +76,8 @@ def check(
         all_names = names.split(",") if names else [f"party{rank}" for rank in range(num_parties)]
         known.names = all_names
         screen.line(f"job {loaded.path.name}: rehearsed by {', '.join(all_names)}, {protocol}")
-        progress = Rehearsing()
-        with screen.live("checking", lambda: f"{progress.operations} operations"):
+        progress = Rehearsing(is_shown=True)
+        with screen.live("checking", lambda: progress.text):
             found = rehearse(
                 loaded.main,
                 stand_ins=_sizes(stand_in or []),

@@ -11,7 +11,7 @@ import typer
 from ..errors import ConfigError
 from .errors import reported
 from .options import Debug, Json, Key, Listen, passphrase_of
-from .report import size
+from .report import size, state
 from .run import Order, announce
 from .screen import Screen
 
@@ -131,5 +131,5 @@ def _make(screen: Screen, order: Order, store: Store, runs: int) -> list[str]:
     with screen.live(waiting, lambda: ""):
         session = order.connect(job, None, passphrase)
     batch = Batch(runs, job.main, about_job(file, job), whole_process=True)
-    with session, screen.live(f"making {runs} runs", lambda: ""):
+    with session, screen.live(f"making {runs} runs", lambda: state(session)):
         return make_runs(session, batch, store)

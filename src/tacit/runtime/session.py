@@ -222,7 +222,7 @@ class Session:
         ranks = self.rank_of(owners[0], "owners"), self.rank_of(owners[1], "owners")
         options = reading_options(LIMIT, columns=columns, missing=missing, csv=csv)
         with naming_parties(self.names):
-            return join(self.numbers, (left, right), ranks, on, size, options)
+            return join(self.numbers, (left, right), ranks, on, size, options, loops=self.loops)
 
     def intersect(
         self,
@@ -242,8 +242,9 @@ class Session:
         ranks = self.rank_of(owners[0], "owners"), self.rank_of(owners[1], "owners")
         options = reading_options(LIMIT, csv=csv)
         with naming_parties(self.names):
+            receiver = self.rank_of(to, "to")
             return intersect(
-                self.numbers, (left, right), ranks, on, self.rank_of(to, "to"), options
+                self.numbers, (left, right), ranks, on, receiver, options, loops=self.loops
             )
 
     def reveal(

@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 
 from ...tensor import SecretTensor
+from ..progress import Progress, RunningLoops
 
 
-def compacted(table: Tensor, marked: SecretTensor) -> Tensor:
+def compacted(table: Tensor, marked: SecretTensor, loops: RunningLoops) -> Tensor:
     """Returns the marked rows, in their order, before rows of zeros.
 
     table: (rows, columns), zeros in rows without a mark. marked: (rows,), integers 0 or 1. The
@@ -23,7 +24,9 @@ def compacted(table: Tensor, marked: SecretTensor) -> Tensor:
     if table.shape[0] < 2:
         return table
     bits = _bits_of_moves(marked)
-    for stage in range(bits.shape[1]):
+    stages = bits.shape[1]
+    progress = Progress("moving rows that match together", stages)
+    for stage in loops.followed(range(stages), progress):
         bit, bits = bits[:, :1], bits[:, 1:]
         moved = torch.where(bit, table, 0.0)
         table = table - moved + _up(moved, 1 << stage)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ...fixedpoint import Input, Numbers, Value
 from ...protocols import Einsum
+from ..progress import Progress, RunningLoops
 from .bins import BinSizes, Placement
 from .ids import EMPTY_FIRST, EMPTY_SECOND, key_word_bits, num_key_words
 
@@ -33,15 +34,17 @@ class Side:
 
 
 def matched_bins(
-    n: Numbers, first: Side, second: Side, sizes: BinSizes
+    n: Numbers, first: Side, second: Side, sizes: BinSizes, loops: RunningLoops
 ) -> tuple[Value, list[Value]]:
     """Returns for each bin whether its two rows match, and the numbers of both; zeros if not.
 
     matched: (bins,), 0 or 1. The rounds of two inputs, an equality, a bit as a number, and a
     product, for each piece of the bins that is computed at once.
     """
+    ranges = list(_pieces(n, first, second, sizes))
+    progress = Progress("comparing parts of the tables", len(ranges))
     pieces = [
-        _matched(n, first, second, sizes, *piece) for piece in _pieces(n, first, second, sizes)
+        _matched(n, first, second, sizes, *piece) for piece in loops.followed(ranges, progress)
     ]
     matched = n.combined([piece[0] for piece in pieces], torch.cat)
     columns = zip(*(piece[1] for piece in pieces), strict=True)

@@ -22,6 +22,7 @@ from ...errors import (
 from ...nn.validate import Problem
 from ...transport.shaping import PROFILES
 from ..launch.local_run import run
+from ..progress import RunningLoops
 from ..session import Session
 from .forecast import forecast
 from .meter import Meter, Spent
@@ -75,7 +76,7 @@ def check(
     float64: values beyond their range, functions outside of their domain, precision that is lost,
     operators without a rule, questions about values, public values that differ. The rounds and
     bytes are those of a real run. stand_ins: sizes of files that are not here, see `StandIns`.
-    progress: an object whose `operations` says how far it is.
+    progress: an object whose `text` says how far it is.
     """
     if settings.get("transport", "threads") != "threads":
         raise ConfigError(
@@ -99,19 +100,24 @@ def check(
 
 
 class Rehearsing:
-    """The program that each party of a rehearsal runs: the job, watched."""
+    """The program that each party of a rehearsal runs: the job, watched.
 
-    def __init__(self) -> None:
-        self._lock = Lock()
+    is_shown: whether a command line shows `text`; then the job's loops print nothing.
+    """
+
+    def __init__(self, *, is_shown: bool = False) -> None:
+        self._lock, self._is_shown = Lock(), is_shown
+        self._loops = RunningLoops()
         self._comparison: Comparison | None = None
         self._meters: dict[int, Meter] = {}
         self._names: tuple[str, ...] = ()
         self.failure: PartyFailed | None = None
 
     @property
-    def operations(self) -> int:
-        """How many operations were compared so far."""
-        return self._comparison.count if self._comparison is not None else 0
+    def text(self) -> str:
+        """How many operations were compared so far, and how far the loops of party 0 are."""
+        count = self._comparison.count if self._comparison is not None else 0
+        return "; ".join(filter(None, (f"{count} operations", self._loops.text)))
 
     def start(self, main: Callable[..., Any], stand_ins: StandIns) -> None:
         """Sets the program."""
@@ -124,6 +130,9 @@ class Rehearsing:
                 self._names = session.names
         rehearsed = RehearsedSession.of(session, self._comparison, self._stand_ins)
         self._meters[session.rank] = rehearsed.meter
+        if session.rank == 0:
+            self._loops = session.loops
+            self._loops.is_shown = self._loops.is_shown or self._is_shown
         rehearsed.meter.read()
         rehearsed.meter.outside = "the job outside of operations"
         try:
