@@ -141,7 +141,8 @@ def test_9_what_has_no_rule_names_what_computes_instead():
 
     for found in tacit.run(main):
         assert torch.allclose(found, A.inverse(), atol=1e-3)
-    for text in SUBSTITUTES.values():
+    for operation, text in SUBSTITUTES.items():
+        assert hasattr(torch.ops.aten, operation)
         names = [part.split("(")[0] for part in text.split("tacit.stats.")[1:]]
         assert names
         assert all(name in tacit.stats.__all__ for name in names)
@@ -180,6 +181,52 @@ def test_9_an_optimizer_of_one_kernel(kind):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         tacit.run(main)
+
+
+class Line(nn.Module):
+    """A model as transformers' Trainer has them: it returns its loss."""
+
+    def __init__(self):
+        super().__init__()
+        self.line = nn.Linear(3, 1)
+        nn.init.zeros_(self.line.weight)
+        nn.init.zeros_(self.line.bias)
+
+    def forward(self, x, labels):
+        return {"loss": (self.line(x) - labels).square().mean()}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_9_the_trainer_of_transformers(tmp_path):
+    """As docs/guides/training.md shows it."""
+    pytest.importorskip("accelerate")
+    transformers = pytest.importorskip("transformers")
+    options = {"max_steps": 3, "per_device_train_batch_size": len(X), "learning_rate": 0.1}
+    options |= {"adam_epsilon": 1e-3, "use_cpu": True, "disable_tqdm": True, "report_to": []}
+
+    def trained(trainer, model, x, y):
+        arguments = transformers.TrainingArguments(
+            str(tmp_path), optim="adamw_torch", save_strategy="no", **options
+        )
+        rows = [{"x": row, "labels": label} for row, label in zip(x, y, strict=True)]
+        trainer(model, arguments, train_dataset=rows).train()
+        return model.line.weight.detach()
+
+    def main(session):
+        class SecretTrainer(transformers.Trainer):
+            def training_step(self, *args, **kwargs):
+                return session.reveal(super().training_step(*args, **kwargs))
+
+            def _get_grad_norm(self, *args, **kwargs):
+                return None
+
+        secrets = session.share([X, X.sum(1, keepdim=True)], owner=0)
+        return session.reveal(trained(SecretTrainer, session.share(Line(), owner=0), *secrets))
+
+    wanted = trained(transformers.Trainer, Line(), X, X.sum(1, keepdim=True))
+    assert wanted.abs().min() > 0.1
+    [found] = tacit.run(main, protocol="cleartext", parties=1)
+    assert torch.allclose(found, wanted, atol=1e-2)
 
 
 def test_9_a_secret_attention_mask():

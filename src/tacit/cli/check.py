@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -135,7 +136,10 @@ def show(screen: Screen, found: Rehearsal) -> None:
     show_problems(screen, found.problems)
     _show_costs(screen, found)
     times = [f"{called} {found.seconds[name]:.3g} s" for name, called in NETWORKS.items()]
-    screen.line(f"time, with the computing of this machine: {', '.join(times)}")
+    screen.line(f"time, if each party has a machine like this one: {', '.join(times)}")
+    cores, members = os.cpu_count() or 1, len(found.names)
+    if cores < members:
+        screen.line(f"all {members} on this machine, which has {cores} cores, take longer")
 
 
 def _show_costs(screen: Screen, found: Rehearsal) -> None:

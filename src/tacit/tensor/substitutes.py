@@ -16,6 +16,13 @@ SUBSTITUTES = {
     "_linalg_solve_ex": SOLVE,
     "linalg_lstsq": SOLVE,
     "linalg_pinv": SOLVE,
+    "linalg_solve_triangular": SOLVE,
+    "triangular_solve": SOLVE,
+    "cholesky_solve": SOLVE,
+    "linalg_lu": SOLVE,
+    "linalg_lu_factor_ex": SOLVE,
+    "linalg_qr": "tacit.stats.cholesky(a.mT @ a).mT computes r of secrets, if the columns of a are "
+    "independent, and tacit.stats.pca(x, ...) principal components",
     "linalg_inv_ex": "tacit.stats.inverse(a) computes on secrets, of a positive definite matrix; "
     "tacit.stats.solve(a, torch.eye(n)) of others",
     "linalg_cholesky_ex": CHOLESKY,

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
+NESTS = (list, tuple, dict)
 
-def leaves(nest: Any) -> Iterator[Any]:
-    """Yields what is in a nest, in order."""
-    if isinstance(nest, list | tuple):
-        for one in nest:
-            yield from leaves(one)
-    elif isinstance(nest, dict):
-        yield from leaves(list(nest.values()))
+
+def leaves(nest: Any) -> list[Any]:
+    """Returns what is in a nest, in order."""
+    found: list[Any] = []
+    _add_leaves(nest, found)
+    return found
+
+
+def _add_leaves(nest: Any, found: list[Any]) -> None:
+    if isinstance(nest, NESTS):
+        for one in nest.values() if isinstance(nest, dict) else nest:
+            _add_leaves(one, found)
     else:
-        yield nest
+        found.append(nest)
 
 
 def changed(nest: Any, change: Callable[[Any], Any]) -> Any:

@@ -75,7 +75,7 @@ def opened(holdings: Sequence[Holding | None]) -> Tensor | None:
         return unpack_bits(planes[0].cpu(), shape, torch.bool)
     total = sum_of(list(parts)).cpu()
     if dtype.is_floating_point:
-        return total.to(torch.float64).div_(2.0 ** held[0].bits)
+        return total.to(torch.float64).mul_(2.0 ** -held[0].bits)
     return (total >> held[0].bits).to(dtype)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from threading import get_ident
 from typing import Any
 
@@ -46,6 +47,7 @@ class Observer:
     def __init__(self, n: Numbers, comparison: Comparison, meter: Meter) -> None:
         self._numbers, self._comparison, self._meter = n, comparison, meter
         self._cells: weakref.WeakKeyDictionary[Cell, tuple[int, int]] = weakref.WeakKeyDictionary()
+        self._ends: dict[int, weakref.ref[Cell]] = {}  # each says when its cell is gone
         self._steps = self._named = 0
         self.copies, self._thread = False, get_ident()
         self._is_active = True
@@ -158,9 +160,13 @@ class Observer:
         else:
             self._named += 1
             number = self._named
-            weakref.finalize(cell, self._comparison.forget, number).atexit = False
+            self._ends[number] = weakref.ref(cell, partial(self._forget, number))
         self._cells[cell] = (number, cell.version)
         return number
+
+    def _forget(self, number: int, _: object) -> None:
+        del self._ends[number]
+        self._comparison.forget(number)
 
     def _held(self, value: Value) -> Holding | None:
         return holding(self._numbers, value)

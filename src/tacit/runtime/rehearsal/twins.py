@@ -73,7 +73,7 @@ class Twins:
         They say nothing if a random number decides, or if torch cannot do it in float64. Raises
         RangeError for an index or a label that torch refuses.
         """
-        operands = list(leaves((args, kwargs)))
+        operands = leaves((args, kwargs))
         random = RANDOM in func.tags and "attention" not in name_of(func)
         if random or name_of(func).startswith(UNINITIALISED):
             return None
