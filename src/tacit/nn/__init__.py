@@ -1,6 +1,7 @@
 """Modules on secrets: sharing, revealing, validating, calibrating, folding, saving them.
 
-Models of scikit-learn, XGBoost and LightGBM become modules by `from_sklearn` and its siblings.
+Models of scikit-learn, XGBoost, LightGBM and ONNX files become modules by `from_sklearn` and its
+siblings.
 """
 
 from .calibrate import Calibration, calibrate, tighten
@@ -9,6 +10,7 @@ from .checkpoint_file import Checkpoint
 from .folding import BatchNormPlace, batch_norm_places, fold_batch_norm
 from .from_boosters import from_lightgbm, from_xgboost
 from .from_sklearn import from_sklearn
+from .onnx import from_onnx, onnx_structure
 from .sharing import reveal, share
 from .tabular import LinearModel, ScaledColumns
 from .trees import TreeEnsemble
@@ -27,9 +29,11 @@ __all__ = [
     "calibrate",
     "fold_batch_norm",
     "from_lightgbm",
+    "from_onnx",
     "from_sklearn",
     "from_xgboost",
     "load",
+    "onnx_structure",
     "reveal",
     "save",
     "share",
