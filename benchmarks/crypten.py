@@ -16,15 +16,12 @@ up and shares their mean: nothing is revealed either, and a text costs 32 number
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from statistics import median
 from typing import Any, NamedTuple
 
 import torch
-from benchmarks.measure import Row, interleaved, one_thread
+from benchmarks.measure import Row, interleaved, one_thread, replayed_ms
 from benchmarks.random_weights import initialise
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -121,7 +118,11 @@ def vit() -> nn.Module:
     return zoo.vit_b_16().eval()
 
 
-TEXT_BATCHES = {"batch": 32, "batches": (1, 32, 128), "figure": f"{PAPER}, batch 32"}
+TEXT_BATCHES: dict[str, Any] = {
+    "batch": 32,
+    "batches": (1, 32, 128),
+    "figure": f"{PAPER}, batch 32",
+}
 CASES = [
     Case("text", text_model, word_frequencies, 0.03, 1.0, **TEXT_BATCHES),
     Case("text, public table", lambda: nn.Linear(WIDTH, 2), looked_up, 0.03, 1.0, **TEXT_BATCHES),
@@ -144,42 +145,35 @@ class Measured(NamedTuple):
 
 def party(session: tacit.Session, model: nn.Module, inputs: list[Tensor]) -> list[Measured]:
     own = session.share(copy.deepcopy(model), owner=0)
-    on_gpu = session.device.type == "cuda"
-    call = session.repeated(lambda x: own(x)) if on_gpu else own
-    found = []
+    call = session.repeated(lambda x: own(x)) if session.device.type == "cuda" else own
     with torch.no_grad():
-        for x in inputs:
-            with session.stats.scope("input") as input_cost:
-                secret = session.share(x, owner=1)
-            seconds, cost, scores = timed(session, partial(call, secret), 7 if on_gpu else 1)
-            costs = cost.bytes_sent, cost.bytes_received, cost.rounds, input_cost.bytes_sent
-            found.append(Measured(seconds, *costs, session.reveal(scores)))
-    return found
+        return [measured(session, call, x) for x in inputs]
 
 
-def timed(
-    session: tacit.Session, call: Callable[[], Tensor], repetitions: int
-) -> tuple[float, Any, Tensor]:
-    """The median seconds of calls that all parties begin together, the cost and result of one.
+def measured(session: tacit.Session, call: Callable[..., Tensor], x: Tensor) -> Measured:
+    """Calls that encode weights, or are recorded, come first and are not measured."""
+    with session.stats.scope("input") as shared:
+        secret = session.share(x, owner=1)
+    costs = []
 
-    Calls that encode weights, or are recorded, come before and are not measured.
-    """
-    seconds, warm_up = [], 6 if session.device.type == "cuda" else 1
-    for _ in range(warm_up + repetitions):
-        wait_for_all(session)
-        begin = time.perf_counter()
+    def inference() -> Tensor:
         with session.stats.scope("inference") as cost:
-            scores = call()
+            scores = call(secret)
             session.numbers.settled(scores.value)  # type: ignore[attr-defined]
-        wait_for_all(session)
-        seconds.append(time.perf_counter() - begin)
-    return median(seconds[warm_up:]), cost, scores
+        costs.append(cost)
+        return scores
 
-
-def wait_for_all(session: tacit.Session) -> None:
-    if session.device.type == "cuda":
-        torch.cuda.synchronize()
-    session.mesh.compare()
+    warm_up, repetitions = (6, 7) if session.device.type == "cuda" else (1, 1)
+    ms, scores = replayed_ms(inference, session, warm_up=warm_up, repetitions=repetitions)
+    last = costs[-1]
+    return Measured(
+        ms / 1e3,
+        last.bytes_sent,
+        last.bytes_received,
+        last.rounds,
+        shared.bytes_sent,
+        session.reveal(scores),
+    )
 
 
 def normalised_error(found: Tensor, wanted: Tensor) -> float:
