@@ -57,9 +57,10 @@ def clip_factors(n: Numbers, rows: Tensor, bound: float, order: int) -> Tensor:
     return (aim / norms.clamp_min(aim) - slack).clamp_min(0)
 
 
-def clipped_rows(x: Tensor, bound: float, *, order: int = 2) -> Tensor:
+def clipped_rows(x: Tensor, bound: float, *, order: int = 2, kept: Tensor | None = None) -> Tensor:
     """Returns the rows of x, flattened, each scaled to a norm of at most `bound`.
 
+    kept: truth values, one for each row; rows without become 0.
     order: 2 for Euclidean norms, 1 for sums of magnitudes. A row is all that belongs to one person.
     The bound holds up to `norm_bound`. Shapes are public, nothing else.
     """
@@ -69,8 +70,9 @@ def clipped_rows(x: Tensor, bound: float, *, order: int = 2) -> Tensor:
         raise ConfigError("a tensor without rows", limit="one row for each person is clipped")
     n: Numbers = x.numbers  # type: ignore[attr-defined]
     rows = x.reshape(len(x), -1)
+    shown = 1.0 if kept is None else kept.to(x.dtype).unsqueeze(1)
     if rows.shape[1] == 1:
-        return rows.clamp(-bound, bound)
+        return rows.clamp(-bound, bound) * shown
     largest = largest_entry(n, rows.shape[1], order)
     if bound > largest:
         raise ConfigError(
@@ -79,7 +81,7 @@ def clipped_rows(x: Tensor, bound: float, *, order: int = 2) -> Tensor:
             remedy="divide the rows and the bound by a public number",
         )
     rows = rows.clamp(-largest, largest)
-    return rows * clip_factors(n, rows, bound, order)
+    return rows * (clip_factors(n, rows, bound, order) * shown)
 
 
 def clipped_sum(x: Tensor, bound: float, *, order: int = 2) -> Tensor:
