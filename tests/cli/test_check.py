@@ -1,7 +1,14 @@
 """`tacit check`: a rehearsal of a job before any party meets."""
 
+import re
+
 import pytest
 from tests.cli.shell import tacit
+
+from tacit.cli.check import show
+from tacit.cli.screen import Screen
+from tacit.runtime.rehearsal.rehearse import PlaceCost, Rehearsal
+from tacit.transport import PROFILES
 
 JOB = """
 import torch
@@ -47,6 +54,20 @@ def test_a_clean_job(folder):
     assert "LAN of 1 Gbit/s" in done.out
     assert "WAN" in done.out
     assert len(done.out.splitlines()) <= 24  # one screen
+
+
+def test_a_slow_place_is_shown_though_it_sends_nothing(capsys):
+    layers = [PlaceCost(f"layer {i}", 1, 0.01, (i + 1, i)) for i in range(20)]
+    places = [PlaceCost("preparing", 0, 9.0, (0, 0)), *layers, PlaceCost("idle", 0, 0.1, (0, 0))]
+    seconds = dict.fromkeys(PROFILES, 9.5)
+    show(Screen(as_json=False), Rehearsal([], places, ("a", "b"), 20, (210, 190), seconds, {}, []))
+    told = capsys.readouterr().out
+    assert re.search(r"^preparing +0 +9.000 s +0 B +0 B$", told, re.MULTILINE)
+    assert re.search(r"^in all +20 +9.300 s +210 B +190 B$", told, re.MULTILINE)
+    assert "layer 6 " not in told
+    assert "layer 7 " in told
+    assert "idle" not in told
+    assert "7 places that cost less are left out" in told
 
 
 def test_problems_end_with_1(folder):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..runtime.rehearsal.rehearse import PlaceCost, Rehearsal
 
 MOST_PLACES = 14  # rows of the table of costs
+SLOW = 0.1  # of all computing: such a place is shown even if it sends nothing
 NETWORKS = {"1gbit": "LAN of 1 Gbit/s", "10gbit": "LAN of 10 Gbit/s", "wan": "WAN"}
 
 
@@ -144,14 +145,17 @@ def show(screen: Screen, found: Rehearsal) -> None:
 
 def _show_costs(screen: Screen, found: Rehearsal) -> None:
     """Prints a table of the places that cost most, in the order of the program."""
-    places = [place for place in found.places if place.rounds or any(place.bytes_sent)]
-    most = sorted(places, key=_weight, reverse=True)[:MOST_PLACES]
-    rows = [_row(place) for place in places if place in most]
+    seconds = sum(place.seconds for place in found.places)
+    slow = [place for place in found.places if place.seconds > SLOW * seconds]
+    sending = [place for place in found.places if place.rounds or any(place.bytes_sent)]
+    most = [*slow, *sorted(sending, key=_weight, reverse=True)[: MOST_PLACES - len(slow)]]
+    rows = [_row(place) for place in found.places if place in most]
     columns = ["where", "rounds", "computing", *(f"{name} sends" for name in found.names)]
-    total = ["in all", str(found.rounds), "", *map(size, found.bytes_sent)]
+    total = ["in all", str(found.rounds), f"{seconds:.3f} s", *map(size, found.bytes_sent)]
     screen.table(columns, [*rows, total])
-    if len(places) > len(most):
-        screen.line(f"{len(places) - len(most)} places that cost less are left out: --json")
+    left_out = sum(place not in most for place in sending)
+    if left_out:
+        screen.line(f"{left_out} places that cost less are left out: --json")
 
 
 def _weight(place: PlaceCost) -> tuple[int, int]:
