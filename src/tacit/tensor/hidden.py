@@ -18,6 +18,7 @@ import torch.utils.data
 
 from ..errors import ForkedUse, RevealForbidden, UnsupportedError
 from .module_path import name_place
+from .substitutes import numpy_substitute
 
 if TYPE_CHECKING:
     from .secret import SecretTensor
@@ -157,14 +158,9 @@ def _no_numpy(name: str) -> UnsupportedError:
         UnsupportedError(
             f"numpy.{name} of a secret tensor",
             limit="numpy computes on values",
-            remedy=f"{_substitute(name)} computes on secrets" if hasattr(torch, name) else REVEAL,
+            remedy=numpy_substitute(name) or REVEAL,
         )
     )
-
-
-def _substitute(name: str) -> str:
-    """Returns what does the same as a function of numpy whose name torch has, too."""
-    return "tacit.stats.histogram" if name == "histogram" else f"torch.{name}"
 
 
 def _for_torch(value: Any) -> Any:

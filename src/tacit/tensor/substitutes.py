@@ -1,7 +1,8 @@
-"""What computes on secrets in the place of operations of torch that have no rule."""
+"""What computes on secrets in the place of operations of torch and numpy that have no rule."""
 
 from __future__ import annotations
 
+import torch
 from torch._ops import OpOverload
 
 SOLVE = "tacit.stats.solve(a, b) computes on secrets, and gives the least squares solution"
@@ -35,6 +36,23 @@ SUBSTITUTES = {
     "histc": HISTOGRAM,
     "histogram": HISTOGRAM,
 }
+
+
+# Functions of numpy that need an operation of another name.
+NUMPY_NAMES = {"eigvalsh": "eigh", "cond": "svd", "matrix_rank": "svd"}
+WITHOUT_RULE = ("eig",)  # torch has the name, and no rule
+
+
+def numpy_substitute(name: str) -> str | None:
+    """Returns what to use in the place of a function of numpy; None if nothing is known."""
+    same = NUMPY_NAMES.get(name, name)
+    for operation in (same, f"linalg_{same}", f"_linalg_{same}"):
+        for key in (operation, f"{operation}_ex"):
+            if key in SUBSTITUTES:
+                return SUBSTITUTES[key]
+    if hasattr(torch, name) and name not in WITHOUT_RULE:
+        return f"torch.{name} computes on secrets"
+    return None
 
 
 def substitute(func: OpOverload) -> str | None:
