@@ -162,6 +162,21 @@ OTHER = {
             x, *map(torch.tensor, ([0.1, 0.2], [1.0, 2.0], [1.0, 2.0], [0.0, 1.0]))
         ),
     ),
+    "binary_cross_entropy": (
+        X.sigmoid(),
+        lambda x: x.binary_cross_entropy((Y > 0).float()),
+        lambda x: F.binary_cross_entropy(x, (Y > 0).float()),
+    ),
+    "binary_cross_entropy_with_logits": (
+        X,
+        lambda x: x.binary_cross_entropy_with_logits(crypten.cryptensor((Y > 0).float())),
+        lambda x: F.binary_cross_entropy_with_logits(x, (Y > 0).float()),
+    ),
+    "cross_entropy": (
+        X,
+        lambda x: x.cross_entropy(crypten.cryptensor(F.one_hot(Y.argmax(1), 4))),
+        lambda x: F.cross_entropy(x, Y.argmax(1)),
+    ),
     "max along": (X, lambda x: x.max(1, one_hot=False), lambda x: x.max(1)),
     "max one hot": (X, lambda x: x.max(1), lambda x: (x.max(1)[0], _one_hot(x.argmax(1), 1, x))),
     "min one hot": (

@@ -96,6 +96,11 @@ def test_collectives():
         told = comm.broadcast_obj({"a": [1, None]} if rank == 1 else None, 1)
         if rank == 0:
             comm.send_obj("text", 2)
+            comm.isend(torch.ones(2), 1).wait()
+        if rank == 1:
+            expected = torch.zeros(2)
+            comm.irecv(expected, 0).wait()
+            assert expected.sum() == 2
         if rank == 2:
             assert comm.recv_obj(0) == "text"
         assert (comm.get_world_size(), comm.get_name()) == (3, f"rank{rank}")

@@ -1,10 +1,12 @@
 """CrypTen's tensors: what a program of one party computes with them is what torch computes."""
 
+from pickle import UnpicklingError
+
 import pytest
 import torch
 
 import tacit.compat.crypten as crypten
-from tacit.errors import ConfigError
+from tacit.errors import ConfigError, RangeError
 
 
 @pytest.fixture(autouse=True)
@@ -64,3 +66,52 @@ def test_a_session_is_needed():
     assert not crypten.is_initialized()
     with pytest.raises(ConfigError, match=r"crypten\.init"):
         crypten.cryptensor([1.0])
+
+
+def test_public_gradients_become_secret():
+    x = crypten.cryptensor([1.0, 2.0], requires_grad=True)
+    (x * 2).backward(torch.ones(2))
+    assert x.grad.get_plain_text().tolist() == [2.0, 2.0]
+    x.grad = None
+    assert x.grad is None
+    x.data.add_(1)
+    x.data = x.data * 2
+    assert x.get_plain_text().tolist() == [4.0, 6.0]
+    assert x.requires_grad
+
+
+def test_seeds_repeat_public_numbers():
+    def drawn():
+        crypten.manual_seed(1, 2, 3)
+        return torch.rand(8), crypten.rand(8).get_plain_text()
+
+    (public, secret), (again, other) = drawn(), drawn()
+    assert torch.equal(public, again)
+    assert not torch.equal(secret, other)
+
+
+def test_files_of_modules(tmp_path):
+    class Own(torch.nn.Linear):
+        pass
+
+    Own.__qualname__ = "Own"
+    globals()["Own"] = Own
+    file = tmp_path / "model.pth"
+    crypten.save_from_party(torch.nn.Sequential(Own(2, 3), torch.nn.ReLU()), file)
+    with pytest.raises(UnpicklingError, match="Own"):
+        crypten.load_from_party(file)
+    read = crypten.load_from_party(file, model_class=Own)
+    assert isinstance(read[0], Own)
+    assert read.src == 0
+    with pytest.raises(NotImplementedError):
+        crypten.save_from_party(crypten.cryptensor([1.0]), file)
+
+
+def test_debugging():
+    assert not crypten.debug.debug_mode()
+    crypten.uninit()
+    with crypten.cfg.temp_override({"debug.debug_mode": True}):
+        assert crypten.debug.debug_mode()
+        crypten.init()
+        with pytest.raises(RangeError):
+            crypten.cryptensor([1000.0]) * crypten.cryptensor([2000.0])

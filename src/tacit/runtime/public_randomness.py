@@ -228,3 +228,8 @@ def _dropout(func: OpOverload) -> Kernel:
         return input * mask * (0.0 if p == 1 else 1 / (1 - p)), mask
 
     return dropout
+
+
+def seed_public_numbers(seed: int) -> None:
+    """Starts the public numbers of this thread's session, or of torch without one, anew."""
+    torch.manual_seed(seed)

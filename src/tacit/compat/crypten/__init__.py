@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from . import communicator, mpc, nn, optim
+from . import communicator, debug, mpc, nn, optim
 from . import communicator as comm
 from .cfg import cfg
 from .cryptensor import CrypTensor, MPCTensor
@@ -16,6 +16,14 @@ from .initialization import current_session, init, is_initialized, uninit
 from .printing import log, print
 from .ptype import ptype
 from .saving import load, load_from_party, save, save_from_party
+from .seeding import manual_seed
+from .tensor_types import (
+    cryptensor,
+    get_cryptensor_type,
+    get_default_cryptensor_type,
+    register_cryptensor,
+    set_default_cryptensor_type,
+)
 
 no_grad = CrypTensor.no_grad
 enable_grad = CrypTensor.enable_grad
@@ -30,13 +38,17 @@ __all__ = [
     "comm",
     "communicator",
     "cryptensor",
+    "debug",
     "enable_grad",
+    "get_cryptensor_type",
+    "get_default_cryptensor_type",
     "init",
     "is_encrypted_tensor",
     "is_initialized",
     "load",
     "load_from_party",
     "log",
+    "manual_seed",
     "mpc",
     "nn",
     "no_grad",
@@ -46,19 +58,16 @@ __all__ = [
     "ptype",
     "rand",
     "randn",
+    "register_cryptensor",
     "reset_communication_stats",
     "save",
     "save_from_party",
+    "set_default_cryptensor_type",
     "set_grad_enabled",
     "stack",
     "uninit",
     "where",
 ]
-
-
-def cryptensor(tensor: Any, *args: Any, **options: Any) -> MPCTensor:
-    """Returns the numbers of a party as secrets; the options are those of `MPCTensor`."""
-    return MPCTensor(tensor, *args, **options)
 
 
 def cat(tensors: Sequence[Any], dim: int = 0) -> Any:

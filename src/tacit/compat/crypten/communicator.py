@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import builtins
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
@@ -24,6 +24,19 @@ __all__ = ["Communicator", "get", "is_initialized", "uninit"]
 # Messages between two parties are numbered apart from those of all, which count together.
 BETWEEN_TWO = 1 << 48
 LONGEST_OBJECT = 1 << 24
+
+
+class Request:
+    """What is still to be received, if anything."""
+
+    def __init__(self, receive: Callable[[], Any] | None = None) -> None:
+        self._receive = receive
+
+    def wait(self) -> None:
+        """Returns when it has arrived."""
+        if self._receive is not None:
+            self._receive()
+            self._receive = None
 
 
 class Communicator:
@@ -183,6 +196,15 @@ class Communicator:
             f"{value:g} {name}" for name, value in self.get_communication_stats().items()
         )
         builtins.print(f"communication of party {self.rank}: {text}")
+
+    def isend(self, tensor: Tensor, dst: int) -> Request:
+        """As `send`; waiting for what it returns does nothing more."""
+        self.send(tensor, dst)
+        return Request()
+
+    def irecv(self, tensor: Tensor, src: int) -> Request:
+        """Returns a request: `wait` on it receives as `recv` does."""
+        return Request(lambda: self.recv(tensor, src))
 
     def set_verbosity(self, verbosity: bool) -> None:
         """Does nothing: everything is counted, whether it is printed or not."""

@@ -8,29 +8,29 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from ...errors import RevealForbidden
+from ...errors import RevealForbidden, UnsupportedError
 from .initialization import current_session
 from .ptype import ptype as Ptype
-from .shares import settled_share
+from .shares import as_secret, secret_of_share, settled_share
 from .sharing_inputs import shared
 from .tensor_arithmetic import Arithmetic
+from .tensor_bits import Bits
 from .tensor_layers import Layers
 from .tensor_reductions import Reductions
 from .tensor_shapes import Shapes
-from .wrapping import unwrapped
+from .wrapping import REAL, unwrapped
 
 
 class SecretTruth(RevealForbidden, RuntimeError):
     """A tensor was taken for true or false. CrypTen raises a RuntimeError here."""
 
 
-class CrypTensor(Arithmetic, Reductions, Shapes, Layers):
+class CrypTensor(Arithmetic, Bits, Reductions, Shapes, Layers):
     """Secret numbers with CrypTen's methods. Tacit's secret tensor, in `secret`, does the work.
 
     Gradients are torch's: `requires_grad`, `grad` and the graph are those of `secret`.
     """
 
-    ptype = Ptype.arithmetic
     src: int | None = None  # the party whose file it was loaded from
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
@@ -43,6 +43,38 @@ class CrypTensor(Arithmetic, Reductions, Shapes, Layers):
     def concrete(cls) -> type[Any]:
         """Returns the class of arithmetic tensors."""
         return MPCTensor
+
+    @property
+    def ptype(self) -> Ptype:
+        """How the numbers are shared."""
+        return Ptype.arithmetic
+
+    def arithmetic(self) -> Any:
+        """Returns the same numbers shared as a sum."""
+        return self.clone()
+
+    def to(self, *args: Any, ptype: Ptype | None = None, **options: Any) -> Any:
+        """Returns the tensor shared in another way. A device changes nothing: a session has one."""
+        kind = ptype or next((one for one in args if isinstance(one, Ptype)), None)
+        if kind is None:
+            return self
+        return self.arithmetic() if kind is Ptype.arithmetic else self.binary()
+
+    def cuda(self, *args: Any, **options: Any) -> Self:
+        """Returns this tensor: the session decides where shares are."""
+        return self
+
+    cpu = cuda
+
+    @property
+    def device(self) -> torch.device:
+        """The device of this party's shares."""
+        return current_session().device
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether this party's shares are on a GPU."""
+        return self.device.type == "cuda"
 
     # Plain values ---------------------------------------------------------------------------------
 
@@ -64,6 +96,10 @@ class CrypTensor(Arithmetic, Reductions, Shapes, Layers):
         """What this party holds of the numbers: random to it, unless it is alone."""
         parts = [*settled_share(self.secret).parts.values()]
         return parts[0] if len(parts) == 1 else torch.stack(parts)
+
+    @share.setter
+    def share(self, new: Tensor) -> None:
+        self.secret = secret_of_share(new, self.secret.dtype)
 
     def __bool__(self) -> bool:
         raise SecretTruth(
@@ -94,11 +130,11 @@ class CrypTensor(Arithmetic, Reductions, Shapes, Layers):
     def grad(self) -> Any:
         """The gradient, or None."""
         grad = self.secret.grad
-        return None if grad is None else self.of(grad)
+        return None if grad is None else self.of(as_secret(grad))
 
     @grad.setter
     def grad(self, new: Any) -> None:
-        self.secret.grad = unwrapped(new)
+        self.secret.grad = None if new is None else as_secret(unwrapped(new))
 
     @property
     def grad_fn(self) -> Any:
@@ -108,7 +144,7 @@ class CrypTensor(Arithmetic, Reductions, Shapes, Layers):
     def backward(self, grad_input: Any = None, top_node: bool = True) -> None:
         """Adds the gradients to all leaves that require one; does nothing if none does."""
         if self.secret.requires_grad:
-            self.secret.backward(unwrapped(grad_input))
+            self.secret.backward(None if grad_input is None else as_secret(unwrapped(grad_input)))
 
     def detach(self) -> Any:
         """Returns a copy without history."""
@@ -119,6 +155,16 @@ class CrypTensor(Arithmetic, Reductions, Shapes, Layers):
         self.secret = self.secret.detach()
         return self
 
+    @property
+    def data(self) -> Any:
+        """The same numbers without history; writing to them in place changes this tensor."""
+        return self.of(self.secret.detach())
+
+    @data.setter
+    def data(self, new: Any) -> None:
+        with torch.no_grad():
+            self.set(new)
+
     # Copies ---------------------------------------------------------------------------------------
 
     def shallow_copy(self) -> Any:
@@ -127,7 +173,7 @@ class CrypTensor(Arithmetic, Reductions, Shapes, Layers):
 
     def set(self, other: Any) -> Self:
         """Writes the values of another tensor to this one, which takes its shape and kind."""
-        new = unwrapped(other)
+        new = as_secret(unwrapped(other))
         alike = new.shape == self.secret.shape and new.dtype == self.secret.dtype
         with torch.no_grad():
             self.secret = self.secret.copy_(new) if alike else new.clone()
@@ -176,6 +222,10 @@ class MPCTensor(CrypTensor):
     fraction bits are kept; 0 for integers. requires_grad: by default as the given tensor.
     """
 
+    def __new__(cls, tensor: Any = None, ptype: Any = None, *args: Any, **options: Any) -> Any:
+        """Makes a binary tensor if that is asked for."""
+        return object.__new__(cls.binary_class if ptype is Ptype.binary else cls)
+
     def __init__(
         self,
         tensor: Any,
@@ -192,3 +242,17 @@ class MPCTensor(CrypTensor):
             requires_grad = isinstance(tensor, Tensor) and tensor.requires_grad
         self.secret = shared(tensor, src, precision, size, broadcast_size)
         self.secret.requires_grad_(requires_grad)
+
+    @staticmethod
+    def new(*args: Any, **options: Any) -> Any:
+        """Returns a tensor of this class."""
+        return MPCTensor(*args, **options)
+
+    @classmethod
+    def from_shares(
+        cls, share: Tensor, precision: int | None = None, src: int = 0, ptype: Any = None
+    ) -> Any:
+        """Returns the tensor of which each party gives its share, as `share` shows it."""
+        if ptype is Ptype.binary:
+            raise UnsupportedError("shares of bits", remedy="convert an arithmetic tensor")
+        return cls.of(secret_of_share(share, torch.int64 if precision == 0 else REAL))

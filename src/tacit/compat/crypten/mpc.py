@@ -12,7 +12,7 @@ from typing import Any
 from ...errors import PartyFailed
 from ...runtime import Session, run
 from ...runtime.launch.user_modules import own_files
-from . import initialization
+from . import initialization, primitives
 from .cfg import cfg
 from .cryptensor import MPCTensor
 from .ptype import ptype
@@ -20,7 +20,7 @@ from .ptype import ptype
 arithmetic, binary = ptype.arithmetic, ptype.binary
 LOG = logging.getLogger("tacit")
 
-__all__ = ["MPCTensor", "arithmetic", "binary", "ptype", "run_multiprocess"]
+__all__ = ["MPCTensor", "arithmetic", "binary", "primitives", "ptype", "run_multiprocess"]
 
 
 def run_multiprocess(world_size: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -12,6 +12,7 @@ from ...errors import ConfigError, UnsupportedError
 from . import communicator
 from .cryptensor import CrypTensor, MPCTensor
 from .initialization import current_session
+from .module_files import readable
 from .shares import described, restored
 
 MARK = "share of tacit.compat.crypten"
@@ -51,11 +52,12 @@ def load_from_party(
         raise UnsupportedError("encrypted=True", remedy="crypten.load reads the shares of a tensor")
     session = current_session()
     here = session.rank == session.rank_of(src, "src")
+    model = model_class if dummy_model is None else type(dummy_model)
     found: Any = None
     if here:
         if (f is None) == (preloaded is None):
             raise ConfigError("f and preloaded", limit="exactly one of them is given")
-        found = load_closure(f, **kwargs) if preloaded is None else preloaded
+        found = preloaded if f is None else _loaded(f, load_closure, model, kwargs)
     kinds = {"tensor": Tensor, "module": nn.Module}
     kind = next((name for name, one in kinds.items() if isinstance(found, one)), None)
     kind = communicator.get().broadcast_obj(kind, src)
@@ -75,6 +77,14 @@ def load_from_party(
         )
     found.src = src  # type: ignore[assignment]
     return found
+
+
+def _loaded(f: Any, load_closure: Callable[..., Any], model: Any, options: dict[str, Any]) -> Any:
+    """Returns the contents of a file; modules in it are made of torch's layers and `model`."""
+    if load_closure is not torch.load:
+        return load_closure(f, **options)
+    with readable(f, [model] if isinstance(model, type) else []):
+        return load_closure(f, **options)
 
 
 def save(obj: Any, f: Any, save_closure: Callable[..., Any] = torch.save, **kwargs: Any) -> None:

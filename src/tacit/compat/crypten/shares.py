@@ -12,14 +12,36 @@ from ...fixedpoint import Value
 from ...protocols import Arith
 from ...tensor import SecretTensor
 from .initialization import current_session
+from .wrapping import REAL
 
 DTYPES = {str(dtype): dtype for dtype in (torch.float32, torch.int64)}
+
+
+def as_secret(value: Tensor) -> Tensor:
+    """Returns a tensor that is secret already, or a public one among the secrets."""
+    if isinstance(value, SecretTensor):
+        return value
+    numbers = current_session().numbers
+    return SecretTensor(numbers.public(value.detach().to(REAL)), numbers)
 
 
 def settled_share(secret: Tensor) -> Arith:
     """Returns this party's share, with no division pending. 1 round, or none."""
     assert isinstance(secret, SecretTensor)
     return secret.numbers.protocol.settled(secret.value.arith)
+
+
+def secret_of_share(share: Tensor, dtype: torch.dtype) -> Tensor:
+    """Returns the secret of which each party gives its share; it has to be in the range."""
+    numbers = current_session().numbers
+    held = numbers.protocol.own_parts
+    if len(held) != 1:
+        raise ConfigError(
+            "shares of this protocol", limit="a party gives one part of a secret, and holds more"
+        )
+    limit = 1 << (numbers.fraction_bits + numbers.range_bits)
+    made = Arith({held[0]: share.long()}, numbers.ring, limit=limit)
+    return SecretTensor(Value(made, dtype), numbers)
 
 
 def described(secret: Tensor) -> dict[str, Any]:

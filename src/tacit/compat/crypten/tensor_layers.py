@@ -120,3 +120,15 @@ class Layers(Wrapped):
             self.secret = made
             return self
         return self.wrapped(made)
+
+    def binary_cross_entropy(self, y: Any, skip_forward: bool = False) -> Any:
+        """Returns the mean loss of these probabilities against targets from 0 to 1."""
+        return self.wrapped(functional.binary_cross_entropy(self.real, real(y)))
+
+    def binary_cross_entropy_with_logits(self, y: Any, skip_forward: bool = False) -> Any:
+        """Returns the mean loss of the sigmoids of these numbers against targets from 0 to 1."""
+        return self.wrapped(functional.binary_cross_entropy_with_logits(self.real, real(y)))
+
+    def cross_entropy(self, y: Any, skip_forward: bool = False) -> Any:
+        """Returns the mean loss of these scores against one-hot targets, over the batch."""
+        return self.wrapped(-(self.real.log_softmax(1) * real(y)).sum(1).mean())

@@ -1,0 +1,109 @@
+"""CrypTen's binary tensors: integers shared as bits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from .bit_planes import number_of, planes_of
+from .cryptensor import MPCTensor
+from .ptype import ptype as Ptype
+from .tensor_bits import Bits, revealed_bits, shared_planes
+from .wrapping import REAL
+
+
+class BinarySharedTensor(MPCTensor):
+    """Integers of party `src`, shared as 64 bits.
+
+    AND, OR, XOR, NOT and shifts work on the bits; for everything else the numbers are converted,
+    and the result is an arithmetic tensor. What is written to it in place makes it one, too.
+    """
+
+    _planes: Tensor | None
+    _secret: Tensor | None
+
+    def __init__(
+        self,
+        tensor: Any = None,
+        ptype: Ptype = Ptype.binary,
+        device: Any = None,
+        *,
+        size: Sequence[int] | None = None,
+        broadcast_size: bool = False,
+        precision: int | None = None,
+        src: int = 0,
+        requires_grad: bool | None = None,
+    ) -> None:
+        self.hold(shared_planes(tensor, src, size, broadcast_size), 0)
+
+    def hold(self, planes: Tensor, scale_bits: int) -> Self:
+        """Becomes the tensor with these bits, of which some are a fraction's."""
+        self._planes, self._secret, self._scale_bits = planes, None, scale_bits
+        return self
+
+    @property
+    def planes(self) -> Tensor:
+        """The bits as truth values, of shape (64, *shape)."""
+        if self._planes is None:
+            self._planes = planes_of(self.secret)
+        return self._planes
+
+    @property
+    def scale_bits(self) -> int:
+        """How many of the bits are a fraction's: none of integers."""
+        return self._scale_bits
+
+    @property
+    def secret(self) -> Tensor:
+        """The same numbers as an arithmetic secret; they have to be in the session's range."""
+        if self._secret is None:
+            assert self._planes is not None
+            self._secret = number_of(self._planes, REAL if self._scale_bits else torch.int64)
+        return self._secret
+
+    @secret.setter
+    def secret(self, new: Tensor) -> None:
+        self._secret, self._planes = new, None
+
+    @property
+    def ptype(self) -> Ptype:
+        """How the numbers are shared."""
+        return Ptype.arithmetic if self._planes is None else Ptype.binary
+
+    @property
+    def shape(self) -> torch.Size:
+        """The sizes of all dimensions."""
+        return self.secret.shape if self._planes is None else self._planes.shape[1:]
+
+    def get_plain_text(self, dst: int | None = None) -> Tensor | None:
+        """Returns the values at every party, or at party `dst` and None elsewhere."""
+        return revealed_bits(self.planes, self._scale_bits, dst)
+
+    def reveal(self, dst: int | None = None) -> Tensor | None:
+        """Returns the values as the integers whose bits are shared."""
+        return revealed_bits(self.planes, 0, dst)
+
+    def clone(self) -> Any:
+        """Returns a copy, shared as bits."""
+        return self.of_planes(self.planes.clone(), self._scale_bits)
+
+    shallow_copy = clone
+
+    def arithmetic(self) -> Any:
+        """Returns the same numbers shared as a sum."""
+        return self.of(self.secret)
+
+    def __iand__(self, other: Any) -> Self:
+        return self.hold((self & other).planes, self._scale_bits)
+
+    def __ior__(self, other: Any) -> Self:
+        return self.hold((self | other).planes, self._scale_bits)
+
+    def __ixor__(self, other: Any) -> Self:
+        return self.hold((self ^ other).planes, self._scale_bits)
+
+
+Bits.binary_class = BinarySharedTensor

@@ -1,0 +1,55 @@
+"""Bits of secret integers: planes of truth values, the lowest bit first, of all 64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...fixedpoint import Value
+from ...protocols import BitSum
+from ...tensor import SecretTensor
+from .shares import settled_share
+
+BITS = 64
+# Of two's complement: the highest bit counts negatively.
+POWERS = (*(1 << i for i in range(BITS - 1)), -(1 << BITS - 1))
+
+
+def planes_of_public(value: Tensor) -> Tensor:
+    """Returns the bits of public integers, of shape (64, *shape)."""
+    places = torch.arange(BITS).view(BITS, *[1] * value.dim())
+    return (value.long() >> places & 1).bool()
+
+
+def planes_of(secret: Tensor) -> Tensor:
+    """Returns the bits of a secret of numbers: of its integers, or of its units of 2^-bits."""
+    assert isinstance(secret, SecretTensor)
+    numbers = secret.numbers
+    share = settled_share(secret)
+    bits = numbers.bits_of_integers(Value(share, torch.int64), BITS)
+    return torch.stack([SecretTensor(bit, numbers) for bit in bits])
+
+
+def number_of(planes: Tensor, dtype: torch.dtype) -> Tensor:
+    """Returns the numbers that have these bits; they have to be in the range of the session."""
+    digits: list[Any] = [*planes.unbind()]
+    numbers = digits[0].numbers
+    [made] = numbers.protocol.inject_sums(
+        [digit.value.bits for digit in digits], None, [BitSum((0,) * BITS, POWERS)]
+    )
+    limit = 1 << (numbers.fraction_bits + numbers.range_bits)
+    return SecretTensor(Value(made.promise(limit), dtype), numbers)
+
+
+def plain_number(planes: Tensor) -> Tensor:
+    """Returns the integers with these public bits."""
+    weights = torch.tensor(POWERS).view(BITS, *[1] * (planes.dim() - 1))
+    return (planes.long() * weights).sum(0)
+
+
+def aligned(planes: Tensor, dims: int) -> Tensor:
+    """Returns the planes with dimensions of size 1 in front, so that there are `dims` beside."""
+    missing = dims - (planes.dim() - 1)
+    return planes.reshape(BITS, *[1] * missing, *planes.shape[1:])

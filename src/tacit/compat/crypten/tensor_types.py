@@ -1,0 +1,57 @@
+"""The classes that `crypten.cryptensor` makes tensors of, by name: "mpc", and those of users."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...errors import ConfigError
+from .cryptensor import CrypTensor, MPCTensor
+
+_types: dict[str, type[CrypTensor]] = {"mpc": MPCTensor}
+_default = "mpc"
+
+
+def register_cryptensor(name: str) -> Callable[[type[CrypTensor]], type[CrypTensor]]:
+    """Returns a decorator that gives a class of tensors a name."""
+
+    def registered(cls: type[CrypTensor]) -> type[CrypTensor]:
+        if name in _types:
+            raise ConfigError(f"the type {name!r} of tensors", limit="a name has one class")
+        if not issubclass(cls, CrypTensor):
+            raise ConfigError(f"{cls.__name__}", limit="a type of tensors extends CrypTensor")
+        _types[name] = cls
+        return cls
+
+    return registered
+
+
+def set_default_cryptensor_type(cryptensor_type: str) -> None:
+    """Makes this the type of tensors that `cryptensor` makes, in all threads."""
+    global _default
+    _class_of(cryptensor_type)
+    _default = cryptensor_type
+
+
+def get_default_cryptensor_type() -> str:
+    """Returns the name of the type of tensors that `cryptensor` makes."""
+    return _default
+
+
+def get_cryptensor_type(tensor: Any) -> str:
+    """Returns the name of a tensor's type."""
+    for name, cls in _types.items():
+        if isinstance(tensor, cls):
+            return name
+    raise ConfigError(f"a {type(tensor).__name__}", limit="only tensors of secrets have a type")
+
+
+def cryptensor(tensor: Any, *args: Any, cryptensor_type: str | None = None, **options: Any) -> Any:
+    """Returns the numbers of a party as secrets; the options are those of `MPCTensor`."""
+    return _class_of(cryptensor_type or _default)(tensor, *args, **options)
+
+
+def _class_of(name: str) -> type[Any]:
+    if name not in _types:
+        raise ConfigError(f"the type {name!r} of tensors", limit=f"known are {', '.join(_types)}")
+    return _types[name]

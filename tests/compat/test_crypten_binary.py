@@ -1,0 +1,102 @@
+"""CrypTen's binary tensors: bits against torch's, for one party and for two."""
+
+import operator
+
+import pytest
+import torch
+
+import tacit.compat.crypten as crypten
+from tacit.errors import ConfigError
+
+X = torch.tensor([[5, -3, 0], [1 << 20, -(1 << 20) - 1, 77]])
+Y = torch.tensor([12, 7, -1])
+BITWISE = [operator.and_, operator.or_, operator.xor]
+binary = crypten.ptype.binary
+
+
+@pytest.fixture
+def alone():
+    crypten.init()
+    yield
+    crypten.uninit()
+
+
+def results():
+    """What a program computes with bits, and the same with torch."""
+    x, y = crypten.cryptensor(X, ptype=binary), crypten.mpc.MPCTensor(Y, ptype=binary)
+    made = [(f(x, other), f(X, Y)) for f in BITWISE for other in (y, Y)]
+    made += [(~x, ~X), (x << 3, X << 3), (x >> 2, X >> 2), (x & 6, X & 6)]
+    made += [(x + y, X + Y), (x > y, (X > Y).long()), (x == X, torch.ones(2, 3).long())]
+    made += [(x[:, 1], X[:, 1]), (x.t(), X.t()), (x.sum(), X.sum()), (x.clone(), X)]
+    made += [(x.arithmetic(), X), (x.arithmetic().binary(), X)]
+    return [(one.get_plain_text(), plain) for one, plain in made]
+
+
+def test_alone(alone):
+    for made, plain in results():
+        assert torch.equal(made, plain)
+
+
+def test_two_parties():
+    for party in crypten.mpc.run_multiprocess(world_size=2)(results)():
+        for made, plain in party:
+            assert torch.equal(made, plain)
+
+
+def test_conversion_of_reals(alone):
+    x = torch.tensor([1.5, -2.25, 0.0])
+    bits = crypten.cryptensor(x).to(binary)
+    assert bits.ptype is binary
+    assert bits.size() == (3,)
+    assert torch.equal(bits.get_plain_text(), x)
+    assert torch.equal(bits.reveal(), (x * 2**16).long())
+    back = bits.to(crypten.ptype.arithmetic)
+    assert back.ptype is crypten.mpc.arithmetic
+    assert torch.equal((back * 2).get_plain_text(), x * 2)
+    assert torch.equal((bits ^ bits).get_plain_text(), torch.zeros(3))
+
+
+@pytest.mark.parametrize("name", ["__iand__", "__ior__", "__ixor__"])
+def test_in_place(alone, name):
+    x = crypten.mpc.primitives.BinarySharedTensor(X)
+    assert getattr(x, name)(Y) is x
+    assert torch.equal(x.get_plain_text(), getattr(X.clone(), name)(Y))
+    x += 1
+    assert x.ptype is crypten.ptype.arithmetic
+
+
+def test_sources_and_limits(alone):
+    whole = torch.tensor([2**62 + 1, -(2**63)])
+    assert torch.equal(
+        crypten.cryptensor(whole, ptype=binary, broadcast_size=True).get_plain_text(), whole
+    )
+    with pytest.raises(ConfigError, match="0 to 63"):
+        crypten.cryptensor(X, ptype=binary) << 64
+
+
+def test_shares():
+    def program():
+        x = crypten.cryptensor([1.0, 2.0])
+        own = x.share
+        again = crypten.mpc.MPCTensor.from_shares(own)
+        x.share = own * 2
+        return again.get_plain_text(), x.get_plain_text()
+
+    for again, doubled in crypten.mpc.run_multiprocess(world_size=2)(program)():
+        assert again.tolist() == [1.0, 2.0]
+        assert doubled.tolist() == [2.0, 4.0]
+
+
+def test_types_of_tensors(alone):
+    @crypten.register_cryptensor("marked")
+    class Marked(crypten.CrypTensor):
+        def __init__(self, tensor):
+            self.mark = tensor
+
+    assert crypten.get_default_cryptensor_type() == "mpc"
+    assert crypten.get_cryptensor_type(crypten.cryptensor([1.0])) == "mpc"
+    assert crypten.cryptensor(3, cryptensor_type="marked").mark == 3
+    with pytest.raises(ConfigError, match="known are mpc"):
+        crypten.set_default_cryptensor_type("other")
+    with pytest.raises(TypeError, match="abstract"):
+        crypten.CrypTensor(X)
