@@ -1,5 +1,6 @@
 """CrypTen's operators, losses, state dicts and optimizer, against torch's."""
 
+import copy
 import itertools
 
 import pytest
@@ -178,6 +179,21 @@ def test_parts_by_name():
     assert all(one.device.type == "cpu" for one in model.cpu().parameters())
     assert model.to(torch.float64).scale.dtype == torch.float64
     assert "fc2=Linear()" in repr(model)
+
+
+def test_what_is_no_module_is_refused():
+    for parts in ([nn.Linear(2, 2)], [[crypten.nn.Linear(2, 2)]]):
+        with pytest.raises(ConfigError, match="from_pytorch"):
+            crypten.nn.Sequential(*parts)
+
+
+def test_a_copy_has_tensors_of_its_own():
+    model = Net().encrypt()
+    other, before = copy.deepcopy(model), model.scale.get_plain_text()
+    with crypten.no_grad():
+        other.scale.add_(1.0)
+    agree(model.scale, before)
+    agree(other.scale, before + 1)
 
 
 def test_modes_decide_whether_parameters_require_grad():

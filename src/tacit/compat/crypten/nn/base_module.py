@@ -82,6 +82,11 @@ class Module:
 
     def register_module(self, name: str, module: Module) -> None:
         """Adds a part."""
+        if not isinstance(module, Module):
+            raise ConfigError(
+                f"{name!r} is a {type(module).__name__}, not a module of crypten.nn",
+                remedy="crypten.nn.from_pytorch takes a torch module",
+            )
         self._modules[name] = module
 
     def add_module(self, name: str, module: Module) -> None:
