@@ -1,6 +1,7 @@
 """CrypTen's modules compute what torch's do: values, gradients, updates, and both are kept."""
 
 import copy
+import io
 import logging
 from collections import OrderedDict
 
@@ -189,6 +190,27 @@ def test_a_torch_model_is_converted():
     assert changed is model
     assert not torch.equal(model.block["a"].weight, before["block.a.weight"])
     assert torch.equal(model.block["a"].weight, model.block["b"].weight)
+
+
+def test_an_onnx_model_is_converted():
+    onnx = pytest.importorskip("onnx")
+    helper = onnx.helper
+    weight, x = torch.randn(3, 4), torch.randn(2, 4)
+    graph = helper.make_graph(
+        [
+            helper.make_node("Gemm", ["x", "weight"], ["h"], transB=1),
+            helper.make_node("Relu", ["h"], ["y"]),
+        ],
+        "model",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2, 4])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [2, 3])],
+        [onnx.numpy_helper.from_array(weight.numpy(), "weight")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    written = model.SerializeToString()
+    for source in (written, io.BytesIO(written)):
+        converted = crypten.nn.from_onnx(source).encrypt()
+        agree(converted(crypten.cryptensor(x)), (x @ weight.T).relu())
 
 
 def test_tensorflow_is_refused():

@@ -1,7 +1,7 @@
 """CrypTen's modules over torch's and Tacit's."""
 
 from . import init, module
-from .converted_models import from_pytorch, from_tensorflow
+from .converted_models import from_onnx, from_pytorch, from_tensorflow
 from .losses import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -19,6 +19,7 @@ __all__ = [
     "L1Loss",
     "MSELoss",
     "RAPPORLoss",
+    "from_onnx",
     "from_pytorch",
     "from_tensorflow",
     "init",

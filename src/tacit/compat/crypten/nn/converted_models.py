@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 
 from torch import nn
 
+from .... import nn as tacit_nn
 from ....errors import UnsupportedError
 from .torch_module import ConvertedModel
 
@@ -17,6 +18,18 @@ def from_pytorch(pytorch_model: nn.Module, dummy_input: Any = None) -> Converted
     and dummy_input is not used.
     """
     return ConvertedModel(pytorch_model)
+
+
+def from_onnx(onnx_string_or_file: Any) -> ConvertedModel:
+    """Returns a module that computes what an ONNX model computes; see `tacit.nn.from_onnx`.
+
+    onnx_string_or_file: an open file, its bytes, or a path.
+    """
+    source = onnx_string_or_file
+    if hasattr(source, "seek"):
+        source.seek(0)
+        source = source.read()
+    return ConvertedModel(tacit_nn.from_onnx(source))
 
 
 def from_tensorflow(*args: Any, **kwargs: Any) -> NoReturn:
