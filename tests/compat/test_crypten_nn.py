@@ -153,6 +153,16 @@ def test_parties_encrypt_the_module_of_one():
         assert torch.equal(weight, torch.full((2, 3), 2.0))
 
 
+def test_a_parameter_comes_from_shares():
+    linear, share = crypten.nn.Linear(3, 2), torch.tensor([2 << 16, 1 << 15])
+    with pytest.raises(AssertionError, match="not encrypted"):
+        linear.set_parameter_from_shares("bias", share)
+    linear.encrypt().set_parameter_from_shares("bias", share)
+    with pytest.raises(ValueError, match="absent"):
+        linear.set_parameter_from_shares("absent", share)
+    assert torch.equal(linear.decrypt().bias, torch.tensor([2.0, 0.5]))
+
+
 class Residual(nn.Module):
     """Nested, with code of its own, a buffer of integers, and a tied weight."""
 

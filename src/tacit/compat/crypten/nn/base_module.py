@@ -13,7 +13,7 @@ from torch.nn.parameter import Parameter as TorchParameter
 
 from ....errors import ConfigError, UnsupportedError
 from ....tensor import SecretTensor
-from ..cryptensor import CrypTensor
+from ..cryptensor import CrypTensor, MPCTensor
 from ..initialization import current_session
 from ..wrapping import unwrapped
 from .refused_call import RefusedAssertion
@@ -99,6 +99,16 @@ class Module:
         """Replaces a parameter of this module itself."""
         self._require_known(self._parameters, name)
         self._parameters[name] = param
+
+    def set_parameter_from_shares(self, name: str, share: Any, **options: Any) -> None:
+        """Replaces a parameter by the secret of which each party gives its share."""
+        if not self.encrypted:
+            raise RefusedAssertion(
+                f"{type(self).__name__} is not encrypted", remedy="call encrypt() before"
+            )
+        self._require_known(self._parameters, name)
+        secret = MPCTensor.from_shares(share, **options)
+        self._parameters[name] = _leaf(secret, self.training)
 
     def set_buffer(self, name: str, buffer: Any) -> None:
         """Replaces a buffer of this module itself."""
