@@ -15,7 +15,7 @@ import torch
 from scipy import stats
 
 import tacit
-from tacit.errors import ConfigError, RangeError, RevealForbidden
+from tacit.errors import ConfigError, RangeError, RevealForbidden, UnsupportedOp
 from tacit.fixedpoint import sampling
 from tacit.fixedpoint.sampling import normal_grid
 from tacit.fixedpoint.shuffle import distances, switches
@@ -286,6 +286,63 @@ def test_weighted_index():
         assert bool((counts[~used] == 0).all())
         wanted = 4000 * expected[used] / expected.sum()
         assert stats.chisquare(counts[used].numpy(), wanted.numpy()).pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize("protocol", ["trio", "enclave"])
+def test_multinomial_without_replacement(protocol):
+    """Each set of places is drawn as often as torch's way of drawing says; no place twice."""
+    weights = torch.tensor([0.5, 0.0, 1.5, 2.0, 0.0])
+    settings = {"outsourcing": "none"} if protocol == "enclave" else {}
+
+    def draw(session):
+        return session.share(weights.expand(3000, 5), owner=0).multinomial(2)
+
+    pairs = Counter(map(tuple, revealed(draw, protocol=protocol, **settings).tolist()))
+    chances = weights.double() / weights.double().sum()
+    wanted = {
+        (i, j): float(chances[i] * chances[j] / (1 - chances[i]))
+        for i, j in itertools.permutations((0, 2, 3), 2)
+    }
+    assert set(pairs) <= set(wanted)
+    expected = [3000 * wanted[pair] for pair in wanted]
+    assert stats.chisquare([pairs[pair] for pair in wanted], expected).pvalue > FALSE_ALARM
+
+
+def test_multinomial_with_replacement_and_what_is_refused():
+    weights = torch.tensor([1e-3, 0.0, 3e-3, 0.0])
+
+    def draw(session):
+        secret = session.share(weights, owner=0)
+        for refused in (
+            lambda: torch.multinomial(secret, 5),
+            lambda: torch.multinomial(secret, 0),
+            lambda: torch.multinomial(secret.view(1, 1, 4), 2),
+            lambda: session.random.weighted_sample(secret.view(2, 2), secret),
+        ):
+            with pytest.raises(ConfigError):
+                refused()
+        with pytest.raises(UnsupportedOp):
+            torch.multinomial(secret, 2, generator=torch.Generator())
+        return torch.multinomial(secret, 4000, replacement=True)
+
+    counts = torch.bincount(revealed(draw), minlength=4)
+    assert counts[1] == counts[3] == 0
+    assert stats.binomtest(int(counts[0]), 4000, 66 / 263).pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+def test_weighted_sample_returns_rows_by_their_weights(replacement):
+    rows = torch.tensor([[[1.5, -2.0]], [[0.25, 7.0]], [[100.0, 3.0]]])
+    weights = torch.tensor([1.0, 0.0, 3.0])
+
+    def draw(session):
+        secret = session.share([rows, weights], owner=0)
+        return session.random.weighted_sample(*secret, count=2, replacement=replacement)
+
+    drawn = revealed(draw)
+    assert drawn.shape == (2, 1, 2)
+    found = [int((rows == one).all(2).all(1).nonzero()) for one in drawn]
+    assert set(found) == {0, 2} if not replacement else set(found) <= {0, 2}
 
 
 def moved(order):

@@ -122,7 +122,7 @@ item equal allclose nonzero argwhere unique unique_consecutive histc histogram
 histogramdd linalg.svd svd linalg.svdvals linalg.eig linalg.eigh linalg.eigvals
 linalg.eigvalsh linalg.lstsq linalg.qr qr geqrf linalg.lu lu linalg.matrix_rank linalg.pinv
 linalg.cholesky cholesky linalg.inv linalg.solve linalg.det logdet linalg.slogdet matrix_exp
-fft.fft fft.ifft fft.rfft fft.irfft stft complex view_as_complex polar to_sparse multinomial
+fft.fft fft.ifft fft.rfft fft.irfft stft complex view_as_complex polar to_sparse
 nextafter frexp mode nn.functional.rrelu lgamma digamma erfinv i0 special.i0e special.i1
 special.i1e special.ndtri special.log_ndtr special.bessel_j0 special.airy_ai
 nn.functional.ctc_loss nn.functional.fractional_max_pool2d

@@ -11,6 +11,7 @@ from torch import Tensor
 from ..errors import ConfigError
 from ..fixedpoint import Numbers, Value
 from ..tensor import SecretTensor
+from ..tensor.weighted_draws import weighted_places, weighted_rows
 
 Shape = Sequence[int] | int
 
@@ -91,11 +92,25 @@ class RandomSecrets:
         """Returns `count` places along the last dimension, each as likely as its weight says.
 
         Weights are secret, 0 or more, and need no sum of 1, but one well above a unit: each sum of
-        weights is compared to within one. A place may come several times.
+        weights is compared to within one. A place may come several times;
+        `weights.multinomial(count)` draws without replacement.
         """
-        total, sums = weights.sum(-1, keepdim=True), weights.cumsum(-1)[..., :-1]
-        chosen = self.uniform((*weights.shape[:-1], count)).to(weights.dtype) * total
-        return (sums.unsqueeze(-2) <= chosen.unsqueeze(-1)).sum(-1)
+        return weighted_places(weights, count, replacement=True)
+
+    def weighted_sample(
+        self, rows: Tensor, weights: Tensor, count: int = 1, *, replacement: bool = True
+    ) -> Tensor:
+        """Returns `count` of the rows, each as likely as its weight says; nobody knows which.
+
+        Without replacement the draws follow each other, and `count` weights are above 0.
+        """
+        if weights.dim() != 1 or rows.shape[:1] != weights.shape:
+            raise ConfigError(
+                f"rows of shape {tuple(rows.shape)} and weights of {tuple(weights.shape)}",
+                limit="one weight for each row",
+            )
+        drawn = weighted_rows(rows.flatten(1), weights, count, replacement=replacement)
+        return drawn.reshape(count, *rows.shape[1:])
 
     def permutation(self, count: int) -> Tensor:
         """Returns the numbers from 0 to count - 1 in an order that nobody knows."""

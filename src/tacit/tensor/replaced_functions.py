@@ -12,13 +12,14 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from . import recurrent_functions, value_checks, vector_norms
+from . import recurrent_functions, value_checks, vector_norms, weighted_draws
 from .secret import SecretTensor
 
 # where the function is, its name, and what is computed on secrets; it is given torch's as plain=
 REPLACED: list[tuple[Any, str, Callable[..., Any]]] = [
     (torch.nn.functional, "gaussian_nll_loss", value_checks.gaussian_nll_loss),
     (torch, "cov", value_checks.cov),
+    (torch, "multinomial", weighted_draws.multinomial),
     (torch.linalg, "vector_norm", vector_norms.vector_norm),
     (torch.linalg, "norm", vector_norms.norm),
     *((torch._VF, name, secret) for name, secret in recurrent_functions.FUNCTIONS.items()),
@@ -30,6 +31,7 @@ def register() -> None:
     for place, name, secret in REPLACED:
         setattr(place, name, _on_secrets(getattr(place, name), secret))
     SecretTensor.cov = torch.cov  # type: ignore[method-assign,assignment]
+    SecretTensor.multinomial = torch.multinomial  # type: ignore[method-assign,assignment]
 
 
 def _on_secrets(plain: Callable[..., Any], secret: Callable[..., Any]) -> Callable[..., Any]:
