@@ -115,3 +115,11 @@ def test_debugging():
         crypten.init()
         with pytest.raises(RangeError):
             crypten.cryptensor([1000.0]) * crypten.cryptensor([2000.0])
+
+
+def test_a_launcher_without_keys_is_refused(monkeypatch):
+    crypten.uninit()
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ConfigError, match=r"tacit\.connect"):
+        crypten.init()
+    assert not crypten.is_initialized()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import threading
 import warnings
@@ -87,5 +88,11 @@ def initialized(session: Session) -> Iterator[None]:
 
 
 def _alone() -> Session:
+    if (size := os.environ.get("WORLD_SIZE", "1")) != "1":
+        raise ConfigError(
+            f"WORLD_SIZE={size}: CrypTen's launcher names other parties",
+            limit="it gives them no keys to prove who they are, and this process would be alone",
+            remedy="give crypten.init(session=...) a session of tacit.connect or of tacit run",
+        )
     [mesh] = memory_meshes(1)
     return open_session(mesh, config=cfg.config(1), session_id=secrets.token_bytes(16))
