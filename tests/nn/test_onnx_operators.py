@@ -2,6 +2,7 @@
 
 import warnings
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -366,3 +367,9 @@ def test_answers_are_those_of_the_runtime(name, free):
 
 def test_every_rule_has_a_case():
     assert {op for op, *_ in CASES.values()} == RULES.keys()
+
+
+def test_the_guide_lists_every_operator():
+    guide = (Path(__file__).parents[2] / "docs/guides/other_models.md").read_text()
+    listed = guide.rpartition("There are:")[2].replace("`", "").strip(" .\n").split(", ")
+    assert listed == sorted({*RULES, "Constant"})

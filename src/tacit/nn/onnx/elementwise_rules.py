@@ -146,7 +146,8 @@ def prelu(call: Call) -> fx.Node:
 def softmax(call: Call) -> fx.Node:
     logarithm = call.op == "LogSoftmax"
     axis = call.attribute("axis", -1 if call.opset >= 13 else 1)
-    if call.opset < 13 and axis not in (-1, call.rank() - 1):
+    shape = call.shape(0)
+    if call.opset < 13 and axis != -1 and (shape is None or axis != len(shape) - 1):
         return call.emit(functions.softmax_from, call.tensor(0), axis, logarithm)
     return call.emit(F.log_softmax if logarithm else F.softmax, call.tensor(0), axis)
 

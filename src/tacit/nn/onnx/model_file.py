@@ -152,15 +152,37 @@ def _shapes(model: Any) -> dict[str, tuple[int | None, ...]]:
     known = {one.name for one in bare.graph.input}
     make = onnx.helper.make_tensor_value_info
     bare.graph.input.extend(make(*form) for form in forms if form[0] not in known)
-    try:
-        graph = onnx.shape_inference.infer_shapes(bare, data_prop=True).graph
-    except (RuntimeError, ValueError):  # what it cannot infer is looked up at run time
-        graph = bare.graph
-    found = {}
-    for value in (*graph.input, *graph.value_info, *graph.output):
-        if value.type.tensor_type.HasField("shape"):
-            dims = value.type.tensor_type.shape.dim
-            found[value.name] = tuple(
-                one.dim_value if one.HasField("dim_value") else None for one in dims
-            )
-    return found
+    noted: set[str] = set()
+    while True:
+        try:
+            graph = onnx.shape_inference.infer_shapes(bare, data_prop=True).graph
+        except (RuntimeError, ValueError):  # what it cannot infer is looked up at run time
+            graph = bare.graph
+        declared = (*graph.input, *graph.value_info, *graph.output)
+        found = {
+            one.name: _sizes(one) for one in declared if one.type.tensor_type.HasField("shape")
+        }
+        kinds = {one.name: one.type.tensor_type.elem_type for one in declared}
+        ranks = {name: rank for name, rank in _reshaped(graph, found) if name not in noted}
+        if not ranks:
+            return found
+        noted |= ranks.keys()
+        for node in graph.node:
+            if node.output[0] in ranks:
+                name, kind = node.output[0], kinds.get(node.input[0], 0)
+                bare.graph.value_info.append(make(name, kind, [None] * ranks[name]))
+
+
+def _sizes(value: Any) -> tuple[int | None, ...]:
+    """Returns a declared shape; some exporters write free dimensions as 0 or -1."""
+    dims = value.type.tensor_type.shape.dim
+    return tuple(one.dim_value if one.dim_value > 0 else None for one in dims)
+
+
+def _reshaped(graph: Any, shapes: dict[str, tuple[int | None, ...]]) -> Iterator[tuple[str, int]]:
+    """Yields results of Reshape whose rank is known, by the length of the shape, but not noted."""
+    for node in graph.node:
+        if node.op_type == "Reshape" and node.output[0] not in shapes:
+            [length] = shapes.get(node.input[1], (None,))
+            if length is not None:
+                yield node.output[0], length
