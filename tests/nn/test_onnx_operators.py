@@ -365,6 +365,26 @@ def test_answers_are_those_of_the_runtime(name, free):
         torch.testing.assert_close(one, want, atol=2e-5, rtol=2e-5)
 
 
+NUMBERS = {np.bool_: np.array(True), np.int64: np.array(7), np.float32: np.float32(1.5)}
+LEFT = [(op, np.bool_) for op in ("And", "Or", "Xor")]
+LEFT += [(op, np.int64) for op in ("Add", "Sub", "Mul", "Div", "Less", "Equal", "Max", "Mod")]
+LEFT += [(op, np.float32) for op in ("Sub", "Div", "Pow", "Greater", "Min")]
+
+
+@pytest.mark.parametrize(("op", "kind"), LEFT)
+def test_a_public_number_may_be_on_the_left(op, kind):
+    draw = Draw(op)
+    x = {np.bool_: draw.bits(3, 4), np.int64: draw.whole(1, 9, 3, 4)}.get(kind, draw.positive(3, 4))
+    number = numpy_helper.from_array(np.asarray(NUMBERS[kind]))
+    nodes = [
+        helper.make_node("Constant", [], ["c"], value=number),
+        helper.make_node(op, ["c", "x"], ["y"]),
+    ]
+    made = model(nodes, {"x": x})
+    [found], [wanted] = module_answers(from_onnx(made), {"x": x}), runtime_answers(made, {"x": x})
+    torch.testing.assert_close(found, wanted)
+
+
 def test_every_rule_has_a_case():
     assert {op for op, *_ in CASES.values()} == RULES.keys()
 

@@ -38,7 +38,7 @@ UNARY: dict[str, Callable[..., Any]] = {
 }
 BINARY: dict[str, Callable[..., Any]] = {
     "Add": operator.add,
-    "And": torch.logical_and,
+    "And": operator.and_,
     "Div": functions.divided,
     "Equal": operator.eq,
     "Greater": operator.gt,
@@ -46,10 +46,10 @@ BINARY: dict[str, Callable[..., Any]] = {
     "Less": operator.lt,
     "LessOrEqual": operator.le,
     "Mul": operator.mul,
-    "Or": torch.logical_or,
+    "Or": operator.or_,
     "Pow": operator.pow,
     "Sub": operator.sub,
-    "Xor": torch.logical_xor,
+    "Xor": operator.xor,
 }
 
 
