@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from threading import Event
+from threading import Event, Thread
 
 import pytest
 import torch
@@ -11,6 +11,7 @@ from torch import nn
 
 import tacit
 from tacit.errors import ConfigError, PartyFailed, RevealForbidden
+from tacit.protocols.reveals import RevealPolicy
 from tacit.transport.consensus import all_gather
 
 NAMES = ("alice", "bob", "carol")
@@ -193,3 +194,15 @@ def test_the_policy_is_part_of_the_settings():
     policies = [None, (), (0,), (0, 1), (1,)]
     assert len({Config(reveals=policy) for policy in policies}) == len(policies)
     assert Config(reveals=(1, 0)) == Config(reveals=(0, 1))
+
+
+def test_a_reveal_of_another_lane_is_not_one_of_a_guard():
+    """Lanes take turns while a guard waits. With a budget, only the reveals of a guard are free."""
+    policy = RevealPolicy(["a", "b", "c"])
+    with policy.guarding():
+        policy.admit(0, (), "bool", None)
+        lane = Thread(target=policy.admit, args=(1, (), "float32", None))
+        lane.start()
+        lane.join()
+    policy.admit(2, (), "float32", None)
+    assert [one.purpose for one in policy.record] == ["guard", "program", "program"]

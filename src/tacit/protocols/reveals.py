@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -83,7 +84,8 @@ class RevealPolicy:
         file: Path | None = None,
     ) -> None:
         self._names, self._allowed, self._file = tuple(names), allowed, file
-        self._dealer, self._purpose = dealer, PROGRAM
+        self._dealer = dealer
+        self._guards = threading.local()  # each lane of `session.map` has its own
         self._budget: PrivacySpent | None = None
         self.record: list[Revealed] = []
 
@@ -105,7 +107,11 @@ class RevealPolicy:
     @property
     def is_guarding(self) -> bool:
         """Whether a guard asks for the reveals, and not the program."""
-        return self._purpose == GUARD
+        return getattr(self._guards, "is_asking", False)
+
+    @property
+    def _purpose(self) -> str:
+        return GUARD if self.is_guarding else PROGRAM
 
     @property
     def privacy_spent(self) -> PrivacySpent:
@@ -125,12 +131,12 @@ class RevealPolicy:
 
     @contextmanager
     def guarding(self) -> Iterator[None]:
-        """Within, reveals are recorded as those of a guard."""
-        self._purpose = GUARD
+        """Within, reveals of this thread are recorded as those of a guard."""
+        self._guards.is_asking = True
         try:
             yield
         finally:
-            self._purpose = PROGRAM
+            self._guards.is_asking = False
 
     def admit(
         self,
