@@ -43,6 +43,28 @@ def test_two_parties():
             assert torch.equal(made, plain)
 
 
+def rows_of(x):
+    return [*x.split(1), *x.chunk(3, dim=1), *x.unbind(1), x.unfold(1, 2, 1)]
+
+
+def moved(x):
+    """Numbers elsewhere, of a tensor of shape (2, 3)."""
+    made = [x.view(3, 2), x.reshape(-1), x.flatten(), x.transpose(0, 1), x.permute(1, 0)]
+    made += [x.unsqueeze(1).squeeze(1), x.narrow(1, 1, 2), x.expand(2, 2, 3), x.repeat(2, 1)]
+    made += [x.roll(1, 0), x.flip(1), x.index_select(1, torch.tensor([2, 0]))]
+    made += [x.gather(1, torch.tensor([[2], [0]])), x[1], x[0, 2], x[..., 1:]]
+    return made + rows_of(x)
+
+
+def test_moved_numbers_stay_bits(alone):
+    for made, plain in zip(moved(crypten.cryptensor(X, ptype=binary)), moved(X), strict=True):
+        assert made.ptype is binary
+        assert torch.equal(made.get_plain_text(), plain)
+    x = crypten.cryptensor(X, ptype=binary)
+    x += 1  # an arithmetic tensor from here
+    assert torch.equal(x.t().get_plain_text(), (X + 1).t())
+
+
 def test_conversion_of_reals(alone):
     x = torch.tensor([1.5, -2.25, 0.0])
     bits = crypten.cryptensor(x).to(binary)

@@ -2,25 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import torch
 from torch import Tensor
 
-from .bit_planes import number_of, planes_of
+from .bit_planes import BITS, number_of, planes_of
 from .cryptensor import MPCTensor
 from .ptype import ptype as Ptype
 from .tensor_bits import Bits, revealed_bits, shared_planes
 from .wrapping import REAL
 
 
+def moved(name: str) -> Callable[..., Any]:
+    """Returns a method that moves whole numbers, with all of their bits, as torch's method does."""
+    function, of_arithmetic = getattr(Tensor, name), getattr(MPCTensor, name)
+
+    def method(self: BinarySharedTensor, *args: Any, **kwargs: Any) -> Any:
+        if self.ptype is Ptype.arithmetic:
+            return of_arithmetic(self, *args, **kwargs)
+        places = torch.arange(self.shape.numel()).view(self.shape)
+        found = function(places, *args, **kwargs)
+        return self.at(found) if isinstance(found, Tensor) else tuple(map(self.at, found))
+
+    method.__name__, method.__doc__ = name, f"As torch's `Tensor.{name}`, shared as bits."
+    return method
+
+
 class BinarySharedTensor(MPCTensor):
     """Integers of party `src`, shared as 64 bits.
 
-    AND, OR, XOR, NOT and shifts work on the bits; for everything else the numbers are converted,
-    and the result is an arithmetic tensor. What is written to it in place makes it one, too.
+    AND, OR, XOR, NOT and shifts work on the bits, and functions that move numbers keep them; for
+    everything else the numbers are converted, and the result is an arithmetic tensor. What is
+    written to it in place makes it one, too.
     """
+
+    t, transpose, permute = moved("t"), moved("transpose"), moved("permute")
+    view, reshape, flatten = moved("view"), moved("reshape"), moved("flatten")
+    squeeze, unsqueeze, narrow = moved("squeeze"), moved("unsqueeze"), moved("narrow")
+    expand, repeat, roll, flip = moved("expand"), moved("repeat"), moved("roll"), moved("flip")
+    split, chunk, unbind = moved("split"), moved("chunk"), moved("unbind")
+    unfold, index_select, gather = moved("unfold"), moved("index_select"), moved("gather")
+    __getitem__ = moved("__getitem__")
 
     _planes: Tensor | None
     _secret: Tensor | None
@@ -77,6 +101,11 @@ class BinarySharedTensor(MPCTensor):
     def shape(self) -> torch.Size:
         """The sizes of all dimensions."""
         return self.secret.shape if self._planes is None else self._planes.shape[1:]
+
+    def at(self, places: Tensor) -> Any:
+        """Returns the numbers at public places of the flat tensor, in the shape of the places."""
+        planes = self.planes.reshape(BITS, -1)[:, places.flatten()]
+        return self.of_planes(planes.reshape(BITS, *places.shape), self._scale_bits)
 
     def get_plain_text(self, dst: int | None = None) -> Tensor | None:
         """Returns the values at every party, or at party `dst` and None elsewhere."""
