@@ -38,14 +38,15 @@ HEAD = "<!-- Made by `make docs`; change the code, not this page. -->\n\n"
 
 
 def errors_page() -> str:
-    """Every error, under the error that it is a kind of."""
+    """Every error of `tacit.errors`, under the error that it is a kind of."""
     lines = ["# Errors", "", (inspect.getdoc(errors) or "").split("\n\n")[-1], ""]
 
     def visit(error: type[errors.Error], depth: int) -> None:
         text = " ".join((inspect.getdoc(error) or "").split())
         lines.append(f"{'    ' * depth}- `{error.__name__}`: {text}")
         for kind in error.__subclasses__():
-            visit(kind, depth + 1)
+            if kind.__module__.startswith(errors.__name__):  # others are there once imported
+                visit(kind, depth + 1)
 
     visit(errors.Error, 0)
     lines += [
