@@ -33,7 +33,7 @@ demo: setup  ## three processes, encrypted channels, digits recognised unseen
 test: setup  ## every feature, on fewer samples: in about twelve minutes on two cores
 	$(PYTEST)
 
-test-all: setup  ## every test on all of its samples: in about 37 minutes on two cores
+test-all: setup  ## every test on all of its samples: in about 39 minutes on two cores
 	$(PYTEST) --full
 
 check: setup  ## style and types
