@@ -30,7 +30,7 @@ $(NATIVE): $(VENV)/.tools pyproject.toml CMakeLists.txt $(wildcard csrc/*)
 demo: setup  ## three processes, encrypted channels, digits recognised unseen
 	$(BIN)/python examples/demo.py
 
-test: setup  ## every feature, on fewer samples: in about twelve minutes on two cores
+test: setup  ## every feature, on fewer samples: in about fifteen minutes on two cores
 	$(PYTEST)
 
 test-all: setup  ## every test on all of its samples: in about 39 minutes on two cores
