@@ -9,7 +9,8 @@ from tests.compat.crypten_programs import in_processes
 
 import tacit
 import tacit.compat.crypten as crypten
-from tacit.errors import ConfigError
+from tacit.compat.crypten.communicator import LONGEST_OBJECT
+from tacit.errors import ConfigError, FrameRejected
 
 
 def at_parties(function, parties=2):
@@ -142,6 +143,32 @@ def test_no_code_is_sent():
             crypten.communicator.get().broadcast_obj(torch.nn.Linear(1, 1), 0)
 
     assert at_parties(program, 1) == [None]
+
+
+@pytest.mark.parametrize("rubbish", [b"", b"\xff{", b"{1", b"[" * 100_000])
+def test_objects_that_cannot_be_read_name_their_sender(rubbish):
+    def program():
+        comm = crypten.communicator.get()
+        if comm.get_rank() == 1:
+            comm._mesh.exchange_bytes({0: rubbish}, [])
+            comm.send(torch.tensor(len(rubbish)), 0)
+            if rubbish:
+                comm.send(torch.frombuffer(bytearray(rubbish), dtype=torch.uint8), 0)
+            return
+        for receive in (lambda: comm.broadcast_obj(None, 1), lambda: comm.recv_obj(1)):
+            with pytest.raises(FrameRejected, match="party 1 sen") as told:
+                receive()
+            assert told.value.party == 1
+
+    at_parties(program)
+
+
+def test_objects_are_not_large():
+    def program():
+        with pytest.raises(ConfigError, match="bytes"):
+            crypten.communicator.get().broadcast_obj("a" * LONGEST_OBJECT, 0)
+
+    at_parties(program, 1)
 
 
 def test_shares_in_files():

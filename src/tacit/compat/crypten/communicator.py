@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...errors import ConfigError
+from ...errors import ConfigError, FrameRejected, Party
 from ...transport import Spec
 from . import initialization
 from .initialization import is_initialized, uninit
@@ -24,6 +24,7 @@ __all__ = ["Communicator", "get", "is_initialized", "uninit"]
 # Messages between two parties are numbered apart from those of all, which count together.
 BETWEEN_TWO = 1 << 48
 LONGEST_OBJECT = 1 << 24
+LIMIT = f"1 to {LONGEST_OBJECT} bytes"
 
 
 class Request:
@@ -136,7 +137,7 @@ class Communicator:
             data = _packed(obj)
             self._mesh.exchange_bytes(dict.fromkeys(others, data), [])
             return obj
-        return json.loads(self._mesh.exchange_bytes({}, [src])[src])
+        return _unpacked(self._mesh.exchange_bytes({}, [src])[src], src)
 
     # Between two ----------------------------------------------------------------------------------
 
@@ -161,9 +162,11 @@ class Communicator:
         """Returns the object that a party sends."""
         size = int(self.recv(torch.tensor(0), src))
         if not 0 < size <= LONGEST_OBJECT:
-            raise ValueError(f"an object of {size} bytes, where {LONGEST_OBJECT} are the most")
+            raise FrameRejected(
+                Party(src) + f" sends an object of {size} bytes", party=src, limit=LIMIT
+            )
         data = self.recv(torch.zeros(size, dtype=torch.uint8), src)
-        return json.loads(data.numpy().tobytes())
+        return _unpacked(data.numpy().tobytes(), src)
 
     # Statistics -----------------------------------------------------------------------------------
 
@@ -259,7 +262,19 @@ def _packed(obj: Any) -> bytes:
             limit="parties send each other numbers, texts, None, lists and dicts of them",
             remedy="send tensors with broadcast; every party builds a model itself",
         ) from error
+    if len(data) > LONGEST_OBJECT:
+        raise ConfigError(f"an object of {len(data)} bytes", limit=LIMIT)
     return data
+
+
+def _unpacked(data: bytes, src: int) -> Any:
+    """Returns the object in what a party has sent, which may be anything."""
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        raise FrameRejected(
+            Party(src) + " sent no object of numbers, texts, lists and dicts", party=src
+        ) from None
 
 
 def _operator(op: Any) -> Any:

@@ -61,7 +61,7 @@ def restored(data: dict[str, Any]) -> Tensor:
     if data["session"] != _session():
         raise ConfigError(
             "shares of another session",
-            limit="party, number of parties, protocol and fraction bits have to be the same",
+            limit="party, number of parties, protocol, ring and fraction bits must be the same",
         )
     numbers = current_session().numbers
     share = Arith(data["parts"], numbers.ring, limit=int(data["limit"]))
@@ -73,4 +73,4 @@ def _session() -> list[Any]:
     """Returns what has to be the same where shares are written and where they are read."""
     session = current_session()
     config = session.config
-    return [session.rank, session.parties, config.protocol, config.fraction_bits]
+    return [session.rank, session.parties, config.protocol, config.ring, config.fraction_bits]
