@@ -143,6 +143,27 @@ def test_a_structure_has_no_weights(tmp_path):
     }
 
 
+def test_a_structure_has_nothing_that_is_not_known(tmp_path):
+    """Trees have their thresholds in attributes, and a file may say or keep more than its graph."""
+    tree = onnx.helper.make_node(
+        "TreeEnsembleRegressor", ["x"], ["y"], domain="ai.onnx.ml", nodes_values=[0.5]
+    )
+    x, y = (onnx.helper.make_tensor_value_info(name, 1, [1, 1]) for name in "xy")
+    versions = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("ai.onnx.ml", 3)]
+    graph = onnx.helper.make_graph([tree], "trees", [x], [y])
+    made = onnx.helper.make_model(graph, opset_imports=versions)
+    with pytest.raises(UnsupportedModule, match="TreeEnsembleRegressor"):
+        onnx_structure(made.SerializeToString())
+    told = onnx.load(script("lenet", tmp_path)[0])
+    told.doc_string = told.graph.doc_string = "a secret remark"
+    told.training_info.add().algorithm.CopyFrom(told.graph)
+    told.training_info[0].algorithm.doc_string = "a secret remark"
+    structure = onnx_structure(told)
+    assert b"remark" not in structure
+    assert len(structure) < 5000
+    assert from_onnx(structure).code == from_onnx(told).code
+
+
 def test_modules_are_validated_copied_and_trained(tmp_path):
     path, [x] = script("lenet", tmp_path)
     module = from_onnx(path)

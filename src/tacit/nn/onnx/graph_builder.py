@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Collection
 from typing import Any
 
@@ -11,16 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor, fx, nn
 
-from ...errors import UnsupportedModule
-from .model_file import STANDARD_DOMAINS, SUBJECT, ModelFile, all_nodes, onnx_package
-from .operator_table import RULES, Call, Constant, Refused
+from .model_file import ModelFile, onnx_package
+from .operator_table import RULES, Call, Constant, Refused, refuse_unknown, unsupported
 from .weights import constant_of, is_weight, public_names
-
-CONTROL_FLOW = ("If", "Loop", "Scan")
-REMEDY = (
-    "export the model without them (a constant branch goes away with torch.onnx.export or onnxsim)"
-    ", or compute that part outside of the file"
-)
 
 
 class GraphBuilder:
@@ -40,7 +32,7 @@ class GraphBuilder:
 
     def module(self, name: str) -> fx.GraphModule:
         """Returns the model. Raises UnsupportedModule with all that has no torch form."""
-        _refuse_unknown(self.file.graph)
+        refuse_unknown(self.file.graph)
         for key, array in self.file.constants.items():
             weight = key not in self.public and is_weight(array, key, in_program=False)
             self.values[key] = Constant(array, key, is_weight=weight)
@@ -50,7 +42,7 @@ class GraphBuilder:
         for node in self.file.graph.node:
             self.add(node)
         if self.refused:
-            raise _unsupported(self.refused)
+            raise unsupported(self.refused)
         results = [self._result(one.name) for one in self.file.graph.output]
         self.graph.output(results[0] if len(results) == 1 else tuple(results))
         self.graph.eliminate_dead_code(lambda node: node.op in ("placeholder", "output"))
@@ -159,26 +151,3 @@ def identifier(name: str) -> str:
     """Returns a name of the file as a name of Python."""
     found = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")
     return found if found[:1].isalpha() else f"value_{found}"
-
-
-def _refuse_unknown(graph: Any) -> None:
-    """Raises UnsupportedModule with all operators of a graph that have no rule."""
-    names = [
-        node.op_type if node.domain in STANDARD_DOMAINS else f"{node.domain}.{node.op_type}"
-        for node in all_nodes(graph)
-    ]
-    missing = {name: n for name, n in Counter(names).items() if name not in {*RULES, "Constant"}}
-    if missing:
-        raise _unsupported(
-            f"{name} (control flow)" if name in CONTROL_FLOW else f"{name} ({count} nodes)"
-            for name, count in sorted(missing.items())
-        )
-
-
-def _unsupported(refused: Any) -> UnsupportedModule:
-    return UnsupportedModule(
-        f"the model has operators without a torch form: {', '.join(refused)}",
-        limit=f"there are {', '.join(sorted(RULES))}",
-        remedy=REMEDY,
-        subject=SUBJECT,
-    )

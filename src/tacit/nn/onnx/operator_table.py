@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,14 +10,20 @@ import numpy as np
 import torch
 from torch import Tensor, fx, nn
 
+from ...errors import UnsupportedModule
 from . import onnx_functions as functions
-from .model_file import onnx_package
+from .model_file import STANDARD_DOMAINS, SUBJECT, all_nodes, onnx_package
 
 if TYPE_CHECKING:
     from .graph_builder import GraphBuilder
 
 Rule = Callable[["Call"], Any]
 RULES: dict[str, Rule] = {}
+CONTROL_FLOW = ("If", "Loop", "Scan")
+REMEDY = (
+    "export the model without them (a constant branch goes away with torch.onnx.export or onnxsim)"
+    ", or compute that part outside of the file"
+)
 
 
 class Refused(Exception):
@@ -167,3 +174,27 @@ class Call:
     def only_first_output(self) -> None:
         if len(self.outputs) > 1:
             raise Refused("more than its first output")
+
+
+def refuse_unknown(graph: Any) -> None:
+    """Raises UnsupportedModule with all operators of a graph that have no rule."""
+    names = [
+        node.op_type if node.domain in STANDARD_DOMAINS else f"{node.domain}.{node.op_type}"
+        for node in all_nodes(graph)
+    ]
+    missing = {name: n for name, n in Counter(names).items() if name not in {*RULES, "Constant"}}
+    if missing:
+        raise unsupported(
+            f"{name} (control flow)" if name in CONTROL_FLOW else f"{name} ({count} nodes)"
+            for name, count in sorted(missing.items())
+        )
+
+
+def unsupported(refused: Any) -> UnsupportedModule:
+    """Returns the error that lists what has no torch form."""
+    return UnsupportedModule(
+        f"the model has operators without a torch form: {', '.join(refused)}",
+        limit=f"there are {', '.join(sorted(RULES))}",
+        remedy=REMEDY,
+        subject=SUBJECT,
+    )

@@ -15,6 +15,7 @@ import numpy as np
 
 from ...errors import ConfigError
 from .model_file import SUBJECT, dense_array, onnx_package, read_model, sparse_array
+from .operator_table import refuse_unknown
 
 # Names that torch's two exporters give to numbers in the program: never to a parameter.
 PROGRAM_NUMBER = re.compile(r"(val_\d+|(.*/)?Constant(_\d+)?_output_0)")
@@ -62,14 +63,15 @@ def onnx_structure(source: Any, *, public: Collection[str] = ()) -> bytes:
     """Returns an ONNX model without its weights, which its owner gives to the other parties.
 
     `source` and `public` as in `from_onnx`. All weights are zero, and take no room; the graph with
-    its names, shapes and integers stays.
+    its names, shapes and integers stays. Everything else of the file is left out.
 
-    Raises DataRejected for what is not a valid model.
+    Raises UnsupportedModule for operators that `from_onnx` does not know, whose attributes or inner
+    graphs might hold weights; DataRejected for what is not a valid model.
     """
     onnx = onnx_package()
-    model = onnx.ModelProto()
-    model.CopyFrom(read_model(source))
+    model = read_model(source)
     graph, kept = model.graph, _Weights(onnx)
+    refuse_unknown(graph)
     shown = public_names(graph, public)
     for sparse in model.graph.sparse_initializer:
         kept.add_zeros(sparse_array(sparse), sparse.values.name)
@@ -86,9 +88,10 @@ def onnx_structure(source: Any, *, public: Collection[str] = ()) -> bytes:
     for node in made.node:
         node.doc_string = ""
         node.metadata_props.clear()
-    model.graph.CopyFrom(made)
-    model.metadata_props.clear()
-    return model.SerializeToString()
+    bare = onnx.helper.make_model(made, opset_imports=model.opset_import)
+    bare.ir_version = model.ir_version
+    structure: bytes = bare.SerializeToString()
+    return structure
 
 
 class _Weights:
