@@ -20,6 +20,8 @@ from tacit.privacy import (
     noise_multiplier_for,
 )
 from tacit.privacy.clipping import norm_bound
+from tacit.protocols import PrivacySpent
+from tacit.protocols.reveals import RevealPolicy
 
 FALSE_ALARM = 1e-9  # of each statistical check
 UNIT = 2.0**-16
@@ -247,3 +249,12 @@ def test_what_cannot_be_given_noise_is_refused():
                 session.reveal(secret, dp=dp)
 
     tacit.run(main)
+
+
+@pytest.mark.parametrize("cost", [(-1.0, 0.0), (math.nan, 0.0), (1.0, -0.1), (1.0, math.nan)])
+def test_a_cost_or_budget_that_is_none_is_refused(cost):
+    """No budget would ever be spent that is not a number, and no reveal gives privacy back."""
+    with pytest.raises(ConfigError, match="epsilon is 0 or more"):
+        PrivacySpent("a mechanism", *cost)
+    with pytest.raises(ConfigError, match="epsilon is 0 or more"):
+        RevealPolicy(["a", "b"]).limit_privacy(*cost)

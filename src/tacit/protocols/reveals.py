@@ -42,6 +42,13 @@ class PrivacySpent:
     epsilon: float
     delta: float
 
+    def __post_init__(self) -> None:
+        if not (self.epsilon >= 0 and 0 <= self.delta <= 1):  # nor is either NaN
+            raise ConfigError(
+                f"epsilon={self.epsilon!r}, delta={self.delta!r} of {self.mechanism}",
+                limit="epsilon is 0 or more, delta from 0 to 1",
+            )
+
     @property
     def counted(self) -> PrivacySpent:
         """The same for further tensors of one reveal, whose cost the first one carries."""
@@ -118,7 +125,7 @@ class RevealPolicy:
         """The sum over all reveals that are differentially private."""
         costs = [one.privacy for one in self.record if one.privacy is not None]
         epsilon, delta = sum(one.epsilon for one in costs), sum(one.delta for one in costs)
-        return PrivacySpent("all reveals together", epsilon, delta)
+        return PrivacySpent("all reveals together", epsilon, min(delta, 1.0))
 
     def limit_privacy(self, epsilon: float, delta: float) -> None:
         """From now on refuses reveals without differential privacy, and those beyond a budget."""
