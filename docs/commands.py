@@ -14,7 +14,7 @@ from tacit.cli.errors import CODES, MEANINGS
 NOT_RUN = "<!-- not run: examples of the command's help; tests/cli runs every command -->"
 TEXT = """\
 `tacit`, or `python -m tacit`. `tacit --install-completion` completes commands and options in your
-shell. On a terminal there are tables and a bar of progress, elsewhere plain lines; `--json` gives
+shell. On a terminal there are tables and a line of progress, elsewhere plain lines; `--json` gives
 one document on stdout, errors too. `TACIT_PASSPHRASE` in the environment stands for typing a key's
 passphrase."""
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import tacit
+from tacit import stats
 from tacit.cli.report import state
 from tacit.runtime.joining import matching
 from tacit.runtime.progress import MapProgress, Progress, RunningLoops, duration
@@ -25,10 +26,10 @@ def test_the_time_left_forgets_slow_first_items():
         progress.add()
         texts.append(progress.text)
     assert texts == [
-        "steps: 1 of 12, 7 min left",
-        "steps: 2 of 12, 20 s left",
-        "steps: 3 of 12, 18 s left",
-        "steps: 4 of 12, 16 s left",
+        "7 min left, steps: 1 of 12",
+        "20 s left, steps: 2 of 12",
+        "18 s left, steps: 3 of 12",
+        "16 s left, steps: 4 of 12",
     ]
     clock.advance(5.0)
     assert progress.seconds_left == 11.0  # it counts down between items
@@ -42,7 +43,7 @@ def test_items_of_an_earlier_run_take_no_time():
     assert progress.text == "steps: 100 of 110"
     clock.advance(3.0)
     progress.add()
-    assert progress.text == "steps: 101 of 110, 27 s left"
+    assert progress.text == "27 s left, steps: 101 of 110"
 
 
 def test_without_a_total_there_is_no_time_left():
@@ -66,7 +67,7 @@ def test_lines_off_a_terminal(capsys):
         progress.add_batch((torch.ones(8, 3), torch.ones(8)))
     progress.end()
     assert capsys.readouterr().err.splitlines() == [
-        "map: 2 of 4 batches, 16 items, 0.4 items/s, 60 s left",
+        "60 s left, map: 2 of 4 batches, 16 items, 0.4 items/s",
         "map: 3 of 4 batches, 24 items, 0.571 items/s in 42 s",
     ]
 
@@ -103,8 +104,8 @@ def test_a_command_line_shows_all_loops_and_a_training(capfd, tmp_path):
         return seen
 
     seen = tacit.run(main, folder=tmp_path)[1]
-    assert "sent; steps: 0 of 2; map: " in seen[0]
-    assert re.search(r"; steps: 1 of 2, \d+ s left; map: 2 of 2 batches", seen[-1])
+    assert re.match(r"steps: 0 of 2; (\d+ s left, )?map: .*; \d+ rounds, .* sent", seen[0])
+    assert re.match(r"\d+ s left, steps: 1 of 2; \d+ s left, map: 2 of 2 batches", seen[-1])
     assert capfd.readouterr().err == ""
 
 
@@ -133,12 +134,38 @@ def test_a_join_says_how_far_it_is(told, monkeypatch):
         return len(session.join(*tables, on="id", size="reveal"))
 
     assert tacit.run(main) == [20] * 3
-    parts = int(re.search(r"comparing parts of the tables: 1 of (\d+), \d+ s left", told[0])[1])
+    parts = int(re.fullmatch(r"\d+ s left, comparing rows: 1 of (\d+)", told[0])[1])
     assert parts > 1
-    for name, total in (("comparing parts of the tables", parts), ("moving rows that match", 6)):
-        texts = [text for text in told if text.startswith(name)]
+    for name, total in (("comparing rows", parts), ("moving matches", 6)):
+        texts = [text for text in told if f"{name}: " in text]
         assert len(texts) == 3 * total  # of three parties
-        assert texts[-1].endswith(f"{total} of {total}, 0 s left")
+        assert texts[-1] == f"0 s left, {name}: {total} of {total}"
+
+
+COLUMNS = torch.arange(24.0).view(8, 3).sin()
+LONG_WORK = {
+    "k-means": (lambda x: stats.k_means(x, x[:2], steps=4), 4),
+    "rotations of eigh": (lambda x: stats.pca(x, 2, sweeps=2), 2 * 3),
+    "logistic regression": (lambda x: stats.logistic_regression(x, x[:, 0] > 0, steps=2), 2),
+    "sorting": (lambda x: stats.quantiles(x, [0.5]), 3 * 4 // 2),
+}
+
+
+@pytest.mark.parametrize("name", LONG_WORK)
+def test_long_statistics_say_how_far_they_are(name, told):
+    work, total = LONG_WORK[name]
+
+    def main(session):
+        work(session.share(COLUMNS, owner=0))
+        return session.loops.text
+
+    assert tacit.run(main) == [""] * 3
+    texts = [text for text in told if f"{name}: " in text]
+    assert len(texts) == 3 * total
+    assert re.fullmatch(rf"\d+ s left, {name}: 1 of {total}", texts[0])
+    told.clear()
+    work(COLUMNS)  # plain tensors have no session that counts
+    assert told == []
 
 
 def test_stored_runs_that_are_made_are_counted(told, tmp_path):
@@ -146,8 +173,8 @@ def test_stored_runs_that_are_made_are_counted(told, tmp_path):
         return session.share(torch.ones(2), owner=0).relu()
 
     tacit.preprocess(main, folder=tmp_path, runs=2, protocol="additive", parties=2)
-    assert told[0].startswith("runs: 1 of 2, ")
-    assert told[-1] == "runs: 2 of 2, 0 s left"
+    assert re.fullmatch(r"\d+ (s|min) left, runs: 1 of 2", told[0])
+    assert told[-1] == "0 s left, runs: 2 of 2"
 
 
 def test_a_rehearsal_shows_the_loops_of_the_job(capfd):
@@ -158,5 +185,5 @@ def test_a_rehearsal_shows_the_loops_of_the_job(capfd):
         return [(x.relu(), progress.text)[1] for _ in session.progress(range(2))]
 
     texts = tacit.check(main, progress=progress).results[0]
-    assert re.fullmatch(r"\d operations; steps: 1 of 2, \d+ s left", texts[1])
+    assert re.fullmatch(r"\d+ s left, steps: 1 of 2; \d operations", texts[1])
     assert capfd.readouterr().err == ""

@@ -49,9 +49,9 @@ def cost(session: Session) -> dict[str, int]:
 
 
 def state(session: Session) -> str:
-    """Returns the progress of a run, for the live line."""
+    """Returns the progress of a run, for the live line: first the loops, with the time left."""
     now, loops = cost(session), session.loops.text
-    return f"{now['rounds']} rounds, {size(now['bytes_sent'])} sent" + (loops and f"; {loops}")
+    return (loops and f"{loops}; ") + f"{now['rounds']} rounds, {size(now['bytes_sent'])} sent"
 
 
 def plain(value: Any) -> Any:

@@ -12,8 +12,8 @@ from time import monotonic
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Column, Table
 
 TERMINAL_SECONDS = 0.25  # between updates of the live line
 PLAIN_SECONDS = 30.0  # between lines that say that a run goes on
@@ -80,29 +80,32 @@ class Screen:
     def live(self, what: str, state: Callable[[], str]) -> Iterator[None]:
         """Shows the time and `state()` while the block runs.
 
-        On a terminal it is a bar, elsewhere a line every PLAIN_SECONDS. With `as_json` it shows
-        nothing, and everything that the block prints goes to stderr.
+        On a terminal it is one line, cut at its width, elsewhere a line every PLAIN_SECONDS. With
+        `as_json` it shows nothing, and everything that the block prints goes to stderr.
         """
         if self.as_json:
             with _stdout_to_stderr():
                 yield
         elif self.terminal:
-            with self._bar(what) as show, _repeated(TERMINAL_SECONDS, lambda: show(state())):
+            with self._line(what) as show, _repeated(TERMINAL_SECONDS, lambda: show(state())):
                 yield
         else:
             start = monotonic()
 
             def print_state() -> None:
-                self.line(f"{what}: {monotonic() - start:.0f} s {state()}".rstrip())
+                self.line(f"{what} for {monotonic() - start:.0f} s: {state()}".rstrip(": "))
 
             with _repeated(PLAIN_SECONDS, print_state):
                 yield
 
     @contextmanager
-    def _bar(self, what: str) -> Iterator[Callable[[str], None]]:
-        columns = (SpinnerColumn(), TextColumn(what), BarColumn(bar_width=20))
-        rest = (TimeElapsedColumn(), TextColumn("{task.fields[state]}"))
-        with Progress(*columns, *rest, console=self.console, transient=True) as progress:
+    def _line(self, what: str) -> Iterator[Callable[[str], None]]:
+        columns = (SpinnerColumn(), TextColumn(what), TimeElapsedColumn())
+        rest = Column(ratio=1, no_wrap=True)  # what is too long is cut here, at its end
+        state = TextColumn("{task.fields[state]}", markup=False, table_column=rest)
+        with Progress(
+            *columns, state, console=self.console, transient=True, expand=True
+        ) as progress:
             task = progress.add_task(what, total=None, state="")
             yield lambda text: progress.update(task, state=text)
 

@@ -12,6 +12,7 @@ from ..crypto import KeyRing
 from ..errors import ROUND_BITS
 from ..ring import Ring
 from ..transport import CPU, Mesh
+from .loops import Loops
 from .products.executor import ProductExecutor
 from .public_operands import CallRecord
 from .randomness import CallRandomness, KeyStreams, Stream
@@ -70,6 +71,7 @@ class Context:
     lanes: the calls in flight of which one is running, if any; each round lets the next one run.
     parked: all lanes that have not ended.
     recorder: records everything that calls do, if any. watcher: of operations of torch, if any.
+    loops: are told of loops that take long.
     """
 
     randomness: CallRandomness
@@ -99,6 +101,7 @@ class Context:
         self.parked: set[Turns] = set()
         self.recorder: Recorder | None = None
         self.watcher: CallWatcher | None = None
+        self.loops = Loops()
         offload = None if product_device == mesh.device else product_device
         self.products = ProductExecutor(
             mesh.device,

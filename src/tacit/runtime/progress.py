@@ -13,15 +13,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import parent_process
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any
 
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
+from ..protocols.loops import Item, Loops
+
 TERMINAL_SECONDS = 0.25  # between updates of the line
 PLAIN_SECONDS = 30.0  # between lines elsewhere
-
-Item = TypeVar("Item")
 
 
 class Progress:
@@ -76,9 +76,9 @@ class Progress:
 
     @property
     def text(self) -> str:
-        """The state in words."""
+        """The state in words, the time left first: what follows may be cut off."""
         left = self.seconds_left
-        return self._count + (f", {duration(left)} left" if left is not None else "")
+        return (f"{duration(left)} left, " if left is not None else "") + self._count
 
     @property
     def _count(self) -> str:
@@ -110,7 +110,7 @@ class MapProgress(Progress):
 
 
 @dataclass
-class RunningLoops:
+class RunningLoops(Loops):
     """The loops of a party's program that are running, outermost first.
 
     is_shown: whether a command line shows them; then nothing is printed here.
@@ -118,6 +118,9 @@ class RunningLoops:
 
     is_shown: bool = False
     running: list[Progress] = field(default_factory=list)
+
+    def counted(self, items: Iterable[Item], name: str, total: int) -> Iterator[Item]:
+        return self.followed(items, Progress(name, total))
 
     def followed(self, items: Iterable[Item], progress: Progress) -> Iterator[Item]:
         """Yields the items, each of which is done when the next is asked for."""

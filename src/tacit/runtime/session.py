@@ -22,12 +22,13 @@ from ..nn import reveal, share
 from ..nn.encrypted_file import Key
 from ..privacy import Mechanism
 from ..protocols import Enclave, PrivacySpent, Protocol, Revealed, out_of_memory
+from ..protocols.loops import Item
 from ..protocols.plain_memory import MemoryCounters
 from ..tables import Csv, Kind, Missing
 from ..transport import Mesh, Stats
 from .files import LIMIT, Dtypes, Shapes, expectation, load, reading_options
 from .joining import Joined, Size, intersect, join
-from .progress import Item, Progress, RunningLoops, length_of
+from .progress import Progress, RunningLoops, length_of
 from .random_secrets import RandomSecrets
 from .replay.repeated import Repeated
 from .throughput.mapped import mapped
@@ -56,6 +57,10 @@ class Session:
     repeated_functions: list[Repeated] | None = field(default=None, repr=False)
     ending: ExitStack = field(default_factory=ExitStack, repr=False)
     loops: RunningLoops = field(default_factory=RunningLoops, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.operations is not None:
+            self.operations.context.loops = self.loops
 
     @property
     def name(self) -> str:
@@ -222,7 +227,7 @@ class Session:
         ranks = self.rank_of(owners[0], "owners"), self.rank_of(owners[1], "owners")
         options = reading_options(LIMIT, columns=columns, missing=missing, csv=csv)
         with naming_parties(self.names):
-            return join(self.numbers, (left, right), ranks, on, size, options, loops=self.loops)
+            return join(self.numbers, (left, right), ranks, on, size, options)
 
     def intersect(
         self,
@@ -243,9 +248,7 @@ class Session:
         options = reading_options(LIMIT, csv=csv)
         with naming_parties(self.names):
             receiver = self.rank_of(to, "to")
-            return intersect(
-                self.numbers, (left, right), ranks, on, receiver, options, loops=self.loops
-            )
+            return intersect(self.numbers, (left, right), ranks, on, receiver, options)
 
     def reveal(
         self,

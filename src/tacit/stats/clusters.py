@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ..tensor.long_loops import counted
 from ..tensor.row_sums import require_rows
 
 
@@ -33,7 +34,7 @@ def k_means(x: Tensor, start: Tensor, steps: int = 10) -> Clusters:
     """
     require_rows("k_means", x)
     centres = start
-    for _ in range(steps):
+    for _ in counted(range(steps), "k-means", x):
         member = torch.nn.functional.one_hot(_nearest(x, centres), start.shape[0]).to(x.dtype)
         counts = member.sum(0).unsqueeze(-1)
         empty = (counts == 0).to(x.dtype)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from ..tensor.long_loops import counted
 from ..tensor.ops.reductions.sort_by import SORT_BY
 
 TINY = 1e-30  # rounds to zero on secrets, and keeps 0 / 0 away from plain tensors
@@ -30,9 +31,9 @@ def eigh(a: Tensor, sweeps: int = 6) -> tuple[Tensor, Tensor]:
     even = size + size % 2
     rotated = torch.nn.functional.pad(scaled, (0, even - size, 0, even - size))
     vectors = torch.eye(even, dtype=a.dtype, device=a.device)
-    for _ in range(sweeps):
-        for first, second in tournament(even):
-            rotated, vectors = _rotated(rotated, vectors, first, second)
+    rotations = [*tournament(even)] * sweeps
+    for first, second in counted(rotations, "rotations of eigh", a):
+        rotated, vectors = _rotated(rotated, vectors, first, second)
     vectors = _orthonormal(vectors[:size, :size])
     values = (vectors * (scaled @ vectors)).sum(0)
     ordered, columns = SORT_BY(values.expand(size, size), vectors)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ..tensor.long_loops import counted
 from ..tensor.row_sums import require_rows
 from .columns import Standardised, standardise
 from .elimination import inverse
@@ -79,7 +80,7 @@ def logistic_regression(
     ridge = torch.full((size + 1,), penalty, dtype=x.dtype, device=x.device)
     ridge[0] = 0
     weights = torch.zeros_like(design[0])
-    for _ in range(steps):
+    for _ in counted(range(steps), "logistic regression", x):
         likely, covariance = _likelihood(design, weights, ridge)
         gradient = design.mT @ (y.to(x.dtype) - likely) / rows - ridge * weights
         weights = weights + covariance @ gradient

@@ -113,7 +113,8 @@ def _indexed(
 def _sorted(p: ProtocolCore, columns: list[Arith], descending: bool, k: int) -> Steps[list[Arith]]:
     """Returns the first k rows of the columns in the order of the first column."""
     columns = [(yield from p.settled.steps(columns[0])), *columns[1:]]
-    for places in _places(columns[0].shape[0], k):
+    num_layers, layers = _places(columns[0].shape[0], k)
+    for places in p.context.loops.counted(layers, "sorting", num_layers):
         columns = yield from _exchange(p, columns, places, descending)
     return [column[:k] for column in columns]
 
@@ -137,25 +138,28 @@ def _exchange(
     return results
 
 
-def _places(n: int, k: int) -> Iterable[Places]:
-    """Returns the layers of a network as indices, which are kept unless they are long."""
-    return _kept_places(n, k) if n <= MOST_KEPT else _made_places(n, k)
+def _places(n: int, k: int) -> tuple[int, Iterable[Places]]:
+    """Returns the number of layers of a network, and their indices, kept unless they are long."""
+    if n <= MOST_KEPT:
+        kept = _kept_places(n, k)
+        return len(kept), kept
+    layers = network(n, k)
+    return len(layers), (_made_places(layer, n) for layer in layers)
 
 
 @lru_cache(maxsize=16)
 @_disable_current_modes()  # parties that are threads share it: no plan may write it
 def _kept_places(n: int, k: int) -> tuple[Places, ...]:
-    return tuple(_made_places(n, k))
+    return tuple(_made_places(layer, n) for layer in network(n, k))
 
 
-def _made_places(n: int, k: int) -> Iterator[Places]:
-    for layer in network(n, k):
-        first, second = torch.from_numpy(layer.T.copy())
-        moved = torch.cat([first, second])
-        free = torch.ones(n, dtype=torch.bool)
-        free[moved] = False
-        others = free.nonzero().squeeze(1)
-        yield Places(first, second, others, torch.cat([moved, others]).argsort())
+def _made_places(layer: Layer, n: int) -> Places:
+    first, second = torch.from_numpy(layer.T.copy())
+    moved = torch.cat([first, second])
+    free = torch.ones(n, dtype=torch.bool)
+    free[moved] = False
+    others = free.nonzero().squeeze(1)
+    return Places(first, second, others, torch.cat([moved, others]).argsort())
 
 
 def _front(x: Arith, dim: int) -> Arith:

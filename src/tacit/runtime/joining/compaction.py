@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from ...tensor import SecretTensor
-from ..progress import Progress, RunningLoops
+from ...tensor.long_loops import counted
 
 
-def compacted(table: Tensor, marked: SecretTensor, loops: RunningLoops) -> Tensor:
+def compacted(table: Tensor, marked: SecretTensor) -> Tensor:
     """Returns the marked rows, in their order, before rows of zeros.
 
     table: (rows, columns), zeros in rows without a mark. marked: (rows,), integers 0 or 1. The
@@ -25,8 +25,7 @@ def compacted(table: Tensor, marked: SecretTensor, loops: RunningLoops) -> Tenso
         return table
     bits = _bits_of_moves(marked)
     stages = bits.shape[1]
-    progress = Progress("moving rows that match together", stages)
-    for stage in loops.followed(range(stages), progress):
+    for stage in counted(range(stages), "moving matches", marked):
         bit, bits = bits[:, :1], bits[:, 1:]
         moved = torch.where(bit, table, 0.0)
         table = table - moved + _up(moved, 1 << stage)

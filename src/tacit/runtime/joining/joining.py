@@ -13,7 +13,6 @@ from ...fixedpoint import Numbers
 from ...nn import reveal
 from ...tensor import SecretTensor
 from ..files.contents import Options
-from ..progress import RunningLoops
 from .announcing import Announced, announce
 from .bins import BinSizes, bin_sizes, place_all, place_once
 from .compaction import compacted
@@ -33,13 +32,8 @@ def join(
     on: str | Sequence[str],
     size: Size,
     options: Options,
-    *,
-    loops: RunningLoops,
 ) -> Joined:
-    """Returns the rows of two tables that have the same id, in as many rows as are public.
-
-    loops: shows how far the join is.
-    """
+    """Returns the rows of two tables that have the same id, in as many rows as are public."""
     names, owners = _checked(n, owners, on)
     if not (size in (None, REVEAL) or (type(size) is int and size > 0)):
         raise ConfigError(
@@ -53,13 +47,13 @@ def join(
     # The shorter table has a bin for each of its rows: there are fewer bins then.
     order = (0, 1) if announced[0].rows <= announced[1].rows else (1, 0)
     first, second, sizes = _sides(n, own, announced, owners, order)
-    matched, numbers = matched_bins(n, first, second, sizes, loops)
+    matched, numbers = matched_bins(n, first, second, sizes)
     marks = SecretTensor(matched, n)
     columns = torch.cat([SecretTensor(numbers[order.index(side)], n) for side in (0, 1)], 1)
     found = Joined([*announced[0].names, *announced[1].names], columns, marks.to(torch.float32))
     if size is None:
         return found
-    return _resized(n, found, marks, size, most, loops)
+    return _resized(n, found, marks, size, most)
 
 
 def intersect(
@@ -69,8 +63,6 @@ def intersect(
     on: str | Sequence[str],
     to: int,
     options: Options,
-    *,
-    loops: RunningLoops,
 ) -> Tensor | None:
     """Returns, at the owner `to`, which rows of its table have an id that the other table has."""
     names, owners = _checked(n, owners, on)
@@ -83,7 +75,7 @@ def intersect(
     own, announced = announce(n, tables, owners, names, options, arguments=arguments, ids_only=True)
     order = (0, 1) if to == owners[0] else (1, 0)
     first, second, sizes = _sides(n, own, announced, owners, order)
-    matched, _ = matched_bins(n, first, second, sizes, loops)
+    matched, _ = matched_bins(n, first, second, sizes)
     revealed = reveal(n, SecretTensor(matched, n), to)
     if first.placement is None:
         return None
@@ -145,7 +137,6 @@ def _resized(
     marks: SecretTensor,
     size: int | str,
     most: int,
-    loops: RunningLoops,
 ) -> Joined:
     """The matching rows first, in as many rows as `size` says; at most as the shorter table has.
 
@@ -163,5 +154,5 @@ def _resized(
                 subject="join",
             )
     whole = torch.cat([joined.matched.unsqueeze(1), joined.table], 1)
-    table = compacted(whole, marks, loops)[:rows]
+    table = compacted(whole, marks)[:rows]
     return Joined(joined.names, table[:, 1:], table[:, 0])

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from ...fixedpoint import Input, Numbers, Value
 from ...protocols import Einsum
-from ..progress import Progress, RunningLoops
 from .bins import BinSizes, Placement
 from .ids import EMPTY_FIRST, EMPTY_SECOND, key_word_bits, num_key_words
 
@@ -34,7 +33,7 @@ class Side:
 
 
 def matched_bins(
-    n: Numbers, first: Side, second: Side, sizes: BinSizes, loops: RunningLoops
+    n: Numbers, first: Side, second: Side, sizes: BinSizes
 ) -> tuple[Value, list[Value]]:
     """Returns for each bin whether its two rows match, and the numbers of both; zeros if not.
 
@@ -42,10 +41,8 @@ def matched_bins(
     product, for each piece of the bins that is computed at once.
     """
     ranges = list(_pieces(n, first, second, sizes))
-    progress = Progress("comparing parts of the tables", len(ranges))
-    pieces = [
-        _matched(n, first, second, sizes, *piece) for piece in loops.followed(ranges, progress)
-    ]
+    counted = n.protocol.context.loops.counted(ranges, "comparing rows", len(ranges))
+    pieces = [_matched(n, first, second, sizes, *piece) for piece in counted]
     matched = n.combined([piece[0] for piece in pieces], torch.cat)
     columns = zip(*(piece[1] for piece in pieces), strict=True)
     return matched, [n.combined(list(parts), torch.cat) for parts in columns]

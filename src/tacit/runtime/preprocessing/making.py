@@ -24,7 +24,6 @@ from ...transport.stored import NoPeers, Recording, WritingChannel
 from ..launch.enclave_links import NO_LINKS, EnclaveLinks
 from ..launch.program import Program, open_session, reopened
 from ..placement import ON_CPU, PartyDevices
-from ..progress import Progress
 from ..public_randomness import public_randomness
 from ..session import Session
 from .shipping import Shipment, arriving
@@ -68,8 +67,7 @@ def make_runs(session: Session, batch: Batch, store: Store) -> list[str]:
     mesh.recorder = None
     name = session.keys.key(range(mesh.parties)).derive("batch of stored runs", 8).hex()
     made = [f"{name}-{index:06}" for index in range(batch.runs)]
-    progress = Progress("runs", len(made))
-    for index, run in enumerate(session.loops.followed(made, progress)):
+    for index, run in enumerate(session.loops.counted(made, "runs", len(made))):
         header = RunHeader(run, dealer, dict(batch.about) | {"party": session.name})
         keys = session.keys.of_stored_run(dealer, run)
         if mesh.rank != dealer:

@@ -115,9 +115,9 @@ class Rehearsing:
 
     @property
     def text(self) -> str:
-        """How many operations were compared so far, and how far the loops of party 0 are."""
+        """How far the loops of party 0 are, and how many operations were compared so far."""
         count = self._comparison.count if self._comparison is not None else 0
-        return "; ".join(filter(None, (f"{count} operations", self._loops.text)))
+        return "; ".join(filter(None, (self._loops.text, f"{count} operations")))
 
     def start(self, main: Callable[..., Any], stand_ins: StandIns) -> None:
         """Sets the program."""
