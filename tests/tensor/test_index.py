@@ -7,6 +7,7 @@ from tests.tensor.comparison import check, on_secrets, tensor
 
 import tacit
 from tacit.errors import PartyFailed
+from tacit.fixedpoint.lookup import grid_columns
 
 BOTH = pytest.mark.parametrize(
     "settings", [{}, {"protocol": "trio", "parties": 3}], ids=["cleartext", "trio"]
@@ -141,6 +142,60 @@ def test_embeddings(settings):
         return found, weight.grad
 
     check(program, tensor(5, 3), PLACES, tensor(5, 3, seed=2), **settings)
+
+
+TABLE = tensor(450, 2, seed=4)
+ROWS = torch.tensor([[0, 449, 31], [32, 448, 7]])
+
+
+def looked_up(session, table, rows):
+    """Rows of a secret and of a public table; the numbers of the secret one; bytes sent."""
+    secret, places = session.share(table, owner=0), session.share(rows, owner=1)
+    with session.stats.scope("lookup") as cost:
+        found = F.embedding(places, secret)
+        session.numbers.settled(found.value)
+    made = [found, F.embedding(places, table), secret[places - len(table)], secret]
+    return [session.reveal(one) for one in made], cost.bytes_sent
+
+
+@pytest.mark.parametrize("protocol", ["trio", "replicated", "additive", "beaver", "quad"])
+def test_lookups_in_a_long_table_are_exact(protocol):
+    assert grid_columns(*TABLE.shape) > 1
+    parties = {"additive": 2, "beaver": 2, "quad": 4}.get(protocol, 3)
+    (found, by_public, from_the_end, numbers), _ = tacit.run(
+        looked_up, TABLE, ROWS, protocol=protocol, parties=parties
+    )[0]
+    assert found.equal(numbers[ROWS])
+    assert from_the_end.equal(numbers[ROWS])
+    torch.testing.assert_close(by_public, TABLE[ROWS], atol=2**-15, rtol=0)
+
+
+def test_lookups_in_a_long_table_cost_its_root():
+    def sent(count):
+        table, rows = torch.zeros(count, 2), torch.zeros(8, dtype=torch.int64)
+        return sum(bytes_sent for _, bytes_sent in tacit.run(looked_up, table, rows))
+
+    assert sent(16 * 1024) < 5 * sent(1024)  # sixteen times the rows
+
+
+def test_no_row_of_a_long_table_reads_zero():
+    outside = torch.tensor([-1, -450, 450, 479, 480, 899])
+
+    def main(session):
+        table, places = session.share(TABLE, owner=0), session.share(outside, owner=1)
+        return session.reveal(F.embedding(places, table))
+
+    assert not tacit.run(main, protocol="trio")[0].any()
+
+
+@BOTH
+def test_gradients_of_a_long_table(settings):
+    def program(table, places):
+        table = table.requires_grad_()
+        (F.embedding(places, table) ** 2).sum().backward()
+        return table.grad
+
+    check(program, TABLE, torch.cat([ROWS, ROWS[:1]]), **settings)
 
 
 def test_gradients():

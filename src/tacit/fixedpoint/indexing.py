@@ -17,75 +17,26 @@ from .arithmetic import add, cumsum, matmul, mul, sum_
 from .compare import equal, where
 from .extended.fine_gradients import FineGradient, is_fine
 from .format import Format
-from .logic import logical_and, logical_not, logical_xor
+from .logic import logical_and, logical_not
+from .lookup import Array, array, mapped, one_hot, one_hot_numbers, take_rows
 from .value import Operand, Value, aligned, convert, operand
-
-Array = Value | Tensor
-
-
-def one_hot(n: Format, index: Value, size: int, *, wraps: bool = False) -> Value:
-    """Returns bits of shape (*index.shape, size), 1 at the place. One `is_zero` of few bits each.
-
-    With `wraps`, negative places count from the end, at twice the cost.
-    """
-    limit = 2 * size
-    share = index.arith.promise(limit << index.arith.pending).unsqueeze(len(index.shape))
-    column = Value(share, index.dtype)
-    places = torch.arange(size)
-    bits = equal(n, column, places)
-    return logical_xor(n, bits, equal(n, column, places - size)) if wraps else bits
-
-
-def _one_hot_numbers(n: Format, index: Value, size: int, *, wraps: bool = False) -> Value:
-    """Returns the same as `one_hot`, as integers."""
-    return convert(n, one_hot(n, index, size, wraps=wraps), torch.int64)
-
-
-def take_rows(n: Format, table: Operand, index: Value, *, wraps: bool = False) -> Value:
-    """Returns table[index], by a product with one-hot rows."""
-    table = _array(table)
-    count, rest = table.shape[0], table.shape[1:]
-    marks = _one_hot_numbers(n, index, count, wraps=wraps).map(lambda part: part.reshape(-1, count))
-    found = matmul(n, marks, _apply(table, lambda part: part.reshape(count, rest.numel())))
-    return found.map(lambda part: part.reshape(*index.shape, *rest))
-
-
-def take_rows_backward(
-    n: Format, grad: Operand, index: Value, count: int, *, wraps: bool = False
-) -> Value:
-    """Returns the gradient of `take_rows` by its table, which has `count` rows."""
-    grad = _array(grad)
-    rest, number = grad.shape[len(index.shape) :], index.share.numel
-    marks = _one_hot_numbers(n, index, count, wraps=wraps).map(
-        lambda part: part.reshape(-1, count).t()
-    )
-    total = matmul(n, marks, _apply(grad, lambda part: part.reshape(number, rest.numel())))
-    return total.map(lambda part: part.reshape(count, *rest))
-
-
-def _array(x: Operand) -> Array:
-    return x if isinstance(x, Value) else torch.as_tensor(x)
-
-
-def _apply(x: Array, change: Callable[[Tensor], Tensor]) -> Array:
-    return x.map(change) if isinstance(x, Value) else change(x)
 
 
 def _dim_last(x: Array, dim: int, like: Value) -> Array:
     """Returns x with `dim` last, and its other dimensions cut to the sizes of `like`."""
     cuts = [slice(None) if d == dim else slice(size) for d, size in enumerate(like.shape)]
-    return _apply(x, lambda part: part[tuple(cuts)].movedim(dim, -1))
+    return mapped(x, lambda part: part[tuple(cuts)].movedim(dim, -1))
 
 
 def gather(n: Format, x: Operand, dim: int, index: Value) -> Value:
     """Returns `torch.gather` with secret places along `dim`, by a product with one-hot rows."""
-    x = _array(x)
+    x = array(x)
     if not index.shape:
-        return take_rows(n, _apply(x, torch.atleast_1d), index)
+        return take_rows(n, mapped(x, torch.atleast_1d), index)
     dim %= len(index.shape)
     source = _dim_last(x, dim, index)
-    marks = _one_hot_numbers(n, _places(index, dim), source.shape[-1])
-    found = matmul(n, marks, _apply(source, lambda part: part.unsqueeze(-1)))
+    marks = one_hot_numbers(n, _places(index, dim), source.shape[-1])
+    found = matmul(n, marks, mapped(source, lambda part: part.unsqueeze(-1)))
     return found.map(lambda part: part.squeeze(-1).movedim(-1, dim))
 
 
@@ -95,7 +46,7 @@ def scatter_add(n: Format, x: Operand, dim: int, index: Value, source: Operand) 
         return _without_dims(scatter_add, n, x, index, source)
     dim %= len(index.shape)
     shape = operand(n, x).shape
-    marks = _one_hot_numbers(n, _places(index, dim), shape[dim])
+    marks = one_hot_numbers(n, _places(index, dim), shape[dim])
     return add(n, x, _padded(_written(n, marks, source, index, dim), shape, dim))
 
 
@@ -121,7 +72,7 @@ def _without_dims(
     place: Callable[..., Value], n: Format, x: Operand, index: Value, source: Operand
 ) -> Value:
     """Returns the result of `scatter` for operands without dimensions."""
-    wide = [_apply(_array(one), torch.atleast_1d) for one in (x, index, source)]
+    wide = [mapped(array(one), torch.atleast_1d) for one in (x, index, source)]
     return place(n, wide[0], 0, wide[1], wide[2]).map(lambda part: part.reshape(()))
 
 
@@ -134,7 +85,7 @@ def _written(n: Format, marks: Value, source: Operand, index: Value, dim: int) -
     if not isinstance(source, Value | Tensor):
         return mul(n, sum_(n, marks, (-2,)), source)
     cuts = tuple(slice(size) for size in index.shape)
-    row = _apply(source, lambda part: part[cuts].movedim(dim, -1).unsqueeze(-2))
+    row = mapped(source, lambda part: part[cuts].movedim(dim, -1).unsqueeze(-2))
     return matmul(n, row, marks).map(lambda part: part.squeeze(-2))
 
 

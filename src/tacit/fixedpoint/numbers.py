@@ -13,6 +13,7 @@ from . import (
     guard,
     indexing,
     logic,
+    lookup,
     norm,
     order,
     pool,
@@ -131,9 +132,9 @@ class Numbers(Format):
     sort = order.sort
     sort_by = order.sort_by
     kth_smallest = order.kth_smallest
-    one_hot = indexing.one_hot
-    take_rows = indexing.take_rows
-    take_rows_backward = indexing.take_rows_backward
+    one_hot = lookup.one_hot
+    take_rows = lookup.take_rows
+    take_rows_backward = lookup.take_rows_backward
     gather = indexing.gather
     scatter = indexing.scatter
     scatter_add = indexing.scatter_add
