@@ -99,22 +99,44 @@ def test_modules_have_their_part_of_forward_and_backward(tmp_path):
     assert parts["reveal"]["line"].endswith("in train")
 
 
-def repeated(session):
-    x = session.share(torch.ones(8), owner=0)
-    step = session.repeated(lambda x: (x * x).relu())
-    for _ in range(7):
-        step(x)
+def repeated(session, calls=7):
+    """Returns what the session has counted, and the recording of a function of two modules."""
+    torch.manual_seed(0)
+    model = session.share(nn.Sequential(nn.Linear(4, 30), nn.ReLU(), nn.Linear(30, 1)), owner=0)
+    x = session.share(torch.ones(8, 4), owner=0)
+    step = session.repeated(model)
+    with torch.no_grad():
+        for _ in range(calls):
+            step(x)
     return session.stats, step.recordings[0]
 
 
-def test_replays_are_a_part_of_their_own(tmp_path):
+def test_replays_are_divided_among_modules_and_lines(tmp_path):
     results, report = report_of(tmp_path / "run.html", repeated)
     for (counted, recording), party in zip(results, report["parties"], strict=True):
         is_exact(party, counted)
-        [own] = [one for one in party["places"] if one["part"] == "replays of repeated.<lambda>"]
         assert recording.num_replays == 4
-        assert own["bytes_sent"] >= 4 * recording.bytes_sent
-        assert own["calls"] == 7
+        parts = {one["part"]: one for one in party["places"]}
+        modules = [
+            f"Sequential.{i} ({kind})" for i, kind in enumerate(("Linear", "ReLU", "Linear"))
+        ]
+        replays = [parts[f"{module}, replayed"] for module in modules]
+        assert parts["repeated Sequential"]["calls"] == 7
+        assert sum(one["bytes_sent"] for one in replays) == 4 * recording.bytes_sent
+        assert sum(one["rounds"] for one in replays) == 4 * recording.rounds
+        for module, replayed in zip(modules, replays, strict=True):
+            normal = parts[module]  # of three calls
+            assert (replayed["estimated"], normal["estimated"]) == (True, False)
+            assert replayed["line"] == normal["line"]
+            assert replayed["bytes_sent"] == pytest.approx(normal["bytes_sent"] * 4 / 3, rel=0.02)
+            assert replayed["calls"] == normal["calls"] * 4 / 3
+            assert (replayed["computing"] > 0) == (normal["computing"] > 0)
+
+
+def test_without_replays_nothing_is_estimated(tmp_path):
+    _, report = report_of(tmp_path / "run.html", lambda session: repeated(session, calls=3))
+    places = [place for party in report["parties"] for place in party["places"]]
+    assert not any(place["estimated"] for place in places)
 
 
 def mapped(session):

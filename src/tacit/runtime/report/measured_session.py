@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, fields
 from types import TracebackType
 from typing import Any
+
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
 from ..placed_session import PlacedSession
 from ..replay.repeated import Repeated
 from ..session import Session
 from .party_report import PartyReport, party_report
 from .profiler import Profiler
+from .replays import Kind, Replays
 
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredSession(PlacedSession):
-    """A session with its profiler. tell: is given the party's report when the session ends."""
+    """A session with its profiler. tell: is given the party's report when the session ends.
+
+    replays: those of each repeated function.
+    """
 
     profiler: Profiler = field(repr=False)
     tell: Callable[[PartyReport], None] = field(repr=False)
+    replays: list[Replays] = field(default_factory=list, repr=False)
 
     @classmethod
     def of(cls, session: Session, tell: Callable[[PartyReport], None]) -> MeasuredSession:
@@ -57,7 +65,8 @@ class MeasuredSession(PlacedSession):
             if self.operations is not None:
                 self.operations.context.watcher = None
             self.profiler.end(error)
-            self.tell(party_report(self, self.profiler, error))
+            divided = [one for replays in self.replays for one in replays.divide()]
+            self.tell(party_report(self, self.profiler, divided, error))
 
     def __exit__(
         self,
@@ -70,14 +79,23 @@ class MeasuredSession(PlacedSession):
 
 
 class MeasuredFunction(Repeated):
-    """A repeated function: what is replayed of it is a place of its own."""
+    """A repeated function, with a place of its own, and what of it is replayed."""
 
     def __init__(self, session: MeasuredSession, function: Callable[..., Any]) -> None:
         super().__init__(session, function)
         self._measured = session
         name: str = getattr(function, "__qualname__", type(function).__name__)
-        self._part = f"replays of {name.replace('.<locals>', '')}"
+        self._part = f"repeated {name.replace('.<locals>', '')}"
+        self._replays = Replays(session.profiler)
+        session.replays.append(self._replays)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        with self._measured.within(self._part):
+        number = self._measured.profiler.here(self._part)
+        kind = Kind(number, _form((args, kwargs)))
+        with self._replays.call(kind), self._measured.within(self._part):
             return super().__call__(*args, **kwargs)
+
+
+def _form(arguments: Any) -> tuple[Hashable, ...]:
+    """The shapes of all tensors: calls with others may spend their time elsewhere."""
+    return tuple(x.shape for x in tree_leaves(arguments) if isinstance(x, Tensor))

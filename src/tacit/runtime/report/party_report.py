@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import torch
 from ...errors import lines_of, told_to_peers
 from ...protocols import Revealed
 from ..session import Session
-from .profiler import COUNTED, Profiler
+from .profiler import COUNTED, Place, Profiler, Spent
 from .timeline import COMPUTING, SENDING, WAITING
 
 KINDS = (COMPUTING, SENDING, WAITING)
@@ -19,23 +20,34 @@ AHEAD = ("bytes_sent_ahead", "bytes_received_ahead", "bytes_preprocessed")
 PartyReport = dict[str, Any]
 
 
-def party_report(session: Session, profiler: Profiler, error: BaseException | None) -> PartyReport:
-    """Returns the report of this party. error: what ended the run, if it failed."""
+def party_report(
+    session: Session,
+    profiler: Profiler,
+    replayed: Sequence[tuple[Place, Spent]],
+    error: BaseException | None,
+) -> PartyReport:
+    """Returns the report of this party.
+
+    replayed: places of replays, whose parts are estimated. error: what ended the run, if it failed.
+    """
     stats, names = session.stats, session.names
+    measured = zip(profiler.places, profiler.spent, strict=True)
+    places = [_place(*one, estimated=False) for one in measured]
+    places += [_place(*one, estimated=True) for one in replayed]
     return {
         "rank": session.rank,
         "name": session.name,
         "is_party": session.rank < session.parties,
         "start": profiler.start,
         "seconds": profiler.seconds,
-        **{kind: sum(one.seconds[kind] for one in profiler.spent) for kind in KINDS},
+        **{kind: sum(one[kind] for one in places) for kind in KINDS},
         **{name: getattr(stats, name) for name in (*COUNTED, *AHEAD)},
         "waited": {names[peer]: seconds for peer, seconds in profiler.waited.items()},
         "links": {
             names[peer]: {"bytes_sent": cost.bytes_sent, "bytes_received": cost.bytes_received}
             for peer, cost in stats.peers.items()
         },
-        "places": _places(profiler),
+        "places": places,
         "step": profiler.timeline.step,
         "events": _events(profiler),
         "memory": _memory(session, profiler),
@@ -44,17 +56,15 @@ def party_report(session: Session, profiler: Profiler, error: BaseException | No
     }
 
 
-def _places(profiler: Profiler) -> list[dict[str, Any]]:
-    return [
-        {
-            "part": place.part,
-            "line": place.line,
-            "calls": spent.calls,
-            **spent.seconds,
-            **dict(zip(COUNTED, spent.counts, strict=True)),
-        }
-        for place, spent in zip(profiler.places, profiler.spent, strict=True)
-    ]
+def _place(place: Place, spent: Spent, *, estimated: bool) -> dict[str, Any]:
+    return {
+        "part": place.part,
+        "line": place.line,
+        "estimated": estimated,
+        "calls": spent.calls,
+        **spent.seconds,
+        **dict(zip(COUNTED, spent.counts, strict=True)),
+    }
 
 
 def _events(profiler: Profiler) -> list[list[int]]:

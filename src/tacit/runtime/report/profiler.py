@@ -38,6 +38,22 @@ class Spent:
         self.seconds = {COMPUTING: 0.0, SENDING: 0.0, WAITING: 0.0}
         self.counts = [0] * len(COUNTED)
 
+    @property
+    def total_seconds(self) -> float:
+        return sum(self.seconds.values())
+
+    def copy(self) -> Spent:
+        """Returns the same, which later readings do not change."""
+        return Spent().add(self)
+
+    def add(self, other: Spent, sign: int = 1) -> Spent:
+        """Adds what was spent elsewhere, or takes it away; returns this one."""
+        self.calls += sign * other.calls
+        for kind, seconds in other.seconds.items():
+            self.seconds[kind] += sign * seconds
+        self.counts = [a + sign * b for a, b in zip(self.counts, other.counts, strict=True)]
+        return self
+
 
 class Profiler:
     """Divides the time of a party into what it does, and what `stats` counts, among places.
@@ -52,6 +68,7 @@ class Profiler:
         self.places: list[Place] = []  # in the order in which the program came to them
         self._numbers: dict[Place, int] = {}
         self.spent: list[Spent] = []
+        self.num_operations = 0  # on secrets, which began so far
         self.waited: dict[int, float] = {}
         self.memory = MemorySamples()
         self.failed_at: Place | None = None
@@ -88,6 +105,7 @@ class Profiler:
         """Returns a call of an operation that does the same at its place of the program."""
 
         def measured(*args: Any) -> Any:
+            self.num_operations += 1
             number, before = self._enter(self._running(name))
             try:
                 return call(*args)
@@ -102,7 +120,7 @@ class Profiler:
     @contextmanager
     def at(self, part: str) -> Iterator[None]:
         """Within, what belongs to no operation belongs to this part, at the line that runs."""
-        number, before = self._enter(self._number(Place(part, line_label())))
+        number, before = self._enter(self.here(part))
         try:
             yield
         except BaseException as error:
@@ -110,6 +128,10 @@ class Profiler:
             raise
         finally:
             self._leave(before)
+
+    def here(self, part: str) -> int:
+        """Returns the number of the place of this part at the line that runs."""
+        return self._number(Place(part, line_label()))
 
     def _enter(self, number: int) -> tuple[int, int]:
         """Moves this thread to a place; returns the numbers of that place and the one before."""

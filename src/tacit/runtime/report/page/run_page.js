@@ -79,7 +79,8 @@ function costs(timeline) {
   const selected = element("select", {"aria-label": "party", change: (event) => { state.party = event.target.value; show(); }},
     [...everybody, ...data.parties.map((party) => party.name)].map((name) => element("option", {value: name}, name)));
   show();
-  return section("Where it goes", "Click a column to sort by it. Of all parties: the time and the rounds of the party that has most, and the bytes of all together.",
+  return section("Where it goes", "Click a column to sort by it. Of all parties: the time and the rounds of the party that has most, and the bytes of all together."
+      + (data.parties.some((party) => party.places.some((one) => one.estimated)) ? " Rows that end in “replayed” are estimates: replays are measured as a whole, and divided as a call that ran normally spent its time, rounds and bytes." : ""),
     element("div", {class: "controls"}, choice(["module", "line", "module and line"], state.by, (by) => { state.by = by; show(); }), selected), place);
 }
 
