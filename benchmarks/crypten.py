@@ -6,10 +6,11 @@ and bytes are for a sample, rounds for a batch, all without sharing the input, w
 has. The paper gives numbers for two parties with a P100 each; for more it has drawings only.
 An answer with a normalised mean squared error of 4e-4 or more ends the suite.
 
-Text has two paths. If the table of embeddings is secret, the owner of the words shares how often
-each word of the table occurs: nothing is revealed but the number of texts, and a text costs a word
-of 64 bits for each row of the table. If the table is public, the owner looks the rows of its words
-up and shares their mean: nothing is revealed either, and a text costs 32 numbers.
+Text has three paths, all of which reveal the number of texts and their length alone. If the table
+of embeddings is secret, the owner of the words shares how often each word of the table occurs: a
+text costs a word of 64 bits for each row of the table. Or it takes the rows of its words from a
+hidden table (`session.private_lookups`): the table is sent once, after that a text costs what it
+looks up. If the table is public, the owner shares the mean of the rows: a text costs 32 numbers.
 `--only TEXT` runs the cases with this text in their names, such as text, ResNet-18 or trio.
 """
 
@@ -57,6 +58,7 @@ class Case:
 
     batches: of two parties; other settings run `batch` alone. seconds: the paper's for a sample.
     milliseconds: what two parties and a dealer should take for a sample of `batch` on an H200.
+    looks_up: the model takes words, which stay with their owner, instead of a shared input.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Case:
     batch: int = 1
     batches: tuple[int, ...] = (1,)
     figure: str = PAPER
+    looks_up: bool = False
 
     def runs(self) -> list[tuple[Setting, tuple[int, ...]]]:
         return [(one, self.batches if one == PAIR else (self.batch,)) for one in SETTINGS]
@@ -97,6 +100,20 @@ def text_model() -> nn.Module:
     return model.eval()
 
 
+class TextOfWords(nn.Module):
+    """The same model, of the numbers of the words."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding.from_pretrained(table())
+        self.classifier = nn.Linear(WIDTH, 2)
+
+    def forward(self, places: Tensor) -> Tensor:
+        means = F.embedding_bag(places, self.table.weight, mode="mean")
+        scores: Tensor = self.classifier(means)
+        return scores
+
+
 def speech(batch: int) -> Tensor:
     """One second at 16 kHz."""
     return torch.randn(batch, 1, 16_000, generator=torch.Generator().manual_seed(4))
@@ -125,6 +142,7 @@ TEXT_BATCHES: dict[str, Any] = {
 }
 CASES = [
     Case("text", text_model, word_frequencies, 0.03, 1.0, **TEXT_BATCHES),
+    Case("text, hidden table", TextOfWords, words, 0.03, 1.0, looks_up=True, **TEXT_BATCHES),
     Case("text, public table", lambda: nn.Linear(WIDTH, 2), looked_up, 0.03, 1.0, **TEXT_BATCHES),
     Case("Wav2Letter", wav2letter, speech, 1.0, 15.0, figure="real time, which the paper beats"),
     Case("ResNet-18", resnet18, pictures, 2.49, 20.0),
@@ -133,27 +151,44 @@ CASES = [
 
 
 class Measured(NamedTuple):
-    """What one party measured of a batch: seconds, bytes, rounds, bytes of its input; scores."""
+    """What one party measured of a batch: seconds, bytes, rounds, bytes of its input; scores.
+
+    first_received: the bytes of the first call, in which a table is hidden.
+    """
 
     seconds: float
     sent: int
     received: int
     rounds: int
     input_sent: int
+    first_received: int
     scores: Tensor
 
 
-def party(session: tacit.Session, model: nn.Module, inputs: list[Tensor]) -> list[Measured]:
-    own = session.share(copy.deepcopy(model), owner=0)
-    call = session.repeated(lambda x: own(x)) if session.device.type == "cuda" else own
+def party(
+    session: tacit.Session, model: nn.Module, inputs: list[Tensor], looks_up: bool
+) -> list[Measured]:
+    own: Any = session.share(copy.deepcopy(model), owner=0)
+    call = own
+    if looks_up:
+        lookups = session.private_lookups(own.table.weight, owner=1)
+
+        def call(places: Tensor) -> Tensor:
+            scores: Tensor = own.classifier(lookups.sums(places) / places.shape[1])
+            return scores
+
+    elif session.device.type == "cuda":
+        call = session.repeated(lambda x: own(x))
     with torch.no_grad():
-        return [measured(session, call, x) for x in inputs]
+        return [measured(session, call, x, is_shared=not looks_up) for x in inputs]
 
 
-def measured(session: tacit.Session, call: Callable[..., Tensor], x: Tensor) -> Measured:
-    """Calls that encode weights, or are recorded, come first and are not measured."""
+def measured(
+    session: tacit.Session, call: Callable[..., Tensor], x: Tensor, *, is_shared: bool
+) -> Measured:
+    """Calls that encode weights, hide tables or are recorded come first and are not measured."""
     with session.stats.scope("input") as shared:
-        secret = session.share(x, owner=1)
+        secret = session.share(x, owner=1) if is_shared else x
     costs = []
 
     def inference() -> Tensor:
@@ -172,6 +207,7 @@ def measured(session: tacit.Session, call: Callable[..., Tensor], x: Tensor) -> 
         last.bytes_received,
         last.rounds,
         shared.bytes_sent,
+        costs[0].bytes_received,
         session.reveal(scores),
     )
 
@@ -190,6 +226,7 @@ def rows_of(case: Case, setting: Setting, batches: tuple[int, ...]) -> list[Row]
         party,
         model,
         inputs,
+        case.looks_up,
         protocol=setting.protocol,
         parties=setting.parties,
         device=device,
@@ -212,6 +249,9 @@ def row_of(
         f"{max(getattr(one, field) for one in parties) / batch:,.0f}"
         for field in ("sent", "received", "input_sent")
     )
+    shared = f"the owner sends {shared} bytes to share a sample"
+    if case.looks_up:
+        shared = f"the first call receives {max(one.first_received for one in parties):,} bytes"
     demanded = torch.cuda.is_available() and setting == PAIR and batch == case.batch
     made = Row(
         name=name,
@@ -222,8 +262,8 @@ def row_of(
         target=case.milliseconds / 1e3 / case.seconds if demanded else None,
         lower_is_better=True,
         note=f"{sent} bytes a sample sent and {received} received by the busiest party, "
-        f"{max(one.rounds for one in parties)} rounds a batch; the owner sends {shared} bytes "
-        f"to share a sample; plain torch {plain:.2g} s; normalised mean squared error {error:.0e}",
+        f"{max(one.rounds for one in parties)} rounds a batch; {shared}; "
+        f"plain torch {plain:.2g} s; normalised mean squared error {error:.0e}",
     )
     print(f"  {made.name}: {made.value:.3g} s; {made.note}", flush=True)
     return made

@@ -159,9 +159,11 @@ def costs_page() -> str:
             continue
         lines += [f"## {name}", "", "| operation | ring | rounds | bits |", "|---|---|---|---|"]
         for bits in (64, 32):
-            for operation, cost in costed_operations(
-                kind.declared_costs(bits, parties), bits, parties
-            ):
+            costs = kind.declared_costs(bits, parties)
+            operations = [*costed_operations(costs, bits, parties)]
+            if hasattr(kind, "hide_rows"):
+                operations += lookups(costs, parties)
+            for operation, cost in operations:
                 links = ", ".join(link_text(*link, count) for link, count in cost.bits.items())
                 lines.append(f"| {operation} | {bits} | {cost.rounds} | {links or 'none'} |")
         lines.append("")
@@ -201,6 +203,13 @@ def costed_operations(costs: Any, ring: int, parties: int) -> Iterator[tuple[str
     yield f"inject, of a quotient by 2^{t}", costs.inject(n, t)
     yield "sum of 4 injected constants", costs.inject_sums(n, 4, False, 1)
     yield "sum of 4 injected multiples of x", costs.inject_sums(n, 4, True, 1)
+
+
+def lookups(costs: Any, parties: int) -> Iterator[tuple[str, Cost]]:
+    """Of rows of 8 numbers."""
+    for owner in range(parties):
+        yield f"hide rows for lookups of party {owner}", costs.hide_rows(ELEMENTS, owner)
+        yield f"take hidden rows, by party {owner}", costs.take_hidden(8, ELEMENTS, owner)
 
 
 def _of_a_word(cost: Cost) -> Cost:

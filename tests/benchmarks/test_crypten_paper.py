@@ -85,6 +85,18 @@ def test_text_costs_the_vocabulary_or_the_width(small_table):
             assert f"the owner sends {8 * numbers:,} bytes to share a sample" in row.note
 
 
+def test_text_of_a_hidden_table_costs_its_words(small_table):
+    """The second call for a text of eight words: it takes eight more rows, and counts sixteen."""
+    hidden = Case("hidden", crypten.TextOfWords, lambda batch: crypten.words(batch)[:, :8], 1, 1,
+                  looks_up=True)  # fmt: skip
+    [row] = crypten.rows_of(hidden, crypten.PAIR, (1,))
+    numbers = 8 * (1 + 32) + 16 + 2 * (32 + 2)  # places and rows, counts, mean, scores
+    sent = f"{8 * numbers:,}"
+    assert row.note.startswith(f"{sent} bytes a sample sent")
+    [received] = re.findall(r"first call receives ([0-9,]+) bytes", row.note)
+    assert int(received.replace(",", "")) > 8 * VOCABULARY * 32
+
+
 def test_cases_are_chosen_by_their_names(monkeypatch):
     ran = []
     monkeypatch.setattr(crypten, "rows_of", lambda *case: ran.append(case) or [])

@@ -110,6 +110,19 @@ def plane_cases(p: Any, n: int) -> Iterator[Case]:
         yield Case("reveal bits", lambda to=to: p.reveal(bits, to), p.costs.reveal_bits(n, 5, to))
 
 
+def lookups(p: Any, n: int) -> Iterator[Case]:
+    """Rows of two numbers that each party takes, in the protocols that can hide rows."""
+    table = p.share(torch.zeros(n, 2, dtype=p.ring.dtype), 0)
+    taken = torch.arange(0, n, 3)
+    count = len(taken)
+    for owner in filter(p.can_hide_rows, range(p.parties)):
+        rows = taken if p.rank == owner else None
+        cost = p.costs.hide_rows(2 * n, owner)
+        yield Case(f"hide rows {owner}", lambda o=owner: p.hide_rows(table, o), cost)
+        hidden, cost = p.hide_rows(table, owner), p.costs.take_hidden(count, 2 * count, owner)
+        yield Case(f"take {owner}", lambda h=hidden, r=rows: p.take_hidden(h, r, count), cost)
+
+
 def windows(p: Any, n: int) -> Iterator[Case]:
     """Comparisons of every width; of some in the quick tier."""
     x = p.share(torch.zeros(n, dtype=p.ring.dtype), 1)
@@ -182,6 +195,11 @@ def test_declared_is_counted_for_every_window(protocol):
 @pytest.mark.parametrize("protocol", DECLARING)
 def test_declared_is_counted_for_planes(protocol):
     compare(plane_cases, SIZES, protocol=protocol)
+
+
+@pytest.mark.parametrize("protocol", ["trio", "replicated", "additive"])
+def test_declared_is_counted_for_lookups(protocol):
+    compare(lookups, (1, 65), protocol=protocol)
 
 
 def counted_over_tls(session: Session) -> list[tuple[str, Cost, Cost]]:

@@ -71,6 +71,12 @@ def taken_over(p: Any, v: Tensor) -> None:
     p.from_bit_parts(bits.parts, held, bits.shape, bits.width)
 
 
+def hidden_rows(p: Any, v: Tensor) -> None:
+    """A table whose rows each party may take."""
+    for owner in filter(p.can_hide_rows, range(p.parties)):
+        p.hide_rows(shared(p, rows(v)), owner)
+
+
 OPERATIONS: dict[str, Operation] = {
     "share": of_all_owners,
     "mul": product,
@@ -103,6 +109,7 @@ OPERATIONS: dict[str, Operation] = {
     "saturated": lambda p, v: p.saturated(
         shared(p, v[:1024]), [0.5, 0.25], period_bits=12, fraction_bits=8, tails=(-256, 256)
     ),
+    "hide_rows": hidden_rows,
     "mixed": mixed,
 }
 

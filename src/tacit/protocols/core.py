@@ -22,6 +22,7 @@ from ..kernels import pack_bits
 from ..ring.drawn_numbers import drawn
 from .context import Context
 from .forms import Held
+from .hidden_table import HiddenRows
 from .products.bilinear import MUL, Bilinear
 from .share import Arith, Bool
 from .steps import Group, Interactive, local
@@ -93,6 +94,10 @@ class ProtocolCore(ABC):
     fourier: Interactive[..., Arith]
     exp_negative: Interactive[..., Arith]
 
+    # What some protocols have: see `can_hide_rows` ------------------------------------------------
+    hide_rows: Interactive[[Arith, int], HiddenRows]
+    take_hidden: Interactive[[HiddenRows, Tensor | None, int], Arith]
+
     def __init__(self, context: Context, *, exact: bool = True) -> None:
         self.context, self.exact = context, exact
         self.rank, self.ring, self.device = context.rank, context.ring, context.device
@@ -109,6 +114,10 @@ class ProtocolCore(ABC):
 
     def turn_roles(self, by: int) -> None:  # noqa: B027  most protocols have no roles to turn
         """Gives every role to the party that is `by` ranks further, on the same shares. Local."""
+
+    def can_hide_rows(self, owner: int) -> bool:
+        """Whether `owner` can take rows of a table without telling which (`hide_rows`)."""
+        return False
 
     def rounded_locally(self, x: Arith) -> Arith | None:
         """Returns x / 2^pending, rounded down or up, for differences whose signs are taken.

@@ -28,6 +28,7 @@ from ..tables import Csv, Kind, Missing
 from ..transport import Mesh, Stats
 from .files import LIMIT, Dtypes, Shapes, expectation, load, reading_options
 from .joining import Joined, Size, intersect, join
+from .private_lookups import PrivateLookups
 from .progress import Progress, RunningLoops, length_of
 from .random_secrets import RandomSecrets
 from .replay.repeated import Repeated
@@ -156,6 +157,15 @@ class Session:
             if exhausted := out_of_memory(error, self.protocol.context, "in share"):
                 raise exhausted from error
             raise
+
+    def private_lookups(self, table: Tensor, owner: int | str) -> PrivateLookups:
+        """Returns what adds up rows of a secret table at places that only `owner` knows.
+
+        lookups.sums(index) is `nn.functional.embedding_bag(index, table, mode="sum")`. The first
+        call sends the table once; after that a call costs about what it looks up, however long
+        the table is. Later changes of the table are not seen.
+        """
+        return PrivateLookups(self.numbers, table, self.rank_of(owner, "owner"))
 
     def load(
         self,

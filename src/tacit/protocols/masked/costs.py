@@ -124,6 +124,25 @@ class MaskedCosts:
         """A table of 64 powers dealt (M13). The chosen one opened, times a public factor."""
         return self._gate(64 * n * self.ring_bits, n * self.ring_bits)
 
+    def hide_rows(self, n: int, owner: int) -> Cost:
+        """One element from the dealer to each evaluator but the owner, ahead of time."""
+        dealer, parties = self._roles_of(owner)
+        return Cost(0, {(dealer, e, True): n * self.ring_bits for e in parties if e != owner})
+
+    def take_hidden(self, count: int, n: int, owner: int) -> Cost:
+        """A word for each of `count` rows, from the owner; then their n elements opened."""
+        _, parties = self._roles_of(owner)
+        told = Cost(1, {(owner, e, False): count * 64 for e in parties if e != owner})
+        opened = {(a, b, False): n * self.ring_bits for a in parties for b in parties if a != b}
+        return told.then(Cost(1, opened))
+
+    def _roles_of(self, owner: int) -> tuple[int, tuple[int, ...]]:
+        """Returns the dealer and the evaluators; if the owner deals, the last evaluator does."""
+        roles = self.roles
+        if owner != roles.dealer:
+            return roles.dealer, roles.evaluators
+        return roles.leader, (roles.dealer, *roles.evaluators[:-1])
+
     # Links -------------------------------------------------------------------------------------
 
     def _input(self, bits: int, owner: int) -> Cost:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from ..share import Arith, Bool
 from ..steps import Interactive
-from . import arithmetic, boolean, compare, dealer_functions, injection, saturation, truncation
+from . import (
+    arithmetic,
+    boolean,
+    compare,
+    dealer_functions,
+    hidden_rows,
+    injection,
+    saturation,
+    truncation,
+)
 from .base import MaskedBase
 from .costs import MaskedCosts
 
@@ -29,6 +38,13 @@ class Masked(MaskedBase):
     )
     saturated = Interactive(saturation.saturated, Arith)
     exp_negative = Interactive(dealer_functions.exp_table, Arith, chunk_bytes=1200)
+
+    hide_rows = Interactive(hidden_rows.hide_rows)
+    take_hidden = Interactive(hidden_rows.take_hidden, Arith, owned=True)
+
+    def can_hide_rows(self, owner: int) -> bool:
+        """A dealer whose messages are stored cannot evaluate, as it would to take rows itself."""
+        return owner != self.roles.dealer or not self.context.mesh.deals_offline
 
     @property
     def costs(self) -> MaskedCosts:

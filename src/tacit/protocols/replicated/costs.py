@@ -38,6 +38,18 @@ class ReplicatedCosts:
     def reveal_bits(self, n: int, width: int = 1, to: int | None = None) -> Cost:
         return _output(planes(width, n), to)
 
+    def hide_rows(self, n: int, owner: int) -> Cost:
+        """One element from the party after the owner to the third, ahead of time."""
+        return Cost(0, {((owner + 1) % 3, (owner + 2) % 3, True): n * self.ring_bits})
+
+    def take_hidden(self, count: int, n: int, owner: int) -> Cost:
+        """A word for each of `count` rows from the owner to the third party; n elements opened."""
+        third, elements = (owner + 2) % 3, n * self.ring_bits
+        told = Cost(1, {(owner, third, False): count * 64})
+        return told.then(
+            Cost(1, {(owner, third, False): elements, (third, owner, False): elements})
+        )
+
     # The core ----------------------------------------------------------------------------------
 
     def bilinear(self, n_out: int, shift: int = 0, exact: bool = True) -> Cost:
