@@ -109,8 +109,60 @@ def test_shares():
         assert doubled.tolist() == [2.0, 4.0]
 
 
+def test_shares_of_bits():
+    def program():
+        x = crypten.cryptensor(X, ptype=binary)
+        own = x.share
+        again = crypten.mpc.MPCTensor.from_shares(own, ptype=binary, precision=0)
+        scaled = crypten.mpc.MPCTensor.from_shares(own, ptype=binary)
+        x.share = own ^ (crypten.communicator.get().get_rank() * 6)
+        shown = again.get_plain_text(), scaled.get_plain_text() * 2**16, x.get_plain_text()
+        return own, shown
+
+    first, second = crypten.mpc.run_multiprocess(world_size=2)(program)()
+    assert torch.equal(first[0] ^ second[0], X)
+    assert not torch.equal(first[0], X)
+    for _, (again, scaled, changed) in (first, second):
+        assert torch.equal(again, X)
+        assert torch.equal(scaled.long(), X)
+        assert torch.equal(changed, X ^ 6)
+
+
+def test_what_is_written_to_bits(alone):
+    x, plain = crypten.cryptensor(X, ptype=binary), X.clone()
+    assert torch.equal(x.arithmetic().get_plain_text(), X)
+    for index, value in (((0, 1), 9), ((slice(None), 0), torch.tensor([3, 4])), (1, Y)):
+        plain[index] = value
+        x[index] = value if index == (0, 1) else crypten.cryptensor(value, ptype=binary)
+        assert torch.equal(x.get_plain_text(), plain)
+        assert torch.equal(x.arithmetic().get_plain_text(), plain)
+    places = torch.tensor([[2, 0, 1]])
+    assert torch.equal(
+        x.scatter(1, places, Y[None]).get_plain_text(), plain.scatter(1, places, Y[None])
+    )
+    assert x.lshift_(2) is x.rshift_(1) is x
+    assert torch.equal(x.get_plain_text(), plain << 2 >> 1)
+    assert torch.equal(x.copy_(crypten.cryptensor(Y, ptype=binary)).get_plain_text(), Y)
+    assert x.ptype is binary
+    x.set(torch.tensor([0.5, 1.5]))
+    assert x.ptype is crypten.ptype.arithmetic
+    assert x.get_plain_text().tolist() == [0.5, 1.5]
+    assert torch.equal(x.reveal(), torch.tensor([1, 3]) << 15)
+
+
+def test_joined_bits_and_lowest_bits(alone):
+    x, y = crypten.cryptensor(X, ptype=binary), crypten.cryptensor(X + 1, ptype=binary)
+    for join, dim in ((torch.cat, 0), (torch.cat, -1), (torch.stack, 1), (torch.stack, -1)):
+        made = getattr(crypten, join.__name__)([x, y], dim=dim)
+        assert made.ptype is binary
+        assert torch.equal(made.get_plain_text(), join([X, X + 1], dim=dim))
+    mixed = crypten.cat([x, crypten.cryptensor(X / 2).binary()])
+    assert torch.equal(mixed.get_plain_text(), torch.cat([X, X / 2]))
+    assert torch.equal(x.to(crypten.mpc.arithmetic, bits=3).get_plain_text(), X & 7)
+
+
 def test_types_of_tensors(alone):
-    @crypten.register_cryptensor("marked")
+    @crypten.CrypTensor.register_cryptensor("marked")
     class Marked(crypten.CrypTensor):
         def __init__(self, tensor):
             self.mark = tensor

@@ -136,7 +136,12 @@ OTHER = {
     "max_pool2d with places": (
         IMAGE,
         lambda x: x.max_pool2d(2, return_indices=True),
-        lambda x: F.max_pool2d(x, 2, return_indices=True),
+        lambda x: _with_windows(x, 2, 2, 0, 1),
+    ),
+    "max_pool2d with places of a dilated kernel and a border": (
+        IMAGE,
+        lambda x: x.max_pool2d((2, 3), 1, (2, 1), (1, 2), return_indices=True),
+        lambda x: _with_windows(x, (2, 3), (2, 1), 1, (1, 2)),
     ),
     "adaptive_avg_pool2d": (
         IMAGE,
@@ -198,6 +203,17 @@ OTHER = {
     "comparisons as numbers": (X, lambda x: 1 - (x > 0) * 0.5, lambda x: 1 - (x > 0) * 0.5),
     "mean of comparisons": (X, lambda x: (x > 0).mean(), lambda x: (x > 0).float().mean()),
 }
+
+
+def _with_windows(x, kernel, stride, padding, dilation):
+    """Maxima, and their places as one-hot windows: where a window of places has the maximum's."""
+    form = {"stride": stride, "padding": padding, "dilation": dilation}
+    values, places = F.max_pool2d(x, kernel, return_indices=True, **form)
+    numbers = torch.arange(1.0, x[0, 0].numel() + 1).view(1, 1, *x.shape[2:])
+    windows = F.unfold(numbers, kernel, dilation, padding, stride) - 1
+    height, width = (kernel, kernel) if isinstance(kernel, int) else kernel
+    windows = windows.view(height, width, *values.shape[2:]).permute(2, 3, 0, 1)
+    return values, (places[..., None, None] == windows).long()
 
 
 def _one_hot(places, dim, x):

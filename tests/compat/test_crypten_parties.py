@@ -9,7 +9,7 @@ from tests.compat.crypten_programs import in_processes
 
 import tacit
 import tacit.compat.crypten as crypten
-from tacit.compat.crypten.communicator import LONGEST_OBJECT
+from tacit.compat.crypten.objects import LONGEST_OBJECT
 from tacit.errors import ConfigError, FrameRejected
 
 
@@ -127,7 +127,7 @@ def test_statistics(capsys):
         before = comm.get_communication_stats()
         comm.all_reduce(torch.zeros(10, dtype=torch.int64))
         crypten.print("once")
-        crypten.print("turn", comm.get_rank(), in_order=True)
+        crypten.print_in_order("turn", comm.get_rank())
         return before, comm.comm_rounds, comm.comm_bytes
 
     for before, rounds, sent in at_parties(program):
@@ -219,7 +219,9 @@ def test_settings():
         crypten.init()
         assert crypten.cryptensor([1.001]).get_plain_text() == 1.0
         crypten.uninit()
-    assert cfg.encoder.precision_bits == 16
+    assert cfg.encoder["precision_bits"] == 16
+    with pytest.raises(ConfigError, match="temp_override"):
+        crypten.init("settings.yaml")
     for name, value in (
         ("mpc.colour", 1),
         ("mpc.provider", "HE"),
@@ -233,7 +235,7 @@ def test_settings():
 
 def test_a_session_of_tacit():
     def main(session):
-        crypten.init("alice", session=session)
+        crypten.init(party_name="alice", session=session)
         assert crypten.communicator.get().get_name() == "alice"
         with pytest.warns(RuntimeWarning, match="already"):
             crypten.init()

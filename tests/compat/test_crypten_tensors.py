@@ -123,3 +123,48 @@ def test_a_launcher_without_keys_is_refused(monkeypatch):
     with pytest.raises(ConfigError, match=r"tacit\.connect"):
         crypten.init()
     assert not crypten.is_initialized()
+
+
+def test_losses_of_flipped_labels_and_signs():
+    x, y = torch.tensor([0.5, -1.0, 2.0], requires_grad=True), torch.tensor([1.0, 0.0, 0.0])
+    a = crypten.cryptensor(x.detach(), requires_grad=True)
+    p = x.sigmoid()
+    plain = torch.nn.functional.binary_cross_entropy(0.3 * p + 0.7 * (1 - p), y)
+    loss = a.rappor_loss(crypten.cryptensor(y), alpha=0.3)
+    assert torch.allclose(loss.get_plain_text(), plain, atol=1e-3)
+    plain.backward()
+    loss.backward()
+    assert torch.allclose(a.grad.get_plain_text(), x.grad, atol=1e-3)
+    a.grad = None
+    a.sign().sum().backward()
+    assert torch.equal(a.grad.get_plain_text(), torch.zeros(3))
+
+
+def test_arguments_that_only_crypten_has(caplog):
+    x = torch.tensor([0.25, 0.5])
+    assert torch.allclose(
+        crypten.cryptensor(x).log(input_in_01=True).get_plain_text(), x.log(), atol=1e-3
+    )
+    assert crypten.rand(2, 3, device="cpu", cryptensor_type="mpc").size() == (2, 3)
+    assert crypten.mpc.MPCTensor.randn(4).size() == (4,)
+    with caplog.at_level("INFO"):
+        crypten.log("told")
+        crypten.log("louder", level=40)
+    assert [(one.levelname, one.message) for one in caplog.records] == [
+        ("INFO", "told"),
+        ("ERROR", "louder"),
+    ]
+    with pytest.raises(AssertionError, match="list of ranks"):
+        crypten.print("nobody", dst="0")
+    encoder = crypten.cryptensor(x).encoder
+    assert encoder.scale == 2**16
+    assert torch.equal(encoder.decode(encoder.encode(x)), x)
+    assert "HIDDEN" in repr(crypten.cryptensor(x))
+
+
+def test_preparations_are_not_needed():
+    assert crypten.mpc.ttp_required() is False
+    crypten.trace()
+    crypten.trace(False)
+    crypten.fill_cache()
+    assert crypten.cryptensor([2.0]).square().get_plain_text() == 4

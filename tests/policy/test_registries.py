@@ -25,6 +25,7 @@ aten = torch.ops.aten
 EXPORTED_FOR_USERS = {
     *("tacit.zoo", "tacit.errors", "tacit.nn", "tacit.stats", "tacit.testing"),
     "tacit.compat.crypten",
+    "tacit.compat.crypten.mpc",
     "tacit.compat.crypten.nn",
     "tacit.compat.crypten.optim",
 }

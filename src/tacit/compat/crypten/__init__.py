@@ -8,16 +8,17 @@ from typing import Any
 
 import torch
 
-from . import communicator, debug, mpc, nn, optim
+from . import common, communicator, debug, mpc, nn, optim
 from . import communicator as comm
-from .cfg import cfg
+from .config import cfg
 from .cryptensor import CrypTensor, MPCTensor
 from .initialization import current_session, init, is_initialized, uninit
-from .printing import log, print
+from .printing import log, print, print_in_order
 from .ptype import ptype
 from .saving import load, load_from_party, save, save_from_party
 from .seeding import manual_seed
 from .tensor_types import (
+    class_of,
     cryptensor,
     get_cryptensor_type,
     get_default_cryptensor_type,
@@ -36,10 +37,12 @@ __all__ = [
     "cat",
     "cfg",
     "comm",
+    "common",
     "communicator",
     "cryptensor",
     "debug",
     "enable_grad",
+    "fill_cache",
     "get_cryptensor_type",
     "get_default_cryptensor_type",
     "init",
@@ -55,6 +58,7 @@ __all__ = [
     "optim",
     "print",
     "print_communication_stats",
+    "print_in_order",
     "ptype",
     "rand",
     "randn",
@@ -65,6 +69,7 @@ __all__ = [
     "set_default_cryptensor_type",
     "set_grad_enabled",
     "stack",
+    "trace",
     "uninit",
     "where",
 ]
@@ -89,25 +94,29 @@ def where(condition: Any, input: Any, other: Any) -> Any:
     return other.where(torch.logical_not(condition), input)
 
 
-def rand(*sizes: Any) -> CrypTensor:
+def rand(*sizes: Any, device: Any = None, cryptensor_type: str | None = None) -> Any:
     """Returns uniform numbers from 0 to 1 that nobody knows."""
-    return CrypTensor.of(current_session().random.uniform(_sizes(sizes)))
+    return class_of(cryptensor_type).rand(*sizes, device=device)
 
 
-def randn(*sizes: Any) -> CrypTensor:
+def randn(*sizes: Any, device: Any = None, cryptensor_type: str | None = None) -> Any:
     """Returns standard normal numbers that nobody knows."""
-    return CrypTensor.of(current_session().random.normal(_sizes(sizes)))
+    return class_of(cryptensor_type).randn(*sizes, device=device)
 
 
-def bernoulli(tensor: Any) -> CrypTensor:
+def bernoulli(tensor: Any, cryptensor_type: str | None = None) -> Any:
     """Returns 1 with the probabilities that a tensor says, public or secret, and else 0."""
     if is_encrypted_tensor(tensor):
         return tensor.bernoulli()
-    return CrypTensor.of(current_session().random.bernoulli(tensor))
+    return class_of(cryptensor_type).of(current_session().random.bernoulli(tensor))
 
 
-def _sizes(sizes: Sequence[Any]) -> tuple[int, ...]:
-    return tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], Sequence) else tuple(sizes)
+def trace(tracing: bool = True) -> None:
+    """Does nothing: no list of products is needed before they are prepared, see `fill_cache`."""
+
+
+def fill_cache() -> None:
+    """Does nothing: the parties prepare products in batches, when a program needs them."""
 
 
 def is_encrypted_tensor(value: Any) -> bool:

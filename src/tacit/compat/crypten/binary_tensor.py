@@ -8,7 +8,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from .bit_planes import BITS, number_of, planes_of
+from .bit_planes import BITS, aligned, number_of, own_words, planes_of_words
 from .cryptensor import MPCTensor
 from .ptype import ptype as Ptype
 from .tensor_bits import Bits, revealed_bits, shared_planes
@@ -69,16 +69,19 @@ class BinarySharedTensor(MPCTensor):
         return self
 
     @property
+    def holds_bits(self) -> bool:  # type: ignore[override]
+        """Whether the numbers are still shared as bits."""
+        return self._planes is not None
+
+    @property
     def planes(self) -> Tensor:
         """The bits as truth values, of shape (64, *shape)."""
-        if self._planes is None:
-            self._planes = planes_of(self.secret)
-        return self._planes
+        return super().planes if self._planes is None else self._planes
 
     @property
     def scale_bits(self) -> int:
         """How many of the bits are a fraction's: none of integers."""
-        return self._scale_bits
+        return super().scale_bits if self._planes is None else self._scale_bits
 
     @property
     def secret(self) -> Tensor:
@@ -95,7 +98,16 @@ class BinarySharedTensor(MPCTensor):
     @property
     def ptype(self) -> Ptype:
         """How the numbers are shared."""
-        return Ptype.arithmetic if self._planes is None else Ptype.binary
+        return Ptype.binary if self.holds_bits else Ptype.arithmetic
+
+    @property
+    def share(self) -> Tensor:
+        """What this party holds of the bits, as numbers: the XOR of all parties' are those."""
+        return own_words(self._planes) if self._planes is not None else super().share
+
+    @share.setter
+    def share(self, new: Tensor) -> None:
+        self.hold(planes_of_words(new), self.scale_bits)
 
     @property
     def shape(self) -> torch.Size:
@@ -105,11 +117,13 @@ class BinarySharedTensor(MPCTensor):
     def at(self, places: Tensor) -> Any:
         """Returns the numbers at public places of the flat tensor, in the shape of the places."""
         planes = self.planes.reshape(BITS, -1)[:, places.flatten()]
-        return self.of_planes(planes.reshape(BITS, *places.shape), self._scale_bits)
+        return self.of_planes(planes.reshape(BITS, *places.shape), self.scale_bits)
 
     def get_plain_text(self, dst: int | None = None) -> Tensor | None:
         """Returns the values at every party, or at party `dst` and None elsewhere."""
-        return revealed_bits(self.planes, self._scale_bits, dst)
+        if self._planes is None:
+            return super().get_plain_text(dst)
+        return revealed_bits(self._planes, self._scale_bits, dst)
 
     def reveal(self, dst: int | None = None) -> Tensor | None:
         """Returns the values as the integers whose bits are shared."""
@@ -117,22 +131,66 @@ class BinarySharedTensor(MPCTensor):
 
     def clone(self) -> Any:
         """Returns a copy, shared as bits."""
-        return self.of_planes(self.planes.clone(), self._scale_bits)
+        return self.of_planes(self.planes.clone(), self.scale_bits)
 
     shallow_copy = clone
 
-    def arithmetic(self) -> Any:
-        """Returns the same numbers shared as a sum."""
-        return self.of(self.secret)
+    def arithmetic(self, bits: int | None = None) -> Any:
+        """Returns the same numbers shared as a sum, or those that the lowest bits alone make."""
+        if bits is None or self._planes is None:
+            return self.of(self.secret)
+        counts = (torch.arange(BITS) < bits).view(BITS, *[1] * self.dim())
+        kept = torch.logical_and(self._planes, counts)
+        return self.of_planes(kept, self._scale_bits).arithmetic()
+
+    def joined_bits(self, join: Any, tensors: Sequence[Any], dim: int) -> Any:
+        """Returns tensors that are shared as bits as one, by `torch.cat` or `torch.stack`."""
+        if len({one.scale_bits for one in tensors}) > 1:
+            return join([one.arithmetic() for one in tensors], dim=dim)
+        planes = [one.planes for one in tensors]
+        return self.of_planes(join(planes, dim=dim if dim < 0 else dim + 1), self.scale_bits)
+
+    # In place -------------------------------------------------------------------------------------
+
+    def set(self, other: Any) -> Self:
+        """Becomes another tensor with its kind of sharing."""
+        if isinstance(other, Bits) and other.holds_bits:
+            return self.hold(other.planes.clone(), other.scale_bits)
+        return super().set(other)
+
+    copy_ = set
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if self._planes is None:
+            super().__setitem__(index, value)
+            return
+        places = index if isinstance(index, tuple) else (index,)
+        new = aligned(self.planes_like_own(value), self[index].dim())
+        self._planes[(slice(None), *places)] = new
+        self._secret = None
+
+    def scatter(self, dim: int, index: Tensor, src: Any) -> Any:
+        """As torch's `Tensor.scatter`, shared as bits."""
+        axis, places = dim if dim < 0 else dim + 1, index.expand(BITS, *index.shape)
+        new = self.planes_like_own(src)
+        return self.of_planes(self.planes.scatter(axis, places, new), self.scale_bits)
+
+    def lshift_(self, value: int) -> Self:
+        """Moves the bits up by some places; zeros follow."""
+        return self.set(self.lshift(value))
+
+    def rshift_(self, value: int) -> Self:
+        """Moves the bits down by some places; copies of the highest follow."""
+        return self.set(self.rshift(value))
 
     def __iand__(self, other: Any) -> Self:
-        return self.hold((self & other).planes, self._scale_bits)
+        return self.set(self & other)
 
     def __ior__(self, other: Any) -> Self:
-        return self.hold((self | other).planes, self._scale_bits)
+        return self.set(self | other)
 
     def __ixor__(self, other: Any) -> Self:
-        return self.hold((self ^ other).planes, self._scale_bits)
+        return self.set(self ^ other)
 
 
 Bits.binary_class = BinarySharedTensor

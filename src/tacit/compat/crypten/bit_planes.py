@@ -8,9 +8,11 @@ import torch
 from torch import Tensor
 
 from ...fixedpoint import Value
-from ...protocols import BitSum
+from ...kernels import pack_bits, unpack_bits
+from ...protocols import BitSum, Bool
 from ...tensor import SecretTensor
-from .shares import settled_share
+from .initialization import current_session
+from .shares import own_part, settled_share
 
 BITS = 64
 # Of two's complement: the highest bit counts negatively.
@@ -47,6 +49,21 @@ def plain_number(planes: Tensor) -> Tensor:
     """Returns the integers with these public bits."""
     weights = torch.tensor(POWERS).view(BITS, *[1] * (planes.dim() - 1))
     return (planes.long() * weights).sum(0)
+
+
+def own_words(planes: Tensor) -> Tensor:
+    """Returns what this party holds of the bits, as numbers: the secret is the XOR of all."""
+    assert isinstance(planes, SecretTensor)
+    parts = planes.value.bits.parts.values()
+    words = [plain_number(unpack_bits(part[0], planes.shape, torch.uint8)) for part in parts]
+    return words[0] if len(words) == 1 else torch.stack(words)
+
+
+def planes_of_words(words: Tensor) -> Tensor:
+    """Returns the secret bits of which each party gives what it holds, as numbers."""
+    bits = planes_of_public(words)
+    share = Bool({own_part(): pack_bits(bits).unsqueeze(0)}, bits.shape)
+    return SecretTensor(Value(share, torch.bool), current_session().numbers)
 
 
 def aligned(planes: Tensor, dims: int) -> Tensor:

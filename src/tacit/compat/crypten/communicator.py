@@ -1,12 +1,11 @@
 """`crypten.communicator`: who this party is, plain tensors to the others, and what was sent.
 
-What is sent here is not secret to its receivers; they get tensors, and objects that JSON can hold.
+What is sent here is not secret to its receivers.
 """
 
 from __future__ import annotations
 
 import builtins
-import json
 from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
@@ -18,13 +17,12 @@ from ...errors import ConfigError, FrameRejected, Party
 from ...transport import Spec
 from . import initialization
 from .initialization import is_initialized, uninit
+from .objects import LIMIT, LONGEST_OBJECT, packed, unpacked
 
 __all__ = ["Communicator", "get", "is_initialized", "uninit"]
 
 # Messages between two parties are numbered apart from those of all, which count together.
 BETWEEN_TWO = 1 << 48
-LONGEST_OBJECT = 1 << 24
-LIMIT = f"1 to {LONGEST_OBJECT} bytes"
 
 
 class Request:
@@ -49,6 +47,16 @@ class Communicator:
         self._start = self._mesh.stats.snapshot()
         self._counts: dict[tuple[int, int], int] = {}
         self._name = initialization.party_name()
+
+    @staticmethod
+    def is_initialized() -> bool:
+        """Returns whether there is a communicator in this thread."""
+        return is_initialized()
+
+    @staticmethod
+    def get() -> Communicator:
+        """Returns the communicator of this thread's session."""
+        return get()
 
     # Who ------------------------------------------------------------------------------------------
 
@@ -90,7 +98,7 @@ class Communicator:
         if batched:
             return [self.broadcast(one, src) for one in input]
         [received] = self._round(input, [src], [*range(self._mesh.parties)])
-        return received if self.rank == src else input.copy_(received)
+        return input if self.rank == src else input.copy_(received)
 
     def all_gather(self, input: Tensor) -> list[Tensor]:
         """Returns the tensors of all parties, which have one shape, everywhere."""
@@ -130,14 +138,14 @@ class Communicator:
         return self._mesh.exchange({}, {src: [_spec(like)]})[src][0].clone()
 
     def broadcast_obj(self, obj: Any, src: int) -> Any:
-        """Returns party src's object, everywhere: numbers, texts, None, lists and dicts of them."""
+        """Returns party src's object, everywhere; `objects.packed` says which it may be."""
         self._check(src)
         others = [rank for rank in range(self._mesh.parties) if rank != src]
         if self.rank == src:
-            data = _packed(obj)
+            data = packed(obj)
             self._mesh.exchange_bytes(dict.fromkeys(others, data), [])
             return obj
-        return _unpacked(self._mesh.exchange_bytes({}, [src])[src], src)
+        return unpacked(self._mesh.exchange_bytes({}, [src])[src], src)
 
     # Between two ----------------------------------------------------------------------------------
 
@@ -154,7 +162,7 @@ class Communicator:
 
     def send_obj(self, obj: Any, dst: int) -> None:
         """Sends an object to a party, which calls `recv_obj`."""
-        data = torch.frombuffer(bytearray(_packed(obj)), dtype=torch.uint8)
+        data = torch.frombuffer(bytearray(packed(obj)), dtype=torch.uint8)
         self.send(torch.tensor(len(data)), dst)
         self.send(data, dst)
 
@@ -166,7 +174,7 @@ class Communicator:
                 Party(src) + f" sends an object of {size} bytes", party=src, limit=LIMIT
             )
         data = self.recv(torch.zeros(size, dtype=torch.uint8), src)
-        return _unpacked(data.numpy().tobytes(), src)
+        return unpacked(data.numpy().tobytes(), src)
 
     # Statistics -----------------------------------------------------------------------------------
 
@@ -237,7 +245,7 @@ class Communicator:
         arrived = self._mesh.exchange(send, {peer: [_spec(own)] for peer in wanted})
         if here not in to:
             return [None] * len(sources)
-        return [own if peer == here else arrived[peer][0].clone() for peer in sources]
+        return [sent if peer == here else arrived[peer][0].clone() for peer in sources]
 
 
 def get() -> Communicator:
@@ -251,30 +259,6 @@ def _sent(tensor: Tensor) -> Tensor:
 
 def _spec(tensor: Tensor) -> Spec:
     return Spec(tuple(tensor.shape), tensor.dtype)
-
-
-def _packed(obj: Any) -> bytes:
-    try:
-        data = json.dumps(obj).encode()
-    except (TypeError, ValueError) as error:
-        raise ConfigError(
-            f"an object of {type(obj).__name__}",
-            limit="parties send each other numbers, texts, None, lists and dicts of them",
-            remedy="send tensors with broadcast; every party builds a model itself",
-        ) from error
-    if len(data) > LONGEST_OBJECT:
-        raise ConfigError(f"an object of {len(data)} bytes", limit=LIMIT)
-    return data
-
-
-def _unpacked(data: bytes, src: int) -> Any:
-    """Returns the object in what a party has sent, which may be anything."""
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError):
-        raise FrameRejected(
-            Party(src) + " sent no object of numbers, texts, lists and dicts", party=src
-        ) from None
 
 
 def _operator(op: Any) -> Any:

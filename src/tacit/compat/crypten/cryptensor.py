@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Self
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
-from ...errors import RevealForbidden, UnsupportedError
+from ...errors import RevealForbidden
+from .bit_planes import planes_of_words
+from .encoder import FixedPointEncoder
 from .initialization import current_session
 from .ptype import ptype as Ptype
 from .shares import as_secret, secret_of_share, settled_share
@@ -31,6 +33,7 @@ class CrypTensor(Arithmetic, Bits, Reductions, Shapes, Layers):
     Gradients are torch's: `requires_grad`, `grad` and the graph are those of `secret`.
     """
 
+    register_cryptensor: ClassVar[Callable[[str], Any]]  # set where the types are kept
     src: int | None = None  # the party whose file it was loaded from
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
@@ -49,22 +52,34 @@ class CrypTensor(Arithmetic, Bits, Reductions, Shapes, Layers):
         """How the numbers are shared."""
         return Ptype.arithmetic
 
-    def arithmetic(self) -> Any:
-        """Returns the same numbers shared as a sum."""
+    def arithmetic(self, bits: int | None = None) -> Any:
+        """Returns the same numbers shared as a sum, as they are."""
         return self.clone()
 
-    def to(self, *args: Any, ptype: Ptype | None = None, **options: Any) -> Any:
-        """Returns the tensor shared in another way. A device changes nothing: a session has one."""
+    def to(
+        self, *args: Any, ptype: Ptype | None = None, bits: int | None = None, **options: Any
+    ) -> Any:
+        """Returns the tensor shared in another way. A device changes nothing: a session has one.
+
+        bits: of a tensor shared as bits, how many of the lowest ones count.
+        """
         kind = ptype or next((one for one in args if isinstance(one, Ptype)), None)
         if kind is None:
             return self
-        return self.arithmetic() if kind is Ptype.arithmetic else self.binary()
+        if kind is Ptype.binary:
+            return self.binary()
+        return self.arithmetic(bits)
 
     def cuda(self, *args: Any, **options: Any) -> Self:
         """Returns this tensor: the session decides where shares are."""
         return self
 
     cpu = cuda
+
+    @property
+    def encoder(self) -> FixedPointEncoder:
+        """How these numbers are encoded as integers."""
+        return FixedPointEncoder(self.scale_bits)
 
     @property
     def device(self) -> torch.device:
@@ -107,7 +122,8 @@ class CrypTensor(Arithmetic, Bits, Reductions, Shapes, Layers):
         )
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(size={tuple(self.shape)}, ptype={self.ptype})"
+        size = tuple(self.shape)
+        return f"{type(self).__name__}({size=}, plain_text=HIDDEN, ptype={self.ptype})"
 
     # Gradients ------------------------------------------------------------------------------------
 
@@ -250,9 +266,15 @@ class MPCTensor(CrypTensor):
 
     @classmethod
     def from_shares(
-        cls, share: Tensor, precision: int | None = None, src: int = 0, ptype: Any = None
+        cls,
+        share: Tensor,
+        precision: int | None = None,
+        ptype: Ptype = Ptype.arithmetic,
+        src: int = 0,
+        device: Any = None,
     ) -> Any:
         """Returns the tensor of which each party gives its share, as `share` shows it."""
-        if ptype is Ptype.binary:
-            raise UnsupportedError("shares of bits", remedy="convert an arithmetic tensor")
-        return cls.of(secret_of_share(share, torch.int64 if precision == 0 else REAL))
+        if ptype is Ptype.arithmetic:
+            return cls.of(secret_of_share(share, torch.int64 if precision == 0 else REAL))
+        bits = current_session().numbers.fraction_bits if precision is None else precision
+        return object.__new__(cls).of_planes(planes_of_words(share), bits)

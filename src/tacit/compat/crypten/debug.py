@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import pdb
 
-from .cfg import cfg
+from .config import cfg
 
 __all__ = ["configure_logging", "debug_mode", "pdb"]
 

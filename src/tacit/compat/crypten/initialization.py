@@ -14,14 +14,18 @@ from ...errors import ConfigError
 from ...runtime import Session
 from ...runtime.launch.program import open_session
 from ...transport import memory_meshes
-from .cfg import cfg
+from .config import cfg
 
 T = TypeVar("T")
 _thread = threading.local()
 
 
 def init(
-    party_name: str | None = None, device: Any = None, *, session: Session | None = None
+    config_file: Any = None,
+    party_name: str | None = None,
+    device: Any = None,
+    *,
+    session: Session | None = None,
 ) -> None:
     """Begins: the tensors of this thread belong to `session` until `uninit`.
 
@@ -29,6 +33,11 @@ def init(
     process is the only party. Nothing is hidden from a single party, so it computes on the numbers
     themselves, rounded as they would be on shares.
     """
+    if config_file is not None:
+        raise ConfigError(
+            "config_file: files of settings are not read",
+            remedy="set crypten.cfg before, or use crypten.cfg.temp_override(settings)",
+        )
     if is_initialized():
         warnings.warn("CrypTen's layer is initialized already", RuntimeWarning, stacklevel=2)
         return

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import communicator
+from .refused_call import RefusedAssertion
 
 
 def print(*args: Any, in_order: bool = False, dst: Any = 0, **kwargs: Any) -> None:
@@ -15,9 +16,16 @@ def print(*args: Any, in_order: bool = False, dst: Any = 0, **kwargs: Any) -> No
     _tell(builtins.print, in_order, dst, args, kwargs)
 
 
-def log(*args: Any, in_order: bool = False, dst: Any = 0, **kwargs: Any) -> None:
-    """As `print`, with `logging.log`: the first argument is the level."""
-    _tell(logging.log, in_order, dst, args, kwargs)
+def log(
+    *args: Any, level: int = logging.INFO, in_order: bool = False, dst: Any = 0, **kwargs: Any
+) -> None:
+    """As `print`, to the log."""
+    _tell(logging.log, in_order, dst, (level, *args), kwargs)
+
+
+def print_in_order(*args: Any, **kwargs: Any) -> None:
+    """Prints at all parties in turn."""
+    print(*args, in_order=True, **kwargs)
 
 
 def _tell(
@@ -29,6 +37,8 @@ def _tell(
 ) -> None:
     channel = communicator.get()
     if not in_order:
+        if not isinstance(dst, int | list | tuple):
+            raise RefusedAssertion(f"{dst=}", limit="a rank, or a list of ranks")
         if channel.rank in ([dst] if isinstance(dst, int) else dst):
             tell(*args, **kwargs)
         return

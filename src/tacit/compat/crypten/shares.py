@@ -9,12 +9,12 @@ from torch import Tensor
 
 from ...errors import ConfigError
 from ...fixedpoint import Value
-from ...protocols import Arith
+from ...protocols import Arith, Bool
 from ...tensor import SecretTensor
 from .initialization import current_session
 from .wrapping import REAL
 
-DTYPES = {str(dtype): dtype for dtype in (torch.float32, torch.int64)}
+DTYPES = {str(dtype): dtype for dtype in (torch.float32, torch.int64, torch.bool)}
 
 
 def as_secret(value: Tensor) -> Tensor:
@@ -34,23 +34,30 @@ def settled_share(secret: Tensor) -> Arith:
 def secret_of_share(share: Tensor, dtype: torch.dtype) -> Tensor:
     """Returns the secret of which each party gives its share; it has to be in the range."""
     numbers = current_session().numbers
-    held = numbers.protocol.own_parts
+    limit = 1 << (numbers.fraction_bits + numbers.range_bits)
+    made = Arith({own_part(): share.long()}, numbers.ring, limit=limit)
+    return SecretTensor(Value(made, dtype), numbers)
+
+
+def own_part() -> int:
+    """Returns the number of the part of a secret that this party holds, if it holds only one."""
+    held = current_session().numbers.protocol.own_parts
     if len(held) != 1:
         raise ConfigError(
             "shares of this protocol", limit="a party gives one part of a secret, and holds more"
         )
-    limit = 1 << (numbers.fraction_bits + numbers.range_bits)
-    made = Arith({held[0]: share.long()}, numbers.ring, limit=limit)
-    return SecretTensor(Value(made, dtype), numbers)
+    return held[0]
 
 
 def described(secret: Tensor) -> dict[str, Any]:
-    """Returns this party's share as plain data, for a file."""
-    share = settled_share(secret.detach())
+    """Returns this party's share, of numbers or truth values, as plain data for a file."""
+    assert isinstance(secret, SecretTensor)
+    is_bits = secret.dtype == torch.bool
+    share = secret.value.bits if is_bits else settled_share(secret.detach())
     return {
         "session": _session(),
         "parts": {number: part.cpu().clone() for number, part in share.parts.items()},
-        "limit": str(share.limit),
+        "form": [*share.shape] if isinstance(share, Bool) else str(share.limit),
         "dtype": str(secret.dtype),
         "requires_grad": secret.requires_grad,
     }
@@ -63,10 +70,13 @@ def restored(data: dict[str, Any]) -> Tensor:
             "shares of another session",
             limit="party, number of parties, protocol, ring and fraction bits must be the same",
         )
-    numbers = current_session().numbers
-    share = Arith(data["parts"], numbers.ring, limit=int(data["limit"]))
-    value = Value(share, DTYPES[data["dtype"]])
-    return SecretTensor(value, numbers, requires_grad=data["requires_grad"])
+    numbers, dtype = current_session().numbers, DTYPES[data["dtype"]]
+    share = (
+        Bool(data["parts"], data["form"])
+        if dtype == torch.bool
+        else Arith(data["parts"], numbers.ring, limit=int(data["form"]))
+    )
+    return SecretTensor(Value(share, dtype), numbers, requires_grad=data["requires_grad"])
 
 
 def _session() -> list[Any]:

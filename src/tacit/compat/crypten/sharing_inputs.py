@@ -10,7 +10,22 @@ from torch import Tensor
 
 from ...errors import ConfigError
 from .initialization import current_session
+from .refused_call import RefusedAssertion
 from .wrapping import REAL
+
+
+def checked_source(src: Any, value: Any = None) -> int:
+    """Returns the rank of the party whose value this is, which may say where it was loaded."""
+    session = current_session()
+    if type(src) is not int or src not in range(session.parties):
+        raise RefusedAssertion(f"{src=}", limit=f"the rank of a party, 0 to {session.parties - 1}")
+    loaded_from = getattr(value, "src", src)
+    if session.rank == src and loaded_from != src:
+        raise RefusedAssertion(
+            f"a tensor of party {loaded_from} is shared as one of party {src}",
+            remedy=f"give src={loaded_from}",
+        )
+    return src
 
 
 def shared(
@@ -18,7 +33,7 @@ def shared(
 ) -> Tensor:
     """Returns the secret of what party `src` gives; `size`: its shape, where nothing is given."""
     session = current_session()
-    session.rank_of(src, "src")
+    checked_source(src, value)
     dtype = torch.int64 if precision == 0 else REAL
     plain = None if value is None else _plain(value, precision, session.numbers.fraction_bits)
     if broadcast_size:

@@ -82,8 +82,9 @@ class Arithmetic(Wrapped):
     __hash__ = object.__hash__
 
     def sign(self) -> Any:
-        """Returns -1 for negative numbers and 1 for others, also for 0."""
-        return self.wrapped(1 - 2 * (self.secret < 0).to(self.secret.dtype))
+        """Returns -1 for negative numbers and 1 for others, also for 0. Its gradient is 0."""
+        signs = 1 - 2 * (self.secret < 0).to(self.secret.dtype)
+        return self.wrapped(signs + 0 * self.secret if self.secret.requires_grad else signs)
 
     def where(self, condition: Any, y: Any) -> Any:
         """Returns this tensor where the condition is 1, and y where it is 0."""
@@ -94,11 +95,15 @@ class Arithmetic(Wrapped):
 
     # Functions ------------------------------------------------------------------------------------
 
-    exp, log, sqrt = same_of_reals("exp"), same_of_reals("log"), same_of_reals("sqrt")
+    exp, sqrt = same_of_reals("exp"), same_of_reals("sqrt")
     inv_sqrt, sin, cos = same_of_reals("rsqrt"), same_of_reals("sin"), same_of_reals("cos")
     sigmoid, tanh, erf = same_of_reals("sigmoid"), same_of_reals("tanh"), same_of_reals("erf")
     relu = same("relu")
     relu_ = in_place("relu")
+
+    def log(self, input_in_01: bool = False) -> Any:
+        """Returns the natural logarithm. `input_in_01` is ignored, as in `reciprocal`."""
+        return self.wrapped(self.real.log())
 
     def reciprocal(self, input_in_01: bool = False) -> Any:
         """Returns 1 / x. `input_in_01` is ignored: no range is easier than another."""

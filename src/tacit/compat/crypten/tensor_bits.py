@@ -11,6 +11,8 @@ from torch import Tensor
 from ...errors import ConfigError
 from .bit_planes import BITS, aligned, plain_number, planes_of, planes_of_public
 from .initialization import current_session
+from .refused_call import RefusedAssertion
+from .sharing_inputs import checked_source
 from .wrapping import REAL, Wrapped
 
 
@@ -41,13 +43,14 @@ class Bits(Wrapped):
         made.hold(planes, scale_bits)
         return made
 
-    def _bitwise(self, function: Callable[..., Tensor], other: Any) -> Any:
+    def planes_like_own(self, other: Any) -> Tensor:
+        """Returns the bits of a tensor, or those that public numbers would have here."""
         if isinstance(other, Bits):
-            theirs = other.planes
-        else:
-            units = torch.as_tensor(other) * 2**self.scale_bits
-            theirs = planes_of_public(units)
-        mine = self.planes
+            return other.planes
+        return planes_of_public(torch.as_tensor(other) * 2**self.scale_bits)
+
+    def _bitwise(self, function: Callable[..., Tensor], other: Any) -> Any:
+        mine, theirs = self.planes, self.planes_like_own(other)
         dims = max(mine.dim(), theirs.dim()) - 1
         return self.of_planes(function(aligned(mine, dims), aligned(theirs, dims)), self.scale_bits)
 
@@ -84,7 +87,7 @@ class Bits(Wrapped):
 def shared_planes(value: Any, src: int, size: Sequence[int] | None, broadcast_size: bool) -> Tensor:
     """Returns the bits of the integers that party `src` gives."""
     session = current_session()
-    session.rank_of(src, "src")
+    checked_source(src, value)
     plain = None if value is None else planes_of_public(torch.as_tensor(value).detach())
     if broadcast_size:
         loaded: Tensor = session.load(plain if session.rank == src else None, owner=src)
@@ -109,5 +112,5 @@ def revealed_bits(planes: Tensor, scale_bits: int, dst: int | None) -> Tensor | 
 
 def _places(value: int) -> int:
     if type(value) is not int or not 0 <= value < BITS:
-        raise ConfigError(f"a shift by {value!r}", limit=f"0 to {BITS - 1} places")
+        raise RefusedAssertion(f"a shift by {value!r}", limit=f"0 to {BITS - 1} places")
     return value

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch.nn import functional
 
+from .pooling_windows import places_of_windows
 from .wrapping import Wrapped, real, unwrapped
 
 
@@ -56,17 +57,25 @@ class Layers(Wrapped):
     def max_pool2d(
         self,
         kernel_size: Any,
-        stride: Any = None,
         padding: Any = 0,
+        stride: Any = None,
         dilation: Any = 1,
         ceil_mode: bool = False,
         return_indices: bool = False,
     ) -> Any:
-        """Returns the maxima of windows, and if wanted their secret places in the flat image."""
+        """Returns the maxima of windows, and if wanted where they are: windows of 1 among 0s.
+
+        The windows are two more dimensions, of the size of the kernel.
+        """
         options: dict[str, Any] = {"ceil_mode": ceil_mode, "return_indices": return_indices}
-        return self.wrapped(
-            functional.max_pool2d(self.real, kernel_size, stride, padding, dilation, **options)
-        )
+        steps = kernel_size if stride is None else stride
+        made = functional.max_pool2d(self.real, kernel_size, steps, padding, dilation, **options)
+        if not return_indices:
+            return self.wrapped(made)
+        values, places = made
+        form = (kernel_size, steps, padding, dilation)
+        windows = places_of_windows(self.secret.shape[-2:], values.shape[-2:], *form)
+        return self.wrapped((values, places[..., None, None] == windows))
 
     def adaptive_avg_pool2d(self, output_size: Any) -> Any:
         """Returns as many means as `output_size` says."""
@@ -121,14 +130,20 @@ class Layers(Wrapped):
             return self
         return self.wrapped(made)
 
-    def binary_cross_entropy(self, y: Any, skip_forward: bool = False) -> Any:
+    def binary_cross_entropy(self, target: Any, skip_forward: bool = False) -> Any:
         """Returns the mean loss of these probabilities against targets from 0 to 1."""
-        return self.wrapped(functional.binary_cross_entropy(self.real, real(y)))
+        return self.wrapped(functional.binary_cross_entropy(self.real, real(target)))
 
-    def binary_cross_entropy_with_logits(self, y: Any, skip_forward: bool = False) -> Any:
+    def binary_cross_entropy_with_logits(self, target: Any, skip_forward: bool = False) -> Any:
         """Returns the mean loss of the sigmoids of these numbers against targets from 0 to 1."""
-        return self.wrapped(functional.binary_cross_entropy_with_logits(self.real, real(y)))
+        return self.wrapped(functional.binary_cross_entropy_with_logits(self.real, real(target)))
 
-    def cross_entropy(self, y: Any, skip_forward: bool = False) -> Any:
+    def rappor_loss(self, target: Any, alpha: float, skip_forward: bool = False) -> Any:
+        """As the last one, for targets that were kept with probability alpha, and else flipped."""
+        p = self.real.sigmoid()
+        kept = alpha * p + (1 - alpha) * (1 - p)
+        return self.wrapped(functional.binary_cross_entropy(kept, real(target)))
+
+    def cross_entropy(self, target: Any, skip_forward: bool = False) -> Any:
         """Returns the mean loss of these scores against one-hot targets, over the batch."""
-        return self.wrapped(-(self.real.log_softmax(1) * real(y)).sum(1).mean())
+        return self.wrapped(-(self.real.log_softmax(1) * real(target)).sum(1).mean())

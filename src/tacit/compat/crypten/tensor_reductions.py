@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -80,9 +81,23 @@ class Reductions(Wrapped):
         chosen = self.secret * place.secret
         return self.wrapped(chosen.sum() if dim is None else chosen.sum(dim)), place
 
+    @classmethod
+    def rand(cls, *sizes: Any, device: Any = None) -> Any:
+        """Returns uniform numbers from 0 to 1 that nobody knows."""
+        return cls.of(current_session().random.uniform(_sizes(sizes)))
+
+    @classmethod
+    def randn(cls, *sizes: Any, device: Any = None) -> Any:
+        """Returns standard normal numbers that nobody knows."""
+        return cls.of(current_session().random.normal(_sizes(sizes)))
+
     def bernoulli(self) -> Any:
         """Returns 1 with the probability that this tensor says, and else 0. Nobody knows which."""
         return self.wrapped(current_session().random.bernoulli(self.real.detach()))
+
+
+def _sizes(sizes: Sequence[Any]) -> tuple[int, ...]:
+    return tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], Sequence) else tuple(sizes)
 
 
 def one_hot_places(places: Tensor, dim: int, shape: torch.Size) -> Tensor:

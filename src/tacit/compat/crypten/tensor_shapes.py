@@ -65,9 +65,11 @@ class Shapes(Wrapped):
 
 def _joined(join: Any, tensors: Any, dim: int) -> Any:
     """Returns the joined tensor: secret if one of them is."""
-    first = next((one for one in tensors if isinstance(one, Wrapped)), None)
+    first: Any = next((one for one in tensors if isinstance(one, Wrapped)), None)
     if first is None:
         return join(list(tensors), dim=dim)
+    if all(isinstance(one, Wrapped) and one.holds_bits for one in tensors):
+        return first.joined_bits(join, tensors, dim)
     kinds = {unwrapped(one).dtype for one in tensors}
     parts = [unwrapped(one) if len(kinds) == 1 else real(one) for one in tensors]
     return first.wrapped(join(parts, dim=dim))

@@ -29,7 +29,7 @@ def register_cryptensor(name: str) -> Callable[[type[CrypTensor]], type[CrypTens
 def set_default_cryptensor_type(cryptensor_type: str) -> None:
     """Makes this the type of tensors that `cryptensor` makes, in all threads."""
     global _default
-    _class_of(cryptensor_type)
+    class_of(cryptensor_type)
     _default = cryptensor_type
 
 
@@ -48,10 +48,15 @@ def get_cryptensor_type(tensor: Any) -> str:
 
 def cryptensor(tensor: Any, *args: Any, cryptensor_type: str | None = None, **options: Any) -> Any:
     """Returns the numbers of a party as secrets; the options are those of `MPCTensor`."""
-    return _class_of(cryptensor_type or _default)(tensor, *args, **options)
+    return class_of(cryptensor_type)(tensor, *args, **options)
 
 
-def _class_of(name: str) -> type[Any]:
+def class_of(name: str | None) -> type[Any]:
+    """Returns the class with this name, or the default one."""
+    name = _default if name is None else name
     if name not in _types:
         raise ConfigError(f"the type {name!r} of tensors", limit=f"known are {', '.join(_types)}")
     return _types[name]
+
+
+CrypTensor.register_cryptensor = staticmethod(register_cryptensor)

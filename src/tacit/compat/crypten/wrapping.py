@@ -20,6 +20,7 @@ class Wrapped:
     """
 
     secret: Tensor
+    holds_bits = False  # whether the numbers are shared as bits
 
     @classmethod
     def of(cls, secret: Tensor) -> Self:

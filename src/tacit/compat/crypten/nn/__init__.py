@@ -2,7 +2,7 @@
 
 from . import init, module
 from .converted_models import from_onnx, from_pytorch, from_tensorflow
-from .losses import (
+from .loss import (
     BCELoss,
     BCEWithLogitsLoss,
     CrossEntropyLoss,

@@ -15,8 +15,8 @@ from ....errors import ConfigError, UnsupportedError
 from ....tensor import SecretTensor
 from ..cryptensor import CrypTensor, MPCTensor
 from ..initialization import current_session
+from ..refused_call import RefusedAssertion
 from ..wrapping import unwrapped
-from .refused_call import RefusedAssertion
 from .state_dicts import load_state_dict, state_dict
 
 

@@ -9,8 +9,8 @@ import torch
 
 from ....errors import ConfigError
 from ..cryptensor import CrypTensor
+from ..refused_call import RefusedAssertion
 from .base_module import Module
-from .refused_call import RefusedAssertion
 
 
 class Container(Module):

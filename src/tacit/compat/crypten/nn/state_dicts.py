@@ -10,8 +10,8 @@ import torch
 
 from ....errors import ConfigError
 from ..cryptensor import CrypTensor
+from ..refused_call import RefusedAssertion
 from ..wrapping import unwrapped
-from .refused_call import RefusedAssertion
 
 
 def state_dict(

@@ -11,9 +11,9 @@ from torch import nn
 from torch.func import functional_call
 
 from ....errors import UnsupportedError
+from ..refused_call import RefusedAssertion
 from ..wrapping import unwrapped
 from .base_module import Module, wrapped
-from .refused_call import RefusedAssertion
 
 LOG = getLogger("tacit")
 

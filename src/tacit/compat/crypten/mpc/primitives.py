@@ -1,7 +1,7 @@
 """`crypten.mpc.primitives`: CrypTen's names of the two kinds of tensors."""
 
-from .binary_tensor import BinarySharedTensor
-from .cryptensor import MPCTensor
+from ..binary_tensor import BinarySharedTensor
+from ..cryptensor import MPCTensor
 
 ArithmeticSharedTensor = MPCTensor
 

@@ -53,6 +53,12 @@ class Section:
     def __setattr__(self, name: str, value: Any) -> None:
         self._settings[f"{self._name}.{name}"] = value
 
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self, name)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        setattr(self, name, value)
+
 
 class Settings:
     """All settings, by dotted names: as attributes and as items."""

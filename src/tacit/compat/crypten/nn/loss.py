@@ -9,9 +9,9 @@ from torch.nn import functional
 
 from ....errors import ConfigError
 from ..cryptensor import CrypTensor, MPCTensor
+from ..refused_call import RefusedAssertion
 from ..wrapping import unwrapped
 from .base_module import Module, wrapped
-from .refused_call import RefusedAssertion
 
 
 class Loss(Module):

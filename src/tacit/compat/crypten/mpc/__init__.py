@@ -9,18 +9,33 @@ from copy import deepcopy
 from functools import wraps
 from typing import Any
 
-from ...errors import PartyFailed
-from ...runtime import Session, run
-from ...runtime.launch.user_modules import own_files
-from . import initialization, primitives
-from .cfg import cfg
-from .cryptensor import MPCTensor
-from .ptype import ptype
+from ....errors import PartyFailed
+from ....runtime import Session, run
+from ....runtime.launch.user_modules import own_files
+from .. import initialization
+from ..config import cfg
+from ..cryptensor import MPCTensor
+from ..ptype import ptype
+from . import primitives
 
 arithmetic, binary = ptype.arithmetic, ptype.binary
 LOG = logging.getLogger("tacit")
 
-__all__ = ["MPCTensor", "arithmetic", "binary", "primitives", "ptype", "run_multiprocess"]
+__all__ = [
+    "MPCTensor",
+    "arithmetic",
+    "binary",
+    "primitives",
+    "ptype",
+    "run_multiprocess",
+    "ttp_required",
+]
+
+
+def ttp_required() -> bool:
+    """Returns whether a dealer that is no party helps in the next program: provider "TTP"."""
+    found: bool = cfg["mpc.provider"] == "TTP"
+    return found
 
 
 def run_multiprocess(world_size: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -1,6 +1,6 @@
 """Errors of Tacit that are also what CrypTen raises there, so that its programs catch them."""
 
-from ....errors import ConfigError
+from ...errors import ConfigError
 
 
 class RefusedAssertion(ConfigError, AssertionError):
