@@ -85,6 +85,21 @@ def test_what_is_gathered_is_a_copy():
     assert at_parties(program) == [[0, 1], [0, 1]]
 
 
+def test_parameters_are_sent_and_received():
+    def program():
+        comm, param = crypten.communicator.get(), nn.Parameter(torch.zeros(2))
+        with torch.no_grad():
+            param += comm.get_rank()
+        assert comm.broadcast(param, 1) is param
+        if comm.get_rank() == 1:
+            comm.send(param * 3, 0)
+        else:
+            comm.recv(param, 1)
+        return param.tolist(), param.requires_grad
+
+    assert at_parties(program) == [([3.0, 3.0], True), ([1.0, 1.0], True)]
+
+
 def test_files_of_two_calls_are_not_mixed():
     def program():
         rank, files = crypten.communicator.get().get_rank(), []

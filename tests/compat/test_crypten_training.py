@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import tacit.compat.crypten as crypten
-from tacit.errors import ConfigError
+from tacit.errors import ConfigError, UnsupportedError
 
 A, B = torch.rand(2, 4, 4) + 0.5, torch.rand(2, 4, 4) + 0.5
 OPERATORS = {
@@ -105,6 +105,15 @@ def test_losses(name, reduction):
         loss(secret, y[:3])
 
 
+def test_operators_of_the_rows_of_one_tensor():
+    x = torch.randn(3, 2, 2)
+    agree(crypten.nn.Gemm()(crypten.cryptensor(x)), x[0] @ x[1] + x[2])
+    choices = torch.tensor([[1.0, 0.0], [5.0, 6.0], [7.0, 8.0]])
+    agree(crypten.nn.Where()(crypten.cryptensor(choices)), torch.tensor([5.0, 8.0]))
+    assert crypten.nn.ConstantOfShape(1.5)([[2, 4]]).shape == (2, 4)
+    assert crypten.nn.ConstantOfShape(1.5)([2, 4]).shape == (2, 4)
+
+
 def test_losses_of_classes_and_flipped_labels():
     x, classes = torch.randn(6, 5), torch.tensor([0, 4, 2, 1, 3, 3])
     hot = nn.functional.one_hot(classes)
@@ -115,7 +124,7 @@ def test_losses_of_classes_and_flipped_labels():
     answer = alpha * x.sigmoid() + (1 - alpha) * (1 - x.sigmoid())
     made = crypten.nn.RAPPORLoss(alpha)(crypten.cryptensor(x), crypten.cryptensor(y))
     agree(made, nn.BCELoss()(answer, y))
-    with pytest.raises(ConfigError, match="reduction"):
+    with pytest.raises(UnsupportedError, match="reduction"):
         crypten.nn.MSELoss(reduction="median")
 
 
@@ -178,7 +187,7 @@ def test_parts_by_name():
     assert seen == [model.fc1, model.fc2, model]
     assert all(one.device.type == "cpu" for one in model.cpu().parameters())
     assert model.to(torch.float64).scale.dtype == torch.float64
-    assert "fc2=Linear()" in repr(model)
+    assert "fc2=Linear unencrypted module" in repr(model)
 
 
 def test_what_is_no_module_is_refused():
@@ -335,6 +344,22 @@ def test_sgd(lr, momentum, dampening, weight_decay, nesterov):
         optimizer.step()
     agree(model.weight, plain.weight)
     agree(model.bias, plain.bias)
+
+
+def test_sgd_with_groups_of_parameters():
+    first, second = crypten.nn.Linear(2, 1).encrypt(), crypten.nn.Linear(2, 1).encrypt()
+    before = [param.get_plain_text() for param in (*first.parameters(), *second.parameters())]
+    optimizer = crypten.optim.SGD([{"params": first.parameters(), "lr": 0.5}], lr=0.1)
+    optimizer.add_param_group({"params": second.parameters()})
+    x = crypten.cryptensor([1.0, -2.0])
+    (first(x) + second(x)).sum().backward()
+    optimizer.step()
+    gradients = [torch.tensor([[1.0, -2.0]]), torch.ones(1)]
+    steps = [0.5 * gradients[0], 0.5 * gradients[1], 0.1 * gradients[0], 0.1 * gradients[1]]
+    for param, old, step in zip(
+        (*first.parameters(), *second.parameters()), before, steps, strict=True
+    ):
+        agree(param, old - step)
 
 
 def test_sgd_runs_a_closure_and_refuses_what_is_no_number():

@@ -98,7 +98,7 @@ class Communicator:
         if batched:
             return [self.broadcast(one, src) for one in input]
         [received] = self._round(input, [src], [*range(self._mesh.parties)])
-        return input if self.rank == src else input.copy_(received)
+        return input if self.rank == src else _written(input, received)
 
     def all_gather(self, input: Tensor) -> list[Tensor]:
         """Returns the tensors of all parties, which have one shape, everywhere."""
@@ -156,9 +156,8 @@ class Communicator:
     def recv(self, tensor: Tensor, src: int) -> Tensor:
         """Returns the tensor that a party sends, of the shape of `tensor`, which it overwrites."""
         number = self._numbered(src, self.rank)
-        return tensor.copy_(
-            self._mesh.exchange({}, {src: [_spec(tensor)]}, operation=number)[src][0]
-        )
+        arrived = self._mesh.exchange({}, {src: [_spec(tensor)]}, operation=number)
+        return _written(tensor, arrived[src][0])
 
     def send_obj(self, obj: Any, dst: int) -> None:
         """Sends an object to a party, which calls `recv_obj`."""
@@ -251,6 +250,12 @@ class Communicator:
 def get() -> Communicator:
     """Returns the communicator of this thread's session."""
     return initialization.kept("communicator", Communicator)
+
+
+def _written(tensor: Tensor, new: Tensor) -> Tensor:
+    """Returns the tensor, which may be a parameter, with other values."""
+    with torch.no_grad():
+        return tensor.copy_(new)
 
 
 def _sent(tensor: Tensor) -> Tensor:

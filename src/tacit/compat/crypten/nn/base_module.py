@@ -289,7 +289,8 @@ class Module:
 
     def __repr__(self) -> str:
         parts = ", ".join(f"{name}={child!r}" for name, child in self.named_children())
-        return f"{type(self).__name__}({parts})"
+        state = "encrypted" if self.encrypted else "unencrypted"
+        return f"{type(self).__name__} {state} module" + f"({parts})" * bool(parts)
 
 
 def wrapped(result: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from ....errors import ConfigError
+from ....errors import UnsupportedError
 from ..cryptensor import CrypTensor, MPCTensor
 from ..refused_call import RefusedAssertion
 from ..wrapping import unwrapped
@@ -23,7 +23,7 @@ class Loss(Module):
     def __init__(self, reduction: str = "mean", skip_forward: bool = False) -> None:
         super().__init__()
         if reduction not in ("mean", "sum", "none"):
-            raise ConfigError(f"{reduction=}", limit="allowed are 'mean', 'sum' and 'none'")
+            raise UnsupportedError(f"{reduction=}", limit="allowed are 'mean', 'sum' and 'none'")
         self.reduction, self.skip_forward = reduction, skip_forward
 
     def forward(self, x: Any, y: Any) -> Any:

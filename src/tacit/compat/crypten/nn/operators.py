@@ -17,12 +17,16 @@ from .base_module import Module, wrapped
 
 
 class Operator(Module):
-    """A function of tensors, given one by one or in one list."""
+    """A function of tensors, given one by one, in one list, or as the rows of one tensor."""
+
+    rows = 0  # how many rows of one tensor are the inputs, if it needs as many
 
     def forward(self, *inputs: Any, **options: Any) -> Any:
         """Returns `compute` of the inputs."""
         if len(inputs) == 1 and isinstance(inputs[0], list | tuple):
             inputs = tuple(inputs[0])
+        if self.rows and len(inputs) == 1:
+            inputs = tuple(inputs[0].unbind())
         return wrapped(self.compute(*unwrapped(inputs), **options))
 
     def compute(self, *inputs: Any) -> Any:
@@ -106,6 +110,8 @@ class Equal(Operator):
 class Where(Operator):
     """a where the condition is 1, b where it is 0."""
 
+    rows = 3
+
     def compute(self, condition: Any, a: Any, b: Any) -> Any:
         """Returns the chosen elements."""
         return torch.where(condition.bool(), a, b)
@@ -126,6 +132,8 @@ class MatMul(Operator):
 
 class Gemm(Operator):
     """alpha A B + beta C, A and B transposed if asked."""
+
+    rows = 3
 
     def __init__(
         self,
@@ -216,9 +224,9 @@ class Constant(Operator):
 class ConstantOfShape(Constant):
     """A public number, as often as the input says."""
 
-    def forward(self, size: Any) -> Any:
-        """Returns a tensor of this size."""
-        return self.value.expand(_integers(size))
+    def compute(self, *size: Any) -> Any:
+        """Returns a tensor of this size, given as numbers or as one list or tensor."""
+        return self.value.expand(_integers(size[0] if len(size) == 1 else size))
 
 
 class Range(Operator):

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from ....errors import ConfigError
+from ..cryptensor import CrypTensor
 from ..nn.base_module import below
 from ..wrapping import unwrapped
 
@@ -34,6 +35,12 @@ class SGD(torch.optim.SGD):
                 raise ConfigError(f"{name}={value!r}", limit="a number is needed")
         self.grad_threshold = grad_threshold
         super().__init__(unwrapped(list(params)), lr, momentum, dampening, weight_decay, nesterov)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Adds parameters with settings of their own."""
+        params = param_group["params"]
+        found = [params] if isinstance(params, torch.Tensor | CrypTensor) else list(params)
+        super().add_param_group(param_group | {"params": unwrapped(found)})
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Updates the parameters once; returns what `closure`, which computes the loss, does."""
