@@ -138,3 +138,32 @@ def test_a_module_of_a_program(parties, protocol):
     for made in at_parties(program, parties, protocol):
         for one, other in zip(made, plain, strict=True):
             assert torch.allclose(one, other, atol=4e-3)
+
+
+SCALING = crypten.nn.Linear(2, 2, bias=False)
+SCALING.set_parameter("weight", nn.Parameter(torch.eye(2) * 5))
+
+
+def scaled(x):
+    return SCALING(x)
+
+
+def test_a_module_made_before_is_each_party_s_own():
+    shift, tied = crypten.nn.Parameter(torch.ones(2)), torch.zeros(2)
+    both = [tied, tied]
+
+    def program(*given):
+        rank = crypten.communicator.get().get_rank()
+        tied.add_(rank)
+        assert given[0] is tied
+        assert SCALING.encrypt(src=0).encrypted
+        x = own(rank, 1, torch.tensor([[1.0, -2.0]]))
+        made = scaled(x) + shift.encrypt(src=0)()
+        return made.get_plain_text().tolist(), tied.tolist()
+
+    results = crypten.mpc.run_multiprocess(world_size=2)(program)(*both)
+    assert [made for made, _ in results] == [[[6.0, -9.0]]] * 2
+    assert [own for _, own in results] == [[0.0, 0.0], [1.0, 1.0]]
+    assert not SCALING.encrypted
+    assert not shift.encrypted
+    assert tied.tolist() == [0.0, 0.0]

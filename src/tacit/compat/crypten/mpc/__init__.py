@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable
-from copy import deepcopy
 from functools import wraps
+from types import FunctionType
 from typing import Any
 
 from ....errors import PartyFailed
@@ -17,6 +17,7 @@ from ..config import cfg
 from ..cryptensor import MPCTensor
 from ..ptype import ptype
 from . import primitives
+from .own_copies import OwnCopies
 
 arithmetic, binary = ptype.arithmetic, ptype.binary
 LOG = logging.getLogger("tacit")
@@ -91,9 +92,11 @@ def _in_process(
 def _in_thread(
     session: Session, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """Runs the function with arguments of its own: the other parties are in this process."""
+    """Runs the function with modules and tensors of its own: the others are in this process."""
+    copies = OwnCopies()
+    own = copies.function(function) if isinstance(function, FunctionType) else function
     with initialization.initialized(session):
-        return function(*deepcopy(args), **deepcopy(kwargs))
+        return own(*copies.value(args), **copies.value(kwargs))
 
 
 def _is_importable(call: Callable[..., Any]) -> bool:
