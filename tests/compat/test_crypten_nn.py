@@ -329,3 +329,16 @@ def test_a_parameter_is_a_module(make, trainable):
     assert isinstance(param.decrypt()(None), torch.Tensor)
     with pytest.raises(AssertionError, match="list"):
         crypten.nn.Parameter([1, 2])
+
+
+def test_a_module_that_is_used_twice_counts_once():
+    shared = crypten.nn.Linear(2, 2)
+    model = crypten.nn.Sequential(shared, crypten.nn.ReLU(), shared).encrypt()
+    assert [path for path, _ in model.named_modules()] == ["", "0", "1"]
+    assert [name for name, _ in model.named_parameters()] == ["0.weight", "0.bias"]
+    x = torch.tensor([[1.0, -2.0]])
+    made = model(crypten.cryptensor(x)).get_plain_text()
+    weight, bias = (param.get_plain_text() for param in shared.parameters())
+    linear = nn.functional.linear
+    plain = linear(linear(x, weight, bias).relu(), weight, bias)
+    assert torch.allclose(made, plain, atol=1e-3)

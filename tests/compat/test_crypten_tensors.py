@@ -168,3 +168,32 @@ def test_preparations_are_not_needed():
     crypten.trace(False)
     crypten.fill_cache()
     assert crypten.cryptensor([2.0]).square().get_plain_text() == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [("exp", ()), ("sigmoid", ()), ("softmax", (0,)), ("cumsum", (0,)), ("unsqueeze", (1,))],
+)
+def test_every_method_has_a_form_in_place(name, args):
+    x = torch.tensor([0.5, -1.0, 2.0])
+    a = crypten.cryptensor(x)
+    assert getattr(a, f"{name}_")(*args) is a
+    assert torch.allclose(a.get_plain_text(), getattr(x, name)(*args), atol=1e-3)
+    with pytest.raises(RuntimeError, match="in-place"):
+        getattr(crypten.cryptensor(x, requires_grad=True), f"{name}_")(*args)
+    for none in ("shape_", "missing_", "missing", "_missing_"):
+        assert not hasattr(a, none)
+
+
+def test_names_of_arguments():
+    x, y = torch.tensor([1.0, -2.0]), torch.tensor([0.5, 3.0])
+    a, b = crypten.cryptensor(x), crypten.cryptensor(y)
+    places = torch.tensor([1, 1])
+    for made, plain in (
+        *((a.add(tensor=b), x + y), (a.div(y=b), x / y), (a.gt(y=b), x > y)),
+        *((a.matmul(tensor=b), x @ y), (a.ger(y=b), torch.outer(x, y))),
+        (a.index_add(dim=0, index=places, tensor=b), x.index_add(0, places, y)),
+        (a.scatter_add(dim=0, index=places, other=b), x.scatter_add(0, places, y)),
+        (a.clone().set(enc_tensor=b), y),
+    ):
+        assert torch.allclose(made.get_plain_text().float(), plain.float(), atol=1e-3)

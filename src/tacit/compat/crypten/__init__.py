@@ -119,9 +119,9 @@ def fill_cache() -> None:
     """Does nothing: the parties prepare products in batches, when a program needs them."""
 
 
-def is_encrypted_tensor(value: Any) -> bool:
+def is_encrypted_tensor(obj: Any) -> bool:
     """Returns whether this is a tensor of secrets."""
-    return isinstance(value, CrypTensor)
+    return isinstance(obj, CrypTensor)
 
 
 def print_communication_stats() -> None:

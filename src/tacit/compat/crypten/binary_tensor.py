@@ -152,13 +152,11 @@ class BinarySharedTensor(MPCTensor):
 
     # In place -------------------------------------------------------------------------------------
 
-    def set(self, other: Any) -> Self:
+    def set(self, enc_tensor: Any) -> Self:
         """Becomes another tensor with its kind of sharing."""
-        if isinstance(other, Bits) and other.holds_bits:
-            return self.hold(other.planes.clone(), other.scale_bits)
-        return super().set(other)
-
-    copy_ = set
+        if isinstance(enc_tensor, Bits) and enc_tensor.holds_bits:
+            return self.hold(enc_tensor.planes.clone(), enc_tensor.scale_bits)
+        return super().set(enc_tensor)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if self._planes is None:
@@ -174,14 +172,6 @@ class BinarySharedTensor(MPCTensor):
         axis, places = dim if dim < 0 else dim + 1, index.expand(BITS, *index.shape)
         new = self.planes_like_own(src)
         return self.of_planes(self.planes.scatter(axis, places, new), self.scale_bits)
-
-    def lshift_(self, value: int) -> Self:
-        """Moves the bits up by some places; zeros follow."""
-        return self.set(self.lshift(value))
-
-    def rshift_(self, value: int) -> Self:
-        """Moves the bits down by some places; copies of the highest follow."""
-        return self.set(self.rshift(value))
 
     def __iand__(self, other: Any) -> Self:
         return self.set(self & other)

@@ -100,13 +100,13 @@ class Communicator:
         [received] = self._round(input, [src], [*range(self._mesh.parties)])
         return input if self.rank == src else _written(input, received)
 
-    def all_gather(self, input: Tensor) -> list[Tensor]:
+    def all_gather(self, tensor: Tensor) -> list[Tensor]:
         """Returns the tensors of all parties, which have one shape, everywhere."""
-        return self._round(input, [*range(self.world_size)], [*range(self._mesh.parties)])
+        return self._round(tensor, [*range(self.world_size)], [*range(self._mesh.parties)])
 
-    def gather(self, input: Tensor, dst: int) -> list[Any]:
+    def gather(self, tensor: Tensor, dst: int) -> list[Any]:
         """Returns the tensors of all parties at `dst`, and Nones elsewhere."""
-        return self._round(input, [*range(self.world_size)], [dst])
+        return self._round(tensor, [*range(self.world_size)], [dst])
 
     def all_reduce(self, input: Any, op: Any = None, batched: bool = False) -> Any:
         """Returns the sum of the tensors of all parties, or what `op` makes of them."""

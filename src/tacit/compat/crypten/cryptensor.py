@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import torch
@@ -20,7 +21,7 @@ from .tensor_bits import Bits
 from .tensor_layers import Layers
 from .tensor_reductions import Reductions
 from .tensor_shapes import Shapes
-from .wrapping import REAL, unwrapped
+from .wrapping import REAL, in_place, unwrapped
 
 
 class SecretTruth(RevealForbidden, RuntimeError):
@@ -187,15 +188,24 @@ class CrypTensor(Arithmetic, Bits, Reductions, Shapes, Layers):
         """Returns another tensor that holds the same secret."""
         return self.of(self.secret)
 
-    def set(self, other: Any) -> Self:
+    def set(self, enc_tensor: Any) -> Self:
         """Writes the values of another tensor to this one, which takes its shape and kind."""
-        new = as_secret(unwrapped(other))
+        new = as_secret(unwrapped(enc_tensor))
         alike = new.shape == self.secret.shape and new.dtype == self.secret.dtype
         with torch.no_grad():
             self.secret = self.secret.copy_(new) if alike else new.clone()
         return self
 
-    copy_ = set
+    def copy_(self, other: Any) -> Self:
+        """As `set`."""
+        return self.set(other)
+
+    def __getattr__(self, name: str) -> Any:
+        """Returns the form of a method that writes to this tensor, such as `exp_`."""
+        plain = name.removesuffix("_")
+        if name == plain or name.startswith("_") or not callable(getattr(type(self), plain, None)):
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        return partial(in_place(plain), self)
 
     # Sizes ----------------------------------------------------------------------------------------
 

@@ -15,9 +15,10 @@ class Arithmetic(Wrapped):
 
     # Sums and products ----------------------------------------------------------------------------
 
-    add, sub, mul, div, neg = same("add"), same("sub"), same("mul"), same("div"), same("neg")
-    abs, square = same("abs"), same("square")
-    matmul, outer = same_of_reals("matmul"), same_of_reals("outer")
+    add, sub = same("add", tensor="other"), same("sub", tensor="other")
+    mul, div = same("mul", tensor="other"), same("div", tensor="other", y="other")
+    neg, abs, square = same("neg"), same("abs"), same("square")
+    matmul, outer = same_of_reals("matmul", tensor="other"), same_of_reals("outer", y="vec2")
     ger = outer
     add_, sub_, mul_, div_ = in_place("add"), in_place("sub"), in_place("mul"), in_place("div")
     neg_, square_, abs_ = in_place("neg"), in_place("square"), in_place("abs")
@@ -72,10 +73,8 @@ class Arithmetic(Wrapped):
 
     # Comparisons: 1 and 0 -------------------------------------------------------------------------
 
-    eq, ne, lt, le, gt, ge = (
-        *(same("eq"), same("ne"), same("lt")),
-        *(same("le"), same("gt"), same("ge")),
-    )
+    eq, ne, lt = same("eq", y="other"), same("ne", y="other"), same("lt", y="other")
+    le, gt, ge = same("le", y="other"), same("gt", y="other"), same("ge", y="other")
     __eq__ = eq
     __ne__ = ne
     __lt__, __le__, __gt__, __ge__ = lt, le, gt, ge

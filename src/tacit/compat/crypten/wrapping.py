@@ -68,22 +68,27 @@ def real(value: Any) -> Any:
     return value.to(REAL) if isinstance(value, Tensor) else value
 
 
-def same(name: str) -> Callable[..., Any]:
-    """Returns a method that does what the tensor method of torch of this name does."""
+def same(name: str, **names: str) -> Callable[..., Any]:
+    """Returns a method that does what the tensor method of torch of this name does.
+
+    names: torch's names of arguments that CrypTen calls otherwise.
+    """
     function = getattr(Tensor, name)
 
     def method(self: Wrapped, *args: Any, **kwargs: Any) -> Any:
-        return self.wrapped(function(self.secret, *unwrapped(args), **unwrapped(kwargs)))
+        given = _renamed(unwrapped(kwargs), names)
+        return self.wrapped(function(self.secret, *unwrapped(args), **given))
 
     return _named(method, name, f"As torch's `Tensor.{name}`.")
 
 
-def same_of_reals(name: str) -> Callable[..., Any]:
+def same_of_reals(name: str, **names: str) -> Callable[..., Any]:
     """As `same`, for functions that torch has for real numbers alone: integers become such."""
     function = getattr(Tensor, name)
 
     def method(self: Wrapped, *args: Any, **kwargs: Any) -> Any:
-        return self.wrapped(function(self.real, *map(real, args), **unwrapped(kwargs)))
+        given = _renamed(unwrapped(kwargs), names)
+        return self.wrapped(function(self.real, *map(real, args), **given))
 
     return _named(method, name, f"As torch's `Tensor.{name}`, of real numbers.")
 
@@ -101,6 +106,10 @@ def in_place(name: str) -> Callable[..., Any]:
         return self.set(result)
 
     return _named(method, f"{name}_", f"Writes the result of `{name}` to this tensor.")
+
+
+def _renamed(kwargs: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
+    return {names.get(name, name): value for name, value in kwargs.items()}
 
 
 def _named(method: Callable[..., Any], name: str, text: str) -> Callable[..., Any]:

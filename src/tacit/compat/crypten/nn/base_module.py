@@ -133,11 +133,16 @@ class Module:
         """Yields the parts of this module."""
         yield from self._modules.values()
 
-    def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
-        """Yields this module and all below it, with their paths."""
-        yield prefix, self
-        for name, child in self.named_children():
-            yield from child.named_modules(f"{prefix}.{name}" if prefix else name)
+    def named_modules(
+        self, memo: set[Module] | None = None, prefix: str = ""
+    ) -> Iterator[tuple[str, Module]]:
+        """Yields this module and all below it, with their paths; each once, and none of `memo`."""
+        known = set() if memo is None else memo
+        if self not in known:
+            known.add(self)
+            yield prefix, self
+            for name, child in self.named_children():
+                yield from child.named_modules(known, f"{prefix}.{name}" if prefix else name)
 
     def modules(self) -> Iterator[Module]:
         """Yields this module and all below it."""
