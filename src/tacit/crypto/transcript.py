@@ -44,8 +44,8 @@ class Transcript:
 
     def _enter(self, kind: str, label: str, data: Buffer) -> None:
         start, name = kind.encode(), label.encode()
-        self._hash.update(pack("<Q", len(start)) + start + pack("<Q", len(name)) + name)
-        self._hash.update(pack("<Q", len(data)))
+        form = f"<Q{len(start)}sQ{len(name)}sQ"
+        self._hash.update(pack(form, len(start), start, len(name), name, len(data)))
         self._hash.update(data)
 
 

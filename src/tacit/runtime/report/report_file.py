@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from html.parser import HTMLParser
 from importlib.metadata import version
 from importlib.resources import files
@@ -90,13 +90,19 @@ def report_file(given: str | Path | ReportFile | None, title: str) -> ReportFile
 def facts(names: Sequence[str], num_parties: int, protocol: str, **others: str) -> dict[str, Any]:
     """Returns what a report says of a run besides its parties. others: transport and network."""
     return {
-        "tacit": version("tacit"),
+        "tacit": _own_version(),
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "protocol": protocol,
         "names": list(names),
         "num_parties": num_parties,
         **others,
     }
+
+
+@cache
+def _own_version() -> str:
+    """Returns the installed version, read once: every run asks, and reading it takes long."""
+    return version("tacit")
 
 
 def run_facts(session: Session) -> dict[str, Any]:
