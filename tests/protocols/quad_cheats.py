@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import torch
+from tests.protocols.dealt_keys import dealt_keys
 from tests.protocols.quad_programs import PROGRAMS, expected, is_right
 from torch import Tensor
 
@@ -138,12 +139,20 @@ class Reveals:
         return sent.step in self._opens or sent.step == max(self._compares)
 
 
+@cache
+def reveals_of(program: str, ring: int, protocol: str) -> Reveals:
+    """Where a program opens something."""
+    parties = PROTOCOLS[protocol].default_parties
+    return Reveals(messages(program, ring, protocol), parties)
+
+
 def attacked(attack: Attack, deviation: Deviation = hidden, **settings: Any) -> list[Ending]:
     """Runs the program with the attack, by a party that hides it."""
     corruption = Corruption(attack.sent.party, (attack.how,), deviation)
     limits = {"deadline": SHORT} if attack.how.kind in DELIVERY else {}
     settings = {"ring": attack.ring, **SETTINGS, "protocol": attack.protocol, **limits, **settings}
-    return run_corrupted(PROGRAMS[attack.program], corruption, **settings)
+    with dealt_keys():
+        return run_corrupted(PROGRAMS[attack.program], corruption, **settings)
 
 
 def fault(attack: Attack, endings: Sequence[Ending]) -> str | None:
@@ -151,7 +160,7 @@ def fault(attack: Attack, endings: Sequence[Ending]) -> str | None:
     program, ring, sent, _, protocol = attack
     plain = expected(program, ring, attack.parties)
     honest = {rank: e for rank, e in enumerate(endings) if rank != sent.party}
-    where = Reveals(messages(program, ring, protocol), attack.parties)
+    where = reveals_of(program, ring, protocol)
     for rank, ending in honest.items():
         if not all(map(is_right, ending.opened, plain[rank])):
             return f"party {rank} opened wrong values"
