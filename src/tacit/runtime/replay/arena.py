@@ -44,6 +44,7 @@ class _Gap(NamedTuple):
 class _Segment:
     """One piece of memory, and which of it is free."""
 
+    @torch.inference_mode(False)  # a replay may be outside of such a block of the function
     def __init__(self, size: int) -> None:
         self.memory = torch.empty(size, dtype=torch.uint8)
         self.start = self.memory.data_ptr()
@@ -70,6 +71,7 @@ class _Segment:
             gap = _Gap(self.gaps.pop(place - 1).start, gap.end)
         insort(self.gaps, gap)
 
+    @torch.inference_mode(False)
     def view(self, dtype: torch.dtype) -> Tensor:
         """Returns the whole segment as elements of a type; its start is aligned for every type."""
         if dtype not in self._views:
@@ -97,6 +99,7 @@ class Arena:
         """How much memory there is, used or free."""
         return sum(segment.memory.numel() for segment in self._segments)
 
+    @torch.inference_mode(False)
     def empty_like(self, tensor: Tensor) -> Tensor:
         """Returns a tensor of this form, in memory that is free again when its last view goes."""
         span = _span(tensor)
@@ -111,6 +114,7 @@ class Arena:
             return tensor
         return self.tensor_at(tensor.data_ptr(), tensor)
 
+    @torch.inference_mode(False)
     def tensor_at(self, address: int, like: Tensor) -> Tensor:
         """Returns a tensor of this form at an address of the arena, which it does not hold."""
         segment = self._segment(address)

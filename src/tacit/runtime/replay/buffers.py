@@ -143,6 +143,17 @@ class CallSignature:
         self._modes = _modes()
         self.private, self.varying, self.alike = private, varying, alike
 
+    def refined(
+        self, given: SecretTree, private: Set[int], varying: Set[int], alike: Set[int]
+    ) -> CallSignature:
+        """Returns the signature of a call that fits, with what is known of its plain arguments.
+
+        The forms of its secrets are those from before: calls may compute them if they are lazy.
+        """
+        made = CallSignature(given, private, varying, alike)
+        made._signatures = self._signatures
+        return made
+
     def fits(self, given: SecretTree) -> bool:
         """Returns whether forms and public arguments are those of a call of this kind."""
         return self.has_form(given) and self.differing(given) <= self.varying

@@ -1,45 +1,43 @@
 """What a function depends on besides its arguments and the secrets that it reads.
 
 This covers the global and closure variables that it names, also in functions of its own file and
-under decorators; the modules that it calls with their numbers and texts; and the optimizers that
-step in it. Objects that those refer to in turn are not covered.
+under decorators, with the objects that it reaches from them (`held_objects.py`); the modules that
+it calls with their numbers, texts and functions; and the optimizers that step in it.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from functools import cache, partial
-from operator import is_
 from types import CodeType, FunctionType
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from ...tensor import SecretTensor
 from ...tensor.trace import Trace
-from .buffers import equal_public
+from .held_objects import FUNCTIONS, HeldObject, code_names, held_objects, identical, unchanged
 
-CONTAINERS = (list, tuple, dict, set)
-BY_IDENTITY = (*CONTAINERS, Tensor)
-SETTINGS = (bool, int, float, str, type(None))  # attributes of a module that are compared
-MOST_COMPARED = 64  # elements of a list or dict; of a longer one, only its length
+# Attributes of a module that are compared.
+SETTINGS = (bool, int, float, str, type(None), *FUNCTIONS)
 
 
 class Environment:
     """The variables, modules and optimizers that a function used, and their state at that time."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
+    def __init__(self, function: Callable[..., Any], arguments: Sequence[Any] = ()) -> None:
+        """arguments: those that are no secrets."""
+        self._function, self._arguments = function, arguments
         self.modules: list[nn.Module] = []
         self.optimizers: list[Optimizer] = []
         self._followed: Set[int] = frozenset()
         self._recorded: list[Any] = []
-        self._states: list[ModuleState] = []
+        self._states: list[ModuleState | HeldObject] = []
 
     @contextmanager
     def observed(self, trace: Trace) -> Iterator[None]:
@@ -59,7 +57,15 @@ class Environment:
         self.optimizers = [x for x in found.values() if isinstance(x, Optimizer)]
         self._followed = trace.followed_optimizers
         self._recorded = self._current()
-        self._states = [ModuleState(module) for module in self.modules]
+        self._states = [*map(ModuleState, self.modules), *self._held_objects()]
+
+    def _held_objects(self) -> list[HeldObject]:
+        """Returns the objects that the function, hooks, modules and arguments refer to."""
+        called = [self._function, *_hooks(self.modules, self.optimizers)]
+        variables = [[*_all_variables(one)] for one in called]
+        names = [name for pair in zip(called, variables, strict=True) for name in _all_names(*pair)]
+        roots = [x for found in variables for x in found]
+        return held_objects([*roots, *self._arguments, *self.modules], names)
 
     @property
     def counts_steps(self) -> bool:
@@ -76,8 +82,8 @@ class Environment:
 
     def is_unchanged(self) -> bool:
         """Returns whether everything is as it was recorded."""
-        same_modules = all(state.is_unchanged() for state in self._states)
-        return same_modules and _all_unchanged(self._recorded, self._current())
+        same_objects = all(state.is_unchanged() for state in self._states)
+        return same_objects and _all_unchanged(self._recorded, self._current())
 
     def _current(self) -> list[Any]:
         """Returns the variables of the function, and the settings and state of its optimizers."""
@@ -93,60 +99,60 @@ class Environment:
 
 
 class ModuleState:
-    """The numbers and texts of a module, its parameters and its buffers, as they were."""
+    """The settings of a module, its tensors, its modules and its hooks, as they were."""
 
     def __init__(self, module: nn.Module) -> None:
         self._module = module
-        self._attributes, self._tensors = [*vars(module).values()], self._current_tensors()
+        self._attributes, self._parts = [*vars(module).values()], self._current_parts()
         self._gradients = self._required_gradients()
 
     def is_unchanged(self) -> bool:
         """Returns whether they are the same. Mostly all are the same objects: that is fast."""
         attributes = vars(self._module).values()
-        is_same = _identical(self._attributes, attributes) or _all_unchanged(
+        is_same = identical(self._attributes, attributes) or _all_unchanged(
             _settings(self._attributes), _settings(attributes)
         )
         return (
             is_same
-            and _identical(self._tensors, self._current_tensors())
+            and identical(self._parts, self._current_parts())
             and self._gradients == self._required_gradients()
         )
 
-    def _current_tensors(self) -> list[Tensor | None]:
-        return [*self._module._parameters.values(), *self._module._buffers.values()]
+    def _current_parts(self) -> list[Any]:
+        one = self._module
+        parts: tuple[dict[Any, Any], ...] = (one._parameters, one._buffers, one._modules)
+        return [x for held in (*parts, *_hooks_of(one)) for x in held.values()]
 
     def _required_gradients(self) -> list[bool]:
-        return [x.requires_grad for x in self._tensors if isinstance(x, SecretTensor)]
+        return [x.requires_grad for x in self._parts if isinstance(x, SecretTensor)]
+
+
+def _hooks(modules: Iterable[nn.Module], optimizers: Iterable[Optimizer]) -> Iterator[Any]:
+    """Yields the functions that modules and optimizers call besides their own."""
+    found = [held for one in modules for held in _hooks_of(one)]
+    for each in optimizers:
+        found += each._optimizer_step_pre_hooks, each._optimizer_step_post_hooks
+    for held in found:
+        yield from held.values()
+
+
+def _hooks_of(module: nn.Module) -> tuple[dict[int, Any], ...]:
+    return module._forward_pre_hooks, module._forward_hooks, module._backward_hooks
 
 
 def _settings(attributes: Iterable[Any]) -> list[Any]:
     return [x for x in attributes if isinstance(x, SETTINGS)]
 
 
-def _identical(before: Collection[Any], now: Collection[Any]) -> bool:
-    return len(before) == len(now) and all(map(is_, before, now))
-
-
 def _all_unchanged(before: Sequence[Any], now: Sequence[Any]) -> bool:
-    return len(before) == len(now) and all(map(_unchanged, before, now))
+    return len(before) == len(now) and all(map(unchanged, before, now))
 
 
 def _comparable(value: Any) -> Iterator[Any]:
-    """Yields what to compare: the value, elements of a container, requires_grad of a secret."""
+    """Yields what to compare: the value, and requires_grad of a secret."""
     yield value
     if isinstance(value, SecretTensor):
         yield value.requires_grad
-    elif isinstance(value, CONTAINERS):
-        yield len(value)
-        if len(value) <= MOST_COMPARED:
-            yield from value.values() if isinstance(value, dict) else value
-
-
-def _unchanged(a: Any, b: Any) -> bool:
-    """Whether an item is the same object, or equal. Writes to tensors are found by the trace."""
-    if isinstance(a, tuple):
-        return type(a) is type(b)  # its elements are compared one by one
-    return a is b if isinstance(a, BY_IDENTITY) else equal_public(a, b)
 
 
 def _all_variables(function: Any) -> Iterator[Any]:
@@ -187,16 +193,20 @@ def _variables(function: Any) -> Iterator[Any]:
             except ValueError:  # the cell is empty
                 yield None
         scope = function.__globals__
-        yield from (scope[name] for name in _names(code) if name in scope)
+        yield from (scope[name] for name in code_names(code) if name in scope)
         yield from function.__defaults__ or ()
         yield from (function.__kwdefaults__ or {}).values()
+    else:
+        yield function  # an object that can be called
 
 
-@cache
-def _names(code: CodeType) -> tuple[str, ...]:
-    """Returns the global names that code, or code nested in it, may refer to."""
-    inner = [one for one in code.co_consts if isinstance(one, CodeType)]
-    return tuple(dict.fromkeys((*code.co_names, *(n for one in inner for n in _names(one)))))
+def _all_names(function: Any, variables: Sequence[Any]) -> Iterator[str]:
+    """Yields the names in the code of a function, and of the functions of its file."""
+    while isinstance(function, partial):
+        function = function.func
+    for one in (function, *(x for x in variables if _is_own(x, function))):
+        code = getattr(one, "__code__", None)
+        yield from code_names(code) if isinstance(code, CodeType) else ()
 
 
 _local = threading.local()

@@ -13,6 +13,7 @@ from torch.utils._pytree import tree_leaves
 from ...tensor.secret import SecretTensor
 from ...tensor.trace import Trace
 from .optimizer_steps import OptimizerSteps
+from .seen_operands import SeenOperands
 
 
 class OptimizerObserver(Trace):
@@ -24,6 +25,7 @@ class OptimizerObserver(Trace):
     def __init__(self) -> None:
         super().__init__()
         self.steps = OptimizerSteps()
+        self.operands = SeenOperands()
 
     def begin_step(self, optimizer: Optimizer, *, has_closure: bool) -> None:
         self.steps.begin(optimizer, has_closure=has_closure)

@@ -27,6 +27,7 @@ READING = frozenset((aten._local_scalar_dense, aten.equal, aten.is_nonzero, aten
 
 
 CHOOSING = frozenset(("index", "indices", "target", "mask", "condition"))  # names of arguments
+GENERATOR: Any = torch.default_generator
 UNIFORM = (aten.rand, aten.rand_like)  # numbers from 0 to 1
 MASKS = (torch.bool, torch.uint8)
 READS = "it reads a number that may differ the next time"
@@ -93,6 +94,8 @@ class PlanObserver(OptimizerObserver):
         self.arguments.note_use(public)
         if any(map(self._is_unbounded, _numbers(func, args, kwargs))):
             self.refuse(UNBOUNDED)
+        if self.steps.running is None:
+            self.operands.note(func, args, kwargs, self._changes)
         return super().note_call(func, args, kwargs)
 
     def _watched(self, func: OpOverload, types: Any, args: Any, kwargs: Any) -> Any:
@@ -160,6 +163,8 @@ class PlanObserver(OptimizerObserver):
             self.arguments.note_use(found)
         if func.overloadpacket in READING and not all(map(self._is_known, found)):
             return READS
+        if any(map(_is_own_generator, tree_leaves((args, kwargs)))):
+            return "it draws from a generator of its own"
         if any(map(self._changes, shaping(func, args, found))):
             return "the shape of a result follows from numbers that may differ the next time"
         for target in targets(func, args, kwargs):
@@ -193,6 +198,11 @@ def _numbers(func: OpOverload, args: Any, kwargs: Any) -> list[Tensor]:
     given = dict(zip(names, args, strict=False)) | kwargs
     found = tree_leaves([x for name, x in given.items() if name not in CHOOSING])
     return [x for x in found if isinstance(x, Tensor) and not isinstance(x, SecretTensor)]
+
+
+def _is_own_generator(x: Any) -> bool:
+    """Whether a generator is not the session's, whose state a recording puts back."""
+    return isinstance(x, type(GENERATOR)) and x._cdata != GENERATOR._cdata  # torch copies it
 
 
 def shaping(func: OpOverload, args: Any, found: list[Tensor]) -> list[Tensor]:

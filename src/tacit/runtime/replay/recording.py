@@ -172,6 +172,7 @@ class Recording(ABC):
                 taken = given._replace(others=self._arguments.put_into(given.others))
                 args, kwargs = taken.with_secrets(session.numbers, self._input_buffers.aliases())
                 made = SecretTree.of(function(*args, **kwargs))
+                self._trace.operands.note_results(made.others, made.spec)
                 compute(made.values)
                 self._gradients.observe(self._trace)
                 new = self._current_state()
@@ -218,6 +219,13 @@ class Recording(ABC):
         if self._trace.followed_optimizers != self._seen.followed_optimizers:
             return "other optimizers step than before"
         return self._steps.difference(self._trace.public_state.values()) or self._trace.obstacle
+
+    def difference_in_public(self) -> str | None:
+        """Returns in what the public numbers of two calls differed, or None.
+
+        The recorded call itself is right; its Python code has run, and must not run again.
+        """
+        return self._trace.operands.difference(self._seen.operands)
 
     def fits(self, given: SecretTree) -> bool:
         """Returns whether a replay does what the function would do with these arguments now."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..session import Session
 
 MOST_UNUSED = 4  # recordings in a row that no later call fitted
+MOST_OBSERVED = 16  # calls in a row of which none did what the one before did
 MOST_VARIANTS = 2  # a call that sets gradients, and one that adds to them
 
 
@@ -89,6 +90,7 @@ class Specialization:
         self.leaves = leaves
         self._variants: list[Variant] = []
         self._num_unused = 0  # recordings in a row that were not replayed
+        self._num_observed = 0  # calls in a row that were not recorded
 
     @property
     def recordings(self) -> list[Recording]:
@@ -102,6 +104,7 @@ class Specialization:
         variant = next((one for one in self._variants if self._can_go_on(one, given)), None)
         if variant is None:
             return self._observe(given, args, kwargs)
+        self._num_observed = 0
         if variant.recording is not None and variant.recording.advance():
             self._num_unused = 0
             return variant.recording.replay(given)
@@ -130,7 +133,7 @@ class Specialization:
             self.signature,
         )
         result = recording.first_results(given)
-        obstacle = recording.obstacle
+        obstacle = recording.obstacle or recording.difference_in_public()
         if not variant.environment.is_unchanged():
             obstacle = "it changes a variable, a module or an optimizer's settings"
         obstacle = self._kind.first_of_all(self._session, obstacle)
@@ -147,18 +150,22 @@ class Specialization:
         """Runs the function and finds what it uses, and whether it can be recorded."""
         session, trace = self._session, self._kind.observer()
         trace.note_arguments(given.others, self.signature.varying)
-        environment, revealed = Environment(self._function), len(session.reveals)
+        environment, revealed = Environment(self._function, given.others), len(session.reveals)
         gradients = GradientsBefore(self.leaves or ())
         with environment.observed(trace), trace.on(session.numbers):
             result = self._function(*args, **kwargs)
             made = SecretTree.of(result)
             compute(made.values)
         trace.note_results(made.secrets)
+        trace.operands.note_results(made.others, made.spec)
         obstacle = _obstacle(trace, given, made)
         if len(session.reveals) > revealed and not self._kind.can_reveal(session):
             obstacle = "it reveals"
         if environment.counts_steps:
             obstacle = "the optimizer counts its steps"
+        self._num_observed += 1
+        if self._num_observed > MOST_OBSERVED:
+            obstacle = obstacle or "variables, modules or settings of it are others in every call"
         tensors = {i for i, x in enumerate(given.others) if isinstance(x, Tensor)}
         private, used, plain = self._agreed(
             len(given.others), trace.shared_arguments, trace.used_arguments, tensors
@@ -168,7 +175,7 @@ class Specialization:
         self.obstacle = self._kind.first_of_all(session, obstacle)
         own = plain - used if self._kind.takes_plain else frozenset[int]()
         varying = (self.signature.varying | own) - private
-        self.signature = CallSignature(given, private, varying, varying & used)
+        self.signature = self.signature.refined(given, private, varying, varying & used)
         trace.forget(given.secrets)
         gradients.observe(trace)
         self._variants = [Variant(trace, environment, gradients), *self._variants][:MOST_VARIANTS]

@@ -1,0 +1,305 @@
+"""What Python's code of a recorded function takes from elsewhere: it is noticed, call after call.
+
+Every function is called with the same secret, and its results are compared with those of the same
+function on a plain tensor.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from tests.runtime.pretended_gpu import pretended, pretended_own
+from torch import nn
+
+import tacit
+
+__all__ = ["pretended", "pretended_own"]
+
+X = torch.tensor([1.0, -2.0, 3.0])
+CALLS = 7
+
+
+@pytest.fixture(params=["plan", "graph", "segments"])
+def repeating(request):
+    """`tacit.run`, with functions that are recorded as plans, or as graphs of all or of one."""
+    if request.param == "plan":
+        return partial(tacit.run, parties=3)
+    return request.getfixturevalue("pretended" if request.param == "graph" else "pretended_own")
+
+
+@dataclass
+class Config:
+    factor: float = 1.0
+
+
+class Slotted:
+    __slots__ = ("factor",)
+
+    def __init__(self):
+        self.factor = 1.0
+
+    def grow(self):
+        self.factor += 1
+
+
+class Trainer:
+    """Only the method `scaled` is named by the function; it names `config`."""
+
+    def __init__(self):
+        self.config, self.log = Config(), []
+
+    def scaled(self, x):
+        return x * self.config.factor
+
+
+class Scaling(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.config, self.function = Config(), torch.neg
+
+    def forward(self, x):
+        return self.function(x) * self.config.factor
+
+
+class Counting:
+    def __init__(self):
+        self.count = 0
+
+    def __call__(self, x):
+        self.count += 1
+        return x * self.count
+
+
+# Functions that change what they use --------------------------------------------------------------
+
+
+def counting_object():
+    return Counting()
+
+
+def counting_in_a_nest():
+    state = {"inner": {"count": 0}}
+
+    def function(x):
+        state["inner"]["count"] += 1
+        return x * state["inner"]["count"]
+
+    return function
+
+
+def counting_by_a_method():
+    slotted = Slotted()
+
+    def function(x):
+        slotted.grow()
+        return x * slotted.factor
+
+    return function
+
+
+def iterating():
+    numbers = itertools.count(1)
+    return lambda x: x * next(numbers)
+
+
+def drawing():
+    generator = random.Random(3)
+    return lambda x: x + torch.tensor([generator.randrange(9), 0.0, 1.0])
+
+
+def drawing_by_a_generator_of_torch():
+    generator = torch.Generator().manual_seed(4)
+    return lambda x: x * torch.rand(3, generator=generator)
+
+
+def counting_in_an_array():
+    counts = np.zeros(3, dtype=np.float32)
+
+    def function(x):
+        counts[:] += 1
+        return x * torch.from_numpy(counts.copy())
+
+    return function
+
+
+def returning_a_count():
+    numbers = itertools.count(1)
+    return lambda x: (x * 2, next(numbers))
+
+
+def counting_in_a_hook():
+    layer, seen = nn.Identity(), []
+    layer.register_forward_hook(lambda *_: seen.append(1))
+    return lambda x: (layer(x) * 2, len(seen))
+
+
+CHANGING = [
+    *(counting_object, counting_in_a_nest, counting_by_a_method, iterating, drawing),
+    *(drawing_by_a_generator_of_torch, counting_in_an_array, returning_a_count, counting_in_a_hook),
+]
+
+
+def called(function, x, reveal=lambda x: x, calls=CALLS, before=lambda i: None):
+    found = []
+    for i in range(calls):
+        before(i)
+        result = function(x)
+        secret, rest = (result[0], [result[1]]) if isinstance(result, tuple) else (result, [])
+        found += [reveal(secret).tolist(), *rest]
+    return found
+
+
+@pytest.mark.parametrize("make", CHANGING)
+def test_a_function_that_changes_what_it_uses_runs_as_it_is(make, caplog):
+    def main(session):
+        function = session.repeated(make())
+        found = called(function, session.share(X, owner=0), session.reveal)
+        return found, len(function.recordings)
+
+    expected = called(make(), X)
+    for found, recorded in tacit.run(main):
+        assert recorded == 0
+        for one, other in zip(found, expected, strict=True):
+            assert one == pytest.approx(other, abs=1e-3)
+    assert caplog.text.count("it runs as it is") == 1
+
+
+@pytest.mark.parametrize("make", [counting_in_a_nest, iterating, returning_a_count])
+def test_on_a_gpu_too(make, repeating):
+    def main(session):
+        return called(session.repeated(make()), session.share(X, owner=0), session.reveal)
+
+    for one, other in zip(repeating(main)[0], called(make(), X), strict=True):
+        assert one == pytest.approx(other, abs=1e-3)
+
+
+# What changes between calls -----------------------------------------------------------------------
+
+
+def config_in_a_list():
+    configs = [Config()]
+    return lambda x: x * configs[0].factor, lambda: setattr(configs[0], "factor", 2.0)
+
+
+def config_of_a_trainer():
+    trainer = Trainer()
+    return lambda x: trainer.scaled(x), lambda: setattr(trainer.config, "factor", 2.0)
+
+
+def config_of_a_module():
+    module = Scaling()
+    return module, lambda: setattr(module.config, "factor", 2.0)
+
+
+def function_of_a_module():
+    module = Scaling()
+    return module, lambda: setattr(module, "function", torch.relu)
+
+
+def layer_of_a_module():
+    module = nn.Sequential(nn.Identity(), nn.ReLU())
+    return lambda x: module(x) * 2, lambda: module.__setitem__(1, nn.Identity())
+
+
+def hook_of_a_module():
+    module = nn.Sequential(nn.ReLU())
+
+    def add_hook():
+        module[0].register_forward_hook(lambda module, given, made: made * 2)
+
+    return lambda x: module(x) + 0, add_hook
+
+
+def element_of_a_long_list():
+    factors = [1.0] * 100
+    return lambda x: x * factors[70], lambda: factors.__setitem__(70, 2.0)
+
+
+BETWEEN = [
+    *(config_in_a_list, config_of_a_trainer, config_of_a_module, function_of_a_module),
+    *(layer_of_a_module, hook_of_a_module, element_of_a_long_list),
+]
+
+
+@pytest.mark.parametrize("make", BETWEEN)
+def test_what_a_function_reaches_is_looked_at(make):
+    def run(repeated, x, reveal):
+        function, change = make()
+        function = repeated(function)
+        found = called(function, x, reveal, 10, lambda i: change() if i == 5 else None)
+        return function, found
+
+    def main(session):
+        function, found = run(session.repeated, session.share(X, owner=0), session.reveal)
+        return found, [one.num_replays for one in function.recordings]
+
+    _, expected = run(lambda function: function, X, lambda x: x)
+    for found, replays in tacit.run(main):
+        assert len(replays) == 2
+        assert all(replays)
+        for one, other in zip(found, expected, strict=True):
+            assert one == pytest.approx(other, abs=1e-3)
+
+
+def test_attributes_that_the_code_does_not_name_may_change():
+    def main(session):
+        trainer = Trainer()
+        function, x = session.repeated(lambda x: trainer.scaled(x)), session.share(X, owner=0)
+        for i in range(6):
+            function(x)
+            trainer.log.append(i)
+            trainer.epoch = i
+        return sum(one.num_replays for one in function.recordings)
+
+    assert tacit.run(main) == [3] * 3
+
+
+def test_an_argument_that_is_an_object_is_looked_into(caplog):
+    def main(session):
+        config, x = Config(), session.share(X, owner=0)
+        function, found = session.repeated(lambda x, config: x * config.factor), []
+        for _ in range(20):
+            config.factor += 1
+            found.append(session.reveal(function(x, config))[0].item())
+        return found
+
+    for found in tacit.run(main):
+        assert found == pytest.approx([i + 2.0 for i in range(20)], abs=1e-3)
+    assert "are others in every call: it runs as it is" in caplog.text
+
+
+def test_a_lazy_argument_is_recorded():
+    """A product is divided when it is read: the recorded function reads it."""
+
+    def main(session):
+        function = session.repeated(lambda x: x * 2)
+        for _ in range(5):
+            x = session.share(X, owner=0)
+            found = function(x * x)
+        return session.reveal(found), sum(one.num_replays for one in function.recordings)
+
+    for found, replays in tacit.run(main):
+        torch.testing.assert_close(found, 2 * X * X, atol=1e-3, rtol=0)
+        assert replays == 2
+
+
+def test_a_block_of_inference_mode_is_recorded():
+    def main(session):
+        @session.repeated
+        def function(x):
+            with torch.inference_mode():
+                return (x * x).relu()
+
+        x = session.share(X, owner=0)
+        found = [session.reveal(function(x)) for _ in range(5)]
+        return torch.stack(found), sum(one.num_replays for one in function.recordings)
+
+    for found, replays in tacit.run(main):
+        torch.testing.assert_close(found, (X * X).expand(5, 3), atol=1e-3, rtol=0)
+        assert replays == 2
