@@ -116,6 +116,13 @@ def test_files_of_two_calls_are_not_mixed():
     assert at_parties(program) == [[1.0, 2.0]] * 2
 
 
+def test_modules_are_not_saved_but_their_states():
+    crypten.init()
+    with pytest.raises(NotImplementedError, match="state_dict"):
+        crypten.save(crypten.nn.Linear(2, 1).encrypt(), io.BytesIO())
+    crypten.uninit()
+
+
 def test_bits_in_files():
     x = torch.tensor([[5, -3, 2**62]])
 

@@ -197,3 +197,10 @@ def test_names_of_arguments():
         (a.clone().set(enc_tensor=b), y),
     ):
         assert torch.allclose(made.get_plain_text().float(), plain.float(), atol=1e-3)
+
+
+def test_kinds_that_are_refused():
+    with pytest.raises(ConfigError, match=r"ptype\.binary"):
+        crypten.cryptensor([1], ptype="binary")
+    with pytest.raises(TypeError):
+        torch.ones(1).numpy() + crypten.cryptensor([1.0])

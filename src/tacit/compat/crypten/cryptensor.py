@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from ...errors import RevealForbidden
+from ...errors import ConfigError, RevealForbidden
 from .bit_planes import planes_of_words
 from .encoder import FixedPointEncoder
 from .initialization import current_session
@@ -36,6 +36,7 @@ class CrypTensor(Arithmetic, Bits, Reductions, Shapes, Layers):
 
     register_cryptensor: ClassVar[Callable[[str], Any]]  # set where the types are kept
     src: int | None = None  # the party whose file it was loaded from
+    __array_ufunc__ = None  # numpy does not make arrays of these tensors
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Makes a tensor of a concrete class."""
@@ -250,6 +251,8 @@ class MPCTensor(CrypTensor):
 
     def __new__(cls, tensor: Any = None, ptype: Any = None, *args: Any, **options: Any) -> Any:
         """Makes a binary tensor if that is asked for."""
+        if not isinstance(ptype, Ptype | None):
+            raise ConfigError(f"{ptype=}", limit=f"allowed are {', '.join(map(str, Ptype))}")
         return object.__new__(cls.binary_class if ptype is Ptype.binary else cls)
 
     def __init__(

@@ -16,6 +16,7 @@ from .common import serial
 from .cryptensor import CrypTensor, MPCTensor
 from .initialization import current_session
 from .module_files import readable
+from .nn import Module
 from .refused_call import RefusedAssertion
 from .shares import described, restored
 from .sharing_inputs import checked_source
@@ -100,6 +101,12 @@ def save(obj: Any, f: Any, save_closure: Callable[..., Any] = torch.save, **kwar
     A share alone says nothing; the shares of all parties together are the numbers, unencrypted.
     The files of one call belong together: they have a number, which party 0 draws.
     """
+    if isinstance(obj, Module):
+        raise UnsupportedError(
+            f"a file of the module {type(obj).__name__}",
+            limit="files of shares hold no code",
+            remedy="save model.state_dict(), and load it into a module of the same architecture",
+        )
     number = communicator.get().broadcast_obj(secrets.token_hex(16), 0)
     save_closure(_shares(obj, number), f, **kwargs)
     communicator.get().barrier()
