@@ -1,5 +1,6 @@
 """CrypTen's binary tensors: bits against torch's, for one party and for two."""
 
+import functools
 import operator
 
 import pytest
@@ -126,6 +127,31 @@ def test_shares_of_bits():
         assert torch.equal(again, X)
         assert torch.equal(scaled.long(), X)
         assert torch.equal(changed, X ^ 6)
+
+
+@pytest.mark.parametrize(
+    ("parties", "settings"),
+    [
+        (2, {"mpc.provider": "TTP"}),
+        (3, {"mpc.protocol": "replicated"}),
+        (4, {"mpc.protocol": "quad"}),
+    ],
+)
+def test_shares_of_parties_that_hold_several_parts(parties, settings):
+    def program():
+        x, bits = crypten.cryptensor([1.5, -2.0]), crypten.cryptensor(X, ptype=binary)
+        own, words = x.share, bits.share
+        again = crypten.mpc.MPCTensor.from_shares(own * 3)
+        bits.share = words << 1
+        return own, words, again.get_plain_text(), bits.get_plain_text()
+
+    with crypten.cfg.temp_override(settings):
+        results = crypten.mpc.run_multiprocess(world_size=parties)(program)()
+    owns, words, tripled, shifted = zip(*results, strict=True)
+    assert torch.equal(sum(owns), (torch.tensor([1.5, -2.0]) * 2**16).long())
+    assert torch.equal(functools.reduce(operator.xor, words), X)
+    assert all(one.tolist() == [4.5, -6.0] for one in tripled)
+    assert all(torch.equal(one, X << 1) for one in shifted)
 
 
 def test_what_is_written_to_bits(alone):

@@ -12,7 +12,7 @@ from ...kernels import pack_bits, unpack_bits
 from ...protocols import BitSum, Bool
 from ...tensor import SecretTensor
 from .initialization import current_session
-from .shares import own_part, settled_share
+from .shares import one_part_each, only_part, own_share, settled_share
 
 BITS = 64
 # Of two's complement: the highest bit counts negatively.
@@ -54,16 +54,19 @@ def plain_number(planes: Tensor) -> Tensor:
 def own_words(planes: Tensor) -> Tensor:
     """Returns what this party holds of the bits, as numbers: the secret is the XOR of all."""
     assert isinstance(planes, SecretTensor)
-    parts = planes.value.bits.parts.values()
-    words = [plain_number(unpack_bits(part[0], planes.shape, torch.uint8)) for part in parts]
-    return words[0] if len(words) == 1 else torch.stack(words)
+    own = own_share(planes.value.bits.parts, torch.bitwise_xor)
+    return plain_number(unpack_bits(own[0], planes.shape, torch.uint8))
 
 
 def planes_of_words(words: Tensor) -> Tensor:
     """Returns the secret bits of which each party gives what it holds, as numbers."""
-    bits = planes_of_public(words)
-    share = Bool({own_part(): pack_bits(bits).unsqueeze(0)}, bits.shape)
-    return SecretTensor(Value(share, torch.bool), current_session().numbers)
+    bits, numbers = planes_of_public(words), current_session().numbers
+    own, protocol = pack_bits(bits).unsqueeze(0), numbers.protocol
+    if (number := only_part()) is not None:
+        share = Bool({number: own}, bits.shape)
+    else:
+        share = protocol.from_bit_parts({protocol.rank: own}, one_part_each(), bits.shape)
+    return SecretTensor(Value(share, torch.bool), numbers)
 
 
 def aligned(planes: Tensor, dims: int) -> Tensor:

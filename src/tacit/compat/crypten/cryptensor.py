@@ -14,7 +14,7 @@ from .bit_planes import planes_of_words
 from .encoder import FixedPointEncoder
 from .initialization import current_session
 from .ptype import ptype as Ptype
-from .shares import as_secret, secret_of_share, settled_share
+from .shares import as_secret, own_share, secret_of_share, settled_share
 from .sharing_inputs import shared
 from .tensor_arithmetic import Arithmetic
 from .tensor_bits import Bits
@@ -111,8 +111,7 @@ class CrypTensor(Arithmetic, Bits, Reductions, Shapes, Layers):
     @property
     def share(self) -> Tensor:
         """What this party holds of the numbers: random to it, unless it is alone."""
-        parts = [*settled_share(self.secret).parts.values()]
-        return parts[0] if len(parts) == 1 else torch.stack(parts)
+        return own_share(settled_share(self.secret).parts, torch.add)
 
     @share.setter
     def share(self, new: Tensor) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import reduce
 from typing import Any
 
 import torch
@@ -10,6 +12,7 @@ from torch import Tensor
 from ...errors import ConfigError
 from ...fixedpoint import Value
 from ...protocols import Arith, Bool
+from ...protocols.forms import givers
 from ...tensor import SecretTensor
 from .initialization import current_session
 from .wrapping import REAL
@@ -33,20 +36,39 @@ def settled_share(secret: Tensor) -> Arith:
 
 def secret_of_share(share: Tensor, dtype: torch.dtype) -> Tensor:
     """Returns the secret of which each party gives its share; it has to be in the range."""
-    numbers = current_session().numbers
+    numbers, part = current_session().numbers, share.long()
     limit = 1 << (numbers.fraction_bits + numbers.range_bits)
-    made = Arith({own_part(): share.long()}, numbers.ring, limit=limit)
+    protocol = numbers.protocol
+    if (number := only_part()) is not None:
+        made = Arith({number: part}, numbers.ring, limit=limit)
+    else:
+        given = {protocol.rank: part}
+        made = protocol.from_parts(given, one_part_each(), part.shape, limit=limit)
     return SecretTensor(Value(made, dtype), numbers)
 
 
-def own_part() -> int:
-    """Returns the number of the part of a secret that this party holds, if it holds only one."""
+def only_part() -> int | None:
+    """Returns the number of the part that this party holds of secrets; None if it holds several."""
     held = current_session().numbers.protocol.own_parts
-    if len(held) != 1:
-        raise ConfigError(
-            "shares of this protocol", limit="a party gives one part of a secret, and holds more"
-        )
-    return held[0]
+    return held[0] if len(held) == 1 else None
+
+
+def one_part_each() -> list[tuple[int, ...]]:
+    """Returns who holds which part of a secret of which each party holds its own."""
+    return [(rank,) for rank in range(current_session().parties)]
+
+
+def own_share(parts: Mapping[int, Tensor], join: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """Returns one share of the parts that this party holds: all parties' join to the secret.
+
+    Of a part that several parties hold, the first one counts it.
+    """
+    if (number := only_part()) is not None:
+        return parts[number]
+    protocol = current_session().numbers.protocol
+    given = givers(protocol.parts_held(protocol.parties), protocol.parties)
+    none = torch.zeros_like(next(iter(parts.values())))
+    return reduce(join, (parts[number] for number in given.get(protocol.rank, ())), none)
 
 
 def described(secret: Tensor) -> dict[str, Any]:
