@@ -207,6 +207,17 @@ def test_few_are_remembered(monkeypatch):
     assert len(executor.cache._seen) == 3
 
 
+def budget(session) -> int:
+    return session.protocol.context.products.cache.budget
+
+
+@pytest.mark.parametrize(("parties", "each"), [(2, 1024), (3, 1024), (8, 4096 / 9)])
+def test_members_of_one_process_keep_four_gib_at_most(monkeypatch, parties, each):
+    monkeypatch.delenv(BUDGET_VARIABLE, raising=False)
+    budgets = tacit.run(budget, protocol="additive", parties=parties)
+    assert budgets == [int(each * 2**20)] * parties
+
+
 def test_budget_from_the_environment(monkeypatch):
     monkeypatch.setenv(BUDGET_VARIABLE, "3")
     assert OperandCache().budget == 3 << 20

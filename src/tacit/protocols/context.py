@@ -108,6 +108,7 @@ class Context:
             memory_limit=memory_limit,
             offload=offload,
             in_tiles=mesh.sends_in_background and mesh.device == CPU and offload is None,
+            members=mesh.parties if mesh.shares_memory else 1,
         )
 
     def show(self, x: Tensor, to: Callable[[Tensor], None]) -> None:

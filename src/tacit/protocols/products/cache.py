@@ -28,6 +28,7 @@ from .bilinear import Bilinear, sum_parts
 
 BUDGET_VARIABLE = "TACIT_KEEP_MIB"
 DEFAULT_MIB = 1024
+MOST_SHARES = 4  # more members in one memory keep together what so many would
 MAX_PLANS = 4096  # shapes of operands whose plans are remembered
 MAX_SEEN = 1024  # operands that were used once and are remembered
 
@@ -53,7 +54,8 @@ class OperandCache:
     """Right operands of one party. `budget` is in bytes; 0 keeps nothing.
 
     TACIT_KEEP_MIB in the environment sets the budget in MiB; the default is 1024, or an eighth of
-    the memory of a GPU. Parties may differ in it: the cache changes no message. When the budget is
+    the memory of a GPU, and less for each if more than four members of a session share that memory.
+    Parties may differ in it: the cache changes no message. When the budget is
     spent, an operand replaces those that were not used since its own last use; so a model that does
     not fit is kept in part, instead of being encoded again and again.
 
@@ -161,16 +163,21 @@ def _identity(part: Tensor) -> Hashable:
     return storage, part.storage_offset(), part.shape, part.stride(), part.dtype, version
 
 
-def default_budget(device: torch.device = CPU) -> int:
-    """Returns the bytes that the environment allows, or the default for the device."""
-    if device.type == "cuda" and BUDGET_VARIABLE not in os.environ:
-        return torch.cuda.get_device_properties(device).total_memory // 8
-    text = os.environ.get(BUDGET_VARIABLE, str(DEFAULT_MIB))
-    if not text.isdecimal():
-        raise ConfigError(
-            f"{BUDGET_VARIABLE}={text!r}", limit="a number of MiB is needed, 0 to keep nothing"
-        )
-    return int(text) << 20
+def default_budget(device: torch.device = CPU, members: int = 1) -> int:
+    """Returns the bytes that the environment allows, or the default for the device.
+
+    members: how many members of a session keep operands in the same memory.
+    """
+    if text := os.environ.get(BUDGET_VARIABLE, ""):
+        if not text.isdecimal():
+            raise ConfigError(
+                f"{BUDGET_VARIABLE}={text!r}", limit="a number of MiB is needed, 0 to keep nothing"
+            )
+        return int(text) << 20
+    each = DEFAULT_MIB << 20
+    if device.type == "cuda":
+        each = torch.cuda.get_device_properties(device).total_memory // 8
+    return each * min(members, MOST_SHARES) // members
 
 
 def _without_parts(sums: Sequence[Tensor], right: Sequence[Parts]) -> list[Tensor | None]:

@@ -27,6 +27,7 @@ class ProductExecutor:
     memory_limit: the bytes that one product may take beyond its operands and its result, or None.
     offload: a GPU that multiplies operands that lie on the CPU, or None to multiply where they lie.
     in_tiles: whether `masked` returns large products that are computed while they are sent.
+    members: how many executors of a session use the same memory.
     """
 
     def __init__(
@@ -37,10 +38,13 @@ class ProductExecutor:
         offload: torch.device | None = None,
         budget: int | None = None,
         in_tiles: bool = False,
+        members: int = 1,
     ) -> None:
         assert offload is None or device == CPU, "products of shares on a GPU stay on that GPU"
         self.memory_limit, self.offload, self.in_tiles = memory_limit, offload, in_tiles
-        self.cache = OperandCache(default_budget(offload or device) if budget is None else budget)
+        if budget is None:
+            budget = default_budget(offload or device, members)
+        self.cache = OperandCache(budget)
 
     def sum(self, op: Bilinear, terms: Sequence[Term]) -> Tensor:
         """Returns the sum of op(left, sum of parts) over the terms, whose shapes are all equal."""
