@@ -59,6 +59,7 @@ class Case:
     batches: of two parties; other settings run `batch` alone. seconds: the paper's for a sample.
     milliseconds: what two parties and a dealer should take for a sample of `batch` on an H200.
     looks_up: the model takes words, which stay with their owner, instead of a shared input.
+    memory_limit: of the session.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Case:
     batches: tuple[int, ...] = (1,)
     figure: str = PAPER
     looks_up: bool = False
+    memory_limit: int | None = None
 
     def runs(self) -> list[tuple[Setting, tuple[int, ...]]]:
         return [(one, self.batches if one == PAIR else (self.batch,)) for one in SETTINGS]
@@ -141,7 +143,7 @@ TEXT_BATCHES: dict[str, Any] = {
     "figure": f"{PAPER}, batch 32",
 }
 CASES = [
-    Case("text", text_model, word_frequencies, 0.03, 1.0, **TEXT_BATCHES),
+    Case("text", text_model, word_frequencies, 0.03, 1.0, memory_limit=1 << 28, **TEXT_BATCHES),
     Case("text, hidden table", TextOfWords, words, 0.03, 1.0, looks_up=True, **TEXT_BATCHES),
     Case("text, public table", lambda: nn.Linear(WIDTH, 2), looked_up, 0.03, 1.0, **TEXT_BATCHES),
     Case("Wav2Letter", wav2letter, speech, 1.0, 15.0, figure="real time, which the paper beats"),
@@ -230,6 +232,7 @@ def rows_of(case: Case, setting: Setting, batches: tuple[int, ...]) -> list[Row]
         protocol=setting.protocol,
         parties=setting.parties,
         device=device,
+        memory_limit=case.memory_limit,
         deadline=600.0,
     )
     columns = zip(inputs, zip(*found, strict=True), strict=True)
