@@ -2,12 +2,14 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/pip install --quiet --disable-pip-version-check
+# Bytecode is made of what is imported, not of all that is installed: that takes a minute.
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 NATIVE := $(VENV)/.installed
 JOBS ?= 4
-# Tests start many interpreters: bytecode is kept, whatever the caller's environment says. And many
-# threads: with one thread for each operation of torch they wait less for each other.
-PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+# Bytecode is kept, whatever the caller's environment says: tests start many interpreters.
+export PYTHONDONTWRITEBYTECODE :=
+# And many threads: with one thread for each operation of torch they wait less for each other.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: setup demo test test-all check bench docs wheel wheel-smoke clean
 
