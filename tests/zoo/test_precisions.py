@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import pytest
@@ -117,10 +118,16 @@ def is_real(x: Tensor) -> bool:
     return x.is_floating_point()
 
 
-def check(name: str, **settings: Any) -> None:
+@lru_cache(maxsize=1)  # tests with one model come one after the other
+def plain_run(name: str) -> tuple[nn.Module, Inputs, list[Tensor]]:
+    """A model, its inputs, and what it returns in float64."""
     model, values = CASES[name]()
     wide = {key: x.double() if is_real(x) else x for key, x in values.items()}
-    want = outputs(copy.deepcopy(model).double(), wide)
+    return model, values, outputs(copy.deepcopy(model).double(), wide)
+
+
+def check(name: str, **settings: Any) -> None:
+    model, values, want = plain_run(name)
     for got, expected in zip(private(model, values, **settings), want, strict=True):
         largest = float(expected.abs().max())
         allowed = (UNITS * 2.0 ** -settings["fraction_bits"] + RELATIVE) * max(largest, 1.0)
