@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -78,12 +78,19 @@ def imports(path: Path, tree: ast.Module, *, with_types: bool = True) -> Iterato
     Function-level imports count. `with_types=False` leaves out those under TYPE_CHECKING.
     """
     typed: set[ast.AST] = set()
-    for node in ast.walk(tree):
+    for node in statements(tree.body):
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
-            typed.update(inner for one in node.body for inner in ast.walk(one))
-    for node in ast.walk(tree):
+            typed.update(statements(node.body))
         if with_types or node not in typed:
             yield from _targets(path, node)
+
+
+def statements(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Statements and all that are in them, outer ones first; expressions are not looked at."""
+    for node in nodes:
+        yield node
+        for field in ("body", "orelse", "handlers", "finalbody", "cases"):
+            yield from statements(getattr(node, field, ()))
 
 
 def _targets(path: Path, node: ast.AST) -> Iterator[str]:
