@@ -135,9 +135,10 @@ def windows(p: Any, n: int) -> Iterator[Case]:
 def count(session: Session, case: Case) -> Cost:
     """Returns the bits that this party sends in a call, and the rounds that it waits for.
 
-    What came before is verified first: a reveal is declared without it.
+    What came before a reveal is verified first: a reveal is declared without it.
     """
-    session.verify()
+    if case.name.startswith("reveal"):
+        session.verify()
     with session.stats.scope("case") as spent:
         case.call()
     bits = {}
