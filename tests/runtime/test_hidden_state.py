@@ -303,3 +303,30 @@ def test_a_block_of_inference_mode_is_recorded():
     for found, replays in tacit.run(main):
         torch.testing.assert_close(found, (X * X).expand(5, 3), atol=1e-3, rtol=0)
         assert replays == 2
+
+
+def test_a_scheduler_steps_once_where_a_recording_fails(repeating, caplog):
+    """The third call reads another secret than the second: a capture is undone, and runs again."""
+
+    def main(session):
+        table = [session.share(X * i, owner=0) for i in range(6)]
+        weight = nn.Parameter(session.share(X, owner=0))
+        optimizer = torch.optim.SGD([weight], lr=0.5)
+        scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+
+        def step():
+            optimizer.zero_grad()
+            (weight * table[scheduler.last_epoch]).sum().backward()
+            optimizer.step()
+            scheduler.step()
+
+        step = session.repeated(step)
+        for _ in range(5):
+            step()
+        return session.reveal(weight.detach()), scheduler.last_epoch
+
+    expected = X - sum(0.5 ** (i + 1) * i for i in range(5)) * X
+    for found, epoch in repeating(main):
+        assert epoch == 5
+        torch.testing.assert_close(found, expected, atol=1e-3, rtol=0)
+    assert "it runs as it is" in caplog.text

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.optim import lr_scheduler
 
 import tacit
 from tacit.errors import PartyFailed, PublicMismatch
@@ -68,11 +71,23 @@ class State:
         return words + [x.clone() for x in self._public]
 
 
-def compared(session, make_optimizer, make=network, calls=6, between=lambda optimizer: None):
+def step_with_closure(model, optimizer):
+    step = training_step(model, SimpleNamespace(zero_grad=optimizer.zero_grad, step=lambda: None))
+    return lambda x, y: optimizer.step(lambda: step(x, y))
+
+
+def compared(
+    session,
+    make_optimizer,
+    make=network,
+    calls=6,
+    between=lambda optimizer: None,
+    make_step=training_step,
+):
     """Whether the last call is replayed, and gives the bits of the same call without a replay."""
     model = session.share(make(), owner=0)
     optimizer = make_optimizer(model.parameters())
-    function = training_step(model, optimizer)
+    function = make_step(model, optimizer)
     step = session.repeated(function)
     y = session.share(torch.ones(6, 2), owner=1)
     for x in BATCHES[: calls - 1]:
@@ -204,6 +219,16 @@ def test_an_optimizer_that_counts_has_the_bits_of_its_step(kind, settings):
     assert all(tacit.run(lambda session: compared(session, make, small, calls=7)))
 
 
+def test_a_counting_optimizer_with_a_closure_has_the_bits_of_its_step():
+    def main(session):
+        def make(parameters):
+            return torch.optim.Adagrad(parameters, lr=0.01, lr_decay=0.1)
+
+        return compared(session, make, small, make_step=step_with_closure)
+
+    assert all(tacit.run(main))
+
+
 def decay(optimizer):
     optimizer.param_groups[0]["lr"] *= 0.97
 
@@ -301,3 +326,44 @@ def test_adam_is_recorded_twice_in_all_its_steps():
         return len(made)
 
     assert tacit.run(main) == [2] * 3
+
+
+SCHEDULES = {
+    "steps": lambda o: lr_scheduler.StepLR(o, 2, 0.5),
+    "in sequence": lambda o: lr_scheduler.SequentialLR(
+        o, [lr_scheduler.LinearLR(o, 0.1, total_iters=4), lr_scheduler.ExponentialLR(o, 0.9)], [4]
+    ),
+    "a lambda": lambda o: lr_scheduler.LambdaLR(o, lambda epoch: 1 / (1 + epoch)),
+}
+
+
+@pytest.mark.parametrize("make", SCHEDULES.values(), ids=SCHEDULES)
+def test_a_scheduler_steps_in_every_replay(make):
+    def train(model, share, repeated):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5)
+        nest = {"scheduler": make(optimizer)}
+        inner, rates = training_step(model, optimizer), []
+
+        def step(x, y):
+            loss = inner(x, y)
+            nest["scheduler"].step()
+            return loss
+
+        step, y = repeated(step), share(torch.ones(6, 2))
+        for x in BATCHES[:9]:
+            step(share(x), y)
+            rates.append(optimizer.param_groups[0]["lr"])
+        return rates, step
+
+    def main(session):
+        model = session.share(small(), owner=0)
+        rates, step = train(model, lambda x: session.share(x, owner=1), session.repeated)
+        replays = sum(one.num_replays for one in step.recordings)
+        return rates, session.reveal(model.weight.detach()), replays
+
+    plain = small()
+    expected, _ = train(plain, lambda x: x, lambda step: step)
+    for rates, weight, replays in tacit.run(main):
+        assert rates == expected
+        assert replays > 0
+        torch.testing.assert_close(weight, plain.weight.detach(), atol=3e-3, rtol=0)

@@ -299,6 +299,28 @@ def reloaded(model, optimizer):
     return step, between
 
 
+def scheduled_inside(model, optimizer):
+    """A scheduler steps in the function that is recorded, after an optimizer with a closure."""
+    scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.8)
+
+    def step(x, y):
+        def closure():
+            optimizer.zero_grad()
+            loss = F.mse_loss(model(x), y)
+            loss.backward()
+            return loss
+
+        loss = optimizer.step(closure)
+        scheduler.step()
+        return loss.detach()
+
+    def between(i):
+        assert scheduler.last_epoch == i + 1
+        assert optimizer.param_groups[0]["lr"] == pytest.approx(0.1 * 0.8 ** (i + 1))
+
+    return step, between
+
+
 WHOLE = pytest.mark.full("the same step with other settings")
 OTHER_STATE = pytest.mark.full("test_a_state_of_another_form_is_recorded_anew")
 
@@ -312,6 +334,7 @@ OTHER_STATE = pytest.mark.full("test_a_state_of_another_form_is_recorded_anew")
         (apart, {"momentum": 0.9}),
         (accumulating, {}),
         (clipped, {}),
+        (scheduled_inside, {"momentum": 0.9}),
         pytest.param(scheduled, {}, marks=OTHER_STATE),
         pytest.param(frozen, {}, marks=OTHER_STATE),
         pytest.param(reloaded, {"momentum": 0.9}, marks=OTHER_STATE),

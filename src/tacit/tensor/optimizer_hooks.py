@@ -64,7 +64,7 @@ def begin_step(
     elif callable(kwargs.get("closure")):
         kwargs = kwargs | {"closure": _outside(kwargs["closure"], optimizer, step)}
     if (trace := secrets[0].numbers.trace) is not None:
-        trace.begin_step(optimizer, has_closure=any(map(callable, (*args[1:], *kwargs.values()))))
+        trace.begin_step(optimizer)
     arguments = StepArguments(kwargs)
     arguments.step = step
     if len(_global_optimizer_pre_hooks) == 1 and not optimizer._optimizer_step_pre_hooks:
@@ -134,8 +134,13 @@ def _outside(
     """The closure, during which the step does not count: a forward and a backward pass."""
 
     def call() -> Any:
+        trace = next(x for x in _parameters(optimizer) if type(x) is SecretTensor).numbers.trace
         step.active = False
+        if trace is not None:
+            trace.begin_closure()
         loss = closure()
+        if trace is not None:
+            trace.end_closure()
         step.active = True
         _mark(optimizer, step)
         return loss

@@ -91,8 +91,14 @@ class Trace(DispatchMode):
         """Notes a call of the program on secrets; returns the arguments to compute with."""
         return args, kwargs
 
-    def begin_step(self, optimizer: Optimizer, *, has_closure: bool) -> None:
+    def begin_step(self, optimizer: Optimizer) -> None:
         """Notes that an optimizer begins its step."""
+
+    def begin_closure(self) -> None:
+        """Notes that a step calls its closure: the program's code."""
+
+    def end_closure(self) -> None:
+        """Notes that the closure has ended, and that the step goes on."""
 
     def end_step(self) -> None:
         """Notes that the step of an optimizer has ended."""

@@ -147,8 +147,8 @@ class Capture(PlanRecorder):
                 for name in HEALTH_CHECKS:
                     vars(optimizer).pop(name, None)
 
-    def begin_step(self, optimizer: Optimizer, *, has_closure: bool) -> None:
-        super().begin_step(optimizer, has_closure=has_closure)
+    def begin_step(self, optimizer: Optimizer) -> None:
+        super().begin_step(optimizer)
         if self.steps.running is not None:
             # torch forbids steps that count on the host in a graph. That part runs in each replay.
             vars(optimizer).update(dict.fromkeys(HEALTH_CHECKS, lambda: None))

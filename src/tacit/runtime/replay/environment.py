@@ -17,6 +17,7 @@ from typing import Any
 from torch import nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from ...tensor import SecretTensor
@@ -58,6 +59,12 @@ class Environment:
         self._followed = trace.followed_optimizers
         self._recorded = self._current()
         self._states = [*map(ModuleState, self.modules), *self._held_objects()]
+
+    def schedulers(self) -> list[LRScheduler]:
+        """Returns the schedulers that the function reaches from its variables."""
+        held = [x for one in self._held_objects() for x in one.children]
+        found = [x for x in (*_all_variables(self._function), *held) if isinstance(x, LRScheduler)]
+        return list({id(x): x for x in found}.values())
 
     def _held_objects(self) -> list[HeldObject]:
         """Returns the objects that the function, hooks, modules and arguments refer to."""

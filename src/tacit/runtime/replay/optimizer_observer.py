@@ -27,8 +27,14 @@ class OptimizerObserver(Trace):
         self.steps = OptimizerSteps()
         self.operands = SeenOperands()
 
-    def begin_step(self, optimizer: Optimizer, *, has_closure: bool) -> None:
-        self.steps.begin(optimizer, has_closure=has_closure)
+    def begin_step(self, optimizer: Optimizer) -> None:
+        self.steps.begin(optimizer)
+
+    def begin_closure(self) -> None:
+        self.steps.pause()
+
+    def end_closure(self) -> None:
+        self.steps.go_on()
 
     def end_step(self) -> None:
         self.steps.end()

@@ -10,12 +10,15 @@ it was recorded.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch._ops import OpOverload
 from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
@@ -23,6 +26,7 @@ from ...fixedpoint.symbolic import CPU, Computations
 from ...tensor import SecretTensor
 from .buffers import equal_public, snapshot
 from .public_part import Call, Step
+from .schedule_state import ScheduleState
 
 aten = torch.ops.aten
 # Their rules compute with symbolic factors.
@@ -58,12 +62,18 @@ class OptimizerSteps:
         self._computations = Computations(device)
         self._settings = _settings(self._before)
         self._keeps_settings = True
+        self._paused: Step | None = None  # while its closure runs
+        self.schedulers: list[LRScheduler] = []  # whose steps are noted
+        self._is_scheduling = False
+        self._order: list[Step | LRScheduler] = []
+        self._order_before = [] if before is None else before._order
+        self._scheduled: dict[int, ScheduleState] = {}  # before their first steps
         self._counted: dict[int, list[_PublicNumbers]] = {}  # by optimizer, before its first step
 
-    def begin(self, optimizer: Optimizer, *, has_closure: bool) -> None:
-        """Notes that a step begins. Those of users, or with a closure, are code as any other."""
+    def begin(self, optimizer: Optimizer) -> None:
+        """Notes that a step begins. Those of users, or within others, are code as any other."""
         is_torchs = type(optimizer).step.__module__.startswith("torch.optim.")
-        if not is_torchs or has_closure or self.running is not None:
+        if not is_torchs or self.running is not None or self._paused is not None:
             self._unknown.add(id(optimizer))
             return
         with _disable_current_modes():  # the function does not read this
@@ -71,7 +81,53 @@ class OptimizerSteps:
         self._counted.setdefault(id(optimizer), counted)
         self.running = Step(optimizer)
         self._steps.append(self.running)
+        self._order.append(self.running)
+        self._note_settings()
+
+    def pause(self) -> None:
+        """Notes that the step calls its closure, which is no part of it."""
+        self._paused, self.running = self.running, None
+
+    def go_on(self) -> None:
+        """Notes that the closure has ended."""
+        self.running, self._paused = self._paused, None
+        if self.running is not None:
+            self.running.note_gradients()
+            self._note_settings()
+
+    def _note_settings(self) -> None:
+        """Notes whether something else than a scheduler has changed settings."""
         self._keeps_settings &= not _differ(self._settings, _settings(self._before))
+
+    @contextmanager
+    def watching(self, schedulers: Sequence[LRScheduler]) -> Iterator[None]:
+        """In the block, steps of these schedulers are noted."""
+        self.schedulers = [one for one in schedulers if "step" not in vars(one)]
+        for one in self.schedulers:
+            one.step = partial(self._step_scheduler, one)  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            for one in self.schedulers:
+                vars(one).pop("step", None)
+
+    def _step_scheduler(self, one: LRScheduler, *args: Any, **kwargs: Any) -> None:
+        """Does a step of a scheduler, and notes it if torch's code needs nothing else for it."""
+        step = type(one).step
+        is_torchs = step.__module__.startswith("torch.optim.") and not args and not kwargs
+        if not is_torchs or self._is_scheduling or self.running is not None:
+            step(one, *args, **kwargs)
+            return
+        self._note_settings()
+        with _disable_current_modes():  # it computes with public numbers, in each replay, too
+            self._scheduled.setdefault(id(one), ScheduleState(one))
+            self._is_scheduling = True
+            try:
+                step(one)
+            finally:
+                self._is_scheduling = False
+        self._order.append(one)
+        self._settings = _settings(self._before)
 
     def end(self) -> None:
         """Notes that the step has ended."""
@@ -118,8 +174,11 @@ class OptimizerSteps:
 
         written: the public tensors that are written outside of the steps.
         """
-        if not self._keeps_settings or _differ(self._settings, _settings(self._before)):
+        self._note_settings()
+        if not self._keeps_settings:
             return "it changes settings of an optimizer (call its scheduler outside)"
+        if _identities(self._order) != _identities(self._order_before):
+            return "optimizers and schedulers step in another order than before"
         own = {id(x) for state in self._states() for x in state.values()}
         if any(id(x) in own for x in written):
             return "it writes to the state of an optimizer"
@@ -129,25 +188,40 @@ class OptimizerSteps:
         """Lets optimizers count from where they were before the function."""
         for counted in self._counted.values():
             _put_back(counted)
+        for state in self._scheduled.values():
+            state.put_back()
 
     def end_recording(self) -> None:
         """Prepares the numbers of the first replay, and releases the steps of the call before."""
         self._computations.upload()
-        self._before, self._counted = [], {}
+        self._before, self._counted, self._order_before, self._scheduled = [], {}, [], {}
         self._settings = _settings(self._steps)
 
     def advance(self) -> bool:
         """Does the public part of all steps; False, and nothing changes, if they would differ."""
         before = [*map(_public, self._states())]
         counts = any(one.tensors for one in before)
-        if not counts and not _differ(self._settings, _settings(self._steps)):
+        schedules = [ScheduleState(one) for one in self._order if isinstance(one, LRScheduler)]
+        if not counts and not schedules and not _differ(self._settings, _settings(self._steps)):
             return True
-        found = [step.public_part() for step in self._steps]
+        found = self._public_parts()
         if all(map(_fits, self._steps, found)) and self._update(found):
             self._settings = _settings(self._steps)
             return True
         _put_back(before)
+        for state in schedules:
+            state.put_back()
         return False
+
+    def _public_parts(self) -> list[list[Call] | None]:
+        """Does what the steps of optimizers and schedulers do in public, in their order."""
+        found = []
+        for one in self._order:
+            if isinstance(one, Step):
+                found.append(one.public_part())
+            else:
+                type(one).step(one)
+        return found
 
     def _states(self) -> Iterator[dict[str, Any]]:
         for optimizer in {id(step.optimizer): step.optimizer for step in self._steps}.values():
@@ -161,6 +235,10 @@ class OptimizerSteps:
             return False
         self.inputs = inputs
         return True
+
+
+def _identities(order: Sequence[Step | LRScheduler]) -> list[int]:
+    return [id(one.optimizer if isinstance(one, Step) else one) for one in order]
 
 
 def _settings(steps: Sequence[Step]) -> list[Any]:

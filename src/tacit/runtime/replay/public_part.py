@@ -42,8 +42,12 @@ class Step:
         self.optimizer = optimizer
         self.calls: list[Call] = []
         self.symbolic: set[tuple[int, int]] = set()
-        self._gradients = {id(x): x for x in self._parameters() if x.grad is not None}
         self._results: dict[int, Any] = {}  # without contents, by call
+        self.note_gradients()
+
+    def note_gradients(self) -> None:
+        """Notes which parameters have gradients: before the step, and after its closure."""
+        self._gradients = {id(x): x for x in self._parameters() if x.grad is not None}
 
     def public_part(self) -> list[Call] | None:
         """Runs the step without operations on secrets; returns those, or None if others follow."""

@@ -168,7 +168,8 @@ class Recording(ABC):
             cell.set(value)
         cache.pins = self._kept_weights
         try:
-            with self._drawing(), self._trace.on(session.numbers):
+            watched = self._steps.watching(self._seen.steps.schedulers)
+            with self._drawing(), self._trace.on(session.numbers), watched:
                 taken = given._replace(others=self._arguments.put_into(given.others))
                 args, kwargs = taken.with_secrets(session.numbers, self._input_buffers.aliases())
                 made = SecretTree.of(function(*args, **kwargs))

@@ -152,7 +152,8 @@ class Specialization:
         trace.note_arguments(given.others, self.signature.varying)
         environment, revealed = Environment(self._function, given.others), len(session.reveals)
         gradients = GradientsBefore(self.leaves or ())
-        with environment.observed(trace), trace.on(session.numbers):
+        watched = trace.steps.watching(environment.schedulers())
+        with environment.observed(trace), trace.on(session.numbers), watched:
             result = self._function(*args, **kwargs)
             made = SecretTree.of(result)
             compute(made.values)

@@ -94,8 +94,14 @@ class Isolation:
         """Returns the arguments to compute with: those of the call."""
         return args, kwargs
 
-    def begin_step(self, optimizer: Optimizer, *, has_closure: bool) -> None:
+    def begin_step(self, optimizer: Optimizer) -> None:
         """Does nothing: a write of the step is refused."""
+
+    def begin_closure(self) -> None:
+        """Does nothing."""
+
+    def end_closure(self) -> None:
+        """Does nothing."""
 
     def end_step(self) -> None:
         """Does nothing."""
