@@ -192,7 +192,9 @@ def _sides(groups: list[list[int]]) -> Phrase:
 
 
 def _parties(ranks: list[int]) -> Phrase:
-    return joined(" and ", map(Party, ranks))
+    """The parties in words, such as "party 0, party 1 and party 2"."""
+    *first, last = map(Party, ranks)
+    return joined(", ", first) + " and " + last if first else last
 
 
 def operator_name(name: str) -> str:

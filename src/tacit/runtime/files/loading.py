@@ -157,7 +157,10 @@ def reading_options(
                 f"columns={kinds}", "a dict has a kind for each column, such as tables.Number()"
             )
         if missing != "error":
-            raise _wrong(f"{missing=}", "declared columns have missing= each")
+            raise _wrong(
+                f"{missing=}",
+                "a dict of columns says it for each of them, as tables.Number(missing='mean') does",
+            )
     if columns is not None and not _all_of(columns, str, int):
         raise _wrong(f"{columns=}", "a list of names or numbers of columns is needed")
     if without and (columns is not None or not _all_of(without, str, int)):
