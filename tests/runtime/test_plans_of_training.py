@@ -229,6 +229,15 @@ def test_a_counting_optimizer_with_a_closure_has_the_bits_of_its_step():
     assert all(tacit.run(main))
 
 
+def test_a_step_of_many_tensors_has_the_bits_of_the_step():
+    """The tensors of a model are joined, and the bias corrections of all of them are equal."""
+
+    def make(parameters):
+        return torch.optim.AdamW(parameters, lr=0.01)
+
+    assert all(tacit.run(lambda session: compared(session, make, calls=7)))
+
+
 def decay(optimizer):
     optimizer.param_groups[0]["lr"] *= 0.97
 

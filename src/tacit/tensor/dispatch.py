@@ -1,7 +1,8 @@
 """From an ATen call to its rule, or to other calls; else it is refused.
 
-The order of resolution (`plan`): a rule of the table; a `_foreach_` variant, element by element; an
-in-place or `out=` variant, by the functional one; torch's decomposition; an error.
+The order of resolution (`plan`): a rule of the table; a `_foreach_` variant, by the operation on
+each element of the lists or on several joined (joint_lists.py); an in-place or `out=` variant, by
+the functional one; torch's decomposition; an error.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
 from ..errors import Operator, UnsupportedOp
 from ..fixedpoint import Numbers, Value
 from ..fixedpoint.extended.fine_gradients import FineGradient, Seed, seed
+from ..fixedpoint.extended.joint_vectors import split
 from ..fixedpoint.lazy import Deferred, LazyValue
 from ..fixedpoint.symbolic import SymbolicNumber
 from ..ring.drawn_numbers import scaled
 from . import ops  # noqa: F401  registers the rules
 from .debug import debugged
 from .decompose import decomposition
+from .joint_lists import groups, together
 from .plain_rules import plain_rule
 from .secret import SecretTensor, layouts
 from .substitutes import substitute
@@ -358,18 +361,18 @@ def _value_of(x: Any, numbers: Numbers) -> Value:
 
 
 def _each(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`_foreach_` variants: the operation for each element of the lists."""
+    """`_foreach_` variants: the operation for each element of the lists, or for several joined."""
     name = func._schema.name.removeprefix("aten::_foreach_")
     packet = getattr(aten, name, None)
-    into = packet is None and name.endswith("_")  # no such variant in place: maximum, for one
+    writes = name.endswith("_")
+    into = packet is None and writes  # no such variant in place: maximum, for one
     if into:
         packet = getattr(aten, name[:-1], None)
     if packet is None:
         raise unsupported(func, args, kwargs)
-    count = len(args[0])
 
-    def at(i: int) -> tuple[Any, ...]:
-        return tuple(a[i] if isinstance(a, list | tuple) else a for a in args)
+    def at(i: int) -> list[Any]:
+        return [a[i] if isinstance(a, list | tuple) else a for a in args]
 
     def apply(*own: Any) -> Any:
         named: dict[str, Any] = dict(kwargs)
@@ -380,13 +383,26 @@ def _each(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
             call = partial(_symbolic, packet)
         return call(*own, **named)
 
-    results = [apply(*at(i)) for i in range(count)]
-    if into:
-        for target, result in zip(args[0], results, strict=True):
-            if not isinstance(target, SecretTensor):
-                raise _into_public(func)
-            target.write(_value_of(result, target.numbers))
-    return None if name.endswith("_") else results
+    results = [None] * len(args[0])
+    for places in groups(name.removesuffix("_"), args):
+        if len(places) == 1:
+            made = [apply(*at(places[0]))]
+        else:
+            numbers, shapes = args[0][places[0]].numbers, [args[0][i].shape for i in places]
+            whole = apply(*together(numbers, args, places))
+            pieces = split(numbers, whole.value, shapes)
+            made = [SecretTensor(piece, numbers) for piece in pieces]
+        for i, result in zip(places, made, strict=True):
+            if into or (writes and len(places) > 1):
+                _write(func, args[0][i], result)
+            results[i] = result
+    return None if writes else results
+
+
+def _write(func: OpOverload, target: Tensor, result: Any) -> None:
+    if not isinstance(target, SecretTensor):
+        raise _into_public(func)
+    target.write(_value_of(result, target.numbers))
 
 
 def _symbolic(packet: OpOverloadPacket, *args: Any, **kwargs: Any) -> Any:

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from torch import optim
+from torch import Tensor, optim
 from torch.optim.optimizer import (
     Optimizer,
     _global_optimizer_pre_hooks,
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
 )
+from torch.utils._pytree import tree_leaves
 
 from ..errors import PrecisionWarning, RevealForbidden
 from ..fixedpoint.extended.moments import Gradient, OptimizerStep, gradient, has_room
@@ -30,6 +31,12 @@ ADAPTIVE = (
     *(optim.Adam, optim.AdamW, optim.NAdam, optim.RAdam, optim.Adamax),
     *(optim.RMSprop, optim.Adagrad, optim.Adadelta, optim.Rprop),
 )
+# Those whose form for lists of tensors computes in the same order as the other one. Of the rest,
+# that of Adagrad multiplies gradients by the learning rate first, which leaves few bits of them,
+# and that of RAdam makes reciprocals of roots; those of Rprop and ASGD save no rounds.
+IN_LISTS = (optim.Adam, optim.NAdam, optim.Adamax, optim.RMSprop, optim.Adadelta)
+_in_lists: weakref.WeakKeyDictionary[Optimizer, Sequence[dict[str, Any]]]
+_in_lists = weakref.WeakKeyDictionary()  # groups whose setting `foreach` is changed for a step
 
 
 class StepArguments(dict[str, Any]):
@@ -67,26 +74,62 @@ def begin_step(
         trace.begin_step(optimizer)
     arguments = StepArguments(kwargs)
     arguments.step = step
+    take_lists(optimizer)
     if len(_global_optimizer_pre_hooks) == 1 and not optimizer._optimizer_step_pre_hooks:
-        weakref.finalize(arguments, _end, step).atexit = False  # no other hook replaces them
+        # No other hook replaces them.
+        weakref.finalize(arguments, _end, step, weakref.ref(optimizer)).atexit = False
     return args, arguments
+
+
+def take_lists(optimizer: Optimizer) -> None:
+    """Has torch compute with lists of all tensors where it may choose, until `leave_lists`.
+
+    So a step takes the rounds of one tensor (see joint_lists.py).
+    """
+    if isinstance(optimizer, IN_LISTS):
+        chosen = [group for group in optimizer.param_groups if _may_be_list(group)]
+        for group in chosen:
+            group["foreach"] = True
+        _in_lists[optimizer] = [*_in_lists.get(optimizer, ()), *chosen]
+
+
+def _may_be_list(group: dict[str, Any]) -> bool:
+    """Whether torch may choose, and could compute with these settings."""
+    others = (group.get("fused"), group.get("differentiable"), group.get("capturable"))
+    settings = (x for name, x in group.items() if name != "params")
+    return (
+        group.get("foreach", False) is None
+        and not any(others)
+        and not any(isinstance(x, Tensor) for x in tree_leaves([*settings]))
+        and all(type(x) is SecretTensor for x in group["params"])
+    )
+
+
+def leave_lists(optimizer: Optimizer) -> None:
+    """Puts the setting back that `take_lists` changed."""
+    for group in _in_lists.pop(optimizer, ()):
+        group["foreach"] = None
 
 
 def end_step(optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """The post-hook: ends the step, and all others that the gradients are marked with."""
+    leave_lists(optimizer)
     secret = next((x for x in _parameters(optimizer) if type(x) is SecretTensor), None)
     if secret is not None and (trace := secret.numbers.trace) is not None:
         trace.end_step()
     if isinstance(kwargs, StepArguments):
-        _end(kwargs.step)
+        kwargs.step.end()
     for tensor, value in _marked(optimizer):
         if value.step is not None:
-            _end(value.step)
+            value.step.end()
         tensor.relabel(value.ordinary())
 
 
-def _end(step: OptimizerStep) -> None:
-    step.active = False
+def _end(step: OptimizerStep, optimizer: weakref.ref[Optimizer]) -> None:
+    """Ends a step that an exception has left."""
+    step.end()
+    if (found := optimizer()) is not None:
+        leave_lists(found)
 
 
 _seen: weakref.WeakSet[Optimizer] = weakref.WeakSet()
@@ -135,7 +178,7 @@ def _outside(
 
     def call() -> Any:
         trace = next(x for x in _parameters(optimizer) if type(x) is SecretTensor).numbers.trace
-        step.active = False
+        step.end()
         if trace is not None:
             trace.begin_closure()
         loss = closure()

@@ -19,7 +19,7 @@ ordinary values again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from math import isqrt
@@ -58,11 +58,20 @@ class OptimizerStep:
 
     optimizer: the optimizer's class. clips: averages of gradients are made of clipped ones, which
     is cheaper; only torch's own optimizers are known to divide them by a root afterwards.
+    joined: gradients, and one vector of all of them, by their identities (see joint_vectors.py).
     """
 
     optimizer: type
     clips: bool
     active: bool = True
+    joined: dict[tuple[int, ...], tuple[Sequence[Gradient], Gradient]] = field(
+        default_factory=dict, repr=False
+    )
+
+    def end(self) -> None:
+        """Lets its gradients and averages behave like ordinary values."""
+        self.active = False
+        self.joined.clear()
 
 
 @dataclass(frozen=True)
@@ -95,8 +104,11 @@ class ExtendedValue(LazyValue):
     """A value that also exists with more fraction bits, as `raw`.
 
     step: the optimizer's step that computed it, if one did. parts: what a root is made of, while
-    nothing has read it; then `raw` is given as a function, which the first read calls.
+    nothing has read it; then `raw` is given as a function, which the first read calls. piece_of:
+    the vector that it is a piece of, and which one (see joint_vectors.py).
     """
+
+    piece_of: tuple[ExtendedValue, int] | None = None
 
     def __init__(
         self,

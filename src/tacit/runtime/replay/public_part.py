@@ -18,6 +18,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from ...kernels.dispatch_mode import DispatchMode
 from ...tensor import SecretTensor
+from ...tensor.optimizer_hooks import leave_lists, take_lists
 
 
 class Call(NamedTuple):
@@ -55,11 +56,14 @@ class Step:
         while getattr(step, "hooked", False):
             step = step.__wrapped__  # type: ignore[attr-defined]
         mode = _PublicPart([call.func for call in self.calls], self._results)
-        with self._with_gradients(), mode:
-            try:
+        take_lists(self.optimizer)
+        try:
+            with self._with_gradients(), mode:
                 step(self.optimizer)
-            except _OtherCall:
-                return None
+        except _OtherCall:
+            return None
+        finally:
+            leave_lists(self.optimizer)
         return mode.calls if len(mode.calls) == len(self.calls) else None
 
     @contextmanager
