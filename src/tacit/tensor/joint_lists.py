@@ -17,8 +17,9 @@ from ..fixedpoint.extended.joint_vectors import form, joined
 from ..fixedpoint.extended.moments import ExtendedValue, Gradient, Ratio
 from .secret import SecretTensor
 
-# A joined vector is a copy. With this many elements rounds are a small part of an operation's time.
-MOST_ELEMENTS = 1 << 22
+# Of a joined vector. A quotient of Adam takes 1.5 KB for each element at a party that deals: with
+# more elements memory grows, and rounds are a small part of the time anyway.
+MOST_ELEMENTS = 1 << 20
 # The operations that take rounds.
 WITH_GRADIENTS = {"abs", "lerp", "addcmul", "addcdiv", "maximum"}
 WITH_EXTENDED = WITH_GRADIENTS | {"add", "mul", "div", "sqrt"}

@@ -179,11 +179,13 @@ def _outside(
     def call() -> Any:
         trace = next(x for x in _parameters(optimizer) if type(x) is SecretTensor).numbers.trace
         step.end()
+        leave_lists(optimizer)
         if trace is not None:
             trace.begin_closure()
         loss = closure()
         if trace is not None:
             trace.end_closure()
+        take_lists(optimizer)
         step.active = True
         _mark(optimizer, step)
         return loss
