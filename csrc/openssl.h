@@ -17,6 +17,8 @@ namespace tacit {
 struct SslMethod;
 struct SslContext;
 struct Ssl;
+struct Bio;
+struct BioMethod;
 struct Certificate;
 struct VerifyParameters;
 
@@ -30,6 +32,9 @@ constexpr long kPartialWrites = 1 | 2 | 4;         // with a moving buffer, and 
 constexpr unsigned long kPartialChain = 0x80000;   // X509_V_FLAG_PARTIAL_CHAIN
 constexpr std::uint64_t kNoCompression = 1 << 17;  // SSL_OP_NO_COMPRESSION
 constexpr int kWantsRead = 2, kWantsWrite = 3;     // SSL_ERROR_WANT_READ, _WRITE
+constexpr int kSetBufferSize = 117, kFlush = 11;   // BIO_C_SET_BUFF_SIZE, BIO_CTRL_FLUSH
+constexpr int kOutput = 1;                         // the buffer of what is written
+constexpr int kShouldRetry = 8;                    // BIO_FLAGS_SHOULD_RETRY
 constexpr int kSystemError = 5, kEnded = 6;        // SSL_ERROR_SYSCALL, _ZERO_RETURN
 constexpr unsigned long kReason = 0x7FFFFF;        // the bits of an error that are its reason
 constexpr unsigned long kUnexpectedEnd = 294;      // SSL_R_UNEXPECTED_EOF_WHILE_READING
@@ -91,6 +96,7 @@ class OpenSsl {
   TACIT_SYMBOL(SSL_CTX_set_verify, void(SslContext*, int, int (*)(int, void*)));
   TACIT_SYMBOL(SSL_CTX_get0_param, VerifyParameters*(SslContext*));
   TACIT_SYMBOL(X509_VERIFY_PARAM_set_flags, int(VerifyParameters*, unsigned long));
+  TACIT_SYMBOL(SSL_CTX_set_default_read_buffer_len, void(SslContext*, std::size_t));
   TACIT_SYMBOL(SSL_new, Ssl*(SslContext*));
   TACIT_SYMBOL(SSL_free, void(Ssl*));
   TACIT_SYMBOL(SSL_set_fd, int(Ssl*, int));
@@ -101,6 +107,17 @@ class OpenSsl {
   TACIT_SYMBOL(SSL_read_ex, int(Ssl*, void*, std::size_t, std::size_t*));
   TACIT_SYMBOL(SSL_write_ex, int(Ssl*, const void*, std::size_t, std::size_t*));
   TACIT_SYMBOL(SSL_pending, int(const Ssl*));
+  TACIT_SYMBOL(SSL_has_pending, int(const Ssl*));
+  TACIT_SYMBOL(SSL_set_read_ahead, void(Ssl*, int));
+  TACIT_SYMBOL(SSL_get_wbio, Bio*(const Ssl*));
+  TACIT_SYMBOL(SSL_set0_wbio, void(Ssl*, Bio*));
+  TACIT_SYMBOL(BIO_f_buffer, const BioMethod*());
+  TACIT_SYMBOL(BIO_new, Bio*(const BioMethod*));
+  TACIT_SYMBOL(BIO_push, Bio*(Bio*, Bio*));
+  TACIT_SYMBOL(BIO_up_ref, int(Bio*));
+  TACIT_SYMBOL(BIO_int_ctrl, long(Bio*, int, long, int));
+  TACIT_SYMBOL(BIO_ctrl, long(Bio*, int, long, void*));
+  TACIT_SYMBOL(BIO_test_flags, int(const Bio*, int));
   TACIT_SYMBOL(SSL_shutdown, int(Ssl*));
   TACIT_SYMBOL(SSL_get_error, int(const Ssl*, int));
   TACIT_SYMBOL(SSL_get_verify_result, long(const Ssl*));

@@ -24,6 +24,7 @@ namespace {
 namespace nb = nanobind;
 
 constexpr std::size_t kRecord = 1 << 14;  // the most that TLS encrypts at one time
+constexpr std::size_t kBulk = 1 << 18;    // bytes that pass in one call of the system, in bulk
 constexpr int kSecurityLevel = 2;         // as Python's ssl: 112 bits in every certificate
 
 // What a call returns in place of a count. A peer that ends TLS in good order is a count of 0.
@@ -92,6 +93,7 @@ class TlsContext {
     ssl->SSL_CTX_ctrl(context, kSetMode, kPartialWrites, nullptr);
     ssl->SSL_CTX_ctrl(context, kSetSessionCache, 0, nullptr);
     ssl->SSL_CTX_set_options(context, kNoCompression);
+    ssl->SSL_CTX_set_default_read_buffer_len(context, kBulk);
     ssl->SSL_CTX_set_num_tickets(context, 0);  // nothing flows against the data
     if (ssl->SSL_CTX_get_security_level(context) < kSecurityLevel) {
       ssl->SSL_CTX_set_security_level(context, kSecurityLevel);
@@ -153,6 +155,25 @@ class TlsSession {
     return is_whole && message.scatter(bytes.data()) ? kTaken : count;
   }
 
+  // Lets many records pass in one call of the system, from now on, after the handshake. Whoever
+  // writes sends all records of a call before it returns, for as long as that takes: the other end
+  // has to read, or somebody to end the connection. Whoever reads may take more from the socket
+  // than the records that it returns: no poll of the socket tells whether others are here, and what
+  // follows the end of TLS would be lost, so that `end_bulk` has to be called before that.
+  void begin_bulk() {
+    is_bulk_ = true;
+    ssl_->SSL_set_read_ahead(session_, 1);
+    Bio* const socket = ssl_->SSL_get_wbio(session_);
+    Bio* const buffer = ssl_->BIO_new(ssl_->BIO_f_buffer());
+    require(buffer && ssl_->BIO_int_ctrl(buffer, kSetBufferSize, kBulk, kOutput) == 1, "buffer");
+    ssl_->BIO_up_ref(socket);  // it stays where bytes are read from
+    ssl_->BIO_push(buffer, socket);
+    ssl_->SSL_set0_wbio(session_, buffer);
+  }
+
+  // From now on takes no more than one record from the socket.
+  void end_bulk() { ssl_->SSL_set_read_ahead(session_, 0); }
+
   // Returns whether there is something to read, or an end, after so long at most. For any thread.
   bool wait(int milliseconds) const {
     if (holds_bytes_) return true;
@@ -211,7 +232,8 @@ class TlsSession {
       return ssl_->SSL_read_ex(session_, data, left, count);
     };
     const long result = pass(into, size, record, after_read_, milliseconds);
-    holds_bytes_ = ssl_->SSL_pending(session_) > 0 || after_read_ != 1;
+    const auto held = is_bulk_ ? ssl_->SSL_has_pending(session_) : ssl_->SSL_pending(session_);
+    holds_bytes_ = held > 0 || after_read_ != 1;
     return result;
   }
 
@@ -219,7 +241,20 @@ class TlsSession {
     const auto record = [&](const char* data, std::size_t left, std::size_t* count) {
       return ssl_->SSL_write_ex(session_, data, left, count);
     };
-    return pass(from, size, record, after_write_, milliseconds);
+    const long count = pass(from, size, record, after_write_, milliseconds);
+    if (is_bulk_ && count == static_cast<long>(size)) flush();
+    return count;
+  }
+
+  // Sends what is in the buffer of a bulk session. A failure is that of the next call.
+  void flush() {
+    Bio* const buffer = ssl_->SSL_get_wbio(session_);
+    while (ssl_->BIO_ctrl(buffer, kFlush, 0, nullptr) <= 0) {
+      if (!ssl_->BIO_test_flags(buffer, kShouldRetry)) break;
+      pollfd one{socket_, POLLOUT, 0};
+      poll(&one, 1, -1);
+    }
+    ssl_->ERR_clear_error();
   }
 
   // Passes records while they are full, as all of a long message are but its last one, or all that
@@ -293,6 +328,7 @@ class TlsSession {
   const Owned<Ssl> owned_;
   Ssl* const session_;
   const int socket_;
+  bool is_bulk_ = false;
   std::atomic<bool> holds_bytes_ = false;  // the last read left a part of a record, or an end
   long after_read_ = 1, after_write_ = 1;  // what the next call tells, if it is not 1
   int errno_ = 0;
@@ -327,6 +363,8 @@ NB_MODULE(openssl, module) {
       .def(nb::init<const TlsContext&, int>())
       .def("handshake", &TlsSession::handshake)
       .def("read", &TlsSession::read, nb::arg("into"), nb::arg("milliseconds") = 0)
+      .def("begin_bulk", &TlsSession::begin_bulk)
+      .def("end_bulk", &TlsSession::end_bulk)
       .def("wait", &TlsSession::wait)
       .def("write", &TlsSession::write, nb::arg("from"), nb::arg("milliseconds") = 0)
       .def("send", &TlsSession::send)

@@ -9,7 +9,9 @@ from tests.runtime.pretended_gpu import insecure_fixed_masks, pretended, pretend
 from torch import nn
 from torch.nn import functional as F
 
-from tacit.runtime.replay.segments import SegmentExchange
+from tacit.runtime.replay.plan import Exchange
+from tacit.runtime.replay.segments import SegmentExchange, ShortExchange
+from tacit.transport import SHORT_BYTES
 
 __all__ = ["pretended", "pretended_own"]
 
@@ -143,19 +145,25 @@ def test_sharing_after_a_reveal(request, on_gpu):
             torch.testing.assert_close(doubled, 2 * x, atol=1e-3, rtol=0)
 
 
-def test_messages_of_a_recorded_round_arrive_in_pinned_memory(pretended_own):
-    """From other memory, a copy to the GPU waits for the host."""
+@pytest.mark.parametrize("size", [4, SHORT_BYTES])
+def test_messages_of_a_recorded_round_arrive_in_pinned_memory(size, pretended_own):
+    """From other memory, a copy to the GPU waits for the host. Copies of short ones are captured.
+
+    So many numbers that a message is larger than a short one, or than what is pinned at a time.
+    """
 
     def main(session):
-        x = session.share(torch.arange(4.0), owner=0)
+        given = torch.arange(float(size)) % 7
+        x = session.share(given, owner=0)
         step = session.repeated(lambda: x * x)
-        for _ in range(3):
-            step()
+        found = [session.reveal(step()) for _ in range(4)]
+        assert all(torch.equal(one, given * given) for one in found)
         [recording] = step._specializations[0].recordings
-        rounds = [one for one in recording._trace.plan.steps if isinstance(one, SegmentExchange)]
+        rounds = [one for one in recording._trace.plan.steps if isinstance(one, Exchange)]
+        assert {type(one) for one in rounds} <= {ShortExchange if size == 4 else SegmentExchange}
         into = [x for one in rounds for xs in one.into.values() for x in xs]
         return [x.untyped_storage()._cdata in pretended_device.pinned for x in into]
 
-    for found in pretended_own(main):
-        assert all(found)
-    assert any(map(len, pretended_own(main)))
+    found = pretended_own(main)
+    assert all(map(all, found))
+    assert any(map(len, found))

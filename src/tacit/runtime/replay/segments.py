@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ...errors import ROUND_BITS
+from ...transport import SHORT_BYTES
 from .plan import Effect, Exchange, Outgoing, Step, Tensors
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from .capture import Capture
 
 STAGED_BYTES = 1 << 22  # of a message; larger ones are copied and sent in parts
+PINNED_BYTES = 1 << 22  # of pinned memory that are allocated at a time
+ALIGNED_BYTES = 256  # between the starts of tensors there
+HEAD_BYTES = 1 << 12  # of a message, at most, that is short with it
 
 
 class Segments:
@@ -38,6 +42,7 @@ class Segments:
         self._first = context.streams.number
         self._graph: Any = None  # that is being captured
         self._pool: Any = None  # the memory of all of them
+        self._pinned: Tensor | None = None  # bytes for short messages, that are left
 
     @contextmanager
     def recording(self) -> Iterator[None]:
@@ -60,9 +65,35 @@ class Segments:
         received = {peer: [*map(self._empty, specs)] for peer, specs in one.receive.items()}
         relative, sent = operation - (self._first << ROUND_BITS), one.computed()
         mesh = self._context.mesh
-        with self.cut():  # pinned memory is allocated outside of a capture
-            self._add(SegmentExchange(mesh, one, sent, received, relative))
+        if all(map(is_short, (*sent.values(), *received.values()))):
+            self._exchange_short(mesh, one, sent, received, relative)
+        else:
+            with self.cut():  # pinned memory is allocated outside of a capture
+                self._add(SegmentExchange(mesh, one, sent, received, relative))
         return received
+
+    def _exchange_short(
+        self, mesh: Mesh, one: Round, sent: Tensors, received: Tensors, operation: int
+    ) -> None:
+        """Records a round of short messages: their copies are part of the segments around it."""
+        own, places = (
+            {peer: [*map(self._pinned_like, xs)] for peer, xs in tensors.items()}
+            for tensors in (sent, received)
+        )
+        _copy_all(own, sent)
+        with self.cut():
+            self._add(ShortExchange(mesh, one, own, places, operation))
+        _copy_all(received, places)
+
+    def _pinned_like(self, x: Tensor) -> Tensor:
+        """Returns pinned memory for a short message, which stays as long as the plan does."""
+        if self._pinned is None or len(self._pinned) < x.nbytes:
+            with self.cut():
+                self._pinned = pinned((PINNED_BYTES,), torch.uint8)
+        rounded = -(-x.nbytes // ALIGNED_BYTES) * ALIGNED_BYTES
+        with _disable_current_modes():
+            taken, self._pinned = self._pinned[: x.nbytes], self._pinned[rounded:]
+            return taken.view(x.dtype).view(x.shape)
 
     def _await_messages(self) -> None:
         """Waits until all messages have left.
@@ -125,6 +156,15 @@ class Segment:
         self._graph.replay()
 
 
+class ShortExchange(Exchange):
+    """A round of short messages, in pinned memory that the segments around it write and read."""
+
+    def begin(self, first: int) -> None:
+        if self.sent:
+            torch.cuda.current_stream().synchronize()
+        super().begin(first)
+
+
 class SegmentExchange(Exchange):
     """A round between two segments.
 
@@ -141,7 +181,9 @@ class SegmentExchange(Exchange):
         self._staged = {
             peer: [PinnedCopies(x) for x in xs] for peer, xs in sent.items() if small(xs)
         }
-        self.into = {p: [*map(pinned_like, xs)] for p, xs in places.items() if small(xs)}
+        self.into = {
+            peer: [pinned(x.shape, x.dtype) for x in xs] for peer, xs in places.items() if small(xs)
+        }
 
     def _outgoing(self) -> Tensors:
         if not self._staged:
@@ -160,16 +202,30 @@ class PinnedCopies(Outgoing):
     """Copies of one tensor of a GPU in pinned memory, complete when its stream is."""
 
     def _new(self) -> Tensor:
-        return pinned_like(self.source)
+        return pinned(self.source.shape, self.source.dtype)
 
     def _written(self, copy: Tensor) -> Tensor:
         return copy.copy_(self.source, non_blocking=True)
 
 
-def pinned_like(x: Tensor) -> Tensor:
-    """Returns pinned memory for a copy; a plan would give it other memory, which is not pinned."""
+def pinned(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """Returns pinned memory; a plan would give a tensor other memory, which is not pinned."""
     with _disable_current_modes():
-        return torch.empty(x.shape, dtype=x.dtype, pin_memory=True)
+        return torch.empty(tuple(shape), dtype=dtype, pin_memory=True)
+
+
+def is_short(tensors: Sequence[Tensor]) -> bool:
+    """Whether a message of these, on a GPU, is sent at once with its head (`SHORT_BYTES`)."""
+    is_small = sum(x.nbytes for x in tensors) <= SHORT_BYTES - HEAD_BYTES
+    return is_small and all(x.is_cuda for x in tensors)
+
+
+def _copy_all(to: Tensors, source: Tensors) -> None:
+    """Queues copies of what is sent or received; no program sees them."""
+    with _disable_current_modes():
+        for peer, places in to.items():
+            for place, tensor in zip(places, source[peer], strict=True):
+                place.copy_(tensor, non_blocking=True)
 
 
 def _small(tensors: Sequence[Tensor], *, is_cuda: bool) -> bool:

@@ -41,7 +41,7 @@ def load_openssl() -> Any:
         library = native.OpenSsl(path, ssl.OPENSSL_VERSION_NUMBER)
     except (ImportError, RuntimeError):
         return None
-    return library if hasattr(native, "Message") else None
+    return library if hasattr(native.TlsSession, "begin_bulk") else None
 
 
 def compiled() -> Any:
@@ -74,6 +74,7 @@ class _OpenSslSession:
         self.certificate, self.version = session.peer_certificate, session.version
         self.wait, self._read, self._write = session.wait, session.read, session.write
         self.send, self.receive = session.send, session.receive
+        self.begin_bulk, self.end_bulk = session.begin_bulk, session.end_bulk
 
     def handshake(self) -> None:
         if not self.checked(self._session.handshake()):

@@ -73,6 +73,12 @@ class _SslSession:
     def wait(self, milliseconds: int) -> bool:
         return self._holds_bytes or ready(self._sock, select.POLLIN, milliseconds / 1e3)
 
+    def begin_bulk(self) -> None:
+        """Does nothing: Python's calls pass one record each."""
+
+    def end_bulk(self) -> None:
+        """Does nothing."""
+
     def write(self, view: memoryview, milliseconds: int = 0) -> int:
         if milliseconds:
             ready(self._sock, select.POLLOUT, milliseconds / 1e3)

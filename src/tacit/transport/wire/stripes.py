@@ -87,6 +87,7 @@ class Stripes(ABC):
     def __init__(self, streams: Sequence[TcpStream], session: bytes, peer: int) -> None:
         self.streams, self._session, self._peer = streams, session, peer
         for stream in streams:
+            stream.carry_bulk()
             with contextlib.suppress(OSError):
                 stream.keep_alive()  # no heartbeats pass here
         self._moved = [0] * len(streams)

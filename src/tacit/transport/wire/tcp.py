@@ -59,6 +59,9 @@ class TcpStream:
     def begin_flow(self, *, sending: bool) -> None:
         """From here on tensors pass in one direction, away from here or to here."""
 
+    def carry_bulk(self) -> None:
+        """From here on it is a stripe: both ends know what comes next, and only that is read."""
+
     def keep_alive(self) -> None:
         """Lets the system send something now and then, so that nothing between forgets it."""
         if self._sock.family != socket.AF_UNIX:

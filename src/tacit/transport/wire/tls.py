@@ -71,7 +71,7 @@ class TlsStream(TcpStream):
         super().__init__(sock)
         self._context, self._tls = context, session
         self._lock = threading.Lock()
-        self._closed = False
+        self._closed = self._is_bulk = False
         self._sending: bool | None = None  # whether tensors flow away from here, once they do
         self._left = 0  # bytes in that direction until the next renewal
         self._step: Callable[[], None] | None = None  # of the renewal under way
@@ -80,6 +80,10 @@ class TlsStream(TcpStream):
 
     def begin_flow(self, *, sending: bool) -> None:
         self._sending, self._left = sending, RENEW_BYTES
+
+    def carry_bulk(self) -> None:
+        self._is_bulk = True
+        self._tls.begin_bulk()
 
     def close(self) -> None:
         """Under the lock: a TLS socket closed in the middle of a call would send in the clear."""
@@ -240,6 +244,7 @@ class TlsStream(TcpStream):
         with suppress(ssl.SSLWantReadError, ssl.SSLWantWriteError):
             if self._sending:
                 self._tls.write(memoryview(_RENEW))
+                self._tls.end_bulk()
                 self._step = self._drain
                 return
             mark = bytearray(len(_RENEW))
@@ -247,6 +252,7 @@ class TlsStream(TcpStream):
                 raise self.lost(None)
             if mark != _RENEW:
                 raise FrameRejected("bytes beyond a renewal of TLS", party=self.peer)
+            self._tls.end_bulk()
             self._step = self._end
 
     def _renew(self) -> None:
@@ -277,6 +283,8 @@ class TlsStream(TcpStream):
         self._tls.handshake()
         if self._certificate()[0] != self.pin:
             raise CertificateRejected("the other side has another key after a renewal of TLS")
+        if self._is_bulk:
+            self._tls.begin_bulk()
         self._step, self._left = None, RENEW_BYTES
         self.renewals += 1
 

@@ -52,6 +52,16 @@ class TlsSession(Protocol):
         `milliseconds` it may wait so long for the socket to take more, until all is written.
         """
 
+    def begin_bulk(self) -> None:
+        """Lets many records pass in one call of the system, if it can, after the handshake.
+
+        A write then sends all that it takes before it returns, and polls of the socket do not tell
+        what can be read. `end_bulk` comes before the end of TLS.
+        """
+
+    def end_bulk(self) -> None:
+        """Takes only what belongs to this session from the socket, from now on."""
+
     def end(self) -> socket:
         """Ends TLS on this side; returns the plain socket when the other side has ended it, too."""
 
