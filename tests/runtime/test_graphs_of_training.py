@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from tacit.runtime.replay.plan import Exchange
 from tacit.runtime.replay.segments import SegmentExchange, ShortExchange
-from tacit.transport import SHORT_BYTES
+from tacit.transport import SHORT_BYTES, Mesh
 
 __all__ = ["pretended", "pretended_own"]
 
@@ -28,6 +28,16 @@ def network(*layers):
 def on_gpu(request):
     """`tacit.run`, with functions that are recorded as one graph of all parties, or of each."""
     return request.getfixturevalue("pretended" if request.param == "graph" else "pretended_own")
+
+
+def counted(function, ranks):
+    """The method of a mesh, which notes the rank of each call."""
+
+    def call(mesh, *args, **kwargs):
+        ranks.append(mesh.rank)
+        return function(mesh, *args, **kwargs)
+
+    return call
 
 
 def num_replays(function):
@@ -167,3 +177,27 @@ def test_messages_of_a_recorded_round_arrive_in_pinned_memory(size, pretended_ow
     found = pretended_own(main)
     assert all(map(all, found))
     assert any(map(len, found))
+
+
+def test_what_is_dealt_is_taken_as_it_comes_but_not_between_lanes(pretended_own, monkeypatch):
+    """Party 2 receives what the dealer sends ahead. Lanes, which receive in turns, are pretended."""
+    posted = []
+    monkeypatch.setattr(Mesh, "post", counted(Mesh.post, posted))
+    given = torch.linspace(-2, 2, 8)
+
+    def main(session):
+        x = session.share(given, owner=0)
+        step = session.repeated(lambda x: torch.relu(torch.relu(x) - 1) * x)
+        found = [session.reveal(step(x)) for _ in range(5)]
+        alone = [*posted]
+        session.protocol.context.parked.add(step)
+        found += [session.reveal(step(x)) for _ in range(3)]
+        session.protocol.context.parked.clear()
+        for one in found:
+            torch.testing.assert_close(one, (given - 1).relu() * given, atol=1e-3, rtol=0)
+        return alone, num_replays(step)
+
+    found = pretended_own(main)
+    assert set(posted) == {2}
+    assert len(found[2][0]) == len(posted)
+    assert all(replays > 5 for _, replays in found)

@@ -56,6 +56,7 @@ class Mesh(Lifetime):
         self._process = os.getpid()
         self._next_operation = 0
         self._open: deque[OpenRound] = deque()  # begun, and not all that they receive was taken
+        self._posted: deque[OpenRound] = deque()  # not begun yet; messages are taken as they come
 
     def number_anew(self) -> None:
         """Counts exchanges from zero again; all members do so at the same point."""
@@ -95,11 +96,7 @@ class Mesh(Lifetime):
         copied to a device; the tensors of others are new.
         """
         operation = self._begin(operation)
-        wanted: dict[int, Expected] = {}
-        digest = self.record.digest
-        for peer, specs in receive.items():
-            how = layout(tuple(specs))
-            wanted[peer] = Expected(Kind.TENSORS, operation, how, digest, into.get(peer))
+        wanted = self._wanted(receive, operation, into)
         return self._send(Kind.TENSORS, send, wanted, ahead)
 
     def finish(self, opened: OpenRound) -> dict[int, list[Tensor]]:
@@ -108,6 +105,66 @@ class Mesh(Lifetime):
         for peer, message in self._arrived(opened).items():
             tensors[peer] = message.tensors
         return tensors
+
+    def post(
+        self,
+        receive: Mapping[int, Sequence[Spec]],
+        *,
+        operation: int,
+        into: Mapping[int, Sequence[Tensor]] = NOWHERE,
+    ) -> OpenRound:
+        """Takes messages that are sent ahead as they come, while this party does other things.
+
+        `finish_posted` begins and finishes the round, in the order of these calls. Before that,
+        nothing else is received from its peers. into: as of `begin`.
+        """
+        self.require_own_thread()
+        self._require_open()
+        opened = OpenRound(operation, self._wanted(receive, operation, into), self._ahead, True)
+        self._posted.append(opened)
+        return opened
+
+    def finish_posted(self, opened: OpenRound) -> dict[int, list[Tensor]]:
+        """Waits for all tensors of a round that was posted, and returns them by rank."""
+        self._begin(opened.operation)
+        if opened in self._posted:
+            self._posted.remove(opened)
+        self._open.append(opened)
+        return self.finish(opened)
+
+    def withdraw(self) -> None:
+        """Posts nothing any more: what was posted is not sent, as all parties have failed."""
+        self._posted.clear()
+
+    def _take_posted(self, waiting: Collection[int] = ()) -> Collection[int]:
+        """Takes what has come of posted messages, in their order, but not from those waited for.
+
+        Returns the peers whose messages it would take next.
+        """
+        operation = self._operation
+        while self._posted and self._posted[0].wanted.keys().isdisjoint(waiting):
+            first = self._posted[0]
+            self._operation = first.operation
+            first.take_early()
+            if len(first.early) < len(first.wanted):
+                self._operation = operation
+                return first.wanted
+            self._posted.popleft()
+        self._operation = operation
+        return ()
+
+    def _wanted(
+        self,
+        receive: Mapping[int, Sequence[Spec]],
+        operation: int,
+        into: Mapping[int, Sequence[Tensor]],
+    ) -> dict[int, Expected]:
+        wanted: dict[int, Expected] = {}
+        digest = self.record.digest
+        for peer, specs in receive.items():
+            how = layout(tuple(specs))
+            wanted[peer] = Expected(Kind.TENSORS, operation, how, digest, into.get(peer))
+        return wanted
 
     def fixed_round(
         self,
@@ -150,6 +207,7 @@ class Mesh(Lifetime):
             if self.watcher is not None:
                 self.watcher.leave_computing()
             try:
+                self._take_posted()
                 one.take_at_once(self._now)
             except BaseException as error:
                 self._fail(error)
@@ -358,9 +416,11 @@ class Mesh(Lifetime):
             waiting[peer] = opened.channels[peer]
         while True:
             now = self._now()
+            posted = self._take_posted(waiting)
+            is_only_one = len(waiting) == 1 and not posted
             for peer, channel in tuple(waiting.items()):
                 has_ended = peer in self._last_words
-                message = opened.early.get(peer) or channel.recv(patient=len(waiting) == 1)
+                message = opened.early.get(peer) or channel.recv(patient=is_only_one)
                 if message is None and has_ended and not self._still_comes(channel, started):
                     raise PeerClosed(Party(peer) + " has ended", party=peer)
                 if message is not None:
@@ -372,7 +432,7 @@ class Mesh(Lifetime):
             if not waiting:
                 opened.is_complete = True
                 return last
-            self._listen(waiting, SLICE)
+            self._listen({*waiting, *posted}, SLICE)
             ended, limits = self._last_words, self._limits
             judge(waiting, self._channels, ended, limits, started, now, self._operation)
 

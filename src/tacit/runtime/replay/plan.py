@@ -130,6 +130,12 @@ class Exchange:
         self._opened: OpenRound | None = None
 
     @cached_property
+    def num_received(self) -> int:
+        """How many bytes it receives."""
+        specs = [spec for specs in self.receive.values() for spec in specs]
+        return sum(torch.Size(spec.shape).numel() * spec.dtype.itemsize for spec in specs)
+
+    @cached_property
     def _fixed_round(self) -> FixedRound | None:
         return self.mesh.fixed_round(self.sent, self.places, ahead=self.ahead)
 

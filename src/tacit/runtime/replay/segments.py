@@ -17,7 +17,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from ...errors import ROUND_BITS
 from ...transport import SHORT_BYTES
-from .plan import Effect, Exchange, Outgoing, Step, Tensors
+from .ahead_messages import SegmentRound, take_as_they_come
+from .plan import Effect, Outgoing, Step, Tensors
 
 if TYPE_CHECKING:
     from ...protocols.context import Context
@@ -54,6 +55,9 @@ class Segments:
             self._begin()
             yield
             self._end()
+            context = self._context
+            has_lanes = lambda: bool(context.lanes or context.parked)  # noqa: E731
+            take_as_they_come(self._trace.plan.steps, context.mesh, has_lanes)
         except BaseException:
             self._abandon()
             raise
@@ -156,7 +160,7 @@ class Segment:
         self._graph.replay()
 
 
-class ShortExchange(Exchange):
+class ShortExchange(SegmentRound):
     """A round of short messages, in pinned memory that the segments around it write and read."""
 
     def begin(self, first: int) -> None:
@@ -165,7 +169,7 @@ class ShortExchange(Exchange):
         super().begin(first)
 
 
-class SegmentExchange(Exchange):
+class SegmentExchange(SegmentRound):
     """A round between two segments.
 
     What is sent goes to the host before the next segment can write to its memory: both are queued
