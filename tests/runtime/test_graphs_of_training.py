@@ -180,7 +180,7 @@ def test_messages_of_a_recorded_round_arrive_in_pinned_memory(size, pretended_ow
 
 
 def test_what_is_dealt_is_taken_as_it_comes_but_not_between_lanes(pretended_own, monkeypatch):
-    """Party 2 receives what the dealer sends ahead. Lanes, which receive in turns, are pretended."""
+    """Party 2 receives what the dealer sends ahead. Lanes would receive in turns."""
     posted = []
     monkeypatch.setattr(Mesh, "post", counted(Mesh.post, posted))
     given = torch.linspace(-2, 2, 8)
