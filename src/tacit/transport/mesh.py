@@ -25,6 +25,7 @@ from .timeouts import judge
 from .wire.frames import Kind, Spec, layout
 
 _SPIN = 2e-3  # s before a stamp at which waiting becomes an exact sleep
+_GLANCE = 1e-3  # s between looks at messages that were posted, while another is waited for
 
 NOWHERE: Mapping[int, Sequence[Tensor]] = {}
 Recorder = Callable[[Mapping[int, Expected], Mapping[int, Message]], None]
@@ -432,7 +433,7 @@ class Mesh(Lifetime):
             if not waiting:
                 opened.is_complete = True
                 return last
-            self._listen({*waiting, *posted}, SLICE)
+            self._listen(waiting, _GLANCE if posted else SLICE)
             ended, limits = self._last_words, self._limits
             judge(waiting, self._channels, ended, limits, started, now, self._operation)
 
