@@ -133,24 +133,3 @@ def test_a_dealer_that_dies_is_noticed_in_a_round_with_another(kind: str) -> Non
     for rank in EVALUATORS:
         assert isinstance(outcome[rank], PeerClosed | PeerTimeout)
         assert outcome[rank].party == DEALER
-
-
-@EACH
-def test_what_was_posted_and_is_not_sent_can_be_withdrawn(kind: str) -> None:
-    """After an error of all parties at one place, the next message is another one."""
-
-    def program(mesh: Mesh) -> bool:
-        spec = Spec((SIZES[0],), torch.int64)
-        if mesh.rank == 2:
-            mesh.post({DEALER: [spec]}, operation=0)
-        if mesh.rank != DEALER:
-            talk(mesh, 1)
-        if mesh.rank == 2:
-            mesh.withdraw()
-            [got] = mesh.exchange({}, {DEALER: [SHORT]}, operation=2)[DEALER]
-            return bool(got.eq(5).all())
-        if mesh.rank == DEALER:
-            mesh.exchange({2: [torch.full((4,), 5)]}, {}, operation=2)
-        return True
-
-    assert run(kind, program, parties=3).values() == [True] * 3

@@ -133,10 +133,6 @@ class Mesh(Lifetime):
         self._open.append(opened)
         return self.finish(opened)
 
-    def withdraw(self) -> None:
-        """Posts nothing any more: what was posted is not sent, as all parties have failed."""
-        self._posted.clear()
-
     def _take_posted(self, waiting: Collection[int] = ()) -> Collection[int]:
         """Takes what has come of posted messages, in their order, but not from those waited for.
 

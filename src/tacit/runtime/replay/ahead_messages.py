@@ -15,7 +15,10 @@ from .plan import Admission, Effect, Exchange, Step, Tensors
 if TYPE_CHECKING:
     from ...transport import Mesh, OpenRound
 
-WINDOW_BYTES = 1 << 27  # of messages that are taken before they are used; one at least
+# Larger messages use all connections and cores by themselves: in batches of 64, VGG-16 takes x1.12
+# of the time if they are taken as they come, and ResNet-18, whose messages are of 6 MB, x0.88.
+LARGEST_BYTES = 1 << 24
+WINDOW_BYTES = 1 << 27  # of messages that are taken before they are used
 
 
 class AheadMessages:
@@ -38,8 +41,8 @@ class AheadMessages:
         The first round decides for all. first: the number of the function's first call.
         """
         if place == 0:
-            if self._posted:  # by a replay that has failed at all parties
-                self._mesh.withdraw()
+            for left in self._posted.values():  # by a replay that was interrupted
+                self._mesh.finish_posted(left)
             self._posted, self._next, self._num_bytes = {}, 0, 0
             self._is_used = not self._is_shared()
         if self._is_used:
@@ -56,7 +59,7 @@ class AheadMessages:
     def _post(self, place: int, first: int) -> None:
         while self._next < len(self._rounds):
             one = self._rounds[self._next]
-            if self._next > place and self._num_bytes + one.num_received > WINDOW_BYTES:
+            if self._num_bytes + one.num_received > WINDOW_BYTES:
                 return
             operation = (first << ROUND_BITS) + one.operation
             self._posted[self._next] = self._mesh.post(
@@ -91,10 +94,11 @@ class SegmentRound(Exchange):
 
 
 def take_as_they_come(steps: Iterable[Step], mesh: Mesh, is_shared: Callable[[], bool]) -> None:
-    """Lets rounds that only receive a message, sent ahead, take it as it comes.
+    """Lets rounds that only receive a message, sent ahead and not too large, take it as it comes.
 
     A round that receives something else from the peer is waited for. So is what changes the public
-    record, whose digest every message carries.
+    record, whose digest every message carries, or what all parties may refuse: so every message
+    that is taken early is one that the dealer sends.
     """
     rounds: dict[int, list[SegmentRound]] = {}
 
@@ -116,4 +120,5 @@ def take_as_they_come(steps: Iterable[Step], mesh: Mesh, is_shared: Callable[[],
 
 
 def _is_dealt(one: Exchange) -> bool:
-    return one.ahead and not one.sent and len(one.receive) == 1
+    is_alone = one.ahead and not one.sent and len(one.receive) == 1
+    return is_alone and one.num_received <= LARGEST_BYTES
