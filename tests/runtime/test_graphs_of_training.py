@@ -201,3 +201,22 @@ def test_what_is_dealt_is_taken_as_it_comes_but_not_between_lanes(pretended_own,
     assert set(posted) == {2}
     assert len(found[2][0]) == len(posted)
     assert all(replays > 5 for _, replays in found)
+
+
+DRAWS = {
+    "dropout": lambda x: F.dropout(x, 0.5),
+    "numbers of the host": lambda x: x * torch.rand(64),
+}
+
+
+@pytest.mark.parametrize("function", DRAWS.values(), ids=DRAWS)
+def test_public_random_numbers_are_drawn_anew(function, on_gpu):
+    def main(session):
+        x, drawing = session.share(torch.ones(64), owner=0), session.repeated(function)
+        return [session.reveal(drawing(x)) for _ in range(6)], num_replays(drawing)
+
+    found = on_gpu(main)
+    for results, replays in found:
+        assert replays == 4
+        assert len({tuple(one.tolist()) for one in results}) == 6
+        assert all(map(torch.equal, results, found[0][0]))
