@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise, permutations
 from typing import Any
 
@@ -10,7 +11,9 @@ import torch
 from tests.protocols.members import run_members
 from tests.protocols.views import Recorder
 
+import tacit
 from tacit import Session
+from tacit.errors import PartyFailed
 
 HIDING = [("trio", 3), ("replicated", 3), ("additive", 2), ("additive", 4)]
 EACH = pytest.mark.parametrize(("protocol", "parties"), HIDING)
@@ -73,3 +76,19 @@ def test_places_are_uniform_and_independent_whatever_rows_are_taken(protocol, pa
         for one, other in pairwise(seen):
             same = sum(a == b for a, b in zip(one, other, strict=True))
             assert abs(same - expected) < 7 * (CALLS * 5 / 36) ** 0.5
+
+
+def told_wrongly(session: Session, place: int) -> None:
+    """Party 1 takes a row of a table that it thinks is larger."""
+    p: Any = session.protocol
+    hidden = p.hide_rows(p.share(TABLE, 0), 1)
+    if p.rank == 1:
+        hidden = replace(hidden, places={e: torch.full((10,), place) for e in hidden.places})
+    p.take_hidden(hidden, torch.tensor([0]) if p.rank == 1 else None, 1)
+
+
+@EACH
+@pytest.mark.parametrize("place", [-1, 10, 2**62])
+def test_a_place_that_is_none_is_refused(protocol, parties, place):
+    with pytest.raises(PartyFailed, match="party 1 takes a row at a place that is none"):
+        tacit.run(told_wrongly, place, protocol=protocol, parties=parties)

@@ -18,6 +18,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ...errors import Party, ProtocolDesync
 from ...transport import Spec
 from ..hidden_table import HiddenRows
 from ..randomness import Stream, common_stream, mask_stream
@@ -71,6 +72,17 @@ def _order(keys: Tensor) -> Tensor:
     return order
 
 
+def _check_places(places: Tensor, table: HiddenRows) -> None:
+    """Raises if the owner tells places that no row stands at."""
+    if bool(((places < 0) | (places >= table.shape[0])).any()):
+        raise ProtocolDesync(
+            Party(table.owner) + " takes a row at a place that is none",
+            limit=f"a table of {table.shape[0]} rows",
+            remedy="the parties must run the same program",
+            party=table.owner,
+        )
+
+
 def take_hidden(p: MaskedBase, table: HiddenRows, rows: Tensor | None, count: int) -> Steps[Arith]:
     """Returns `count` rows that the owner names, all for the first time. 2 rounds.
 
@@ -87,6 +99,7 @@ def take_hidden(p: MaskedBase, table: HiddenRows, rows: Tensor | None, count: in
         yield Round(send={e: [places[rows]] for e, places in table.places.items()})
     else:
         [rows] = (yield Round(receive={owner: [Spec((count,), torch.int64)]}))[owner]
+        _check_places(rows, table)
 
     def add_rows(message: Tensor) -> None:
         assert own is not None
