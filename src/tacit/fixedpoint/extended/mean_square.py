@@ -26,7 +26,7 @@ from ...protocols.steps import Steps
 from ..arithmetic import mul, square, sub
 from ..format import Format, cap
 from ..functions import roots
-from ..functions.mantissa import mantissa_of
+from ..functions.mantissa import mantissa_of, root_octaves
 from ..functions.roots import function_times_entry, root_of_power, table_bits
 from ..functions.share_functions import run
 from ..lazy import LazyValue
@@ -163,7 +163,7 @@ def _root(n: Format, x: Arith, excess: Fraction) -> Steps[Arith]:
     def power(e: int) -> int:  # sqrt(2^(e + 1 - f - 10) / excess)
         return root_of_power(e + 1 - n.fraction_bits - EXTRA_BITS + 2 * entry_bits, 1 / excess)
 
-    parts = yield from mantissa_of(n, x, [power], under=0)
+    parts = yield from mantissa_of(n, x, [power], under=0, octaves=root_octaves(n))
     return (yield from function_times_entry(n, parts, Decimal.sqrt, entry_bits))
 
 

@@ -33,7 +33,7 @@ from ...protocols.steps import Steps
 from ..arithmetic import mul
 from ..encoding import encode
 from ..format import Format, cap
-from ..functions.mantissa import has_waves, mantissa_of, of_mantissa
+from ..functions.mantissa import has_waves, mantissa_of, of_mantissa, root_octaves
 from ..functions.quotient import divide, divided
 from ..functions.share_functions import product, run
 from ..lazy import LazyValue
@@ -367,7 +367,7 @@ def _root(n: Format, x: Arith) -> Steps[Arith]:
     def power(e: int) -> int:
         return isqrt(1 << (e + 1 + 2 * ROOT_BITS - SQUARE_BITS))
 
-    parts = yield from mantissa_of(n, x, [power], under=0)
+    parts = yield from mantissa_of(n, x, [power], under=0, octaves=root_octaves(n))
     value = yield from of_mantissa(n, parts, Decimal.sqrt, fraction_bits=MANTISSA_BITS)
     value = value.promise(2 << (MANTISSA_BITS + value.pending))
     result = yield from product(n, value, parts.entries[0], shift=MANTISSA_BITS)

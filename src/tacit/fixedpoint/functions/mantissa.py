@@ -25,15 +25,17 @@ NODES = 64
 
 @dataclass(frozen=True)
 class Mantissa:
-    """The mantissa c in [1/2, 1) of x = c 2^(e+1), and what tables hold for its exponent e.
+    """The mantissa c in [2^-octaves, 1) of x = c 2^(e+1), and what tables hold for its exponent e.
 
-    c and y = 4 c - 3, in [-1, 1), have `bits` fraction bits. entries: one of each table.
+    c and y = 4 c - 3, which is in [-1, 1) for one octave, have `bits` fraction bits. entries: one
+    of each table.
     """
 
     c: Arith
     y: Arith
     bits: int
     entries: list[Arith]
+    octaves: int = 1
 
 
 def exponents(x: Arith, low: int = 0) -> range:
@@ -49,21 +51,24 @@ def mantissa_of(
     low: int = 0,
     signed: bool = False,
     under: int | None = None,
+    octaves: int = 1,
 ) -> Steps[Mantissa]:
     """Returns the mantissa of x, and for each table its entry at the exponent of x.
 
     An x below 2^low counts as 2^low; its entries are `under` if that is given. `signed`: x may also
     be negative, with |x| >= 2^low; then the entry of the first table has the sign of x. r + 1
     rounds: one comparison with each power of two (and its negative), all in parallel, then a choice
-    among lines, x 2^(high - 1 - e) for the mantissa and constants for the entries.
+    among lines, x 2^(high - 1 - e) for the mantissa and constants for the entries. With several
+    octaves, numbers of so many share an exponent, the largest: fewer comparisons and lines, and a
+    function of the mantissa that takes more.
     """
-    span = exponents(x, low)
-    high = span.stop
-    scales = [Line(1 << (high - 1 - e), 0) for e in span]
-    columns = [scales, *([Line(0, table(e)) for e in span] for table in tables)]
-    least = [table(low) if under is None else under for table in tables]
-    smallest = [Line(0, 1 << (high - 1)), *(Line(0, entry) for entry in least)]
-    thresholds = [1 << e for e in span]
+    high = exponents(x, low).stop
+    tops = range(high - 1, low - 1, -octaves)[::-1]
+    scales = [Line(1 << (high - 1 - e), 0) for e in tops]
+    columns = [scales, *([Line(0, table(e)) for e in tops] for table in tables)]
+    least = [table(tops[0]) if under is None else under for table in tables]
+    smallest = [Line(0, 1 << (high - 1 - tops[0] + low)), *(Line(0, entry) for entry in least)]
+    thresholds = [1 << low, *(1 << (e + 1) for e in tops[:-1])]
     functions = [[under, *lines] for under, lines in zip(smallest, columns, strict=True)]
     if signed:
         thresholds = [1 - t for t in reversed(thresholds)] + thresholds
@@ -77,7 +82,8 @@ def mantissa_of(
     value, *entries = yield from n.protocol.piecewise.steps(x, thresholds, functions)
     c = value.promise(1 << high)
     y = n.protocol.add_public(c.scaled(4), -(3 << high))
-    return Mantissa(c, y.promise(1 << high), high, entries)
+    y = y.promise(1 << high) if octaves == 1 else y
+    return Mantissa(c, y, high, entries, octaves)
 
 
 def _mirrored(line: Line, flip: bool) -> Line:
@@ -91,6 +97,14 @@ def has_waves(n: Format) -> bool:
     In a small ring, or with probabilistic divisions, their factors have too few bits.
     """
     return n.protocol.dealt_tables and n.protocol.exact and n.ring.bits == 64
+
+
+def root_octaves(n: Format) -> int:
+    """Returns the octaves of a mantissa whose root is taken.
+
+    With two, half of the comparisons are left, and a dealer deals two sines and cosines more.
+    """
+    return 2 if has_waves(n) else 1
 
 
 def of_mantissa(
@@ -111,7 +125,7 @@ def of_mantissa(
         series = mantissa_series(function, tolerance)
         steps = chebyshev(n, mantissa.y, series, argument_bits=bits, fraction_bits=fraction_bits)
         return (yield from steps)
-    waves = fitted(function, 1, tolerance / 4, relative=relative)
+    waves = fitted(function, mantissa.octaves, tolerance / 4**mantissa.octaves, relative=relative)
     return (
         yield from n.protocol.fourier.steps(
             mantissa.c,

@@ -17,7 +17,7 @@ from ..compare import absolute
 from ..format import Format, cap, most_pending
 from ..reduce import Dims, dims_of
 from ..value import Value, real, settled
-from .mantissa import Mantissa, mantissa_of, of_mantissa
+from .mantissa import Mantissa, mantissa_of, of_mantissa, root_octaves
 from .octave_series import by_pieces, is_cheap
 from .share_functions import bounded, function, product, run, settle_exactly
 from .wave_fit import Function
@@ -56,7 +56,7 @@ def root_before_division(n: Format, x: Arith, entry_bits: int) -> Steps[Arith]:
     def power(e: int) -> int:  # 2^((e + 1 - f) / 2)
         return root_of_power(e + 1 - f + 2 * entry_bits)
 
-    parts = yield from mantissa_of(n, x, [power], under=0)
+    parts = yield from mantissa_of(n, x, [power], under=0, octaves=root_octaves(n))
     return (yield from function_times_entry(n, parts, Decimal.sqrt, entry_bits))
 
 
@@ -91,7 +91,7 @@ def inverse_root(n: Format, x: Arith, gain: int, excess: Fraction, *, low: int =
     def power(e: int) -> int:  # 2^((f - e - 1) / 2) sqrt(excess)
         return root_of_power(f - e - 1 + 2 * entry_bits, excess)
 
-    parts = yield from mantissa_of(n, x, [power], low=low)
+    parts = yield from mantissa_of(n, x, [power], low=low, octaves=root_octaves(n))
     root = yield from function_times_entry(n, parts, reciprocal_root, entry_bits, gain)
     return bounded(n, root, largest)
 
@@ -123,7 +123,8 @@ def function_times_entry(
     """Returns 2^gain times the function of the mantissa times the entry of the table."""
     bits = mantissa_bits(n)
     value = yield from of_mantissa(n, parts, function, fraction_bits=bits)
-    value = value.promise(2 << (bits + value.pending))  # sqrt(c) and 1 / sqrt(c) are below 2
+    # sqrt(c) < 1 and 1 / sqrt(c) <= 2, with their errors below 9/4
+    value = value.promise(9 << (bits + value.pending - 2))
     shift = bits + entry_bits - n.fraction_bits - gain
     return cap(n, (yield from product(n, value, parts.entries[0], shift=shift)))
 
