@@ -13,6 +13,7 @@ from ...ring import num_words
 from ..cost import Cost, Link, planes
 from .base import Roles
 from .carry_plan import sign_plan
+from .dealer_functions import table_entries, table_step
 from .saturation import num_products, scales
 
 LEAF_BITS = 4  # of a table, and inputs of a gate, in a test for zero
@@ -120,9 +121,10 @@ class MaskedCosts:
         tables = 2 * count * n << places.width
         return self._gate(dealt + tables, planes(2 * count, n) + 2 * element, rounds=2)
 
-    def exp_negative(self, n: int) -> Cost:
-        """A table of 64 powers dealt (M13). The chosen one opened, times a public factor."""
-        return self._gate(64 * n * self.ring_bits, n * self.ring_bits)
+    def exp_negative(self, n: int, exact: bool = True) -> Cost:
+        """A table of 16 or 64 powers dealt (M13). The chosen one opened, times a public factor."""
+        entries = table_entries(table_step(self.ring_bits, exact=exact))
+        return self._gate(entries * n * self.ring_bits, n * self.ring_bits)
 
     def hide_rows(self, n: int, owner: int) -> Cost:
         """One element from the dealer to each evaluator but the owner, ahead of time."""

@@ -24,8 +24,8 @@ from .arithmetic import open_share, reshare
 from .base import MaskedBase
 from .deal import deal, deal_with_masks, ring_spec
 
-# log2 of the entries of a dealt table of powers: exponents from -1 to 62.
-TABLE_BITS = 6
+WHOLE_BITS = 6  # integer bits of the exponents in a dealt table of powers
+STEP_BITS = 2  # of these, the lowest that do not select an entry, where factors have bits to spare
 # Up to this many elements of all harmonics are computed at once: few calls of torch, more work.
 AT_ONCE = 1 << 14
 
@@ -155,34 +155,35 @@ def _column(values: tuple[float, ...], dim: int, device: torch.device) -> Tensor
 
 
 def exp_table(p: MaskedBase, x: Arith, *, fraction_bits: int) -> Steps[Arith]:
-    """Returns e^x for -42.9 < x < 0.69, with `fraction_bits` like x; outside, garbage (M13).
+    """Returns e^x for -38.8 < x < 0.69, with `fraction_bits` like x; outside, garbage (M13).
 
-    1 round, 64 elements dealt and one each way; the division of the result is pending. Error: one
-    unit, and 2^-29 in a ring of 64 bits, 2^-13 in one of 32.
-    e^x = 2^-u for u = -x log2(e), with as many fraction bits as the ring allows, so that nothing is
-    divided before. The integer bits of m, modulo 64, select from the dealt table, which is rotated
-    by the integer bits of the mask; the fractions multiply. A borrow between them cancels, because
-    the table's exponents are those of the whole mask.
+    1 round, 16 elements dealt and one each way, or 64 in a small ring and with probabilistic
+    divisions; the division of the result is pending. Error: one unit, and 2^-27 in a ring of 64
+    bits, 2^-13 in one of 32. e^x = 2^-u for u = -x log2(e), with as many fraction bits as the ring
+    allows, so that nothing is divided before. The high integer bits of m select from the dealt
+    table, which is rotated by those of the mask; the rest of both multiply. A borrow between them
+    cancels, because the table's exponents are those of the whole mask.
     """
-    spare = p.ring.bits - TABLE_BITS - fraction_bits
+    spare = p.ring.bits - WHOLE_BITS - fraction_bits
     if spare - x.pending < min(fraction_bits, 16):
         x = yield from p.settled.steps(x)
     p, x = p.in_roles_of(x), x.with_parts(x.parts)  # a copy: another call may settle x meanwhile
     extra = min(spare - x.pending, 28)
     bits, scale = fraction_bits + x.pending + extra, -round(log2(e) * 2**extra)
-    dealt_bits, public_bits = _factor_bits(p, 4.0, fraction_bits)
-    shape, entries = tuple(x.shape), 1 << TABLE_BITS
+    dealt_bits, public_bits, step = _table_bits(p, fraction_bits)
+    shape, entries = tuple(x.shape), table_entries(step)
 
     def corrections(pads: list[Tensor]) -> list[Tensor]:
-        table = _rotated_table(-(p.whole_mask(x) * scale), bits, dealt_bits)
+        table = _rotated_table(-(p.whole_mask(x) * scale), bits, step, dealt_bits)
         return [table.sub_(pads[0])]
 
     [[table, *_]] = yield from deal(p, [ring_spec(p, (entries, *shape))], corrections)
 
     def add_share(out: Tensor) -> None:
-        whole, fraction = _split(p.opened(x) * scale, bits)
-        chosen = table.gather(0, whole.unsqueeze(0)).squeeze(0)
-        out += to_ring(power_of_half(fraction, bits), public_bits, out) * chosen
+        place, whole, fraction = _split(p.opened(x) * scale, bits, step)
+        chosen = table.gather(0, place.unsqueeze(0)).squeeze(0)
+        power = power_of_half(fraction, bits) / (1 << whole)
+        out += to_ring(power, public_bits, out) * chosen
 
     total = yield from reshare(p, shape, 4 << (dealt_bits + public_bits), add_share)
     total = total.divided(dealt_bits + public_bits - fraction_bits)
@@ -190,20 +191,44 @@ def exp_table(p: MaskedBase, x: Arith, *, fraction_bits: int) -> Steps[Arith]:
     return total if p.exact else (yield from p.truncate.steps(total))
 
 
-def _split(u: Tensor, bits: int) -> tuple[Tensor, Tensor]:
-    """The bits above the binary point, modulo the size of the table, and the bits below it."""
-    whole = (u >> bits) & ((1 << TABLE_BITS) - 1)
-    return whole.to(torch.int64), u & ((1 << bits) - 1)
+def _table_bits(p: MaskedBase, fraction_bits: int) -> tuple[int, int, int]:
+    """The bits of the dealt and of the public factor, and of the exponents that share an entry.
+
+    A dealt power is up to 2^(2^step) then, and the public one has as many bits more: so both have
+    the same part in the error.
+    """
+    dealt, public = _factor_bits(p, 4.0, fraction_bits)
+    step = table_step(p.ring.bits, exact=p.exact)
+    more = (1 << step) // 2
+    return dealt - more, public + more, step
 
 
-def _rotated_table(mask: Tensor, bits: int, table_bits: int) -> Tensor:
-    """Entry (j + integer of the mask) mod 64 is 2^(fraction of the mask - j), -1 <= j <= 62."""
-    whole, fraction = _split(mask, bits)
-    power = power_of_half((1 << bits) - fraction, bits) * 2
-    table = torch.zeros((1 << TABLE_BITS, *mask.shape), dtype=mask.dtype, device=mask.device)
-    for j in range(-1, min((1 << TABLE_BITS) - 1, table_bits + 2)):
-        place = (whole + j) & ((1 << TABLE_BITS) - 1)
-        table.scatter_(0, place.unsqueeze(0), to_ring(power, table_bits - j, mask).unsqueeze(0))
+def table_step(ring_bits: int, *, exact: bool) -> int:
+    """Returns the bits of the exponents that share an entry: factors of a small ring have few."""
+    return STEP_BITS if exact and ring_bits == 64 else 0
+
+
+def table_entries(step: int) -> int:
+    """Returns how many powers are dealt if 2^step exponents share one."""
+    return 1 << (WHOLE_BITS - step)
+
+
+def _split(u: Tensor, bits: int, step: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The bits above the binary point, modulo 2^WHOLE_BITS: all but the lowest, those; the rest."""
+    whole = (u >> bits).to(torch.int64)
+    place = (whole >> step) & (table_entries(step) - 1)
+    return place, whole & ((1 << step) - 1), u & ((1 << bits) - 1)
+
+
+def _rotated_table(mask: Tensor, bits: int, step: int, table_bits: int) -> Tensor:
+    """Entry (j + place of the mask) is 2^(rest of the mask - j 2^step), for j = -1, 0, 1, ..."""
+    place, whole, fraction = _split(mask, bits, step)
+    power = power_of_half((1 << bits) - fraction, bits) * (2 << whole)
+    entries, width = table_entries(step), 1 << step
+    table = torch.zeros((entries, *mask.shape), dtype=mask.dtype, device=mask.device)
+    for j in range(-1, min(entries - 1, table_bits // width + 3)):
+        row = ((place + j) & (entries - 1)).unsqueeze(0)
+        table.scatter_(0, row, to_ring(power, table_bits - j * width, mask).unsqueeze(0))
     return table
 
 
