@@ -41,9 +41,11 @@ def test_other_numbers_of_parties_are_refused(parties):
 
 
 @pytest.mark.full("every operation; the quick test takes one of each kind")
-@pytest.mark.parametrize("name", [name for name in EVERY if name not in CHEAP["additive"]])
+@pytest.mark.parametrize("name", sorted(EVERY.keys() - {*CHEAP["additive"], "hide_rows"}))
 def test_two_of_three_parties_learn_nothing_from_any_operation(name):
+    """A pair with the owner of hidden rows knows both the mask and the order that it is sent."""
     pool, ring = PAIRS[len(name) % 3], (64, 32)[len(name) % 2]
+    pool = (0, 1) if name == "hide_rows of party 2" else pool
     assert not bare_messages("additive", ring, name, receivers=[pool])
 
 

@@ -73,8 +73,18 @@ def taken_over(p: Any, v: Tensor) -> None:
 
 def hidden_rows(p: Any, v: Tensor) -> None:
     """A table whose rows each party may take."""
-    for owner in filter(p.can_hide_rows, range(p.parties)):
-        p.hide_rows(shared(p, rows(v)), owner)
+    for owner in range(p.parties):
+        hidden_rows_of(owner)(p, v)
+
+
+def hidden_rows_of(owner: int) -> Operation:
+    """A table whose rows one party may take, if the protocol lets it."""
+
+    def hide(p: Any, v: Tensor) -> None:
+        if p.can_hide_rows(owner):
+            p.hide_rows(shared(p, rows(v)), owner)
+
+    return hide
 
 
 OPERATIONS: dict[str, Operation] = {
@@ -110,6 +120,7 @@ OPERATIONS: dict[str, Operation] = {
         shared(p, v[:1024]), [0.5, 0.25], period_bits=12, fraction_bits=8, tails=(-256, 256)
     ),
     "hide_rows": hidden_rows,
+    "hide_rows of party 2": hidden_rows_of(2),
     "mixed": mixed,
 }
 
