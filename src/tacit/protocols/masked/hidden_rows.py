@@ -10,7 +10,8 @@ such words. The sum is x[i]; one opening makes it a share.
 
 The table is sent once. After that a row costs a place and its own numbers, and no multiplication.
 The dealer learns no place: it receives nothing. Evaluators that put together what they were told
-have places in orders that are independent of each other.
+have places in orders that are independent of each other. One that joins the owner knows a_e, and
+the owner s_e and r_e: what it was sent tells them nothing new.
 """
 
 from __future__ import annotations
