@@ -75,6 +75,18 @@ def test_objects_that_are_none(rubbish):
     at_parties(program)
 
 
+@pytest.mark.parametrize("told", [None, 3, ["tensor"], ["module", [1]], [None, "x"], {"a": 1}])
+def test_a_party_that_does_not_tell_what_it_has_loaded(told):
+    def program():
+        if crypten.communicator.get().get_rank() == 1:
+            crypten.communicator.get().broadcast_obj(told, 1)
+            return
+        with pytest.raises(FrameRejected, match="party 1 does not tell what it has loaded"):
+            crypten.load_from_party("unread", src=1)
+
+    at_parties(program)
+
+
 def test_what_is_gathered_is_a_copy():
     def program():
         own = torch.tensor([crypten.communicator.get().get_rank()])

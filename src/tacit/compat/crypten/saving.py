@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...errors import ConfigError, UnsupportedError
+from ...errors import ConfigError, FrameRejected, Party, UnsupportedError
 from ...transport.consensus import agree
 from . import communicator
 from .common import serial
@@ -65,8 +65,9 @@ def load_from_party(
         found = preloaded if f is None else _loaded(f, load_closure, model, kwargs)
     kinds = {"tensor": Tensor, "module": nn.Module}
     kind = next((name for name, one in kinds.items() if isinstance(found, one)), None)
-    kind, class_name = communicator.get().broadcast_obj((kind, serial.name_of(found)), src)
-    if kind is None:
+    told = communicator.get().broadcast_obj([kind or "", serial.name_of(found)], src)
+    kind, class_name = _checked_kind(told, src)
+    if not kind:
         raise TypeError(f"party {src} loaded neither a tensor nor a module")
     if kind == "tensor":
         made = MPCTensor(found, src=src, broadcast_size=True)
@@ -84,6 +85,14 @@ def load_from_party(
         )
     found.src = src  # type: ignore[assignment]
     return found
+
+
+def _checked_kind(told: Any, src: int) -> tuple[str, str]:
+    """Returns what a party has loaded and of which class, if it has told just that."""
+    if not isinstance(told, list) or [*map(type, told)] != [str, str]:
+        raise FrameRejected(Party(src) + " does not tell what it has loaded", party=src)
+    kind, class_name = told
+    return kind, class_name
 
 
 def _loaded(f: Any, load_closure: Callable[..., Any], model: Any, options: dict[str, Any]) -> Any:
