@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from ...tensor import SecretTensor
+from .noted_memory import NotedMemory, storage_of
 
 
 class ArgumentUse:
@@ -21,9 +22,10 @@ class ArgumentUse:
         self.shared: set[int] = set()
         self.used: set[int] = set()
         self._sources: dict[int, Set[int]] = {}  # places, by the storage of what is made of them
+        self._made = NotedMemory()
         for i, x in enumerate(others):
             if isinstance(x, Tensor) and not isinstance(x, SecretTensor):
-                self._sources[storage_of(x)] = self.of(x) | {i}
+                self._note(x, frozenset((i,)))
 
     def of(self, x: Tensor) -> Set[int]:
         """Returns the places of the arguments that a tensor is made of."""
@@ -33,17 +35,20 @@ class ArgumentUse:
         """Notes that tensors are made of others."""
         if not self._sources:
             return
-        sources, known = frozenset[int]().union(*map(self.of, found)), set(map(storage_of, found))
-        for storage in map(storage_of, made):
-            before = self._sources.get(storage, frozenset()) if storage in known else frozenset()
-            self._sources[storage] = before | sources  # a new storage may have an old identity
+        sources = frozenset[int]().union(*map(self.of, found))
+        for x in made if sources else ():
+            self._note(x, sources)
+
+    def _note(self, x: Tensor, sources: Set[int]) -> None:
+        self._made.add(x)
+        self._sources[storage_of(x)] = self.of(x) | sources
 
     def note_use(self, tensors: Sequence[Tensor]) -> None:
         """Notes that the contents of tensors are read, or are operands of secrets."""
         if self._sources:
             self.used.update(*map(self.of, tensors))
 
-
-def storage_of(tensor: Tensor) -> int:
-    """Returns the identity of a tensor's memory."""
-    return tensor.untyped_storage()._cdata
+    def forget(self) -> None:
+        """Forgets what is made of arguments; what is shared and used stays known."""
+        self._sources.clear()
+        self._made.clear()

@@ -23,7 +23,6 @@ from ...kernels.backend import load_native, native_replaced
 from ...tensor import SecretTensor
 from ...tensor.secret import Cell
 from ...tensor.trace import is_download, is_upload, targets
-from .argument_use import storage_of
 from .optimizer_observer import OptimizerObserver
 from .optimizer_steps import OptimizerSteps
 from .plan import Admission, Work
@@ -68,7 +67,7 @@ class GraphObserver(PlanObserver):
         result = super().run(func, args, kwargs, found)
         if is_download(func, args, kwargs):
             self._has_downloaded = True
-            self._changing.add(storage_of(result))
+            self._changing.add(result)
         return result
 
     def _obstacle(
@@ -202,7 +201,7 @@ class Capture(PlanRecorder):
             else self.arena.empty_like(torch.empty_like(source, dtype=dtype, device="cpu"))
         )
         self._hold(source)  # its memory is used for nothing else in the graph
-        self._changing.add(storage_of(place))
+        self._changing.add(place)
         self._before_download()
         self._append(Work(Tensor.copy_, (self.arena.alias(place), source), {}), [place])
         return place

@@ -18,7 +18,8 @@ from ...fixedpoint import Numbers
 from ...ring.drawn_numbers import UNBOUNDED, Drawn, drawn, note
 from ...tensor.secret import Cell, SecretTensor
 from ...tensor.trace import targets
-from .argument_use import ArgumentUse, storage_of
+from .argument_use import ArgumentUse
+from .noted_memory import NotedMemory, storage_of
 from .optimizer_observer import OptimizerObserver
 from .small_work import INTEGERS
 
@@ -57,9 +58,9 @@ class PlanObserver(OptimizerObserver):
 
     def __init__(self) -> None:
         super().__init__()
-        self._changing: set[int] = set()  # storages of numbers that may differ the next time
+        self._changing = NotedMemory()  # of numbers that may differ the next time
         self.arguments = ArgumentUse(())
-        self._outside: set[int] = set()  # storages of what is made of existing public tensors
+        self._outside = NotedMemory()  # of what the program makes of existing public tensors
         self._revealed: list[ReferenceType[Tensor]] = []
         self._made: list[ReferenceType[Cell]] = []  # of new secrets, where somebody asks for them
         self._is_working = False  # an operation of torch is being noted or recorded
@@ -80,13 +81,20 @@ class PlanObserver(OptimizerObserver):
             self.refuse(READS)
 
     def note_revealed(self, tensor: Tensor) -> None:
-        self._changing.add(storage_of(tensor))
+        self._changing.add(tensor)
+        self._outside.add(tensor)
         self._revealed.append(ref(tensor))
 
     @property
     def keeps_revealed(self) -> bool:
         """Whether somebody still holds a tensor that was revealed."""
         return any(made() is not None for made in self._revealed)
+
+    def forget(self, tensors: Sequence[SecretTensor] = ()) -> None:
+        super().forget(tensors)
+        self._changing.clear()
+        self._outside.clear()
+        self.arguments.forget()
 
     def note_call(self, func: OpOverload, args: Any, kwargs: Any) -> tuple[Any, Any]:
         given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
@@ -107,8 +115,7 @@ class PlanObserver(OptimizerObserver):
 
     def note_arguments(self, others: Sequence[Any], varying: Set[int]) -> None:
         self.arguments = ArgumentUse(others)
-        tensors = [others[i] for i in varying if isinstance(others[i], Tensor)]
-        self._changing |= set(map(storage_of, tensors))
+        self._changing.add(*(others[i] for i in varying if isinstance(others[i], Tensor)))
 
     @property
     def shared_arguments(self) -> Set[int]:
@@ -129,7 +136,7 @@ class PlanObserver(OptimizerObserver):
 
     def _is_from_outside(self, x: Tensor) -> bool:
         """Whether a tensor existed before and is no argument, or is made of such."""
-        if storage_of(x) in self._outside:
+        if x in self._outside:
             return True
         return not self.is_new(x) and not self.arguments.of(x)
 
@@ -145,14 +152,10 @@ class PlanObserver(OptimizerObserver):
     def _note_changing(self, func: OpOverload, found: list[Tensor], result: Any) -> None:
         made = [x for x in tree_leaves(result) if isinstance(x, Tensor)]
         self.arguments.note(found, made)
-        storages, known = set(map(storage_of, made)), set(map(storage_of, found))
-        from_outside = any(map(self._is_from_outside, found))
-        self._changing -= storages - known  # a new storage may have the identity of an old one
-        self._outside -= storages - known
-        if torch.Tag.nondeterministic_seeded in func.tags or not self._changing.isdisjoint(known):
-            self._changing |= storages
-        if from_outside:
-            self._outside |= storages
+        if torch.Tag.nondeterministic_seeded in func.tags or any(map(self._changes, found)):
+            self._changing.add(*made)
+        if not self._is_in_operation and any(map(self._is_from_outside, found)):
+            self._outside.add(*made)
         if func.overloadpacket in UNIFORM and not made[0].is_inference():
             note(made[0], Drawn(1.0))
 
@@ -174,11 +177,11 @@ class PlanObserver(OptimizerObserver):
                 if target.is_inference():
                     return f"{func} writes to a public tensor that existed before"
                 self.public_state.setdefault(storage_of(target), target)
-                self._changing.add(storage_of(target))
+                self._changing.add(target)
         return None
 
     def _changes(self, x: Tensor) -> bool:
-        return storage_of(x) in self._changing
+        return x in self._changing
 
     def _is_unbounded(self, x: Tensor) -> bool:
         """Whether numbers may be others the next time, and nothing is known of their size."""

@@ -21,8 +21,8 @@ from ...kernels.written_arguments import written_addresses
 from ...tensor.secret import Cell
 from ...tensor.trace import targets
 from .arena import Arena
-from .argument_use import storage_of
 from .memory_use import MemoryUse
+from .noted_memory import storage_of
 from .optimizer_observer import OptimizerObserver
 from .optimizer_steps import OptimizerSteps
 from .plan import Admission, Draw, Effect, Exchange, Messages, Number, Plan, Step, Work
@@ -53,7 +53,7 @@ class PlanRecorder(PlanObserver):
     def __init__(self, context: Context, seen: OptimizerObserver) -> None:
         """seen: the trace of the call before."""
         super().__init__()
-        self._changing |= seen.public_state.keys()
+        self._changing.add(*seen.public_state.values())
         self.steps = OptimizerSteps(before=seen.steps)
         self.plan, self.arena = Plan(), Arena()
         self.memory = MemoryUse(self.arena)
@@ -91,7 +91,7 @@ class PlanRecorder(PlanObserver):
     def note_buffers(self, *tensors: Tensor) -> None:
         """Tells of buffers of arguments whose contents may differ."""
         self.own(*tensors)
-        self._changing |= set(map(storage_of, tensors))
+        self._changing.add(*tensors)
 
     def own(self, *tensors: Tensor) -> None:
         """Tells of memory that the plan may write: buffers of arguments, state and results."""
