@@ -7,6 +7,7 @@ import re
 import struct
 import sys
 import zipfile
+from threading import Event
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,7 @@ from tests.runtime.data_files import LABELS, PIXELS, columns, idx, write_all, wr
 from tests.runtime.rogue import say
 
 import tacit
-from tacit.errors import ConfigError, DataRejected, Error, ProtocolDesync
+from tacit.errors import ConfigError, DataRejected, Error, PartyFailed, ProtocolDesync
 from tacit.runtime.files.contents import Budget, Options
 from tacit.runtime.files.messages import decode_message, encode_message
 from tacit.runtime.files.reading import read
@@ -555,3 +556,23 @@ def test_all_parties_agree_on_malformed_files(tmp_path):
     first, second, third = tacit.run(main)
     assert first == second == third
     assert "DataRejected" in first
+
+
+def test_a_run_names_the_owner_whichever_party_raises_first(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("age\n61\nold\n")
+    another_raised = Event()
+
+    def main(session):
+        try:
+            session.load(path if session.rank == OWNER else None, owner=OWNER)
+        except DataRejected:
+            if session.rank == OWNER:
+                another_raised.wait(60)
+            another_raised.set()
+            raise
+
+    with pytest.raises(PartyFailed) as caught:
+        tacit.run(main)
+    assert caught.value.party == OWNER
+    assert f"{path} at line 3, column 1 ('age')" in str(caught.value)

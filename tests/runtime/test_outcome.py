@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tacit.errors import ConnectTimeout, PartyFailed, PeerClosed, PeerTimeout
+from tacit.errors import (
+    CheckpointRejected,
+    ConnectTimeout,
+    DataRejected,
+    PartyFailed,
+    PeerClosed,
+    PeerTimeout,
+    PreprocessingRejected,
+)
 from tacit.runtime.launch.outcome import Failure, Success, attempt, collect, root_cause
 
 
@@ -35,6 +43,10 @@ def test_the_root_cause(failures, root):
         (PeerClosed("gone", party=2), 2),
         (ConnectTimeout("never came", party=2), 2),
         (PeerTimeout("silent", party=2), None),
+        (DataRejected("empty", party=2), 2),  # which knows the path
+        (CheckpointRejected("damaged", party=2), 2),
+        (PreprocessingRejected("used", party=2), 2),
+        (DataRejected("empty", party=1), None),  # its own file
         (ValueError("own fault"), None),
     ],
 )
@@ -73,7 +85,7 @@ def test_values_come_by_rank_whatever_the_order():
 
 def test_after_a_failure_the_others_have_less_time():
     error, timeouts = collected(failed(1, 1.0), failed(0, 2.0, blames=1), Success(2, "c"))
-    assert (error.party, error.__notes__) == (1, ["then party 0 failed: why"])
+    assert (error.party, error.__notes__) == (1, ["then party 0 failed in the same way"])
     assert [timeout > 5 for timeout in timeouts] == [True, False, False]
 
 

@@ -6,7 +6,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from multiprocessing import get_context
+from multiprocessing import current_process, get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from time import monotonic
@@ -22,6 +22,7 @@ PATIENCE_SECONDS = 2.0  # for the others to end by themselves after a failure
 # Milliseconds for which torch's allocator keeps memory that is free, where it is mimalloc (on ARM).
 # With its default of 10, a party that waits for a message gets all its pages anew.
 KEEP_MEMORY = ("MIMALLOC_PURGE_DELAY", "2000")
+UNGUARDED = 113  # the exit code of a process that imports a script without a guard
 
 
 class Child(NamedTuple):
@@ -36,6 +37,8 @@ class Child(NamedTuple):
         cls, serve: Callable[[Connection, Any], None], task: Any, name: str, rank: int
     ) -> Child:
         """Starts a process that calls `serve(link, task)`; `rank` is that of its outcome."""
+        if getattr(current_process(), "_inheriting", False):  # it still imports the script
+            raise SystemExit(UNGUARDED)  # which its own caller explains
         context = get_context("spawn")
         link, far_end = context.Pipe()
         process = context.Process(target=serve, args=(far_end, task), name=name)
@@ -67,8 +70,9 @@ class Child(NamedTuple):
     def _death(self) -> str:
         self.process.join(PATIENCE_SECONDS)
         code = self.process.exitcode
-        hint = f". Its own output says why; {GUARD}" if code == 1 else ""
-        return death(code) + hint
+        if code == UNGUARDED:
+            return f"its process imports your script, which starts parties again: {GUARD}"
+        return death(code) + (". Its own output says why" if code == 1 else "")
 
 
 def death(code: int | None) -> str:

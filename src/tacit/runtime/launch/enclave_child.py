@@ -17,9 +17,9 @@ from ...errors import PartyFailed, WorkerFailed
 from ...transport import Listener
 from .child_process import death
 from .enclave_task import SESSION_PORT, EnclaveTask
-from .outcome import ECHOES, Failure, Outcome, Success
+from .outcome import ECHOES, REJECTIONS, Failure, Outcome, Success
 
-ECHO_NAMES = {one.__name__ for one in ECHOES} | {"ConnectTimeout", "PeerTimeout"}
+ECHO_NAMES = {one.__name__ for one in ECHOES + REJECTIONS} | {"ConnectTimeout", "PeerTimeout"}
 FAULTS = {
     "WorkerFailed": "does not answer",
     "CheatingDetected": "answered with a wrong product",

@@ -9,11 +9,14 @@ from typing import Any
 
 from ...errors import (
     ALL_LINES,
+    CheckpointRejected,
     ConnectError,
+    DataRejected,
     Error,
     Party,
     PartyFailed,
     PeerClosed,
+    PreprocessingRejected,
     RangeError,
     RevealForbidden,
     from_users_code,
@@ -23,6 +26,9 @@ from ...errors import (
 
 # Another party may be the cause of these.
 ECHOES = (PeerClosed, ConnectError, RevealForbidden, RangeError)
+
+# Every party raises these about the file of one, which alone tells its path and the place in it.
+REJECTIONS = (DataRejected, CheckpointRejected, PreprocessingRejected)
 
 
 @dataclass(frozen=True)
@@ -61,9 +67,15 @@ def attempt(party: int, action: Callable[[], Any]) -> Outcome:
     try:
         return Success(party, action())
     except BaseException as error:
-        blames = error.party if isinstance(error, ECHOES) else None
         error.__traceback__ = from_users_code(error.__traceback__)
+        blames = _blamed(error, party)
         return Failure(PartyFailed.of(error, party), monotonic(), blames, raised=error)
+
+
+def _blamed(error: BaseException, party: int) -> int | None:
+    if isinstance(error, REJECTIONS):
+        return error.party if error.party != party else None
+    return error.party if isinstance(error, ECHOES) else None
 
 
 def collect(
@@ -128,6 +140,6 @@ def party_failed(failures: Sequence[Failure], names: Sequence[str]) -> PartyFail
 
 def _note(error: PartyFailed, root: PartyFailed) -> str:
     """Returns the note about a party that failed after the first."""
-    if (error.kind, str(error.reason)) == (root.kind, str(root.reason)) and error.kind:
+    if (error.kind, str(error.reason)) == (root.kind, str(root.reason)):
         return f"then {Party(error.party or 0).render(error.names)} failed in the same way"
     return f"then {error.headline}"
