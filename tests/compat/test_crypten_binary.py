@@ -11,6 +11,9 @@ from tacit.errors import ConfigError
 
 X = torch.tensor([[5, -3, 0], [1 << 20, -(1 << 20) - 1, 77]])
 Y = torch.tensor([12, 7, -1])
+LARGE = torch.tensor([(1 << 40) + 5, -(1 << 50), (1 << 62) - 1, -1])
+OTHERS = torch.tensor([(1 << 40) + 6, 1 << 50, -(1 << 62), -1])
+COMPARISONS = [operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne]
 BITWISE = [operator.and_, operator.or_, operator.xor]
 binary = crypten.ptype.binary
 
@@ -29,8 +32,23 @@ def results():
     made += [(~x, ~X), (x << 3, X << 3), (x >> 2, X >> 2), (x & 6, X & 6)]
     made += [(x + y, X + Y), (x > y, (X > Y).long()), (x == X, torch.ones(2, 3).long())]
     made += [(x[:, 1], X[:, 1]), (x.t(), X.t()), (x.sum(), X.sum()), (x.clone(), X)]
-    made += [(x.arithmetic(), X), (x.arithmetic().binary(), X)]
+    made += [(x.arithmetic(), X), (x.arithmetic().binary(), X), (Y & x, Y & X)]
+    made += [(x.where(y > 0, y), torch.where(Y > 0, X, Y)), (x.where(Y > 0, Y), X.where(Y > 0, Y))]
+    made += [(x.sum(1), X.sum(1)), (x.sum((0, 1), keepdim=True), X.sum((0, 1), keepdim=True))]
+    made += results_of_large_numbers()
     return [(one.get_plain_text(), plain) for one, plain in made]
+
+
+def results_of_large_numbers():
+    """Numbers far beyond the range of arithmetic tensors."""
+    x, y = (crypten.cryptensor(one, ptype=binary) for one in (LARGE, OTHERS))
+    made = [(f(x, y), f(LARGE, OTHERS).long()) for f in COMPARISONS]
+    made += [(x < OTHERS, (LARGE < OTHERS).long()), (torch.lt(LARGE, y), (LARGE < OTHERS).long())]
+    made += [(x + y, LARGE + OTHERS), (x + 1, LARGE + 1), (OTHERS + x, LARGE + OTHERS)]
+    made += [(x - y, LARGE - OTHERS), (OTHERS - x, OTHERS - LARGE), (x.sum(), LARGE.sum())]
+    made += [(x.where(LARGE < 0, y), LARGE.where(LARGE < 0, OTHERS))]
+    assert all(one.ptype is binary for one, _ in made)
+    return made
 
 
 def test_alone(alone):
@@ -85,6 +103,8 @@ def test_in_place(alone, name):
     assert getattr(x, name)(Y) is x
     assert torch.equal(x.get_plain_text(), getattr(X.clone(), name)(Y))
     x += 1
+    assert x.ptype is binary
+    x *= 2
     assert x.ptype is crypten.ptype.arithmetic
 
 
@@ -185,6 +205,25 @@ def test_joined_bits_and_lowest_bits(alone):
     mixed = crypten.cat([x, crypten.cryptensor(X / 2).binary()])
     assert torch.equal(mixed.get_plain_text(), torch.cat([X, X / 2]))
     assert torch.equal(x.to(crypten.mpc.arithmetic, bits=3).get_plain_text(), X & 7)
+
+
+def test_conversion_with_another_precision(alone):
+    signs = crypten.cryptensor(torch.tensor([1.5, -2.0, 0.0])).binary() >> 63
+    assert signs.to(crypten.mpc.arithmetic, bits=1, precision=0).get_plain_text().tolist() == [
+        *(0, 1, 0)
+    ]
+    quarters = crypten.cryptensor(torch.tensor([6, -1]), ptype=binary)
+    assert quarters.arithmetic(precision=2).get_plain_text().tolist() == [1.5, -0.25]
+
+
+def test_reals_meet_bits(alone):
+    plain = torch.tensor([0.5, -1.25])
+    x = crypten.cryptensor(plain).binary()
+    assert (x + 0.75).get_plain_text().tolist() == [1.25, -0.5]
+    integers = crypten.cryptensor(torch.tensor([1, 2]), ptype=binary)
+    assert (x + integers).get_plain_text().tolist() == [1.5, 0.75]
+    with pytest.raises(TypeError, match="real numbers meet integers"):
+        integers ^ 1.5
 
 
 def test_types_of_tensors(alone):

@@ -281,6 +281,7 @@ def test_sequential():
     x = torch.randn(3, 5)
     for model in (
         crypten.nn.Sequential(*parts),
+        crypten.nn.Sequential(parts),
         crypten.nn.Sequential(OrderedDict(zip("abc", parts, strict=True))),
     ):
         assert len(list(model.modules())) == len(list(plain.modules()))

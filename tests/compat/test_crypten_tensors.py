@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import tacit.compat.crypten as crypten
+from tacit.compat.crypten.encoder import FixedPointEncoder, nearest_integer_division
 from tacit.errors import ConfigError, RangeError
 
 
@@ -61,6 +62,29 @@ def test_precision():
         crypten.cryptensor([0.3], precision=40)
 
 
+def test_encoder():
+    encoder = FixedPointEncoder(precision_bits=4)
+    assert encoder.encode([1.5, -0.25]).tolist() == [24, -4]
+    secret = crypten.cryptensor([1.0])
+    assert encoder.encode(secret) is secret
+    numbers = torch.arange(-13, 14)
+    for divisor in (1, 3, 4):
+        half_up = torch.div(numbers.abs() * 2 + divisor - 1, 2 * divisor, rounding_mode="floor")
+        assert torch.equal(nearest_integer_division(numbers, divisor), half_up * numbers.sign())
+    with pytest.raises(AssertionError, match="positive"):
+        nearest_integer_division(numbers, 0)
+
+
+def test_several_tensors_are_revealed():
+    x, y = crypten.cryptensor([1.0]), crypten.cryptensor([2.0])
+    assert crypten.mpc.MPCTensor.reveal_batch([x, y]) == [1 << 16, 2 << 16]
+    assert crypten.mpc.MPCTensor.reveal_batch(y) == 2 << 16
+
+
+def test_sections_of_settings():
+    assert crypten.cfg["functions"]["exp_iterations"] == crypten.cfg.functions.exp_iterations == 8
+
+
 def test_a_session_is_needed():
     crypten.uninit()
     assert not crypten.is_initialized()
@@ -103,6 +127,8 @@ def test_files_of_modules(tmp_path):
     read = crypten.load_from_party(file, model_class=Own)
     assert isinstance(read[0], Own)
     assert read.src == 0
+    with pytest.raises(SyntaxError, match="load_from_party"):
+        crypten.load(file, src=0)
     with pytest.raises(NotImplementedError):
         crypten.save_from_party(crypten.cryptensor([1.0]), file)
 

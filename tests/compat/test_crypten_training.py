@@ -191,7 +191,7 @@ def test_parts_by_name():
 
 
 def test_what_is_no_module_is_refused():
-    for parts in ([nn.Linear(2, 2)], [[crypten.nn.Linear(2, 2)]]):
+    for parts in ([nn.Linear(2, 2)], [[nn.Linear(2, 2)]], ["relu"]):
         with pytest.raises(ConfigError, match="from_pytorch"):
             crypten.nn.Sequential(*parts)
 

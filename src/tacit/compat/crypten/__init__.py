@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from . import common, communicator, debug, mpc, nn, optim
+from . import common, communicator, debug, gradients, mpc, nn, optim
 from . import communicator as comm
 from .config import cfg
 from .cryptensor import CrypTensor, MPCTensor
@@ -45,6 +45,7 @@ __all__ = [
     "fill_cache",
     "get_cryptensor_type",
     "get_default_cryptensor_type",
+    "gradients",
     "init",
     "is_encrypted_tensor",
     "is_initialized",

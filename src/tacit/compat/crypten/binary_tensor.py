@@ -8,11 +8,14 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from .bit_circuits import added, as_integer, chosen, equal, less, summed
 from .bit_planes import BITS, aligned, number_of, own_words, planes_of_words
 from .cryptensor import MPCTensor
 from .ptype import ptype as Ptype
 from .tensor_bits import Bits, revealed_bits, shared_planes
 from .wrapping import REAL
+
+Circuit = Callable[[Tensor, Tensor], Tensor]
 
 
 def moved(name: str) -> Callable[..., Any]:
@@ -30,12 +33,41 @@ def moved(name: str) -> Callable[..., Any]:
     return method
 
 
+def computed(name: str, circuit: Circuit) -> Callable[..., Any]:
+    """Returns a method of two tensors that computes on their bits.
+
+    Numbers with other fraction bits than this tensor's are converted, and so is this tensor.
+    """
+    of_arithmetic = getattr(MPCTensor, name)
+
+    def method(self: BinarySharedTensor, other: Any) -> Any:
+        if not self.holds_bits or self.has_other_scale(other):
+            return of_arithmetic(self, other)
+        return self.of_planes(circuit(*self.aligned_planes(other)), self.scale_bits)
+
+    method.__name__, method.__doc__ = name, f"As torch's `Tensor.{name}`, shared as bits."
+    return method
+
+
+def compared(name: str, circuit: Circuit) -> Callable[..., Any]:
+    """Returns a comparison of two tensors on their bits: 1 and 0, shared as bits."""
+    of_arithmetic = getattr(MPCTensor, name)
+
+    def method(self: BinarySharedTensor, y: Any) -> Any:
+        if not self.holds_bits or self.has_other_scale(y):
+            return of_arithmetic(self, y)
+        return self.of_planes(as_integer(circuit(*self.aligned_planes(y))), 0)
+
+    method.__name__, method.__doc__ = name, f"As torch's `Tensor.{name}`, shared as bits."
+    return method
+
+
 class BinarySharedTensor(MPCTensor):
     """Integers of party `src`, shared as 64 bits.
 
-    AND, OR, XOR, NOT and shifts work on the bits, and functions that move numbers keep them; for
-    everything else the numbers are converted, and the result is an arithmetic tensor. What is
-    written to it in place makes it one, too.
+    AND, OR, XOR, NOT, shifts, sums, comparisons and `where` work on the bits, and functions that
+    move numbers keep them; for everything else the numbers are converted, and the result is an
+    arithmetic tensor.
     """
 
     t, transpose, permute = moved("t"), moved("transpose"), moved("permute")
@@ -45,6 +77,20 @@ class BinarySharedTensor(MPCTensor):
     split, chunk, unbind = moved("split"), moved("chunk"), moved("unbind")
     unfold, index_select, gather = moved("unfold"), moved("index_select"), moved("gather")
     __getitem__ = moved("__getitem__")
+    add = computed("add", added)
+    sub = computed("sub", lambda a, b: added(a, b.logical_not(), carry=True))
+    __add__ = __radd__ = add
+    __sub__ = sub
+    __rsub__ = computed("__rsub__", lambda a, b: added(a.logical_not(), b, carry=True))
+    eq = compared("eq", equal)
+    ne = compared("ne", lambda a, b: equal(a, b).logical_not())
+    lt, gt = compared("lt", less), compared("gt", lambda a, b: less(b, a))
+    le = compared("le", lambda a, b: less(b, a).logical_not())
+    ge = compared("ge", lambda a, b: less(a, b).logical_not())
+    __eq__ = eq
+    __ne__ = ne
+    __lt__, __le__, __gt__, __ge__ = lt, le, gt, ge
+    __hash__ = object.__hash__
 
     _planes: Tensor | None
     _secret: Tensor | None
@@ -135,13 +181,19 @@ class BinarySharedTensor(MPCTensor):
 
     shallow_copy = clone
 
-    def arithmetic(self, bits: int | None = None) -> Any:
-        """Returns the same numbers shared as a sum, or those that the lowest bits alone make."""
-        if bits is None or self._planes is None:
+    def arithmetic(self, bits: int | None = None, precision: int | None = None) -> Any:
+        """Returns the same numbers shared as a sum; they have to be in the session's range.
+
+        bits: how many of the lowest bits count. precision: how many of them are a fraction's.
+        """
+        if self._planes is None or (bits is None and precision is None):
             return self.of(self.secret)
-        counts = (torch.arange(BITS) < bits).view(BITS, *[1] * self.dim())
-        kept = torch.logical_and(self._planes, counts)
-        return self.of_planes(kept, self._scale_bits).arithmetic()
+        counts = torch.arange(BITS) < (BITS if bits is None else bits)
+        kept = torch.logical_and(self._planes, counts.view(BITS, *[1] * self.dim()))
+        if precision is None or precision == self._scale_bits:
+            return self.of_planes(kept, self._scale_bits).arithmetic()
+        number = number_of(kept, torch.int64)
+        return self.of(number if precision == 0 else number.to(REAL) * 2.0**-precision)
 
     def joined_bits(self, join: Any, tensors: Sequence[Any], dim: int) -> Any:
         """Returns tensors that are shared as bits as one, by `torch.cat` or `torch.stack`."""
@@ -149,6 +201,35 @@ class BinarySharedTensor(MPCTensor):
             return join([one.arithmetic() for one in tensors], dim=dim)
         planes = [one.planes for one in tensors]
         return self.of_planes(join(planes, dim=dim if dim < 0 else dim + 1), self.scale_bits)
+
+    # Circuits -------------------------------------------------------------------------------------
+
+    def has_other_scale(self, other: Any) -> bool:
+        """Returns whether another tensor's numbers have other fraction bits than these."""
+        return isinstance(other, Bits) and other.scale_bits != self.scale_bits
+
+    def sum(self, dim: Any = None, keepdim: bool = False) -> Any:
+        """Returns the sum, of all numbers or along dimensions."""
+        if not self.holds_bits or not self.numel():
+            return super().sum(dim, keepdim)
+        dims = range(self.dim()) if dim is None else [dim] if isinstance(dim, int) else dim
+        places = [one % self.dim() + 1 for one in dims]
+        rows = self.planes.movedim(places, [*range(1, len(places) + 1)])
+        terms = rows.reshape(BITS, -1, *rows.shape[len(places) + 1 :]).unbind(1)
+        shape = torch.empty(self.shape, device="meta").sum(dim, keepdim).shape
+        return self.of_planes(summed(terms).reshape(BITS, *shape), self.scale_bits)
+
+    def where(self, condition: Any, y: Any) -> Any:
+        """Returns this tensor where the condition is 1, and y where it is 0."""
+        if not self.holds_bits or self.has_other_scale(y):
+            return super().where(condition, y)
+        truth = condition
+        if isinstance(condition, Bits):  # whose lowest bit counts
+            truth = condition.planes[condition.scale_bits]
+        mine, theirs = self.aligned_planes(y)
+        missing = max(truth.dim() - mine.dim() + 1, 0)
+        mine, theirs = (aligned(one, one.dim() - 1 + missing) for one in (mine, theirs))
+        return self.of_planes(chosen(truth.bool(), mine, theirs), self.scale_bits)
 
     # In place -------------------------------------------------------------------------------------
 

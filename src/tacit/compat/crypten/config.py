@@ -67,6 +67,8 @@ class Settings:
         object.__setattr__(self, "_values", dict(DEFAULTS))
 
     def __getitem__(self, name: str) -> Any:
+        if any(key.startswith(f"{name}.") for key in DEFAULTS):
+            return Section(self, name)
         if name not in self._values:
             raise _unknown(name)
         return self._values[name]
@@ -78,8 +80,6 @@ class Settings:
         self._values[name] = value
 
     def __getattr__(self, name: str) -> Any:
-        if any(key.startswith(f"{name}.") for key in DEFAULTS):
-            return Section(self, name)
         if name.startswith("__"):
             raise AttributeError(name)
         return self[name]

@@ -9,11 +9,12 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from ...errors import ConfigError, RevealForbidden
+from ...errors import ConfigError
 from .bit_planes import planes_of_words
 from .encoder import FixedPointEncoder
 from .initialization import current_session
 from .ptype import ptype as Ptype
+from .refused_call import SecretTruth
 from .shares import as_secret, own_share, secret_of_share, settled_share
 from .sharing_inputs import shared
 from .tensor_arithmetic import Arithmetic
@@ -21,11 +22,7 @@ from .tensor_bits import Bits
 from .tensor_layers import Layers
 from .tensor_reductions import Reductions
 from .tensor_shapes import Shapes
-from .wrapping import REAL, in_place, unwrapped
-
-
-class SecretTruth(RevealForbidden, RuntimeError):
-    """A tensor was taken for true or false. CrypTen raises a RuntimeError here."""
+from .wrapping import REAL, REFLECTED, in_place, unwrapped
 
 
 class CrypTensor(Arithmetic, Bits, Reductions, Shapes, Layers):
@@ -54,23 +51,29 @@ class CrypTensor(Arithmetic, Bits, Reductions, Shapes, Layers):
         """How the numbers are shared."""
         return Ptype.arithmetic
 
-    def arithmetic(self, bits: int | None = None) -> Any:
+    def arithmetic(self, bits: int | None = None, precision: int | None = None) -> Any:
         """Returns the same numbers shared as a sum, as they are."""
         return self.clone()
 
     def to(
-        self, *args: Any, ptype: Ptype | None = None, bits: int | None = None, **options: Any
+        self,
+        *args: Any,
+        ptype: Ptype | None = None,
+        bits: int | None = None,
+        precision: int | None = None,
+        **options: Any,
     ) -> Any:
         """Returns the tensor shared in another way. A device changes nothing: a session has one.
 
-        bits: of a tensor shared as bits, how many of the lowest ones count.
+        bits and precision: of a tensor shared as bits, how many of the lowest ones count, and how
+        many of them are a fraction's.
         """
         kind = ptype or next((one for one in args if isinstance(one, Ptype)), None)
         if kind is None:
             return self
         if kind is Ptype.binary:
             return self.binary()
-        return self.arithmetic(bits)
+        return self.arithmetic(bits, precision)
 
     def cuda(self, *args: Any, **options: Any) -> Self:
         """Returns this tensor: the session decides where shares are."""
@@ -107,6 +110,13 @@ class CrypTensor(Arithmetic, Bits, Reductions, Shapes, Layers):
             return plain
         bits = current_session().numbers.fraction_bits
         return (plain.double() * 2**bits).round().long()
+
+    @staticmethod
+    def reveal_batch(tensor_or_list: Any, dst: int | None = None) -> Any:
+        """Returns the values of a tensor, or of each of a list, as `reveal` does."""
+        if isinstance(tensor_or_list, CrypTensor):
+            return tensor_or_list.reveal(dst)
+        return [one.reveal(dst) for one in tensor_or_list]
 
     @property
     def share(self) -> Tensor:
@@ -236,6 +246,9 @@ class CrypTensor(Arithmetic, Bits, Reductions, Shapes, Layers):
         cls, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Lets torch's functions work on these tensors, and `plain + tensor`."""
+        reflected = REFLECTED.get(getattr(func, "__name__", ""))
+        if reflected and len(args) == 2 and not kwargs and not isinstance(args[0], CrypTensor):
+            return getattr(args[1], reflected)(args[0])
         wrap = object.__new__(MPCTensor).wrapped
         return wrap(func(*unwrapped(tuple(args)), **unwrapped(kwargs or {})))
 

@@ -9,9 +9,10 @@ from torch import Tensor
 
 from ...config import Config
 from .config import cfg
-from .wrapping import REAL
+from .refused_call import RefusedAssertion
+from .wrapping import REAL, Wrapped
 
-__all__ = ["FixedPointEncoder"]
+__all__ = ["FixedPointEncoder", "nearest_integer_division"]
 
 
 class FixedPointEncoder:
@@ -26,8 +27,10 @@ class FixedPointEncoder:
         """The integer that encodes 1."""
         return 1 << self.precision_bits
 
-    def encode(self, x: Any, device: Any = None) -> Tensor:
-        """Returns the nearest integers."""
+    def encode(self, x: Any, device: Any = None) -> Any:
+        """Returns the nearest integers; what is secret is encoded already."""
+        if isinstance(x, Wrapped):
+            return x
         given = torch.as_tensor(x, device=device)
         if not given.is_floating_point():
             return given.long() * self.scale
@@ -36,3 +39,11 @@ class FixedPointEncoder:
     def decode(self, tensor: Tensor) -> Tensor:
         """Returns the numbers that integers encode."""
         return (tensor.double() / self.scale).to(REAL) if self.precision_bits else tensor
+
+
+def nearest_integer_division(tensor: Tensor, integer: int) -> Tensor:
+    """Returns plain integers over a positive one, rounded to the nearest; halves towards 0."""
+    if integer <= 0:
+        raise RefusedAssertion(f"a division by {integer}", limit="a positive integer")
+    less_than_half = tensor.sign() * ((integer - 1) // 2)
+    return torch.div(tensor + less_than_half, integer, rounding_mode="trunc")

@@ -17,7 +17,7 @@ from .cryptensor import CrypTensor, MPCTensor
 from .initialization import current_session
 from .module_files import readable
 from .nn import Module
-from .refused_call import RefusedAssertion
+from .refused_call import RefusedAssertion, RefusedSyntax
 from .shares import described, restored
 from .sharing_inputs import checked_source
 
@@ -127,7 +127,7 @@ def load(f: Any, load_closure: Callable[..., Any] = torch.load, **kwargs: Any) -
     All parties load at once, and compare whether their files are of the same call of `save`.
     """
     if "src" in kwargs:
-        raise ConfigError("src", limit="load reads shares", remedy="use crypten.load_from_party")
+        raise RefusedSyntax("src", limit="load reads shares", remedy="use crypten.load_from_party")
     loaded = load_closure(f, **kwargs)
     numbers: list[str] = []
     _mapped(loaded, _is_share, lambda one: numbers.append(one[MARK]))

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ...errors import ConfigError
+from .bit_circuits import moved_up
 from .bit_planes import BITS, aligned, plain_number, planes_of, planes_of_public
 from .initialization import current_session
 from .refused_call import RefusedAssertion
@@ -47,12 +48,19 @@ class Bits(Wrapped):
         """Returns the bits of a tensor, or those that public numbers would have here."""
         if isinstance(other, Bits):
             return other.planes
-        return planes_of_public(torch.as_tensor(other) * 2**self.scale_bits)
+        public = torch.as_tensor(other)
+        if public.is_floating_point() and not self.scale_bits:
+            raise TypeError("real numbers meet integers that are shared as bits")
+        return planes_of_public((public * 2**self.scale_bits).round())
 
-    def _bitwise(self, function: Callable[..., Tensor], other: Any) -> Any:
+    def aligned_planes(self, other: Any) -> tuple[Tensor, Tensor]:
+        """Returns the bits of this tensor and of another one, which meet by broadcasting."""
         mine, theirs = self.planes, self.planes_like_own(other)
         dims = max(mine.dim(), theirs.dim()) - 1
-        return self.of_planes(function(aligned(mine, dims), aligned(theirs, dims)), self.scale_bits)
+        return aligned(mine, dims), aligned(theirs, dims)
+
+    def _bitwise(self, function: Callable[..., Tensor], other: Any) -> Any:
+        return self.of_planes(function(*self.aligned_planes(other)), self.scale_bits)
 
     def __and__(self, other: Any) -> Any:
         return self._bitwise(torch.logical_and, other)
@@ -70,10 +78,7 @@ class Bits(Wrapped):
 
     def lshift(self, value: int) -> Any:
         """Returns the bits moved up by some places; zeros follow."""
-        kept = torch.arange(BITS) >= _places(value)
-        moved = self.planes.roll(value, 0)
-        kept = kept.view(BITS, *[1] * (moved.dim() - 1))
-        return self.of_planes(torch.logical_and(moved, kept), self.scale_bits)
+        return self.of_planes(moved_up(self.planes, _places(value)), self.scale_bits)
 
     def rshift(self, value: int) -> Any:
         """Returns the bits moved down by some places; copies of the highest follow."""

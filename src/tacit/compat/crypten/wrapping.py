@@ -11,6 +11,18 @@ from torch import Tensor
 from ...tensor import SecretTensor
 
 REAL = torch.float32  # CrypTen's numbers have no dtype; its plain ones have this
+# What `plain + tensor` and the like call, by the name of torch's function.
+REFLECTED = {
+    **{name: name for name in ("__and__", "__or__", "__xor__")},
+    "add": "__radd__",
+    "sub": "__rsub__",
+    "eq": "__eq__",
+    "ne": "__ne__",
+    "lt": "__gt__",
+    "gt": "__lt__",
+    "le": "__ge__",
+    "ge": "__le__",
+}
 
 
 class Wrapped:

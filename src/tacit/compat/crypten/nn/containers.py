@@ -76,7 +76,7 @@ class Graph(Container):
 
 
 class Sequential(Graph):
-    """Modules one after the other, or those of an OrderedDict by its names."""
+    """Modules one after the other: given one by one, in a list, or in a dict by their names."""
 
     def __init__(self, *modules: Any, input_names: str | Sequence[str] = "input") -> None:
         super().__init__(input_names, input_names)
@@ -167,5 +167,7 @@ def _names(names: str | Sequence[str]) -> list[str]:
 
 
 def _numbered(modules: Sequence[Any]) -> Iterator[tuple[str, Module]]:
+    if len(modules) == 1 and isinstance(modules[0], list | tuple):
+        modules = modules[0]
     for i, module in enumerate(modules):
         yield from module.items() if isinstance(module, Mapping) else [(str(i), module)]
