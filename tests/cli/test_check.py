@@ -67,7 +67,7 @@ def test_a_slow_place_is_shown_though_it_sends_nothing(capsys):
     assert "layer 6 " not in told
     assert "layer 7 " in told
     assert "idle" not in told
-    assert "7 places that cost less are left out" in told
+    assert "cheaper places that are left out: 7" in told
 
 
 def test_problems_end_with_1(folder):

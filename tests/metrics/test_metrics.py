@@ -7,7 +7,8 @@ from sklearn import metrics as sklearn_metrics
 from tests.stats.references import BOTH, compare
 from tests.tensor.comparison import on_secrets
 
-from tacit import metrics
+from tacit import metrics, stats
+from tacit.errors import ConfigError
 
 
 def drawn(rows: int = 60) -> np.random.Generator:
@@ -106,3 +107,32 @@ def test_coefficient_of_determination(settings):
     predicted = target + r.normal(size=60) * 8
     wanted = sklearn_metrics.r2_score(target, predicted)
     compare(metrics.r2, wanted, target, predicted, settings=settings)
+
+
+LABELS, SCORES = torch.tensor([0, 1, 1]), torch.tensor([-0.5, 0.5, 2.0])
+MISTAKES = {
+    "labels and scores swapped": (lambda y, s: metrics.roc_auc(s, y), "labels come first"),
+    "scores as classes": (metrics.accuracy, "scores > 0 makes classes of scores"),
+    "labels as floats": (lambda y, s: metrics.log_loss(y.float(), s), r"labels\.long\(\)"),
+    "scores of a model": (lambda y, s: metrics.roc_auc(y, s[:, None]), r"scores\.squeeze\(1\)"),
+    "a column of classes": (lambda y, s: metrics.accuracy(y, y[:, None]), r"\(3,\) is needed"),
+    "too many classes": (lambda y, s: metrics.confusion_matrix(y, y[:2], 2), r"shape \(2,\)"),
+    "a column of numbers": (
+        lambda y, s: metrics.r2(s, s[:, None]),
+        r"has shape \(3, 1\)",
+    ),
+    "probabilities of others": (lambda y, s: metrics.log_loss(y[:2], torch.ones(3, 2)), "needed"),
+    "a column of targets": (
+        lambda y, s: stats.linear_regression(s[:, None], s[:, None]),
+        "y",
+    ),
+    "a column of labels": (lambda y, s: stats.logistic_regression(torch.ones(3, 1), y[:2]), "y"),
+    "a column of groups": (lambda y, s: stats.group_sums(s, y[:2], 2, min_size=1), "groups"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_what_would_silently_be_wrong_is_refused(name):
+    mistake, words = MISTAKES[name]
+    with pytest.raises(ConfigError, match=words):
+        mistake(LABELS, SCORES)

@@ -155,7 +155,7 @@ def _show_costs(screen: Screen, found: Rehearsal) -> None:
     screen.table(columns, [*rows, total])
     left_out = sum(place not in most for place in sending)
     if left_out:
-        screen.line(f"{left_out} places that cost less are left out: --json")
+        screen.line(f"cheaper places that are left out: {left_out}; --json has them")
 
 
 def _weight(place: PlaceCost) -> tuple[int, int]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ..tensor.row_shapes import require_one_a_row
+from .class_dtypes import require_classes
+
 SMALLEST = 2.0**-52  # plain probabilities are at least this; secret ones are at least 2^-f anyway
 
 
@@ -14,6 +17,8 @@ def accuracy(labels: Tensor, predicted: Tensor) -> Tensor:
     >>> accuracy(torch.tensor([0, 1, 2, 2]), torch.tensor([0, 1, 1, 2]))
     tensor(0.7500)
     """
+    require_classes("accuracy", labels=labels, predicted=predicted)
+    require_one_a_row("accuracy", labels, predicted=predicted)
     return (labels == predicted).to(torch.get_default_dtype()).mean()
 
 
@@ -26,6 +31,8 @@ def confusion_matrix(labels: Tensor, predicted: Tensor, num_classes: int) -> Ten
     tensor([[1, 0],
             [1, 1]])
     """
+    require_classes("confusion_matrix", labels=labels, predicted=predicted)
+    require_one_a_row("confusion_matrix", labels, predicted=predicted)
     classes = torch.arange(num_classes, device=labels.device)
     true, found = (x.unsqueeze(-1) == classes for x in (labels, predicted))
     return true.long().mT @ found.long()
@@ -41,6 +48,9 @@ def log_loss(labels: Tensor, probabilities: Tensor) -> Tensor:
     >>> log_loss(torch.tensor([1, 0]), torch.tensor([0.5, 0.5]))
     tensor(0.6931)
     """
+    require_classes("log_loss", labels=labels)
+    first = probabilities if probabilities.dim() == 1 else probabilities[:, 0]
+    require_one_a_row("log_loss", labels, probabilities=first)
     if probabilities.dim() == 1:
         true = labels.to(probabilities.dtype)
         likely = 1 - probabilities + true * (2 * probabilities - 1)

@@ -6,7 +6,9 @@ import torch
 from torch import Tensor
 
 from ..tensor.ops.reductions.sort_by import SORT_BY
+from ..tensor.row_shapes import require_one_a_row
 from ..tensor.row_sums import require_rows
+from .class_dtypes import require_classes
 
 
 def roc_auc(labels: Tensor, scores: Tensor) -> Tensor:
@@ -20,6 +22,8 @@ def roc_auc(labels: Tensor, scores: Tensor) -> Tensor:
     >>> roc_auc(torch.tensor([0, 1, 0, 1]), torch.tensor([0.1, 0.4, 0.4, 0.8]))
     tensor(0.8750)
     """
+    require_classes("roc_auc", labels=labels)
+    require_one_a_row("roc_auc", labels, scores=scores)
     require_rows("roc_auc", labels, scores)
     dtype = scores.dtype if scores.is_floating_point() else torch.get_default_dtype()
     ordered, true = SORT_BY(scores, labels.to(torch.int64), descending=True)

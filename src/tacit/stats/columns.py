@@ -72,7 +72,7 @@ def quantiles(x: Tensor, q: Sequence[float]) -> Tensor:
     if not q or not all(0 <= one <= 1 for one in q):
         raise ConfigError(f"q={list(q)}", limit="quantiles are from 0 to 1", subject="quantiles")
     ordered = x.sort(0)[0]
-    places = torch.tensor(q, dtype=torch.float64) * (x.shape[0] - 1)
+    places = torch.as_tensor(q, dtype=torch.float64) * (x.shape[0] - 1)
     low = places.floor().long()
     share = (places - low).to(x.dtype).view(-1, *[1] * (x.dim() - 1))
     return ordered[low] + share * (ordered[(low + 1).clamp(max=x.shape[0] - 1)] - ordered[low])

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ..errors import ConfigError
+from ..tensor.row_shapes import require_one_a_row
 
 
 class GroupSums(NamedTuple):
@@ -32,6 +33,7 @@ def group_sums(values: Tensor, groups: Tensor, num_groups: int, *, min_size: int
     """
     if min_size < 1:
         raise ConfigError(f"{min_size=}", limit="at least 1", subject="group_sums")
+    require_one_a_row("group_sums", values if values.dim() == 1 else values[:, 0], groups=groups)
     member = groups.unsqueeze(-1) == torch.arange(num_groups, device=groups.device)
     counts = member.sum(0)
     shown = counts >= min_size

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ..tensor.long_loops import counted
+from ..tensor.row_shapes import require_one_a_row
 from ..tensor.row_sums import require_rows
 from .columns import Standardised, standardise
 from .elimination import inverse
@@ -44,6 +45,7 @@ def linear_regression(x: Tensor, y: Tensor) -> LinearFit:
     >>> linear_regression(x, torch.tensor([3.0, 5.0, 7.0, 10.0])).coefficients
     tensor([2.3000])
     """
+    require_one_a_row("linear_regression", x[:, 0], y=y)
     require_rows("linear_regression", x, y)
     rows, size = x.shape
     z, target = standardise(x), standardise(y)
@@ -73,6 +75,7 @@ def logistic_regression(
     coefficients is added to the mean loss, not that of the intercept. Standard errors are those of
     the inverse Fisher information (with the penalty in it). About 8 p + 28 rounds of `trio` a step.
     """
+    require_one_a_row("logistic_regression", x[:, 0], y=y)
     require_rows("logistic_regression", x, y)
     rows, size = x.shape
     z = standardise(x)
