@@ -33,7 +33,6 @@ def difference(some: list[Message], others: list[Message]) -> float:
 
 def imbalance(tensor: Tensor) -> float:
     """By how many standard deviations the number of ones differs from half of all bits."""
-    data = tensor.reshape(-1).view(torch.uint8).int()
-    ones = sum(float((data >> i & 1).sum()) for i in range(8))
-    bits = 8.0 * len(data)
+    data = tensor.reshape(-1).view(torch.uint8).numpy().tobytes()
+    ones, bits = int.from_bytes(data).bit_count(), 8.0 * len(data)
     return abs(ones - bits / 2) / (bits / 4) ** 0.5
