@@ -12,6 +12,7 @@ import ctypes
 import weakref
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 import torch
@@ -71,11 +72,11 @@ class _Segment:
             gap = _Gap(self.gaps.pop(place - 1).start, gap.end)
         insort(self.gaps, gap)
 
-    @torch.inference_mode(False)
     def view(self, dtype: torch.dtype) -> Tensor:
         """Returns the whole segment as elements of a type; its start is aligned for every type."""
         if dtype not in self._views:
-            self._views[dtype] = self.memory[: self.memory.numel() // 16 * 16].view(dtype)
+            with _no_inference_mode():
+                self._views[dtype] = self.memory[: self.memory.numel() // 16 * 16].view(dtype)
         return self._views[dtype]
 
 
@@ -99,14 +100,14 @@ class Arena:
         """How much memory there is, used or free."""
         return sum(segment.memory.numel() for segment in self._segments)
 
-    @torch.inference_mode(False)
     def empty_like(self, tensor: Tensor) -> Tensor:
         """Returns a tensor of this form, in memory that is free again when its last view goes."""
         span = _span(tensor)
-        if not span:
-            return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
-        flat = torch.frombuffer(self._block(span * tensor.itemsize), dtype=tensor.dtype)
-        return flat.as_strided(tensor.shape, tensor.stride())
+        with _no_inference_mode():
+            if not span:
+                return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+            flat = torch.frombuffer(self._block(span * tensor.itemsize), dtype=tensor.dtype)
+            return flat.as_strided(tensor.shape, tensor.stride())
 
     def alias(self, tensor: Tensor) -> Tensor:
         """Returns a view of the same memory that does not hold it; others are returned as are."""
@@ -114,14 +115,14 @@ class Arena:
             return tensor
         return self.tensor_at(tensor.data_ptr(), tensor)
 
-    @torch.inference_mode(False)
     def tensor_at(self, address: int, like: Tensor) -> Tensor:
         """Returns a tensor of this form at an address of the arena, which it does not hold."""
         segment = self._segment(address)
         assert segment is not None
         offset, rest = divmod(address - segment.start, like.itemsize)
         assert not rest
-        return segment.view(like.dtype).as_strided(like.shape, like.stride(), offset)
+        with _no_inference_mode():
+            return segment.view(like.dtype).as_strided(like.shape, like.stride(), offset)
 
     def block(self, address: int) -> Block | None:
         """Returns the block in use that an address is in now, if any."""
@@ -195,6 +196,11 @@ class Arena:
         self._segments.insert(place, segment)
         self._starts.insert(place, segment.start)
         return segment
+
+
+def _no_inference_mode() -> AbstractContextManager[object]:
+    """Leaves such a block; entering one takes longer than making a tensor."""
+    return torch.inference_mode(False) if torch.is_inference_mode_enabled() else nullcontext()
 
 
 def _rounded(size: int) -> int:
