@@ -148,7 +148,7 @@ def _absorb(hashed: Hash, value: Tensor) -> None:
 
 
 def _bytes(value: Tensor) -> memoryview:
-    return value.detach().cpu().contiguous().view(-1).numpy().data.cast("B")
+    return value.numpy(force=True).ravel().data.cast("B")
 
 
 def digest_of(value: Tensor) -> Tensor:
