@@ -1,5 +1,6 @@
 """CrypTen's tensors: what a program of one party computes with them is what torch computes."""
 
+import warnings
 from pickle import UnpicklingError
 
 import pytest
@@ -49,6 +50,9 @@ def test_gradients():
     (a * a).backward(crypten.cryptensor([1.0, 2.0, 3.0]))
     (x * x).backward(torch.tensor([1.0, 2.0, 3.0]))
     assert torch.allclose(a.grad.get_plain_text(), x.grad, atol=1e-3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # torch warns of gradients of other tensors than leaves
+        assert (a * a).grad is None
     with pytest.raises(RuntimeError, match="in-place"):
         a.add_(1)
     with crypten.no_grad():

@@ -130,6 +130,52 @@ def test_secret_answers_are_nearly_those(name, tmp_path):
         torch.testing.assert_close(one, want, atol=2e-3, rtol=0)
 
 
+def repeated_answers(made, args, calls=4):
+    """The last answer of a model that is called several times, and what was recorded of it."""
+
+    def main(session):
+        shared = session.share(from_onnx(made if session.rank == 0 else onnx_structure(made)), 0)
+        given = [session.share(x, 1) if x.is_floating_point() else x for x in args]
+        function = session.repeated(lambda *given: shared(*given))
+        with torch.no_grad():
+            found = [session.reveal(function(*given)) for _ in range(calls)][-1]
+        return found, function.summary()
+
+    return tacit.run(main)[1]
+
+
+def test_sizes_that_are_computed_do_not_prevent_a_recording():
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Slice", ["shape", "zero", "one"], ["batch"]),
+        helper.make_node("Concat", ["batch", "rest"], ["sizes"], axis=0),
+        helper.make_node("Reshape", ["x", "sizes"], ["split"]),
+        helper.make_node("MatMul", ["split", "w"], ["product"]),
+        helper.make_node("Squeeze", ["batch"], ["number"]),
+        helper.make_node("Range", ["start", "number", "step"], ["places"]),
+        helper.make_node("Cast", ["places"], ["reals"], to=onnx.TensorProto.FLOAT),
+        helper.make_node("Unsqueeze", ["reals", "axes"], ["column"]),
+        helper.make_node("Add", ["product", "column"], ["y"]),
+    ]
+    x = np.linspace(-2, 2, 12, dtype=np.float32).reshape(2, 6)
+    integers = {"zero": [0], "one": [1], "rest": [3, 2], "axes": [1, 2], "start": 0, "step": 1}
+    constants = {name: np.array(numbers, np.int64) for name, numbers in integers.items()}
+    constants["w"] = np.array([[1, 2, 0.5], [-1, 0, 3]], np.float32)
+    made = model(nodes, {"x": x}, constants, free=True)
+    found, summary = repeated_answers(made, [torch.from_numpy(x)])
+    torch.testing.assert_close(found, runtime_answers(made, {"x": x})[0], atol=1e-3, rtol=0)
+    assert "not recorded" not in summary
+
+
+def test_sizes_that_are_an_input_prevent_a_recording():
+    nodes = [helper.make_node("Reshape", ["x", "sizes"], ["y"])]
+    given = {"x": np.arange(6, dtype=np.float32), "sizes": np.array([2, 3], np.int64)}
+    made = model(nodes, given)
+    found, summary = repeated_answers(made, [torch.from_numpy(x) for x in given.values()])
+    assert found.shape == (2, 3)
+    assert "not recorded" in summary
+
+
 def test_a_structure_has_no_weights(tmp_path):
     path, _ = script("lenet", tmp_path)
     weights = [numpy_helper.to_array(x).tobytes() for x in onnx.load(path).graph.initializer]

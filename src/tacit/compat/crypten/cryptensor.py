@@ -155,8 +155,8 @@ class CrypTensor(Arithmetic, Bits, Reductions, Shapes, Layers):
 
     @property
     def grad(self) -> Any:
-        """The gradient, or None."""
-        grad = self.secret.grad
+        """The gradient of a leaf, or None."""
+        grad = self.secret.grad if self.secret.is_leaf else None
         return None if grad is None else self.of(as_secret(grad))
 
     @grad.setter

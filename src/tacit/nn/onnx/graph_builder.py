@@ -12,6 +12,7 @@ from torch import Tensor, fx, nn
 
 from .model_file import ModelFile, onnx_package
 from .operator_table import RULES, Call, Constant, Refused, refuse_unknown, unsupported
+from .size_nodes import mark_sizes
 from .weights import constant_of, is_weight, public_names
 
 
@@ -46,6 +47,8 @@ class GraphBuilder:
         results = [self._result(one.name) for one in self.file.graph.output]
         self.graph.output(results[0] if len(results) == 1 else tuple(results))
         self.graph.eliminate_dead_code(lambda node: node.op in ("placeholder", "output"))
+        public = [node for constant, node in self._nodes.items() if not constant.is_weight]
+        mark_sizes(self.graph, public)
         self.graph.lint()
         return fx.GraphModule(self.parts, self.graph, name).train(False)
 

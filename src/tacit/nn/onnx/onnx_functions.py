@@ -10,7 +10,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._C import DisableTorchFunction
 from torch.nn import functional as F
+from torch.utils._python_dispatch import _disable_current_modes
 
 Number = int | float | bool
 
@@ -18,6 +20,15 @@ Number = int | float | bool
 def integers(x: Tensor) -> list[int]:
     """Returns public integers as a list."""
     return [int(value) for value in x.reshape(-1).tolist()]
+
+
+def sizes(x: Tensor) -> list[int]:
+    """Returns integers that follow from shapes and public constants alone.
+
+    Observers of the program need not see that they are read: they cannot differ the next time.
+    """
+    with DisableTorchFunction(), _disable_current_modes():
+        return integers(x)
 
 
 def shape(x: Tensor, start: int, end: int | None) -> Tensor:
@@ -248,6 +259,15 @@ def counted(start: Any, limit: Any, step: Any) -> Tensor:
     return torch.arange(*given)
 
 
+def counted_sizes(start: Any, limit: Any, step: Any) -> Tensor:
+    """As `counted`, of numbers that follow from shapes and public constants alone."""
+    given = [sizes(x)[0] if isinstance(x, Tensor) else x for x in (start, limit, step)]
+    return torch.arange(*given)
+
+
 def by_direction(rows: Tensor, directions: int) -> Tensor:
     """Returns steps x directions x batch x hidden of torch's steps x batch x all hidden."""
     return rows.unflatten(-1, (directions, -1)).transpose(1, 2)
+
+
+OF_SIZES = {integers: sizes, counted: counted_sizes}
