@@ -18,6 +18,7 @@ from torch.multiprocessing.reductions import reduce_tensor
 
 import tacit
 from tacit.errors import Error, ForkedUse, RevealForbidden, UnsupportedError
+from tacit.tensor.substitutes import numpy_substitute
 
 # These return an identity or an address of the Python object, another one for each tensor.
 IDENTITIES = {"__hash__", "_cdata", "__dict__", "__getstate__", "__weakref__", "__sizeof__"}
@@ -265,3 +266,36 @@ def test_memory_is_neither_taken_nor_given():
     """tests/tensor/memory_doors.py lists the doors; one that is open ends its process."""
     code, out, err = forked.run(["-m", "tests.tensor.memory_doors"])
     assert (code, out.splitlines()[-1:]) == (0, ["all doors are closed"]), (out[-200:], err[-2000:])
+
+
+def given_to_torch(x):
+    """Arguments of a secret matrix with which one or another function computes."""
+    v = x[0]
+    yield from ((x,), (x, x), (v, v), ((x, x),), (x, 0), (x, 0, 1), (v, 3), (x, (0,)), (v, (3,)))
+    yield from ((x > 1, x, x), ("ij->ji", x), (x[None], 1))
+
+
+def is_computed_by_torch(name, x):
+    for arguments in given_to_torch(x):
+        try:
+            getattr(torch, name)(*arguments)
+        except Exception:  # of arguments that it does not take
+            continue
+        return True
+    return False
+
+
+@pytest.mark.full("test_9_what_has_no_rule_names_what_computes_instead, of some functions")
+@pytest.mark.filterwarnings("ignore")
+def test_what_numpy_is_told_to_be_computed_by_torch_is():
+    modules = (np, np.linalg, np.fft)
+    functions = [getattr(one, name) for one in modules for name in dir(one)]
+    names = {one.__name__ for one in functions if hasattr(one, "_implementation")}
+    called = {n for n in names if numpy_substitute(n) == f"torch.{n} computes on secrets"}
+    assert len(called) > 80
+
+    def main(session):
+        x = session.share(torch.eye(3) + 0.5, owner=0)
+        return {name for name in called if not is_computed_by_torch(name, x)}
+
+    assert tacit.run(main, protocol="cleartext", parties=1) == [set()]

@@ -40,7 +40,18 @@ SUBSTITUTES = {
 
 # Functions of numpy that need an operation of another name.
 NUMPY_NAMES = {"eigvalsh": "eigh", "cond": "svd", "matrix_rank": "svd"}
-WITHOUT_RULE = ("eig",)  # torch has the name, and no rule
+OF_NUMPY = {
+    "allclose": "torch.isclose(a, b).all() computes on secrets",
+    "average": "torch.mean computes on secrets",
+    "bincount": "torch.nn.functional.one_hot(x, num_classes).sum(0) computes on secrets",
+    "percentile": "torch.quantile(x, percent / 100) computes on secrets",
+    "save": "tacit.nn.save keeps secrets in a checkpoint",
+}
+# torch has these names, and no rule for secrets: many results have a shape that tells values.
+WITHOUT_RULE = (
+    *("angle", "argwhere", "can_cast", "eig", "fft", "histogramdd", "i0", "imag", "linspace"),
+    *("logspace", "nonzero", "put", "unique", "unravel_index", "vander"),
+)
 
 
 def numpy_substitute(name: str) -> str | None:
@@ -50,6 +61,8 @@ def numpy_substitute(name: str) -> str | None:
         for key in (operation, f"{operation}_ex"):
             if key in SUBSTITUTES:
                 return SUBSTITUTES[key]
+    if name in OF_NUMPY:
+        return OF_NUMPY[name]
     if hasattr(torch, name) and name not in WITHOUT_RULE:
         return f"torch.{name} computes on secrets"
     return None
