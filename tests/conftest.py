@@ -33,12 +33,13 @@ LEFT_OUT = "tests_left_out"
 # What takes longest in the full tier begins first, so that all workers end at about the same time:
 # files and folders of tests, by measured seconds.
 LONGEST_FIRST = (
-    *("test_sanitizers.py", "test_sessions.py", "test_security.py", "test_quad.py"),
-    *("test_rounds.py", "test_gpu_products.py", "test_training_precision.py", "test_masks.py"),
-    *("test_selective_failure.py", "examples", "test_processes.py", "test_verified.py"),
-    *("test_gpu_elementwise.py", "test_conformance.py", "test_freivalds.py", "test_operators.py"),
-    *("deployment", "test_crashed_runs.py", "test_run_failures.py", "zoo"),
-    *("docs", "fuzz", "cli", "protocols", "runtime", "tensor"),
+    *("test_sanitizers.py", "test_quad.py", "examples", "test_selective_failure.py"),
+    *("test_security.py", "test_verified.py", "test_masks.py", "test_conformance.py"),
+    *("test_plans_of_networks.py", "test_processes.py", "test_rounds.py", "test_enclave.py"),
+    *("test_plans_of_training.py", "test_repeated_calls.py", "test_crashed_runs.py"),
+    *("test_run_failures.py", "test_sessions.py", "test_training_precision.py"),
+    *("test_freivalds.py", "test_gpu_products.py", "test_operators.py", "test_gpu_elementwise.py"),
+    *("deployment", "zoo", "docs", "fuzz", "cli", "protocols", "runtime", "tensor"),
 )
 _left_out = pytest.StashKey[int]()
 
