@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import itertools
 import random
+import threading
+from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -139,9 +141,48 @@ def counting_in_a_hook():
     return lambda x: (layer(x) * 2, len(seen))
 
 
+# These give the same number in the first calls, as they may by chance.
+
+
+def iterating_over_equal_numbers():
+    numbers = iter([1, 1, 1, 1, 2, 3, 4, 5])
+    return lambda x: x * next(numbers)
+
+
+def deciding_by_a_generator():
+    generator = (number > 4 for number in itertools.count())
+    return lambda x: x * 2 if next(generator) else x
+
+
+def drawing_equal_numbers():
+    generator = random.Random(3)
+    return lambda x: x * (2 if generator.random() < 1e-9 else 1)
+
+
+def drawing_equal_numbers_by_a_method():
+    draw = random.Random(3).random
+    return lambda x: x * (2 if draw() < 1e-9 else 1)
+
+
+def drawing_equal_numbers_of_a_file():
+    return lambda x: x * (2 if random.random() < 1e-9 else 1)
+
+
+def drawing_equal_numbers_of_numpy():
+    generator = np.random.default_rng(3)
+    return lambda x: x * (2 if generator.random() < 1e-9 else 1)
+
+
+def drawing_equal_numbers_of_a_file_of_numpy():
+    return lambda x: x * (2 if np.random.rand() < 1e-9 else 1)
+
+
 CHANGING = [
     *(counting_object, counting_in_a_nest, counting_by_a_method, iterating, drawing),
     *(drawing_by_a_generator_of_torch, counting_in_an_array, returning_a_count, counting_in_a_hook),
+    *(iterating_over_equal_numbers, deciding_by_a_generator, drawing_equal_numbers),
+    *(drawing_equal_numbers_by_a_method, drawing_equal_numbers_of_a_file),
+    *(drawing_equal_numbers_of_numpy, drawing_equal_numbers_of_a_file_of_numpy),
 ]
 
 
@@ -221,9 +262,133 @@ def element_of_a_long_list():
     return lambda x: x * factors[70], lambda: factors.__setitem__(70, 2.0)
 
 
+def variable_of_a_function(make):
+    """A function that calls another one; that multiplies by an element of its closure."""
+    factors = [1.0]
+    return make(lambda x: x * factors[0]), lambda: factors.__setitem__(0, 2.0)
+
+
+def called_from_a_dict(function):
+    functions = {"scaled": function}
+    return lambda x: functions["scaled"](x)
+
+
+def called_as_a_static_method(function):
+    class Scaled:
+        scaled = staticmethod(function)
+
+    return lambda x: Scaled.scaled(x)
+
+
+def called_as_a_method(function):
+    class Scaled:
+        def scaled(self, x):
+            return function(x)
+
+    scaled = Scaled()
+    return lambda x: scaled.scaled(x)
+
+
+def called_as_a_bound_method(function):
+    class Scaled:
+        def scaled(self, x):
+            return function(x)
+
+    return Scaled().scaled
+
+
+def called_by_a_property(function):
+    class Scaled:
+        @property
+        def scaled(self):
+            return function
+
+    scaled = Scaled()
+    return lambda x: scaled.scaled(x)
+
+
+def called_as_a_module(function):
+    class Scaled(nn.Module):
+        def forward(self, x):
+            return function(x)
+
+    module = Scaled()
+    return lambda x: module(x)
+
+
+def called_by_a_partial(function):
+    scaled = partial(lambda function, x: function(x), function)
+    return lambda x: scaled(x)
+
+
+def called_under_a_cache(function):
+    @cache
+    def scaling():
+        return function
+
+    return lambda x: scaling()(x)
+
+
+def attribute_of_a_class():
+    class Scaled(Config):
+        def scaled(self, x):
+            return x * self.named
+
+        named = 1.0
+
+    class Inherited(Scaled):
+        pass
+
+    scaled = Inherited()
+    return lambda x: scaled.scaled(x), lambda: setattr(Scaled, "named", 2.0)
+
+
+def class_method():
+    class Scaled:
+        factor = 1.0
+
+        @classmethod
+        def scaled(cls, x):
+            return x * cls.factor
+
+    return lambda x: Scaled.scaled(x), lambda: setattr(Scaled, "factor", 2.0)
+
+
+def replaced_method():
+    class Scaled:
+        def scaled(self, x):
+            return x * 1
+
+    scaled = Scaled()
+    return lambda x: scaled.scaled(x), lambda: setattr(Scaled, "scaled", lambda _, x: x * 2)
+
+
+def context_variable():
+    factor = ContextVar("factor", default=1.0)
+    return lambda x: x * factor.get(), lambda: factor.set(2.0)
+
+
+def variable_of_a_thread():
+    own = threading.local()
+    own.factor = 1.0
+    return lambda x: x * own.factor, lambda: setattr(own, "factor", 2.0)
+
+
+def other_memory_of_a_public_tensor():
+    factor = torch.ones(3)
+    return lambda x: x * factor, lambda: setattr(factor, "data", torch.full((3,), 2.0))
+
+
+CALLED = [
+    *(called_from_a_dict, called_as_a_static_method, called_as_a_method, called_as_a_bound_method),
+    *(called_by_a_property, called_as_a_module, called_by_a_partial, called_under_a_cache),
+]
 BETWEEN = [
     *(config_in_a_list, config_of_a_trainer, config_of_a_module, function_of_a_module),
     *(layer_of_a_module, hook_of_a_module, element_of_a_long_list),
+    *(pytest.param(partial(variable_of_a_function, one), id=one.__name__) for one in CALLED),
+    *(attribute_of_a_class, class_method, replaced_method, context_variable),
+    *(variable_of_a_thread, other_memory_of_a_public_tensor),
 ]
 
 
@@ -245,6 +410,59 @@ def test_what_a_function_reaches_is_looked_at(make):
         assert all(replays)
         for one, other in zip(found, expected, strict=True):
             assert one == pytest.approx(other, abs=1e-3)
+
+
+def test_a_repeated_function_within_another_is_looked_into():
+    def main(session):
+        factors, x = [1.0], session.share(X, owner=0)
+        inner = session.repeated(lambda x: x * factors[0])
+        outer, found = session.repeated(lambda x: inner(x) + 1), []
+        for i in range(9):
+            factors[0] = 1.0 if i < 5 else 2.0
+            found.append(session.reveal(outer(x)))
+        return torch.stack(found), [one.num_replays for one in outer.recordings]
+
+    factors = torch.tensor([1.0] * 5 + [2.0] * 4)
+    for found, replays in tacit.run(main):
+        torch.testing.assert_close(found, X * factors[:, None] + 1, atol=1e-3, rtol=0)
+        assert len(replays) == 2
+
+
+@pytest.mark.parametrize("register", ["register_hook", "register_post_accumulate_grad_hook"])
+def test_hooks_of_gradients_are_looked_into(register):
+    """The gradient is that of the sum, whose hook multiplies it by another number from call 5 on;
+    from call 8 on there is one more hook."""
+
+    def main(session):
+        weight, factors = nn.Parameter(session.share(X, owner=0)), [2.0]
+
+        def scale(found):
+            if register == "register_hook":
+                return found * factors[0]
+            found.grad = found.grad * factors[0]
+            return None
+
+        getattr(weight, register)(scale)
+        optimizer = torch.optim.SGD([weight], lr=0.125)
+
+        def step():
+            optimizer.zero_grad()
+            weight.sum().backward()
+            optimizer.step()
+
+        step, found = session.repeated(step), []
+        for i in range(11):
+            factors[0] = 2.0 if i < 5 else 3.0
+            if i == 8:
+                getattr(weight, register)(scale)
+            step()
+            found.append(session.reveal(weight.detach()))
+        return torch.stack(found), sum(one.num_replays for one in step.recordings)
+
+    steps = torch.tensor([2.0] * 5 + [3.0] * 3 + [9.0] * 3).cumsum(0) / 8
+    for found, replays in tacit.run(main):
+        torch.testing.assert_close(found, X - steps[:, None], atol=1e-2, rtol=0)
+        assert replays > 0
 
 
 def test_attributes_that_the_code_does_not_name_may_change():

@@ -51,7 +51,7 @@ class Trace(DispatchMode):
         self.cells: dict[int, tuple[Cell, int]] = {}
         self.values: dict[int, Value] = {}
         self.leaves: dict[int, Used] = {}
-        self._public: dict[int, tuple[Tensor, int]] = {}  # by storage, with their versions
+        self._public: dict[int, tuple[Tensor, int, int]] = {}  # by storage: version, address
         self.public_state: dict[int, Tensor] = {}
         self.obstacle: str | None = None
         self._numbers: Numbers | None = None
@@ -163,8 +163,8 @@ class Trace(DispatchMode):
         Public tensors that the function writes may differ too.
         """
         public = all(
-            tensor._version == version
-            for storage, (tensor, version) in self._public.items()
+            tensor._version == version and tensor.data_ptr() == address
+            for storage, (tensor, version, address) in self._public.items()
             if storage not in self.public_state
         )
         return public and all(used.is_same() for used in self.leaves.values())
@@ -192,7 +192,7 @@ class Trace(DispatchMode):
         """Notes existing public tensors. Tensors on a GPU are parts of shares."""
         for x in found:
             if x.is_cpu and not x.is_inference() and not self.is_new(x):
-                self._public.setdefault(_storage(x), (x, x._version))
+                self._public.setdefault(_storage(x), (x, x._version, x.data_ptr()))
 
     def run(self, func: OpOverload, args: Any, kwargs: Any, found: list[Tensor]) -> Any:
         """Runs a public operation; subclasses may record it."""

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from functools import cache, partial
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any
 
 from torch import nn
@@ -22,7 +22,9 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from ...tensor import SecretTensor
 from ...tensor.trace import Trace
-from .held_objects import FUNCTIONS, HeldObject, code_names, held_objects, identical, unchanged
+from .function_variables import variables
+from .held_objects import FUNCTIONS, HeldObject, held_objects, identical, unchanged
+from .number_sources import GeneratorStates, is_iterator
 
 # Attributes of a module that are compared.
 SETTINGS = (bool, int, float, str, type(None), *FUNCTIONS)
@@ -36,9 +38,11 @@ class Environment:
         self._function, self._arguments = function, arguments
         self.modules: list[nn.Module] = []
         self.optimizers: list[Optimizer] = []
+        self._leaves: list[SecretTensor] = []
         self._followed: Set[int] = frozenset()
         self._recorded: list[Any] = []
         self._states: list[ModuleState | HeldObject] = []
+        self._draws = False
 
     @contextmanager
     def observed(self, trace: Trace) -> Iterator[None]:
@@ -47,6 +51,7 @@ class Environment:
         Settings of optimizers that the trace follows are not compared.
         """
         _hook_optimizers()
+        drawn = GeneratorStates(self._reached())
         found: dict[int, Any] = {}
         _local.found, handle = found, register_module_forward_pre_hook(_record)
         try:
@@ -56,29 +61,43 @@ class Environment:
             _local.found = None
         self.modules = [x for x in found.values() if isinstance(x, nn.Module)]
         self.optimizers = [x for x in found.values() if isinstance(x, Optimizer)]
+        self._leaves = self.parameters()
         self._followed = trace.followed_optimizers
         self._recorded = self._current()
         self._states = [*map(ModuleState, self.modules), *self._held_objects()]
+        self._draws = drawn.have_changed()
 
     def schedulers(self) -> list[LRScheduler]:
         """Returns the schedulers that the function reaches from its variables."""
-        held = [x for one in self._held_objects() for x in one.children]
-        found = [x for x in (*_all_variables(self._function), *held) if isinstance(x, LRScheduler)]
+        found = [x for x in self._reached() if isinstance(x, LRScheduler)]
         return list({id(x): x for x in found}.values())
 
     def _held_objects(self) -> list[HeldObject]:
         """Returns the objects that the function, hooks, modules and arguments refer to."""
-        called = [self._function, *_hooks(self.modules, self.optimizers)]
-        variables = [[*_all_variables(one)] for one in called]
-        names = [name for pair in zip(called, variables, strict=True) for name in _all_names(*pair)]
-        roots = [x for found in variables for x in found]
-        return held_objects([*roots, *self._arguments, *self.modules], names)
+        hooks = [*_hooks(self.modules, self.optimizers), *self._hooks_of_gradients()]
+        return held_objects([self._function, *hooks, *self._arguments, *self.modules])
+
+    def _hooks_of_gradients(self) -> list[dict[int, Any] | None]:
+        found = [(x._backward_hooks, x._post_accumulate_grad_hooks) for x in self._leaves]
+        return [hooks for pair in found for hooks in pair]
+
+    def _reached(self) -> Iterator[Any]:
+        """Yields what those objects hold."""
+        yield from self._arguments
+        for one in self._held_objects():
+            yield from one.children
 
     @property
-    def counts_steps(self) -> bool:
-        """Whether an optimizer that is not followed counts its steps."""
+    def obstacle(self) -> str | None:
+        """Why a replay would not do what the function does, or None."""
         others = [one for one in self.optimizers if id(one) not in self._followed]
-        return any("step" in state for one in others for state in one.state.values())
+        if any("step" in state for one in others for state in one.state.values()):
+            return "the optimizer counts its steps"
+        if self._draws:
+            return "it draws from a generator of Python or numpy"
+        if any(map(is_iterator, self._reached())):
+            return "it uses an iterator that was made outside"
+        return None
 
     def parameters(self) -> list[SecretTensor]:
         """Returns the secret parameters of the optimizers and modules."""
@@ -94,7 +113,7 @@ class Environment:
 
     def _current(self) -> list[Any]:
         """Returns the variables of the function, and the settings and state of its optimizers."""
-        found: list[Any] = [*_all_variables(self._function)]
+        found: list[Any] = [*_all_variables(self._function), *self._hooks_of_gradients()]
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 if id(optimizer) not in self._followed:
@@ -144,7 +163,8 @@ def _hooks(modules: Iterable[nn.Module], optimizers: Iterable[Optimizer]) -> Ite
 
 
 def _hooks_of(module: nn.Module) -> tuple[dict[int, Any], ...]:
-    return module._forward_pre_hooks, module._forward_hooks, module._backward_hooks
+    forward = module._forward_pre_hooks, module._forward_hooks
+    return *forward, module._backward_pre_hooks, module._backward_hooks
 
 
 def _settings(attributes: Iterable[Any]) -> list[Any]:
@@ -193,27 +213,10 @@ def _variables(function: Any) -> Iterator[Any]:
     elif hasattr(function, "__func__"):
         yield from getattr(function.__self__, "__dict__", {}).values()
         yield from _variables(function.__func__)
-    elif isinstance(code := getattr(function, "__code__", None), CodeType):
-        for cell in function.__closure__ or ():
-            try:
-                yield cell.cell_contents
-            except ValueError:  # the cell is empty
-                yield None
-        scope = function.__globals__
-        yield from (scope[name] for name in code_names(code) if name in scope)
-        yield from function.__defaults__ or ()
-        yield from (function.__kwdefaults__ or {}).values()
+    elif isinstance(function, FunctionType):
+        yield from variables(function)
     else:
         yield function  # an object that can be called
-
-
-def _all_names(function: Any, variables: Sequence[Any]) -> Iterator[str]:
-    """Yields the names in the code of a function, and of the functions of its file."""
-    while isinstance(function, partial):
-        function = function.func
-    for one in (function, *(x for x in variables if _is_own(x, function))):
-        code = getattr(one, "__code__", None)
-        yield from code_names(code) if isinstance(code, CodeType) else ()
 
 
 _local = threading.local()

@@ -1,8 +1,8 @@
 """Objects that a function reaches from its variables, and whether they hold what they held.
 
-Looked at are the elements of containers and arrays, and the attributes of objects, classes and
-files that the code names, whose methods that it names included. Objects of Python's library, of
-torch, numpy and Tacit are not looked into.
+Looked at are the elements of containers and arrays, the variables of functions and methods, and the
+attributes of objects, classes and files that the code of those functions names. Objects of Python's
+library, of torch, numpy and Tacit are not looked into, but for those that hold others.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
-from functools import cache
+from contextvars import ContextVar
+from functools import cached_property, partial
 from hashlib import blake2b
 from operator import is_
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy
@@ -22,15 +23,22 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from .buffers import equal_public
+from .function_variables import names_in, variables
 
 CONTAINERS = (list, tuple, dict, set, frozenset, deque)
 BY_IDENTITY = (*CONTAINERS, Tensor)
 FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType, type)
-SKIPPED = (Tensor, Optimizer, LRScheduler, *FUNCTIONS[:3])
+SKIPPED = (Tensor, Optimizer, LRScheduler)
+HOLDERS = (
+    *(MethodType, BuiltinFunctionType, staticmethod, classmethod),
+    *(property, cached_property, partial, ContextVar),
+)
 FOREIGN = frozenset((*sys.stdlib_module_names, "torch", "tacit", "numpy"))
-NAMESPACES = frozenset(("types.SimpleNamespace", "argparse.Namespace"))
+NAMESPACES = frozenset(("types.SimpleNamespace", "argparse.Namespace", "_thread._local"))
+DRAWING = ("random", "numpy")  # files that hold generators, in numpy too
+WRAPPED = "__wrapped__"  # what a decorator calls
 IMPLIED = ("__call__", "__getitem__", "__iter__", "__len__", "__next__", "forward")  # by syntax
-MOST_OBJECTS = 128
+MOST_OBJECTS = 256
 MOST_ELEMENTS = 1024  # of a container; of a longer one, only its length is looked at
 MOST_BYTES = 1 << 16  # of an array
 MISSING = object()
@@ -41,33 +49,33 @@ class HeldObject:
 
     def __init__(self, holder: Any, names: frozenset[str]) -> None:
         self.holder, self._names = holder, names
-        self._is_simple = _is_simple(holder)
+        self._has_only_dict = _has_only_dict(holder)
         self._everything = self._current()
         self.children = _children(holder, names)
 
     def is_unchanged(self) -> bool:
         """Returns whether it holds the same. Mostly all are the same objects: that is fast."""
-        if self._is_simple and identical(self._everything, self._current()):
+        if identical(self._everything, self._current()):
             return True
         now = _children(self.holder, self._names)
         return len(now) == len(self.children) and all(map(unchanged, self.children, now))
 
     def _current(self) -> list[Any]:
-        """Returns all that a simple object holds, to be compared by identity."""
-        if not self._is_simple or isinstance(self.holder, CONTAINERS):
-            return _children(self.holder, self._names)
-        return [*vars(self.holder).values()]
+        """Returns all that an object holds, to be compared by identity."""
+        if self._has_only_dict:
+            return [*vars(self.holder).values()]
+        return _children(self.holder, self._names)
 
 
-def held_objects(roots: Iterable[Any], names: Iterable[str]) -> list[HeldObject]:
-    """Returns the objects that code with these names reaches from roots, the nearest first."""
-    roots, known = list(roots), frozenset(names)
+def held_objects(roots: Iterable[Any]) -> list[HeldObject]:
+    """Returns the objects that functions among roots, or reached from them, name."""
+    roots, names = list(roots), frozenset[str]()
     while True:
-        found = _reached(roots, known)
-        more = known.union(*(_names_of_methods(type(one.holder), known) for one in found))
-        if more == known:
+        found = _reached(roots, names)
+        more = names.union(*(_names(one.holder) for one in found))
+        if more == names:
             return found
-        known = more
+        names = more
 
 
 def _reached(roots: Iterable[Any], names: frozenset[str]) -> list[HeldObject]:
@@ -97,20 +105,29 @@ def unchanged(a: Any, b: Any) -> bool:
 
 
 def _is_looked_into(x: Any) -> bool:
-    if isinstance(x, (*CONTAINERS, numpy.ndarray)):
+    if isinstance(x, (*CONTAINERS, *HOLDERS, numpy.ndarray)):
         return True
     if isinstance(x, SKIPPED):
         return False
+    if isinstance(x, FunctionType):
+        return is_own(x.__module__)
+    if isinstance(x, ModuleType):
+        return is_own(x.__name__) or x.__name__.removeprefix("numpy.") in DRAWING
     kind = x if isinstance(x, type) else type(x)
-    home = x.__name__ if isinstance(x, ModuleType) else kind.__module__
-    is_own = home.partition(".")[0] not in FOREIGN
-    return is_own or f"{kind.__module__}.{kind.__qualname__}" in NAMESPACES
+    is_namespace = f"{kind.__module__}.{kind.__qualname__}" in NAMESPACES
+    return is_own(kind.__module__) or is_namespace or WRAPPED in getattr(x, "__dict__", ())
 
 
-def _is_simple(x: Any) -> bool:
-    """Whether an object is a container, or has all of its attributes in its dict."""
-    has_slots = any("__slots__" in vars(kind) for kind in type(x).__mro__)
-    return isinstance(x, CONTAINERS) or (hasattr(x, "__dict__") and not has_slots)
+def is_own(home: Any) -> bool:
+    """Whether `__module__` tells that the program or another library has made an object."""
+    return str(home).partition(".")[0] not in FOREIGN
+
+
+def _has_only_dict(x: Any) -> bool:
+    """Whether all that an object holds is in its dict."""
+    if isinstance(x, (*CONTAINERS, *HOLDERS, FunctionType)) or not hasattr(x, "__dict__"):
+        return False
+    return not any("__slots__" in vars(kind) for kind in type(x).__mro__)
 
 
 def _children(x: Any, names: frozenset[str]) -> list[Any]:
@@ -122,48 +139,41 @@ def _children(x: Any, names: frozenset[str]) -> list[Any]:
         if len(x) > MOST_ELEMENTS:
             return [len(x)]
         return [*x.keys(), *x.values()] if isinstance(x, dict) else [*x]
+    if isinstance(x, HOLDERS):
+        return _parts(x)
+    if isinstance(x, FunctionType):
+        return [*variables(x)]
     attributes = [*_attributes(x, names)]
     if isinstance(x, nn.Module):  # their parameters, buffers and modes are looked at apart
         return [value for value in attributes if not isinstance(value, Tensor | nn.Module)]
     return attributes
 
 
+def _parts(x: Any) -> list[Any]:
+    """Returns what an object of Python's library calls or holds."""
+    if isinstance(x, partial):
+        return [x.func, *x.args, *x.keywords.values()]
+    if isinstance(x, property):
+        return [x.fget, x.fset]
+    if isinstance(x, cached_property):
+        return [x.func]
+    if isinstance(x, ContextVar):
+        return [x.get(MISSING)]
+    return [getattr(x, "__self__", None), getattr(x, "__func__", None)]
+
+
 def _attributes(x: Any, names: frozenset[str]) -> Iterator[Any]:
     held = getattr(x, "__dict__", None)
     if held is not None:
-        yield from (value for name, value in held.items() if name in names)
+        implied = IMPLIED if isinstance(x, type) else (WRAPPED,)
+        yield from (value for name, value in held.items() if name in names or name in implied)
+    yield from x.__bases__ if isinstance(x, type) else (type(x),)
     for kind in type(x).__mro__:
         slots = kind.__dict__.get("__slots__", ())
         slots = (slots,) if isinstance(slots, str) else slots
         yield from (getattr(x, name, MISSING) for name in slots if name in names)
 
 
-def _names_of_methods(kind: type, names: frozenset[str]) -> frozenset[str]:
-    """Returns the names in the methods and properties of a class that the code names."""
-    found = [
-        one
-        for base in kind.__mro__
-        if base.__module__.partition(".")[0] not in FOREIGN
-        for name, one in vars(base).items()
-        if name in names or name in IMPLIED
-    ]
-    codes = [code for one in found if (code := _code(one)) is not None]
-    return frozenset(name for code in codes for name in code_names(code))
-
-
-def _code(x: Any) -> CodeType | None:
-    """Returns the code of a function, method or property, under decorators."""
-    x = getattr(x, "fget", None) or getattr(x, "__func__", None) or x
-    while (inner := getattr(x, "__wrapped__", None)) is not None:
-        x = inner
-    code = getattr(x, "__code__", None)
-    return code if isinstance(code, CodeType) else None
-
-
-@cache
-def code_names(code: CodeType) -> tuple[str, ...]:
-    """Returns the names and texts in code, or in code nested in it."""
-    inner = [one for one in code.co_consts if isinstance(one, CodeType)]
-    texts = [one for one in code.co_consts if isinstance(one, str) and one.isidentifier()]
-    nested = (name for one in inner for name in code_names(one))
-    return tuple(dict.fromkeys((*code.co_names, *texts, *nested)))
+def _names(x: Any) -> tuple[str, ...]:
+    """Returns the names in the code of a function."""
+    return names_in(x) if isinstance(x, FunctionType) else ()

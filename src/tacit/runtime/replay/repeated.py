@@ -36,6 +36,7 @@ class Repeated:
 
     def __init__(self, session: Session, function: Callable[..., Any]) -> None:
         self._session, self._function = session, function
+        self.__wrapped__ = function
         self._specializations: list[Specialization] = []
         self._obstacle: str | None = None
         self._kind: type[Recording] | None = None

@@ -159,11 +159,9 @@ class Specialization:
             compute(made.values)
         trace.note_results(made.secrets)
         trace.operands.note_results(made.others, made.spec)
-        obstacle = _obstacle(trace, given, made)
+        obstacle = environment.obstacle or _obstacle(trace, given, made)
         if len(session.reveals) > revealed and not self._kind.can_reveal(session):
             obstacle = "it reveals"
-        if environment.counts_steps:
-            obstacle = "the optimizer counts its steps"
         self._num_observed += 1
         if self._num_observed > MOST_OBSERVED:
             obstacle = obstacle or "variables, modules or settings of it are others in every call"
