@@ -346,6 +346,32 @@ SCHEDULES = {
 }
 
 
+def test_betas_that_a_scheduler_changes_are_factors():
+    def train(session, repeated):
+        model = session.share(small(), owner=0)
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01, eps=1e-4)
+        scheduler = lr_scheduler.OneCycleLR(optimizer, 0.02, total_steps=40)
+        inner = training_step(model, optimizer)
+
+        def step(x, y):
+            inner(x, y)
+            scheduler.step()
+
+        step, y = repeated(step), session.share(torch.ones(6, 2), owner=1)
+        for x in BATCHES[:8]:
+            step(session.share(x, owner=1), y)
+        return session.reveal(model.weight.detach()), optimizer.param_groups[0]["betas"], step
+
+    def main(session):
+        expected, betas, _ = train(session, lambda step: step)
+        found, replayed_betas, step = train(session, session.repeated)
+        assert betas == replayed_betas != (0.95, 0.999)
+        torch.testing.assert_close(found, expected, atol=2e-3, rtol=0)
+        return sum(one.num_replays for one in step.recordings)
+
+    assert min(tacit.run(main)) > 1
+
+
 @pytest.mark.parametrize("make", SCHEDULES.values(), ids=SCHEDULES)
 def test_a_scheduler_steps_in_every_replay(make):
     def train(model, share, repeated):

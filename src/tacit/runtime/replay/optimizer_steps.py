@@ -32,7 +32,7 @@ aten = torch.ops.aten
 # Their rules compute with symbolic factors.
 WITH_FACTORS = frozenset(
     getattr(aten, each + name + form)
-    for name in ("add", "mul", "div", "addcdiv")
+    for name in ("add", "mul", "div", "addcdiv", "lerp")
     for form in ("", "_")
     for each in ("", "_foreach_")
 )

@@ -148,7 +148,7 @@ def lerp(n: Numbers, self: Operand, end: Operand, weight: float) -> Value:
     """self + weight (end - self), with 26 fraction bits where `end` is a gradient."""
     if isinstance(end, Gradient) and active_step(end) is not None and moments.has_room(n):
         if 0 < weight < 1:
-            return moments.average(n, self, end, float(weight))
+            return moments.average(n, self, end, weight)
         if weight == 1:
             return end
     return arithmetic.lerp(n, self, end, weight)
