@@ -239,3 +239,19 @@ def test_types_of_tensors(alone):
         crypten.set_default_cryptensor_type("other")
     with pytest.raises(TypeError, match="abstract"):
         crypten.CrypTensor(X)
+
+
+def test_each_party_defines_a_type():
+    def program():
+        @crypten.register_cryptensor("counted")
+        class Counted(crypten.CrypTensor):
+            def __init__(self, tensor):
+                self.count = len(tensor)
+
+        crypten.set_default_cryptensor_type("counted")
+        made = crypten.cryptensor([1.0, 2.0])
+        return made.count, crypten.get_cryptensor_type(Counted([])), made.__class__.__name__
+
+    made = crypten.mpc.run_multiprocess(world_size=2)(program)()
+    assert made == [(2, "counted", "Counted")] * 2
+    assert crypten.get_default_cryptensor_type() == "mpc"

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ...errors import ConfigError, UnsupportedError
 from .cryptensor import CrypTensor
+from .repeated_definitions import is_defined_again
 from .shares import as_secret
 from .wrapping import Wrapped, unwrapped
 
@@ -85,19 +86,13 @@ def register_function(name: str) -> Callable[[type[Any]], type[Any]]:
     def registered(cls: type[Any]) -> type[Any]:
         if not issubclass(cls, AutogradFunction):
             raise ConfigError(f"{cls.__name__}", limit="a function extends AutogradFunction")
-        if hasattr(CrypTensor, name) and not _is_defined_again(cls, FUNCTION_REGISTRY.get(name)):
+        if hasattr(CrypTensor, name) and not is_defined_again(cls, FUNCTION_REGISTRY.get(name)):
             raise ConfigError(f"the function {name!r}", limit="a name has one function")
         FUNCTION_REGISTRY[name], cls.name = cls, name
         setattr(CrypTensor, name, lambda *args, **kwargs: _applied(cls, args, kwargs))
         return cls
 
     return registered
-
-
-def _is_defined_again(cls: type, known: type | None) -> bool:
-    """Whether the same lines made both classes: parties may be threads, and each runs them."""
-    places = [(one.__module__, one.__qualname__) for one in (cls, known) if one is not None]
-    return len(places) == 2 and places[0] == places[1]
 
 
 def get_grad_fn(name: str) -> tuple[type[AutogradFunction] | None, bool]:

@@ -77,6 +77,11 @@ def kept(name: str, make: Callable[[], T]) -> T:
     return found
 
 
+def keep(name: str, value: Any) -> None:
+    """Makes this what `kept` returns in this session."""
+    setattr(_thread, name, value)
+
+
 def party_name() -> str:
     """Returns the name given to `init`, or CrypTen's default."""
     name: str = getattr(_thread, "name", f"rank{current_session().rank}")
