@@ -2,6 +2,7 @@
 
 import io
 import logging
+import threading
 
 import pytest
 import torch
@@ -244,3 +245,25 @@ def test_a_session_of_tacit():
         return result, session.reveal(session.share(torch.ones(1), owner=0))
 
     assert tacit.run(main, parties=1, protocol="cleartext") == [(4.0, 1.0)]
+
+
+def test_settings_of_a_party_are_its_own():
+    name = "functions.exp_iterations"
+    both = threading.Barrier(2, timeout=60)
+
+    def program():
+        rank = crypten.communicator.get().get_rank()
+        found = [crypten.cfg[name]]
+        with crypten.cfg.temp_override({name: rank}):
+            both.wait()  # the other party has set its own
+            found.append(crypten.cfg[name])
+            both.wait()
+        crypten.cfg[name] = rank + 100
+        both.wait()
+        return [*found, crypten.cfg[name]]
+
+    with crypten.cfg.temp_override({name: 5}):
+        made = crypten.mpc.run_multiprocess(world_size=2)(program)()
+        assert crypten.cfg[name] == 5
+    assert made == [[5, 0, 100], [5, 1, 101]]
+    assert crypten.cfg[name] == 8

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -61,10 +62,20 @@ class Section:
 
 
 class Settings:
-    """All settings, by dotted names: as attributes and as items."""
+    """All settings, by dotted names: as attributes and as items.
+
+    A party that is a thread has settings of its own, which begin as those of its program.
+    """
 
     def __init__(self) -> None:
-        object.__setattr__(self, "_values", dict(DEFAULTS))
+        object.__setattr__(self, "_common", dict(DEFAULTS))
+        object.__setattr__(self, "_thread", threading.local())
+
+    @property
+    def _values(self) -> dict[str, Any]:
+        """The settings of this thread."""
+        found: dict[str, Any] = getattr(self._thread, "values", self._common)
+        return found
 
     def __getitem__(self, name: str) -> Any:
         if any(key.startswith(f"{name}.") for key in DEFAULTS):
@@ -89,14 +100,26 @@ class Settings:
 
     @contextmanager
     def temp_override(self, settings: Mapping[str, Any]) -> Iterator[None]:
-        """Within the context these settings have other values."""
-        before = dict(self._values)
-        try:
+        """Within the context these settings have other values, in this thread."""
+        with self.own(self._values):
             for name, value in settings.items():
                 self[name] = value
             yield
+
+    @contextmanager
+    def own(self, values: Mapping[str, Any]) -> Iterator[None]:
+        """Within the context this thread has settings of its own, which begin as `values`."""
+        before = dict(self._thread.__dict__)
+        self._thread.values = dict(values)
+        try:
+            yield
         finally:
-            self._values.update(before)
+            self._thread.__dict__.clear()
+            self._thread.__dict__.update(before)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Returns a copy of this thread's settings, for the parties of a program."""
+        return dict(self._values)
 
     def config(self, parties: int) -> Config:
         """Returns Tacit's settings of a new session with so many parties."""

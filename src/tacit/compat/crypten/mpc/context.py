@@ -51,6 +51,7 @@ def _run(
             call if in_processes else call.__wrapped__,  # type: ignore[attr-defined]
             args,
             kwargs,
+            cfg.snapshot(),
             parties=parties,
             protocol=config.protocol,
             transport="processes" if in_processes else "threads",
@@ -64,20 +65,28 @@ def _run(
 
 
 def _in_process(
-    session: Session, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    session: Session,
+    call: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    settings: dict[str, Any],
 ) -> Any:
     """Runs the function that `run_multiprocess` has decorated, in a process of its own."""
-    with initialization.initialized(session):
+    with initialization.initialized(session), cfg.own(settings):
         return call.__wrapped__(*args, **kwargs)  # type: ignore[attr-defined]
 
 
 def _in_thread(
-    session: Session, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    session: Session,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    settings: dict[str, Any],
 ) -> Any:
     """Runs the function with modules and tensors of its own: the others are in this process."""
     copies = OwnCopies()
     own = copies.function(function) if isinstance(function, FunctionType) else function
-    with initialization.initialized(session):
+    with initialization.initialized(session), cfg.own(settings):
         return own(*copies.value(args), **copies.value(kwargs))
 
 
