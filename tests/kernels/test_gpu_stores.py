@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+from functools import partial
 
 import pytest
 import torch
+from torch.utils._pytree import tree_map
 
 from tacit import kernels
 from tacit.kernels.launches import launches_noted
@@ -75,25 +77,36 @@ def test_products_write_their_results_only(kernel):
 
 
 class Watch:
-    """Compares the tensors of each launch before and after it."""
+    """Compares the tensors of each launch before and after it, and launches it again on copies."""
 
     def __init__(self) -> None:
         self.changed = 0
+        self._again = None
         self._last: list[tuple[torch.Tensor, torch.Tensor, bool]] = []
 
     def note_launch(self, start, args, written):
         self.look()
-        nest = [x for one in args if isinstance(one, tuple) for x in one]
-        given = [x for x in nest if isinstance(x, torch.Tensor)]
         places = {x.data_ptr() for x in written}
         assert places
-        self._last = [(x, x.clone(), x.data_ptr() in places) for x in given]
+
+        def copied(x):
+            if not isinstance(x, torch.Tensor):
+                return x
+            self._last.append((x, x.clone(), x.data_ptr() in places))
+            return self._last[-1][1]
+
+        self._again = partial(start, *tree_map(copied, args))
 
     def look(self):
-        for x, before, is_written in self._last:
+        last, self._last = self._last, []
+        for x, before, is_written in last:
             assert is_written or torch.equal(x, before)
             self.changed += is_written and not torch.equal(x, before)
-        self._last = []
+        if self._again is not None:
+            with launches_noted(None):
+                self._again()
+        assert all(torch.equal(x, copy) for x, copy, _ in last)
+        self._again = None
 
 
 def words(*shape):
