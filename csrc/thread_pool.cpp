@@ -1,5 +1,8 @@
 // One pool of worker threads for the whole process. Jobs of several callers run at the same time.
 #include <pthread.h>
+#ifdef __linux__
+#include <sched.h>
+#endif
 
 #include <algorithm>
 #include <atomic>
@@ -93,7 +96,16 @@ ThreadPool* pool = [] {
   return new ThreadPool;
 }();
 
-std::atomic<int> threads{static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))};
+// The cores that this process may run on; the C++ library counts all that the machine has.
+int available_cores() {
+#ifdef __linux__
+  cpu_set_t cores;
+  if (sched_getaffinity(0, sizeof cores, &cores) == 0) return std::max(1, CPU_COUNT(&cores));
+#endif
+  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
+std::atomic<int> threads{available_cores()};
 
 }  // namespace
 

@@ -81,16 +81,22 @@ def call_streams() -> None:
     kernels.add_checksum(words(8192), key, words(70), words(2), operation=1, cipher="chacha20")
 
 
-def call_gates() -> None:
-    digits, sizes, w = (4, 3), (3, 2), 2
-    rows, dealt, ands = 22, kernels.num_products(sizes), kernels.num_and_products(sizes)
+def call_leaves() -> None:
+    digits, rows, w = (4, 3), 22, 2
     kernels.leaf_tables(words(7, w), digits, words(rows, w))
     kernels.leaf_carries(words(7, w), words(rows, w), digits, words(3, w), first=True)
-    kernels.node_products(words(9, w), sizes, words(dealt, w))
-    hats, shares = words(9, w), words(9, w)
-    kernels.node_carries(hats, shares, words(dealt, w), sizes, words(3, w), first=True)
-    kernels.and_products(words(5, w), sizes, words(ands, w))
-    kernels.and_gates(hats[:5], shares[:5], words(ands, w), sizes, words(2, w), first=True)
+
+
+def call_gates() -> None:
+    for sizes in ((3, 2), (9, 2)):
+        dealt, ands = kernels.num_products(sizes), kernels.num_and_products(sizes)
+        inputs, state, w = sum(sizes), 2 * sum(sizes) - 1, 2
+        hats, shares = words(state, w), words(state, w)
+        kernels.node_products(hats, sizes, words(dealt, w))
+        kernels.node_carries(hats, shares, words(dealt, w), sizes, words(3, w), first=True)
+        kernels.and_products(hats[:inputs], sizes, words(ands, w))
+        of_gates = hats[:inputs], shares[:inputs], words(ands, w)
+        kernels.and_gates(*of_gates, sizes, words(2, w), first=True)
 
 
 def call_injection() -> None:
@@ -109,5 +115,5 @@ def call_injection() -> None:
 if __name__ == "__main__":
     JITFunction.run = compile_only
     jit._queue = lambda *_: None  # a kernel that was compiled before is not started
-    for call in (call_products, call_planes, call_streams, call_gates, call_injection):
+    for call in (call_products, call_planes, call_streams, call_leaves, call_gates, call_injection):
         call()

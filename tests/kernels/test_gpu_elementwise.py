@@ -39,7 +39,7 @@ digit_lists = st.one_of(
     st.lists(st.integers(1, 4), min_size=1, max_size=5).map(tuple),
 )
 size_lists = st.one_of(
-    st.sampled_from([(4, 4, 2), (3, 3, 2), (5,), (2, 6), (9,)]),
+    st.sampled_from([(4, 4, 2), (3, 3, 2), (5,), (2, 6), (9,), (7, 7, 2), (2, 8)]),
     st.lists(st.integers(2, 4), min_size=1, max_size=4).map(tuple),
 )
 

@@ -9,8 +9,13 @@ sizes are compiled into one kernel, and a branch that is the same for the whole 
 import triton
 import triton.language as tl
 
-from .circuits import and_all, carry, deal_and, deal_carry, emit, leaf, leaf_table, read
+from . import circuits, wide_circuits
+from .circuits import emit, leaf, leaf_table, read
 from .jit import kernel
+
+# Larger nodes and gates are computed for all sets of their inputs at once.
+LARGEST_UNROLLED = 6
+_UNROLLED = tl.constexpr(LARGEST_UNROLLED)
 
 
 @triton.jit
@@ -139,6 +144,24 @@ def leaves(
         _leaf(u, tables, mask, out, first, tops, digits, digit, words, column, there, B)
 
 
+@triton.jit
+def _deal_carry(
+    g: tl.tensor,
+    p: tl.tensor,
+    pad: tl.tensor,
+    out: tl.tensor,
+    words: tl.tensor,
+    there: tl.tensor,
+    also: tl.tensor,
+    SIZE: tl.constexpr,
+) -> None:
+    """Writes the dealt rows of a carry node, XOR the pad."""
+    if SIZE > _UNROLLED:
+        wide_circuits.deal_carry(g, p, pad, out, words, there, also, SIZE)
+    else:
+        circuits.deal_carry(g, p, pad, out, words, there, also, SIZE)
+
+
 @kernel()
 def node_products(
     masks: tl.tensor,
@@ -165,9 +188,25 @@ def node_products(
     out += start * words + column
     also = column < words * tl.minimum(node, 1)
     if tl.program_id(1) < count:
-        deal_carry(g, p, pad, out, words, there, also, A)
+        _deal_carry(g, p, pad, out, words, there, also, A)
     elif B > 0:
-        deal_carry(g, p, pad, out, words, there, also, B)
+        _deal_carry(g, p, pad, out, words, there, also, B)
+
+
+@triton.jit
+def _deal_and(
+    p: tl.tensor,
+    pad: tl.tensor,
+    out: tl.tensor,
+    words: tl.tensor,
+    there: tl.tensor,
+    SIZE: tl.constexpr,
+) -> None:
+    """Writes the products of at least two of SIZE lambdas, XOR the pad."""
+    if SIZE > _UNROLLED:
+        wide_circuits.deal_and(p, pad, out, words, there, SIZE)
+    else:
+        circuits.deal_and(p, pad, out, words, there, SIZE)
 
 
 @kernel()
@@ -193,9 +232,9 @@ def and_products(
     pad += start * words + column
     out += start * words + column
     if tl.program_id(1) < count:
-        deal_and(p, pad, out, words, there, A)
+        _deal_and(p, pad, out, words, there, A)
     elif B > 0:
-        deal_and(p, pad, out, words, there, B)
+        _deal_and(p, pad, out, words, there, B)
 
 
 @triton.jit
@@ -218,9 +257,14 @@ def _carry(
 ) -> None:
     """Writes the G of a node and, but for node 0, its P; P's rows are `p` words after G's."""
     also = column < words * tl.minimum(node, 1)
-    generate, propagate = carry(
-        hats, others, shares, p, dealt, first, words, there, also, SIZE, PAIR
-    )
+    if SIZE > _UNROLLED:
+        generate, propagate = wide_circuits.carry(
+            hats, others, shares, p, dealt, first, words, there, also, SIZE, PAIR
+        )
+    else:
+        generate, propagate = circuits.carry(
+            hats, others, shares, p, dealt, first, words, there, also, SIZE, PAIR
+        )
     emit(out, mask, node * words + column, generate, there)
     emit(out, mask, (nodes + node - 1) * words + column, propagate, also)
 
@@ -294,6 +338,24 @@ def node_carries(
         )
 
 
+@triton.jit
+def _and_all(
+    hats: tl.tensor,
+    shares: tl.tensor,
+    dealt: tl.tensor,
+    first: tl.tensor,
+    words: tl.tensor,
+    there: tl.tensor,
+    SIZE: tl.constexpr,
+) -> tl.tensor:
+    """Returns a share of the AND of SIZE inputs."""
+    if SIZE > _UNROLLED:
+        result = wide_circuits.and_all(hats, shares, dealt, first, words, there, SIZE)
+    else:
+        result = circuits.and_all(hats, shares, dealt, first, words, there, SIZE)
+    return result
+
+
 @kernel()
 def and_gates(
     hats: tl.tensor,
@@ -321,6 +383,6 @@ def and_gates(
     dealt += start * words + column
     at = gate * words + column
     if tl.program_id(1) < count:
-        emit(out, mask, at, and_all(hats, shares, dealt, first, words, there, A), there)
+        emit(out, mask, at, _and_all(hats, shares, dealt, first, words, there, A), there)
     elif B > 0:
-        emit(out, mask, at, and_all(hats, shares, dealt, first, words, there, B), there)
+        emit(out, mask, at, _and_all(hats, shares, dealt, first, words, there, B), there)

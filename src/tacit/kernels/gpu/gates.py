@@ -12,14 +12,11 @@ from itertools import groupby
 import torch
 from torch import Tensor
 
-from ...ring.reference import gates as reference
 from . import gate_kernels
 from .jit import Kernel, blocks
 
 LANES = 128
-
-# Larger nodes take minutes to compile, and no carry plan uses them: the reference computes them.
-LARGEST_NODE, LARGEST_GATE = 6, 7
+WIDE_LANES = 8  # for nodes and gates of many inputs, which few words take
 
 Numbers = tuple[int, ...]
 
@@ -51,8 +48,6 @@ def leaf_matches(
 
 def node_products(masks: Tensor, sizes: Sequence[int], pad: Tensor, out: Tensor) -> Tensor:
     """Fills `out` with what is dealt for carry nodes, XOR the pad."""
-    if max(sizes) > LARGEST_NODE:
-        return out.copy_(reference.node_products(_node_groups(masks, sizes), sizes, pad))
     return _launch_all(
         gate_kernels.node_products, "carry", (masks, pad, out), sizes, (_groups(masks),)
     )
@@ -60,8 +55,6 @@ def node_products(masks: Tensor, sizes: Sequence[int], pad: Tensor, out: Tensor)
 
 def and_products(masks: Tensor, sizes: Sequence[int], pad: Tensor, out: Tensor) -> Tensor:
     """Fills `out` with what is dealt for AND gates, XOR the pad."""
-    if max(sizes) > LARGEST_GATE:
-        return out.copy_(reference.and_products(masks, sizes, pad))
     return _launch_all(gate_kernels.and_products, "and", (masks, pad, out), sizes, ())
 
 
@@ -77,10 +70,6 @@ def node_carries(
     received: Tensor | None = None,
 ) -> Tensor:
     """Fills `out` with shares of the G of all nodes, then of the P of all but node 0."""
-    if max(sizes) > LARGEST_NODE:
-        hats = _node_groups(hats if received is None else hats ^ received, sizes)
-        own = _node_groups(shares, sizes)
-        return out.copy_(reference.node_carries(hats, own, products, sizes, mask, first=first))
     pair = received is not None
     pointers = (hats, hats if received is None else received, shares, products, mask, out)
     numbers = -first, _groups(hats), len(sizes)
@@ -98,8 +87,6 @@ def and_gates(
     first: bool,
 ) -> Tensor:
     """Fills `out` with shares of the AND of each gate's inputs."""
-    if max(sizes) > LARGEST_GATE:
-        return out.copy_(reference.and_gates(hats, shares, products, sizes, mask, first=first))
     return _launch_all(
         gate_kernels.and_gates, "and", (hats, shares, products, mask, out), sizes, (-first,)
     )
@@ -130,12 +117,6 @@ def _groups(state: Tensor) -> int:
     return (state.shape[0] + 1) // 2
 
 
-def _node_groups(state: Tensor, sizes: Sequence[int]) -> Tensor:
-    """Returns the rows of the groups that the nodes take."""
-    groups, taken = _groups(state), sum(sizes)
-    return torch.cat([state[:taken], state[groups : groups + taken - 1]])
-
-
 def _launch_all(
     kernel: Kernel,
     kind: str,
@@ -146,10 +127,12 @@ def _launch_all(
 ) -> Tensor:
     """Queues the launches for all sizes; returns the last of the pointers, which they fill."""
     words = pointers[0].shape[1]
+    is_wide = kind != "table" and max(sizes) > gate_kernels.LARGEST_UNROLLED
+    lanes = WIDE_LANES if is_wide else LANES
     if words:
         for number, places, constants in _launches(kind, tuple(sizes)):
-            grid = (blocks(words, LANES), number, 1)
-            kernel(grid, (*pointers, words, *places, *more), (*constants, LANES, *flags))
+            grid = (blocks(words, lanes), number, 1)
+            kernel(grid, (*pointers, words, *places, *more), (*constants, lanes, *flags))
     return pointers[-1]
 
 
