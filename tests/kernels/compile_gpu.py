@@ -14,7 +14,7 @@ from triton.compiler import ASTSource
 from triton.runtime.jit import JITFunction
 
 from tacit import kernels
-from tacit.kernels import conv
+from tacit.kernels import conv, powers, waves
 from tacit.kernels.gpu import jit
 
 TARGET = GPUTarget("cuda", 90, 32)
@@ -24,6 +24,7 @@ POINTERS = {
     torch.uint8: "*u8",
     torch.int8: "*i8",
     torch.float32: "*fp32",
+    torch.float64: "*fp64",
 }
 
 
@@ -35,7 +36,9 @@ def compile_only(function: JITFunction, *args: Any, grid: Any, warmup: bool, **n
     signature = {p.name: _kind(p, values[p.name]) for p in function.params}
     options = {name: value for name, value in named.items() if name not in function.arg_names}
     source = ASTSource(function, signature=signature, constexprs=constants)
-    triton.compile(source, target=TARGET, options=options)
+    compiled = triton.compile(source, target=TARGET, options=options)
+    if "fma.rn.f64" in compiled.asm["ptx"]:
+        raise SystemExit(f"{function.__name__} rounds a product and a sum of float64 once")
     print(function.__name__)
     return SimpleNamespace(run=None, function=None, packed_metadata=None)
 
@@ -112,8 +115,20 @@ def call_injection() -> None:
     kernels.correct_inject_exact(bits, values[0], 9, values[1:6])
 
 
+def call_floats() -> None:
+    options = {"period_bits": 20, "fraction_bits": 30}
+    for size in (70, waves.AT_ONCE):
+        v, pad = words(size), words(3, 4, size)
+        waves.deal_waves(v, pad, **options, factor=v)
+        factors = {"sines": (0.5, 0.25, 1.0), "cosines": (1.0, 0.0, 2.0)}
+        waves.add_wave_sum(words(size), v, words(3, 2, size), **options, **factors)
+    table = powers.deal_powers(v, words(16, *v.shape), bits=40, step=2, table_bits=28)
+    powers.add_power(words(*v.shape), v, table, bits=40, step=2, public_bits=30)
+
+
 if __name__ == "__main__":
     JITFunction.run = compile_only
     jit._queue = lambda *_: None  # a kernel that was compiled before is not started
-    for call in (call_products, call_planes, call_streams, call_leaves, call_gates, call_injection):
+    products = call_products, call_planes, call_streams
+    for call in (*products, call_leaves, call_gates, call_injection, call_floats):
         call()

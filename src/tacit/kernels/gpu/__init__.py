@@ -39,10 +39,14 @@ from .planes import (
     quotient_planes,
     unpack_bits,
 )
+from .powers import add_power, deal_powers
+from .waves import add_wave_sum, deal_waves
 from .weight_gradient import conv_grad_weight
 
 __all__ = [
     "Geometry",
+    "add_power",
+    "add_wave_sum",
     "and_gates",
     "and_products",
     "bit_planes",
@@ -59,6 +63,8 @@ __all__ = [
     "deal_flip",
     "deal_inject_exact",
     "deal_injection",
+    "deal_powers",
+    "deal_waves",
     "exact_share",
     "flip_share",
     "from_bit_planes",

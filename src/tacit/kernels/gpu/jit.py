@@ -6,7 +6,8 @@ package do not depend on argument values, so one compiled kernel serves every ca
 dtypes and constants, and later calls go straight to the driver. There are two kinds:
 
 - `Kernel`, made by the decorator `kernel`: no pointer is assumed to be aligned, integers have 64
-  bits. For elementwise kernels, bit planes and gates.
+  bits, and each operation on floats is rounded by itself. For elementwise kernels, bit planes and
+  gates.
 - `triton.jit` functions that are started with `launch`: pointers may be assumed to be aligned to 16
   bytes, which tensor cores need. Those are the residues, which this package allocates. The
   functions mark all other pointers, and every integer, as not to be specialized on.
@@ -79,7 +80,9 @@ class Kernel:
     ) -> None:
         """Compiles and runs through Triton; keeps the result unless Triton interprets."""
         with _compiling, _current(device):
-            compiled = self.function[grid](*arguments, num_warps=self._num_warps)
+            compiled = self.function[grid](
+                *arguments, num_warps=self._num_warps, enable_fp_fusion=False
+            )
             if self._is_compiled:
                 self._compiled[key] = Compiled(compiled)
 

@@ -225,22 +225,23 @@ def _group(p: ProtocolCore, field: Tournament, radix: int) -> Steps[None]:
     full, the last element is repeated; copies lose against it.
     """
     size, groups = field.size, -(-field.size // radix)
-    positions = [torch.arange(i, radix * groups, radix).clamp_(max=size - 1) for i in range(radix)]
-    values = yield from _ordered(p, field)
-    placed = [values.index_select(0, position) for position in positions]
-    pairs = combinations(placed, 2)
+    # By place in a group, and then by group.
+    order = torch.arange(radix * groups).view(groups, radix).t().flatten().clamp_(max=size - 1)
+
+    def by_place(column: Arith) -> Arith:
+        return column.index_select(0, order).reshape(radix, groups, *column.shape[1:])
+
+    values = by_place((yield from _ordered(p, field)))
+    differences = [p.sub(values[i : i + 1], values[i + 1 :]) for i in range(radix - 1)]
     less, field.columns[0] = yield from together(
-        p.sign.steps(join(torch.stack, [p.sub(a, b) for a, b in pairs])),
+        p.sign.steps(join(torch.cat, differences)),
         p.settled.steps(field.columns[0]),
     )
     won = yield from _all(p, _beats(p, less, radix))
-    others = torch.stack(positions[:-1]).flatten()
     injections, lasts = [], []
-    for column in field.columns:
-        last = column.index_select(0, positions[-1])
-        before = column.index_select(0, others).reshape(radix - 1, *last.shape)
-        injections.append(p.inject.steps(won, p.sub(before, last.unsqueeze(0))))
-        lasts.append(last)
+    for column in map(by_place, field.columns):
+        injections.append(p.inject.steps(won, p.sub(column[:-1], column[-1:])))
+        lasts.append(column[-1])
     chosen = yield from together(*injections)
     for i, column in enumerate(field.columns):
         field.columns[i] = p.add(lasts[i], chosen[i].sum(0)).promise(column.limit)

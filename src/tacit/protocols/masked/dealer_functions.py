@@ -8,26 +8,21 @@ Integers stand for x / 2^fraction_bits, with a public number of fraction bits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
 from math import ceil, e, log2
 
-import torch
 from torch import Tensor
-from torch.utils._python_dispatch import _disable_current_modes
 
 from ...errors import ConfigError
-from ...ring.deterministic import odd_harmonics, power_of_half, stacked_harmonics, to_ring
+from ...kernels.powers import WHOLE_BITS, add_power, deal_powers, table_entries
+from ...kernels.waves import add_wave_sum, deal_waves
 from ..share import Arith
 from ..steps import Steps
 from .arithmetic import open_share, reshare
 from .base import MaskedBase
 from .deal import deal, deal_with_masks, ring_spec
 
-WHOLE_BITS = 6  # integer bits of the exponents in a dealt table of powers
 STEP_BITS = 2  # of these, the lowest that do not select an entry, where factors have bits to spare
-# Up to this many elements of all harmonics are computed at once: few calls of torch, more work.
-AT_ONCE = 1 << 14
 
 
 def fourier_bytes(x: Arith, coefficients: Sequence[float], **_: object) -> int:
@@ -111,47 +106,23 @@ class SineSum:
 
     def corrections(self, pad: Tensor) -> Tensor:
         """At the dealer: the pad, replaced by what is sent."""
-        mask = self.p.whole_mask(self.x)
         c = None if self.factor is None else self.p.whole_mask(self.factor)
-        for block, waves in self._waves(mask):
-            rows, values = pad[block], to_ring(waves.flip(1), self.dealt_bits, mask)  # cos, sin
-            rows[:, :2] = values - rows[:, :2]
-            if c is not None:
-                rows[:, 2:] = values * c - rows[:, 2:]
-        return pad
+        v, bits = self.p.whole_mask(self.x), self.dealt_bits
+        return deal_waves(v, pad, period_bits=self.period, fraction_bits=bits, factor=c)
 
     def message(self, mask: Tensor, dealt: Tensor) -> Tensor:
         """At an evaluator: its share of the sum minus its mask, s_i - z_i."""
-        m, out, bits = self.p.opened(self.x), -mask, self.public_bits
         if self.factor is not None:
             dealt = dealt[:, :2] * self.p.opened(self.factor) + dealt[:, 2:]
-        of_sines = _column(tuple(self.coefficients), m.dim() + 1, m.device)
-        of_cosines = _column(tuple(self.cosines), m.dim() + 1, m.device)
-        for block, waves in self._waves(m):
-            sine, cosine, c = waves[:, 0], waves[:, 1], of_sines[block]
-            with_cosine, with_sine = sine * c, cosine * c
-            if any(self.cosines):
-                with_cosine += cosine * of_cosines[block]
-                with_sine -= sine * of_cosines[block]
-            for wave, share in zip((with_cosine, with_sine), dealt[block].unbind(1), strict=True):
-                out += (to_ring(wave, bits, m) * share).sum(0, dtype=out.dtype)
-        return out
-
-    def _waves(self, x: Tensor) -> Iterator[tuple[slice, Tensor]]:
-        """Yields sin and cos of x, of shape (harmonics, 2, *x.shape): of all, or of each."""
-        count = len(self.coefficients)
-        if count * x.numel() <= AT_ONCE:
-            yield slice(0, count), stacked_harmonics(x, self.period, count)
-            return
-        for i, pair in enumerate(odd_harmonics(x, self.period, count)):
-            yield slice(i, i + 1), torch.stack(pair).unsqueeze(0)
-
-
-@lru_cache(maxsize=256)
-@_disable_current_modes()  # parties that are threads share it: no plan may write it
-def _column(values: tuple[float, ...], dim: int, device: torch.device) -> Tensor:
-    """The values along the first of `dim` dimensions."""
-    return torch.tensor(values, dtype=torch.float64, device=device).view(-1, *[1] * (dim - 1))
+        return add_wave_sum(
+            -mask,
+            self.p.opened(self.x),
+            dealt,
+            period_bits=self.period,
+            fraction_bits=self.public_bits,
+            sines=self.coefficients,
+            cosines=self.cosines,
+        )
 
 
 def exp_table(p: MaskedBase, x: Arith, *, fraction_bits: int) -> Steps[Arith]:
@@ -174,16 +145,14 @@ def exp_table(p: MaskedBase, x: Arith, *, fraction_bits: int) -> Steps[Arith]:
     shape, entries = tuple(x.shape), table_entries(step)
 
     def corrections(pads: list[Tensor]) -> list[Tensor]:
-        table = _rotated_table(-(p.whole_mask(x) * scale), bits, step, dealt_bits)
-        return [table.sub_(pads[0])]
+        v = -(p.whole_mask(x) * scale)
+        return [deal_powers(v, pads[0], bits=bits, step=step, table_bits=dealt_bits)]
 
     [[table, *_]] = yield from deal(p, [ring_spec(p, (entries, *shape))], corrections)
 
     def add_share(out: Tensor) -> None:
-        place, whole, fraction = _split(p.opened(x) * scale, bits, step)
-        chosen = table.gather(0, place.unsqueeze(0)).squeeze(0)
-        power = power_of_half(fraction, bits) / (1 << whole)
-        out += to_ring(power, public_bits, out) * chosen
+        m = p.opened(x) * scale
+        add_power(out, m, table, bits=bits, step=step, public_bits=public_bits)
 
     total = yield from reshare(p, shape, 4 << (dealt_bits + public_bits), add_share)
     total = total.divided(dealt_bits + public_bits - fraction_bits)
@@ -206,30 +175,6 @@ def _table_bits(p: MaskedBase, fraction_bits: int) -> tuple[int, int, int]:
 def table_step(ring_bits: int, *, exact: bool) -> int:
     """Returns the bits of the exponents that share an entry: factors of a small ring have few."""
     return STEP_BITS if exact and ring_bits == 64 else 0
-
-
-def table_entries(step: int) -> int:
-    """Returns how many powers are dealt if 2^step exponents share one."""
-    return 1 << (WHOLE_BITS - step)
-
-
-def _split(u: Tensor, bits: int, step: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The bits above the binary point, modulo 2^WHOLE_BITS: all but the lowest, those; the rest."""
-    whole = (u >> bits).to(torch.int64)
-    place = (whole >> step) & (table_entries(step) - 1)
-    return place, whole & ((1 << step) - 1), u & ((1 << bits) - 1)
-
-
-def _rotated_table(mask: Tensor, bits: int, step: int, table_bits: int) -> Tensor:
-    """Entry (j + place of the mask) is 2^(rest of the mask - j 2^step), for j = -1, 0, 1, ..."""
-    place, whole, fraction = _split(mask, bits, step)
-    power = power_of_half((1 << bits) - fraction, bits) * (2 << whole)
-    entries, width = table_entries(step), 1 << step
-    table = torch.zeros((entries, *mask.shape), dtype=mask.dtype, device=mask.device)
-    for j in range(-1, min(entries - 1, table_bits // width + 3)):
-        row = ((place + j) & (entries - 1)).unsqueeze(0)
-        table.scatter_(0, row, to_ring(power, table_bits - j * width, mask).unsqueeze(0))
-    return table
 
 
 def _factor_bits(p: MaskedBase, size: float, fraction_bits: int) -> tuple[int, int]:

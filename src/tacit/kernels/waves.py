@@ -1,0 +1,98 @@
+"""Sums of sines and cosines whose phases are a known and a dealt part of a secret (M12).
+
+With harmonics h = 1, 3, 5, ... and a(x) = 2 pi h x / 2^period_bits,
+    sin a(m + v) = sin a(m) cos a(v) + cos a(m) sin a(v).
+The dealer of v deals the cosines and sines of a(v); who knows m multiplies its shares of them by
+public factors. All parties must compute these with the same bits (`tacit.ring.deterministic`), on
+whatever device: every sum and every product of floats is rounded by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import _disable_current_modes
+
+from ..ring.deterministic import odd_harmonics, stacked_harmonics, to_ring
+from .backend import gpu_for
+
+# Up to this many elements of all harmonics are computed at once: few calls of torch, more work.
+AT_ONCE = 1 << 14
+
+
+def deal_waves(
+    v: Tensor, pad: Tensor, *, period_bits: int, fraction_bits: int, factor: Tensor | None = None
+) -> Tensor:
+    """Replaces the pad by cosines and sines of v, less the pad; returns it.
+
+    pad: of shape (harmonics, 2, *v.shape), and 4 in place of 2 with a factor: then the products of
+    cosines and sines with it follow them.
+    """
+    count = len(pad)
+    if (gpu := gpu_for(v, pad)) and pad.is_contiguous():
+        at_once = _is_at_once(v, count)
+        return gpu.deal_waves(v, pad, factor, period_bits, fraction_bits, at_once=at_once)
+    for block, waves in _waves(v, period_bits, count):
+        rows, values = pad[block], to_ring(waves.flip(1), fraction_bits, v)  # cosines, sines
+        rows[:, :2] = values - rows[:, :2]
+        if factor is not None:
+            rows[:, 2:] = values * factor - rows[:, 2:]
+    return pad
+
+
+def add_wave_sum(
+    out: Tensor,
+    m: Tensor,
+    dealt: Tensor,
+    *,
+    period_bits: int,
+    fraction_bits: int,
+    sines: Sequence[float],
+    cosines: Sequence[float],
+) -> Tensor:
+    """Adds a share of the sum of sines[i] sin a(m + v) + cosines[i] cos a(m + v) to `out`.
+
+    dealt: a share of what `deal_waves` makes for v, without the pad; of shape (harmonics, 2,
+    *m.shape). The public factors have `fraction_bits`.
+    """
+    sines, cosines = tuple(sines), tuple(cosines)
+    if gpu := gpu_for(out, m, dealt):
+        at_once = _is_at_once(m, len(sines))
+        return gpu.add_wave_sum(
+            out, m, dealt, sines, cosines, period_bits, fraction_bits, at_once=at_once
+        )
+    of_sines = _column(sines, m.dim() + 1, m.device)
+    of_cosines = _column(cosines, m.dim() + 1, m.device)
+    for block, waves in _waves(m, period_bits, len(sines)):
+        sine, cosine, c = waves[:, 0], waves[:, 1], of_sines[block]
+        with_cosine, with_sine = sine * c, cosine * c
+        if any(cosines):
+            with_cosine += cosine * of_cosines[block]
+            with_sine -= sine * of_cosines[block]
+        for wave, share in zip((with_cosine, with_sine), dealt[block].unbind(1), strict=True):
+            out += (to_ring(wave, fraction_bits, m) * share).sum(0, dtype=out.dtype)
+    return out
+
+
+def _is_at_once(x: Tensor, count: int) -> bool:
+    """Whether each harmonic is computed from its own phase, and not from those before it."""
+    return count * x.numel() <= AT_ONCE
+
+
+def _waves(x: Tensor, period_bits: int, count: int) -> Iterator[tuple[slice, Tensor]]:
+    """Yields sines and cosines of x, of shape (harmonics, 2, *x.shape): of all, or of each."""
+    if _is_at_once(x, count):
+        yield slice(0, count), stacked_harmonics(x, period_bits, count)
+        return
+    for i, pair in enumerate(odd_harmonics(x, period_bits, count)):
+        yield slice(i, i + 1), torch.stack(pair).unsqueeze(0)
+
+
+@cache
+@_disable_current_modes()  # parties that are threads share it: no plan may write it
+def _column(values: tuple[float, ...], dim: int, device: torch.device) -> Tensor:
+    """The values along the first of `dim` dimensions."""
+    return torch.tensor(values, dtype=torch.float64, device=device).view(-1, *[1] * (dim - 1))
