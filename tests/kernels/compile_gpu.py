@@ -14,7 +14,7 @@ from triton.compiler import ASTSource
 from triton.runtime.jit import JITFunction
 
 from tacit import kernels
-from tacit.kernels import conv, powers, waves
+from tacit.kernels import conv, powers_of_two, waves
 from tacit.kernels.gpu import jit
 
 TARGET = GPUTarget("cuda", 90, 32)
@@ -122,8 +122,8 @@ def call_floats() -> None:
         waves.deal_waves(v, pad, **options, factor=v)
         factors = {"sines": (0.5, 0.25, 1.0), "cosines": (1.0, 0.0, 2.0)}
         waves.add_wave_sum(words(size), v, words(3, 2, size), **options, **factors)
-    table = powers.deal_powers(v, words(16, *v.shape), bits=40, step=2, table_bits=28)
-    powers.add_power(words(*v.shape), v, table, bits=40, step=2, public_bits=30)
+    table = powers_of_two.deal_powers(v, words(16, *v.shape), bits=40, step=2, table_bits=28)
+    powers_of_two.add_power(words(*v.shape), v, table, bits=40, step=2, public_bits=30)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import pytest
 gpu = pytest.importorskip("tacit.kernels.gpu")
 
 MODULES = ("chacha", "convolution", "direct", "gate_kernels", "gemm", "injection_kernels")
-MODULES += ("planes", "powers", "residues", "waves", "weight_gradient")
+MODULES += ("planes", "powers_of_two", "residues", "waves", "weight_gradient")
 
 
 def launched() -> set[str]:

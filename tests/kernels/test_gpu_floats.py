@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.kernels.draws import ring_tensor, rings, seeds
 from tests.tiers import FULL, draws
 
-from tacit.kernels import powers, waves
+from tacit.kernels import powers_of_two, waves
 
 gpu = pytest.importorskip("tacit.kernels.gpu")
 
@@ -69,11 +69,11 @@ def test_powers(ring, shape, seed, step, data):
     bits = data.draw(st.integers(1, ring.bits - 2))
     fraction_bits = data.draw(st.integers(0, ring.bits // 2))
     v, m, out = (ring_tensor(ring, shape, seed + i) for i in range(3))
-    pad = ring_tensor(ring, (powers.table_entries(step), *shape), seed + 3)
+    pad = ring_tensor(ring, (powers_of_two.table_entries(step), *shape), seed + 3)
     last = min(len(pad) - 1, fraction_bits // (1 << step) + 3)
     table = gpu.deal_powers(there(v), there(pad), bits, step, fraction_bits, last).cpu()
-    powers.deal_powers(v, pad, bits=bits, step=step, table_bits=fraction_bits)
+    powers_of_two.deal_powers(v, pad, bits=bits, step=step, table_bits=fraction_bits)
     assert torch.equal(table, pad)
     found = gpu.add_power(there(out), there(m), there(pad), bits, step, fraction_bits).cpu()
-    powers.add_power(out, m, pad, bits=bits, step=step, public_bits=fraction_bits)
+    powers_of_two.add_power(out, m, pad, bits=bits, step=step, public_bits=fraction_bits)
     assert torch.equal(found, out)

@@ -48,6 +48,7 @@ SHARED_STEMS = {
     "plan": "the plan of a recorded function, and its command",
     "planes": "bit planes: kernels and GPU kernels",
     "pool": "pooling: of fixed-point numbers, and as rules",
+    "powers_of_two": "powers of a known and a dealt part: the kernel and the GPU kernel",
     "protocol": "the protocol's class, as a table of contents of its folder",
     "ptype": "CrypTen's kinds of sharing, and where its programs import them from",
     "quantisation": "floats as 8-bit integers: the kernels and their reference",
@@ -56,6 +57,7 @@ SHARED_STEMS = {
     "stream": "random words of a key: the kernel and its reference",
     "trigonometric": "trigonometric functions: of fixed-point numbers, and as rules",
     "truncation": "division by a power of two, in each protocol",
+    "waves": "sums of sines of a known and a dealt part: the kernel and the GPU kernel",
     "worker": "a worker of an enclave, and its command",
 }
 BASE = "bea762f"  # commits after it are checked

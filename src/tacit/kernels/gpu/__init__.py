@@ -39,7 +39,7 @@ from .planes import (
     quotient_planes,
     unpack_bits,
 )
-from .powers import add_power, deal_powers
+from .powers_of_two import add_power, deal_powers
 from .waves import add_wave_sum, deal_waves
 from .weight_gradient import conv_grad_weight
 

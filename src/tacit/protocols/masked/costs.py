@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...kernels.powers_of_two import table_entries
 from ...ring import num_words
 from ..cost import Cost, Link, planes
 from .base import Roles
 from .carry_plan import sign_plan
-from .dealer_functions import table_entries, table_step
+from .dealer_functions import table_step
 from .saturation import num_products, scales
 
 LEAF_BITS = 4  # of a table, and inputs of a gate, in a test for zero

@@ -14,7 +14,7 @@ from math import ceil, e, log2
 from torch import Tensor
 
 from ...errors import ConfigError
-from ...kernels.powers import WHOLE_BITS, add_power, deal_powers, table_entries
+from ...kernels.powers_of_two import WHOLE_BITS, add_power, deal_powers, table_entries
 from ...kernels.waves import add_wave_sum, deal_waves
 from ..share import Arith
 from ..steps import Steps

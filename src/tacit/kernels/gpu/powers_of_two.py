@@ -1,4 +1,4 @@
-"""Powers of two (`tacit.kernels.powers`), in one kernel for a table and one for a product."""
+"""Powers of two (`tacit.kernels.powers_of_two`): one kernel for a table, one for a product."""
 
 from functools import cache
 from math import log
