@@ -127,7 +127,10 @@ def _deal(
     phase = turn
     by = tl.load(factor + at, mask=there, other=0)
     sine, cosine = _sin_cos(turn, table, BITS)
-    step, sine_before, cosine_before = 2 - sine * sine * 4, -sine, cosine
+    step = 2 - sine * sine * 4
+    # Triton takes two variables of a loop for one if they begin with the same value: so those of
+    # the next harmonic are kept, not those of the harmonic before.
+    next_sine, next_cosine = step * sine + sine, step * cosine - cosine
     rows = pad + at
     for _ in range(count):
         if AT_ONCE:
@@ -144,9 +147,9 @@ def _deal(
             tl.store(rows, dealt_sine * by - tl.load(rows, mask=there), mask=there)
             rows += size
         if not AT_ONCE:
-            next_sine, next_cosine = step * sine - sine_before, step * cosine - cosine_before
-            sine_before, cosine_before = sine, cosine
+            after_sine, after_cosine = step * next_sine - sine, step * next_cosine - cosine
             sine, cosine = next_sine, next_cosine
+            next_sine, next_cosine = after_sine, after_cosine
 
 
 @kernel()
@@ -170,7 +173,10 @@ def _add_sum(
     turn = one << shift.to(one.dtype)
     phase = turn
     sine, cosine = _sin_cos(turn, table, BITS)
-    step, sine_before, cosine_before = 2 - sine * sine * 4, -sine, cosine
+    step = 2 - sine * sine * 4
+    # Triton takes two variables of a loop for one if they begin with the same value: so those of
+    # the next harmonic are kept, not those of the harmonic before.
+    next_sine, next_cosine = step * sine + sine, step * cosine - cosine
     total = tl.load(out + at, mask=there, other=0)
     rows = dealt + at
     for i in range(count):
@@ -188,7 +194,7 @@ def _add_sum(
         total += _in_ring(with_sine, table, one) * tl.load(rows, mask=there, other=0)
         rows += size
         if not AT_ONCE:
-            next_sine, next_cosine = step * sine - sine_before, step * cosine - cosine_before
-            sine_before, cosine_before = sine, cosine
+            after_sine, after_cosine = step * next_sine - sine, step * next_cosine - cosine
             sine, cosine = next_sine, next_cosine
+            next_sine, next_cosine = after_sine, after_cosine
     tl.store(out + at, total, mask=there)
