@@ -28,7 +28,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import tacit
-from tacit.errors import ForkedUse, PartyFailed, UnsupportedError
+from tacit.errors import ConfigError, ForkedUse, PartyFailed, UnsupportedError
 from tacit.runtime.deploy.agreed_items import program_items
 from tacit.runtime.deploy.job import load_job
 from tacit.tensor.substitutes import SUBSTITUTES
@@ -102,6 +102,25 @@ def test_8_an_error_fits_on_one_screen(main):
     shown = "".join(traceback.format_exception(error))
     assert f"in {main.__name__}" in shown
     assert shown.count("\n") <= MOST_LINES
+
+
+WRONG_SHAPES = {
+    "matmul of (4, 3) and (5, 2): 3 != 5": lambda x, w: F.linear(x, w.T),
+    "matmul of (1, 4, 3) and (1, 5, 2): 3 != 5": lambda x, w: torch.bmm(x[None], w[None]),
+    "layer_norm of (4, 3) with normalized_shape=[5]": lambda x, w: F.layer_norm(x, (5,)),
+    "embedding with a table of shape (5,)": lambda x, w: F.embedding(x[0].long(), w[:, 0]),
+}
+
+
+@pytest.mark.parametrize("words", WRONG_SHAPES)
+def test_8_every_party_names_the_shapes_of_the_program(words):
+    def main(session):
+        secrets = session.share([X, torch.ones(5, 2)], owner=0)
+        with pytest.raises(ConfigError) as caught:
+            WRONG_SHAPES[words](*secrets)
+        return words in str(caught.value)
+
+    assert tacit.run(main) == [True] * 3
 
 
 @pytest.mark.full("test_8_an_error_fits_on_one_screen, in threads")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ....errors import ConfigError
 from ....fixedpoint import Numbers, Operand
 from ....protocols import Einsum
 from ...operand import Array, mapped, times
@@ -21,6 +22,10 @@ def matmul(n: Numbers, self: Array, other: Array) -> Array:
 
     Two public operands are multiplied in the ring as well: BLAS rounds differently on each machine.
     """
+    inner, rows = self.shape[-1], other.shape[-2:][0]
+    if inner != rows:  # a protocol would name the shapes of what it multiplies
+        shapes = f"{tuple(self.shape)} and {tuple(other.shape)}"
+        raise ConfigError(f"matmul of {shapes}: {inner} != {rows}")
     if isinstance(self, Tensor) and isinstance(other, Tensor):
         self = n.operand(self)
     if len(self.shape) == 1 and len(other.shape) == 1:

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ....errors import UnsupportedOp
+from ....errors import ConfigError, UnsupportedOp
 from ....fixedpoint import Numbers, Operand, Value
-from ...operand import require_indices
+from ...operand import Array, require_indices
 from ...table import implements
 from ..linalg.norms import linalg_vector_norm
 
@@ -21,7 +21,7 @@ MEAN, MAX = 1, 2  # torch's numbers of the modes of bags; 0 is the sum
 @implements(aten.embedding.default)
 def embedding(
     n: Numbers,
-    weight: Operand,
+    weight: Array,
     indices: Value | Tensor,
     padding_idx: int = -1,
     scale_grad_by_freq: bool = False,
@@ -29,6 +29,10 @@ def embedding(
 ) -> Value:
     """Secret indices: a one-hot product with the whole table, 0 for one that is no row. Public
     ones: local."""
+    if len(weight.shape) != 2:
+        raise ConfigError(
+            f"embedding with a table of shape {tuple(weight.shape)}", limit="a table is a matrix"
+        )
     if isinstance(indices, Value):
         return n.take_rows(weight, indices)
     assert isinstance(weight, Value)

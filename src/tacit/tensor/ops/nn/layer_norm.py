@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
+from ....errors import ConfigError
 from ....fixedpoint import Numbers, Operand, Value
 from ...operand import Array
 from ...table import implements
@@ -25,6 +26,11 @@ def native_layer_norm(
 ) -> tuple[Operand, Value, Value]:
     """The result, the mean and the inverse deviation, which keeps what the gradient needs."""
     x = n.operand(input)
+    if tuple(x.shape[-len(normalized_shape) :]) != tuple(normalized_shape):
+        raise ConfigError(
+            f"layer_norm of {tuple(x.shape)} with normalized_shape={[*normalized_shape]}",
+            limit="it is the end of the input's shape",
+        )
     normal = n.normalise(x, _last(x, len(normalized_shape)), eps)
     inverse = n.round_extended(normal.inverse).with_saved(**saved_for_gradient(normal))
     return affine(n, normal.value, weight, bias), normal.mean, inverse
