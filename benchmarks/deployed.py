@@ -42,14 +42,6 @@ class Product(nn.Module):
         return x @ y
 
 
-def gpt2() -> nn.Module:
-    """GPT-2 of 124 million parameters, without a key/value cache."""
-    from transformers import GPT2Config, GPT2LMHeadModel  # only this case needs it
-
-    model: nn.Module = GPT2LMHeadModel(GPT2Config(use_cache=False))
-    return model
-
-
 def pictures(batch: int, *shape: int) -> list[Tensor]:
     return [torch.rand(batch, *shape) * 2 - 1]
 
@@ -104,9 +96,9 @@ CASES = [
     Case(f"GPU: ResNet-50, {RESNET} 1", zoo.resnet50, _large, 200, "930"),
     Case(f"GPU: ResNet-50, {RESNET} 8", zoo.resnet50, partial(pictures, 8, *LARGE), 780, "4,400"),
     Case("GPU: BERT, 128 tokens", zoo.bert, partial(tokens, 128), 500, "4,350"),
-    Case("GPU: GPT-2, 64 tokens", gpt2, partial(tokens, 64), 400, "not measured"),
+    Case("GPU: GPT-2, 64 tokens", zoo.gpt2, partial(tokens, 64), 400, "not measured"),
     Case("GPU: BERT, threads", zoo.bert, partial(tokens, 128), 90, "3,052", "threads"),
-    Case("GPU: GPT-2, threads", gpt2, partial(tokens, 64), 70, "3,162", "threads"),
+    Case("GPU: GPT-2, threads", zoo.gpt2, partial(tokens, 64), 70, "3,162", "threads"),
     Case(f"{TRAIN}, SGD", zoo.small_alexnet, _training, 120, "400", optimizer=SGD),
     Case(f"{TRAIN}, Adam", zoo.small_alexnet, _training, 400, "8,600", optimizer=ADAM),
     Case(f"{TRAIN}, SGD, threads", zoo.small_alexnet, _training, None, "15 to 25", "threads", SGD),

@@ -168,6 +168,20 @@ def test_bert_agrees_with_the_published_implementation():
     torch.testing.assert_close(pooled, expected.pooler_output)
 
 
+def test_gpt2_agrees_with_the_published_implementation():
+    assert count(build(zoo.gpt2)) == 124_439_808
+    transformers = pytest.importorskip("transformers")
+    config = transformers.GPT2Config(vocab_size=50, n_embd=16, n_layer=2, n_head=4, n_positions=20)
+    want = transformers.GPT2LMHeadModel(config).eval()
+    model = zoo.gpt2(words=50, positions=20, depth=2, width=16, heads=4).eval()
+    dense = ("c_attn.weight", "c_fc.weight", "c_proj.weight")
+    weights = want.transformer.state_dict()
+    model.load_state_dict({k: w.t() if k.endswith(dense) else w for k, w in weights.items()})
+    ids = torch.arange(12).reshape(2, 6)
+    with torch.no_grad():
+        torch.testing.assert_close(model(ids), want(ids).logits)
+
+
 def test_text_sentiment():
     model = build(zoo.text_sentiment)
     assert model.embedding.weight.shape == (32, 519_820)

@@ -82,6 +82,11 @@ def test_bert_with_secret_words():
     agree(model, torch.tensor([[3, 1, 4, 1], [5, 9, 2, 6]]))
 
 
+def test_gpt2_with_secret_words():
+    model = settled(zoo.gpt2(words=20, positions=8, depth=2, width=16, heads=2))
+    agree(model, torch.tensor([[3, 1, 4, 1], [5, 9, 2, 6]]))
+
+
 def test_text_sentiment():
     counts = torch.randint(0, 3, (2, 300), generator=SEED).float()
     agree(settled(zoo.text_sentiment(words=300)), counts)

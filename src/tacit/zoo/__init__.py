@@ -2,6 +2,7 @@
 
 from .alexnet import AlexNet, alexnet, small_alexnet
 from .bert import Bert, bert
+from .gpt2 import Gpt2, gpt2
 from .lenet import LeNet, lenet, lenet5
 from .regression import MLP, linear_regression, logistic_regression, mlp
 from .resnet import ResNet, resnet18, resnet34, resnet50, resnet101, resnet152
@@ -15,6 +16,7 @@ __all__ = [
     "VGG",
     "AlexNet",
     "Bert",
+    "Gpt2",
     "LeNet",
     "ResNet",
     "TextSentiment",
@@ -23,6 +25,7 @@ __all__ = [
     "alexnet",
     "bert",
     "goten_vgg",
+    "gpt2",
     "lenet",
     "lenet5",
     "linear_regression",
