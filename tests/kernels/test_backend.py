@@ -1,5 +1,7 @@
 """The switch between compiled kernels and reference."""
 
+import os
+import subprocess
 import sys
 
 import pytest
@@ -48,3 +50,15 @@ def test_a_missing_extension_falls_back_and_says_so_once(choose, monkeypatch):
 def test_threads_are_checked():
     with pytest.raises(ConfigError, match="num_threads=0"):
         kernels.set_num_threads(0)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system has no such call")
+def test_threads_are_as_many_as_the_cores_that_may_be_used():
+    """A container or `taskset` gives a process fewer than the machine has."""
+    program = """
+import os
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+from tacit import kernels
+raise SystemExit(kernels.num_threads() != 1)
+"""
+    assert subprocess.run([sys.executable, "-W", "ignore", "-c", program]).returncode == 0

@@ -23,13 +23,15 @@ from tacit.kernels.gpu import (  # noqa: E402
     gemm,
     injection_kernels,
     planes,
+    powers_of_two,
     residues,
+    waves,
     weight_gradient,
 )
 from tacit.kernels.gpu.jit import Kernel  # noqa: E402
 from tacit.kernels.gpu.stores import written_parameters  # noqa: E402
 
-MODULES = (chacha, checksum, gate_kernels, injection_kernels, planes)
+MODULES = (chacha, checksum, gate_kernels, injection_kernels, planes, powers_of_two, waves)
 OTHERS = {
     "_fill_many": {"out"},
     "_mask": {"values"},
@@ -39,6 +41,7 @@ OTHERS = {
     "correct_inject_exact": {"flip", "flip_low", "low", "top", "flip_top"},
     "deal_exact": {"quotient", "top"},
     "deal_inject_exact": {"low", "flip_low", "top", "flip_top"},
+    "_deal": {"pad"},
     "_to_planes": {"planes"},
     "_pack": {"words"},
 }
