@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from .arena import Arena, Block
-from .device_memory import DeviceStep
 from .memory_use import StepUse
 from .plan import Draw, Effect, Exchange, Step, Work
 from .step_order import Moment
@@ -76,7 +75,6 @@ class Relocation:
             return Draw(step.function, move(step.args, True))
         if isinstance(step, Effect):
             return Effect(step.function, move(step.x, False))
-        assert not isinstance(step, DeviceStep)
         return step
 
     def exchange(self, uses: Sequence[StepUse], operation: int) -> Exchange:
