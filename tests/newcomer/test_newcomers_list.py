@@ -108,6 +108,9 @@ WRONG_SHAPES = {
     "matmul of (4, 3) and (5, 2): 3 != 5": lambda x, w: F.linear(x, w.T),
     "matmul of (1, 4, 3) and (1, 5, 2): 3 != 5": lambda x, w: torch.bmm(x[None], w[None]),
     "layer_norm of (4, 3) with normalized_shape=[5]": lambda x, w: F.layer_norm(x, (5,)),
+    "attention of query, key and value of shapes (1, 1, 4, 3), (1, 1, 4, 3), (1, 1, 3, 3)": (
+        lambda x, w: F.scaled_dot_product_attention(*(y[None, None] for y in (x, x, x[:3])))
+    ),
     "embedding with a table of shape (5,)": lambda x, w: F.embedding(x[0].long(), w[:, 0]),
 }
 

@@ -102,6 +102,7 @@ CONVERSIONS = {
     "numpy.from_dlpack": np.from_dlpack,
     "torch.from_dlpack": torch.from_dlpack,
     "numpy.asarray": np.asarray,
+    "numpy.array without a copy": lambda x: np.array(x, copy=False),
     "bytes": bytes,
     "a format": lambda x: f"{x:.3f}",
     "a format of a scalar": lambda x: f"{x.sum():.3f}",

@@ -85,8 +85,8 @@ class HiddenValues:
 
     # numpy and other libraries --------------------------------------------------------------------
 
-    def __array__(self, *args: Any) -> Any:
-        return _refuse(self, "__array__", "numpy", REVEAL, *args)
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return _refuse(self, "__array__", "numpy", REVEAL, *([] if dtype is None else [dtype]))
 
     def __array_function__(
         self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -43,6 +43,7 @@ NUMPY_NAMES = {"eigvalsh": "eigh", "cond": "svd", "matrix_rank": "svd"}
 OF_NUMPY = {
     "allclose": "torch.isclose(a, b).all() computes on secrets",
     "average": "torch.mean computes on secrets",
+    "dot": "torch.matmul computes on secrets",
     "bincount": "torch.nn.functional.one_hot(x, num_classes).sum(0) computes on secrets",
     "percentile": "torch.quantile(x, percent / 100) computes on secrets",
     "save": "tacit.nn.save keeps secrets in a checkpoint",

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ....errors import UnsupportedOp
+from ....errors import ConfigError, UnsupportedOp
 from ....fixedpoint import Numbers, Operand, Value
 from ....fixedpoint.lazy import Deferred
 from ...operand import Array, mapped
@@ -34,6 +34,7 @@ def scaled_dot_product(
         raise UnsupportedOp(
             "attention with dropout in one operation", remedy="use the math backend"
         )
+    _check_shapes(query, key, value)
     q = n.operand(query)
     k, v = (n.repeat_heads(n.operand(x), q) for x in (key, value))
     mask = _causal(q, k) if is_causal else attn_mask
@@ -44,6 +45,16 @@ def scaled_dot_product(
 
     none = Deferred(logsumexp, q.shape[:-1], q.dtype, {"weights": weights})
     return result, none
+
+
+def _check_shapes(query: Array, key: Array, value: Array) -> None:
+    """Raises ConfigError with the program's shapes; a protocol would name those of products."""
+    if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
+        shapes = ", ".join(str(tuple(x.shape)) for x in (query, key, value))
+        raise ConfigError(
+            f"attention of query, key and value of shapes {shapes}",
+            limit="a query is as long as a key, and there are as many keys as values",
+        )
 
 
 @implements(aten._scaled_dot_product_flash_attention_for_cpu_backward.default)
