@@ -24,6 +24,7 @@ NETWORKS = {
     "basic blocks": (lambda: zoo.ResNet(BasicBlock, (1, 1), num_classes=3, width=4), PICTURE),
     "bottlenecks": (lambda: zoo.ResNet(Bottleneck, (1, 1), num_classes=3, width=4), PICTURE),
     "bert": (lambda: zoo.bert(words=10, positions=4, **TOKENS), (1, 3)),
+    "gpt2": (lambda: zoo.gpt2(words=10, positions=4, depth=1, width=8, heads=2), (1, 3)),
     "vit": (
         lambda: zoo.VisionTransformer(image_size=8, patch_size=4, num_classes=3, **TOKENS),
         (1, 3, 8, 8),
@@ -44,7 +45,7 @@ def made(name):
     """A network, and two inputs."""
     torch.manual_seed(4)
     make, shape = NETWORKS[name]
-    if name == "bert":
+    if name in ("bert", "gpt2"):
         return make().eval(), torch.randint(0, 10, (2, *shape))
     return make().eval(), torch.randn(2, *shape)
 
