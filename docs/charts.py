@@ -60,7 +60,7 @@ def grouped_bars(
     for name, figures in cases.items():
         found = [(i, f) for i, f in enumerate(figures) if f]
         middle = y + len(found) * BAR / 2 + 4
-        parts.append(text(LABELS - 12, middle, name, anchor="end"))
+        parts.append(text(LABELS - 12, middle, shortened(name), size=12, anchor="end"))
         for i, figure in found:
             parts += bar(scale, 10.0**scale.low, figure.value, y, SERIES[i])
             label = f"{figure.digits} {figure.remark}".strip()

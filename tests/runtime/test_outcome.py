@@ -16,8 +16,10 @@ from tacit.errors import (
 from tacit.runtime.launch.outcome import Failure, Success, attempt, collect, root_cause
 
 
-def failed(party: int, time: float, blames: int | None = None) -> Failure:
-    return Failure(PartyFailed("why", party=party), time, blames)
+def failed(
+    party: int, time: float, blames: int | None = None, *, is_silent: bool = False
+) -> Failure:
+    return Failure(PartyFailed("why", party=party), time, blames, is_silent=is_silent)
 
 
 @pytest.mark.parametrize(
@@ -31,6 +33,8 @@ def failed(party: int, time: float, blames: int | None = None) -> Failure:
         ([failed(0, 1.0, blames=1), failed(1, 2.0, blames=0)], 0),  # each blames the other
         ([failed(0, 1.0, blames=1), failed(1, 2.0, blames=1)], 1),  # one blames itself
         ([failed(1, 1.0, blames=1), failed(0, 2.0)], 0),  # ... because another says so
+        ([failed(2, 1.0, is_silent=True), failed(1, 2.0, blames=2)], 1),  # who blames says more
+        ([failed(2, 1.0, is_silent=True)], 2),
     ],
 )
 def test_the_root_cause(failures, root):

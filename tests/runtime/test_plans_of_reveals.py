@@ -119,19 +119,19 @@ def test_a_function_that_reads_what_it_reveals_runs_as_it_is(read, caplog):
 def test_a_function_that_keeps_what_it_reveals_runs_as_it_is(caplog):
     class Log:
         def __init__(self):
-            self.inner = type("Inner", (), {"kept": []})()
+            self.kept = []
 
     def main(session):
-        log = Log()
+        log, hidden = Log(), "".join(("ke", "pt"))  # nobody sees which attribute the code names
 
         def function(x):
-            log.inner.kept.append(session.reveal(x * 1))
+            getattr(log, hidden).append(session.reveal(x * 1))
             return x * 2
 
         function = session.repeated(function)
         for x in XS:
             function(session.share(x, owner=0))
-        return torch.stack(log.inner.kept)
+        return torch.stack(log.kept)
 
     for kept in tacit.run(main):
         torch.testing.assert_close(kept, XS, atol=1e-3, rtol=0)

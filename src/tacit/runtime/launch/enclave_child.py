@@ -20,6 +20,7 @@ from .enclave_task import SESSION_PORT, EnclaveTask
 from .outcome import ECHOES, REJECTIONS, Failure, Outcome, Success
 
 ECHO_NAMES = {one.__name__ for one in ECHOES + REJECTIONS} | {"ConnectTimeout", "PeerTimeout"}
+REJECTED_NAMES = {one.__name__ for one in REJECTIONS}  # whoever sees the file knows more of it
 FAULTS = {
     "WorkerFailed": "does not answer",
     "CheatingDetected": "answered with a wrong product",
@@ -70,7 +71,7 @@ class EnclaveMember(NamedTuple):
             reason = _told_nothing(word, self.process.exit_code)
         kind = word if word.isidentifier() else ""
         error = PartyFailed(reason, kind=kind, subject=who or None, party=self.rank)
-        return Failure(error, _time(word, who))
+        return Failure(error, _time(word, who), is_silent=word in REJECTED_NAMES)
 
     def end(self) -> None:
         self.process.kill()

@@ -44,13 +44,15 @@ class Failure:
     """A party failed.
 
     blames: the party whose end made it fail, if the failure is an echo. raised: the party's own
-    error object, if the party runs in the caller's process.
+    error object, if the party runs in the caller's process. is_silent: it says less than those who
+    blame it.
     """
 
     error: PartyFailed
     time: float
     blames: int | None = None
     raised: BaseException | None = None
+    is_silent: bool = False
 
     @property
     def party(self) -> int:
@@ -117,8 +119,10 @@ def _silent(parties: int, heard: Set[int]) -> list[Failure]:
 
 def root_cause(failures: Sequence[Failure]) -> Failure:
     """Returns the earliest failure that is not an echo; among echoes, one that blames itself."""
-    failed = {failure.party for failure in failures}
-    return min(failures, key=lambda f: (f.blames in failed, f.blames != f.party, f.time))
+    failed = {failure.party for failure in failures if not failure.is_silent}
+    return min(
+        failures, key=lambda f: (f.is_silent, f.blames in failed, f.blames != f.party, f.time)
+    )
 
 
 def party_failed(failures: Sequence[Failure], names: Sequence[str]) -> PartyFailed:
