@@ -34,7 +34,11 @@ def results():
     made += [(x[:, 1], X[:, 1]), (x.t(), X.t()), (x.sum(), X.sum()), (x.clone(), X)]
     made += [(x.arithmetic(), X), (x.arithmetic().binary(), X), (Y & x, Y & X)]
     made += [(x.where(y > 0, y), torch.where(Y > 0, X, Y)), (x.where(Y > 0, Y), X.where(Y > 0, Y))]
-    made += [(x.sum(1), X.sum(1)), (x.sum((0, 1), keepdim=True), X.sum((0, 1), keepdim=True))]
+    made += [
+        (x.sum(()), X.sum()),
+        (x.sum(1), X.sum(1)),
+        (x.sum((0, 1), keepdim=True), X.sum((0, 1), keepdim=True)),
+    ]
     made += results_of_large_numbers()
     return [(one.get_plain_text(), plain) for one, plain in made]
 
@@ -224,6 +228,17 @@ def test_reals_meet_bits(alone):
     assert (x + integers).get_plain_text().tolist() == [1.5, 0.75]
     with pytest.raises(TypeError, match="real numbers meet integers"):
         integers ^ 1.5
+
+
+@pytest.mark.parametrize("number", [1 << 60, 2.0**47, -(2.0**47) - 1, float("inf"), float("nan")])
+def test_public_numbers_beyond_the_bits_are_refused(alone, number):
+    """With 16 fraction bits 47 are left: others would wrap, and compare as another number."""
+    reals = crypten.cryptensor(torch.tensor([1.0, -2.0])).to(binary)
+    for function in (operator.lt, operator.add, operator.and_):
+        with pytest.raises(ConfigError, match="2\\^47"):
+            function(reals, number)
+    assert (reals < 2.0**46).get_plain_text().tolist() == [1, 1]
+    assert (reals > -(2.0**47)).get_plain_text().tolist() == [1, 1]
 
 
 def test_types_of_tensors(alone):

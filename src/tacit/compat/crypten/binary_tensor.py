@@ -212,7 +212,7 @@ class BinarySharedTensor(MPCTensor):
         """Returns the sum, of all numbers or along dimensions."""
         if not self.holds_bits or not self.numel():
             return super().sum(dim, keepdim)
-        dims = range(self.dim()) if dim is None else [dim] if isinstance(dim, int) else dim
+        dims = [dim] if isinstance(dim, int) else dim or range(self.dim())  # none are all
         places = [one % self.dim() + 1 for one in dims]
         rows = self.planes.movedim(places, [*range(1, len(places) + 1)])
         terms = rows.reshape(BITS, -1, *rows.shape[len(places) + 1 :]).unbind(1)

@@ -49,8 +49,17 @@ class Bits(Wrapped):
         if isinstance(other, Bits):
             return other.planes
         public = torch.as_tensor(other)
-        if public.is_floating_point() and not self.scale_bits:
-            raise TypeError("real numbers meet integers that are shared as bits")
+        if not self.scale_bits:
+            if public.is_floating_point():
+                raise TypeError("real numbers meet integers that are shared as bits")
+            return planes_of_public(public)
+        most = 2.0 ** (BITS - 1 - self.scale_bits)
+        if not bool(((public >= -most) & (public < most)).all()):
+            raise ConfigError(
+                "a public number beside a tensor that is shared as bits",
+                limit=f"from -2^{BITS - 1 - self.scale_bits} to below it, with "
+                f"{self.scale_bits} fraction bits",
+            )
         return planes_of_public((public * 2**self.scale_bits).round())
 
     def aligned_planes(self, other: Any) -> tuple[Tensor, Tensor]:
