@@ -53,12 +53,12 @@ class Bits(Wrapped):
             if public.is_floating_point():
                 raise TypeError("real numbers meet integers that are shared as bits")
             return planes_of_public(public)
-        most = 2.0 ** (BITS - 1 - self.scale_bits)
+        bits = BITS - 1 - self.scale_bits
+        most = 2.0**bits
         if not bool(((public >= -most) & (public < most)).all()):
             raise ConfigError(
                 "a public number beside a tensor that is shared as bits",
-                limit=f"from -2^{BITS - 1 - self.scale_bits} to below it, with "
-                f"{self.scale_bits} fraction bits",
+                limit=f"from -2^{bits} to below 2^{bits}, with {self.scale_bits} fraction bits",
             )
         return planes_of_public((public * 2**self.scale_bits).round())
 
