@@ -85,8 +85,12 @@ def plain(module, x, loss):
 
 @pytest.mark.parametrize("secret", [False, True])
 def test_a_network_with_batch_norms(secret):
-    """Relative errors were up to 2 before gradients had extra bits; 0.05 is asked for."""
-    net, x, y = one_dimensional(), drawn(32, 1, 64), torch.arange(32) % 5
+    """Relative errors were up to 2 before gradients had extra bits; 0.05 is asked for.
+
+    These inputs keep every ReLU and every maximum 2^-12 away from a tie: another choice there,
+    which a rounded value may take, is another gradient (0.027 of the first layer's, by one tie).
+    """
+    net, x, y = one_dimensional(), drawn(32, 1, 64, seed=3672), torch.arange(32) % 5
 
     def main(session):
         labels = session.share(y, owner=1) if secret else y
