@@ -44,7 +44,7 @@ def test_costs(ring, truncation):
         for turn in range(3):
             p = rotated(session, turn)
             x = p.share(torch.zeros(65, dtype=p.ring.dtype), 0, limit=1 << 9)
-            declared = [p.costs.fourier(65, len(SERIES)), p.costs.exp_negative(65, p.exact)]
+            declared = [p.costs.fourier(65, len(SERIES)), p.costs.exp_negative(65, 8, p.exact)]
             if not p.exact:
                 declared = [cost.then(p.costs.truncate(65, 9, exact=False)) for cost in declared]
             declared.append(p.costs.saturated(65, len(SERIES), 6, 1 << 9))

@@ -330,10 +330,10 @@ def test_fourier_without_a_dealer(protocol):
 
 
 @pytest.mark.parametrize(
-    ("ring", "bits", "bound"), [(64, 16, 2.0e-5), (64, 20, 1.2e-6), (32, 12, 4e-4)]
+    ("ring", "bits", "bound"), [(64, 16, 2.0e-5), (64, 22, 2.4e-7), (64, 24, 6e-8), (32, 12, 4e-4)]
 )
 def test_exp_with_a_dealer(ring, bits, bound):
-    x = encoded(torch.linspace(-38.7, 0, 8001, dtype=torch.float64), bits)
+    x = encoded(torch.linspace(-33.2, 0, 8001, dtype=torch.float64), bits)
     found, rounds = evaluate(lambda p, x: p.exp_negative(x, fraction_bits=bits), x, ring=ring)
     assert rounds == 1
     assert error(found[0], (x.double() / 2**bits).exp(), bits) <= 1.5 * bound

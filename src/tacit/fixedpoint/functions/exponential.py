@@ -112,12 +112,12 @@ def decaying(n: Format, x: Arith, extra: int) -> Steps[Arith]:
 
     Results below half of the last bit are 0. In a small ring, a division that is pending is made
     first: with the extra bits, an x whose result is not 0 would not fit. Where the end is far below
-    that and above the end of a dealt table, -38.8, low bits of x are not compared.
+    that and above the end of a dealt table, -33.2, low bits of x are not compared.
     """
     p, f = n.protocol, n.fraction_bits
     end, low = ceil((f + extra + 1) * log(2)) << f, 0
     if p.dealt_tables and end <= 24 << f:
-        end, low = 32 << f, f + 2
+        end, low = 28 << f, f + 2
     if (end << (x.pending + extra)).bit_length() > n.ring.bits - 1:
         x = yield from p.settled.steps(x)
     value = p.exp_negative.steps(x.scaled(1 << extra), fraction_bits=f + extra)

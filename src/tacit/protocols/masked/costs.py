@@ -122,9 +122,9 @@ class MaskedCosts:
         tables = 2 * count * n << places.width
         return self._gate(dealt + tables, planes(2 * count, n) + 2 * element, rounds=2)
 
-    def exp_negative(self, n: int, exact: bool = True) -> Cost:
-        """A table of 16 or 64 powers dealt (M13). The chosen one opened, times a public factor."""
-        entries = table_entries(table_step(self.ring_bits, exact=exact))
+    def exp_negative(self, n: int, fraction_bits: int, exact: bool = True) -> Cost:
+        """8, 16 or 64 powers dealt (M13). The chosen one opened, times a public factor."""
+        entries = table_entries(table_step(self.ring_bits, fraction_bits, exact=exact))
         return self._gate(entries * n * self.ring_bits, n * self.ring_bits)
 
     def hide_rows(self, n: int, owner: int) -> Cost:

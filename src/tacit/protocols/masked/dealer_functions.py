@@ -22,7 +22,9 @@ from .arithmetic import open_share, reshare
 from .base import MaskedBase
 from .deal import deal, deal_with_masks, ring_spec
 
-STEP_BITS = 2  # of these, the lowest that do not select an entry, where factors have bits to spare
+# Of the integer bits of an exponent, the lowest that do not select an entry, where factors have
+# bits to spare: for results of up to so many fraction bits, and of more.
+COARSE_STEP, COARSE_BITS, FINE_STEP = 3, 22, 2
 
 
 def fourier_bytes(x: Arith, coefficients: Sequence[float], **_: object) -> int:
@@ -126,14 +128,15 @@ class SineSum:
 
 
 def exp_table(p: MaskedBase, x: Arith, *, fraction_bits: int) -> Steps[Arith]:
-    """Returns e^x for -38.8 < x < 0.69, with `fraction_bits` like x; outside, garbage (M13).
+    """Returns e^x for -33.2 < x < 0.69, with `fraction_bits` like x; outside, garbage (M13).
 
-    1 round, 16 elements dealt and one each way, or 64 in a small ring and with probabilistic
-    divisions; the division of the result is pending. Error: one unit, and 2^-27 in a ring of 64
-    bits, 2^-13 in one of 32. e^x = 2^-u for u = -x log2(e), with as many fraction bits as the ring
-    allows, so that nothing is divided before. The high integer bits of m select from the dealt
-    table, which is rotated by those of the mask; the rest of both multiply. A borrow between them
-    cancels, because the table's exponents are those of the whole mask.
+    1 round and one element each way; the division of the result is pending. Dealt: 8 elements for
+    up to 22 fraction bits and 16 for more, or 64 in a small ring and with probabilistic divisions.
+    Error: one unit, and 2^-25 with 8, 2^-27 with 16, 2^-13 in a ring of 32 bits. e^x = 2^-u for
+    u = -x log2(e), with as many fraction bits as the ring allows, so that nothing is divided
+    before. The high integer bits of m select from the dealt table, which is rotated by those of the
+    mask; the rest of both multiply. A borrow between them cancels, because the table's exponents
+    are those of the whole mask.
     """
     spare = p.ring.bits - WHOLE_BITS - fraction_bits
     if spare - x.pending < min(fraction_bits, 16):
@@ -167,14 +170,19 @@ def _table_bits(p: MaskedBase, fraction_bits: int) -> tuple[int, int, int]:
     the same part in the error.
     """
     dealt, public = _factor_bits(p, 4.0, fraction_bits)
-    step = table_step(p.ring.bits, exact=p.exact)
+    step = table_step(p.ring.bits, fraction_bits, exact=p.exact)
     more = (1 << step) // 2
     return dealt - more, public + more, step
 
 
-def table_step(ring_bits: int, *, exact: bool) -> int:
-    """Returns the bits of the exponents that share an entry: factors of a small ring have few."""
-    return STEP_BITS if exact and ring_bits == 64 else 0
+def table_step(ring_bits: int, fraction_bits: int, *, exact: bool) -> int:
+    """Returns the bits of the exponents that share an entry: factors of a small ring have few.
+
+    With a coarse step, the error of the factors is at most an eighth of a unit.
+    """
+    if not exact or ring_bits < 64:
+        return 0
+    return COARSE_STEP if fraction_bits <= COARSE_BITS else FINE_STEP
 
 
 def _factor_bits(p: MaskedBase, size: float, fraction_bits: int) -> tuple[int, int]:
