@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..errors import ConfigError
 from ..ring.reference import digest as reference
-from .backend import native_for
+from .backend import compiled
 
 DIGEST_BYTES = 16
 
@@ -21,7 +21,7 @@ def digest(x: Tensor) -> bytes:
     """Returns 16 bytes that depend on all bytes of a contiguous tensor on the CPU."""
     if not (x.is_cpu and x.is_contiguous()):
         raise ConfigError("the digest of a tensor needs contiguous memory of the CPU")
-    kernel = getattr(native_for(x), "digest", None)
+    kernel = getattr(compiled(), "digest", None)  # Python takes the result: no part of a plan
     if kernel is None:
         return reference.digest(string_at(x.data_ptr(), x.nbytes))
     out = (c_char * DIGEST_BYTES)()

@@ -53,7 +53,6 @@ WRITTEN = {
     "contract32": Written((5,)),
     "contract8": Written((5,)),
     "dequantise32": Written((2,)),
-    "digest": Written((2,)),
     "from_bit_planes": Written((3,)),
     "join_limbs": Written((3,)),
     "leaf_carries": Written((3,)),
