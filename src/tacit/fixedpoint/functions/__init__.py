@@ -8,6 +8,6 @@ Three methods do most of the work:
   table. The function of c is a sum of sines and cosines with a dealer (wave_fit.py), otherwise a
   Chebyshev polynomial (mantissa.py: quotients, roots, logarithms).
 - Sine series: a function that is a line on both sides is a line plus a few odd harmonics in between
-  (sine_series.py: sigmoid, GELU and other activations).
+  (series_fit.py; sine_series.py: sigmoid, GELU and other activations).
 - Dealt tables of exponentials (exponential.py).
 """

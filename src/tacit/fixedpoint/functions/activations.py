@@ -15,7 +15,8 @@ from torch import Tensor
 
 from ..format import Format
 from ..value import Value
-from .sine_series import Curve, curve_value
+from .series_fit import Curve
+from .sine_series import curve_value
 
 UP = (0, 1.0)
 IDENTITY = (1, 0.0)

@@ -1,107 +1,30 @@
 """Sine series of smooth functions that become lines on both sides: sigmoid, GELU, softplus, ...
 
-For |x| < L the function is a x + b + an odd part + an even part. The odd part is flat at L and is
-continued by reflection about L; the even part is 0 at L and is continued with the opposite sign.
-Both are then series of the odd harmonics of period 4 L, which converge fast: sum over h = 1, 3, 5,
-... of c_h sin(2 pi h x / 4L), and the same of cosines, which are sines a quarter period later.
+For |x| < L a curve is a series (series_fit.py); beyond, it is one of its lines. With a dealer the
+divisions of the series and of x are made while bits choose between them, and thresholds may be off
+by L / 2^MARGIN_BITS, because both are close to the curve there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cache
-from math import pi
-
-import torch
-from torch import Tensor
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ...protocols import MUL, Arith, BitSum, Bool
-from ...protocols.derived.piecewise import one_hot, quotient_limit
+from ...protocols.derived.piecewise import quotient_limit
 from ...protocols.steps import Steps, together
 from ..format import Format, cap
 from ..value import Value, real
+from .series_fit import Curve, Series, series
 from .share_functions import bounded, run
 
-NODES = 4096
-MOST_HARMONICS = 48
+if TYPE_CHECKING:
+    from ...protocols import Protocol
+
 # A longer series saves comparisons where |x| is known to be below 2^WIDEST_REACH_BITS. Its
 # harmonics cost more bytes, so only for few elements.
 WIDEST_REACH_BITS, FEW = 4, 1024
-# Parties multiply shares by coefficients, which must have the same bits on every machine.
-COEFFICIENT_BITS = 24
-# How far a function may be from its lines where they begin: with up to 16 fraction bits, and with
-# more.
-COARSE_GAP, FINE_GAP = 7e-4, 4.5e-5
-
-
-@dataclass(frozen=True)
-class Curve:
-    """A function of float64 tensors, and its lines (slope, offset) on the far left and right."""
-
-    function: Callable[[Tensor], Tensor]
-    left: tuple[int, float] = (0, 0.0)
-    right: tuple[int, float] = (0, 0.0)
-
-
-@dataclass(frozen=True)
-class Series:
-    """A curve for |x| < L = 2^reach_bits: twice_slope x / 2 + offset + sines + cosines.
-
-    odd, even: the coefficients c_h of the sines and of the cosines, for h = 1, 3, 5, ...
-    """
-
-    reach_bits: int
-    twice_slope: int
-    offset: float
-    odd: tuple[float, ...]
-    even: tuple[float, ...]
-
-
-@cache
-def series(curve: Curve, fraction_bits: int, least_reach_bits: int = 1) -> Series:
-    """Returns the shortest series of a curve for this many fraction bits.
-
-    L is the smallest power of two, 2^least_reach_bits or more, beyond which the curve is close
-    enough to its lines. The coefficients c_h = 2/L times the integral from 0 to L of the part times
-    its wave come from the midpoint rule.
-    """
-    allowed = COARSE_GAP if fraction_bits <= 16 else FINE_GAP
-    reach_bits = next(
-        bits for bits in range(least_reach_bits, 8) if _gap(curve, 2**bits) <= allowed
-    )
-    reach = 2.0**reach_bits
-    t = (torch.arange(NODES, dtype=torch.float64) + 0.5) * (reach / NODES)
-    twice_slope = curve.left[0] + curve.right[0]
-    ends = curve.function(torch.tensor([-reach, reach], dtype=torch.float64))
-    offset = float(ends.sum()) / 2
-    right, left = curve.function(t), curve.function(-t)
-    tolerance = max(2.0 ** -(fraction_bits + 2), _gap(curve, 2**reach_bits) / 8)
-    angles = pi * t / (2 * reach)
-    odd = _coefficients((right - left) / 2 - twice_slope / 2 * t, angles, torch.sin, tolerance)
-    even = _coefficients((right + left) / 2 - offset, angles, torch.cos, tolerance)
-    return Series(reach_bits, twice_slope, offset, odd, even)
-
-
-def _gap(curve: Curve, reach: int) -> float:
-    """Returns the largest distance of the curve from its lines for |x| from L to 4 L."""
-    t = torch.linspace(reach, 4 * reach, 257, dtype=torch.float64)
-    (a, b), (c, d) = curve.left, curve.right
-    left = curve.function(-t) - (b - a * t)
-    right = curve.function(t) - (c * t + d)
-    return float(torch.stack([left, right]).abs().max())
-
-
-def _coefficients(
-    values: Tensor, angles: Tensor, wave: Callable[[Tensor], Tensor], tolerance: float
-) -> tuple[float, ...]:
-    """Returns the coefficients of the odd harmonics, as few as the tolerance allows."""
-    waves = torch.stack([wave((2 * i + 1) * angles) for i in range(MOST_HARMONICS)])
-    found = (waves * values).mean(1) * 2
-    left_out = found.abs().flip(0).cumsum(0).flip(0)
-    count = int((left_out > tolerance).sum())
-    scale = 2.0**COEFFICIENT_BITS
-    return tuple(round(float(c) * scale) / scale for c in found[:count])
+MARGIN_BITS = 6
 
 
 def curve_value(n: Format, x: Value, curve: Curve) -> Value:
@@ -160,7 +83,11 @@ def bounded_curve(
 
 
 def _curve(n: Format, x: Arith, expansion: Series, curve: Curve) -> Steps[Arith]:
-    """Computes the series and the bits [x < -L], [x < L] in parallel, then chooses."""
+    """Computes the series and the bits [x < -L], [x < L] in parallel, then chooses.
+
+    With a dealer, low bits of x are not compared: an x up to L / 2^MARGIN_BITS beyond may be taken
+    for |x| < L.
+    """
     p, one = n.protocol, 1 << n.fraction_bits
     quarter = one << expansion.reach_bits  # L, a quarter of the period
     if x.pending + n.fraction_bits + expansion.reach_bits + 3 > n.ring.bits:
@@ -180,44 +107,80 @@ def _curve(n: Format, x: Arith, expansion: Series, curve: Curve) -> Steps[Arith]
                 offset=round(expansion.offset * one),
             )
         )
-    near = x.promise(quarter << x.pending)
-    below, [middle, x] = yield from together(
-        p.signs.steps(x, [-quarter, quarter]),
-        together(_inner(n, near, expansion), p.settled.steps(x)),
-    )
-    return (yield from _with_lines(n, x, one_hot(p, below), middle, curve))
+    divides_later = p.dealt_tables and p.exact
+    low = max(n.fraction_bits + expansion.reach_bits - MARGIN_BITS, 0) if divides_later else 0
+    far = quarter + (1 << low if low else 0)
+
+    def middle() -> Steps[Arith]:
+        inside = x if divides_later else (yield from p.settled.steps(x))
+        near = inside.promise(far << inside.pending)
+        return (yield from _inner(n, near, expansion, minus=_constant_line(curve)))
+
+    below, inner = yield from together(p.signs.steps(x, [-quarter, far], low=low), middle())
+    return (yield from _with_lines(n, x, below, inner, curve))
+
+
+def _constant_line(curve: Curve) -> float:
+    """Returns the offset of the line that is the result where no bit chooses another one."""
+    return curve.right[1] if curve.left[0] else curve.left[1]
 
 
 def _with_lines(
-    n: Format, x: Arith, pieces: Sequence[Bool], middle: Arith, curve: Curve
+    n: Format, x: Arith, below: Sequence[Bool], middle: Arith, curve: Curve
 ) -> Steps[Arith]:
-    """Returns right + [x < -L] (left - right) + [|x| < L] (middle - right) of the lines."""
+    """Returns base + [|x| < L] middle + [x is beyond on the other side] (other line - base).
+
+    below: [x < -L], [x < L]. The base is a constant line, which is left out of the middle.
+    """
     p, one = n.protocol, 1 << n.fraction_bits
-    (a, b), (c, d) = curve.left, curve.right
-    row = BitSum((a - c, -c), (round((b - d) * one), -round(d * one)))
-    uses = x if any(row.scales) else None
-    inner, [lines] = yield from together(
-        p.inject.steps(pieces[1], middle), p.inject_sums.steps(pieces, uses, [row])
+    base = _constant_line(curve)
+    bit, (slope, offset) = (
+        (below[0], curve.left) if curve.left[0] else (p.bit_not(below[1]), curve.right)
     )
-    total = p.add_public(p.add(inner, lines), round(d * one))
-    return p.add(total, x.scaled(c)) if c else total
+    rise = round((offset - base) * one)
+    if slope:
+        line = p.add_public(x.scaled(slope), rise)
+        other = p.inject.steps(bit, line)
+    else:
+        other = _constant(p, bit, rise)
+    inner, outer = yield from together(p.inject.steps(p.bit_xor(below[0], below[1]), middle), other)
+    return p.add_public(p.add(inner, outer), round(base * one))
 
 
-def _inner(n: Format, x: Arith, expansion: Series) -> Steps[Arith]:
-    """Returns the series, with one more fraction bit: a division by two is pending."""
+def _constant(p: Protocol, bit: Bool, value: int) -> Steps[Arith]:
+    """Returns the bit times a public integer."""
+    [product] = yield from p.inject_sums.steps([bit], None, [BitSum((0,), (value,))])
+    return product
+
+
+def _inner(n: Format, x: Arith, expansion: Series, minus: float = 0.0) -> Steps[Arith]:
+    """Returns the series less a constant, with one more fraction bit: a division by 2 is pending.
+
+    With a dealer, so are the divisions of the waves and of x, if their sum fits the ring.
+    """
     p, f = n.protocol, n.fraction_bits
     period = f + expansion.reach_bits + 2
     calls = []
     for coefficients, shift in ((expansion.odd, 0), (_as_sines(expansion.even), 1 << (period - 2))):
         if coefficients:
             calls.append(_wave(n, x, coefficients, shift, period))
+    parts = list((yield from together(*calls)))
     if expansion.twice_slope:
-        calls.append(p.settled.steps(x))
-    *waves, last = yield from together(*calls)
-    total = last.scaled(expansion.twice_slope) if expansion.twice_slope else last
-    for wave in waves:
-        total = p.add(total, wave)
-    return p.add_public(total, round(expansion.offset * 2 ** (f + 1))).divided(1)
+        parts.append(x.scaled(expansion.twice_slope))
+    offset = round((expansion.offset - minus) * 2 ** (f + 1))
+    if not (p.dealt_tables and p.exact and _sum_fits(n, parts, offset)):
+        parts = list((yield from together(*(p.settled.steps(part) for part in parts))))
+    total = parts[0]
+    for part in parts[1:]:
+        total = p.add(total, part)
+    return p.add_public(total, offset).divided(1)
+
+
+def _sum_fits(n: Format, parts: Sequence[Arith], offset: int) -> bool:
+    """Returns whether the sum of pending quotients and an integer can be divided exactly."""
+    most = max(part.pending for part in parts)
+    limit = sum(part.limit << (most - part.pending) for part in parts)
+    return limit + (abs(offset) << most) < 1 << (n.ring.bits - 2)
 
 
 def _wave(
@@ -226,10 +189,11 @@ def _wave(
     """Returns the sum of c_h sin(2 pi h (x + shift) / 2^period), with one more fraction bit."""
     p = n.protocol
     x = p.add_public(x, shift) if shift else x
-    value = yield from p.fourier.steps(
-        x, coefficients, period_bits=period, fraction_bits=n.fraction_bits + 1
+    return (
+        yield from p.fourier.steps(
+            x, coefficients, period_bits=period, fraction_bits=n.fraction_bits + 1
+        )
     )
-    return (yield from p.settled.steps(value))
 
 
 def _as_sines(even: Sequence[float]) -> list[float]:

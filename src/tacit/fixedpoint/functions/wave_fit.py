@@ -61,7 +61,7 @@ def fitted(function: Function, octaves: int, tolerance: float, *, relative: bool
         weighted = [value * weight for value, weight in zip(goal, weights, strict=True)]
         for count in range(3, MOST_HARMONICS + 1):
             terms = rows[: 2 * count]
-            found = _least_squares(terms, weighted)
+            found = least_squares(terms, weighted)
             if count == MOST_HARMONICS or _distance(terms, weighted, found) <= tolerance:
                 break
         floats = [float(c) for c in found]
@@ -83,7 +83,7 @@ def _weighted_harmonics(nodes: Sequence[int], weights: Sequence[Decimal]) -> lis
     return [[Decimal(v) * w for v, w in zip(row, weights, strict=True)] for row in rows]
 
 
-def _least_squares(rows: Sequence[Sequence[Decimal]], goal: Sequence[Decimal]) -> list[Decimal]:
+def least_squares(rows: Sequence[Sequence[Decimal]], goal: Sequence[Decimal]) -> list[Decimal]:
     """Returns the c that minimise |sum of c_i rows_i - goal|^2 + RIDGE |c|^2, by elimination."""
     count = len(rows)
     matrix = [[*(_dot(row, other) for other in rows), _dot(row, goal)] for row in rows]

@@ -25,6 +25,9 @@ from .deal import deal, deal_with_masks, ring_spec
 # Of the integer bits of an exponent, the lowest that do not select an entry, where factors have
 # bits to spare: for results of up to so many fraction bits, and of more.
 COARSE_STEP, COARSE_BITS, FINE_STEP = 3, 22, 2
+# The factors of a sum of sines have so many bits more than its error needs: it is 2^-GUARD_BITS of
+# a unit for the dealt factors, and for the public ones. More would leave less room for sums.
+GUARD_BITS = 5
 
 
 def fourier_bytes(x: Arith, coefficients: Sequence[float], **_: object) -> int:
@@ -48,7 +51,7 @@ def fourier(
     `cosines`, if given, has as many coefficients of cosines of the same phases, which are added at
     no cost. With a factor, of the shape of x, the sum times that integer. 1 round; 2 elements dealt
     for each phase, 4 with a factor; one element each way. The division of the result is pending.
-    The sum is off by one unit, and by at most 2^-b for each coefficient, whatever `tolerance` is:
+    The sum is off by one unit, and by a 16th or 2^-b for each coefficient, whatever `tolerance` is:
     see `SineSum`.
     """
     if factor is not None:
@@ -73,8 +76,9 @@ class SineSum:
         sin(m + a) = sin m cos a + cos m sin a,  cos(m + a) = cos m cos a - sin m sin a;
     the dealer deals cos a and sin a. With y = n + c, where the dealer knows c, it also
     deals c cos a and c sin a, and y cos a = n cos a + c cos a. A pending division of x makes the
-    period longer. sin and cos have b bits: 30 in a ring of 64 and 14 in one of 32, less half of
-    those of the factor. `shift`: by how many bits the opened sum is to be divided.
+    period longer. sin and cos have b bits: up to 30 in a ring of 64 and 14 in one of 32, less half
+    of those of the factor; without one, no more than a result within 2^-(GUARD_BITS - 1) of a unit
+    needs. `shift`: by how many bits the opened sum is to be divided.
     """
 
     def __init__(
@@ -99,6 +103,9 @@ class SineSum:
         count, size = len(coefficients), sum(map(abs, (*coefficients, *cosines)))
         largest = 1 if factor is None else factor.limit
         self.dealt_bits, self.public_bits = _factor_bits(p, size * largest, fraction_bits)
+        if factor is None:
+            self.dealt_bits = min(self.dealt_bits, fraction_bits + GUARD_BITS + _bits_of(size))
+            self.public_bits = min(self.public_bits, fraction_bits + GUARD_BITS + _bits_of(count))
         least = min(self.dealt_bits, self.public_bits)
         largest_sum = int((size + count * 2.0 ** (1 - least)) * 2**self.dealt_bits)
         self.limit = largest_sum * largest << self.public_bits
@@ -191,7 +198,12 @@ def _factor_bits(p: MaskedBase, size: float, fraction_bits: int) -> tuple[int, i
     The product stays below 2^(k-2), so that its exact division is right. If the division is
     probabilistic, the product has only 2 f + 6 bits: it fails with probability 2^(2 f + 6 - k).
     """
-    bits = p.ring.bits - 3 - ceil(log2(max(size, 1.0)))
+    bits = p.ring.bits - 3 - _bits_of(size)
     if not p.exact:
         bits = min(bits, 2 * fraction_bits + 6)
     return bits // 2, bits - bits // 2
+
+
+def _bits_of(size: float) -> int:
+    """Returns the bits before the binary point of a number up to `size`."""
+    return ceil(log2(max(size, 1.0)))
