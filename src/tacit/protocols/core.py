@@ -225,7 +225,7 @@ class ProtocolCore(ABC):
     @local
     def add_public(self, x: Arith, value: Tensor | int) -> Arith:
         """Returns x + value; if a division is pending, value has the scale of the quotient."""
-        if isinstance(value, int):
+        if not isinstance(value, Tensor):
             c: Tensor | int = self.ring.wrap(value << x.pending)
             parts, largest = dict(x.parts), abs(value) << x.pending
         else:

@@ -17,6 +17,7 @@ from ...protocols.steps import Steps, together
 from ..arithmetic import mul
 from ..encoding import encode, require_divisor
 from ..format import Format, cap, most_pending
+from ..symbolic import SymbolicNumber
 from ..value import Operand, Value, convert, real, result_dtype
 from .mantissa import Mantissa, exponents, mantissa_of, of_mantissa
 from .octave_series import by_pieces, is_cheap
@@ -102,7 +103,9 @@ def _with_sign(n: Format, x: Arith, sign: Arith | None) -> Steps[Arith]:
     return cap(n, (yield from product(n, x, sign, shift=0)))
 
 
-def divided(n: Format, a: Arith | Tensor, b: Arith, *, positive: bool = False) -> Steps[Arith]:
+def divided(
+    n: Format, a: Arith | Tensor | int, b: Arith, *, positive: bool = False
+) -> Steps[Arith]:
     """Returns a / b, where a may be public ring elements. Its division is pending.
 
     Relative error 2^-15, and two units.
@@ -120,13 +123,13 @@ def divided(n: Format, a: Arith | Tensor, b: Arith, *, positive: bool = False) -
     excess = min(n.extra_bits, max(f + n.range_bits + scaled - (n.ring.bits - 2), 0))
 
     def shifted() -> Steps[Arith]:
-        if isinstance(a, Tensor):
-            rounded = (a + ((1 << excess) >> 1)) >> excess
-            quotient = p.mul_public(power, rounded).divided(scaled - extra - excess)
-        else:
+        if isinstance(a, Arith):
             quotient = yield from product(
                 n, a.divided(excess), power, shift=scaled - extra - excess
             )
+        else:
+            rounded = (a + ((1 << excess) >> 1)) >> excess
+            quotient = p.mul_public(power, rounded).divided(scaled - extra - excess)
         quotient = quotient.promise(1 << (f + n.range_bits + extra + quotient.pending))
         return (yield from settle_exactly(n, quotient))
 
@@ -150,10 +153,11 @@ def divide(n: Format, a: Operand, b: Operand, *, positive: bool = False) -> Valu
     b = real(n, b)
     dtype = dtype if dtype.is_floating_point else b.dtype
     if isinstance(a, Value):
-        numerator: Arith | Tensor = cap(n, real(n, a).arith)
+        numerator: Arith | Tensor | int = cap(n, real(n, a).arith)
     else:
-        plain = torch.as_tensor(a)
-        if plain.dim() == 0 and float(plain) == 1.0:
+        plain = a if isinstance(a, SymbolicNumber) else torch.as_tensor(a)
+        is_number = isinstance(plain, SymbolicNumber) or plain.dim() == 0
+        if is_number and plain == 1.0:
             return convert(n, reciprocal(n, b, positive=positive), dtype)
         numerator = encode(n, plain, n.fraction_bits)
     return Value(run(n, divided, numerator, cap(n, b.arith), positive=positive), dtype)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import Any
 
-from torch import Tensor
 from torch._ops import OpOverload
 from torch.optim import Optimizer
 from torch.utils._pytree import tree_leaves
@@ -46,8 +45,6 @@ class OptimizerObserver(Trace):
     def note_call(self, func: OpOverload, args: Any, kwargs: Any) -> tuple[Any, Any]:
         if self.steps.running is None:
             return args, kwargs
-        if any(map(_is_public, tree_leaves((args, kwargs)))):
-            self.refuse("an optimizer computes with public tensors")
         return self.steps.note(func, args, kwargs)
 
     def __torch_dispatch__(
@@ -66,7 +63,3 @@ class OptimizerObserver(Trace):
     def _is_in_operation(self) -> bool:
         """Whether an operation on secrets is running."""
         return self._numbers is not None and self._numbers.protocol.context.in_recorded_call
-
-
-def _is_public(x: Any) -> bool:
-    return isinstance(x, Tensor) and not isinstance(x, SecretTensor)

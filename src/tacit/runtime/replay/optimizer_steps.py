@@ -25,7 +25,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from ...fixedpoint.symbolic import CPU, Computations
 from ...tensor import SecretTensor
 from .buffers import equal_public, snapshot
-from .public_part import Call, Step
+from .public_part import Call, Step, is_public
 from .schedule_state import ScheduleState
 
 aten = torch.ops.aten
@@ -143,31 +143,34 @@ class OptimizerSteps:
         """Notes an operation of the step; returns its arguments, with symbolic numbers."""
         assert self.running is not None
         leaves, spec = tree_flatten((args, kwargs))
-        call, place = Call.of(func, leaves), len(self.running.calls)
+        with _disable_current_modes():  # the function does not read this
+            call, place = Call.of(func, leaves), len(self.running.calls)
+            public = [x.clone() if isinstance(x, Tensor) else x for x in filter(is_public, leaves)]
         self.running.calls.append(call)
         factors = self._changed_factors(call, place)
-        if not factors:
-            return args, kwargs
         self.running.symbolic |= {(place, i) for i in factors}
         self.inputs += [call.public[i] for i in factors]
-        public = list(call.public)
         for i in factors:
-            public[i] = self._computations.input(public[i])
+            public[i] = self._computations.input(call.public[i])
         rest = iter(public)
-        given = [x if isinstance(x, Tensor) else next(rest) for x in leaves]
+        given = [next(rest) if is_public(x) else x for x in leaves]
         made: tuple[Any, Any] = tree_unflatten(given, spec)
         return made
 
     def _changed_factors(self, call: Call, place: int) -> list[int]:
-        """Which of a call's public arguments are factors that were others in the call before."""
+        """Which of a call's public arguments are factors that were others, or symbolic, before."""
         step = len(self._steps) - 1
         if step >= len(self._before) or place >= len(self._before[step].calls):
             return []
-        before = self._before[step].calls[place]
+        before, symbolic = self._before[step].calls[place], self._before[step].symbolic
         if before.func is not call.func or call.func.overloadpacket not in WITH_FACTORS:
             return []
         pairs = enumerate(zip(before.public, call.public, strict=False))
-        return [i for i, (old, new) in pairs if type(new) is float and old != new]
+        return [
+            i
+            for i, (old, new) in pairs
+            if type(new) is float and (old != new or (place, i) in symbolic)
+        ]
 
     def difference(self, written: Iterable[Tensor]) -> str | None:
         """Returns why the steps cannot be replayed without the code around them, or None.

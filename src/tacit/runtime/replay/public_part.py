@@ -8,21 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch._C import _disabled_torch_function_impl
 from torch._ops import OpOverload
 from torch.optim import Optimizer
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from ...fixedpoint import Numbers
 from ...kernels.dispatch_mode import DispatchMode
 from ...tensor import SecretTensor
 from ...tensor.optimizer_hooks import leave_lists, take_lists
 
 
 class Call(NamedTuple):
-    """An operation on secrets, and its arguments that are no tensors."""
+    """An operation on secrets, and its public arguments: numbers, and copies of tensors."""
 
     func: OpOverload
     public: list[Any]
@@ -30,7 +33,19 @@ class Call(NamedTuple):
     @classmethod
     def of(cls, func: OpOverload, leaves: Sequence[Any]) -> Call:
         """Takes what is public out of the arguments."""
-        return cls(func, [x for x in leaves if not isinstance(x, Tensor)])
+        return cls(func, [_held(x) for x in leaves if is_public(x)])
+
+
+def is_public(x: Any) -> bool:
+    """Whether an argument of an operation in a step is public."""
+    return not isinstance(x, SecretTensor | _Placeholder)
+
+
+def _held(x: Any) -> Any:
+    """Returns what a public argument is now; a tensor without dimensions is a number."""
+    if not isinstance(x, Tensor):
+        return x
+    return x.clone() if x.dim() else x.item()
 
 
 class Step:
@@ -109,7 +124,7 @@ class _PublicPart(DispatchMode):
     ) -> Any:
         kwargs = kwargs or {}
         leaves = tree_leaves((args, kwargs))
-        if not any(isinstance(x, SecretTensor) or _is_empty(x) for x in leaves):
+        if all(map(is_public, leaves)):
             return func(*args, **kwargs)
         place = len(self.calls)
         if place >= len(self._expected) or func is not self._expected[place]:
@@ -119,12 +134,34 @@ class _PublicPart(DispatchMode):
             return kwargs.get("out", args[0]) if func._schema.returns else None
         if place not in self._results:
             shapes, named = tree_map_only(Tensor, _emptied, (args, kwargs))
-            self._results[place] = func(*shapes, **named)
+            made = func(*shapes, **named)
+            numbers = next(x.numbers for x in leaves if not is_public(x))
+            self._results[place] = tree_map_only(Tensor, partial(_Placeholder.like, numbers), made)
         return self._results[place]
 
 
-def _is_empty(x: Any) -> bool:
-    return isinstance(x, Tensor) and x.is_meta
+class _Placeholder(Tensor):
+    """A result without contents, with which torch calls the operations that it would for a secret.
+
+    It is on the CPU, so numbers that torch puts into tensors beside it have contents.
+    """
+
+    __torch_function__ = _disabled_torch_function_impl  # type: ignore[assignment]
+    __rtruediv__ = SecretTensor.__rtruediv__
+    numbers: Numbers
+
+    @classmethod
+    def like(cls, numbers: Numbers, x: Tensor) -> Tensor:
+        """Returns one of this shape and dtype."""
+        made: _Placeholder = Tensor._make_wrapper_subclass(
+            cls, x.shape, strides=x.stride(), dtype=x.dtype
+        )
+        made.numbers = numbers
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, *_: Any) -> Any:
+        raise _OtherCall
 
 
 def _emptied(x: Tensor) -> Tensor:

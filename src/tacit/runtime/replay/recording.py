@@ -268,6 +268,10 @@ class Recording(ABC):
         """Computes the public numbers of the next replay; False if it cannot be with these."""
         return self._steps.advance()
 
+    def keep_steps(self) -> None:
+        """Lets the next recording compare its steps of optimizers with those of this one."""
+        self._seen.steps = self._steps
+
     @property
     def _steps(self) -> OptimizerSteps:
         """What optimizers do in the function."""

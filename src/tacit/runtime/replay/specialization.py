@@ -144,6 +144,7 @@ class Specialization:
             self._variants.remove(variant)
         else:
             self.obstacle, variant.recording = obstacle, recording
+            recording.keep_steps()
         return result
 
     def _observe(self, given: SecretTree, args: Any, kwargs: Any) -> Any:
