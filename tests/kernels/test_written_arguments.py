@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
+from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
 import tacit
-from tacit.kernels import written_arguments
+from tacit.kernels import backend, written_arguments
 from tacit.kernels.backend import load_native
 from tacit.kernels.written_arguments import WRITTEN, written_addresses
 from tacit.runtime.replay import plan_recorder
@@ -28,6 +29,17 @@ def test_every_kernel_is_declared():
         if callable(getattr(native, name)) and not isinstance(getattr(native, name), type)
     }
     assert found - WRITTEN.keys() - BY_SHAPE - SETTINGS == NEVER_RECORDED
+
+
+def test_kernels_get_addresses_that_a_recording_knows():
+    """`address` tells it of them. A digest is never recorded; a GPU's alignment is no address."""
+    files = Path(backend.__file__).parent.glob("*.py")
+    found = {file.name: file.read_text().count(".data_ptr()") for file in files}
+    assert {name: n for name, n in found.items() if n} == {
+        "backend.py": 1,
+        "digest.py": 2,
+        "stream.py": 1,
+    }
 
 
 def test_lists_count_as_many_arguments_and_what_is_encoded_is_not_written():

@@ -47,3 +47,23 @@ def test_kernels_write_to_the_memory_of_the_plan(protocol):
     for count, outside in tacit.run(program, protocol=protocol, parties=parties):
         assert count
         assert outside == []
+
+
+def test_a_plan_keeps_the_parts_that_a_settled_share_leaves():
+    """A part of a product is read while its division is pending; later all of it is divided."""
+    a, b, inputs = torch.randn(40, 40), torch.randn(40, 40), torch.randn(6, 3, 40)
+
+    @torch.inference_mode()
+    def program(session):
+        product = session.share(a, owner=0) * session.share(b, owner=0)
+        function = session.repeated(lambda x: x * product[:3])
+        for x in inputs[:5]:
+            function(session.share(x, owner=1))
+        product @ product  # divides it
+        others = [torch.full((1600,), -1) for _ in range(200)]  # takes memory that is freed
+        made = session.reveal(function(session.share(inputs[5], owner=1)))
+        return made, function.recordings[0].num_replays, len(others)
+
+    for made, num_replays, _ in tacit.run(program):
+        assert num_replays == 3
+        torch.testing.assert_close(made, inputs[5] * (a * b)[:3], atol=1e-3, rtol=0)

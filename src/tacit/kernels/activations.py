@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ..ring.reference import activations as reference
-from .backend import native_for
+from .backend import address, native_for
 
 
 class Integers(NamedTuple):
@@ -50,7 +50,7 @@ def finish_product(x: Tensor, exponent: int, bias: Bias | None, *, relu: bool) -
     out = torch.empty(x.shape, dtype=torch.float32)
     kernel = native.finish64 if x.dtype == torch.int64 else native.finish32
     values, sizes = _layout(x, bias)
-    kernel(x.data_ptr(), 2.0**exponent, values.data_ptr(), relu, out.data_ptr(), *sizes)
+    kernel(address(x), 2.0**exponent, address(values), relu, address(out), *sizes)
     return out
 
 
@@ -61,7 +61,7 @@ def max_pool2x2(x: Tensor) -> Pooled:
         return Pooled(*reference.max_pool2x2(x))
     shape = (*x.shape[:-2], x.shape[-2] // 2, x.shape[-1] // 2)
     pooled = Pooled(torch.empty(shape), torch.empty(shape, dtype=torch.int64))
-    addresses = (one.data_ptr() for one in (x, *pooled))
+    addresses = (address(one) for one in (x, *pooled))
     native.max_pool2x2(*addresses, x.shape[:-2].numel(), *x.shape[-2:])
     return pooled
 

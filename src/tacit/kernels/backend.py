@@ -54,12 +54,25 @@ def load_native() -> ModuleType | None:
 
 @contextmanager
 def native_replaced(native: Any) -> Iterator[None]:
-    """In the block, this thread calls the functions of `native` in place of the compiled ones."""
+    """In the block, this thread calls the functions of `native` in place of the compiled ones.
+
+    Its `hold` is told of each tensor whose address they get.
+    """
     _thread.native = cast(ModuleType, native)
     try:
         yield
     finally:
         _thread.native = None
+
+
+def address(tensor: torch.Tensor) -> int:
+    """Returns where the memory of a tensor begins: the only way of an address to a kernel.
+
+    A kernel does not hold that memory. Whoever records this thread's calls does.
+    """
+    if (recorded := getattr(_thread, "native", None)) is not None:
+        recorded.hold(tensor)
+    return tensor.data_ptr()
 
 
 @cache

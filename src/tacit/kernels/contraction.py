@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ..errors import ConfigError
 from ..ring.reference import contraction as reference
-from .backend import native_for
+from .backend import address, native_for
 
 PRIME = reference.PRIME
 NUM_LIMBS = 3
@@ -34,7 +34,7 @@ def contract(x: Tensor, factors: Tensor) -> Tensor:
         return reference.contract(x, factors)
     x, factors = x.contiguous(), factors.contiguous()
     out = torch.empty(NUM_LIMBS, outer, inner, dtype=torch.int64)
-    kernel(x.data_ptr(), factors.data_ptr(), outer, rows, inner, out.data_ptr())
+    kernel(address(x), address(factors), outer, rows, inner, address(out))
     return out
 
 
@@ -51,5 +51,5 @@ def join_limbs(limbs: Tensor, bits: int) -> Tensor:
         return reference.join_limbs(limbs, bits)
     limbs = limbs.contiguous()
     out = torch.empty(limbs.shape[1:], dtype=torch.int64)
-    kernel(limbs.data_ptr(), bits, out.numel(), out.data_ptr())
+    kernel(address(limbs), bits, out.numel(), address(out))
     return out

@@ -17,7 +17,7 @@ from torch import Tensor
 from ..errors import ConfigError
 from ..ring import Sizes, Window, ring_of
 from ..ring.reference import arithmetic as reference
-from .backend import gpu_for, native_for
+from .backend import address, gpu_for, native_for
 from .matmul import METHODS, PLAIN, Plan, Prepared, matmul, method_number
 
 CONV_METHODS = METHODS | {"winograd": 3}
@@ -211,7 +211,7 @@ def _fill(
     if not (source.numel() and weight.numel() and out.numel()):
         return out
     source, weight = source.contiguous(), weight.contiguous()
-    addresses = (source.data_ptr(), weight.data_ptr(), out.data_ptr())
+    addresses = (address(source), address(weight), address(out))
     geometry = _geometry(source.shape, out.shape, weight.shape[2:], window, channels)
     function = getattr(native, f"{name}{ring_of(source).bits}")
     function(*addresses, *geometry, number, 0, False)
@@ -246,10 +246,10 @@ def _run(
     assert prepared.window is not None
     shape, groups = prepared.shape, prepared.window.groups
     channels = (shape[1], shape[0] // groups)
-    addresses = (x.data_ptr(), weight.data_ptr(), out.data_ptr())
+    addresses = (address(x), address(weight), address(out))
     geometry = _geometry(x.shape, out.shape, shape[2:], prepared.window, channels)
     function = getattr(native, f"conv{ring_of(x).bits}")
-    function(*addresses, *geometry, prepared.plan.method, prepared.data.data_ptr(), filled)
+    function(*addresses, *geometry, prepared.plan.method, address(prepared.data), filled)
 
 
 @lru_cache(maxsize=1024)

@@ -15,7 +15,7 @@ from torch import Tensor
 from ..errors import ConfigError
 from ..ring import RING64, ring_of
 from ..ring.reference import elementwise as reference
-from .backend import gpu_for, native_for
+from .backend import address, gpu_for, native_for
 
 WORTH_A_CALL = 1 << 13
 """From this many elements on, the compiled loop is faster than torch, its call included."""
@@ -69,7 +69,7 @@ def mul_add(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
     out = torch.empty_like(a)
     kernel = native.mul_add64 if ring is RING64 else native.mul_add32
     one_b, one_c = b.dim() == 0, c.dim() == 0
-    kernel(a.data_ptr(), b.data_ptr(), one_b, c.data_ptr(), one_c, out.data_ptr(), out.numel())
+    kernel(address(a), address(b), one_b, address(c), one_c, address(out), out.numel())
     return out
 
 

@@ -29,7 +29,7 @@ from torch import Tensor
 
 from ..errors import ConfigError
 from ..ring.reference import gates as reference
-from .backend import gpu_for, native_for
+from .backend import address, gpu_for, native_for
 from .planes import bit_planes, check_window, checked_planes, num_columns, output_like
 
 MAX_DIGIT = 7
@@ -107,7 +107,7 @@ def leaf_tables(
     native = native_for(v, pad, out)
     if native is None:
         return out.copy_(reference.leaf_tables(v, digits, pad))
-    native.leaf_tables(v.data_ptr(), digits, pad.data_ptr(), out.data_ptr(), words)
+    native.leaf_tables(address(v), digits, address(pad), address(out), words)
     return out
 
 
@@ -260,7 +260,7 @@ def _leaves(
         slow = reference.leaf_carries if carries else reference.leaf_matches
         return out.copy_(slow(u, tables, digits, mask, first=first))
     fast = native.leaf_carries if carries else native.leaf_matches
-    addresses = [u.data_ptr(), tables.data_ptr(), mask.data_ptr(), out.data_ptr()]
+    addresses = [address(u), address(tables), address(mask), address(out)]
     fast(addresses, digits, first, words)
     return out
 
@@ -282,7 +282,7 @@ def _deal(
     native = native_for(masks, pad, out)
     if native is None:
         return out.copy_(getattr(reference, name)(masks, sizes, pad))
-    getattr(native, name)(masks.data_ptr(), sizes, pad.data_ptr(), out.data_ptr(), words)
+    getattr(native, name)(address(masks), sizes, address(pad), address(out), words)
     return out
 
 
@@ -314,7 +314,7 @@ def _evaluate(
     if native is None:
         slow = getattr(reference, name)
         return out.copy_(slow(hats, shares, products, sizes, mask, first=first))
-    addresses = [x.data_ptr() for x in (hats, shares, products, mask, out)]
+    addresses = [address(x) for x in (hats, shares, products, mask, out)]
     getattr(native, name)(addresses, sizes, first, words)
     return out
 

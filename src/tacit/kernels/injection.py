@@ -33,7 +33,7 @@ from torch import Tensor
 from ..errors import ConfigError
 from ..ring import Ring, num_words, ring_of
 from ..ring.reference import injection as reference
-from .backend import gpu_for, native_for
+from .backend import address, gpu_for, native_for
 from .planes import checked_planes, from_bit_planes
 
 
@@ -252,7 +252,7 @@ def _words(like: Tensor) -> Tensor:
 
 
 def _addresses(*tensors: Tensor) -> list[int]:
-    return [tensor.data_ptr() for tensor in tensors]
+    return [address(tensor) for tensor in tensors]
 
 
 def _checked(bits: Tensor | None, out: Tensor, *others: Tensor) -> tuple[Ring, Tensor]:

@@ -19,7 +19,7 @@ from torch import Tensor
 from ..errors import ConfigError
 from ..ring import Window, ring_of
 from ..ring.reference import arithmetic as reference
-from .backend import gpu_for, native_for
+from .backend import address, gpu_for, native_for
 
 METHODS = {"choose": 0, "plain": 1, "encoded": 2}
 
@@ -93,11 +93,11 @@ def matmul(a: Tensor, b: Tensor | Prepared, *, method: str = "choose") -> Tensor
         b = b.expand(*batch, k, n).reshape(-1, k, n)
     function = native.matmul64 if ring.bits == 64 else native.matmul32
     function(
-        a.data_ptr(),
+        address(a),
         (0, *a.stride())[-3:],
-        b.data_ptr(),
+        address(b),
         (0, *b.stride())[-3:],
-        out.data_ptr(),
+        address(out),
         batch.numel(),
         (m, n, k),
         number,
@@ -153,13 +153,13 @@ def _run(a: Tensor, b: Tensor, out: Tensor, prepared: Prepared, *, filled: bool)
     """Calls the compiled product, which encodes b, or if `filled` reads `prepared`."""
     native, (k, n) = native_for(a, out), prepared.shape
     strides = (0, 0, 0) if filled else (0, *b.stride())
-    number, encoded = prepared.plan.method, prepared.data.data_ptr()
+    number, encoded = prepared.plan.method, address(prepared.data)
     getattr(native, f"matmul{ring_of(a).bits}")(
-        a.data_ptr(),
+        address(a),
         (0, *a.stride()),
-        b.data_ptr(),
+        address(b),
         strides,
-        out.data_ptr(),
+        address(out),
         1,
         (out.shape[0], n, k),
         number,

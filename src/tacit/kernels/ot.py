@@ -15,7 +15,7 @@ from torch import Tensor
 from ..errors import ConfigError
 from ..ring import WORD, OtProduct
 from ..ring.reference import ot as reference
-from .backend import load_native
+from .backend import address, load_native
 
 COLUMNS = 128  # bits of a row, and the security of the transfers
 DEPTHS = (1, 2, 4, 8)  # of a tree of seeds
@@ -32,8 +32,8 @@ def ot_receive_rows(seeds: Tensor, choices: Tensor, *, operation: int) -> tuple[
     words = choices.numel()
     message = torch.empty(len(seeds), words, dtype=torch.int64)
     rows = torch.empty(words * WORD, 2, dtype=torch.int64)
-    places = choices.data_ptr(), words, message.data_ptr(), rows.data_ptr()
-    native.ot_receive_rows(seeds.data_ptr(), depth, operation, *places)
+    places = address(choices), words, address(message), address(rows)
+    native.ot_receive_rows(address(seeds), depth, operation, *places)
     return message, rows
 
 
@@ -46,8 +46,8 @@ def ot_send_rows(seeds: Tensor, offset: Tensor, message: Tensor, *, operation: i
     if native is None:
         return reference.send_rows(seeds, offset, message, operation=operation)
     rows = torch.empty(words * WORD, 2, dtype=torch.int64)
-    places = offset.data_ptr(), words, message.data_ptr(), rows.data_ptr()
-    native.ot_send_rows(seeds.data_ptr(), depth, operation, *places)
+    places = address(offset), words, address(message), address(rows)
+    native.ot_send_rows(address(seeds), depth, operation, *places)
     return rows
 
 
@@ -62,7 +62,7 @@ def ot_bits(key: Tensor, rows: Tensor, offset: Tensor = NO_OFFSET, *, first: int
     if native is None:
         return reference.bits(key, rows, offset, first=first)
     out = torch.empty(words, dtype=torch.int64)
-    places = key.data_ptr(), rows.data_ptr(), first, offset.data_ptr(), words, out.data_ptr()
+    places = address(key), address(rows), first, address(offset), words, address(out)
     native.ot_bits(*places)
     return out
 
@@ -84,8 +84,8 @@ def ot_multiply_send(
     halves = torch.empty(product.halves, dtype=half_dtype(product))
     share = torch.empty(product.result, dtype=product.ring.dtype)
     kernel = native.ot_multiply_send64 if product.ring.bits == 64 else native.ot_multiply_send32
-    places = key.data_ptr(), rows.data_ptr(), first, offset.data_ptr(), values.data_ptr()
-    made = words.data_ptr(), halves.data_ptr(), share.data_ptr()
+    places = address(key), address(rows), first, address(offset), address(values)
+    made = address(words), address(halves), address(share)
     kernel(*places, *product[:5], *made)
     return words, halves, share
 
@@ -112,8 +112,8 @@ def ot_multiply_receive(
     share = torch.empty(product.result, dtype=product.ring.dtype)
     is_wide = product.ring.bits == 64
     kernel = native.ot_multiply_receive64 if is_wide else native.ot_multiply_receive32
-    places = key.data_ptr(), rows.data_ptr(), first, choices.data_ptr()
-    made = words.data_ptr(), halves.data_ptr(), share.data_ptr()
+    places = address(key), address(rows), first, address(choices)
+    made = address(words), address(halves), address(share)
     kernel(*places, *product[:5], *made)
     return share
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from ..errors import ConfigError
 from ..ring import RING32, RING64, num_words, ring_of
 from ..ring.reference import bits as reference
-from .backend import gpu_for, native_for
+from .backend import address, gpu_for, native_for
 
 PACKABLE = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
@@ -30,7 +30,7 @@ def bit_planes(x: Tensor, width: int, low: int = 0) -> Tensor:
         return reference.bit_planes(x, width, low)
     x = x.contiguous()
     planes = x.new_empty(width, num_words(x.numel()), dtype=torch.int64)
-    native.bit_planes(x.data_ptr(), x.element_size(), x.numel(), low, width, planes.data_ptr())
+    native.bit_planes(address(x), x.element_size(), x.numel(), low, width, address(planes))
     return planes
 
 
@@ -55,7 +55,7 @@ def from_bit_planes(
         return reference.from_bit_planes(planes, shape, dtype, signed=signed)
     planes, out = planes.contiguous(), planes.new_empty(tuple(shape), dtype=dtype)
     native.from_bit_planes(
-        planes.data_ptr(), planes.shape[0], signed, out.data_ptr(), ring.bytes, out.numel()
+        address(planes), planes.shape[0], signed, address(out), ring.bytes, out.numel()
     )
     return out
 
@@ -71,7 +71,7 @@ def pack_bits(bits: Tensor) -> Tensor:
         return reference.pack_bits(bits)
     bits = bits.contiguous()
     words = bits.new_empty(num_words(bits.numel()), dtype=torch.int64)
-    native.bit_planes(bits.data_ptr(), bits.element_size(), bits.numel(), 0, 1, words.data_ptr())
+    native.bit_planes(address(bits), bits.element_size(), bits.numel(), 0, 1, address(words))
     return words
 
 
@@ -86,9 +86,7 @@ def unpack_bits(words: Tensor, shape: Sequence[int], dtype: torch.dtype) -> Tens
     if native is None:
         return reference.unpack_bits(words, shape, dtype)
     words, out = words.contiguous(), words.new_empty(tuple(shape), dtype=dtype)
-    native.from_bit_planes(
-        words.data_ptr(), 1, False, out.data_ptr(), out.element_size(), out.numel()
-    )
+    native.from_bit_planes(address(words), 1, False, address(out), out.element_size(), out.numel())
     return out
 
 
@@ -112,7 +110,7 @@ def _each_word(name: str, words: Tensor) -> Tensor:
         return slow
     words = words.contiguous()
     out = torch.empty_like(words)
-    getattr(native, name)(words.data_ptr(), out.data_ptr(), words.numel())
+    getattr(native, name)(address(words), address(out), words.numel())
     return out
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..errors import ConfigError
 from ..ring.reference import quantisation as reference
-from .backend import native_for
+from .backend import address, native_for
 from .digest import digest
 from .stream import CIPHERS, stream
 
@@ -44,7 +44,7 @@ def summary(x: Tensor) -> Summary:
     if native is None or x.dtype != torch.float32:
         return Summary(reference.max_abs(x), int.from_bytes(digest(x.cpu()), "little"))
     out = torch.empty(2, dtype=torch.int64)
-    native.summary32(x.data_ptr(), x.numel(), out.data_ptr())
+    native.summary32(address(x), x.numel(), address(out))
     bits, hash_ = out.tolist()
     return Summary(struct.unpack("<f", struct.pack("<I", bits))[0], hash_ % (1 << 64))
 
@@ -67,7 +67,7 @@ def quantise8(x: Tensor, exponent: int, key: bytes, *, operation: int, first: in
         halves = words.view(torch.int16)
         return reference.quantise8(x, exponent, halves[: x.numel()].view(x.shape))
     out = torch.empty(x.shape, dtype=torch.int8)
-    kernel(x.data_ptr(), 2.0**exponent, key, operation, out.data_ptr(), x.numel(), first)
+    kernel(address(x), 2.0**exponent, key, operation, address(out), x.numel(), first)
     return out
 
 
@@ -86,7 +86,7 @@ def masked8(
     if kernel is None:
         masks = [stream(k, torch.empty_like(out), operation=operation, cipher=cipher) for k in keys]
         return out.copy_(reference.masked8(x, masks))
-    kernel(x.data_ptr(), *keys, operation, out.data_ptr(), x.numel())
+    kernel(address(x), *keys, operation, address(out), x.numel())
     return out
 
 
@@ -97,7 +97,7 @@ def dequantise32(x: Tensor, exponent: int) -> Tensor:
     if native is None or x.dtype != torch.int32 or not x.is_contiguous():
         return reference.dequantise32(x, exponent)
     out = torch.empty(x.shape, dtype=torch.float32)
-    native.dequantise32(x.data_ptr(), 2.0**exponent, out.data_ptr(), x.numel())
+    native.dequantise32(address(x), 2.0**exponent, address(out), x.numel())
     return out
 
 
@@ -108,7 +108,7 @@ def add_three(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
     if native is None or not fits or not a.shape == b.shape == c.shape:
         return reference.add_three(a, b, c)
     out = torch.empty_like(a)
-    native.add_three32(a.data_ptr(), b.data_ptr(), c.data_ptr(), out.data_ptr(), a.numel())
+    native.add_three32(address(a), address(b), address(c), address(out), a.numel())
     return out
 
 

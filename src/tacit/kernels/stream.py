@@ -18,7 +18,7 @@ from torch import Tensor
 from ..errors import ConfigError
 from ..ring import ring_of
 from ..ring.reference import stream as reference
-from .backend import gpu_for, native_for
+from .backend import address, gpu_for, native_for
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def stream(
         return out.copy_(stream(key, host, operation=operation, offset=offset, cipher=cipher))
     block, skip = divmod(offset, spec.block_bytes)
     if put := _compiled("stream", spec, out):
-        put(key, operation, block, skip, out.data_ptr(), out.nbytes)
+        put(key, operation, block, skip, address(out), out.nbytes)
         return out
     if cipher == "aes128-ctr" and native_for(out):
         return _openssl_aes(key, out, operation, block, skip)
@@ -162,7 +162,7 @@ def mask(
         return gpu.chacha20_mask(key_words(key, values), values, how, operation, offset)
     if put := _compiled(f"{how}{values.itemsize}", spec, values):
         block, skip = divmod(offset, spec.block_bytes)
-        put(_key_bytes(key, spec), operation, block, skip, values.data_ptr(), values.nbytes)
+        put(_key_bytes(key, spec), operation, block, skip, address(values), values.nbytes)
         return values
     words = torch.empty_like(values)
     stream(key, words, operation=operation, offset=offset, cipher=cipher)

@@ -57,6 +57,7 @@ class PlanRecorder(PlanObserver):
         self.steps = OptimizerSteps(before=seen.steps)
         self.plan, self.arena = Plan(), Arena()
         self.memory = MemoryUse(self.arena)
+        self.held: dict[int, Any] = {}  # memory outside of the arena whose addresses steps have
         self._context, self._first = context, context.streams.number
         self.messages: list[Messages] = []
 
@@ -169,6 +170,14 @@ class PlanRecorder(PlanObserver):
     def _moved(self, x: Any) -> Any:
         return self.arena.empty_like(x).copy_(x) if isinstance(x, Tensor) else x
 
+    def hold(self, tensor: Tensor) -> None:
+        """Keeps memory outside of the arena as long as the plan, whose kernels get its address.
+
+        A share that is settled leaves its parts, and a cache what it has kept.
+        """
+        if tensor.numel() and not self.arena.holds(tensor):
+            self.held[storage_of(tensor)] = tensor.untyped_storage()
+
     def add_kernel(self, function: Callable[..., Any], *args: Any) -> Any:
         """Calls a kernel, which writes to memory, and records it."""
         result = function(*args)
@@ -241,6 +250,10 @@ class RecordedKernels:
 
     def __init__(self, native: ModuleType, recorder: PlanRecorder) -> None:
         self._native, self._recorder = native, recorder
+
+    def hold(self, tensor: Tensor) -> None:
+        """Notes that a kernel gets the address of a tensor."""
+        self._recorder.hold(tensor)
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._native, name)
