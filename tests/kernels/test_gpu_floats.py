@@ -64,7 +64,7 @@ def test_sums_of_waves(ring, shape, seed, has_cosines, at_once, data):
 
 
 @FEW
-@given(rings, shapes, seeds, st.integers(0, 3), st.data())
+@given(rings, shapes, seeds, st.integers(0, 4), st.data())
 def test_powers(ring, shape, seed, step, data):
     bits = data.draw(st.integers(1, ring.bits - 2))
     fraction_bits = data.draw(st.integers(0, ring.bits // 2))

@@ -330,11 +330,22 @@ def test_fourier_without_a_dealer(protocol):
 
 
 @pytest.mark.parametrize(
-    ("ring", "bits", "bound"), [(64, 16, 2.0e-5), (64, 22, 2.4e-7), (64, 24, 6e-8), (32, 12, 4e-4)]
+    ("ring", "bits", "extra", "end", "bound"),
+    [
+        (64, 16, 0, -22.1, 2.0e-5),
+        (64, 22, 6, -22.1, 6.5e-7),
+        (64, 22, 0, -33.2, 2.4e-7),
+        (64, 24, 0, -38.7, 6e-8),
+        (32, 12, 0, -33.2, 4e-4),
+    ],
 )
-def test_exp_with_a_dealer(ring, bits, bound):
-    x = encoded(torch.linspace(-33.2, 0, 8001, dtype=torch.float64), bits)
-    found, rounds = evaluate(lambda p, x: p.exp_negative(x, fraction_bits=bits), x, ring=ring)
+def test_exp_with_a_dealer(ring, bits, extra, end, bound):
+    x = encoded(torch.linspace(end, 0.6, 8001, dtype=torch.float64), bits)
+
+    def program(p: Any, x: Any) -> Any:
+        return p.exp_negative(x, fraction_bits=bits, extra=extra)
+
+    found, rounds = evaluate(program, x, ring=ring)
     assert rounds == 1
     assert error(found[0], (x.double() / 2**bits).exp(), bits) <= 1.5 * bound
     assert (found[0] >= 0).all()

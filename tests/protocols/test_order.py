@@ -66,6 +66,24 @@ def test_extremes(protocol, by, ring, radix):
     check_everything(found, x, 1)
 
 
+@EVERYWHERE
+@pytest.mark.parametrize("radix", [2, 4, None])
+@pytest.mark.parametrize("pending", [0, 5])
+def test_low_bits_that_need_not_be_compared(protocol, by, radix, pending):
+    """The result is one of the elements, and each level misses the largest by 2^(low+1) at most."""
+    x, low = integers((40, 6), 1 << 20, 3), 6
+    x[20:] = x[:1] + torch.arange(20).unsqueeze(1) * 7  # close to each other
+
+    def program(p: Any, x: Any) -> Any:
+        x = x.scaled(1 << pending).divided(pending)
+        return p.max(x, 0, radix=radix, low=low)
+
+    [found], _ = evaluate(program, x, protocol=protocol, by=by, limit=1 << 21)
+    levels = ceil(log2(len(x))) if radix != 4 else 3
+    assert (x == found).any(0).all()
+    assert (found > x.amax(0) - (levels << (low + 1))).all()
+
+
 def test_numbers_that_are_known_to_be_zero():
     """Products with public zeros have a limit of 0."""
     x = torch.zeros(5, 2, dtype=torch.int64)

@@ -108,20 +108,20 @@ def power_series(tolerance: float) -> tuple[float, ...]:
 
 
 def decaying(n: Format, x: Arith, extra: int) -> Steps[Arith]:
-    """Returns e^x for any x <= 0, with `extra` more fraction bits. r + 1 rounds with a dealer.
+    """Returns e^x for any x <= 1/2, with `extra` more fraction bits. r + 1 rounds with a dealer.
 
     Results below half of the last bit are 0. In a small ring, a division that is pending is made
-    first: with the extra bits, an x whose result is not 0 would not fit. Where the end is far below
-    that and above the end of a dealt table, -33.2, low bits of x are not compared.
+    first: with the extra bits, an x whose result is not 0 would not fit. Where the end of a dealt
+    table, -22.1 or -33.2, is far enough below, low bits of x are not compared.
     """
     p, f = n.protocol, n.fraction_bits
     end, low = ceil((f + extra + 1) * log(2)) << f, 0
-    if p.dealt_tables and end <= 24 << f:
-        end, low = 28 << f, f + 2
+    if p.dealt_tables and end <= 28 << f:
+        end, low = (18 if end <= 18 << f else 28) << f, f + 2
     if (end << (x.pending + extra)).bit_length() > n.ring.bits - 1:
         x = yield from p.settled.steps(x)
-    value = p.exp_negative.steps(x.scaled(1 << extra), fraction_bits=f + extra)
-    most = (1 << (f + extra)) + 8
+    value = p.exp_negative.steps(x.scaled(1 << extra), fraction_bits=f + extra, extra=extra)
+    most = (27 << (f + extra) >> 4) + 8  # e^(1/2) < 27 / 16, and its error
     if quotient_limit(x) <= end:
         return (yield from p.settled.steps((yield from value))).promise(most)
     small, power = yield from together(p.signs.steps(x, [-end], low=low), value)

@@ -1,4 +1,4 @@
-"""Softmax, log-softmax and logsumexp. They subtract the largest logit, so that e^x <= 1."""
+"""Softmax, log-softmax and logsumexp. They subtract a logit up to 1/2 below the largest."""
 
 from __future__ import annotations
 
@@ -19,14 +19,23 @@ EXTRA = 6
 
 
 def exponentials(n: Format, x: Value, dim: int) -> tuple[Value, Value, Value]:
-    """Returns e^(x - m), its sum over `dim`, which has size 1 then, and m, the largest.
+    """Returns e^(x - m), its sum over `dim`, which has size 1 then, and a large entry m.
 
-    The division of the first two by their extra bits is pending.
+    The division of the first two by their extra bits is pending. With a dealer, m is at most 1/2
+    below the largest, which is close enough: e^(x - m) is not large, and the sum is at least 1.
     """
     x = real(n, x)
-    largest = Value(n.protocol.max(cap(n, x.arith), dim, keepdim=True, radix=None), x.dtype)
+    low = _ignored_bits(n, x.shape[dim])
+    large = n.protocol.max(cap(n, x.arith), dim, keepdim=True, radix=None, low=low)
+    largest = Value(large, x.dtype)
     powers = Value(run(n, _decaying, sub(n, x, largest).arith), x.dtype)
     return powers, sum_(n, powers, (dim,), keepdim=True), largest
+
+
+def _ignored_bits(n: Format, size: int) -> int:
+    """Returns how many low bits need not be compared: all levels together miss 1/2 at most."""
+    levels = max((size - 1).bit_length(), 1)
+    return max(n.fraction_bits - 2 - levels.bit_length(), 0) if n.protocol.dealt_tables else 0
 
 
 def _decaying(n: Format, x: Arith) -> Steps[Arith]:

@@ -120,12 +120,12 @@ def _times(p: ProtocolCore, x: Arith, factor: Arith | None) -> Steps[Arith]:
     return x if factor is None else (yield from p.bilinear.steps(MUL, x, factor))
 
 
-def exp_negative(p: ProtocolCore, x: Arith, *, fraction_bits: int) -> Steps[Arith]:
+def exp_negative(p: ProtocolCore, x: Arith, *, fraction_bits: int, extra: int = 0) -> Steps[Arith]:
     """Returns e^x for -50 <= x <= 0, as p(x / 16)^16 with p of degree 4.
 
-    Without a dealer. 6 products one after the other. Error at most 1e-4 + 2^(4 - b), where b is
-    fraction_bits + 4, or half the ring less 3 bits if that is less. With probabilistic divisions b
-    is 2 less, so that they fail less often.
+    Without a dealer, and whatever `extra` is. 6 products one after the other. Error at most
+    1e-4 + 2^(4 - b), where b is fraction_bits + 4, or half the ring less 3 bits if that is less.
+    With probabilistic divisions b is 2 less, so that they fail less often.
     """
     room = p.ring.bits - 2
     bits = min(fraction_bits + (SQUARINGS if p.exact else SQUARINGS - 2), (room - 4) // 2)

@@ -60,11 +60,13 @@ class Level:
 class Tournament:
     """The elements that are left, as columns of shape (n, ...), and the levels so far.
 
-    The first column is compared; the others move with it.
+    The first column is compared; the others move with it. low: how many of its low bits need not be
+    compared.
     """
 
     columns: list[Arith]
     levels: list[Level]
+    low: int = 0
 
     @property
     def size(self) -> int:
@@ -73,14 +75,21 @@ class Tournament:
 
 
 def max_(
-    p: ProtocolCore, x: Arith, dim: int = -1, *, keepdim: bool = False, radix: int | None = 2
+    p: ProtocolCore,
+    x: Arith,
+    dim: int = -1,
+    *,
+    keepdim: bool = False,
+    radix: int | None = 2,
+    low: int = 0,
 ) -> Steps[Arith]:
     """Returns the largest element along `dim`.
 
     ceil(log2 n) (r + 1) rounds with radix 2, ceil(log4 n) (r + 2) with radix 4. Without a radix,
-    each level has the best one for its size (tournament_plan.py).
+    each level has the best one for its size (tournament_plan.py). `low` > 0 need not compare as
+    many low bits: the result is an element, less than the largest by up to 2^(low+1) a level.
     """
-    field = yield from _tournament(p, [_front(x, dim)], radix)
+    field = yield from _tournament(p, [_front(x, dim)], radix, low)
     return _finish(field.columns[0], x, dim, keepdim)
 
 
@@ -166,10 +175,12 @@ def _finish(winner: Arith, x: Arith, dim: int, keepdim: bool) -> Arith:
     return winner[0].unsqueeze(dim % len(x.shape)) if keepdim else winner[0]
 
 
-def _tournament(p: ProtocolCore, columns: Sequence[Arith], radix: int | None) -> Steps[Tournament]:
+def _tournament(
+    p: ProtocolCore, columns: Sequence[Arith], radix: int | None, low: int = 0
+) -> Steps[Tournament]:
     """Returns the tournament with one element left."""
     limit = quotient_limit(columns[0])
-    field = Tournament(list(columns), [])
+    field = Tournament(list(columns), [], low)
     if field.size == 1:
         field.columns[0] = yield from p.settled.steps(columns[0])
     for one in _radices(p, field, limit, radix):
@@ -188,7 +199,7 @@ def _radices(p: ProtocolCore, field: Tournament, limit: int, radix: int | None) 
             p.parties,
             size=size,
             count=of_all // size,
-            width=min(max(2 * limit, 1).bit_length() + 1, p.ring.bits),
+            width=min(max(2 * limit >> field.low, 1).bit_length() + 1, p.ring.bits),
             columns=len(field.columns),
         )
     if radix not in RADICES:
@@ -206,7 +217,9 @@ def _two(p: ProtocolCore, field: Tournament) -> Steps[None]:
     even = size // 2 * 2
     values = field.columns[0]
     difference = p.sub(values[0:even:2], values[1:even:2])
-    lost, field.columns[0] = yield from together(p.sign.steps(difference), p.settled.steps(values))
+    lost, field.columns[0] = yield from together(
+        p.sign.steps(difference, low=field.low), p.settled.steps(values)
+    )
     won = p.bit_not(lost)
     chosen = yield from together(
         *(p.inject.steps(won, p.sub(c[0:even:2], c[1:even:2])) for c in field.columns)
@@ -249,15 +262,15 @@ def _group(p: ProtocolCore, field: Tournament, radix: int) -> Steps[None]:
 
 
 def _ordered(p: ProtocolCore, field: Tournament) -> Steps[Arith]:
-    """Returns numbers in the order of the elements, with nothing pending.
+    """Returns numbers in the order of the elements, but for their low bits, with nothing pending.
 
     Signs of differences of pending quotients, each rounded by itself, could be those of no order:
     three close elements might each lose against another, and a much smaller one win.
     """
-    values = field.columns[0]
+    values = field.columns[0].divided(field.low)
     if values.pending and (rounded := p.rounded_locally(values)) is not None:
         return rounded
-    field.columns[0] = yield from p.settled.steps(values)
+    field.columns[0] = yield from p.settled.steps(field.columns[0])
     return field.columns[0]
 
 

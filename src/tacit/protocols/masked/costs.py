@@ -123,7 +123,10 @@ class MaskedCosts:
         return self._gate(dealt + tables, planes(2 * count, n) + 2 * element, rounds=2)
 
     def exp_negative(self, n: int, fraction_bits: int, exact: bool = True) -> Cost:
-        """8, 16 or 64 powers dealt (M13). The chosen one opened, times a public factor."""
+        """4, 8, 16 or 64 powers dealt (M13). The chosen one opened, times a public factor.
+
+        fraction_bits: without the extra ones.
+        """
         entries = table_entries(table_step(self.ring_bits, fraction_bits, exact=exact))
         return self._gate(entries * n * self.ring_bits, n * self.ring_bits)
 

@@ -23,11 +23,12 @@ from .base import MaskedBase
 from .deal import deal, deal_with_masks, ring_spec
 
 # Of the integer bits of an exponent, the lowest that do not select an entry, where factors have
-# bits to spare: for results of up to so many fraction bits, and of more.
-COARSE_STEP, COARSE_BITS, FINE_STEP = 3, 22, 2
-# The factors of a sum of sines have so many bits more than its error needs: it is 2^-GUARD_BITS of
+# bits to spare; each with the fraction bits up to which its error is at most an eighth of a unit.
+STEPS = ((4, 18), (3, 22))
+FINE_STEP = 2
+# The factors of a sum of sines have so many bits more than its error needs: it is 2^-ERROR_BITS of
 # a unit for the dealt factors, and for the public ones. More would leave less room for sums.
-GUARD_BITS = 5
+ERROR_BITS = 5
 
 
 def fourier_bytes(x: Arith, coefficients: Sequence[float], **_: object) -> int:
@@ -77,7 +78,7 @@ class SineSum:
     the dealer deals cos a and sin a. With y = n + c, where the dealer knows c, it also
     deals c cos a and c sin a, and y cos a = n cos a + c cos a. A pending division of x makes the
     period longer. sin and cos have b bits: up to 30 in a ring of 64 and 14 in one of 32, less half
-    of those of the factor; without one, no more than a result within 2^-(GUARD_BITS - 1) of a unit
+    of those of the factor; without one, no more than a result within 2^-(ERROR_BITS - 1) of a unit
     needs. `shift`: by how many bits the opened sum is to be divided.
     """
 
@@ -104,8 +105,8 @@ class SineSum:
         largest = 1 if factor is None else factor.limit
         self.dealt_bits, self.public_bits = _factor_bits(p, size * largest, fraction_bits)
         if factor is None:
-            self.dealt_bits = min(self.dealt_bits, fraction_bits + GUARD_BITS + _bits_of(size))
-            self.public_bits = min(self.public_bits, fraction_bits + GUARD_BITS + _bits_of(count))
+            self.dealt_bits = min(self.dealt_bits, fraction_bits + ERROR_BITS + _bits_of(size))
+            self.public_bits = min(self.public_bits, fraction_bits + ERROR_BITS + _bits_of(count))
         least = min(self.dealt_bits, self.public_bits)
         largest_sum = int((size + count * 2.0 ** (1 - least)) * 2**self.dealt_bits)
         self.limit = largest_sum * largest << self.public_bits
@@ -134,24 +135,26 @@ class SineSum:
         )
 
 
-def exp_table(p: MaskedBase, x: Arith, *, fraction_bits: int) -> Steps[Arith]:
+def exp_table(p: MaskedBase, x: Arith, *, fraction_bits: int, extra: int = 0) -> Steps[Arith]:
     """Returns e^x for -33.2 < x < 0.69, with `fraction_bits` like x; outside, garbage (M13).
 
-    1 round and one element each way; the division of the result is pending. Dealt: 8 elements for
-    up to 22 fraction bits and 16 for more, or 64 in a small ring and with probabilistic divisions.
-    Error: one unit, and 2^-25 with 8, 2^-27 with 16, 2^-13 in a ring of 32 bits. e^x = 2^-u for
-    u = -x log2(e), with as many fraction bits as the ring allows, so that nothing is divided
-    before. The high integer bits of m select from the dealt table, which is rotated by those of the
-    mask; the rest of both multiply. A borrow between them cancels, because the table's exponents
-    are those of the whole mask.
+    The last `extra` of them only keep roundings small, and need not be right. 1 round and one
+    element each way; the division of the result is pending. Dealt: 16 elements; 8 for up to 22
+    fraction bits without the extra ones; 4 for up to 18, which are right only for -22.1 < x; and 64
+    in a small ring, and with probabilistic divisions. Error: one unit, and 2^-27 with 16 elements,
+    2^-25 with 8, 2^-21 with 4, 2^-13 in a ring of 32 bits. e^x = 2^-u for u = -x log2(e), with as
+    many fraction bits as the ring allows, so that nothing is divided before. The high integer bits
+    of m select from the dealt table, which is rotated by those of the mask; the rest of both
+    multiply. A borrow between them cancels, because the table's exponents are those of the whole
+    mask.
     """
     spare = p.ring.bits - WHOLE_BITS - fraction_bits
     if spare - x.pending < min(fraction_bits, 16):
         x = yield from p.settled.steps(x)
     p, x = p.in_roles_of(x), x.with_parts(x.parts)  # a copy: another call may settle x meanwhile
-    extra = min(spare - x.pending, 28)
-    bits, scale = fraction_bits + x.pending + extra, -round(log2(e) * 2**extra)
-    dealt_bits, public_bits, step = _table_bits(p, fraction_bits)
+    more = min(spare - x.pending, 28)
+    bits, scale = fraction_bits + x.pending + more, -round(log2(e) * 2**more)
+    dealt_bits, public_bits, step = _table_bits(p, fraction_bits, extra)
     shape, entries = tuple(x.shape), table_entries(step)
 
     def corrections(pads: list[Tensor]) -> list[Tensor]:
@@ -170,26 +173,23 @@ def exp_table(p: MaskedBase, x: Arith, *, fraction_bits: int) -> Steps[Arith]:
     return total if p.exact else (yield from p.truncate.steps(total))
 
 
-def _table_bits(p: MaskedBase, fraction_bits: int) -> tuple[int, int, int]:
+def _table_bits(p: MaskedBase, fraction_bits: int, extra: int) -> tuple[int, int, int]:
     """The bits of the dealt and of the public factor, and of the exponents that share an entry.
 
     A dealt power is up to 2^(2^step) then, and the public one has as many bits more: so both have
     the same part in the error.
     """
     dealt, public = _factor_bits(p, 4.0, fraction_bits)
-    step = table_step(p.ring.bits, fraction_bits, exact=p.exact)
+    step = table_step(p.ring.bits, fraction_bits - extra, exact=p.exact)
     more = (1 << step) // 2
     return dealt - more, public + more, step
 
 
 def table_step(ring_bits: int, fraction_bits: int, *, exact: bool) -> int:
-    """Returns the bits of the exponents that share an entry: factors of a small ring have few.
-
-    With a coarse step, the error of the factors is at most an eighth of a unit.
-    """
+    """Returns the bits of the exponents that share an entry: factors of a small ring have few."""
     if not exact or ring_bits < 64:
         return 0
-    return COARSE_STEP if fraction_bits <= COARSE_BITS else FINE_STEP
+    return next((step for step, most in STEPS if fraction_bits <= most), FINE_STEP)
 
 
 def _factor_bits(p: MaskedBase, size: float, fraction_bits: int) -> tuple[int, int]:
