@@ -1,4 +1,4 @@
-"""The compiled kernels and TLS under the address and undefined-behaviour sanitizers."""
+"""The compiled kernels, TLS and plans under the address and undefined-behaviour sanitizers."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_the_kernels_touch_no_memory_but_their_own(tmp_path):
         ROOT / "tests", tmp_path / "tests", ignore=shutil.ignore_patterns("__pycache__")
     )
     files = [f"tests/kernels/test_{name}.py" for name in FILES]
-    files += ["tests/transport/test_tls_sessions.py"]
+    files += ["tests/transport/test_tls_sessions.py", "tests/runtime/test_memory_of_plans.py"]
     long = [f"--deselect=tests/kernels/test_conv.py::test_winograd_chosen[{n}]" for n in (1, 3)]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-s", "-x", "-p", "no:cacheprovider", *long, *files],
@@ -85,6 +85,7 @@ def test_the_kernels_touch_no_memory_but_their_own(tmp_path):
             "ASAN_OPTIONS": OPTIONS,
             "UBSAN_OPTIONS": "print_stacktrace=1",
             "OMP_NUM_THREADS": "1",
+            "PYTHONMALLOC": "malloc",  # memory of freed objects is known to be free
         },
         capture_output=True,
         text=True,
