@@ -1,5 +1,7 @@
 """Gates on planes: the compiled kernels and the reference, against plain bits and integers."""
 
+from itertools import product
+
 import pytest
 import torch
 from hypothesis import given
@@ -198,6 +200,9 @@ def test_row_counts():
         assert num_products((2, d)) == 1 + pre_g + 2 ** (d - 1) - 1
         assert num_and_products((d, 2)) == 2**d - 1 - d + 1
     assert [num_products((d,)) for d in (2, 3, 4, 5)] == [1, 4, 13, 34]
+    for sizes in product(range(2, 6), repeat=3):
+        assert num_products(sizes) == reference.num_products(sizes)
+        assert num_and_products(sizes) == reference.num_and_products(sizes)
     assert num_table_rows((4, 4, 1, 7)) == 15 + 15 + 1 + 127
 
 

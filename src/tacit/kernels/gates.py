@@ -56,13 +56,15 @@ def table_size(digits: tuple[int, ...]) -> tuple[int, int]:
 def _node_rows(sizes: tuple[int, ...]) -> RowCounts:
     # G of all groups, then P of all but the least significant: nothing is carried into that one.
     _check_sizes(sizes)
-    return RowCounts(reference.num_products(sizes), 2 * sum(sizes) - 1, 2 * len(sizes) - 1)
+    dealt = sum(2 ** (size + 1) - 3 * size for size in sizes) - (2 ** (sizes[0] - 1) - 1)
+    return RowCounts(dealt, 2 * sum(sizes) - 1, 2 * len(sizes) - 1)
 
 
 @cache
 def _and_rows(sizes: tuple[int, ...]) -> RowCounts:
     _check_sizes(sizes)
-    return RowCounts(reference.num_and_products(sizes), sum(sizes), len(sizes))
+    dealt = sum(2**size - 1 - size for size in sizes)
+    return RowCounts(dealt, sum(sizes), len(sizes))
 
 
 def _check_sizes(sizes: tuple[int, ...]) -> None:
