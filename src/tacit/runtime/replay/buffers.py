@@ -13,6 +13,8 @@ from ...fixedpoint import Numbers, Value
 from ...fixedpoint.flatten import signature, tensors, with_tensors
 from ...tensor import SecretTensor
 
+BITS = {torch.float64: torch.int64, torch.float32: torch.int32, torch.float16: torch.int16}
+BITS[torch.bfloat16] = torch.int16
 SECRET = object()  # stands for a secret tensor in a flattened tree
 
 
@@ -117,8 +119,12 @@ class SecretTree(NamedTuple):
 
     def with_secrets(self, numbers: Numbers, values: Sequence[Value]) -> Any:
         """Returns the nest with new secrets of these values."""
-        new = iter(values)
-        leaves = [SecretTensor(next(new), numbers) if x is SECRET else x for x in self.others]
+        return self.filled([SecretTensor(value, numbers) for value in values])
+
+    def filled(self, secrets: Sequence[SecretTensor]) -> Any:
+        """Returns the nest with these secrets."""
+        new = iter(secrets)
+        leaves = [next(new) if x is SECRET else x for x in self.others]
         return tree_unflatten(leaves, self.spec)
 
 
@@ -200,10 +206,20 @@ def snapshot(value: Any) -> Any:
 
 
 def equal_public(a: Any, b: Any) -> bool:
-    """Returns whether two public values are equal; values that cannot be compared are not."""
+    """Returns whether two public values are equal; values that cannot be compared are not.
+
+    0 and -0 are not, and NaN is equal to itself: code may decide by the sign, or by what is none.
+    """
     if isinstance(a, Tensor) and isinstance(b, Tensor):
-        return _same_form(a, b) and (a.is_meta or torch.equal(a, b))
+        return _same_form(a, b) and (a.is_meta or torch.equal(_bits(a), _bits(b)))
+    if type(a) is type(b) is float:
+        return a.hex() == b.hex()
     try:
         return a is b or bool(type(a) is type(b) and a == b)
     except Exception:
         return False
+
+
+def _bits(x: Tensor) -> Tensor:
+    """Returns floats as integers of the same bits; other tensors as they are."""
+    return x.detach().view(BITS[x.dtype]) if x.dtype in BITS else x

@@ -19,12 +19,13 @@ class PublicResults:
     """
 
     def __init__(self, results: Sequence[Any], is_made: Callable[[Tensor], bool]) -> None:
-        new = [isinstance(x, Tensor) and is_made(x) for x in results]
-        pairs = list(zip(results, new, strict=True))
-        self.others = [NEW if is_new else x for x, is_new in pairs]
-        self.buffers = TensorBuffers([x for x, is_new in pairs if is_new])
+        new = {id(x): x for x in results if isinstance(x, Tensor) and is_made(x)}
+        self.others = [NEW if id(x) in new else x for x in results]
+        self.buffers = TensorBuffers([*new.values()])
+        places = {each: i for i, each in enumerate(new)}
+        self._places = [places[id(x)] for x in results if id(x) in new]
 
     def copies(self) -> list[Any]:
         """Returns the results, with copies of what the buffers hold now."""
-        made = iter(self.buffers.clones())
-        return [next(made) if x is NEW else x for x in self.others]
+        clones, places = self.buffers.clones(), iter(self._places)
+        return [clones[next(places)] if x is NEW else x for x in self.others]

@@ -26,6 +26,7 @@ from .gradients import Gradients
 from .optimizer_observer import OptimizerObserver
 from .optimizer_steps import OptimizerSteps
 from .public_results import PublicResults
+from .secret_results import SecretResults
 from .summary import RecordingSummary
 
 
@@ -174,11 +175,12 @@ class Recording(ABC):
                 args, kwargs = taken.with_secrets(session.numbers, self._input_buffers.aliases())
                 made = SecretTree.of(function(*args, **kwargs))
                 self._trace.operands.note_results(made.others, made.spec)
-                compute(made.values)
+                self._secret_results = SecretResults(made.secrets, self._gradients.set_by_now())
+                compute(self._secret_results.values)
                 self._gradients.observe(self._trace)
                 new = self._current_state()
             with self._copying():
-                self._output_buffers = ValueBuffers(session.numbers, made.values)
+                self._output_buffers = ValueBuffers(session.numbers, self._secret_results.values)
                 self._public_results = PublicResults(made.others, self._is_made)
                 self._state_buffers.copy_from(new)
         finally:
@@ -285,7 +287,7 @@ class Recording(ABC):
             cell.set(value)
         self._gradients.assign(numbers)
         results = results._replace(others=self._public_results.copies())
-        return results.with_secrets(numbers, self._output_buffers.clones())
+        return results.filled(self._secret_results.made(numbers, self._output_buffers.clones()))
 
 
 def compute(values: Sequence[Value]) -> None:
