@@ -21,34 +21,32 @@ class Message {
   // `number_at` and `digest_at`: where the two begin in the head.
   Message(const std::string& head, std::vector<Part> parts, std::size_t number_at,
           std::size_t digest_at)
-      : head_bytes_(head.size()),
-        number_at_(number_at),
+      : number_at_(number_at),
         digest_at_(digest_at),
         parts_(std::move(parts)),
-        bytes_(head.begin(), head.end()) {
+        head_(head),
+        size_(head.size()) {
     if (number_at + kNumberBytes > digest_at || digest_at + kDigestBytes > head.size()) {
       throw std::invalid_argument("a head without the places of its number and digest");
     }
-    std::size_t size = head.size();
-    for (const auto& [address, count] : parts_) size += count;
-    bytes_.resize(size);
+    for (const auto& [address, count] : parts_) size_ += count;
   }
 
-  std::size_t size() const { return bytes_.size(); }
-  char* bytes() { return bytes_.data(); }
+  std::size_t size() const { return size_; }
 
   // Sets what the head is this time; integers are little-endian.
   void set_head(std::uint64_t number, const std::string& digest) {
     if (digest.size() != kDigestBytes) throw std::invalid_argument("a digest of another size");
     for (std::size_t i = 0; i < kNumberBytes; ++i) {
-      bytes_[number_at_ + i] = static_cast<char>(number >> 8 * i);
+      head_[number_at_ + i] = static_cast<char>(number >> 8 * i);
     }
-    std::memcpy(bytes_.data() + digest_at_, digest.data(), kDigestBytes);
+    std::memcpy(head_.data() + digest_at_, digest.data(), kDigestBytes);
   }
 
-  // Copies the tensors behind the head.
-  void gather() {
-    char* at = bytes_.data() + head_bytes_;
+  // Copies the head and what the tensors hold now to `into`, which has space for `size` bytes.
+  void gather(char* into) const {
+    std::memcpy(into, head_.data(), head_.size());
+    char* at = into + head_.size();
     for (const auto& [address, count] : parts_) {
       if (count) std::memcpy(at, reinterpret_cast<const char*>(address), count);
       at += count;
@@ -58,8 +56,8 @@ class Message {
   // Copies to the tensors what follows the head in these bytes, as many as the message has, if it
   // is byte for byte the same; returns whether it is.
   bool scatter(const char* data) const {
-    if (std::memcmp(data, bytes_.data(), head_bytes_)) return false;
-    data += head_bytes_;
+    if (std::memcmp(data, head_.data(), head_.size())) return false;
+    data += head_.size();
     for (const auto& [address, count] : parts_) {
       if (count) std::memcpy(reinterpret_cast<char*>(address), data, count);
       data += count;
@@ -69,9 +67,10 @@ class Message {
 
  private:
   static constexpr std::size_t kNumberBytes = 8;
-  const std::size_t head_bytes_, number_at_, digest_at_;
+  const std::size_t number_at_, digest_at_;
   const std::vector<Part> parts_;
-  std::vector<char> bytes_;
+  std::string head_;
+  std::size_t size_;
 };
 
 }  // namespace tacit

@@ -14,6 +14,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "message.h"
 #include "openssl.h"
@@ -194,8 +195,9 @@ class TlsSession {
   long send(Message& message, std::uint64_t number, const nb::bytes& digest) {
     message.set_head(number, {digest.c_str(), digest.size()});
     const nb::gil_scoped_release unlocked;
-    message.gather();
-    return write_records(message.bytes(), message.size(), 0);
+    if (outgoing_.size() < message.size()) outgoing_.resize(message.size());
+    message.gather(outgoing_.data());
+    return write_records(outgoing_.data(), message.size(), 0);
   }
 
   // Ends TLS on this side; returns 1 when the other side has ended it, too, or a Status.
@@ -329,6 +331,7 @@ class TlsSession {
   Ssl* const session_;
   const int socket_;
   bool is_bulk_ = false;
+  std::vector<char> outgoing_;             // the message that is sent, or was sent last
   std::atomic<bool> holds_bytes_ = false;  // the last read left a part of a record, or an end
   long after_read_ = 1, after_write_ = 1;  // what the next call tells, if it is not 1
   int errno_ = 0;
@@ -356,8 +359,9 @@ NB_MODULE(openssl, module) {
       .def_prop_ro("size", &Message::size)
       .def("encoded", [](Message& self, std::uint64_t number, const nb::bytes& digest) {
         self.set_head(number, {digest.c_str(), digest.size()});
-        self.gather();
-        return nb::bytes(self.bytes(), self.size());
+        std::string bytes(self.size(), '\0');
+        self.gather(bytes.data());
+        return nb::bytes(bytes.data(), bytes.size());
       });
   nb::class_<TlsSession>(module, "TlsSession")
       .def(nb::init<const TlsContext&, int>())
