@@ -9,7 +9,7 @@ import torch
 
 import tacit
 from tacit.fixedpoint.functions.activations import CURVES
-from tacit.fixedpoint.functions.series_fit import COARSE_GAP, FINE_GAP, series
+from tacit.fixedpoint.functions.series_fit import COARSE_GAP, FINE_GAP, Curve, series
 from tacit.protocols.cost import Cost, in_turn
 
 # The cosines or sines with which Fourier's coefficients alone are as close, with 16 fraction bits.
@@ -34,6 +34,18 @@ def test_close_to_the_curve_and_beyond_the_ends(name, bits):
     gap = COARSE_GAP if bits <= 16 else FINE_GAP
     assert distance[x.abs() <= reach].max() <= max(2.0 ** -(bits + 1), gap / 8)
     assert distance.max() <= gap / 2
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_other_roundings_of_the_function_give_the_same_bits(name):
+    """Evaluators multiply by coefficients that each computes, on machines that round otherwise."""
+    curve, noise = CURVES[name], torch.Generator().manual_seed(1)
+
+    def rounded_otherwise(x):
+        one = torch.rand(x.shape, generator=noise, dtype=x.dtype) - 0.5
+        return curve.function(x) * (1 + 4e-15 * one)
+
+    assert series(Curve(rounded_otherwise, curve.left, curve.right), 16) == series(curve, 16)
 
 
 @pytest.mark.parametrize("name", FOURIER)

@@ -72,7 +72,7 @@ def series(curve: Curve, fraction_bits: int, least_reach_bits: int = 1) -> Serie
     reach = 2.0**reach_bits
     twice_slope = curve.left[0] + curve.right[0]
     ends = curve.function(torch.tensor([-reach, reach], dtype=torch.float64))
-    offset = float(ends.sum()) / 2
+    (offset,) = _rounded([float(ends.sum()) / 2])
     tolerance = max(2.0 ** -(fraction_bits + 2), _gap(curve, 2**reach_bits) / 8)
 
     def odd_part(u: Tensor) -> Tensor:
