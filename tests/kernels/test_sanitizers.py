@@ -31,6 +31,8 @@ FILES = [
     "stream",
 ]
 
+PLUGIN = ("-p", "tests.kernels.memory_of_malloc")
+
 # Python itself leaks by design. Stacks that GCC 13 moves to the heap, to find uses after a return,
 # are not aligned for vectors of 64 bytes (its bug 110027).
 OPTIONS = "detect_leaks=0:abort_on_error=0:detect_stack_use_after_return=0"
@@ -75,8 +77,9 @@ def test_the_kernels_touch_no_memory_but_their_own(tmp_path):
     files = [f"tests/kernels/test_{name}.py" for name in FILES]
     files += ["tests/transport/test_tls_sessions.py", "tests/runtime/test_memory_of_plans.py"]
     long = [f"--deselect=tests/kernels/test_conv.py::test_winograd_chosen[{n}]" for n in (1, 3)]
+    pytest_ = [sys.executable, "-m", "pytest", "-q", "-s", "-x", "-p", "no:cacheprovider", *PLUGIN]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-s", "-x", "-p", "no:cacheprovider", *long, *files],
+        [*pytest_, *long, *files],
         cwd=tmp_path,
         env={
             **os.environ,
