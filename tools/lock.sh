@@ -12,6 +12,6 @@ cd "$(dirname "$0")/.."
 without_torch=$(mktemp)
 trap 'rm "$without_torch"' EXIT
 echo 'torch ; python_version < "3"' >"$without_torch"
-uv pip compile pyproject.toml --extra dev --universal --python-version 3.11.7 \
+uv pip compile pyproject.toml --extra dev --universal --python-version 3.11.0 \
   --generate-hashes --no-emit-index-url --no-annotate --override "$without_torch" \
   --custom-compile-command tools/lock.sh --output-file requirements-dev.lock --quiet "$@"
