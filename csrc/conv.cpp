@@ -9,9 +9,9 @@
 //     product are gathered from it 64 positions at a time, never the whole unfolded matrix. The
 //     inner dimension, taps times channels, is cut into parts (conv_rows.h).
 //   Winograd: 3x3 taps with stride 1 and many channels, in winograd.cpp.
-//   Plain: few channels in a group, or no instructions for bytes. Blocks of words (conv_words.h);
-//     or lines of the source are scaled and added to the result, in AVX-512 registers
-//     (plain_lines.h) or in memory.
+//   Plain: few channels in a group or few positions, or no instructions for bytes. Blocks of words
+//     (conv_words.h); dot products of words (conv_dots.h); or lines of the source are scaled and
+//     added to the result, in AVX-512 registers (plain_lines.h) or in memory.
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/pair.h>
 
@@ -21,6 +21,7 @@
 #include "conv_words.h"
 
 #if defined(__AVX512DQ__)
+#include "conv_dots.h"
 #include "plain_lines.h"
 #endif
 
@@ -115,7 +116,12 @@ bool multiplies_words(const Shape& shape, const Axes& axes) {
 // The fastest method by estimated times: per position for plain and encoded products, of the whole
 // convolution for Winograd's, where also the weight counts, if it is not prepared.
 template <class T>
-Method chosen(const Shape& shape, const Axes& axes, bool prepared) {
+Method chosen(const Shape& shape, const Axes& axes, [[maybe_unused]] WeightStrides strides,
+              bool prepared) {
+#if defined(__AVX512DQ__)
+  if (dots_fit(shape, axes, strides))
+    return dots_pay<T>(shape, axes, prepared) ? Method::plain : Method::encoded;
+#endif
   const auto channels = static_cast<double>(shape.channels);
   const auto depth = static_cast<double>(num_taps(axes)) * channels;
   const auto columns = static_cast<double>(round_up(shape.columns, kColumns));
@@ -177,7 +183,7 @@ template <class T>
 void run_phase(const Shape& shape, const Axes& axes, const T* source, const T* weight,
                WeightStrides strides, T* result, Method method, Prepared prepared = {}) {
   if (num_taps(axes) == 0 || axes[0].count * axes[1].count * axes[2].count == 0) return;
-  if (method == Method::choose) method = chosen<T>(shape, axes, false);
+  if (method == Method::choose) method = chosen<T>(shape, axes, strides, false);
   if (method != Method::plain) {
     for (std::size_t g = 0; g < shape.groups; ++g)
       run_encoded(shape, axes, source + g * shape.channels * shape.source_size(),
@@ -185,6 +191,14 @@ void run_phase(const Shape& shape, const Axes& axes, const T* source, const T* w
                   result + g * shape.columns * shape.result_size(), method, prepared);
     return;
   }
+#if defined(__AVX512DQ__)
+  if (dots_fit(shape, axes, strides)) {
+    for (std::size_t g = 0; g < shape.groups; ++g)
+      dot_convolution(shape, axes, source + g * shape.channels * shape.source_size(),
+                      weight + g * strides.group, result + g * shape.columns * shape.result_size());
+    return;
+  }
+#endif
   if (multiplies_words<T>(shape, axes)) {
     const WordConvolution<T> convolution(shape, axes, strides);
     for (std::size_t i = 0; i < shape.batch * shape.groups; ++i)
@@ -209,6 +223,11 @@ struct Window {
   Extent stride, padding, dilation;
 };
 
+WeightStrides forward_strides(const Shape& shape) {
+  const std::size_t taps = shape.kernel[0] * shape.kernel[1] * shape.kernel[2];
+  return {shape.columns * shape.channels * taps, taps, shape.channels * taps};
+}
+
 Axes forward_axes(const Shape& shape, const Window& window) {
   Axes axes;
   for (int d = 0; d < 3; ++d) {
@@ -224,17 +243,15 @@ template <class T>
 void convolve(Address source, Address weight, Address result, Shape shape, const Window& window,
               Method method, Prepared prepared) {
   const Axes axes = forward_axes(shape, window);
-  const std::size_t taps = num_taps(axes);
-  run_phase(shape, axes, at<const T>(source), at<const T>(weight),
-            {shape.columns * shape.channels * taps, taps, shape.channels * taps}, at<T>(result),
-            method, prepared);
+  run_phase(shape, axes, at<const T>(source), at<const T>(weight), forward_strides(shape),
+            at<T>(result), method, prepared);
 }
 
 // The fastest method for a weight that is prepared beforehand, and how many bytes it keeps.
 template <class T>
 std::pair<int, std::size_t> plan(const Shape& shape, const Window& window, Method method) {
   const Axes axes = forward_axes(shape, window);
-  if (method == Method::choose) method = chosen<T>(shape, axes, true);
+  if (method == Method::choose) method = chosen<T>(shape, axes, forward_strides(shape), true);
   return {static_cast<int>(method), prepared_bytes<T>(shape, axes, method)};
 }
 

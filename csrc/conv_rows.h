@@ -150,6 +150,12 @@ struct GatheredRows {
   const std::int8_t* upcoming(const std::int8_t* block) const {
     return reading == Reading::gathered ? block : block + images.plane_stride;
   }
+  // Rows of places after a plane's last position are there to fill its last block.
+  std::size_t used(std::size_t first, std::size_t count) const {
+    if (reading != Reading::in_place) return count;
+    const std::size_t positions = (axes[1].count - 1) * numbering.line + axes[2].count;
+    return std::min(count, positions - first % numbering.span);
+  }
 };
 
 template <class T>

@@ -41,22 +41,20 @@ struct Cost {
   static constexpr bool wide = sizeof(T) == 8;
   static double product() { return (wide ? 18 : 10) * byte_product(); }  // a depth of a sum
 #if defined(__AVX512VNNI__)
-  static constexpr double overhead = 5000;                // a call
-  static constexpr double combine = wide ? 2.5 : 0.4;     // a sum
-  static constexpr double encode = wide ? 2 : 0.4;        // an element of an operand
-  static constexpr double read = wide ? 0.4 : 0.1;        // an element of a prepared one
-  static constexpr double plain = wide ? 0.1 : 0.06;      // a depth of a sum, of matrices
-  static constexpr double plain_read = wide ? 0.1 : 0.1;  // an element of the right matrix
-  static constexpr double place = wide ? 150 : 40;        // a row of a convolution
-  static constexpr double gather = wide ? 0.3 : 0.06;     // a depth of such a row
-  static constexpr double line = wide ? 0.15 : 0.08;      // a depth of a sum, of lines
+  static constexpr double overhead = 5000;               // a call
+  static constexpr double combine = wide ? 2.5 : 0.4;    // a sum
+  static constexpr double encode = wide ? 2 : 0.4;       // an element of an operand
+  static constexpr double fetch = 0.12, refetch = 0.02;  // a byte from memory, from a cache
+  static constexpr double plain = wide ? 0.1 : 0.06;     // a depth of a sum, of matrices
+  static constexpr double place = wide ? 150 : 40;       // a row of a convolution
+  static constexpr double gather = wide ? 0.3 : 0.06;    // a depth of such a row
+  static constexpr double line = wide ? 0.15 : 0.08;     // a depth of a sum, of lines
 #else
   static constexpr double overhead = 2000;
   static constexpr double combine = wide ? 15 : 0.6;
   static constexpr double encode = wide ? 10 : 4;
-  static constexpr double read = 0;
+  static constexpr double fetch = 0, refetch = 0;
   static constexpr double plain = wide ? 1.3 : 0.21;
-  static constexpr double plain_read = 0;
   static constexpr double place = 0;
   static constexpr double gather = wide ? 2.5 : 0.6;
   static constexpr double line = plain;
@@ -68,6 +66,11 @@ struct Cost {
 #else
   static constexpr double word = wide ? 0.36 : 0.12;
 #endif
+  // An element of an operand that has so many, of so many bytes each.
+  static constexpr double read(double elements, double bytes) {
+    constexpr double cached = 1 << 20;
+    return bytes * (elements * bytes > cached ? fetch : refetch);
+  }
 };
 
 // How a product is computed: plain loops for small ones, encoded operands for the others,
@@ -136,6 +139,7 @@ struct EncodedRows {
     return bytes + plane * plane_stride + first / kRows * layout.group;
   }
   const std::int8_t* upcoming(const std::int8_t* block) const { return block + plane_stride; }
+  std::size_t used(std::size_t, std::size_t count) const { return count; }
 };
 
 // Memory of the caller for an encoded right operand that outlives the call; `bytes` is null if
@@ -263,8 +267,9 @@ struct Block {
 };
 
 // Calls store(Block) for every block of rows x panels. make_rows() returns what has
-// `block(plane, first, count)`, the byte plane of some rows (valid until its next call), and
-// `upcoming(block)`, what is read after it.
+// `block(plane, first, count)`, the byte plane of some rows (valid until its next call),
+// `upcoming(block)`, what is read after it, and `used(first, count)`, how many of these rows count:
+// those after them are not multiplied.
 template <class S, class MakeRows, class Store>
 void multiply(std::size_t num_rows, const MakeRows& make_rows, const EncodedPanels<S>& panels,
               const Store& store) {
@@ -278,7 +283,7 @@ void multiply(std::size_t num_rows, const MakeRows& make_rows, const EncodedPane
     for (std::size_t index = begin; index < end; ++index) {
       const std::size_t i0 = index % row_blocks * kRowBlock;
       const std::size_t j0 = index / row_blocks * width;
-      const std::size_t m = std::min(kRowBlock, num_rows - i0);
+      const std::size_t m = rows.used(i0, std::min(kRowBlock, num_rows - i0));
       const std::size_t n = std::min(width, panels.columns - j0);
       const std::size_t groups = round_up(m, kRows) / kRows;
       const std::size_t num_panels = round_up(n, kColumns) / kColumns;

@@ -3,6 +3,8 @@
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/pair.h>
 
+#include <cmath>
+
 #include "plain.h"
 
 namespace tacit {
@@ -76,11 +78,14 @@ bool encoding_pays(std::size_t m, std::size_t n, std::size_t k, bool prepared) {
   const auto columns = static_cast<double>(round_up(n, kColumns));
   const auto multiplied = static_cast<double>(multiplied_rows(m));
   const auto elements = static_cast<double>(n * k);  // of the right operand
-  const double encoded = multiplied * columns * Cost<T>::product() * depth +
-                         rows * (columns * Cost<T>::combine + depth * Cost<T>::encode) +
-                         elements * (prepared ? Cost<T>::read : Cost<T>::encode);
+  const double encoded =
+      multiplied * columns * Cost<T>::product() * depth +
+      rows * (columns * Cost<T>::combine + depth * Cost<T>::encode) +
+      elements * (prepared ? Cost<T>::read(elements, EncodingOf<T>::planes) : Cost<T>::encode);
   const double plain = words_pay<T>(m, n, k) ? Cost<T>::word : Cost<T>::plain;
-  return encoded + Cost<T>::overhead < elements * (rows * plain + Cost<T>::plain_read);
+  const double passes = std::ceil(rows / 4);  // over the right operand
+  return encoded + Cost<T>::overhead <
+         elements * (rows * plain + passes * Cost<T>::read(elements, sizeof(T)));
 }
 
 template <class T>

@@ -110,9 +110,12 @@ def test_reference_equals_torch(case, seed):
         ((1, 1030, 4, 4), (9, 1030, 3, 3), {"padding": 1}),
         ((1, 1, 100, 100), (2, 1, 95, 95), {}),
         ((40, 16, 2, 2), (24, 16, 2, 2), {}),
+        ((1, 128, 2, 2), (96, 128, 3, 3), {"padding": 1}),
+        ((3, 128, 4, 4), (96, 64, 3, 3), {"padding": 1, "groups": 2}),
+        ((2, 64, 9, 9), (40, 64, 3, 3), {"stride": 2}),
     ],
 )
-@pytest.mark.parametrize("method", ["choose", "encoded", "winograd"])
+@pytest.mark.parametrize("method", ["choose", "plain", "encoded", "winograd"])
 def test_real_layers(ring, x_shape, w_shape, window, method):
     """Shapes of real networks, and depths over the exact bound of one pass (9270, 9025)."""
     generator = torch.Generator().manual_seed(3)

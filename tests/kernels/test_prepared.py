@@ -65,7 +65,8 @@ def test_winograd(case, data):
         ((1, 1, 100, 100), (2, 1, 95, 95), {}, "encoded"),  # parts of the taps
         ((2, 96, 9, 9), (80, 48, 3, 3), {"padding": 1, "groups": 2}, "choose"),
         ((1, 64, 30, 30), (64, 64, 3, 3), {"padding": 1}, "choose"),
-        ((1, 256, 2, 2), (64, 256, 3, 3), {"padding": 1}, "choose"),
+        ((1, 256, 2, 2), (64, 256, 3, 3), {"padding": 1}, "encoded"),
+        ((1, 256, 2, 2), (64, 256, 3, 3), {"padding": 1}, "plain"),
     ],
 )
 def test_real_layers(x_shape, w_shape, window, method, num_threads):
@@ -74,7 +75,8 @@ def test_real_layers(x_shape, w_shape, window, method, num_threads):
     try:
         x, weight = ring_tensor(RING64, x_shape, 1), ring_tensor(RING64, w_shape, 2)
         made = prepared_conv(x_shape, weight, Window.make(2, **window), method)
-        assert made.is_plain == (method == "choose" and not MULTIPLIES_BYTES)
+        is_plain = method == "plain" or (method == "choose" and not MULTIPLIES_BYTES)
+        assert made.is_plain == is_plain
         expected = kernels.conv2d(x, weight, **window)
         assert torch.equal(kernels.conv2d(x, made, **window), expected)
     finally:
