@@ -108,9 +108,9 @@ def test_processes_exchange_tensors(parties):
 @pytest.mark.parametrize(
     "chosen", [None, pytest.param("7", marks=pytest.mark.full("the same without a choice"))]
 )
-def test_processes_keep_free_memory(monkeypatch, spawned, chosen):
-    """Unless the user says for how long; this process keeps its environment."""
-    name, default = child_process.KEEP_MEMORY
+@pytest.mark.parametrize(("name", "default"), child_process.ENVIRONMENT.items())
+def test_processes_keep_memory_and_sleep(monkeypatch, spawned, chosen, name, default):
+    """Unless the user says otherwise; this process keeps its environment."""
     if chosen is None:
         monkeypatch.delenv(name, raising=False)
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing import current_process, get_context
 from multiprocessing.connection import Connection, wait
@@ -19,9 +19,14 @@ from .pickled import GUARD, pack, unpack
 
 START_SECONDS = 120.0  # for a new process to import everything
 PATIENCE_SECONDS = 2.0  # for the others to end by themselves after a failure
-# Milliseconds for which torch's allocator keeps memory that is free, where it is mimalloc (on ARM).
-# With its default of 10, a party that waits for a message gets all its pages anew.
-KEEP_MEMORY = ("MIMALLOC_PURGE_DELAY", "2000")
+ENVIRONMENT = {
+    # Milliseconds for which torch's allocator keeps memory that is free, where it is mimalloc (on
+    # ARM). With its default of 10, a party that waits for a message gets all its pages anew.
+    "MIMALLOC_PURGE_DELAY": "2000",
+    # torch's threads sleep when they have nothing to do. By default they look for work for
+    # milliseconds, and the other parties of this machine wait for the core.
+    "OMP_WAIT_POLICY": "passive",
+}
 UNGUARDED = 113  # the exit code of a process that imports a script without a guard
 
 
@@ -43,7 +48,7 @@ class Child(NamedTuple):
         link, far_end = context.Pipe()
         process = context.Process(target=serve, args=(far_end, task), name=name)
         try:
-            with _environment(*KEEP_MEMORY):
+            with _environment(ENVIRONMENT):
                 process.start()
         except BaseException:
             link.close()
@@ -83,16 +88,15 @@ def death(code: int | None) -> str:
 
 
 @contextmanager
-def _environment(name: str, value: str) -> Iterator[None]:
-    """Within the block new processes get this variable, unless it is set already."""
-    if name in os.environ:
-        yield
-        return
-    os.environ[name] = value
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Within the block new processes get these variables, except those that are set already."""
+    added = {name: value for name, value in variables.items() if name not in os.environ}
+    os.environ.update(added)
     try:
         yield
     finally:
-        del os.environ[name]
+        for name in added:
+            os.environ.pop(name, None)
 
 
 def endpoints_of(children: Sequence[Child], names: Sequence[str]) -> list[Endpoint]:
