@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import NamedTuple
 
+import pytest
 import torch
+from torch.utils._pytree import tree_leaves, tree_map
 
-from tacit.kernels.dispatch_mode import DispatchMode
+from tacit.kernels.dispatch_mode import DispatchMode, leaves, with_each_leaf
 
 PROGRAM = """
 import sys, torch
@@ -46,3 +49,19 @@ def test_operations_of_a_compiled_function_are_seen():
         found = torch.compile(function, backend="eager")(x)
     assert torch.equal(found, function(x))
     assert "aten.sin.default" in watch.names
+
+
+class Pair(NamedTuple):
+    first: object
+    second: object
+
+
+NESTS = [3, [], [1, (2, [3])], {"a": (1, {"b": [2]}), "c": None}, Pair([1], 2), [Pair(1, (2,))]]
+
+
+@pytest.mark.parametrize("nest", NESTS)
+def test_nests_are_those_of_torch(nest):
+    assert leaves(nest) == tree_leaves(nest)
+    found = with_each_leaf(str, nest)
+    assert found == tree_map(str, nest)
+    assert type(found) is type(tree_map(str, nest))

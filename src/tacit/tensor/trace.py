@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch._ops import OpOverload
 from torch.optim import Optimizer
-from torch.utils._pytree import tree_leaves
 
 from ..fixedpoint import Numbers, Value
-from ..kernels.dispatch_mode import DispatchMode
+from ..kernels.dispatch_mode import DispatchMode, leaves
 from .secret import Cell, SecretTensor
 
 aten = torch.ops.aten
@@ -176,7 +176,7 @@ class Trace(DispatchMode):
     def __torch_dispatch__(
         self, func: OpOverload, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        given = tree_leaves((args, kwargs or {}))
+        given = leaves((args, kwargs))
         found = [x for x in given if isinstance(x, Tensor) and not isinstance(x, SecretTensor)]
         self._note(found)
         if any(isinstance(x, SecretTensor) for x in given):
@@ -184,7 +184,7 @@ class Trace(DispatchMode):
         self._look(func, args, kwargs or {}, found)
         result = self.run(func, args, kwargs or {}, found)
         from_before = {_storage(x) for x in found} - self._new
-        made = {_storage(x) for x in tree_leaves(result) if isinstance(x, Tensor)}
+        made = {_storage(x) for x in leaves(result) if isinstance(x, Tensor)}
         self._new |= made - from_before  # a view is as old as its base
         return result
 
@@ -246,10 +246,16 @@ def targets(func: OpOverload, args: Any, kwargs: Any) -> Iterator[Tensor]:
     """Yields the tensors that an operation writes to."""
     if func is aten.record_stream.default:  # it tells torch who uses the memory, and writes nothing
         return
-    for place, argument in enumerate(func._schema.arguments):
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            given = kwargs.get(argument.name, args[place] if place < len(args) else None)
-            yield from (x for x in tree_leaves(given) if isinstance(x, Tensor))
+    for place, name in _written(func):
+        given = kwargs.get(name, args[place] if place < len(args) else None)
+        yield from (x for x in leaves(given) if isinstance(x, Tensor))
+
+
+@cache
+def _written(func: OpOverload) -> list[tuple[int, str]]:
+    """The places and names of the arguments that an operation writes to."""
+    arguments = enumerate(func._schema.arguments)
+    return [(i, one.name) for i, one in arguments if one.alias_info and one.alias_info.is_write]
 
 
 def _storage(tensor: Tensor) -> int:

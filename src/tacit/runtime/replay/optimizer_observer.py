@@ -7,8 +7,8 @@ from typing import Any
 
 from torch._ops import OpOverload
 from torch.optim import Optimizer
-from torch.utils._pytree import tree_leaves
 
+from ...kernels.dispatch_mode import leaves
 from ...tensor.secret import SecretTensor
 from ...tensor.trace import Trace
 from .optimizer_steps import OptimizerSteps
@@ -52,7 +52,7 @@ class OptimizerObserver(Trace):
     ) -> Any:
         if self.steps.running is None or self._is_in_operation:
             return self._watched(func, types, args, kwargs)
-        if any(isinstance(x, SecretTensor) for x in tree_leaves((args, kwargs or {}))):
+        if any(isinstance(x, SecretTensor) for x in leaves((args, kwargs))):
             return NotImplemented
         return func(*args, **(kwargs or {}))  # an optimizer's public part, which runs in replays
 

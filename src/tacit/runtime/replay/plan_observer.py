@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
 from ...fixedpoint import Numbers
+from ...kernels.dispatch_mode import leaves
 from ...ring.drawn_numbers import UNBOUNDED, Drawn, drawn, note
 from ...tensor.secret import Cell, SecretTensor
 from ...tensor.trace import targets
@@ -97,7 +98,7 @@ class PlanObserver(OptimizerObserver):
         self.arguments.forget()
 
     def note_call(self, func: OpOverload, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
+        given = [x for x in leaves((args, kwargs)) if isinstance(x, Tensor)]
         public = [x for x in given if not isinstance(x, SecretTensor)]
         self.arguments.note_use(public)
         if any(map(self._is_unbounded, _numbers(func, args, kwargs))):
@@ -150,7 +151,7 @@ class PlanObserver(OptimizerObserver):
         return result
 
     def _note_changing(self, func: OpOverload, found: list[Tensor], result: Any) -> None:
-        made = [x for x in tree_leaves(result) if isinstance(x, Tensor)]
+        made = [x for x in leaves(result) if isinstance(x, Tensor)]
         self.arguments.note(found, made)
         if torch.Tag.nondeterministic_seeded in func.tags or any(map(self._changes, found)):
             self._changing.add(*made)
@@ -166,7 +167,7 @@ class PlanObserver(OptimizerObserver):
             self.arguments.note_use(found)
         if func.overloadpacket in READING and not all(map(self._is_known, found)):
             return READS
-        if any(map(_is_own_generator, tree_leaves((args, kwargs)))):
+        if any(map(_is_own_generator, leaves((args, kwargs)))):
             return "it draws from a generator of its own"
         if any(map(self._changes, shaping(func, args, found))):
             return "the shape of a result follows from numbers that may differ the next time"
@@ -199,7 +200,7 @@ def _numbers(func: OpOverload, args: Any, kwargs: Any) -> list[Tensor]:
     """
     names = [argument.name for argument in func._schema.arguments]
     given = dict(zip(names, args, strict=False)) | kwargs
-    found = tree_leaves([x for name, x in given.items() if name not in CHOOSING])
+    found = leaves([x for name, x in given.items() if name not in CHOOSING])
     return [x for x in found if isinstance(x, Tensor) and not isinstance(x, SecretTensor)]
 
 

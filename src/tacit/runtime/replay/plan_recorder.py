@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import _disable_current_modes
-from torch.utils._pytree import tree_leaves, tree_map
 
 from ...errors import ROUND_BITS
 from ...kernels.backend import load_native, native_replaced
+from ...kernels.dispatch_mode import leaves, with_each_leaf
 from ...kernels.written_arguments import written_addresses
 from ...tensor.secret import Cell
 from ...tensor.trace import targets
@@ -104,7 +104,7 @@ class PlanRecorder(PlanObserver):
         if func.overloadpacket in ALLOCATING:
             return self.arena.empty_like(func(*args, **kwargs))
         result = super().run(func, args, kwargs, found)
-        made = [x for x in tree_leaves(result) if isinstance(x, Tensor)]
+        made = [x for x in leaves(result) if isinstance(x, Tensor)]
         if _writes(func):
             if len(made) != 1 or not self._add_small(func, args, kwargs, made[0]):
                 self._add(func, args, kwargs, list(targets(func, args, kwargs)), of=func)
@@ -130,13 +130,13 @@ class PlanRecorder(PlanObserver):
         of: OpOverload,
     ) -> None:
         """Records a call that does what an operation of torch does."""
-        args, kwargs = tree_map(self._alias, (tuple(args), dict(kwargs)))
+        args, kwargs = with_each_leaf(self._alias, (tuple(args), dict(kwargs)))
         is_random = torch.Tag.nondeterministic_seeded in of.tags
         self._append(Work(function, args, kwargs), written, is_random=is_random)
 
     def _add_small(self, func: OpOverload, args: Any, kwargs: Any, place: Tensor) -> bool:
         """Records a call of numpy instead of torch's, if there is one."""
-        aliases = tree_map(self._alias, tuple(args))
+        aliases = with_each_leaf(self._alias, tuple(args))
         found = small_work(func, aliases, kwargs, self.arena.alias(place))
         if found is not None:
             self._append(Work(*found, {}), [place])
@@ -144,7 +144,7 @@ class PlanRecorder(PlanObserver):
 
     def _add_results(self, func: OpOverload, args: Any, kwargs: Any, result: Any) -> Any:
         """Records a call with the results in the arena; returns those."""
-        places = tree_map(self._moved, result)
+        places = with_each_leaf(self._moved, result)
         aliases = self._aliases(places)
         if not isinstance(result, Tensor):
             self._add(partial(_copy_all, func, aliases), args, kwargs, aliases, of=func)
@@ -162,7 +162,7 @@ class PlanRecorder(PlanObserver):
         return places
 
     def _aliases(self, tensors: Any) -> list[Tensor]:
-        return [self.arena.alias(x) for x in tree_leaves(tensors) if isinstance(x, Tensor)]
+        return [self.arena.alias(x) for x in leaves(tensors) if isinstance(x, Tensor)]
 
     def _alias(self, x: Any) -> Any:
         return self.arena.alias(x) if isinstance(x, Tensor) else x
@@ -267,7 +267,7 @@ def _copy(func: OpOverload, place: Tensor, *args: Any, **kwargs: Any) -> None:
 
 
 def _copy_all(func: OpOverload, places: list[Tensor], *args: Any, **kwargs: Any) -> None:
-    made = [x for x in tree_leaves(func(*args, **kwargs)) if isinstance(x, Tensor)]
+    made = [x for x in leaves(func(*args, **kwargs)) if isinstance(x, Tensor)]
     for place, x in zip(places, made, strict=True):
         place.copy_(x)
 
