@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import multiprocessing
 import os
 import signal
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -62,6 +65,17 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.register_profile("quick", max_examples=25, deadline=None)
     settings.register_profile("full", deadline=None)
     settings.load_profile("full" if tiers.FULL else "quick")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """One worker collects before the others, which load the bytecode that it has written."""
+    with Path(__file__).open() as turn:
+        try:
+            fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fcntl.flock(turn, fcntl.LOCK_SH)
+        return (yield)
 
 
 def pytest_collection_finish() -> None:
