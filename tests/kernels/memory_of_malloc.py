@@ -1,7 +1,8 @@
 """A plugin of pytest: new tensors lie in memory of malloc, whose bounds a sanitizer sees.
 
 torch may have an allocator of its own, as it has on ARM: what lies behind a tensor is memory then,
-too. PYTHONMALLOC=malloc has to be set. The references, which call torch alone, run without it.
+too. PYTHONMALLOC=malloc has to be set, and the kernels have to lie beside the tests: an installed
+build has no sanitizers. The references, which call torch alone, run without it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import pkgutil
 from collections.abc import Callable, Iterator
 from functools import wraps
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +22,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map
 
+from tacit.kernels.backend import load_native
 from tacit.ring import reference
 
 
@@ -63,7 +66,11 @@ def without_modes(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    native = load_native()
+    path = Path(native.__file__ or "") if native else None
+    assert path, "there are no compiled kernels"
+    assert path.is_relative_to(config.rootpath), f"{path} are not the kernels with sanitizers"
     for found in pkgutil.iter_modules(reference.__path__):
         module = import_module(f"{reference.__name__}.{found.name}")
         for name, function in inspect.getmembers(module, inspect.isfunction):

@@ -31,7 +31,7 @@ FILES = [
     "stream",
 ]
 
-PLUGIN = ("-p", "tests.kernels.memory_of_malloc")
+PLUGIN = ("-p", "no:cacheprovider", "-p", "tests.kernels.memory_of_malloc")
 
 # Python itself leaks by design. Stacks that GCC 13 moves to the heap, to find uses after a return,
 # are not aligned for vectors of 64 bytes (its bug 110027).
@@ -77,7 +77,8 @@ def test_the_kernels_touch_no_memory_but_their_own(tmp_path):
     files = [f"tests/kernels/test_{name}.py" for name in FILES]
     files += ["tests/transport/test_tls_sessions.py", "tests/runtime/test_memory_of_plans.py"]
     long = [f"--deselect=tests/kernels/test_conv.py::test_winograd_chosen[{n}]" for n in (1, 3)]
-    pytest_ = [sys.executable, "-m", "pytest", "-q", "-s", "-x", "-p", "no:cacheprovider", *PLUGIN]
+    # Without the module `site`, which would find the installed package and its ordinary kernels.
+    pytest_ = [sys.executable, "-S", "-m", "pytest", "-q", "-s", "-x", *PLUGIN]
     done = subprocess.run(
         [*pytest_, *long, *files],
         cwd=tmp_path,
