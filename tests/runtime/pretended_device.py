@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch._C import _disabled_torch_function_impl
 from torch._ops import OpOverload
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
+from tacit.kernels.launches import launch_observer
 from tacit.tensor import SecretTensor
 
 aten = torch.ops.aten
@@ -35,8 +38,23 @@ HOST_COPY = "Cannot copy between CPU and CUDA tensors during CUDA graph capture"
 class Memory:
     """Where a tensor lies; torch takes `storage`, which has no memory, for the memory of views."""
 
-    def __init__(self, num_bytes: int) -> None:
-        self.storage = torch.empty(num_bytes, dtype=torch.uint8, device="meta").untyped_storage()
+    def __init__(self, held: Tensor) -> None:
+        size = held.untyped_storage().nbytes()
+        self.storage = torch.empty(size, dtype=torch.uint8, device="meta").untyped_storage()
+        self.storage.held = held.untyped_storage()  # as long as anybody holds the storage
+
+    @classmethod
+    def of(cls, storage: Any) -> Memory:
+        """The memory that a storage stands for."""
+        memory = cls.__new__(cls)
+        memory.storage = storage
+        return memory
+
+
+class Address(int):
+    """The address of a tensor on the device, for kernels."""
+
+    of: DeviceTensor
 
 
 class DeviceTensor(Tensor):
@@ -51,7 +69,7 @@ class DeviceTensor(Tensor):
     @staticmethod
     def __new__(cls, held: Tensor, memory: Memory | None = None) -> DeviceTensor:
         with _disable_current_modes():
-            memory = memory or Memory(held.untyped_storage().nbytes())
+            memory = memory or Memory(held)
             place = held.storage_offset(), held.shape, held.stride()
             like = torch.empty(0, dtype=held.dtype, device="meta").set_(memory.storage, *place)
             made: DeviceTensor = Tensor._make_subclass(cls, like)
@@ -73,7 +91,9 @@ class DeviceTensor(Tensor):
 
     def data_ptr(self) -> int:
         """The address of its numbers, for kernels."""
-        return self.held.data_ptr()
+        address = Address(self.held.data_ptr())
+        address.of = self
+        return address
 
     def record_stream(self, s: Any) -> None:
         """Does nothing: memory is freed when nobody refers to it."""
@@ -227,15 +247,19 @@ def _device(kwargs: dict[str, Any]) -> str | None:
     return None if device is None else torch.device(device).type
 
 
-def _mapped(function: Callable[[Tensor], Tensor], x: Any) -> Any:
-    """A nest of arguments with other tensors; torch's own functions for that take long."""
-    if isinstance(x, Tensor):
+def mapped(function: Callable[[Any], Any], x: Any, kind: type) -> Any:
+    """A nest of arguments with other things of a kind; torch's own functions for that take long."""
+    if isinstance(x, kind):
         return function(x)
     if isinstance(x, list | tuple):
-        return type(x)([_mapped(function, one) for one in x])
+        return type(x)([mapped(function, one, kind) for one in x])
     if isinstance(x, dict):
-        return {name: _mapped(function, one) for name, one in x.items()}
+        return {name: mapped(function, one, kind) for name, one in x.items()}
     return x
+
+
+def _mapped(function: Callable[[Tensor], Tensor], x: Any) -> Any:
+    return mapped(function, x, Tensor)
 
 
 def _tensors(x: Any) -> list[Tensor]:
@@ -349,11 +373,29 @@ def stream_selected(stream: Stream) -> Iterator[None]:
         _thread.stream, _thread.places = before, not is_outermost
 
 
-def kernel(work: Callable[[], None]) -> None:
-    """Does the work of a kernel now, or adds it to the graph that is being captured."""
+def kernel(work: Callable[..., Any], *args: Any, written: Sequence[Tensor]) -> None:
+    """Does the work of a kernel now, or adds it to the graph that is being captured.
+
+    args: may be tensors of the device, or hold some; the work gets their numbers.
+    """
+    if (observer := launch_observer()) is not None:
+        observer.note_launch(partial(_launch, work), args, written)
+    _launch(work, *args)
+
+
+def _launch(work: Callable[..., Any], *args: Any) -> None:
+    held = _mapped(lambda x: x.held if isinstance(x, DeviceTensor) else x, args)
     graph = current_stream().graph
     if graph is not None:
-        graph.work.append(work)
+        graph.work.append(partial(work, *held))
         return
     with _disable_current_modes():
-        work()
+        work(*held)
+
+
+def tensor_of(storage: StorageWeakRef) -> Tensor:
+    """The bytes of a storage that somebody holds."""
+    found: Any = torch.UntypedStorage._new_with_weak_ptr(storage.cdata)
+    with _disable_current_modes():
+        held = torch.empty(0, dtype=torch.uint8).set_(found.held)
+    return DeviceTensor(held, Memory.of(found))

@@ -20,11 +20,22 @@ from torch import Tensor
 import tacit
 from tacit.fixedpoint import symbolic
 from tacit.kernels import StreamKey, backend
+from tacit.kernels.launches import launch_observer
 from tacit.kernels.stream import IN_PLACE
+from tacit.kernels.written_arguments import written_addresses
 from tacit.protocols import public_operands, randomness
 from tacit.protocols.masked import saturation
 from tacit.runtime.launch import threads
-from tacit.runtime.replay import optimizer_steps, plan_observer, plan_recorder, repeated, segments
+from tacit.runtime.replay import (
+    merged_segments,
+    optimizer_steps,
+    plan_observer,
+    plan_recorder,
+    repeated,
+    segment_capture,
+    segment_rounds,
+    segments,
+)
 from tacit.runtime.replay.plan_recorder import BY_SHAPE
 from tacit.runtime.replay.segment_recording import SegmentRecording
 from tacit.transport import NO_LOCK, device_copies, devices
@@ -38,21 +49,29 @@ KERNELS = [
 ]
 
 
-def held(x: Tensor) -> Tensor:
-    return x.held if isinstance(x, DeviceTensor) else x
-
-
-def words(key: bytes | StreamKey, like: Tensor, operation: int, offset: int) -> Tensor:
+def words(key: bytes | Tensor, like: Tensor, operation: int, offset: int) -> Tensor:
     """Words that key, operation and offset give; a key on a device is read when they are made."""
-    secret = held(key.words).numpy().tobytes() if isinstance(key, StreamKey) else key
+    secret = key if isinstance(key, bytes) else key.numpy().tobytes()
     seed = blake2b(secret + f"{operation} {offset}".encode()).digest()
     drawn = numpy.random.Generator(numpy.random.Philox(int.from_bytes(seed[:16])))
     made = torch.from_numpy(drawn.integers(-(2**63), 2**63, -(-like.nbytes // 8)))
     return made.view(like.dtype)[: like.numel()].view(like.shape)
 
 
+def fill(key: bytes | Tensor, out: Tensor, operation: int, offset: int) -> None:
+    out.copy_(words(key, out, operation, offset))
+
+
+def combine(key: bytes | Tensor, values: Tensor, how: str, operation: int, offset: int) -> None:
+    IN_PLACE[how](values, words(key, values, operation, offset))
+
+
+def in_memory(key: bytes | StreamKey) -> bytes | Tensor:
+    return key.words if isinstance(key, StreamKey) else key
+
+
 def stream(key: bytes | StreamKey, out: Tensor, *, operation: int, offset: int, **_: Any) -> Tensor:
-    gpu.kernel(lambda: held(out).copy_(words(key, held(out), operation, offset)))
+    gpu.kernel(fill, in_memory(key), out, operation, offset, written=[out])
     return out
 
 
@@ -74,10 +93,7 @@ def streams(
 def mask(
     key: bytes | StreamKey, values: Tensor, how: str, *, operation: int, offset: int, **_: Any
 ) -> Tensor:
-    def combine() -> None:
-        IN_PLACE[how](held(values), words(key, held(values), operation, offset))
-
-    gpu.kernel(combine)
+    gpu.kernel(combine, in_memory(key), values, how, operation, offset, written=[values])
     return values
 
 
@@ -88,7 +104,23 @@ class DeviceKernels:
         function = getattr(backend.compiled(), name)
         if name in BY_SHAPE or not callable(function):
             return function
-        return lambda *args: gpu.kernel(partial(function, *args))
+        return partial(launch, function)
+
+
+def launch(function: Any, *args: Any) -> None:
+    """Launches a compiled kernel, whose addresses are those of tensors of the device."""
+    found = written_addresses(function.__name__, args)
+    assert found is not None
+    written = [x.of for x in found if isinstance(x, gpu.Address)]
+    is_complete = len(written) == len([x for x in found if x])
+    assert is_complete or launch_observer() is None, "a graph would write memory of the host"
+    tensors = gpu.mapped(lambda x: x.of, args, gpu.Address)
+    gpu.kernel(partial(at_addresses, function), *tensors, written=written)
+
+
+def at_addresses(function: Any, *args: Any) -> None:
+    """Calls a compiled kernel with the addresses of tensors."""
+    function(*gpu.mapped(lambda x: x.data_ptr(), args, Tensor))
 
 
 def native_for(*tensors: Tensor) -> Any:
@@ -139,6 +171,9 @@ def pretend(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accelerator, "current_stream", gpu.current_stream)
     for module in (
         symbolic,
+        merged_segments,
+        segment_capture,
+        segment_rounds,
         segments,
         public_operands,
         optimizer_steps,
@@ -149,6 +184,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         monkeypatch.setattr(module, "_disable_current_modes", gpu.no_other_modes)
     monkeypatch.setattr(torch, "tensor", gpu.tensor)
+    monkeypatch.setattr(merged_segments, "tensor_of", gpu.tensor_of)
     patterns = saturation._patterns.__wrapped__.__wrapped__  # without its cache, and with modes
     monkeypatch.setattr(saturation, "_patterns", lru_cache(gpu.no_other_modes()(patterns)))
     for name, kernel in {"stream": stream, "streams": streams, "mask": mask}.items():
@@ -163,7 +199,7 @@ def insecure_fixed_masks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(randomness, "mask", lambda key, values, how, **_: values)
 
     def zeros(key: Any, out: Tensor, *_: Any, **__: Any) -> Tensor:
-        gpu.kernel(lambda: held(out).zero_())
+        gpu.kernel(Tensor.zero_, out, written=[out])
         return out
 
     monkeypatch.setattr(randomness, "stream", zeros)

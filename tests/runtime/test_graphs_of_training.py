@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from tacit.runtime.replay.plan import Exchange
-from tacit.runtime.replay.segments import SegmentExchange, ShortExchange
+from tacit.runtime.replay.segment_rounds import SegmentExchange, ShortExchange
 from tacit.transport import SHORT_BYTES, Mesh
 
 __all__ = ["pretended", "pretended_own"]

@@ -20,6 +20,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -27,6 +28,9 @@ import torch
 import triton
 from torch import Tensor
 from triton.runtime.jit import JITFunction
+
+from ..launches import launch_observer
+from .stores import written_parameters
 
 Grid = tuple[int, int, int]
 
@@ -60,6 +64,9 @@ class Kernel:
 
     def __call__(self, grid: Grid, arguments: tuple[Any, ...], constants: tuple[Any, ...]) -> None:
         """Queues the kernel on the current stream of the device that holds the first argument."""
+        if (observer := launch_observer()) is not None:
+            written = _written(self.function, arguments[: self._num_pointers])
+            observer.note_launch(self, (grid, arguments, constants), written)
         device = arguments[0].device
         dtypes = [pointer.dtype for pointer in arguments[: self._num_pointers]]
         key = (constants, device.index, *dtypes)
@@ -98,6 +105,9 @@ def launch(
     Its parameters are the tensors, the integers and the constants, in this order. The compiled
     kernel is kept, unless an integer needs more than 32 bits: Triton then chooses the types.
     """
+    if (observer := launch_observer()) is not None:
+        start: Any = partial(launch, kernel, grid, **options)  # type: ignore[arg-type]
+        observer.note_launch(start, (tensors, integers, constants), _written(kernel, tensors))
     device = tensors[0].device
     dtypes = [tensor.dtype for tensor in tensors]
     values = constants.values()
@@ -133,6 +143,13 @@ def _queue(
     return launcher(
         *grid, stream, compiled.function, compiled.metadata, None, None, None, *arguments
     )
+
+
+def _written(kernel: Any, tensors: tuple[Tensor, ...]) -> list[Tensor]:
+    """Returns those of the first arguments of a Triton function, its tensors, that it writes."""
+    written = written_parameters(kernel.fn)
+    names = inspect.signature(kernel.fn).parameters
+    return [x for name, x in zip(names, tensors, strict=False) if name in written]
 
 
 def blocks(count: int, size: int) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ...errors import ROUND_BITS
-from .plan import Admission, Effect, Exchange, Step, Tensors
+from .plan import Admission, Begin, Effect, Exchange, Step, Tensors
 
 if TYPE_CHECKING:
     from ...transport import Mesh, OpenRound
@@ -109,7 +109,7 @@ def take_as_they_come(steps: Iterable[Step], mesh: Mesh, is_shared: Callable[[],
             for place, one in enumerate(found):
                 one.take_as_it_comes(messages, place)
 
-    for step in steps:
+    for step in (one.exchange if isinstance(one, Begin) else one for one in steps):
         if isinstance(step, SegmentRound) and _is_dealt(step):
             rounds.setdefault(next(iter(step.receive)), []).append(step)
         elif isinstance(step, Exchange):

@@ -176,6 +176,10 @@ class Capture(PlanRecorder):
         if on_gpu:
             place = self._placed if func is aten.copy_.default else self._on_gpu
             args, kwargs = tree_map(place, (args, kwargs))
+        return self._run_on_gpu(func, args, kwargs)
+
+    def _run_on_gpu(self, func: OpOverload, args: Any, kwargs: Any) -> Any:
+        """Runs an operation of which at least the results are on the GPU."""
         return func(*args, **kwargs)
 
     def _uploaded(self, upload: Callable[[], Tensor], source: Tensor) -> Tensor:
@@ -231,7 +235,10 @@ class Capture(PlanRecorder):
         waiting = [
             i
             for i, use in enumerate(uses)
-            if use.written_outside or use.ordered or not results.isdisjoint(use.written)
+            if use.is_on_gpu
+            or use.written_outside
+            or use.ordered
+            or not results.isdisjoint(use.written)
         ]
         needed = set(waiting)
         while waiting:
@@ -240,3 +247,4 @@ class Capture(PlanRecorder):
             waiting += new
         dropped = {id(use.step) for i, use in enumerate(uses) if i not in needed}
         self.plan.steps = [step for step in self.plan.steps if id(step) not in dropped]
+        self.memory.uses = [use for use in uses if id(use.step) not in dropped]

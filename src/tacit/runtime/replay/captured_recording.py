@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -26,6 +26,7 @@ class CapturedRecording(Recording):
     """A function's work, captured. A capture computes nothing: the first replay does."""
 
     observer = GraphObserver
+    capture: ClassVar[type[Capture]] = Capture
     takes_plain = True
     _trace: Capture
     _cost: Tally
@@ -81,7 +82,7 @@ class CapturedRecording(Recording):
 
     def _make_trace(self) -> Capture:
         context = self._session.protocol.context
-        trace = Capture(context, self._seen, self._before_download)
+        trace = self.capture(context, self._seen, self._before_download)
         for buffers in (self._input_buffers, self._state_buffers):
             for value in buffers.aliases():
                 trace.own(*tensors(value))

@@ -2,7 +2,8 @@
 
 While a function is recorded, each step is noted with the blocks of the arena that it refers to at
 that time; an address belongs to another block later. Memory outside of the arena matters if a step
-writes it: buffers of state and results, and public tensors. All other memory is constant.
+writes it: buffers of state and results, and public tensors. All other memory is constant. Memory of
+a GPU is known by its storages: each is a block, whoever allocated it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from torch import Tensor
 
 from ...errors import ROUND_BITS
 from .arena import Arena, Block
+from .device_memory import DeviceBlocks, DeviceStep
 from .plan import Admission, Effect, Exchange, Step
 
 EFFECTS, RANDOM = "effects", "random"  # what steps have in common that must keep their order
@@ -33,12 +35,13 @@ class Range(NamedTuple):
 class StepUse(NamedTuple):
     """What one step refers to.
 
-    is_kernel: integers among its arguments may be addresses. blocks: of the arena. outside:
-    addresses elsewhere. written: the numbers of those blocks that are written. ordered: other
-    things that it uses, in order with all steps that do. call: the call that a round belongs to.
+    is_kernel: integers among its arguments may be addresses. blocks: of the arena, and of a GPU.
+    outside: addresses elsewhere. written: the numbers of those blocks that are written. ordered:
+    other things that it uses, in order with all steps that do. call: the call that a round belongs
+    to.
     """
 
-    step: Step
+    step: Step | DeviceStep
     is_kernel: bool
     blocks: tuple[Block, ...]
     outside: tuple[int, ...]
@@ -46,6 +49,12 @@ class StepUse(NamedTuple):
     written_outside: tuple[int, ...]
     ordered: tuple[Hashable, ...]
     call: Hashable
+
+    @property
+    def is_on_gpu(self) -> bool:
+        """Whether it is work of a GPU, a round, or writes memory of a GPU."""
+        is_work = isinstance(self.step, DeviceStep | Exchange)
+        return is_work or any(number < 0 for number in self.written)
 
 
 class MemoryUse:
@@ -58,12 +67,13 @@ class MemoryUse:
         self.uses: list[StepUse] = []
         self._arena = arena
         self._ranges: set[Range] = set()
+        self.on_gpu = DeviceBlocks()
         self.is_known = True
 
     def own(self, tensor: Tensor) -> None:
         """Tells of memory outside of the arena that steps may write."""
         storage = tensor.untyped_storage()
-        if storage.nbytes() and not self._arena.holds(tensor):
+        if storage.nbytes() and not tensor.is_cuda and not self._arena.holds(tensor):
             self._ranges.add(Range(storage.data_ptr(), storage.data_ptr() + storage.nbytes()))
 
     def note(
@@ -79,8 +89,8 @@ class MemoryUse:
         for one in written:
             if isinstance(one, Tensor):
                 self.own(one)
-        blocks, outside = self._found(_addresses(_operands(step), is_kernel))
-        changed, changed_outside = self._found(_addresses(written, True))
+        blocks, outside = self._found(_places(_operands(step), is_kernel))
+        changed, changed_outside = self._found(_places(written, True))
         ordered = (*_ordered(step), *([RANDOM] if is_random else []))
         numbers = frozenset(block.number for block in changed)
         self.uses.append(
@@ -92,18 +102,29 @@ class MemoryUse:
                 numbers,
                 tuple(changed_outside),
                 ordered,
-                ("call", step.operation >> ROUND_BITS) if isinstance(step, Exchange) else None,
+                _call(step),
             )
         )
 
-    def _found(self, addresses: Iterable[int]) -> tuple[set[Block], set[int]]:
-        """Returns the blocks that addresses are in, and the addresses in none."""
+    def note_on_gpu(
+        self, step: DeviceStep | Exchange, read: Iterable[Tensor], written: Iterable[Tensor]
+    ) -> None:
+        """Notes a step of a GPU, or a round of tensors there, which it does not keep alive."""
+        changed, _ = self._found(written)
+        blocks = tuple(self._found(read)[0] | changed)
+        numbers = frozenset(block.number for block in changed)
+        self.uses.append(StepUse(step, False, blocks, (), numbers, (), (), _call(step)))
+
+    def _found(self, places: Iterable[int | Tensor]) -> tuple[set[Block], set[int]]:
+        """Returns the blocks that addresses or tensors of a GPU are in, and addresses in none."""
         blocks, outside = set(), set()
-        for address in addresses:
-            if block := self._arena.block(address):
-                blocks.add(block)
-            elif address:
-                outside.add(address)
+        for place in places:
+            if isinstance(place, Tensor):
+                found = self.on_gpu.block(place)
+            elif not (found := self._arena.block(place)) and place:
+                outside.add(place)
+            if found:
+                blocks.add(found)
         return blocks, outside
 
     def predecessors(self) -> list[list[int]]:
@@ -136,6 +157,11 @@ class MemoryUse:
         return found
 
 
+def _call(step: Step | DeviceStep) -> Hashable:
+    """Returns what rounds of one call have in common, or None."""
+    return ("call", step.operation >> ROUND_BITS) if isinstance(step, Exchange) else None
+
+
 def _ordered(step: Step) -> Iterator[Hashable]:
     """Yields what a step shares with others that must keep their order.
 
@@ -154,11 +180,14 @@ def _operands(step: Step) -> Any:
     return tuple(step) if isinstance(step, tuple) else step
 
 
-def _addresses(value: Any, has_integers: bool) -> Iterator[int]:
-    """Yields the addresses of all tensors and arrays in a nest, and its integers if told to."""
+def _places(value: Any, has_integers: bool) -> Iterator[int | Tensor]:
+    """Yields the addresses of all tensors and arrays in a nest, and its integers if told to.
+
+    For tensors of a GPU it yields those themselves.
+    """
     if isinstance(value, Tensor):
         if value.numel():
-            yield value.data_ptr()
+            yield value if value.is_cuda else value.data_ptr()
     elif isinstance(value, np.ndarray):
         if value.size:
             yield value.ctypes.data
@@ -167,7 +196,7 @@ def _addresses(value: Any, has_integers: bool) -> Iterator[int]:
             yield value
     else:
         for one in _parts(value):
-            yield from _addresses(one, has_integers)
+            yield from _places(one, has_integers)
 
 
 def _parts(value: Any) -> Sequence[Any]:

@@ -7,7 +7,8 @@ is not worth it: then rounds are merged within parts of the function only, or no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
+from typing import NamedTuple
 
 from .memory_use import MemoryUse
 from .merged_rounds import merged, told_by, united
@@ -24,27 +25,43 @@ UNKNOWN = "unknown"
 Gathered = Callable[[str], list[str]]
 
 
-def merge_rounds(recorder: PlanRecorder, gathered: Gathered) -> None:
-    """Replaces the plan of a recorder by one with fewer rounds. All parties call it, once.
+class MergedOrder(NamedTuple):
+    """The order of a party's steps when rounds are merged. is_shorter: whether any are."""
 
-    gathered: returns the texts of all parties, by rank.
+    moments: Sequence[Moment]
+    is_shorter: bool
+
+
+def merged_order(memory: MemoryUse, fixed: Set[int], gathered: Gathered) -> MergedOrder | None:
+    """Returns the order of recorded steps with the fewest rounds, or None to leave it.
+
+    All parties call it, once, and all get one or none. fixed: the numbers of blocks that somebody
+    holds. gathered: returns the texts of all parties, by rank.
     """
-    dependence = Dependence(recorder.memory)
+    dependence = Dependence(memory)
     own = "\n".join(one.encode() for one in dependence.rounds())
-    told = gathered(own if recorder.memory.is_known else UNKNOWN)
-    recorder.memory = MemoryUse(recorder.arena)  # the recorded steps are not needed any more
+    told = gathered(own if memory.is_known else UNKNOWN)
     if UNKNOWN in told:
-        return
+        return None
     rounds = united(told_by(party, text) for party, text in enumerate(told))
-    fixed = recorder.arena.used_blocks()
     limit = max(SMALL_BYTES, GROWTH * peak_bytes(dependence.recorded_order(), fixed))
     for num_windows in WINDOWS:
-        order = dependence.order(merged(rounds, num_windows))
+        groups = merged(rounds, num_windows)
+        order = dependence.order(groups)
         fits = peak_bytes(order, fixed) <= limit
         if all(text == "fits" for text in gathered("fits" if fits else "too large")):
-            addresses = new_addresses(recorder.arena, order, fixed)
-            _apply(recorder, order, Relocation(recorder.arena, addresses))
-            return
+            return MergedOrder(order, len(groups) < len(rounds))
+    return None
+
+
+def merge_rounds(recorder: PlanRecorder, gathered: Gathered) -> None:
+    """Replaces the plan of a recorder by one with fewer rounds. All parties call it, once."""
+    fixed = recorder.arena.used_blocks()
+    found = merged_order(recorder.memory, fixed, gathered)
+    recorder.memory = MemoryUse(recorder.arena)  # the recorded steps are not needed any more
+    if found is not None:
+        addresses = new_addresses(recorder.arena, found.moments, fixed)
+        _apply(recorder, found.moments, Relocation(recorder.arena, addresses))
 
 
 def _apply(recorder: PlanRecorder, order: Sequence[Moment], new: Relocation) -> None:

@@ -147,15 +147,16 @@ class Recording(ABC):
         draws: int | None,
         memory: int,
         rounds: int | None = None,
+        rounds_of_call: int | None = None,
     ) -> RecordingSummary:
-        """Returns the summary. cost: of a call. rounds: of a replay, if they are others."""
+        """Returns the summary. cost: of a call or of a replay, whose rounds may be others."""
         buffers = (self._input_buffers, self._state_buffers, self._output_buffers)
         return RecordingSummary(
             self._shapes,
             num_calls=calls,
             num_draws=draws,
             rounds=cost.rounds if rounds is None else rounds,
-            rounds_of_call=cost.rounds,
+            rounds_of_call=cost.rounds if rounds_of_call is None else rounds_of_call,
             bytes_sent=cost.bytes_sent,
             bytes_received=cost.bytes_received,
             memory_bytes=memory + sum(one.num_bytes for one in buffers),

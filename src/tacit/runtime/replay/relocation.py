@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from .arena import Arena, Block
+from .device_memory import DeviceStep
 from .memory_use import StepUse
 from .plan import Draw, Effect, Exchange, Step, Work
 from .step_order import Moment
@@ -75,6 +76,7 @@ class Relocation:
             return Draw(step.function, move(step.args, True))
         if isinstance(step, Effect):
             return Effect(step.function, move(step.x, False))
+        assert not isinstance(step, DeviceStep)
         return step
 
     def exchange(self, uses: Sequence[StepUse], operation: int) -> Exchange:

@@ -1,14 +1,15 @@
 """A party's work on a GPU as CUDA graphs, between which it talks to the others.
 
 A graph cannot wait for a message. So the work up to a round is one graph, a segment, and the round
-itself is done by Python's code, like everything else that is no work of the GPU.
+itself is done by Python's code, like everything else that is no work of the GPU. A function is
+captured in the order of its code. Where rounds can be merged, its steps are then captured once more
+in another order (`merged_segments.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,20 +17,18 @@ from torch import Tensor
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ...errors import ROUND_BITS
-from ...transport import SHORT_BYTES
 from .ahead_messages import SegmentRound, take_as_they_come
-from .plan import Effect, Outgoing, Step, Tensors
+from .plan import Begin, Effect, Finish, Step, Tensors
+from .segment_rounds import SegmentExchange, ShortExchange, is_short, pinned
 
 if TYPE_CHECKING:
     from ...protocols.context import Context
     from ...protocols.steps import Received, Round
-    from ...transport import Mesh, Spec
-    from .capture import Capture
+    from ...transport import Spec
+    from .segment_capture import SegmentCapture
 
-STAGED_BYTES = 1 << 22  # of a message; larger ones are copied and sent in parts
 PINNED_BYTES = 1 << 22  # of pinned memory that are allocated at a time
 ALIGNED_BYTES = 256  # between the starts of tensors there
-HEAD_BYTES = 1 << 12  # of a message, at most, that is short with it
 
 
 class Segments:
@@ -38,56 +37,112 @@ class Segments:
     All of it, and the work of the host, are steps of the trace's plan.
     """
 
-    def __init__(self, context: Context, trace: Capture) -> None:
+    def __init__(self, context: Context, trace: SegmentCapture) -> None:
         self._context, self._trace = context, trace
         self._first = context.streams.number
         self._graph: Any = None  # that is being captured
         self._pool: Any = None  # the memory of all of them
         self._pinned: Tensor | None = None  # bytes for short messages, that are left
+        self._awaits_work = False  # a segment begins with its first work, and not at once
 
     @contextmanager
     def recording(self) -> Iterator[None]:
         """Captures what this thread does on its GPU; nothing is computed."""
+        with self._capturing():
+            self._context.recorder = self
+            try:
+                self.resume()
+                yield
+            finally:
+                self._context.recorder = None
+
+    @contextmanager
+    def recapturing(self) -> Iterator[None]:
+        """Captures work in the place of what was recorded, in its memory.
+
+        A segment begins with `resume`, and no empty one is captured. Pinned memory of the recorded
+        rounds is freed before: in a capture, it would be as `_await_messages` says.
+        """
+        graphs = [step for step in self._trace.plan.steps if isinstance(step, Segment)]
+        self._trace.plan.steps = []
+        self._awaits_work = True
+        with self._capturing():
+            yield
+        graphs.clear()  # as long as one of them was there, their memory was one pool
+
+    @contextmanager
+    def _capturing(self) -> Iterator[None]:
         self._await_messages()
         torch.cuda.synchronize()
-        self._context.recorder = self
         try:
-            self._begin()
             yield
             self._end()
-            context = self._context
-            has_lanes = lambda: bool(context.lanes or context.parked)  # noqa: E731
-            take_as_they_come(self._trace.plan.steps, context.mesh, has_lanes)
         except BaseException:
             self._abandon()
             raise
-        finally:
-            self._context.recorder = None
+
+    def take_as_they_come(self) -> None:
+        """Lets the rounds of the plan, which stay as they are, take what is dealt as it comes."""
+        context = self._context
+        has_lanes = lambda: bool(context.lanes or context.parked)  # noqa: E731
+        take_as_they_come(self._trace.plan.steps, context.mesh, has_lanes)
 
     def exchange(self, one: Round, operation: int) -> Received:
         """Records a round; what is received is not there yet, only the memory for it."""
         received = {peer: [*map(self._empty, specs)] for peer, specs in one.receive.items()}
         relative, sent = operation - (self._first << ROUND_BITS), one.computed()
-        mesh = self._context.mesh
-        if all(map(is_short, (*sent.values(), *received.values()))):
-            self._exchange_short(mesh, one, sent, received, relative)
-        else:
-            with self.cut():  # pinned memory is allocated outside of a capture
-                self._add(SegmentExchange(mesh, one, sent, received, relative))
+        self._trace.note_round(one, sent, received, relative)
+        self.add_round(one, sent, received, relative)
         return received
 
-    def _exchange_short(
-        self, mesh: Mesh, one: Round, sent: Tensors, received: Tensors, operation: int
-    ) -> None:
-        """Records a round of short messages: their copies are part of the segments around it."""
+    def add_round(self, one: Round, sent: Tensors, received: Tensors, operation: int) -> None:
+        """Adds a round that is waited for at once."""
+        exchange = self._exchange(one, sent, received, operation)
+        with self.cut():
+            self._add(exchange)
+        self._take(exchange, received)
+
+    def begin_round(
+        self, one: Round, sent: Tensors, received: Tensors, operation: int
+    ) -> SegmentRound:
+        """Adds the sending of a round; the work that follows is done until its messages come."""
+        exchange = self._exchange(one, sent, received, operation)
+        with self.cut():
+            self._add(Begin(exchange))
+        return exchange
+
+    def finish_round(self, exchange: SegmentRound, received: Tensors) -> None:
+        """Adds the receiving of a round that was begun."""
+        with self.cut():
+            self._add(Finish(exchange))
+        self._take(exchange, received)
+
+    def _exchange(
+        self, one: Round, sent: Tensors, received: Tensors, operation: int
+    ) -> SegmentRound:
+        """Returns a round. Copies of short messages are part of the segments around it."""
+        mesh = self._context.mesh
+        if not all(map(is_short, (*sent.values(), *received.values()))):
+            return SegmentExchange(mesh, one, sent, received, operation)
         own, places = (
             {peer: [*map(self._pinned_like, xs)] for peer, xs in tensors.items()}
             for tensors in (sent, received)
         )
-        _copy_all(own, sent)
-        with self.cut():
-            self._add(ShortExchange(mesh, one, own, places, operation))
-        _copy_all(received, places)
+        self._copy_all(own, sent)
+        return ShortExchange(mesh, one, own, places, operation)
+
+    def _take(self, exchange: SegmentRound, received: Tensors) -> None:
+        if isinstance(exchange, ShortExchange):
+            self._copy_all(received, exchange.places)
+
+    def _copy_all(self, to: Tensors, source: Tensors) -> None:
+        """Captures copies of what is sent or received; no program sees them."""
+        for place, tensor in (
+            pair for peer in to for pair in zip(to[peer], source[peer], strict=True)
+        ):
+            self.resume()
+            with _disable_current_modes():
+                place.copy_(tensor, non_blocking=True)
 
     def _pinned_like(self, x: Tensor) -> Tensor:
         """Returns pinned memory for a short message, which stays as long as the plan does."""
@@ -112,7 +167,7 @@ class Segments:
     def note(self, function: Callable[[Tensor], None], x: Tensor) -> None:
         """Records that a tensor is shown to a function."""
         with self.cut():
-            self._add(Effect(function, x))
+            self._trace.note_effect(Effect(function, x))
 
     def note_reveal(self, admit: Callable[[int], None], number: int) -> None:
         """Records that a reveal is admitted."""
@@ -123,7 +178,8 @@ class Segments:
         """Ends a segment; the next one begins after the block."""
         self._end()
         yield
-        self._begin()
+        if not self._awaits_work:
+            self.resume()
 
     def _add(self, step: Step) -> None:
         self._trace.plan.steps.append(step)
@@ -131,13 +187,18 @@ class Segments:
     def _empty(self, spec: Spec) -> Tensor:
         return torch.empty(spec.shape, dtype=spec.dtype, device=self._context.device)
 
-    def _begin(self) -> None:
+    def resume(self) -> None:
+        """Begins a segment, unless one is being captured."""
+        if self._graph is not None:
+            return
         self._graph = torch.cuda.CUDAGraph()
         with _disable_current_modes():  # torch sets its generator, which is no work of the function
             self._graph.capture_begin(pool=self._pool, capture_error_mode="relaxed")
 
     def _end(self) -> None:
         graph, self._graph = self._graph, None
+        if graph is None:
+            return
         with _disable_current_modes():
             graph.capture_end()
         self._pool = self._pool or graph.pool()
@@ -158,79 +219,3 @@ class Segment:
 
     def __call__(self, first: int) -> None:
         self._graph.replay()
-
-
-class ShortExchange(SegmentRound):
-    """A round of short messages, in pinned memory that the segments around it write and read."""
-
-    def begin(self, first: int) -> None:
-        if self.sent:
-            torch.cuda.current_stream().synchronize()
-        super().begin(first)
-
-
-class SegmentExchange(SegmentRound):
-    """A round between two segments.
-
-    What is sent goes to the host before the next segment can write to its memory: both are queued
-    in the same stream. Messages that are not large pass through pinned memory that is allocated
-    once.
-    """
-
-    def __init__(
-        self, mesh: Mesh, one: Round, sent: Tensors, places: Tensors, operation: int
-    ) -> None:
-        super().__init__(mesh, one, {}, places, operation)
-        self.sent, small = sent, partial(_small, is_cuda=mesh.device.type == "cuda")
-        self._staged = {
-            peer: [PinnedCopies(x) for x in xs] for peer, xs in sent.items() if small(xs)
-        }
-        self.into = {
-            peer: [pinned(x.shape, x.dtype) for x in xs] for peer, xs in places.items() if small(xs)
-        }
-
-    def _outgoing(self) -> Tensors:
-        if not self._staged:
-            return self.sent
-        staged = {peer: [x.copy() for x in xs] for peer, xs in self._staged.items()}
-        torch.cuda.current_stream().synchronize()
-        return {peer: staged.get(peer, xs) for peer, xs in self.sent.items()}
-
-    def take(self, received: Tensors) -> None:
-        for peer, places in self.places.items():
-            for place, tensor in zip(places, received[peer], strict=True):
-                place.copy_(tensor, non_blocking=True)
-
-
-class PinnedCopies(Outgoing):
-    """Copies of one tensor of a GPU in pinned memory, complete when its stream is."""
-
-    def _new(self) -> Tensor:
-        return pinned(self.source.shape, self.source.dtype)
-
-    def _written(self, copy: Tensor) -> Tensor:
-        return copy.copy_(self.source, non_blocking=True)
-
-
-def pinned(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-    """Returns pinned memory; a plan would give a tensor other memory, which is not pinned."""
-    with _disable_current_modes():
-        return torch.empty(tuple(shape), dtype=dtype, pin_memory=True)
-
-
-def is_short(tensors: Sequence[Tensor]) -> bool:
-    """Whether a message of these, on a GPU, is sent at once with its head (`SHORT_BYTES`)."""
-    is_small = sum(x.nbytes for x in tensors) <= SHORT_BYTES - HEAD_BYTES
-    return is_small and all(x.is_cuda for x in tensors)
-
-
-def _copy_all(to: Tensors, source: Tensors) -> None:
-    """Queues copies of what is sent or received; no program sees them."""
-    with _disable_current_modes():
-        for peer, places in to.items():
-            for place, tensor in zip(places, source[peer], strict=True):
-                place.copy_(tensor, non_blocking=True)
-
-
-def _small(tensors: Sequence[Tensor], *, is_cuda: bool) -> bool:
-    return is_cuda and sum(x.nbytes for x in tensors) <= STAGED_BYTES

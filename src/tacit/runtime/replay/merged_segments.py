@@ -1,0 +1,125 @@
+"""Captures recorded steps of a GPU in another order, in which rounds are merged.
+
+Each step of the GPU is done once more, in a capture: its memory is allocated by torch, in the new
+order, at the first step that uses it, and freed after the last one. So whatever the graphs share
+memory for, they are replayed in the order in which it was allocated. Memory that somebody still
+holds, such as that of results, stays where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._pytree import tree_leaves, tree_map
+
+from ...protocols.steps import Round
+from .ahead_messages import SegmentRound
+from .device_memory import DeviceStep, Form, bytes_of, is_form, placed, tensor_of
+from .memory_use import StepUse
+from .plan import Exchange, Tensors
+from .relocation import Relocation, lifetimes, new_addresses
+from .segment_capture import SegmentCapture
+from .segments import Segments
+from .step_order import RECEIVING, SENDING, Moment
+
+
+class MergedSegments:
+    """The steps of a trace, captured once more."""
+
+    def __init__(self, trace: SegmentCapture, segments: Segments, device: torch.device) -> None:
+        self._trace, self._segments, self._device = trace, segments, device
+        self._memory: dict[int, Tensor] = {}  # bytes of the GPU, by the numbers of blocks
+        self._sizes: dict[int, int] = {}
+        self._held: frozenset[int] = frozenset()  # blocks whose memory stays where it is
+        self._begun: tuple[SegmentRound, Tensors] | None = None
+
+    @torch.inference_mode(False)
+    @torch.no_grad()
+    def capture(self, order: Sequence[Moment]) -> None:
+        """Captures the steps in this order, in the place of the recorded ones."""
+        with self._segments.recapturing(), _disable_current_modes():
+            held = self._trace.memory.on_gpu.held()
+            self._held = frozenset(held)
+            self._memory = {number: tensor_of(storage) for number, storage in held.items()}
+            self._sizes = {block.number: block.size for one in order for block in one.blocks}
+            self._host = self._moved_host(order)
+            turns, following = lifetimes(order, self._held), [*order[1:], None]
+            for moment, after, turn in zip(order, following, turns, strict=True):
+                self._capture(moment, after)
+                for block in turn.last:
+                    self._memory.pop(block.number, None)
+            self._memory.clear()
+
+    def _moved_host(self, order: Sequence[Moment]) -> Relocation:
+        """Returns where the memory of the host's steps is in this order."""
+        arena = self._trace.arena
+        fixed = arena.used_blocks().union(number for number in self._sizes if number < 0)
+        return Relocation(arena, new_addresses(arena, order, fixed))
+
+    def _capture(self, moment: Moment, after: Moment | None) -> None:
+        kind, uses, operation = moment
+        if kind == SENDING:
+            assert operation is not None
+            is_awaited = after is not None and after.kind == RECEIVING
+            self._send([use.step for use in uses], operation, is_awaited)
+        elif kind == RECEIVING:
+            self._receive()
+        elif isinstance(uses[0].step, DeviceStep):
+            self._do(uses[0].step)
+        else:
+            self._add(uses[0])
+
+    def _send(self, parts: Sequence[Any], operation: int, is_awaited: bool) -> None:
+        """Adds one round in place of several. is_awaited: nothing is done until it is received."""
+        merged = Exchange.merged(parts, operation)
+        one = Round(receive=merged.receive, ahead=merged.ahead)
+        sent, received = self._tensors(merged.sent), self._tensors(merged.places)
+        if is_awaited:
+            self._segments.add_round(one, sent, received, operation)
+        else:
+            made = self._segments.begin_round(one, sent, received, operation)
+            self._begun = made, received
+
+    def _receive(self) -> None:
+        if self._begun is not None:
+            self._segments.finish_round(*self._begun)
+            self._begun = None
+
+    def _do(self, step: DeviceStep) -> None:
+        """Does a step of the GPU, whose results are the memory of their blocks from now on."""
+        self._segments.resume()
+        args, kwargs = self._tensors((step.args, step.kwargs))
+        made = step.function(*args, **kwargs)
+        found = [x for x in tree_leaves(made) if isinstance(x, Tensor)]
+        for form, x in zip(step.results, found, strict=True):
+            if form is None:
+                continue
+            if form.block is None or form.block in self._held or not form.is_of(x):
+                self._tensor(form).copy_(x)
+            else:
+                self._memory[form.block] = bytes_of(x)
+
+    def _add(self, use: StepUse) -> None:
+        """Adds a step of the host, after the work of the GPU that it reads the results of."""
+        step = self._host.step(use)
+        if any(block.number < 0 and block.number not in use.written for block in use.blocks):
+            with self._segments.cut():
+                self._trace.plan.steps.append(step)
+        else:
+            self._trace.plan.steps.append(step)
+
+    def _tensors(self, nest: Any) -> Any:
+        """Returns a nest with tensors in the place of Forms."""
+        return tree_map(lambda x: self._tensor(x) if is_form(x) else x, nest, is_leaf=is_form)
+
+    def _tensor(self, form: Form) -> Tensor:
+        if form.block is None:
+            return torch.empty(form.shape, dtype=form.dtype, device=self._device)
+        if form.block not in self._memory:
+            size = self._sizes[form.block]
+            self._memory[form.block] = torch.empty(size, dtype=torch.uint8, device=self._device)
+        return placed(form, self._memory[form.block])
