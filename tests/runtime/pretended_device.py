@@ -13,9 +13,10 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from tests.runtime.pretended_memory import DeviceMemory, Place, Pool
 from torch import Tensor
 from torch._C import _disabled_torch_function_impl
 from torch._ops import OpOverload
@@ -36,12 +37,25 @@ HOST_COPY = "Cannot copy between CPU and CUDA tensors during CUDA graph capture"
 
 
 class Memory:
-    """Where a tensor lies; torch takes `storage`, which has no memory, for the memory of views."""
+    """Where a tensor lies; torch takes `storage`, which has no memory, for the memory of views.
 
-    def __init__(self, held: Tensor) -> None:
-        size = held.untyped_storage().nbytes()
-        self.storage = torch.empty(size, dtype=torch.uint8, device="meta").untyped_storage()
-        self.storage.held = held.untyped_storage()  # as long as anybody holds the storage
+    The block is free when nobody holds the storage.
+    """
+
+    def __init__(self, num_bytes: int) -> None:
+        self.storage = torch.empty(num_bytes, dtype=torch.uint8, device="meta").untyped_storage()
+        self.storage.block = state.memory.block(num_bytes, *current_stream().pool())
+
+    @property
+    def place(self) -> Place:
+        """The bytes themselves."""
+        place: Place = self.storage.block.place
+        return place
+
+    @property
+    def bytes(self) -> Tensor:
+        """The numbers."""
+        return self.place.bytes(self.storage.nbytes())
 
     @classmethod
     def of(cls, storage: Any) -> Memory:
@@ -49,6 +63,27 @@ class Memory:
         memory = cls.__new__(cls)
         memory.storage = storage
         return memory
+
+
+class State(NamedTuple):
+    """What the device has. pinned: the storages of pinned memory, which keep their identity."""
+
+    memory: DeviceMemory
+    pinned: dict[int, StorageWeakRef]
+
+
+state = State(DeviceMemory(), {})
+
+
+def reset() -> None:
+    """Lets the device have new memory; what is left of a test before keeps its own."""
+    global state
+    state = State(DeviceMemory(), {})
+
+
+def is_pinned(x: Tensor) -> bool:
+    """Whether a tensor of the host lies in pinned memory."""
+    return x.untyped_storage()._cdata in state.pinned
 
 
 class Address(int):
@@ -68,9 +103,13 @@ class DeviceTensor(Tensor):
 
     @staticmethod
     def __new__(cls, held: Tensor, memory: Memory | None = None) -> DeviceTensor:
+        """held: numbers in the memory, or a tensor of the host to be copied to new memory."""
         with _disable_current_modes():
-            memory = memory or Memory(held)
-            place = held.storage_offset(), held.shape, held.stride()
+            if memory is None:
+                memory = Memory(held.untyped_storage().nbytes())
+                held = copied(held, memory)
+            start = memory.place.start // held.itemsize
+            place = held.storage_offset() - start, held.shape, held.stride()
             like = torch.empty(0, dtype=held.dtype, device="meta").set_(memory.storage, *place)
             made: DeviceTensor = Tensor._make_subclass(cls, like)
         made.held, made.memory = held, memory
@@ -124,11 +163,11 @@ class Placing(TorchDispatchMode):
             return run(func, args, kwargs)
         made = func(*args, **kwargs)
         if is_pinned:
-            pinned.add(made.untyped_storage()._cdata)
+            with _disable_current_modes():
+                made = state.memory.empty_pinned(made)
+                storage = made.untyped_storage()
+                state.pinned[storage._cdata] = StorageWeakRef(storage)
         return made
-
-
-pinned: set[int] = set()  # the storages of pinned memory; never freed, as tests are short
 
 
 _tensor = torch.tensor
@@ -162,8 +201,10 @@ def run(func: OpOverload, args: Any, kwargs: dict[str, Any]) -> Any:
         if isinstance(x, DeviceTensor):
             return x.held
         # A number of the host becomes an argument of the kernel.
-        return x if packet is aten.copy_ else x.clone()
+        return state.memory.alias(x) if packet is aten.copy_ else x.clone()
 
+    if packet is aten.as_strided and len(args) > 3:  # counted from the start of the memory
+        args = (*args[:3], args[3] + args[0].memory.place.start // args[0].itemsize)
     held_args, held_kwargs = _mapped(held, args), _mapped(held, kwargs)
     if "device" in held_kwargs:
         held_kwargs = {**held_kwargs, "device": CPU}
@@ -174,23 +215,27 @@ def run(func: OpOverload, args: Any, kwargs: dict[str, Any]) -> Any:
 
     if _device(kwargs) not in (None, DEVICE.type):
         return work()
-    memories = {x.held.untyped_storage()._cdata: x.memory for x in given}
-    if graph is None:
-        return _placed(work(), given, memories)
     if func._schema.is_mutable:
-        graph.work.append(work)
+        if graph is None:
+            work()
+        else:
+            graph.work.append(work)
         return _written(func, args, kwargs)
+    if graph is None:
+        return _placed(work(), given)
     try:
         made = work()
     except (IndexError, RuntimeError):  # nonsense is no index; a result of the same form
         made = func(*_mapped(_zeros, held_args), **_mapped(_zeros, held_kwargs))
-    graph.memory.append(made)
-    new = [x for x in _tensors(made) if x.untyped_storage()._cdata not in memories]
+    placed = _placed(made, given)
+    old = {x.memory.storage._cdata for x in given}
+    new = [x.held for x in _tensors(placed) if x.memory.storage._cdata not in old]
     for x in new:
         x.fill_(NONSENSE)
     if new:
-        graph.work.append(lambda: _copy_all(made, work()))
-    return _placed(made, given, memories)
+        places = _mapped(lambda x: x.held, placed)
+        graph.work.append(lambda: _copy_all(places, work()))
+    return placed
 
 
 def _zeros(x: Tensor) -> Tensor:
@@ -204,7 +249,7 @@ def _check_host(
     if graph is not None and packet in READING:
         raise RuntimeError("operation not permitted when stream is capturing")
     if packet in (aten.copy_, *CONVERTING):
-        unpinned = [x for x in host if x.untyped_storage()._cdata not in pinned]
+        unpinned = [x for x in host if not is_pinned(x)]
         goes_down = packet in CONVERTING and _device(kwargs) == "cpu"
         if graph is not None and (unpinned or goes_down):
             raise RuntimeError(HOST_COPY)
@@ -215,15 +260,47 @@ def _check_host(
             raise RuntimeError(HOST_COPY)
 
 
-def _placed(made: Any, given: list[DeviceTensor], memories: dict[int, Memory]) -> Any:
+def _placed(made: Any, given: list[DeviceTensor]) -> Any:
+    """Results on the device: views of what is given, and new memory."""
     known = {id(x.held): x for x in given}
+    new: dict[int, Memory] = {}
 
     def place(x: Tensor) -> Tensor:
         if id(x) in known:
             return known[id(x)]
-        return DeviceTensor(x, memories.get(x.untyped_storage()._cdata))
+        if (memory := _memory_of(x, given)) is not None:
+            return DeviceTensor(x, memory)
+        storage = x.untyped_storage()
+        if storage._cdata not in new:
+            new[storage._cdata] = Memory(storage.nbytes())
+        return DeviceTensor(copied(x, new[storage._cdata]), new[storage._cdata])
 
-    return _mapped(place, made)
+    with _disable_current_modes():
+        return _mapped(place, made)
+
+
+def _memory_of(view: Tensor, given: list[DeviceTensor]) -> Memory | None:
+    """The memory of those tensors that another one is a view of, if it is."""
+    slab = view.untyped_storage()._cdata
+    found = {
+        x.memory.storage._cdata: x.memory for x in given if x.held.untyped_storage()._cdata == slab
+    }
+    start = view.storage_offset() * view.itemsize
+    for memory in found.values():
+        if len(found) == 1 or 0 <= start - memory.place.start < memory.place.size:
+            return memory
+    return None
+
+
+def copied(x: Tensor, memory: Memory) -> Tensor:
+    """The numbers of a tensor of the host in memory of the device, which the result does not hold.
+
+    The tensor's whole memory is copied, as others may be views of it.
+    """
+    source = torch.empty(0, dtype=torch.uint8).set_(x.untyped_storage())
+    memory.bytes.copy_(source)
+    start = memory.place.start // x.itemsize + x.storage_offset()
+    return memory.place.slab.view(x.dtype).as_strided(x.shape, x.stride(), start)
 
 
 def _written(func: OpOverload, args: Any, kwargs: Any) -> Any:
@@ -288,6 +365,11 @@ class Stream:
     def is_capturing(self) -> bool:
         return self.graph is not None
 
+    def pool(self) -> tuple[Pool, int]:
+        """Where its tensors get their memory, and the number of the stream."""
+        shared = state.memory.shared
+        return (shared if self.graph is None else self.graph.pool()), self.cuda_stream
+
 
 class Event:
     """A place in the work of a stream. A stream that waits for a captured one is captured, too."""
@@ -314,19 +396,21 @@ class Event:
 
 
 class Graph:
-    """The work of all streams that were captured, in its order.
+    """The work of all streams that were captured, in its order, on addresses that it has.
 
-    memory: what was allocated meanwhile; addresses of it are in the work.
+    It keeps the memory of its pool apart, and holds no other.
     """
 
     def __init__(self) -> None:
         self.work: list[Callable[[], Any]] = []
-        self.memory: list[Any] = []
         self._streams: list[Stream] = []
         self.is_open = False
 
     def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None:
         assert capture_error_mode == "relaxed"
+        self._pool = pool or Pool(of_graphs=True)
+        assert pool is None or pool.num_graphs, "memory of a pool whose graphs are gone"
+        self._pool.add_graph(self)
         self.is_open = True
         self.join(current_stream())
 
@@ -339,8 +423,8 @@ class Graph:
             stream.graph = None
         self._streams, self.is_open = [], False
 
-    def pool(self) -> object:
-        return self
+    def pool(self) -> Pool:
+        return self._pool
 
     def replay(self) -> None:
         if current_stream().graph is not None:
@@ -393,9 +477,10 @@ def _launch(work: Callable[..., Any], *args: Any) -> None:
         work(*held)
 
 
-def tensor_of(storage: StorageWeakRef) -> Tensor:
-    """The bytes of a storage that somebody holds."""
-    found: Any = torch.UntypedStorage._new_with_weak_ptr(storage.cdata)
-    with _disable_current_modes():
-        held = torch.empty(0, dtype=torch.uint8).set_(found.held)
-    return DeviceTensor(held, Memory.of(found))
+def tensor_of(storage: StorageWeakRef) -> Tensor | None:
+    """The bytes of a storage, or None if nobody holds it any more."""
+    found = torch.UntypedStorage._new_with_weak_ptr(storage.cdata)
+    if found is None:
+        return None
+    memory = Memory.of(found)
+    return DeviceTensor(memory.bytes, memory)

@@ -27,12 +27,14 @@ from tacit.protocols import public_operands, randomness
 from tacit.protocols.masked import saturation
 from tacit.runtime.launch import threads
 from tacit.runtime.replay import (
+    device_memory,
     merged_segments,
     optimizer_steps,
     plan_observer,
     plan_recorder,
     repeated,
     segment_capture,
+    segment_recording,
     segment_rounds,
     segments,
 )
@@ -147,8 +149,18 @@ def pretended_own(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
     return partial(tacit.run, parties=PARTIES, device="cuda")
 
 
+@pytest.fixture
+def pretended_merged(
+    pretended_own: Callable[..., list[Any]], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., list[Any]]:
+    """As `pretended_own`, with rounds that are merged."""
+    monkeypatch.setattr(segment_recording, "MERGES_ON_GPUS", True)
+    return pretended_own
+
+
 def pretend(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets torch.cuda be the pretended device, whose kernels are the references."""
+    gpu.reset()
     for name, thing in {
         "_lazy_init": lambda: None,
         "is_available": lambda: True,
@@ -173,6 +185,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch) -> None:
         symbolic,
         merged_segments,
         segment_capture,
+        segment_recording,
         segment_rounds,
         segments,
         public_operands,
@@ -184,7 +197,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         monkeypatch.setattr(module, "_disable_current_modes", gpu.no_other_modes)
     monkeypatch.setattr(torch, "tensor", gpu.tensor)
-    monkeypatch.setattr(merged_segments, "tensor_of", gpu.tensor_of)
+    monkeypatch.setattr(device_memory, "tensor_of", gpu.tensor_of)
     patterns = saturation._patterns.__wrapped__.__wrapped__  # without its cache, and with modes
     monkeypatch.setattr(saturation, "_patterns", lru_cache(gpu.no_other_modes()(patterns)))
     for name, kernel in {"stream": stream, "streams": streams, "mask": mask}.items():

@@ -16,10 +16,11 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 from torch.optim import Optimizer
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from ...fixedpoint import Numbers
 from ...kernels.backend import load_native, native_replaced
+from ...kernels.launches import launches_noted
 from ...tensor import SecretTensor
 from ...tensor.secret import Cell
 from ...tensor.trace import is_download, is_upload, targets
@@ -101,6 +102,11 @@ class GraphObserver(PlanObserver):
         return any(self._changes(x) or self.arguments.of(x) for x in host)
 
 
+def on_gpu(nest: Any) -> list[Tensor]:
+    """Returns the tensors of a GPU in a nest."""
+    return [x for x in tree_leaves(nest) if isinstance(x, Tensor) and x.is_cuda]
+
+
 RESUMES = "it computes with public numbers after it has revealed some"
 
 
@@ -139,7 +145,7 @@ class Capture(PlanRecorder):
             nullcontext() if native is None else native_replaced(RecordedKernels(native, self))
         )
         try:
-            with super().on(numbers), kernels:
+            with super().on(numbers), kernels, launches_noted(self):
                 yield
         finally:
             for optimizer in self._unchecked:
@@ -167,13 +173,13 @@ class Capture(PlanRecorder):
             return self._uploaded(partial(func, *args, **kwargs), args[0])
         if is_download(func, args, kwargs):
             return self._downloaded(func, args, kwargs)
-        on_gpu = [x for x in found if x.is_cuda]
-        if not on_gpu and torch.device(kwargs.get("device") or "cpu").type == "cpu":
+        given = [x for x in found if x.is_cuda]
+        if not given and torch.device(kwargs.get("device") or "cpu").type == "cpu":
             return super().run(func, args, kwargs, found)
-        for x in on_gpu:
+        for x in given:
             if not self.is_new(x):
                 self._hold(x)
-        if on_gpu:
+        if given:
             place = self._placed if func is aten.copy_.default else self._on_gpu
             args, kwargs = tree_map(place, (args, kwargs))
         return self._run_on_gpu(func, args, kwargs)
@@ -223,6 +229,19 @@ class Capture(PlanRecorder):
         if not isinstance(x, Tensor) or not x.is_cpu:
             return x
         return self._uploaded(lambda: x.to(self._device), x)
+
+    def hold(self, tensor: Tensor) -> None:
+        """Keeps memory of the host; that of a GPU is known by the launches of its kernels."""
+        if not tensor.is_cuda:
+            super().hold(tensor)
+
+    def note_launch(
+        self, start: Callable[..., None], args: tuple[Any, ...], written: Sequence[Tensor]
+    ) -> None:
+        """Keeps the older memory that a kernel of a GPU uses: no call of torch may have it."""
+        for x in on_gpu(args):
+            if not self.is_new(x):
+                self._hold(x)
 
     def _hold(self, tensor: Tensor) -> None:
         storage = tensor.untyped_storage()

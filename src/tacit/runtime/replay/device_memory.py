@@ -70,9 +70,10 @@ class DeviceBlocks:
         number = None if block is None else block.number
         return Form(number, int(x.storage_offset()), tuple(x.shape), x.stride(), x.dtype)
 
-    def held(self) -> dict[int, StorageWeakRef]:
-        """Returns the storages that somebody holds, by the numbers of their blocks."""
-        return {n: storage for n, storage in self._storages.items() if not storage.expired()}
+    def held(self) -> dict[int, Tensor]:
+        """Returns the bytes of all memory that somebody holds, by the numbers of the blocks."""
+        found = {number: tensor_of(storage) for number, storage in self._storages.items()}
+        return {number: x for number, x in found.items() if x is not None}
 
 
 def is_form(x: Any) -> bool:
@@ -80,10 +81,11 @@ def is_form(x: Any) -> bool:
     return isinstance(x, Form)
 
 
-def tensor_of(storage: StorageWeakRef) -> Tensor:
-    """Returns the bytes of a storage that somebody holds."""
+def tensor_of(storage: StorageWeakRef) -> Tensor | None:
+    """Returns the bytes of a storage, or None if nobody holds it any more."""
     found = torch.UntypedStorage._new_with_weak_ptr(storage.cdata)
-    assert found is not None
+    if found is None:
+        return None
     return torch.empty(0, dtype=torch.uint8, device=found.device).set_(found)
 
 

@@ -1,9 +1,33 @@
 """Captures recorded steps of a GPU in another order, in which rounds are merged.
 
 Each step of the GPU is done once more, in a capture: its memory is allocated by torch, in the new
-order, at the first step that uses it, and freed after the last one. So whatever the graphs share
-memory for, they are replayed in the order in which it was allocated. Memory that somebody still
+order, at the first step that uses it, and freed after the last one. Memory that somebody still
 holds, such as that of results, stays where it is.
+
+NOTE [memory of graphs]: a graph has addresses and holds no memory. So everything that graphs or the
+steps between them read or write is of one of two kinds. Either it is allocated in a capture, hence
+from the pool that the graphs of one plan share: nobody else gets memory of that pool as long as one
+of these graphs exists. Or somebody holds it as long as the plan. One by one:
+
+- Results of steps, their temporaries, and received messages are allocated in captures. All graphs
+  of a pool are captured, and replayed, one after another in one stream. If an allocation gets the
+  memory of an earlier one, the last use of that was captured before, and so is replayed before. A
+  round reads what it sends when it is begun, and writes what it receives when it is finished. Both
+  are queued between the segments around them, and its memory is allocated before it is begun.
+- A round that is not short (`SegmentExchange`) holds what it sends and receives. Its pinned copies
+  (`into`, `PinnedCopies`) and the pinned memory of short rounds are the round's own. What it copies
+  on the way (`device_copies.py`) is no memory of a graph, and is queued in the same stream.
+- Memory from before the recording is held by the trace (`Capture.held`): operands of calls of torch
+  (`Capture.run`) and of launches (`Capture.note_launch`), which no call of torch shows: settled
+  parts of shares, weights that a cache has encoded, keys, numbers of optimizers.
+- Public numbers are copied to the GPU outside of a capture, on another stream; the trace holds them
+  too (`Capture._uploaded`). What is copied to the host (`Capture._downloaded`), or shown to a
+  function (`Effect`), is held by the trace or by its step, so that the graphs use its memory for
+  nothing else.
+- Buffers of arguments, state and results, and gradients that are set, belong to the recording. Users
+  get copies, which are made after the graphs.
+- Memory of the first capture that somebody holds stays. If that one dies later, no capture follows
+  that could get the memory, and nobody else can.
 """
 
 from __future__ import annotations
@@ -18,7 +42,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from ...protocols.steps import Round
 from .ahead_messages import SegmentRound
-from .device_memory import DeviceStep, Form, bytes_of, is_form, placed, tensor_of
+from .device_memory import DeviceStep, Form, bytes_of, is_form, placed
 from .memory_use import StepUse
 from .plan import Exchange, Tensors
 from .relocation import Relocation, lifetimes, new_addresses
@@ -42,9 +66,8 @@ class MergedSegments:
     def capture(self, order: Sequence[Moment]) -> None:
         """Captures the steps in this order, in the place of the recorded ones."""
         with self._segments.recapturing(), _disable_current_modes():
-            held = self._trace.memory.on_gpu.held()
-            self._held = frozenset(held)
-            self._memory = {number: tensor_of(storage) for number, storage in held.items()}
+            self._memory = self._trace.memory.on_gpu.held()
+            self._held = frozenset(self._memory)
             self._sizes = {block.number: block.size for one in order for block in one.blocks}
             self._host = self._moved_host(order)
             turns, following = lifetimes(order, self._held), [*order[1:], None]
@@ -120,6 +143,7 @@ class MergedSegments:
         if form.block is None:
             return torch.empty(form.shape, dtype=form.dtype, device=self._device)
         if form.block not in self._memory:
+            self._segments.resume()  # NOTE [memory of graphs]
             size = self._sizes[form.block]
             self._memory[form.block] = torch.empty(size, dtype=torch.uint8, device=self._device)
         return placed(form, self._memory[form.block])

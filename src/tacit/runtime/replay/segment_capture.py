@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,10 +11,8 @@ from torch._ops import OpOverload
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map
 
-from ...fixedpoint import Numbers
-from ...kernels.launches import launches_noted
 from ...tensor.trace import targets
-from .capture import Capture
+from .capture import Capture, on_gpu
 from .device_memory import DeviceStep
 from .plan import Effect, Exchange, Tensors
 from .plan_recorder import ALLOCATING
@@ -35,13 +32,8 @@ class SegmentCapture(Capture):
     on a GPU make constants, in the calls before, or copy messages.
     """
 
-    @contextmanager
-    def on(self, numbers: Numbers) -> Iterator[None]:
-        with super().on(numbers), launches_noted(self):
-            yield
-
     def _run_on_gpu(self, func: OpOverload, args: Any, kwargs: Any) -> Any:
-        given = _on_gpu((args, kwargs))
+        given = on_gpu((args, kwargs))
         known = {self.memory.on_gpu.block(x) for x in given}
         form_args, form_kwargs = tree_map(self._form, (tuple(args), kwargs))
         result = super()._run_on_gpu(func, args, kwargs)
@@ -67,12 +59,9 @@ class SegmentCapture(Capture):
         self, start: Callable[..., None], args: tuple[Any, ...], written: Sequence[Tensor]
     ) -> None:
         """Notes that a kernel is launched; `written`: what it writes."""
-        given = _on_gpu(args)
-        for x in given:
-            if not self.is_new(x):
-                self._hold(x)
+        super().note_launch(start, args, written)
         step = DeviceStep(start, tree_map(self._form, args), {}, [])
-        self.memory.note_on_gpu(step, given, written)
+        self.memory.note_on_gpu(step, on_gpu(args), written)
 
     def note_round(self, one: Round, sent: Tensors, received: Tensors, operation: int) -> None:
         """Notes a round; operation: relative to the first."""
@@ -83,7 +72,7 @@ class SegmentCapture(Capture):
         if not all(x.is_cuda or not x.numel() for xs in sent.values() for x in xs):
             self.memory.is_known = False  # memory of the host, which may have moved by then
         step = Exchange(self._context.mesh, one, sent_forms, received_forms, operation)
-        self.memory.note_on_gpu(step, _on_gpu(sent), _on_gpu(received))
+        self.memory.note_on_gpu(step, on_gpu(sent), on_gpu(received))
 
     def note_effect(self, step: Effect) -> None:
         """Records that a tensor is shown to a function; a capture shows nothing."""
@@ -97,7 +86,3 @@ class SegmentCapture(Capture):
             return self.memory.on_gpu.form(x)
         with _disable_current_modes():
             return x.clone()
-
-
-def _on_gpu(nest: Any) -> list[Tensor]:
-    return [x for x in tree_leaves(nest) if isinstance(x, Tensor) and x.is_cuda]
