@@ -6,6 +6,8 @@ import threading
 
 import pytest
 import torch
+from tests.runtime import merged_functions
+from tests.runtime.merged_functions import CASES
 from tests.runtime.pretended_gpu import pretended_merged, pretended_own
 from tests.runtime.test_plans_of_networks import NETWORKS, as_list, made
 from tests.runtime.test_plans_with_merged_rounds import Attention, Branches, Residual
@@ -216,3 +218,11 @@ def test_what_writes_unknown_memory_is_not_merged(pretended_merged, monkeypatch)
 def test_nothing_is_merged_unless_it_is_asked_for(pretended_own):
     for rounds, kept in pretended_own(of_module, Branches, (2, 6)):
         assert rounds == kept
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_users_never_get_the_memory_of_graphs(name, pretended_merged):
+    """What tests/gpu/test_merged_rounds.py does on a GPU."""
+    rounds = pretended_merged(lambda session: merged_functions.compared(session, name))
+    assert all(merged <= of_call for merged, of_call in rounds)
+    assert any(merged < of_call for merged, of_call in rounds)

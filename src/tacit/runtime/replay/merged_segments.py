@@ -24,8 +24,8 @@ of these graphs exists. Or somebody holds it as long as the plan. One by one:
   too (`Capture._uploaded`). What is copied to the host (`Capture._downloaded`), or shown to a
   function (`Effect`), is held by the trace or by its step, so that the graphs use its memory for
   nothing else.
-- Buffers of arguments, state and results, and gradients that are set, belong to the recording. Users
-  get copies, which are made after the graphs.
+- Buffers of arguments, state and results, and gradients that are set, belong to the recording.
+  Users get copies, which are made after the graphs.
 - Memory of the first capture that somebody holds stays. If that one dies later, no capture follows
   that could get the memory, and nobody else can.
 """

@@ -28,8 +28,8 @@ log = logging.getLogger("tacit")
 
 # Whether rounds are merged on GPUs, too. On an H200 the first version wrote into memory of users
 # (NOTE [memory of graphs]); the mended one has run on the pretended GPU of the tests alone. Before
-# this is set, tests/gpu/test_merged_rounds.py, which sets it, has to pass on a real GPU, as have all
-# other tests there with it set.
+# this is set, tests/gpu/test_merged_rounds.py, which sets it, has to pass on a real GPU, as have
+# all other tests of tests/gpu with it set.
 MERGES_ON_GPUS = False
 
 
