@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import secrets
 import threading
+from typing import Any
 
 import pytest
 import torch
@@ -152,6 +153,28 @@ def test_values_keep_their_form_and_numbers() -> None:
         return session.reveal(tacit.SecretTensor(buffers.clones()[2], n))
 
     assert all(torch.equal(bits, torch.tensor([True, False, True])) for bits in tacit.run(main))
+
+
+def test_a_call_has_the_form_of_its_arguments_as_a_nest() -> None:
+    def main(session: tacit.Session) -> None:
+        x, y = (session.share(torch.ones(2), owner=0) for _ in range(2))
+        calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+            ((), {}),
+            ((x, 0.5, None, torch.ones(3), "text", True), {}),
+            ((x, [y, 1]), {}),
+            (((x, y),), {}),
+            ((x,), {"other": y}),
+        ]
+        for args, kwargs in calls:
+            made, nest = SecretTree.of_call(args, kwargs), SecretTree.of((args, kwargs))
+            assert made.spec == nest.spec
+            assert [*map(id, made.secrets)] == [*map(id, nest.secrets)]
+            assert [*map(id, made.others)] == [*map(id, nest.others)]
+            again, named = made.filled(made.secrets)
+            assert len(again) == len(args)
+            assert named.keys() == kwargs.keys()
+
+    tacit.run(main)
 
 
 def test_arguments_are_alike_in_form_and_in_what_is_public() -> None:

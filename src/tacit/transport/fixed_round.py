@@ -24,6 +24,7 @@ class FixedPart(NamedTuple):
     peer: int
     channel: Channel
     message: FixedTensors
+    size: int  # of its tensors
 
 
 class FixedRound(OpenRound):
@@ -41,7 +42,7 @@ class FixedRound(OpenRound):
     ) -> None:
         super().__init__(0, _expected(receive, 0, NO_DIGEST), channels, ahead)
         self.outgoing, self.incoming = (
-            [FixedPart(peer, channels[peer], one) for peer, one in messages.items()]
+            [FixedPart(peer, channels[peer], x, x.layout.size) for peer, x in messages.items()]
             for messages in (send, receive)
         )
 
@@ -66,12 +67,10 @@ class FixedRound(OpenRound):
     def take_at_once(self, now: Callable[[], float]) -> None:
         """Takes what is received, as far as it comes soon; `is_complete` tells if that is all."""
         self.since = started = now()
-        for place, (peer, channel, message) in enumerate(self.incoming):
+        for place, (peer, channel, message, _) in enumerate(self.incoming):
             if not channel.receive_fixed(message, self.operation, self._digest):
                 taken = self.incoming[:place]
-                self.early = {
-                    one.peer: Message(one.message, one.message.layout.size) for one in taken
-                }
+                self.early = {one.peer: Message(one.message, one.size) for one in taken}
                 return
             self._waited[peer] = now() - started
         self.is_complete = True
@@ -79,9 +78,9 @@ class FixedRound(OpenRound):
     def count_at_once(self, stats: Stats) -> None:
         """Adds what was received to the cost of the party, if all came at once."""
         seconds = 0.0
-        for peer, _, message in self.incoming:
+        for peer, _, _, size in self.incoming:
             seconds = self._waited[peer]  # those before have waited less
-            stats.count_received(peer, message.layout.size, seconds, self.ahead)
+            stats.count_received(peer, size, seconds, self.ahead)
         stats.count_round(seconds, self.ahead)
 
 

@@ -176,7 +176,10 @@ class Mesh(Lifetime):
 
     def begin_fixed(self, one: FixedRound, operation: int) -> None:
         """Sends what such a round sends, like `begin`; `finish_fixed` waits."""
-        self._begin(operation)
+        self.require_own_thread()
+        if self._end is not None:
+            self._require_open()
+        self._operation = operation
         if one in self._open:  # left by a replay that has failed at all parties
             self._take_until(one)
             self._operation = operation
@@ -185,11 +188,11 @@ class Mesh(Lifetime):
         if self.watcher is not None:
             self.watcher.leave_computing()
         try:
-            for peer, channel, message in one.outgoing:
+            for peer, channel, message, size in one.outgoing:
                 if self._open:
                     self._make_space(channel, message)
                 channel.send_fixed(message, operation, digest)
-                self.stats.count_sent(peer, message.layout.size, one.ahead)
+                self.stats.count_sent(peer, size, one.ahead)
         except BaseException as error:
             self._fail(error)
         if self.watcher is not None:
@@ -204,7 +207,8 @@ class Mesh(Lifetime):
             if self.watcher is not None:
                 self.watcher.leave_computing()
             try:
-                self._take_posted()
+                if self._posted:
+                    self._take_posted()
                 one.take_at_once(self._now)
             except BaseException as error:
                 self._fail(error)

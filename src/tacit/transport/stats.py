@@ -121,20 +121,28 @@ class Stats(Tally):
         return cost
 
     def count_sent(self, peer: int, size: int, ahead: bool) -> None:
-        for cost in (self, self.peers[peer]):
-            cost.bytes_sent += size
-            cost.bytes_sent_ahead += size * ahead
-            cost.messages += 1
+        of_peer = self.peers[peer]
+        self.bytes_sent += size
+        self.messages += 1
+        of_peer.bytes_sent += size
+        of_peer.messages += 1
+        if ahead:
+            self.bytes_sent_ahead += size
+            of_peer.bytes_sent_ahead += size
         if self.operation_name is not None:
             name = self.operation_name()
             self.operations[name] = self.operations.get(name, 0) + size
 
     def count_received(self, peer: int, size: int, seconds: float, ahead: bool) -> None:
-        for cost in (self, self.peers[peer]):
-            cost.bytes_received += size
-            cost.bytes_received_ahead += size * ahead
-        self.peers[peer].rounds += not ahead
-        self.peers[peer].seconds_waiting += seconds
+        of_peer = self.peers[peer]
+        self.bytes_received += size
+        of_peer.bytes_received += size
+        of_peer.seconds_waiting += seconds
+        if ahead:
+            self.bytes_received_ahead += size
+            of_peer.bytes_received_ahead += size
+        else:
+            of_peer.rounds += 1
 
     def count_round(self, seconds: float, ahead: bool) -> None:
         self.rounds += not ahead

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch._prims_common import make_contiguous_strides_for
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 from ...fixedpoint import Numbers, Value
@@ -16,17 +18,19 @@ from ...tensor import SecretTensor
 BITS = {torch.float64: torch.int64, torch.float32: torch.int32, torch.float16: torch.int16}
 BITS[torch.bfloat16] = torch.int16
 SECRET = object()  # stands for a secret tensor in a flattened tree
+LEAVES = frozenset((SecretTensor, Tensor, int, float, bool, str, type(None)))
 
 
 class TensorBuffers:
     """Memory at fixed addresses for tensors of given shapes, one allocation per dtype."""
 
     def __init__(self, like: Sequence[Tensor]) -> None:
-        self._slices: list[tuple[torch.dtype, int, torch.Size]] = []
+        self._slices: list[tuple[torch.dtype, torch.Size, tuple[int, ...], int]] = []
         sizes: dict[torch.dtype, int] = {}
         for tensor in like:
             start = sizes.get(tensor.dtype, 0)
-            self._slices.append((tensor.dtype, start, tensor.shape))
+            strides = make_contiguous_strides_for(tensor.shape)
+            self._slices.append((tensor.dtype, tensor.shape, strides, start))
             sizes[tensor.dtype] = start + -(-tensor.numel() // 16) * 16
         device = like[0].device if like else None
         self._flat = {
@@ -56,8 +60,8 @@ class TensorBuffers:
 
     def _split(self, flat: dict[torch.dtype, Tensor]) -> list[Tensor]:
         return [
-            flat[dtype][start : start + shape.numel()].view(shape)
-            for dtype, start, shape in self._slices
+            flat[dtype].as_strided(shape, strides, start)
+            for dtype, shape, strides, start in self._slices
         ]
 
 
@@ -108,7 +112,17 @@ class SecretTree(NamedTuple):
     @classmethod
     def of(cls, tree: Any) -> SecretTree:
         """Takes the secrets out of a nest of lists, tuples and dicts."""
-        leaves, spec = tree_flatten(tree)
+        return cls._of_leaves(*tree_flatten(tree))
+
+    @classmethod
+    def of_call(cls, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> SecretTree:
+        """Returns what `of` does for (args, kwargs); mostly no argument is a nest: that is fast."""
+        if kwargs or not LEAVES.issuperset(map(type, args)):
+            return cls.of((args, kwargs))
+        return cls._of_leaves([*args], _flat_call(len(args)))
+
+    @classmethod
+    def _of_leaves(cls, leaves: list[Any], spec: TreeSpec) -> SecretTree:
         others = [SECRET if isinstance(x, SecretTensor) else x for x in leaves]
         return cls([x for x in leaves if isinstance(x, SecretTensor)], others, spec)
 
@@ -126,6 +140,12 @@ class SecretTree(NamedTuple):
         new = iter(secrets)
         leaves = [next(new) if x is SECRET else x for x in self.others]
         return tree_unflatten(leaves, self.spec)
+
+
+@cache
+def _flat_call(num_arguments: int) -> TreeSpec:
+    """Returns the form of a call with so many arguments, of which none is a nest."""
+    return tree_flatten(((None,) * num_arguments, {}))[1]
 
 
 class CallSignature:

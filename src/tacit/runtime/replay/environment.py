@@ -130,6 +130,7 @@ class ModuleState:
     def __init__(self, module: nn.Module) -> None:
         self._module = module
         self._attributes, self._parts = [*vars(module).values()], self._current_parts()
+        self._secrets = [x for x in self._parts if isinstance(x, SecretTensor)]
         self._gradients = self._required_gradients()
 
     def is_unchanged(self) -> bool:
@@ -147,10 +148,10 @@ class ModuleState:
     def _current_parts(self) -> list[Any]:
         one = self._module
         parts: tuple[dict[Any, Any], ...] = (one._parameters, one._buffers, one._modules)
-        return [x for held in (*parts, *_hooks_of(one)) for x in held.values()]
+        return [x for held in (*parts, *_hooks_of(one)) if held for x in held.values()]
 
     def _required_gradients(self) -> list[bool]:
-        return [x.requires_grad for x in self._parts if isinstance(x, SecretTensor)]
+        return [x.requires_grad for x in self._secrets]
 
 
 def _hooks(modules: Iterable[nn.Module], optimizers: Iterable[Optimizer]) -> Iterator[Any]:

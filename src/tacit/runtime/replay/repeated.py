@@ -64,7 +64,7 @@ class Repeated:
                 self._obstacle = "a party, the protocol or a stored run does not allow it"
         if self._kind is None:
             return self._function(*args, **kwargs)
-        given = SecretTree.of((args, kwargs))
+        given = SecretTree.of_call(args, kwargs)
         found = next((one for one in self._specializations if one.signature.fits(given)), None)
         if found is None:
             found = self._specialized(self._kind, given)

@@ -69,7 +69,8 @@ class TlsStream(TcpStream):
 
     def __init__(self, context: TlsContext, session: TlsSession, sock: socket) -> None:
         super().__init__(sock)
-        self._context, self._tls = context, session
+        self._context = context
+        self._use(session)
         self._lock = threading.Lock()
         self._closed = self._is_bulk = False
         self._sending: bool | None = None  # whether tensors flow away from here, once they do
@@ -77,6 +78,10 @@ class TlsStream(TcpStream):
         self._step: Callable[[], None] | None = None  # of the renewal under way
         self._early = bytearray()  # what came against the flow during a renewal
         self.renewals = 0
+
+    def _use(self, session: TlsSession) -> None:
+        """Passes everything through this session from now on."""
+        self._tls, self._calls = session, session.messages
 
     def begin_flow(self, *, sending: bool) -> None:
         self._sending, self._left = sending, RENEW_BYTES
@@ -139,15 +144,15 @@ class TlsStream(TcpStream):
         return count
 
     def message(self, head: bytes, tensors: Sequence[Tensor]) -> FixedMessage | None:
-        calls = self._tls.messages
-        return None if calls is None else calls.message(head, tensors)
+        return None if self._calls is None else self._calls.message(head, tensors)
 
     def send_message(self, message: FixedMessage, operation: int, digest: bytes) -> int:
         try:
             with self._lock:
-                calls = self._tls.messages
-                if calls is None or not self._passes_at_once(message.size):
-                    return 0
+                calls = self._calls
+                assert calls is not None  # it has made the message
+                if self._closed or self._step or self._early or self._left <= message.size:
+                    return 0  # or a renewal is due before so many bytes
                 done = calls.send(message, operation, digest)
                 if done <= 0:
                     return calls.checked(done)
@@ -163,8 +168,9 @@ class TlsStream(TcpStream):
             return 0
         try:
             with self._lock:
-                calls = self._tls.messages
-                if calls is None or not self._passes_at_once(message.size):
+                calls = self._calls
+                assert calls is not None  # it has made the message
+                if self._closed or self._step or self._early or self._left <= message.size:
                     return 0
                 done = calls.receive(message, operation, digest, buffer, _HOLD_MS)
                 if done == TAKEN:
@@ -176,10 +182,6 @@ class TlsStream(TcpStream):
                 return done
         except OSError as error:
             return self._nothing_passed(error)
-
-    def _passes_at_once(self, size: int) -> bool:
-        """Whether so many bytes can pass before the next renewal."""
-        return not self._closed and self._step is None and not self._early and self._left > size
 
     def readable(self, seconds: float) -> bool:
         until = time.monotonic() + seconds
@@ -275,7 +277,8 @@ class TlsStream(TcpStream):
 
     def _end(self) -> None:
         """Ends TLS on this side and begins it anew."""
-        self._tls, self._sock = self._context.begin(self._tls.end())
+        session, self._sock = self._context.begin(self._tls.end())
+        self._use(session)
         self._sock.setblocking(False)
         self._step = self._shake_again
 
