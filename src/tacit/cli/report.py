@@ -50,8 +50,13 @@ def cost(session: Session) -> dict[str, int]:
 
 def state(session: Session) -> str:
     """Returns the progress of a run, for the live line: first the loops, with the time left."""
+    from ..kernels import num_compiled
+
     now, loops = cost(session), session.loops.text
-    return (loops and f"{loops}; ") + f"{now['rounds']} rounds, {size(now['bytes_sent'])} sent"
+    done, needed = num_compiled(session.device)
+    kernels = f"compiling kernels for the GPU ({done} of {needed}); " if done < needed else ""
+    sent = f"{now['rounds']} rounds, {size(now['bytes_sent'])} sent"
+    return (loops and f"{loops}; ") + kernels + sent
 
 
 def plain(value: Any) -> Any:

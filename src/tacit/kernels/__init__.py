@@ -18,7 +18,7 @@ first          Functions that return a share read masked values, which are the s
                is added to one share only: the one that is computed with `first=True`.
 """
 
-from .backend import num_threads, set_num_threads
+from .backend import compile_ahead, num_compiled, num_threads, set_num_threads
 from .call_log import load_call_log
 from .checksum import add_checksum, checksum
 from .conv import (
@@ -78,6 +78,7 @@ __all__ = [
     "bit_planes",
     "blank_key",
     "checksum",
+    "compile_ahead",
     "conv1d",
     "conv1d_grad_input",
     "conv1d_grad_weight",
@@ -110,6 +111,7 @@ __all__ = [
     "node_carries",
     "node_products",
     "num_and_products",
+    "num_compiled",
     "num_products",
     "num_table_rows",
     "num_threads",

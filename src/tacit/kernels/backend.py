@@ -135,6 +135,18 @@ def gpu_for(*tensors: torch.Tensor) -> ModuleType | None:
     return load_gpu()
 
 
+def compile_ahead(device: torch.device) -> None:
+    """Lets threads compile what a session on this GPU is likely to need; returns at once."""
+    if device.type == "cuda" and (gpu := load_gpu()) is not None:
+        gpu.queue_of(device)
+
+
+def num_compiled(device: torch.device) -> tuple[int, int]:
+    """Returns how many kernels of a GPU are compiled, and of how many that are needed or listed."""
+    gpu = load_gpu() if device.type == "cuda" else None
+    return (0, 0) if gpu is None else gpu.queue_of(device).progress()
+
+
 def num_threads() -> int:
     """Returns how many threads one kernel call uses."""
     native = load_native()

@@ -5,6 +5,7 @@ The functions of `tacit.kernels` call these and have checked the arguments.
 
 from .chacha import chacha20, chacha20_many, chacha20_mask
 from .checksum import chacha20_checksum
+from .compile_queue import queue_of
 from .convolution import conv, conv_grad_input, conv_prepared, plan_conv, prepare_conv
 from .gates import (
     and_gates,
@@ -84,6 +85,7 @@ __all__ = [
     "popcount",
     "prepare_conv",
     "prepare_matmul",
+    "queue_of",
     "quotient_planes",
     "sign_leaves",
     "sign_tables",

@@ -1,9 +1,10 @@
-"""Compiles Triton kernels once and launches them without Triton's checks of the arguments.
+"""Launches Triton kernels, which are compiled once, without Triton's checks of the arguments.
 
 At every launch Triton looks at all arguments, because it specializes kernels on the alignment of
 pointers and on the values of integers. That takes longer than a small kernel runs. Kernels of this
 package do not depend on argument values, so one compiled kernel serves every call with the same
-dtypes and constants, and later calls go straight to the driver. There are two kinds:
+dtypes and constants, and later calls go straight to the driver. Before its first launch a kernel is
+compiled by `compile_queue`. There are two kinds:
 
 - `Kernel`, made by the decorator `kernel`: no pointer is assumed to be aligned, integers have 64
   bits, and each operation on floats is rounded by itself. For elementwise kernels, bit planes and
@@ -31,6 +32,8 @@ from triton.runtime.jit import JITFunction
 
 from ..launches import launch_observer
 from .stores import written_parameters
+from .compile_queue import queue_of
+from .specifications import specification
 
 Grid = tuple[int, int, int]
 
@@ -38,7 +41,7 @@ Grid = tuple[int, int, int]
 _current_device: Callable[[], int] = getattr(torch._C, "_cuda_getDevice", lambda: -1)
 _current_stream: Callable[[int], int] = getattr(torch._C, "_cuda_getCurrentRawStream", lambda _: 0)
 
-_compiling = Lock()  # several threads of a process may call kernels: they compile one at a time
+_launching = Lock()  # Triton's part of a first launch: one thread at a time
 _launchable: dict[Hashable, Compiled] = {}  # what `launch` has compiled
 
 
@@ -58,7 +61,8 @@ class Kernel:
             do_not_specialize=integers,
             do_not_specialize_on_alignment=pointers,
         )
-        self._num_pointers, self._num_warps = len(pointers), num_warps
+        self._num_pointers = len(pointers)
+        self._options = {"num_warps": num_warps, "enable_fp_fusion": False}
         self._is_compiled = isinstance(self.function, JITFunction)
         self._compiled: dict[Hashable, Compiled] = {}
 
@@ -72,19 +76,12 @@ class Kernel:
         key = (constants, device.index, *dtypes)
         if compiled := self._compiled.get(key):
             _queue(compiled, device, grid, arguments + constants)
-        else:
-            self._compile(key, device, grid, arguments + constants)
-
-    def _compile(
-        self, key: Hashable, device: torch.device, grid: Grid, arguments: tuple[Any, ...]
-    ) -> None:
-        """Compiles and runs through Triton; keeps the result unless Triton interprets."""
-        with _compiling, _current(device):
-            compiled = self.function[grid](
-                *arguments, num_warps=self._num_warps, enable_fp_fusion=False
-            )
-            if self._is_compiled:
-                self._compiled[key] = Compiled(compiled)
+            return
+        made = _launch_first(
+            self.function, device, grid, arguments, constants, dtypes, self._options
+        )
+        if self._is_compiled:
+            self._compiled[key] = Compiled(made)
 
 
 def kernel(num_warps: int = 4) -> Callable[[Callable[..., None]], Kernel]:
@@ -116,10 +113,33 @@ def launch(
     if compiled is not None:
         _queue(compiled, device, (*grid, 1), (*tensors, *integers, *values))
         return
-    with _compiling, _current(device):
-        made = kernel[grid](*tensors, *integers, **constants, **options)
+    made = _launch_first(
+        kernel, device, grid, (*tensors, *integers), tuple(values), dtypes, options
+    )
     if isinstance(kernel, JITFunction) and max(integers) >> 31 == 0:
         _launchable[key] = Compiled(made)
+
+
+def _launch_first(
+    function: Any,
+    device: torch.device,
+    grid: tuple[int, ...],
+    arguments: tuple[Any, ...],
+    constants: tuple[Any, ...],
+    dtypes: list[torch.dtype],
+    options: dict[str, Any],
+) -> Any:
+    """Launches through Triton, after the kernel has been compiled; returns Triton's kernel.
+
+    Triton looks at the arguments: if it specializes on them in another way than `compile_queue`
+    did, which a large integer or a pointer that is not aligned would bring about, it compiles anew.
+    """
+    if isinstance(function, JITFunction) and device.type == "cuda":
+        integers = len(arguments) - len(dtypes)
+        wanted = specification(function, dtypes, integers, constants, options)
+        queue_of(device).finish(wanted)
+    with _launching, _current(device):
+        return function[grid](*arguments, *constants, **options)
 
 
 class Compiled:

@@ -15,6 +15,7 @@ import torch
 from ...config import Config
 from ...crypto import KeyRing, agree_keys
 from ...errors import HandshakeMismatch, naming_parties
+from ...kernels import compile_ahead
 from ...protocols import RevealPolicy, helper_names, key_groups, make_protocol, party_names
 from ...transport import Mesh
 from ...transport.consensus import agree
@@ -126,6 +127,7 @@ def open_session(
 
     If the dealer's messages come from a stored run, so do the keys of groups with the dealer.
     """
+    compile_ahead(devices.products)
     if names is None:
         names = (*party_names(mesh.parties - config.helpers), *helper_names(config))
     if warning := dealer_warning(config, names):
