@@ -28,6 +28,7 @@ from threading import Event, Lock, Thread, main_thread
 
 import torch
 from triton import knobs
+from triton.runtime.cache import triton_key
 from triton.runtime.driver import driver
 
 from .specifications import COMMON, Specification, append, folder, list_file, listed
@@ -130,7 +131,8 @@ def compile_kernel(one: Specification, device: int) -> None:
     Its launcher is compiled, too, where Triton has one for each list of types.
     """
     function = one.function()
-    with _driver_lock:
+    with _driver_lock:  # else several threads would make the same
+        triton_key()  # reads all of Triton's library: most of a second
         active = driver.active
         active.get_current_device()  # makes the driver
         function.device_caches[device]  # makes the tables
