@@ -84,33 +84,40 @@ def main() -> None:
     parser.add_argument("suites", nargs="*", choices=known, help="default: all but real and gpu")
     parser.add_argument("--protocol", help="of suites of `real`; default: trio")
     parser.add_argument("--parties", type=int, help="how many, of suites of `real`")
-    parser.add_argument("--only", metavar="TEXT", help="cases of a suite with it in their names")
+    parser.add_argument(
+        "--only",
+        metavar="TEXT",
+        nargs="+",
+        help="cases of a suite with one of these in their names",
+    )
     parser.add_argument("--remark", default="", help="what a reader of the record should know")
     arguments = parser.parse_args()
     chosen = arguments.suites or SUITES
     suites = [suite for name in chosen for suite in GROUPS.get(name, (name,))]
     wanted = {"protocol": arguments.protocol, "parties": arguments.parties}
-    options = {name: value for name, value in wanted.items() if value is not None}
+    options: dict[str, Any] = {k: value for k, value in wanted.items() if value is not None}
     if options and not set(suites) <= set(GROUPS["real"]):
         parser.error("--protocol and --parties are for the suites of `real`")
     if arguments.only is not None:
         if len(suites) != 1 or suites[0] not in WITH_PARTS:
             parser.error("--only is for one of the suites " + ", ".join(WITH_PARTS))
         options["only"] = arguments.only
+    labels = [*options.get("only", ()), *(str(v) for k, v in options.items() if k != "only")]
     record = {"run": describe() | {"remark": arguments.remark}, "rows": []}
     for suite in suites:
+        rows, title = [], " ".join([suite, *labels])
         try:
-            rows: list[Row] = importlib.import_module(f"benchmarks.{suite}").rows(**options)
+            for row in importlib.import_module(f"benchmarks.{suite}").rows(**options):
+                rows.append(row)
+                added = {"suite": title, **asdict(row), "ratio": row.ratio, "met": row.met}
+                record["rows"].append(added)
+                path = save(record, (*chosen, *labels))  # a run that is cut keeps what it has
         except Unavailable as missing:
             print(f"\n{suite}: left out: {missing}")
             continue
-        suite = " ".join([suite, *map(str, options.values())])
-        print(table(suite, rows), flush=True)
-        record["rows"] += [
-            {"suite": suite, **asdict(row), "ratio": row.ratio, "met": row.met} for row in rows
-        ]
+        print(table(title, rows), flush=True)
     if record["rows"]:
-        print(f"recorded in {save(record, (*chosen, *map(str, options.values())))}")
+        print(f"recorded in {path}")
 
 
 def table(suite: str, rows: list[Row]) -> str:
@@ -149,7 +156,7 @@ def git(*arguments: str) -> str:
 
 def save(record: dict[str, Any], suites: tuple[str, ...]) -> Path:
     name = "all" if tuple(suites) == SUITES else "-".join(suites)
-    name = re.sub(r"[^\w.-]+", "_", name)
+    name = re.sub(r"[^\w.-]+", "_", name)[:100]
     path = RESULTS / f"{record['run']['date'][:10]}-{platform.machine()}-{name}.json"
     path.write_text(json.dumps(record, indent=1) + "\n")
     return path

@@ -12,14 +12,14 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from statistics import median
 
 import torch
 from benchmarks.deployed_links import link_rows
-from benchmarks.measure import Row, replayed_ms
+from benchmarks.measure import Row, chosen, elapsed, replayed_ms
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.optim import SGD, Adam, Optimizer
@@ -177,11 +177,12 @@ def plain(case: Case) -> tuple[float, Tensor]:
     """Returns milliseconds of a step in plain torch, and the scores of the last one of parties."""
     model, inputs = built(case)
     step, given, seconds = stepping(case, model), arguments(case, inputs), []
-    for _ in range(WARM_UP + REPETITIONS):
+    warm_up, repetitions = (WARM_UP, REPETITIONS) if case.optimizer else (1, 2)
+    for _ in range(warm_up + repetitions):
         begin = time.perf_counter()
         scores = step(*given)
         seconds.append(time.perf_counter() - begin)
-    return 1e3 * median(seconds[WARM_UP:]), scores
+    return 1e3 * median(seconds[warm_up:]), scores
 
 
 def row(name: str) -> Row:
@@ -212,14 +213,15 @@ def cores() -> str:
     return f"{len(os.sched_getaffinity(0))} cores"
 
 
-def rows(only: str = "") -> list[Row]:
-    """All cases that this machine can run, or those with this text in their names."""
-    chosen = [(case.name, partial(_listed, case.name)) for case in CASES]
-    chosen += link_rows("cuda" if torch.cuda.is_available() else "cpu")
-    found = [(name, run) for name, run in chosen if only.lower() in name.lower()]
-    if not found:
-        raise SystemExit(f"no case of the suite has {only!r} in its name")
-    return [row for name, run in found for row in attempted(name, run)]
+def rows(only: Sequence[str] = ()) -> Iterator[Row]:
+    """All cases that this machine can run, or those with one of these texts in their names."""
+    cases: list[tuple[str, Callable[[], list[Row]]]]
+    cases = [(case.name, partial(_listed, case.name)) for case in CASES]
+    cases += link_rows("cuda" if torch.cuda.is_available() else "cpu")
+    for name, run in chosen(cases, only):
+        with elapsed(name):
+            made = attempted(name, run)
+        yield from made
 
 
 def _listed(name: str) -> list[Row]:

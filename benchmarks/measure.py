@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import floor, isfinite, log10
 from statistics import median
+from typing import TypeVar
 
 import torch
 
@@ -16,6 +17,7 @@ from tacit import Session
 from tacit.kernels import num_threads, set_num_threads
 
 REPETITIONS = 9
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +118,28 @@ def replayed_ms(
 def _wait_for_gpu(session: Session) -> None:
     if session.device.type == "cuda":
         torch.cuda.synchronize()
+
+
+def chosen(cases: Sequence[tuple[str, T]], only: Sequence[str]) -> list[tuple[str, T]]:
+    """The cases with one of these texts in their names, or all if there is no text."""
+    found = [case for case in cases if is_chosen(case[0], only)]
+    if not found:
+        raise SystemExit(f"no case of the suite has {' or '.join(map(repr, only))} in its name")
+    return found
+
+
+def is_chosen(name: str, only: Sequence[str]) -> bool:
+    return not only or any(text.lower() in name.lower() for text in only)
+
+
+@contextmanager
+def elapsed(name: str) -> Iterator[None]:
+    """Prints how long a case takes in all, with what is made and shared before it is measured."""
+    begin = time.perf_counter()
+    try:
+        yield
+    finally:
+        print(f"  {name}: {time.perf_counter() - begin:.1f} s in all", flush=True)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import torch
 from benchmarks import pigeon_layers
-from benchmarks.measure import Row, processor
+from benchmarks.measure import Row, chosen, elapsed, processor
 from benchmarks.random_weights import initialise
 from torch import Tensor, nn
 
@@ -274,8 +274,8 @@ def layers_name(network: Network, setting: Setting) -> str:
     return f"{network.name}, {network.data}, layers, {setting.title}"
 
 
-def rows(only: str = "") -> list[Row]:
-    """All cases, or those with this text in their names."""
+def rows(only: Sequence[str] = ()) -> Iterator[Row]:
+    """All cases, or those with one of these texts in their names."""
     cases: list[tuple[str, Callable[[], list[Row]]]] = []
     for setting in SETTINGS:
         for promised in (True, False):
@@ -288,10 +288,10 @@ def rows(only: str = "") -> list[Row]:
             if network.data == "ImageNet":
                 name = layers_name(network, setting)
                 cases.append((name, partial(layer_rows, index, setting)))
-    found = [(name, run) for name, run in cases if only.lower() in name.lower()]
-    if not found:
-        raise SystemExit(f"no case of the suite has {only!r} in its name")
-    return [row for name, run in found for row in attempted(name, run)]
+    for name, run in chosen(cases, only):
+        with elapsed(name):
+            made = attempted(name, run)
+        yield from made
 
 
 def attempted(name: str, run: Callable[[], list[Row]]) -> list[Row]:

@@ -9,13 +9,13 @@ where trio does 5 times: 3 products at each of four parties. `--only malicious` 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from statistics import median
 from typing import Any, NamedTuple
 
 import torch
-from benchmarks.measure import Row
+from benchmarks.measure import Row, chosen
 from torch import Tensor, nn
 
 import tacit
@@ -122,12 +122,8 @@ THREE, THREE_CASES = ("replicated", "replicated-malicious"), ("few", "lenet", "v
 TRANSPORTS = ("threads", "processes")
 
 
-def rows(only: str = "") -> list[Row]:
-    """All cases, or those of the protocol with this text in its name."""
-    found = []
-    for protocols, cases in ((FOUR, FOUR_CASES), (THREE, THREE_CASES)):
-        if only in protocols[1]:
-            found += [row(case, way, protocols) for case in cases for way in TRANSPORTS]
-    if not found:
-        raise SystemExit(f"no protocol of the suite has {only!r} in its name")
-    return found
+def rows(only: Sequence[str] = ()) -> Iterator[Row]:
+    """All cases, or those of the protocols with one of these texts in their names."""
+    groups = [(FOUR[1], (FOUR, FOUR_CASES)), (THREE[1], (THREE, THREE_CASES))]
+    for _, (protocols, cases) in chosen(groups, only):
+        yield from (row(case, way, protocols) for case in cases for way in TRANSPORTS)

@@ -20,13 +20,13 @@ def measured(monkeypatch):
 
 
 def test_cases_are_chosen_by_their_names(measured):
-    pigeon.rows("resnet-152, imagenet, batch 1, quad")
+    list(pigeon.rows(["resnet-152, imagenet, batch 1, quad"]))
     assert [case[1:] for case in measured] == [(1, ("quad", 64)), (1, ("quad", 32))]
     measured.clear()
-    pigeon.rows()
+    list(pigeon.rows())
     assert len(measured) == 4 * (2 + 6 + 4 + 4)
     with pytest.raises(SystemExit, match="moon"):
-        pigeon.rows("moon")
+        list(pigeon.rows(["moon"]))
 
 
 def test_every_recorded_figure_has_a_case():

@@ -31,6 +31,7 @@ from tacit.kernels.gpu.specifications import (
     specification,
 )
 
+
 class PretendedDriver:
     """A driver of a GPU that has no memory and runs nothing."""
 
