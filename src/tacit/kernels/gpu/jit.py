@@ -31,9 +31,9 @@ from torch import Tensor
 from triton.runtime.jit import JITFunction
 
 from ..launches import launch_observer
-from .stores import written_parameters
 from .compile_queue import queue_of
 from .specifications import specification
+from .stores import written_parameters
 
 Grid = tuple[int, int, int]
 
@@ -109,14 +109,17 @@ def launch(
     dtypes = [tensor.dtype for tensor in tensors]
     values = constants.values()
     key = (id(kernel), device.index, *dtypes, *values, *options.values())
-    compiled = _launchable.get(key) if max(integers) >> 31 == 0 else None
-    if compiled is not None:
+    is_small = max(integers) >> 31 == 0
+    if is_small and (compiled := _launchable.get(key)):
         _queue(compiled, device, (*grid, 1), (*tensors, *integers, *values))
         return
-    made = _launch_first(
-        kernel, device, grid, (*tensors, *integers), tuple(values), dtypes, options
-    )
-    if isinstance(kernel, JITFunction) and max(integers) >> 31 == 0:
+    in_order = tuple(constants[name] for name in kernel.arg_names[-len(constants) :])
+    arguments = (*tensors, *integers)
+    if not is_small:
+        _launch_by_triton(kernel, device, grid, arguments, in_order, options)
+        return
+    made = _launch_first(kernel, device, grid, arguments, in_order, dtypes, options)
+    if isinstance(kernel, JITFunction):
         _launchable[key] = Compiled(made)
 
 
@@ -132,12 +135,24 @@ def _launch_first(
     """Launches through Triton, after the kernel has been compiled; returns Triton's kernel.
 
     Triton looks at the arguments: if it specializes on them in another way than `compile_queue`
-    did, which a large integer or a pointer that is not aligned would bring about, it compiles anew.
+    did, as for a pointer that is not aligned, it compiles anew.
     """
     if isinstance(function, JITFunction) and device.type == "cuda":
         integers = len(arguments) - len(dtypes)
         wanted = specification(function, dtypes, integers, constants, options)
         queue_of(device).finish(wanted)
+    return _launch_by_triton(function, device, grid, arguments, constants, options)
+
+
+def _launch_by_triton(
+    function: Any,
+    device: torch.device,
+    grid: tuple[int, ...],
+    arguments: tuple[Any, ...],
+    constants: tuple[Any, ...],
+    options: dict[str, Any],
+) -> Any:
+    """Launches through Triton, which compiles what it does not have; returns Triton's kernel."""
     with _launching, _current(device):
         return function[grid](*arguments, *constants, **options)
 
