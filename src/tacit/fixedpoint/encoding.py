@@ -175,8 +175,9 @@ def summand(n: Format, value: Tensor | float) -> Tensor | float:
         return value
     if largest_of(value) <= 2.0**n.range_bits:
         return value
-    others = value[(value > MASK) & (value < BOUNDLESS)]
-    return _saturated(n, value, MASK if others.numel() and not others.any() else -BOUNDLESS)
+    others = (value > MASK) & (value < BOUNDLESS)
+    is_mask = bool(others.any()) and not bool((others & (value != 0)).any())
+    return _saturated(n, value, MASK if is_mask else -BOUNDLESS)
 
 
 def mask_end(n: Format) -> float:
@@ -198,7 +199,8 @@ def subtrahend(n: Format, value: Tensor | float) -> Tensor | float:
 def _saturated(n: Format, value: Tensor, lowest: float) -> Tensor:
     wide, end = value.detach().to(torch.float64), mask_end(n)
     low = torch.where(wide <= lowest, -end, wide)
-    return torch.where(wide >= BOUNDLESS, end, low)
+    made = torch.where(wide >= BOUNDLESS, end, low)
+    return made if n.trace is None else n.trace.bounded(made)
 
 
 # Refusals ---------------------------------------------------------------------------------------

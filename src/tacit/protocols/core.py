@@ -231,7 +231,7 @@ class ProtocolCore(ABC):
         else:
             c = value.to(self.ring.dtype)
             c = c << x.pending if x.pending else c
-            parts, largest = spread_parts(x, c.shape), _largest(c)
+            parts, largest = spread_parts(x, c.shape), _largest(value) << x.pending
             c = c.to(self.device)
         for i in self.constant_parts(x):
             parts[i] = parts[i] + c

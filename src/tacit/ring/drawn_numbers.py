@@ -1,7 +1,9 @@
-"""Public random numbers: what is known of them without reading them.
+"""Public numbers that differ from call to call: what is known of them without reading them.
 
 What is decided by looking at public numbers, such as their fraction bits, must not follow from one
-draw if a replay of the call draws others. So what holds for every draw is kept with the tensor.
+draw if a replay of the call draws others. So what holds for every draw is kept with the tensor. The
+same is done for numbers of the program, such as a mask that follows from a position: what holds for
+them is checked before each replay.
 """
 
 from __future__ import annotations
@@ -18,16 +20,17 @@ UNBOUNDED = "it computes with public numbers that may be larger the next time"
 class Drawn(NamedTuple):
     """What holds for every draw: no magnitude is above `largest`.
 
-    is_mask: all numbers are 0 or `largest`.
+    is_mask: all numbers are 0 or `largest`. has_integers: all numbers are integers.
     """
 
     largest: float
     is_mask: bool = False
+    has_integers: bool = False
 
     @property
     def is_whole(self) -> bool:
         """Whether all numbers are integers."""
-        return self.is_mask and float(self.largest).is_integer()
+        return self.has_integers or (self.is_mask and float(self.largest).is_integer())
 
 
 def drawn(x: object) -> Drawn | None:
@@ -58,7 +61,7 @@ def scaled_mask(mask: Tensor, factor: float, dtype: torch.dtype) -> Tensor:
 def scaled(x: Tensor, source: Tensor, factor: float) -> Tensor:
     """Returns x, which is `source` times a factor, with what is known of it."""
     known = drawn(source)
-    return x if known is None else note(x, known._replace(largest=known.largest * abs(factor)))
+    return x if known is None else note(x, Drawn(known.largest * abs(factor), known.is_mask))
 
 
 def rounded(x: Tensor, source: Tensor, bits: int) -> Tensor:

@@ -132,6 +132,13 @@ class Trace(DispatchMode):
         """Calls a function that checks the owner's numbers, in every replay too."""
         check(values)
 
+    def bounded(self, x: Tensor) -> Tensor:
+        """Returns public numbers, with a bound of them that holds in replays, if they may differ.
+
+        By such a bound a rule decides, and not by the numbers of one call.
+        """
+        return x
+
     def note_revealed(self, tensor: Tensor) -> None:
         """Notes a public tensor that holds what was revealed."""
 

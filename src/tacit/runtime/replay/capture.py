@@ -68,7 +68,7 @@ class GraphObserver(PlanObserver):
         result = super().run(func, args, kwargs, found)
         if is_download(func, args, kwargs):
             self._has_downloaded = True
-            self._changing.add(result)
+            self.note_late(result)
         return result
 
     def _obstacle(
@@ -211,7 +211,7 @@ class Capture(PlanRecorder):
             else self.arena.empty_like(torch.empty_like(source, dtype=dtype, device="cpu"))
         )
         self._hold(source)  # its memory is used for nothing else in the graph
-        self._changing.add(place)
+        self.note_late(place)
         self._before_download()
         self._append(Work(Tensor.copy_, (self.arena.alias(place), source), {}), [place])
         return place

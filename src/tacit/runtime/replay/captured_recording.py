@@ -73,6 +73,7 @@ class CapturedRecording(Recording):
         self._steps.undo()
 
     def _difference(self, given: SecretTree) -> str | None:
+        self._trace.find_guards()
         if self._trace.keeps_revealed:
             return "it keeps a tensor that it reveals (clone it)"
         return super()._difference(given)
@@ -107,7 +108,6 @@ class CapturedRecording(Recording):
         told = (self._identity, *given.secrets, *public, *self._steps.inputs)
         record.absorb("replay", told)
         self._input_buffers.copy_from(given.values)
-        self._arguments.copy_from(given.others)
         first = self._source.new_number()
         self._source.renew(self._keys, first)
         self._source.number += self._num_calls

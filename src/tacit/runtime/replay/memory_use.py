@@ -31,6 +31,12 @@ class Range(NamedTuple):
     start: int
     end: int
 
+    @classmethod
+    def of(cls, tensor: Tensor) -> Range:
+        """Returns that of all memory that a tensor is a view of."""
+        storage = tensor.untyped_storage()
+        return cls(storage.data_ptr(), storage.data_ptr() + storage.nbytes())
+
 
 class StepUse(NamedTuple):
     """What one step refers to.
@@ -72,9 +78,9 @@ class MemoryUse:
 
     def own(self, tensor: Tensor) -> None:
         """Tells of memory outside of the arena that steps may write."""
-        storage = tensor.untyped_storage()
-        if storage.nbytes() and not tensor.is_cuda and not self._arena.holds(tensor):
-            self._ranges.add(Range(storage.data_ptr(), storage.data_ptr() + storage.nbytes()))
+        has_bytes = bool(tensor.untyped_storage().nbytes())
+        if has_bytes and not tensor.is_cuda and not self._arena.holds(tensor):
+            self._ranges.add(Range.of(tensor))
 
     def note(
         self,
@@ -126,6 +132,12 @@ class MemoryUse:
             if found:
                 blocks.add(found)
         return blocks, outside
+
+    def may_change(self, use: StepUse, known: Sequence[Tensor]) -> bool:
+        """Whether a step uses memory outside of the arena that may change, and is not known."""
+        own = {Range.of(x) for x in known}
+        ranges = self._ranges - own
+        return any(one.start <= x < one.end for one in ranges for x in use.outside)
 
     def predecessors(self) -> list[list[int]]:
         """Returns for each step the earlier steps that must come before it, directly.

@@ -60,6 +60,21 @@ class Draw(NamedTuple):
         return self.function(*[first + x if type(x) is Number else x for x in self.args])
 
 
+class Guard(NamedTuple):
+    """Something that was decided by public numbers, and must be decided so in each replay."""
+
+    function: Callable[..., object]
+    args: tuple[Any, ...]
+    decision: object
+
+    def __call__(self, first: int) -> None:
+        """Does nothing: it is looked at before a replay."""
+
+    def holds(self) -> bool:
+        """Whether it would be decided so by the numbers that there are now."""
+        return self.function(*self.args) == self.decision
+
+
 class Effect(NamedTuple):
     """Shows a tensor to a function that changes the state of a protocol."""
 

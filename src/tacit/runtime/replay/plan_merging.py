@@ -7,7 +7,7 @@ is not worth it: then rounds are merged within parts of the function only, or no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from .memory_use import MemoryUse
@@ -15,7 +15,7 @@ from .merged_rounds import merged, told_by, united
 from .plan import Begin, Exchange, Finish, Messages, Step
 from .plan_recorder import PlanRecorder
 from .relocation import Relocation, new_addresses, peak_bytes
-from .step_order import RECEIVING, SENDING, Dependence, Moment
+from .step_order import NEEDED, RECEIVING, SENDING, Dependence, Moment
 
 WINDOWS = (1, 4, 16)  # parts of the function within which rounds are merged, tried in this order
 GROWTH = 1.5  # of the memory, at most
@@ -73,11 +73,17 @@ def _apply(recorder: PlanRecorder, order: Sequence[Moment], new: Relocation) -> 
         for moment in order
         if moment.kind == SENDING
     ]
-    recorder.plan.steps = list(_steps(order, new))
+    moved = {id(one.uses[0].step): new.step(one.uses[0]) for one in order if one.kind == NEEDED}
+    recorder.plan.steps = list(_steps(order, new, moved))
+    guarded = {id(step) for step in recorder.guarded}
+    recorder.guarded = [step for number, step in moved.items() if number in guarded]
 
 
-def _steps(order: Sequence[Moment], new: Relocation) -> Iterator[Step]:
-    """Yields the steps of an order; between a round's sending and receiving no other one begins."""
+def _steps(order: Sequence[Moment], new: Relocation, moved: Mapping[int, Step]) -> Iterator[Step]:
+    """Yields the steps of an order; between a round's sending and receiving no other one begins.
+
+    moved: those that are no rounds, at their new addresses, by the identity of the recorded ones.
+    """
     for kind, uses, operation in order:
         if kind == SENDING:
             assert operation is not None
@@ -86,4 +92,4 @@ def _steps(order: Sequence[Moment], new: Relocation) -> Iterator[Step]:
         elif kind == RECEIVING:
             yield Finish(exchange)
         else:
-            yield new.step(uses[0])
+            yield moved[id(uses[0].step)]

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch._ops import OpOverload
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import _disable_current_modes
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 
 from ...fixedpoint import Numbers
 from ...kernels.dispatch_mode import leaves
@@ -20,12 +20,15 @@ from ...ring.drawn_numbers import UNBOUNDED, Drawn, drawn, note
 from ...tensor.secret import Cell, SecretTensor
 from ...tensor.trace import targets
 from .argument_use import ArgumentUse
+from .guards import bound
 from .noted_memory import NotedMemory, storage_of
 from .optimizer_observer import OptimizerObserver
 from .small_work import INTEGERS
 
 aten = torch.ops.aten
-READING = frozenset((aten._local_scalar_dense, aten.equal, aten.is_nonzero, aten.allclose))
+READING = frozenset(
+    (aten._local_scalar_dense, aten.item, aten.equal, aten.is_nonzero, aten.allclose)
+)
 
 
 CHOOSING = frozenset(("index", "indices", "target", "mask", "condition"))  # names of arguments
@@ -61,8 +64,11 @@ class PlanObserver(OptimizerObserver):
         super().__init__()
         self._changing = NotedMemory()  # of numbers that may differ the next time
         self.arguments = ArgumentUse(())
+        self._late = NotedMemory()  # of those that are not known before a call: drawn, or revealed
         self._outside = NotedMemory()  # of what the program makes of existing public tensors
         self._revealed: list[ReferenceType[Tensor]] = []
+        self.bounds: dict[int, Drawn] = {}  # of numbers that may differ, by their order in the call
+        self._num_bounds = 0
         self._made: list[ReferenceType[Cell]] = []  # of new secrets, where somebody asks for them
         self._is_working = False  # an operation of torch is being noted or recorded
 
@@ -82,9 +88,14 @@ class PlanObserver(OptimizerObserver):
             self.refuse(READS)
 
     def note_revealed(self, tensor: Tensor) -> None:
-        self._changing.add(tensor)
+        self.note_late(tensor)
         self._outside.add(tensor)
         self._revealed.append(ref(tensor))
+
+    def note_late(self, *tensors: Tensor) -> None:
+        """Notes numbers that differ from call to call, and are not known before the call."""
+        self._changing.add(*tensors)
+        self._late.add(*tensors)
 
     @property
     def keeps_revealed(self) -> bool:
@@ -94,6 +105,7 @@ class PlanObserver(OptimizerObserver):
     def forget(self, tensors: Sequence[SecretTensor] = ()) -> None:
         super().forget(tensors)
         self._changing.clear()
+        self._late.clear()
         self._outside.clear()
         self.arguments.forget()
 
@@ -101,11 +113,27 @@ class PlanObserver(OptimizerObserver):
         given = [x for x in leaves((args, kwargs)) if isinstance(x, Tensor)]
         public = [x for x in given if not isinstance(x, SecretTensor)]
         self.arguments.note_use(public)
-        if any(map(self._is_unbounded, _numbers(func, args, kwargs))):
-            self.refuse(UNBOUNDED)
         if self.steps.running is None:
             self.operands.note(func, args, kwargs, self._changes)
+        found = [x for x in _numbers(func, args, kwargs) if self._is_unbounded(x)]
+        if found:
+            bounded = {id(x): self.bounded(x) for x in found}
+            args, kwargs = tree_map(lambda x: bounded.get(id(x), x), (args, kwargs))
         return super().note_call(func, args, kwargs)
+
+    def bounded(self, x: Tensor) -> Tensor:
+        number, self._num_bounds = self._num_bounds, self._num_bounds + 1
+        if not self._changes(x):
+            return x
+        if x in self._late or self.steps.running is not None:
+            self.refuse(UNBOUNDED)
+            return x
+        with _disable_current_modes():
+            known = bound(x, self.bounds.get(number))
+            if known is None:
+                return x
+            self.bounds[number] = known
+            return note(x.detach(), known)
 
     def _watched(self, func: OpOverload, types: Any, args: Any, kwargs: Any) -> Any:
         before, self._is_working = self._is_working, True
@@ -153,7 +181,9 @@ class PlanObserver(OptimizerObserver):
     def _note_changing(self, func: OpOverload, found: list[Tensor], result: Any) -> None:
         made = [x for x in leaves(result) if isinstance(x, Tensor)]
         self.arguments.note(found, made)
-        if torch.Tag.nondeterministic_seeded in func.tags or any(map(self._changes, found)):
+        if torch.Tag.nondeterministic_seeded in func.tags or any(x in self._late for x in found):
+            self.note_late(*made)
+        elif any(map(self._changes, found)):
             self._changing.add(*made)
         if not self._is_in_operation and any(map(self._is_from_outside, found)):
             self._outside.add(*made)
@@ -165,7 +195,7 @@ class PlanObserver(OptimizerObserver):
     ) -> str | None:
         if func.overloadpacket in READING:
             self.arguments.note_use(found)
-        if func.overloadpacket in READING and not all(map(self._is_known, found)):
+        if func.overloadpacket in READING and not all(map(self._may_read, found)):
             return READS
         if any(map(_is_own_generator, leaves((args, kwargs)))):
             return "it draws from a generator of its own"
@@ -187,6 +217,12 @@ class PlanObserver(OptimizerObserver):
     def _is_unbounded(self, x: Tensor) -> bool:
         """Whether numbers may be others the next time, and nothing is known of their size."""
         return self._changes(x) and drawn(x) is None
+
+    def _may_read(self, x: Tensor) -> bool:
+        """Whether Python may decide by a number: a rule may if it can be read before each replay."""
+        if self._is_in_operation:
+            return not self._changes(x) or x not in self._late
+        return self._is_known(x)
 
     def _is_known(self, x: Tensor) -> bool:
         """Whether a number is public and stays the same; integers may be parts of secrets."""

@@ -18,15 +18,17 @@ from ...errors import ROUND_BITS
 from ...kernels.backend import load_native, native_replaced
 from ...kernels.dispatch_mode import leaves, with_each_leaf
 from ...kernels.written_arguments import written_addresses
+from ...ring.drawn_numbers import drawn
 from ...tensor.secret import Cell
 from ...tensor.trace import targets
 from .arena import Arena
+from .guards import NOT_PUBLIC, guarded, hold, is_within
 from .memory_use import MemoryUse
 from .noted_memory import storage_of
 from .optimizer_observer import OptimizerObserver
 from .optimizer_steps import OptimizerSteps
-from .plan import Admission, Draw, Effect, Exchange, Messages, Number, Plan, Step, Work
-from .plan_observer import PlanObserver
+from .plan import Admission, Draw, Effect, Exchange, Guard, Messages, Number, Plan, Step, Work
+from .plan_observer import READING, PlanObserver
 from .small_work import small_work
 
 if TYPE_CHECKING:
@@ -54,7 +56,10 @@ class PlanRecorder(PlanObserver):
         """seen: the trace of the call before."""
         super().__init__()
         self._changing.add(*seen.public_state.values())
-        self.steps = OptimizerSteps(before=seen.steps)
+        self.steps, self.bounds = OptimizerSteps(before=seen.steps), dict(seen.bounds)
+        self.guarded: list[Step] = []  # the guards, and the steps that they depend on
+        self._guarded_state: list[Tensor] = []  # what those write outside of the arena
+        self._arguments: list[Tensor] = []
         self.plan, self.arena = Plan(), Arena()
         self.memory = MemoryUse(self.arena)
         self.held: dict[int, Any] = {}  # memory outside of the arena whose addresses steps have
@@ -92,6 +97,7 @@ class PlanRecorder(PlanObserver):
     def note_buffers(self, *tensors: Tensor) -> None:
         """Tells of buffers of arguments whose contents may differ."""
         self.own(*tensors)
+        self._arguments += tensors
         self._changing.add(*tensors)
 
     def own(self, *tensors: Tensor) -> None:
@@ -104,6 +110,8 @@ class PlanRecorder(PlanObserver):
         if func.overloadpacket in ALLOCATING:
             return self.arena.empty_like(func(*args, **kwargs))
         result = super().run(func, args, kwargs, found)
+        if func.overloadpacket in READING and any(map(self._changes, found)):
+            self._append(Guard(func, with_each_leaf(self._alias, (*args,)), result), [])
         made = [x for x in leaves(result) if isinstance(x, Tensor)]
         if _writes(func):
             if len(made) != 1 or not self._add_small(func, args, kwargs, made[0]):
@@ -115,6 +123,31 @@ class PlanRecorder(PlanObserver):
         moved = self._add_results(func, args, kwargs, result)
         self._note_changing(func, found, moved)
         return moved
+
+    def bounded(self, x: Tensor) -> Tensor:
+        made = super().bounded(x)
+        if made is not x and (known := drawn(made)) is not None:
+            with _disable_current_modes():
+                self._append(Guard(is_within, (self.arena.alias(x), known), True), [])
+        return made
+
+    def find_guards(self) -> None:
+        """Finds what is done before each replay, so that guards can be looked at."""
+        found = guarded(self.memory, [*self._arguments, *self.public_state.values()])
+        if found is None:
+            self.refuse(NOT_PUBLIC)
+        else:
+            self.guarded = [use.step for use in found]
+            writes = any(use.written_outside for use in found)
+            self._guarded_state = [*self.public_state.values()] if writes else []
+
+    def guards_hold(self) -> bool:
+        """Whether all would be decided as recorded, with what arguments and state are now."""
+        return not self.guarded or hold(self.guarded, self._guarded_state)
+
+    def drop_guards(self) -> None:
+        """Takes the guards out of the plan: they are looked at before it."""
+        self.plan.steps = [step for step in self.plan.steps if not isinstance(step, Guard)]
 
     def _append(self, step: Step, written: Sequence[Tensor | int], **how: bool) -> None:
         self.plan.steps.append(step)
@@ -240,7 +273,7 @@ class PlanRecorder(PlanObserver):
         torch.set_rng_state(random)
         self.arena.spoil()  # what a step that was not recorded had written
         try:
-            return self.plan.sends_again(messages, self._first)
+            return self.guards_hold() and self.plan.sends_again(messages, self._first)
         finally:
             torch.set_rng_state(now)
 

@@ -48,6 +48,7 @@ class PlanRecording(OwnRecording):
         with self._recorder.recording():
             self._results = self._run(function, given)
         self._cost = self._session.stats.snapshot().accumulate(before, -1)
+        self._recorder.find_guards()
         self.obstacle = self._difference(given)
         self._identity = self._context.record.digest.hex()  # equal at all parties
         self._first_results = self._take_results(self._results)
@@ -56,6 +57,7 @@ class PlanRecording(OwnRecording):
         if self._recorder.keeps_revealed:
             self.obstacle = self.obstacle or "it keeps a tensor that it reveals (clone it)"
         merge_rounds(self._recorder, partial(self.gathered, self._session))
+        self._recorder.drop_guards()
         self.obstacle = self.obstacle or self._check(state, public, random)
         self._recorder.forget()
         self._steps.end_recording()
@@ -116,7 +118,6 @@ class PlanRecording(OwnRecording):
         told = (self._identity, *given.secrets, *public, *self._steps.inputs)
         record.absorb("replay", told)
         self._input_buffers.copy_from(given.values)
-        self._arguments.copy_from(given.others)
         first, streams.number = streams.number, streams.number + self.plan.num_calls
         self.plan.run(first)
         record.mark_compared()

@@ -267,13 +267,14 @@ class Recording(ABC):
         self._state_buffers.copy_from(now)
         return True
 
-    def advance(self) -> bool:
+    def advance(self, given: SecretTree) -> bool:
         """Computes the public numbers of the next replay; False if it cannot be with these."""
-        return self._steps.advance()
+        self._arguments.copy_from(given.others)
+        return self._trace.guards_hold() and self._steps.advance()
 
-    def keep_steps(self) -> None:
-        """Lets the next recording compare its steps of optimizers with those of this one."""
-        self._seen.steps = self._steps
+    def hand_on(self) -> None:
+        """Lets the next recording start with what is known of optimizers and public numbers."""
+        self._seen.steps, self._seen.bounds = self._steps, self._trace.bounds
 
     @property
     def _steps(self) -> OptimizerSteps:

@@ -18,7 +18,7 @@ from torch import Tensor
 from .arena import Arena, Block
 from .device_memory import DeviceStep
 from .memory_use import StepUse
-from .plan import Draw, Effect, Exchange, Step, Work
+from .plan import Draw, Effect, Exchange, Guard, Step, Work
 from .step_order import Moment
 
 
@@ -76,6 +76,8 @@ class Relocation:
             return Draw(step.function, move(step.args, True))
         if isinstance(step, Effect):
             return Effect(step.function, move(step.x, False))
+        if isinstance(step, Guard):
+            return Guard(step.function, move(step.args, False), step.decision)
         assert not isinstance(step, DeviceStep)
         return step
 

@@ -105,7 +105,7 @@ class Specialization:
         if variant is None:
             return self._observe(given, args, kwargs)
         self._num_observed = 0
-        if variant.recording is not None and variant.recording.advance():
+        if variant.recording is not None and variant.recording.advance(given):
             self._num_unused = 0
             return variant.recording.replay(given)
         return self._record(variant, given)
@@ -144,7 +144,7 @@ class Specialization:
             self._variants.remove(variant)
         else:
             self.obstacle, variant.recording = obstacle, recording
-            recording.keep_steps()
+            recording.hand_on()
         return result
 
     def _observe(self, given: SecretTree, args: Any, kwargs: Any) -> Any:
