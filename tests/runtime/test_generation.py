@@ -2,12 +2,13 @@
 
 import pytest
 import torch
+from tests.tiers import spread
 
 import tacit
 
-LENGTH, PROMPT, CACHE = 10, 3, 12
+LENGTH, PROMPT, CACHE = 8, 3, 12
 WORDS = {"vocab_size": 23, "bos_token_id": 1, "eos_token_id": 2}
-TOKENS = torch.tensor([[5, 9, 3, 20, 14, 9, 7, 4, 21, 11]])
+TOKENS = torch.tensor([[5, 9, 3, 20, 14, 9, 7, 4]])
 
 
 def library():
@@ -17,10 +18,10 @@ def library():
 def configured(name, attention):
     """A small model of random weights, the same in each call, and its configuration."""
     if name == "gpt2":
-        config = library().GPT2Config(n_embd=16, n_layer=2, n_head=2, n_positions=16, **WORDS)
+        config = library().GPT2Config(n_embd=16, n_layer=1, n_head=2, n_positions=16, **WORDS)
         make = library().GPT2LMHeadModel
     else:
-        sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2}
+        sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1}
         heads = {"num_attention_heads": 2, "num_key_value_heads": 1}
         config = library().LlamaConfig(**sizes, **heads, max_position_embeddings=16, **WORDS)
         make = library().LlamaForCausalLM
@@ -85,11 +86,13 @@ def check(results, name, attention):
         wanted = configured(name, attention)[0](input_ids=TOKENS).logits[0]
     for found, num_replays, told in results:
         torch.testing.assert_close(found, wanted, atol=5e-3, rtol=0)
-        assert sum(num_replays) >= 2, told
+        assert sum(num_replays) >= 1, told
 
 
-@pytest.mark.parametrize("name", ["gpt2", "llama"])
-@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+@pytest.mark.parametrize(
+    ("name", "attention"),
+    spread([("llama", "eager"), ("gpt2", "sdpa"), ("gpt2", "eager"), ("llama", "sdpa")], quick=2),
+)
 def test_a_decoder_with_a_fixed_cache_is_replayed_at_every_position(name, attention):
     check(tacit.run(generate, name, attention), name, attention)
 
@@ -123,7 +126,7 @@ def compared(session, attention):
     return same, recording.num_replays
 
 
-@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+@pytest.mark.parametrize("attention", spread(["eager", "sdpa"], quick=1))
 def test_a_replayed_decoder_has_the_bits_of_the_decoder(attention):
     for same, num_replays in tacit.run(compared, attention):
         assert all(same)

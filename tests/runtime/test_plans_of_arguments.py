@@ -2,12 +2,14 @@
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn import functional as F
 
 import tacit
-from tacit.errors import PartyFailed
+from tacit.errors import PartyFailed, RangeError
 
 LENGTH, WIDTH = 4, 6
+SIZES = (WIDTH, WIDTH, WIDTH, 3, 2, WIDTH, 4)  # of masks
 
 
 class Decoder(nn.Module):
@@ -125,3 +127,69 @@ def test_results_that_are_arguments_stay_what_they_were():
         return [(float(a), float(b)) for a, b in kept]
 
     assert tacit.run(main)[0] == [(i, i + 1) for i in range(6)]
+
+
+def guarded(function, arguments, x=WIDTH):
+    """The results of calls, and how many replays each recording made."""
+
+    def main(session):
+        secret = session.share(torch.arange(float(x)) - 1, owner=0)
+        step = session.repeated(lambda y, at: function(y, at))
+        found = []
+        for at in arguments:
+            try:
+                found.append(session.reveal(step(secret, at)))
+            except RangeError as error:
+                found.append(error.number)
+        return found, sum(one.num_replays for one in step.recordings)
+
+    results = tacit.run(main)
+    plain = torch.arange(float(x)) - 1
+    for found, _ in results:
+        for got, at in zip(found, arguments, strict=True):
+            if isinstance(got, Tensor):
+                torch.testing.assert_close(got, function(plain, at), atol=2e-3, rtol=0)
+    return results
+
+
+def test_factors_that_grow_are_recorded_again_and_smaller_ones_replayed():
+    factors = [torch.tensor([0.3, -size]) for size in (0.4, 0.45, 0.5, 0.3, 90.0, 70.0, 0.2)]
+    for _, num_replays in guarded(lambda y, at: (y[:2] * at).relu(), factors):
+        assert num_replays >= 2  # after the factor of 90
+
+
+def test_a_mask_that_hides_nothing_when_it_is_recorded_may_hide_later():
+    hidden = [torch.zeros(WIDTH).masked_fill_(torch.arange(WIDTH) >= i, -torch.inf) for i in SIZES]
+    for _, num_replays in guarded(lambda y, at: (y + at).softmax(-1), hidden):
+        assert num_replays >= 1
+    chosen = [torch.arange(WIDTH) >= i for i in SIZES]
+    for _, num_replays in guarded(lambda y, at: (y * at.float() + y).relu(), chosen):
+        assert num_replays >= 1
+
+
+def test_a_row_that_is_none_is_refused_in_a_replay_as_in_a_call():
+    rows = [torch.tensor([i]) for i in (0, 1, 2, 3, WIDTH, 2, 4)]
+    for found, num_replays in guarded(lambda y, at: F.embedding(at, y.unsqueeze(1)), rows):
+        assert found[4] == "index"
+        assert num_replays >= 2
+
+
+def test_numbers_that_are_none_are_refused_in_a_replay_as_in_a_call():
+    numbers = [torch.tensor([x]) for x in (0.5, 0.6, 0.7, 0.8, torch.nan, 0.9)]
+    for found, _ in guarded(lambda y, at: y * at, numbers):
+        assert found[4] == "NaN"
+
+
+def test_places_that_repeat_get_the_last_element_in_a_replay_too():
+    places = [torch.tensor(x) for x in ([0, 1], [1, 2], [2, 3], [3, 4], [4, 4], [1, 1], [0, 5])]
+    guarded(lambda y, at: (y * 0).index_copy(0, at, y[2:4]), places)
+
+
+def test_what_python_reads_in_inference_mode_decides():
+    """There torch calls `item` itself, and not what it is made of."""
+
+    @torch.inference_mode()
+    def decided(y, at):
+        return y * 2 if at.item() > 1.5 else y + 1
+
+    guarded(decided, [torch.tensor([float(i % 4)]) for i in range(14)])

@@ -28,8 +28,8 @@ NOT_PUBLIC = "it decides by numbers that are known in the middle of a call only"
 def bound(x: Tensor, before: Drawn | None) -> Drawn | None:
     """Returns what is assumed of numbers from now on; None of NaN.
 
-    Their magnitude is at most the next power of two, by which fraction bits are chosen. before: what
-    was assumed of the numbers of an earlier call, which holds for these too.
+    Their magnitude is at most the next power of two, by which fraction bits are chosen. before:
+    what was assumed of the numbers of an earlier call, which holds for these too.
     """
     if x.dtype == torch.bool:
         return Drawn(1.0, has_integers=True)

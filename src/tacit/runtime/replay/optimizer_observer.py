@@ -9,6 +9,7 @@ from torch._ops import OpOverload
 from torch.optim import Optimizer
 
 from ...kernels.dispatch_mode import leaves
+from ...ring.drawn_numbers import Drawn
 from ...tensor.secret import SecretTensor
 from ...tensor.trace import Trace
 from .optimizer_steps import OptimizerSteps
@@ -25,6 +26,11 @@ class OptimizerObserver(Trace):
         super().__init__()
         self.steps = OptimizerSteps()
         self.operands = SeenOperands()
+        self.bounds: dict[int, Drawn] = {}  # of numbers that may differ, by their order in the call
+
+    def guards_hold(self) -> bool:
+        """Whether all would be decided as recorded, with what public arguments are now."""
+        return True
 
     def begin_step(self, optimizer: Optimizer) -> None:
         self.steps.begin(optimizer)

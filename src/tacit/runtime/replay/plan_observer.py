@@ -67,7 +67,6 @@ class PlanObserver(OptimizerObserver):
         self._late = NotedMemory()  # of those that are not known before a call: drawn, or revealed
         self._outside = NotedMemory()  # of what the program makes of existing public tensors
         self._revealed: list[ReferenceType[Tensor]] = []
-        self.bounds: dict[int, Drawn] = {}  # of numbers that may differ, by their order in the call
         self._num_bounds = 0
         self._made: list[ReferenceType[Cell]] = []  # of new secrets, where somebody asks for them
         self._is_working = False  # an operation of torch is being noted or recorded
@@ -219,7 +218,7 @@ class PlanObserver(OptimizerObserver):
         return self._changes(x) and drawn(x) is None
 
     def _may_read(self, x: Tensor) -> bool:
-        """Whether Python may decide by a number: a rule may if it can be read before each replay."""
+        """Whether Python may decide by a number; a rule may if replays can look at it before."""
         if self._is_in_operation:
             return not self._changes(x) or x not in self._late
         return self._is_known(x)

@@ -22,6 +22,7 @@ from ...ring.drawn_numbers import drawn
 from ...tensor.secret import Cell
 from ...tensor.trace import targets
 from .arena import Arena
+from .device_memory import DeviceStep
 from .guards import NOT_PUBLIC, guarded, hold, is_within
 from .memory_use import MemoryUse
 from .noted_memory import storage_of
@@ -137,12 +138,11 @@ class PlanRecorder(PlanObserver):
         if found is None:
             self.refuse(NOT_PUBLIC)
         else:
-            self.guarded = [use.step for use in found]
+            self.guarded = [x for use in found if not isinstance(x := use.step, DeviceStep)]
             writes = any(use.written_outside for use in found)
             self._guarded_state = [*self.public_state.values()] if writes else []
 
     def guards_hold(self) -> bool:
-        """Whether all would be decided as recorded, with what arguments and state are now."""
         return not self.guarded or hold(self.guarded, self._guarded_state)
 
     def drop_guards(self) -> None:
