@@ -2,9 +2,12 @@
 
 import pytest
 import torch
+from tests.runtime.pretended_gpu import pretended, pretended_own
 from tests.tiers import spread
 
 import tacit
+
+__all__ = ["pretended", "pretended_own"]
 
 LENGTH, PROMPT, CACHE = 8, 3, 12
 WORDS = {"vocab_size": 23, "bos_token_id": 1, "eos_token_id": 2}
@@ -110,25 +113,24 @@ def test_a_decoder_is_replayed_on_a_gpu_that_is_pretended(gpu, request):
 
 
 def compared(session, attention):
-    """Whether replays have the words of calls under the same masks, by position."""
-    one, streams = Generator(session, "gpt2", attention), session.protocol.context.streams
-    same = []
+    """How far replays are from calls with the same cache, by position, and how many there were.
+
+    Both round by themselves: a plan divides what it writes to the cache at once, a call when it is
+    read.
+    """
+    one = Generator(session, "gpt2", attention)
+    errors = []
     for i in range(LENGTH):
-        given, put_back, number = one.tokens(i, i + 1), one.rewind(), streams.number
-        replayed = one.step(*given).value.share.parts
-        if i < 3:  # they run as they are
-            continue
+        given, put_back = one.tokens(i, i + 1), one.rewind()
+        replayed = session.reveal(one.step(*given))
         put_back()
-        after, streams.number = streams.number, number
-        called = one.logits(*given).value.share.parts
-        same.append(streams.number == after)
-        same += [torch.equal(called[k], replayed[k]) for k in called]
+        errors.append(float((session.reveal(one.logits(*given)) - replayed).abs().max()))
     [recording] = one.step.recordings
-    return same, recording.num_replays
+    return errors, recording.num_replays
 
 
 @pytest.mark.parametrize("attention", spread(["eager", "sdpa"], quick=1))
-def test_a_replayed_decoder_has_the_bits_of_the_decoder(attention):
-    for same, num_replays in tacit.run(compared, attention):
-        assert all(same)
+def test_a_replayed_decoder_computes_what_the_decoder_does(attention):
+    for errors, num_replays in tacit.run(compared, attention):
+        assert max(errors) <= 16 * 2**-16, errors
         assert num_replays == LENGTH - 4

@@ -114,6 +114,7 @@ class Program:
 
     def __init__(self, data) -> None:
         self.plan, self.arena, self.messages = Plan(), Arena(), []
+        self.guarded = []
         self.memory = MemoryUse(self.arena)
         self.state = torch.zeros(8, dtype=torch.int64)
         self.memory.own(self.state)
@@ -231,7 +232,7 @@ def test_a_write_that_is_not_declared_is_noticed():
         plan.steps.append(step)
         memory.note(step, written)
     messages = [Messages({1: [torch.full((8,), value)]}, {}) for value in (7, 8)]
-    program = SimpleNamespace(plan=plan, arena=arena, memory=memory, messages=messages)
+    program = SimpleNamespace(plan=plan, arena=arena, memory=memory, messages=messages, guarded=[])
     merge_rounds(program, alone)
     assert not plan.sends_again(program.messages, 0)
 
@@ -253,7 +254,9 @@ def test_memory_that_would_grow_too_much_is_not_taken(monkeypatch):
                 memory.note(step, written)
             messages.append(Messages({1: [torch.full((1 << 16,), operation)]}, {}))
             del x
-        program = SimpleNamespace(plan=plan, arena=arena, memory=memory, messages=messages)
+        program = SimpleNamespace(
+            plan=plan, arena=arena, memory=memory, messages=messages, guarded=[]
+        )
         merge_rounds(program, told)
         assert plan.sends_again(program.messages, 0)
         return len(program.messages)

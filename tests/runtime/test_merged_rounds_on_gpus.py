@@ -101,7 +101,7 @@ def of_module(session, module, shape):
     ],
 )
 def test_independent_rounds_are_one_and_the_bits_are_the_same(
-    module, shape, settings, pretended_own
+    module, shape, settings, pretended_merged
 ):
     rounds, kept = max(pretended_merged(of_module, module, shape, **settings), key=lambda x: x[1])
     assert rounds < kept
