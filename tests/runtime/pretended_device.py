@@ -8,7 +8,6 @@ host, and waiting for work outside of the graph. Work is done at once and in ord
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -351,10 +350,11 @@ def _tensors(x: Any) -> list[Tensor]:
 class Stream:
     """A queue of work, which is done at once. graph: what its work becomes a part of, if any."""
 
-    numbers = itertools.count(1)
+    count = 0
 
     def __init__(self, *_: Any, **__: Any) -> None:
-        self.cuda_stream, self.device = next(self.numbers), DEVICE
+        Stream.count += 1  # not an iterator: functions that reach one are not recorded
+        self.cuda_stream, self.device = Stream.count, DEVICE
         self.graph: Graph | None = None
 
     def synchronize(self) -> None:
