@@ -14,15 +14,17 @@ inline std::size_t num_positions(const Shape& shape, const Axes& axes) {
   return shape.batch * axes[0].count * axes[1].count * axes[2].count;
 }
 
-// Whether the weights of a channel are contiguous, by channels and taps of the source.
+// Whether the weights of a channel are contiguous, by channels and taps of the source, and what is
+// under the kernel at all positions fits into the memory that encoded images may take.
 inline bool dots_fit(const Shape& shape, const Axes& axes, WeightStrides strides) {
   std::size_t kernel = 0;  // the taps in the order of the weight
   for (const Tap& z : axes[0].taps)
     for (const Tap& y : axes[1].taps)
       for (const Tap& x : axes[2].taps)
         if (weight_index(shape, z, y, x) != kernel++) return false;
-  return strides.channel == kernel && strides.column == shape.channels * kernel &&
-         num_positions(shape, axes) <= kMostDots;
+  const std::size_t positions = num_positions(shape, axes), depth = shape.channels * kernel;
+  return strides.channel == kernel && strides.column == depth && positions <= kMostDots &&
+         positions * depth * sizeof(std::int64_t) <= kImageBytes;
 }
 
 // Whether they are faster than encoded products of a group, whose rows are places of lines with
