@@ -108,9 +108,9 @@ def test_models_after_a_step(protocol):
     """Weights that an optimizer changed are not taken from the cache."""
     torch.manual_seed(3)
     model = nn.Sequential(
-        nn.Conv2d(16, 16, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(16 * 16, 8)
+        nn.Conv2d(64, 64, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(64 * 64, 8)
     )
-    inputs, state = torch.randn(4, 16, 4, 4), {k: v.clone() for k, v in model.state_dict().items()}
+    inputs, state = torch.randn(4, 64, 8, 8), {k: v.clone() for k, v in model.state_dict().items()}
 
     def program(session, model, inputs):
         optimizer, results = torch.optim.SGD(model.parameters(), lr=0.1), []
@@ -124,7 +124,7 @@ def test_models_after_a_step(protocol):
 
     def main(session):
         own = nn.Sequential(
-            nn.Conv2d(16, 16, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(16 * 16, 8)
+            nn.Conv2d(64, 64, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(64 * 64, 8)
         )
         own.load_state_dict(state)
         found = program(session, session.share(own, 0), session.share(inputs, 1))
