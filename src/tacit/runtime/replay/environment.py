@@ -1,8 +1,8 @@
 """What a function depends on besides its arguments and the secrets that it reads.
 
-This covers the global and closure variables that it names, also in functions of its own file and
-under decorators, with the objects that it reaches from them (`held_objects.py`); the modules that
-it calls with their numbers, texts and functions; and the optimizers that step in it.
+This covers the variables that it names, also in functions that it may call, with the objects that
+it reaches from them (`held_objects.py`); the modules that it calls with their numbers, texts and
+functions; and the optimizers that step in it.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
-from functools import cache, partial
-from types import FunctionType
+from functools import cache
 from typing import Any
 
 from torch import nn
@@ -22,9 +21,9 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from ...tensor import SecretTensor
 from ...tensor.trace import Trace
-from .function_variables import variables
-from .held_objects import FUNCTIONS, HeldObject, held_objects, identical, unchanged
+from .held_objects import HeldObject, Reached, identical, unchanged
 from .number_sources import GeneratorStates, is_iterator
+from .object_kinds import FUNCTIONS
 
 # Attributes of a module that are compared.
 SETTINGS = (bool, int, float, str, type(None), *FUNCTIONS)
@@ -42,7 +41,8 @@ class Environment:
         self._followed: Set[int] = frozenset()
         self._recorded: list[Any] = []
         self._states: list[ModuleState | HeldObject] = []
-        self._draws = False
+        self._draws = self._iterates = False
+        self._cannot_compare: str | None = None
 
     @contextmanager
     def observed(self, trace: Trace) -> Iterator[None]:
@@ -51,7 +51,7 @@ class Environment:
         Settings of optimizers that the trace follows are not compared.
         """
         _hook_optimizers()
-        drawn = GeneratorStates(self._reached())
+        drawn = GeneratorStates(self._given_and(self._reached()))
         found: dict[int, Any] = {}
         _local.found, handle = found, register_module_forward_pre_hook(_record)
         try:
@@ -64,28 +64,31 @@ class Environment:
         self._leaves = self.parameters()
         self._followed = trace.followed_optimizers
         self._recorded = self._current()
-        self._states = [*map(ModuleState, self.modules), *self._held_objects()]
+        reached = self._reached()
+        self._states = [*map(ModuleState, self.modules), *reached.objects]
+        self._cannot_compare = reached.obstacle
+        self._iterates = any(map(is_iterator, self._given_and(reached)))
         self._draws = drawn.have_changed()
 
     def schedulers(self) -> list[LRScheduler]:
         """Returns the schedulers that the function reaches from its variables."""
-        found = [x for x in self._reached() if isinstance(x, LRScheduler)]
+        found = [x for x in self._given_and(self._reached()) if isinstance(x, LRScheduler)]
         return list({id(x): x for x in found}.values())
 
-    def _held_objects(self) -> list[HeldObject]:
+    def _reached(self) -> Reached:
         """Returns the objects that the function, hooks, modules and arguments refer to."""
         hooks = [*_hooks(self.modules, self.optimizers), *self._hooks_of_gradients()]
-        return held_objects([self._function, *hooks, *self._arguments, *self.modules])
+        return Reached([self._function, *hooks, *self._arguments, *self.modules])
+
+    def _given_and(self, reached: Reached) -> Iterator[Any]:
+        """Yields the arguments, and what those objects hold."""
+        yield from self._arguments
+        for one in reached.objects:
+            yield from one.children
 
     def _hooks_of_gradients(self) -> list[dict[int, Any] | None]:
         found = [(x._backward_hooks, x._post_accumulate_grad_hooks) for x in self._leaves]
         return [hooks for pair in found for hooks in pair]
-
-    def _reached(self) -> Iterator[Any]:
-        """Yields what those objects hold."""
-        yield from self._arguments
-        for one in self._held_objects():
-            yield from one.children
 
     @property
     def obstacle(self) -> str | None:
@@ -95,9 +98,9 @@ class Environment:
             return "the optimizer counts its steps"
         if self._draws:
             return "it draws from a generator of Python or numpy"
-        if any(map(is_iterator, self._reached())):
+        if self._iterates:
             return "it uses an iterator that was made outside"
-        return None
+        return self._cannot_compare
 
     def parameters(self) -> list[SecretTensor]:
         """Returns the secret parameters of the optimizers and modules."""
@@ -112,8 +115,8 @@ class Environment:
         return same_objects and _all_unchanged(self._recorded, self._current())
 
     def _current(self) -> list[Any]:
-        """Returns the variables of the function, and the settings and state of its optimizers."""
-        found: list[Any] = [*_all_variables(self._function), *self._hooks_of_gradients()]
+        """Returns hooks of gradients, and the settings and state of optimizers."""
+        found: list[Any] = self._hooks_of_gradients()
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 if id(optimizer) not in self._followed:
@@ -181,43 +184,6 @@ def _comparable(value: Any) -> Iterator[Any]:
     yield value
     if isinstance(value, SecretTensor):
         yield value.requires_grad
-
-
-def _all_variables(function: Any) -> Iterator[Any]:
-    """Yields the variables of a function, and of the functions of its file that it may call."""
-    waiting, known = [function], {id(function)}
-    while waiting:
-        one = waiting.pop()
-        for value in _variables(one):
-            yield value
-            if _is_own(value, function) and id(value) not in known:
-                known.add(id(value))
-                waiting.append(value)
-
-
-def _is_own(value: Any, function: Any) -> bool:
-    """Whether a variable is a function of the same file; what a decorator returns counts as one."""
-    return isinstance(value, FunctionType) and value.__module__ == _module(function)
-
-
-def _module(function: Any) -> Any:
-    while isinstance(function, partial):
-        function = function.func
-    return getattr(function, "__module__", None)
-
-
-def _variables(function: Any) -> Iterator[Any]:
-    """Yields the values of a function's closure, the globals that it names, and its defaults."""
-    if isinstance(function, partial):
-        yield from (*function.args, *function.keywords.values())
-        yield from _variables(function.func)
-    elif hasattr(function, "__func__"):
-        yield from getattr(function.__self__, "__dict__", {}).values()
-        yield from _variables(function.__func__)
-    elif isinstance(function, FunctionType):
-        yield from variables(function)
-    else:
-        yield function  # an object that can be called
 
 
 _local = threading.local()

@@ -1,93 +1,143 @@
 """Objects that a function reaches from its variables, and whether they hold what they held.
 
 Looked at are the elements of containers and arrays, the variables of functions and methods, and the
-attributes of objects, classes and files that the code of those functions names. Objects of Python's
-library, of torch, numpy and Tacit are not looked into, but for those that hold others.
+attributes of objects, classes and files that the code of those functions names. Code of Python's
+library, of torch, numpy and Tacit is not looked into. What is too much to be compared before every
+call is an obstacle.
 """
 
 from __future__ import annotations
 
-import sys
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
-from contextvars import ContextVar
-from functools import cached_property, partial
-from hashlib import blake2b
+from collections.abc import Collection, Iterable
 from operator import is_
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
-import numpy
-from torch import Tensor, nn
-from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LRScheduler
+from torch import Tensor
 
 from .buffers import equal_public
-from .function_variables import names_in, variables
+from .code_names import names_in
+from .object_kinds import CONTAINERS, HOLDERS, is_code_of_library, is_looked_into, is_of_program
+from .object_parts import ALL, contents, everything, followed, is_memory, parts
+from .outside_sources import computes_names, obstacle_of_function, obstacle_of_values
 
-CONTAINERS = (list, tuple, dict, set, frozenset, deque)
 BY_IDENTITY = (*CONTAINERS, Tensor)
-FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType, type)
-SKIPPED = (Tensor, Optimizer, LRScheduler)
-HOLDERS = (
-    *(MethodType, BuiltinFunctionType, staticmethod, classmethod),
-    *(property, cached_property, partial, ContextVar),
-)
-FOREIGN = frozenset((*sys.stdlib_module_names, "torch", "tacit", "numpy"))
-NAMESPACES = frozenset(("types.SimpleNamespace", "argparse.Namespace", "_thread._local"))
-DRAWING = ("random", "numpy")  # files that hold generators, in numpy too
-WRAPPED = "__wrapped__"  # what a decorator calls
-IMPLIED = ("__call__", "__getitem__", "__iter__", "__len__", "__next__", "forward")  # by syntax
-MOST_OBJECTS = 256
-MOST_ELEMENTS = 1024  # of a container; of a longer one, only its length is looked at
-MOST_BYTES = 1 << 16  # of an array
-MISSING = object()
+MOST_OBJECTS = 1 << 14
+MOST_ELEMENTS = 1 << 18  # of all objects
+MOST_BYTES = 1 << 24  # of all arrays
+MOST_OF_LIBRARIES = 256  # functions, classes and files; those that are further away are left out
 
 
 class HeldObject:
     """What an object held at one time: elements, or the attributes of given names."""
 
+    num_bytes = 0  # of an array
+
     def __init__(self, holder: Any, names: frozenset[str]) -> None:
         self.holder, self._names = holder, names
-        self._has_only_dict = _has_only_dict(holder)
-        self._everything = self._current()
-        self.children = _children(holder, names)
+        self._everything_now = everything(holder, names)
+        self._everything = self._everything_now()
+        self.children = parts(holder, names)
 
     def is_unchanged(self) -> bool:
         """Returns whether it holds the same. Mostly all are the same objects: that is fast."""
-        if identical(self._everything, self._current()):
+        now = self._everything_now()
+        if identical(self._everything, now):
             return True
-        now = _children(self.holder, self._names)
-        return len(now) == len(self.children) and all(map(unchanged, self.children, now))
-
-    def _current(self) -> list[Any]:
-        """Returns all that an object holds, to be compared by identity."""
-        if self._has_only_dict:
-            return [*vars(self.holder).values()]
-        return _children(self.holder, self._names)
+        children = parts(self.holder, self._names)
+        if len(children) != len(self.children) or not all(map(unchanged, self.children, children)):
+            return False
+        self._everything = now
+        return True
 
 
-def held_objects(roots: Iterable[Any]) -> list[HeldObject]:
-    """Returns the objects that functions among roots, or reached from them, name."""
-    roots, names = list(roots), frozenset[str]()
-    while True:
-        found = _reached(roots, names)
-        more = names.union(*(_names(one.holder) for one in found))
-        if more == names:
-            return found
-        names = more
+class HeldMemory(HeldObject):
+    """What an array of numbers held at one time."""
+
+    def __init__(self, holder: Any, names: frozenset[str]) -> None:
+        self.holder, self.num_bytes = holder, memoryview(holder).nbytes
+        self.children = [*getattr(holder, "__dict__", {}).values()]
+        self._held = self._now() if self.num_bytes <= MOST_BYTES else ()
+
+    def is_unchanged(self) -> bool:
+        return self._held == self._now()
+
+    def _now(self) -> tuple[Any, ...]:
+        x = self.holder
+        form = (getattr(x, "shape", None), getattr(x, "dtype", None))
+        return *form, contents(x), *map(id, getattr(x, "__dict__", {}).values())
 
 
-def _reached(roots: Iterable[Any], names: frozenset[str]) -> list[HeldObject]:
-    found: list[HeldObject] = []
-    waiting, seen = deque(roots), set[int]()
-    while waiting and len(found) < MOST_OBJECTS:
+class Reached:
+    """The objects that functions among roots, or reached from them, name.
+
+    obstacle: why they cannot be compared before every call, or None.
+    """
+
+    def __init__(self, roots: Iterable[Any]) -> None:
+        self.objects: list[HeldObject] = []
+        self.obstacle: str | None = None
+        roots, names = list(roots), frozenset[str]()
+        while self.obstacle is None:
+            self.objects, self.obstacle = _reached(roots, names)
+            more = self._names()
+            if more is names or (more == names and more is not ALL):
+                break
+            names = more
+        self.obstacle = self.obstacle or next(filter(None, map(_obstacle, self.objects)), None)
+
+    def _names(self) -> frozenset[str]:
+        """Returns the names in the code of all functions."""
+        functions = [x.holder for x in self.objects if isinstance(x.holder, FunctionType)]
+        if any(is_of_program(x.__module__) and computes_names(x) for x in functions):
+            return ALL
+        return frozenset[str]().union(*(names_in(x.__code__).attributes for x in functions))
+
+
+def _reached(roots: list[Any], names: frozenset[str]) -> tuple[list[HeldObject], str | None]:
+    found, waiting, seen = list[HeldObject](), deque(roots), set[int]()
+    num_elements = num_bytes = num_of_libraries = 0
+    while waiting:
         one = waiting.popleft()
-        if id(one) not in seen and _is_looked_into(one):
-            found.append(HeldObject(one, names))
-            waiting.extend(found[-1].children)
+        if id(one) in seen or not is_looked_into(one):
+            continue
         seen.add(id(one))
-    return found
+        num_of_libraries += is_code_of_library(one)
+        if num_of_libraries > MOST_OF_LIBRARIES and is_code_of_library(one):
+            continue
+        held = (HeldMemory if is_memory(one) else HeldObject)(one, names)
+        found.append(held)
+        waiting.extend(followed(one, held.children, names))
+        num_elements, num_bytes = num_elements + len(held.children), num_bytes + held.num_bytes
+        obstacle = _excess(len(found), num_elements, num_bytes)
+        if obstacle is not None:
+            return found, obstacle
+    return found, None
+
+
+def _excess(num_objects: int, num_elements: int, num_bytes: int) -> str | None:
+    """Returns of what there is too much to be compared before every call, or None."""
+    if num_objects > MOST_OBJECTS:
+        return f"it reaches more than {MOST_OBJECTS:,} objects from its variables"
+    if num_elements > MOST_ELEMENTS:
+        return f"it reaches lists of more than {MOST_ELEMENTS:,} elements together"
+    if num_bytes > MOST_BYTES:
+        return f"it reaches arrays of more than {MOST_BYTES:,} bytes together"
+    return None
+
+
+def _obstacle(one: HeldObject) -> str | None:
+    """Returns what the program takes from outside by an object, or None."""
+    x = one.holder
+    if isinstance(x, FunctionType):
+        return obstacle_of_function(x) if is_of_program(x.__module__) else None
+    if isinstance(x, ModuleType):
+        return obstacle_of_values(one.children) if is_of_program(x.__name__) else None
+    if isinstance(x, (*CONTAINERS, *HOLDERS)):
+        return obstacle_of_values(one.children)
+    home = x.__module__ if isinstance(x, type) else type(x).__module__
+    return obstacle_of_values(one.children) if is_of_program(home) else None
 
 
 def identical(before: Collection[Any], now: Collection[Any]) -> bool:
@@ -102,78 +152,3 @@ def unchanged(a: Any, b: Any) -> bool:
     if isinstance(a, tuple) and isinstance(b, tuple):
         return len(a) == len(b) and all(map(unchanged, a, b))
     return not isinstance(a, BY_IDENTITY) and equal_public(a, b)
-
-
-def _is_looked_into(x: Any) -> bool:
-    if isinstance(x, (*CONTAINERS, *HOLDERS, numpy.ndarray)):
-        return True
-    if isinstance(x, SKIPPED):
-        return False
-    if isinstance(x, FunctionType):
-        return is_own(x.__module__)
-    if isinstance(x, ModuleType):
-        return is_own(x.__name__) or x.__name__.removeprefix("numpy.") in DRAWING
-    kind = x if isinstance(x, type) else type(x)
-    is_namespace = f"{kind.__module__}.{kind.__qualname__}" in NAMESPACES
-    return is_own(kind.__module__) or is_namespace or WRAPPED in getattr(x, "__dict__", ())
-
-
-def is_own(home: Any) -> bool:
-    """Whether `__module__` tells that the program or another library has made an object."""
-    return str(home).partition(".")[0] not in FOREIGN
-
-
-def _has_only_dict(x: Any) -> bool:
-    """Whether all that an object holds is in its dict."""
-    if isinstance(x, (*CONTAINERS, *HOLDERS, FunctionType)) or not hasattr(x, "__dict__"):
-        return False
-    return not any("__slots__" in vars(kind) for kind in type(x).__mro__)
-
-
-def _children(x: Any, names: frozenset[str]) -> list[Any]:
-    """Returns what an object holds, as far as the code names it."""
-    if isinstance(x, numpy.ndarray):
-        small = x.nbytes <= MOST_BYTES and not x.dtype.hasobject
-        return [x.shape, blake2b(x.tobytes()).digest() if small else None]
-    if isinstance(x, CONTAINERS):
-        if len(x) > MOST_ELEMENTS:
-            return [len(x)]
-        return [*x.keys(), *x.values()] if isinstance(x, dict) else [*x]
-    if isinstance(x, HOLDERS):
-        return _parts(x)
-    if isinstance(x, FunctionType):
-        return [*variables(x)]
-    attributes = [*_attributes(x, names)]
-    if isinstance(x, nn.Module):  # their parameters, buffers and modes are looked at apart
-        return [value for value in attributes if not isinstance(value, Tensor | nn.Module)]
-    return attributes
-
-
-def _parts(x: Any) -> list[Any]:
-    """Returns what an object of Python's library calls or holds."""
-    if isinstance(x, partial):
-        return [x.func, *x.args, *x.keywords.values()]
-    if isinstance(x, property):
-        return [x.fget, x.fset]
-    if isinstance(x, cached_property):
-        return [x.func]
-    if isinstance(x, ContextVar):
-        return [x.get(MISSING)]
-    return [getattr(x, "__self__", None), getattr(x, "__func__", None)]
-
-
-def _attributes(x: Any, names: frozenset[str]) -> Iterator[Any]:
-    held = getattr(x, "__dict__", None)
-    if held is not None:
-        implied = IMPLIED if isinstance(x, type) else (WRAPPED,)
-        yield from (value for name, value in held.items() if name in names or name in implied)
-    yield from x.__bases__ if isinstance(x, type) else (type(x),)
-    for kind in type(x).__mro__:
-        slots = kind.__dict__.get("__slots__", ())
-        slots = (slots,) if isinstance(slots, str) else slots
-        yield from (getattr(x, name, MISSING) for name in slots if name in names)
-
-
-def _names(x: Any) -> tuple[str, ...]:
-    """Returns the names in the code of a function."""
-    return names_in(x) if isinstance(x, FunctionType) else ()

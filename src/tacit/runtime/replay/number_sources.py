@@ -12,7 +12,7 @@ from typing import Any
 from numpy import ndarray
 from torch.utils._pytree import tree_leaves
 
-from .held_objects import is_own
+from .object_kinds import is_own
 
 # Libraries and classes.
 PYTHONS = "random", "Random"
