@@ -19,6 +19,7 @@ from torch.optim import Optimizer
 from ..fixedpoint import Numbers, Value
 from ..kernels.dispatch_mode import DispatchMode, leaves
 from .secret import Cell, SecretTensor
+from .seen_memory import SeenMemory
 
 aten = torch.ops.aten
 
@@ -51,7 +52,7 @@ class Trace(DispatchMode):
         self.cells: dict[int, tuple[Cell, int]] = {}
         self.values: dict[int, Value] = {}
         self.leaves: dict[int, Used] = {}
-        self._public: dict[int, tuple[Tensor, int, int]] = {}  # by storage: version, address
+        self._public: dict[int, SeenMemory] = {}  # by storage
         self.public_state: dict[int, Tensor] = {}
         self.obstacle: str | None = None
         self._numbers: Numbers | None = None
@@ -170,8 +171,8 @@ class Trace(DispatchMode):
         Public tensors that the function writes may differ too.
         """
         public = all(
-            tensor._version == version and tensor.data_ptr() == address
-            for storage, (tensor, version, address) in self._public.items()
+            seen.is_same()
+            for storage, seen in self._public.items()
             if storage not in self.public_state
         )
         return public and all(used.is_same() for used in self.leaves.values())
@@ -198,8 +199,16 @@ class Trace(DispatchMode):
     def _note(self, found: list[Tensor]) -> None:
         """Notes existing public tensors. Tensors on a GPU are parts of shares."""
         for x in found:
-            if x.is_cpu and not x.is_inference() and not self.is_new(x):
-                self._public.setdefault(_storage(x), (x, x._version, x.data_ptr()))
+            if not x.is_cpu or x.is_inference() or self.is_new(x) or _storage(x) in self._public:
+                continue
+            seen = self._public[_storage(x)] = SeenMemory(x, not self._is_in_operation)
+            if not seen.is_comparable:
+                self.refuse("it computes with a large public tensor that an array of numpy shares")
+
+    @property
+    def _is_in_operation(self) -> bool:
+        """Whether an operation on secrets is running: its public tensors may be parts of shares."""
+        return self._numbers is not None and self._numbers.protocol.context.in_recorded_call
 
     def run(self, func: OpOverload, args: Any, kwargs: Any, found: list[Tensor]) -> Any:
         """Runs a public operation; subclasses may record it."""

@@ -19,7 +19,7 @@ from torch import Tensor
 from .buffers import equal_public
 from .code_names import names_in
 from .object_kinds import CONTAINERS, HOLDERS, is_code_of_library, is_looked_into, is_of_program
-from .object_parts import ALL, contents, everything, followed, is_memory, parts
+from .object_parts import AllNames, contents, everything, followed, is_memory, parts
 from .outside_sources import computes_names, obstacle_of_function, obstacle_of_values
 
 BY_IDENTITY = (*CONTAINERS, Tensor)
@@ -82,7 +82,7 @@ class Reached:
         while self.obstacle is None:
             self.objects, self.obstacle = _reached(roots, names)
             more = self._names()
-            if more is names or (more == names and more is not ALL):
+            if type(more) is type(names) and more == names:
                 break
             names = more
         self.obstacle = self.obstacle or next(filter(None, map(_obstacle, self.objects)), None)
@@ -90,9 +90,9 @@ class Reached:
     def _names(self) -> frozenset[str]:
         """Returns the names in the code of all functions."""
         functions = [x.holder for x in self.objects if isinstance(x.holder, FunctionType)]
-        if any(is_of_program(x.__module__) and computes_names(x) for x in functions):
-            return ALL
-        return frozenset[str]().union(*(names_in(x.__code__).attributes for x in functions))
+        found = frozenset[str]().union(*(names_in(x.__code__).attributes for x in functions))
+        computes = any(is_of_program(x.__module__) and computes_names(x) for x in functions)
+        return AllNames(found) if computes else found
 
 
 def _reached(roots: list[Any], names: frozenset[str]) -> tuple[list[HeldObject], str | None]:

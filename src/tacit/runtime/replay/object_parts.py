@@ -60,14 +60,14 @@ SETTINGS = frozenset(("param_groups", "defaults", "state", "state_dict"))
 COUNTERS = frozenset(("last_epoch", "base_lrs", "get_last_lr", "_last_lr", "get_lr", "state_dict"))
 
 
-class _AllNames(frozenset[str]):
-    """Stands for the names of all attributes."""
+class AllNames(frozenset[str]):
+    """The names of all attributes of objects; it lists those that the code shows."""
 
     def __contains__(self, name: object) -> bool:
         return True
 
 
-ALL = _AllNames()
+ALL = AllNames()
 
 
 def contents(x: Any) -> bytes:
@@ -91,7 +91,7 @@ def everything(x: Any, names: Set[str]) -> Callable[[], list[Any]]:
         return x.copy
     if isinstance(x, FunctionType):
         return FunctionVariables(x)
-    if isinstance(x, ModuleType) and names is not ALL:
+    if isinstance(x, ModuleType) and not (isinstance(names, AllNames) and _is_of_program(x)):
         named = tuple(names)
         return lambda: [*map(vars(x).get, named)]
     if isinstance(x, type):
@@ -103,10 +103,9 @@ def everything(x: Any, names: Set[str]) -> Callable[[], list[Any]]:
 
 def _has_only_dict(x: Any) -> bool:
     """Whether all that an object holds is in its dict."""
-    return hasattr(x, "__dict__") and not _slots(_kind(x)) and not isinstance(x, _LOOKED_UP)
-
-
-_LOOKED_UP = (Optimizer, LRScheduler)
+    held = getattr(x, "__dict__", None)
+    is_one = held is not None and not isinstance(x, Optimizer | LRScheduler)
+    return is_one and WRAPPED not in held and not _slots(_kind(x))
 
 
 def parts(x: Any, names: Set[str]) -> list[Any]:
@@ -116,15 +115,16 @@ def parts(x: Any, names: Set[str]) -> list[Any]:
     if isinstance(x, HOLDERS):
         return _held(x)
     if isinstance(x, ModuleType):
+        names = names if _is_of_program(x) else frozenset(names)
         return [part for pair in _named(vars(x), names) for part in pair]
     if isinstance(x, type):
         return _of_class(x, names)
     if isinstance(x, Tensor):
         return [x.requires_grad, *_attributes(x, names, OF_SECRETS)]
     if isinstance(x, Optimizer):
-        return [] if names.isdisjoint(SETTINGS) and names is not ALL else _of_optimizer(x)
+        return _of_optimizer(x) if _has_any(names, SETTINGS) else []
     if isinstance(x, LRScheduler):
-        is_read = names is ALL or not names.isdisjoint(COUNTERS)
+        is_read = _has_any(names, COUNTERS)
         return [y for y in vars(x).values() if not callable(y)] if is_read else []
     if isinstance(x, nn.Module):
         tensors = (*x._parameters.values(), *x._buffers.values())
@@ -136,6 +136,14 @@ def parts(x: Any, names: Set[str]) -> list[Any]:
     if isinstance(x, numpy.ndarray):  # of objects
         return [x.shape, *x.ravel().tolist()]
     return _attributes(x, names)
+
+
+def _is_of_program(x: ModuleType) -> bool:
+    return is_of_program(x.__name__)
+
+
+def _has_any(names: Set[str], wanted: Set[str]) -> bool:
+    return isinstance(names, AllNames) or not names.isdisjoint(wanted)
 
 
 def _elements(x: Any) -> list[Any]:
@@ -221,7 +229,7 @@ def _attributes(x: Any, names: Set[str], without: Set[str] = frozenset()) -> lis
 
 
 def _named(held: Mapping[str, Any], names: Set[str]) -> Iterator[tuple[str, Any]]:
-    if names is ALL or len(names) > len(held):
+    if isinstance(names, AllNames) or len(names) > len(held):
         return iter([pair for pair in held.items() if pair[0] in names])
     return iter([(name, held[name]) for name in names if name in held])
 

@@ -64,8 +64,3 @@ class OptimizerObserver(Trace):
 
     def _watched(self, func: OpOverload, types: Any, args: Any, kwargs: Any) -> Any:
         return super().__torch_dispatch__(func, types, args, kwargs)
-
-    @property
-    def _is_in_operation(self) -> bool:
-        """Whether an operation on secrets is running."""
-        return self._numbers is not None and self._numbers.protocol.context.in_recorded_call

@@ -82,6 +82,7 @@ class PlanObserver(OptimizerObserver):
             self.refuse(READS)
         if self._is_working or self._is_in_operation:
             return
+        self._note([tensor])
         self.arguments.note_use([tensor])
         if not self._is_known(tensor):
             self.refuse(READS)
