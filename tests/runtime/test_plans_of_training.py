@@ -261,6 +261,17 @@ def test_an_optimizer_that_divides_a_number_by_a_secret_has_the_bits_of_its_step
     assert all(tacit.run(lambda session: compared(session, make, small, calls=11)))
 
 
+@pytest.mark.full("test_steps_are_those_of_the_plain_optimizer has its steps, unrecorded")
+@pytest.mark.parametrize("foreach", [False, True])
+def test_radam_has_the_bits_of_its_step_in_a_list_too(foreach):
+    """Its first five steps are not divided by roots; in a list, torch divides them by zero."""
+
+    def make(parameters):
+        return torch.optim.RAdam(parameters, lr=0.05, foreach=foreach)
+
+    assert all(tacit.run(lambda session: compared(session, make, small, calls=11)))
+
+
 @pytest.mark.parametrize("rate", [0.0901, 0.01])
 def test_a_party_with_another_learning_rate_is_noticed_in_a_replay(rate):
     """With 0.01 that party would not replay but record again: its decisions differ."""

@@ -17,6 +17,7 @@ MAKERS = {
     "adagrad from zero": lambda p: torch.optim.Adagrad(p, lr=0.05),
     "nadam": lambda p: torch.optim.NAdam(p, lr=0.01),
     "radam": lambda p: torch.optim.RAdam(p, lr=0.01, betas=(0.5, 0.9)),
+    "radam in a list": lambda p: torch.optim.RAdam(p, lr=0.01, betas=(0.5, 0.9), foreach=True),
     "adamax": lambda p: torch.optim.Adamax(p, lr=0.01),
     "adadelta": lambda p: torch.optim.Adadelta(p),
     "adadelta in a list": lambda p: torch.optim.Adadelta(p, eps=1e-4, foreach=True),

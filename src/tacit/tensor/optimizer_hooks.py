@@ -32,11 +32,15 @@ ADAPTIVE = (
     *(optim.RMSprop, optim.Adagrad, optim.Adadelta, optim.Rprop),
 )
 # Those whose form for lists of tensors computes in the same order as the other one. Of the rest,
-# that of Adagrad multiplies gradients by the learning rate first, which leaves few bits of them,
-# and that of RAdam makes reciprocals of roots; those of Rprop and ASGD save no rounds.
+# that of Adagrad multiplies gradients by the learning rate first, which leaves few bits of them;
+# those of Rprop and ASGD save no rounds.
 IN_LISTS = (optim.Adam, optim.NAdam, optim.Adamax, optim.RMSprop, optim.Adadelta)
-_in_lists: weakref.WeakKeyDictionary[Optimizer, Sequence[dict[str, Any]]]
-_in_lists = weakref.WeakKeyDictionary()  # groups whose setting `foreach` is changed for a step
+# That of RAdam divides roots by zero, and takes reciprocals, in its first steps: 1 / inf is 0 for
+# floats, and out of range here. It steps tensor by tensor, also if the program wants lists.
+NOT_IN_LISTS = (optim.RAdam,)
+# Groups whose setting `foreach` is changed for a step, with the setting of the program.
+_changed: weakref.WeakKeyDictionary[Optimizer, Sequence[tuple[dict[str, Any], bool | None]]]
+_changed = weakref.WeakKeyDictionary()
 
 
 class StepArguments(dict[str, Any]):
@@ -84,13 +88,18 @@ def begin_step(
 def take_lists(optimizer: Optimizer) -> None:
     """Has torch compute with lists of all tensors where it may choose, until `leave_lists`.
 
-    So a step takes the rounds of one tensor (see joint_lists.py).
+    So a step takes the rounds of one tensor (see joint_lists.py). RAdam takes no lists.
     """
-    if isinstance(optimizer, IN_LISTS):
+    wanted, chosen = isinstance(optimizer, IN_LISTS), list[dict[str, Any]]()
+    if wanted:
         chosen = [group for group in optimizer.param_groups if _may_be_list(group)]
-        for group in chosen:
-            group["foreach"] = True
-        _in_lists[optimizer] = [*_in_lists.get(optimizer, ()), *chosen]
+    elif isinstance(optimizer, NOT_IN_LISTS):
+        chosen = [group for group in optimizer.param_groups if group.get("foreach")]
+    if chosen:
+        before = [(group, group["foreach"]) for group in chosen]
+        _changed[optimizer] = [*_changed.get(optimizer, ()), *before]
+    for group in chosen:
+        group["foreach"] = wanted
 
 
 def _may_be_list(group: dict[str, Any]) -> bool:
@@ -107,8 +116,8 @@ def _may_be_list(group: dict[str, Any]) -> bool:
 
 def leave_lists(optimizer: Optimizer) -> None:
     """Puts the setting back that `take_lists` changed."""
-    for group in _in_lists.pop(optimizer, ()):
-        group["foreach"] = None
+    for group, setting in reversed(_changed.pop(optimizer, ())):
+        group["foreach"] = setting
 
 
 def end_step(optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -104,8 +104,8 @@ def everything(x: Any, names: Set[str]) -> Callable[[], list[Any]]:
 def _has_only_dict(x: Any) -> bool:
     """Whether all that an object holds is in its dict."""
     held = getattr(x, "__dict__", None)
-    is_one = held is not None and not isinstance(x, Optimizer | LRScheduler)
-    return is_one and WRAPPED not in held and not _slots(_kind(x))
+    is_one = not isinstance(x, Optimizer | LRScheduler)
+    return held is not None and is_one and WRAPPED not in held and not _slots(_kind(x))
 
 
 def parts(x: Any, names: Set[str]) -> list[Any]:
