@@ -140,10 +140,8 @@ def attribute_of_a_name_that_is_put_together():
 
 @case
 def attribute_of_a_name_in_a_tuple():
-    config = Config()
-    return lambda x: x * sum(getattr(config, one) for one in ("factor", "other")), set_factor(
-        config
-    )
+    config, names = Config(), ("factor", "other")
+    return lambda x: x * sum(getattr(config, one) for one in names), set_factor(config)
 
 
 @case
@@ -678,6 +676,13 @@ def clock():
     return lambda x: x * (2.0 if time.time() > limit or late[0] else 1.0), lambda: None
 
 
+@case
+def constant_tuple_of_names():
+    config = Config()
+    change = set_factor(config)
+    return lambda x: x * max(getattr(config, one) for one in ("factor", "other")), change
+
+
 # Modules, optimizers and public tensors -----------------------------------------------------------
 
 
@@ -686,6 +691,17 @@ class Holder(nn.Module):
         super().__init__()
         self.part, self.factor = nn.Identity(), 1.0
         self.register_buffer("factors", torch.ones(1))
+
+
+@case
+def setting_that_forward_reads():
+    class Scaled(nn.Module):
+        def forward(self, x):
+            return x * self.config.factor
+
+    module = Scaled()
+    module.config = Config()
+    return lambda x: module(x) * 1, set_factor(module.config)
 
 
 @case

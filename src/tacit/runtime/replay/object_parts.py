@@ -96,9 +96,18 @@ def everything(x: Any, names: Set[str]) -> Callable[[], list[Any]]:
         return lambda: [*map(vars(x).get, named)]
     if isinstance(x, type):
         return lambda: [*x.__bases__, *vars(x), *vars(x).values()]
+    if isinstance(x, Tensor) and not _slots(_kind(x)):
+        return lambda: [x.requires_grad, type(x), *x.__dict__.values()]
+    if isinstance(x, nn.Module) and not _slots(_kind(x)):
+        return lambda: _of_module(x)
     if not isinstance(x, (*CONTAINERS, *HOLDERS, *TEXTS, Tensor, nn.Module)) and _has_only_dict(x):
         return lambda: [type(x), *x.__dict__, *x.__dict__.values()]
     return lambda: parts(x, names)
+
+
+def _of_module(x: nn.Module) -> list[Any]:
+    tensors = (*x._parameters.values(), *x._buffers.values())
+    return [type(x), *x.__dict__, *x.__dict__.values(), *tensors, *x._modules.values()]
 
 
 def _has_only_dict(x: Any) -> bool:
@@ -181,15 +190,15 @@ def _of_class(x: type, names: Set[str]) -> list[Any]:
     """Returns the attributes of a class that are named, and the methods that syntax calls."""
     is_usual = type(x) in (type, ABCMeta) or is_own(type(x).__module__)
     found = _named(vars(x), names if is_usual else ALL)
-    implied = [pair for pair in vars(x).items() if pair[0][:2] == "__" and _is_called(x, *pair)]
+    implied = [pair for pair in vars(x).items() if _is_called(x, *pair)]
     return [*x.__bases__, type(x), *(part for pair in (*found, *implied) for part in pair)]
 
 
 def _is_called(kind: type, name: str, value: Any) -> bool:
     """Whether syntax may call a method; of a library, only what a call, a loop or an index does."""
-    if not is_of_program(kind.__module__):
+    if name in IMPLIED or not is_of_program(kind.__module__):
         return name in IMPLIED
-    return isinstance(value, CALLED) or name == "__match_args__"
+    return name[:2] == "__" and (isinstance(value, CALLED) or name == "__match_args__")
 
 
 def followed(x: Any, held: Sequence[Any], names: Set[str]) -> Iterator[Any]:
