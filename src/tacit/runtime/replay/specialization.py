@@ -133,9 +133,10 @@ class Specialization:
             self.signature,
         )
         result = recording.first_results(given)
-        obstacle = recording.obstacle or recording.difference_in_public()
-        if not variant.environment.is_unchanged():
+        obstacle = recording.obstacle
+        if obstacle is None and not variant.environment.is_unchanged():
             obstacle = "it changes a variable, a module or an optimizer's settings"
+        obstacle = obstacle or recording.difference_in_public()
         obstacle = self._kind.first_of_all(self._session, obstacle)
         self._num_unused += 1
         if self._num_unused > MOST_UNUSED:
