@@ -283,6 +283,23 @@ def variable_of_a_file_by_a_computed_name():
 
 
 @case
+def closure_without_a_value_yet():
+    def read():
+        try:
+            return factor
+        except NameError:
+            return 1.0
+
+    def change():
+        nonlocal factor
+        factor = 2.0
+
+    if not FACTOR:
+        factor = 0.0
+    return scaled(read), change
+
+
+@case
 def closure_of_a_static_method():
     factors = [1.0]
 
@@ -561,7 +578,7 @@ def function_of_torch():
 
 @case
 def shadowed_function_of_python():
-    scope = {"__builtins__": {"abs": abs}}
+    scope = {"__builtins__": {"abs": abs, "__import__": __import__}}  # torch imports
     function = eval("lambda x: abs(x) * 1", scope)
     return function, lambda: scope["__builtins__"].update(abs=lambda x: x * 2)
 

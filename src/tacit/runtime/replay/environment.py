@@ -21,10 +21,13 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from ...tensor import SecretTensor
 from ...tensor.trace import Trace
-from .held_objects import HeldObject, Reached, identical, unchanged
+from .held_objects import HeldMemory, HeldObject, Reached, identical, unchanged
+from .identity_sweep import IdentitySweep
 from .number_sources import GeneratorStates, is_iterator
 from .object_kinds import FUNCTIONS
+from .object_parts import OF_TENSORS, add_module
 
+HOOKS_OF_GRADIENTS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 # Attributes of a module that are compared.
 SETTINGS = (bool, int, float, str, type(None), *FUNCTIONS)
 
@@ -41,6 +44,8 @@ class Environment:
         self._followed: Set[int] = frozenset()
         self._recorded: list[Any] = []
         self._states: list[ModuleState | HeldObject] = []
+        self._memories: list[HeldMemory] = []
+        self._sweep = IdentitySweep()
         self._draws = self._iterates = False
         self._cannot_compare: str | None = None
 
@@ -66,6 +71,8 @@ class Environment:
         self._recorded = self._current()
         reached = self._reached()
         self._states = [*map(ModuleState, self.modules), *reached.objects]
+        self._memories = [x for x in reached.objects if isinstance(x, HeldMemory)]
+        self._sweep = self._whole_sweep()
         self._cannot_compare = reached.obstacle
         self._iterates = any(map(is_iterator, self._given_and(reached)))
         self._draws = drawn.have_changed()
@@ -110,9 +117,33 @@ class Environment:
         return list({id(x): x for x in found if isinstance(x, SecretTensor)}.values())
 
     def is_unchanged(self) -> bool:
-        """Returns whether everything is as it was recorded."""
+        """Returns whether everything is as it was recorded. Mostly all are the same objects."""
+        if self._sweep.is_same() and all(memory.is_unchanged() for memory in self._memories):
+            return True
         same_objects = all(state.is_unchanged() for state in self._states)
-        return same_objects and _all_unchanged(self._recorded, self._current())
+        if not (same_objects and _all_unchanged(self._recorded, self._current())):
+            return False
+        self._sweep.take()
+        return True
+
+    def _whole_sweep(self) -> IdentitySweep:
+        """Returns all that is compared by identity, as it is now."""
+        sweep = IdentitySweep()
+        for state in self._states:
+            state.add_to(sweep)
+        for leaf in self._leaves:
+            sweep.add_attributes(leaf, *OF_TENSORS)
+            sweep.add_attributes(leaf, *HOOKS_OF_GRADIENTS)
+        for optimizer in self.optimizers:
+            sweep.add_object(optimizer)
+            sweep.add_elements(optimizer.param_groups)
+            for group in optimizer.param_groups:
+                sweep.add_elements(group["params"])
+                sweep.add_names(group, () if id(optimizer) in self._followed else group)
+            for held in (optimizer.state, *optimizer.state.values()):
+                sweep.add_mapping(held)
+        sweep.take()
+        return sweep
 
     def _current(self) -> list[Any]:
         """Returns hooks of gradients, and the settings and state of optimizers."""
@@ -147,6 +178,14 @@ class ModuleState:
             and identical(self._parts, self._current_parts())
             and self._gradients == self._required_gradients()
         )
+
+    def add_to(self, sweep: IdentitySweep) -> None:
+        """Adds all that it holds to what is compared by identity."""
+        add_module(sweep, self._module)
+        for held in _hooks_of(self._module):
+            sweep.add_mapping(held)
+        for secret in self._secrets:
+            sweep.add_attributes(secret, *OF_TENSORS)
 
     def _current_parts(self) -> list[Any]:
         one = self._module

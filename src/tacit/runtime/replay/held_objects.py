@@ -9,7 +9,7 @@ call is an obstacle.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Set
 from operator import is_
 from types import FunctionType, ModuleType
 from typing import Any
@@ -18,8 +18,9 @@ from torch import Tensor
 
 from .buffers import equal_public
 from .code_names import names_in
+from .identity_sweep import IdentitySweep
 from .object_kinds import CONTAINERS, HOLDERS, is_code_of_library, is_looked_into, is_of_program
-from .object_parts import AllNames, contents, everything, followed, is_memory, parts
+from .object_parts import AllNames, add_everything, contents, followed, is_memory, parts
 from .outside_sources import computes_names, obstacle_of_function, obstacle_of_values
 
 BY_IDENTITY = (*CONTAINERS, Tensor)
@@ -34,31 +35,38 @@ class HeldObject:
 
     num_bytes = 0  # of an array
 
-    def __init__(self, holder: Any, names: frozenset[str]) -> None:
+    def __init__(self, holder: Any, names: Set[str]) -> None:
         self.holder, self._names = holder, names
-        self._everything_now = everything(holder, names)
-        self._everything = self._everything_now()
+        self._own: IdentitySweep | None = None
         self.children = parts(holder, names)
 
+    def add_to(self, sweep: IdentitySweep) -> None:
+        """Adds what it holds to what is compared by identity."""
+        add_everything(sweep, self.holder, self._names)
+
     def is_unchanged(self) -> bool:
-        """Returns whether it holds the same. Mostly all are the same objects: that is fast."""
-        now = self._everything_now()
-        if identical(self._everything, now):
+        """Returns whether it holds the same, or what is equal."""
+        if self._own is not None and self._own.is_same():
             return True
-        children = parts(self.holder, self._names)
-        if len(children) != len(self.children) or not all(map(unchanged, self.children, children)):
+        now = parts(self.holder, self._names)
+        if len(now) != len(self.children) or not all(map(unchanged, self.children, now)):
             return False
-        self._everything = now
+        self._own = IdentitySweep()
+        self.add_to(self._own)
+        self._own.take()
         return True
 
 
 class HeldMemory(HeldObject):
-    """What an array of numbers held at one time."""
+    """What an array of numbers held at one time. Nobody counts what is written to it."""
 
-    def __init__(self, holder: Any, names: frozenset[str]) -> None:
+    def __init__(self, holder: Any) -> None:
         self.holder, self.num_bytes = holder, memoryview(holder).nbytes
         self.children = [*getattr(holder, "__dict__", {}).values()]
         self._held = self._now() if self.num_bytes <= MOST_BYTES else ()
+
+    def add_to(self, sweep: IdentitySweep) -> None:
+        """Adds nothing: its bytes are compared each time."""
 
     def is_unchanged(self) -> bool:
         return self._held == self._now()
@@ -106,7 +114,7 @@ def _reached(roots: list[Any], names: frozenset[str]) -> tuple[list[HeldObject],
         num_of_libraries += is_code_of_library(one)
         if num_of_libraries > MOST_OF_LIBRARIES and is_code_of_library(one):
             continue
-        held = (HeldMemory if is_memory(one) else HeldObject)(one, names)
+        held = HeldMemory(one) if is_memory(one) else HeldObject(one, names)
         found.append(held)
         waiting.extend(followed(one, held.children, names))
         num_elements, num_bytes = num_elements + len(held.children), num_bytes + held.num_bytes

@@ -51,6 +51,8 @@ HARMLESS = frozenset(
         *("zoneinfo", "ipaddress", "_operator", "codecs", "inspect", "ast", "traceback", "_thread"),
     )
 )
+# Objects of C of these files hold no numbers, or are looked at elsewhere.
+CLEAR = HARMLESS | OPEN | {"collections", "_collections", "enum", "weakref", "_weakref"}
 # They read environment variables, which are compared.
 OF_ENVIRONMENT = (os.getenv, os.getenvb, os.path.expandvars, os.path.expanduser)
 WRAPPED = "__wrapped__"  # what a decorator calls
@@ -114,7 +116,7 @@ def is_opaque(x: Any) -> bool:
     """Whether an object may hold numbers into which nobody can look."""
     kind = type(x)
     top = str(kind.__module__).partition(".")[0]
-    if top in HARMLESS or top in OPEN or isinstance(x, (*MEMORY, *TEXTS, *HOLDERS, *CONTAINERS)):
+    if isinstance(x, (*MEMORY, *TEXTS, *HOLDERS, *CONTAINERS)) or top in CLEAR:
         return False
     has_names = kind.__dictoffset__ or any("__slots__" in vars(each) for each in kind.__mro__)
     return not has_names and kind.__basicsize__ > object.__basicsize__

@@ -1,14 +1,14 @@
 """The parts of an object that a function reaches: elements, attributes, variables of a function.
 
-`parts` returns those that the code names. `everything` is faster: it may return more, to be
-compared by identity.
+`parts` returns those that the code names. `add_everything` has more of them compared by identity,
+which is faster.
 """
 
 from __future__ import annotations
 
 import os
 from abc import ABCMeta
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextvars import ContextVar
 from functools import cache, cached_property, partial, partialmethod, singledispatchmethod
 from types import (
@@ -28,7 +28,8 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from .function_variables import MISSING, FunctionVariables
+from .function_variables import FunctionVariables
+from .identity_sweep import MISSING, IdentitySweep, content_if_any
 from .object_kinds import (
     ATOMS,
     CONTAINERS,
@@ -44,6 +45,7 @@ from .object_kinds import (
 DICTS = (dict, MappingProxyType)
 IMMUTABLE = (tuple, frozenset)
 OF_MODULES = frozenset(vars(nn.Module())) - {"training"}
+OF_TENSORS = ("requires_grad", "__class__")
 OF_SECRETS = frozenset(("_cell", "_numbers", "numbers"))
 IMPLIED = ("__call__", "__getitem__", "__iter__", "__len__", "__next__", "forward")
 MAKING = ("__init__", "__new__", "__post_init__")
@@ -80,41 +82,46 @@ def is_memory(x: Any) -> bool:
     return isinstance(x, MEMORY) and not (isinstance(x, numpy.ndarray) and x.dtype.hasobject)
 
 
-def everything(x: Any, names: Set[str]) -> Callable[[], list[Any]]:
-    """Returns a function that returns the parts of an object now, or more of it."""
+def add_everything(sweep: IdentitySweep, x: Any, names: Set[str]) -> None:
+    """Adds all that an object holds, or what the code names of it where that is faster."""
     kind = type(x)
     if kind in IMMUTABLE:
-        return list
+        return
     if kind is dict:
-        return lambda: [*x, *x.values()]
-    if kind is list or kind is set:
-        return x.copy
-    if isinstance(x, FunctionType):
-        return FunctionVariables(x)
-    if isinstance(x, ModuleType) and not (isinstance(names, AllNames) and _is_of_program(x)):
-        named = tuple(names)
-        return lambda: [*map(vars(x).get, named)]
-    if isinstance(x, type):
-        return lambda: [*x.__bases__, *vars(x), *vars(x).values()]
-    if isinstance(x, Tensor) and not _slots(_kind(x)):
-        return lambda: [x.requires_grad, type(x), *x.__dict__.values()]
-    if isinstance(x, nn.Module) and not _slots(_kind(x)):
-        return lambda: _of_module(x)
-    if not isinstance(x, (*CONTAINERS, *HOLDERS, *TEXTS, Tensor, nn.Module)) and _has_only_dict(x):
-        return lambda: [type(x), *x.__dict__, *x.__dict__.values()]
-    return lambda: parts(x, names)
+        sweep.add_mapping(x)
+    elif kind is list or kind is set:
+        sweep.add_elements(x)
+    elif isinstance(x, FunctionType):
+        FunctionVariables(x).add_to(sweep)
+    elif isinstance(x, ModuleType) and not (isinstance(names, AllNames) and _is_of_program(x)):
+        sweep.add_names(vars(x), names)
+    elif isinstance(x, type):
+        sweep.add_attributes(x, "__bases__", "__class__")
+        sweep.add_mapping(vars(x))
+    elif isinstance(x, Tensor) and not _slots(_kind(x)):
+        sweep.add_attributes(x, *OF_TENSORS)
+        sweep.add_mapping(x.__dict__)
+    elif isinstance(x, nn.Module) and not _slots(_kind(x)):
+        add_module(sweep, x)
+    elif _has_only_dict(x):
+        sweep.add_object(x)
+    else:
+        sweep.add_other(lambda: parts(x, names))
 
 
-def _of_module(x: nn.Module) -> list[Any]:
-    tensors = (*x._parameters.values(), *x._buffers.values())
-    return [type(x), *x.__dict__, *x.__dict__.values(), *tensors, *x._modules.values()]
+def add_module(sweep: IdentitySweep, x: nn.Module) -> None:
+    """Adds the attributes of a module, its tensors and its modules."""
+    sweep.add_object(x)
+    for held in (x._parameters, x._buffers, x._modules):
+        sweep.add_mapping(held)
 
 
 def _has_only_dict(x: Any) -> bool:
     """Whether all that an object holds is in its dict."""
+    if isinstance(x, (*CONTAINERS, *HOLDERS, *TEXTS, Tensor, nn.Module, Optimizer, LRScheduler)):
+        return False
     held = getattr(x, "__dict__", None)
-    is_one = not isinstance(x, Optimizer | LRScheduler)
-    return held is not None and is_one and WRAPPED not in held and not _slots(_kind(x))
+    return held is not None and WRAPPED not in held and not _slots(_kind(x))
 
 
 def parts(x: Any, names: Set[str]) -> list[Any]:
@@ -174,7 +181,7 @@ def _held(x: Any) -> list[Any]:
     if isinstance(x, ContextVar):
         return [x.get(MISSING)]
     if isinstance(x, CellType):
-        return [getattr(x, "cell_contents", MISSING)]
+        return [content_if_any(x)]
     if isinstance(x, ReferenceType):
         return [x()]
     if isinstance(x, MethodType | BuiltinFunctionType):
