@@ -77,8 +77,8 @@ def _outside() -> dict[int, str]:
 def _by_computed_name() -> dict[int, str]:
     """Returns why functions that read variables by a computed name cannot be followed."""
     found = [*_named(builtins, "eval", "exec", "globals", "compile", "__import__"), sys.modules]
-    found += _named(sys, "_getframe"), importlib.import_module, inspect.currentframe
-    found += inspect.stack, gc.get_objects, gc.get_referrers
+    found += [*_named(sys, "_getframe"), *_named(inspect, "currentframe", "stack")]
+    found += importlib.import_module, gc.get_objects, gc.get_referrers
     return {id(x): "it reads variables by a computed name" for x in found}
 
 
