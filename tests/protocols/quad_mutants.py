@@ -52,7 +52,7 @@ def reveals_are_not_verified(patch: Patch) -> None:
 def receivers_get_the_same(patch: Patch) -> None:
     """Whoever hears the others first can answer so that all sums are zero."""
     original = verification._terms
-    patch.setattr(verification, "_terms", lambda p: original(p)[:1] * 4)
+    patch.setattr(verification, "_terms", lambda *args: original(*args)[:1].repeat(4, 1))
 
 
 def sums_are_ignored(patch: Patch) -> None:

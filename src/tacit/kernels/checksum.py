@@ -62,7 +62,7 @@ def add_checksum(
 
 def checksum(total: Tensor) -> int:
     """Returns the sum of all checksums, modulo 2^61 - 1."""
-    low, high = total.tolist()
+    low, high = total.cpu().tolist()
     return int(low + (high << 32)) % PRIME
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -42,6 +42,20 @@ class Recorder(Protocol):
 
     def note_reveal(self, admit: Callable[[int], None], number: int) -> None:
         """Calls a function of the number of the call, which admits a reveal, and records it."""
+
+
+@runtime_checkable
+class CheckingRecorder(Recorder, Protocol):
+    """A recorder of calls that verify before they open."""
+
+    def compute(self, function: Callable[..., Tensor], tensors: Sequence[Tensor]) -> Tensor:
+        """Calls a function of tensors alone, and records it."""
+
+    def tell(self, function: Callable[..., Tensor], tensors: Sequence[Tensor]) -> Tensor:
+        """Calls a function of tensors and of the state of a protocol, and records it."""
+
+    def check(self, function: Callable[..., None], number: int, tensors: Sequence[Tensor]) -> None:
+        """Calls a function of the number of the call and of tensors, which may raise."""
 
 
 class CallWatcher(Protocol):
@@ -117,6 +131,32 @@ class Context:
             to(x)
         else:
             self.recorder.note(to, x)
+
+    def compute(self, function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
+        """Returns what a function outside of torch makes of tensors, now and in replays."""
+        recorder = self._checking_recorder()
+        return recorder.compute(function, tensors) if recorder else function(*tensors)
+
+    def tell(self, function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
+        """As `compute`, of a function that reads the state of a protocol."""
+        recorder = self._checking_recorder()
+        return recorder.tell(function, tensors) if recorder else function(*tensors)
+
+    def check(self, function: Callable[..., None], *tensors: Tensor) -> None:
+        """Gives tensors, and the number of the call, to a function that may raise, and in replays.
+
+        Later rounds of the call wait for it, and whatever uses the tensors.
+        """
+        recorder, number = self._checking_recorder(), self.randomness.number
+        if recorder:
+            recorder.check(function, number, tensors)
+        else:
+            function(number, *tensors)
+
+    def _checking_recorder(self) -> CheckingRecorder | None:
+        """Returns the recorder, if any; others find before they record that a call verifies."""
+        assert self.recorder is None or isinstance(self.recorder, CheckingRecorder)
+        return self.recorder
 
     @property
     def state(self) -> CallState:

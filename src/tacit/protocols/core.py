@@ -52,7 +52,7 @@ class ProtocolCore(ABC):
     dealt_tables: whether `fourier` and `exp_negative` come from a dealer, in one round each; then
         `fourier` can add cosines of the same phases.
     is_recordable: whether the work of a call can be recorded on a GPU and replayed.
-    replays_reveals: whether a recorded call may reveal.
+    verifies_reveals: whether it verifies what was computed before it opens anything.
     can_interleave: whether a call may begin before another one has ended, and never end.
     helpers: how many members of a session are no parties: they own and learn nothing.
     parties: the number of parties; their ranks come first.
@@ -63,7 +63,7 @@ class ProtocolCore(ABC):
     helpers: ClassVar[int] = 0
     dealt_tables: ClassVar[bool] = False
     is_recordable: ClassVar[bool] = True
-    replays_reveals: ClassVar[bool] = True
+    verifies_reveals: ClassVar[bool] = False
     can_interleave: ClassVar[bool] = True
     num_turns: ClassVar[int] = 1
     form: str

@@ -40,7 +40,7 @@ class QuadBase(Protocol):
     """
 
     form = "four parts"
-    replays_reveals = False  # what verifies them is no part of a recorded call
+    verifies_reveals = True
 
     def __init__(self, context: Context, *, exact: bool = True) -> None:
         super().__init__(context, exact=exact)

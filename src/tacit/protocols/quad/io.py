@@ -8,7 +8,7 @@ from one party, and its hash from another.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
+from functools import partial, reduce
 
 import torch
 from torch import Tensor
@@ -108,7 +108,7 @@ def reveal(
         if SENDS[j] == p.rank:
             send[j] = [x.parts[j].contiguous()]
         elif SENDS_HASH[j] == p.rank:
-            send[j] = [digest_of(x.parts[j]).to(p.device)]
+            send[j] = [p.context.compute(digest_of, x.parts[j]).to(p.device)]
     if p.rank not in receivers:
         yield Round(send=send)
         return None
@@ -118,18 +118,23 @@ def reveal(
     receive[SENDS_HASH[p.rank]] = [DIGEST]
     received = yield Round(send, receive)
     [missing] = received[SENDS[p.rank]]
-    if not torch.equal(digest_of(missing), received[SENDS_HASH[p.rank]][0].cpu()):
-        raise _wrong_part(p)
+    p.context.check(partial(_check_part, p.rank), missing, *received[SENDS_HASH[p.rank]])
     if isinstance(x, Arith):
         return reduce(torch.add, x.parts.values(), missing).cpu()
     return plain_bits(reduce(torch.bitwise_xor, x.parts.values(), missing).cpu(), x.shape)
 
 
-def _wrong_part(p: QuadBase) -> CheatingDetected:
+def _check_part(rank: int, _number: int, part: Tensor, digest: Tensor) -> None:
+    """Raises unless the part that this party lacks has the hash that another one tells."""
+    if not torch.equal(digest_of(part), digest.cpu()):
+        raise _wrong_part(rank)
+
+
+def _wrong_part(rank: int) -> CheatingDetected:
     return CheatingDetected(
-        Party(SENDS[p.rank])
+        Party(SENDS[rank])
         + " and "
-        + Party(SENDS_HASH[p.rank])
+        + Party(SENDS_HASH[rank])
         + " disagree about the last part of a result: one of them deviates from the protocol",
         limit="the result is not used",
         remedy="do not use the shares of this run again; start anew without that party",

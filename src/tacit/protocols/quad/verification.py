@@ -34,7 +34,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from ...errors import CheatingDetected, Operation
+from ...errors import ROUND_BITS, CheatingDetected, Operation
 from ...kernels import checksum
 from ...kernels.checksum import PART_WORDS
 from ...transport import Spec
@@ -148,7 +148,7 @@ def _absorb(hashed: Hash, value: Tensor) -> None:
 
 
 def _bytes(value: Tensor) -> memoryview:
-    return value.numpy(force=True).ravel().data.cast("B")
+    return value.cpu().numpy().ravel().data.cast("B")
 
 
 def digest_of(value: Tensor) -> Tensor:
@@ -165,29 +165,39 @@ def verify(p: Verifying) -> Steps[None]:
 
     See NOTE [hidden hashes].
     """
-    terms = _terms(p)
     others = [party for party in range(p.parties) if party != p.rank]
-    send = {j: [_as_message(terms[j].to_bytes(32, "little")).to(p.device)] for j in others}
+    pairs = [(min(p.rank, j), max(p.rank, j)) for j in others]
+    drawn = [
+        p.context.draw_planes(common_stream("verify", *pair), (p.parties, 2, WORDS))
+        for pair in pairs
+    ]
+    terms = p.context.tell(partial(_terms, p, pairs), *drawn)
+    send = {j: [terms[j].to(p.device)] for j in others}
     received = yield Round(send, {j: [TOTAL] for j in others})
-    total = sum((_number(received[j][0].cpu()) for j in others), terms[p.rank]) % PRIME
-    if not p.views.agree(total, p.context.randomness.number << 16):
-        raise cheating(p)
+    p.context.check(partial(_compare, p), terms[p.rank], *(received[j][0] for j in others))
 
 
-def _terms(p: Verifying) -> list[int]:
-    """What this party adds to the sum of each receiver, by rank."""
+def _terms(p: Verifying, pairs: Sequence[Viewers], *drawn: Tensor) -> Tensor:
+    """What this party adds to the sum of each receiver, by rank: a row of bytes for each.
+
+    drawn: what each pair has drawn, which this party is one of.
+    """
     totals = [0] * p.parties
-    for peer in range(p.parties):
-        if peer == p.rank:
-            continue
-        pair = tuple(sorted((p.rank, peer)))
+    for pair, words in zip(pairs, drawn, strict=True):
         hashed = int.from_bytes(p.views.digest(pair), "little")
-        drawn = p.context.draw_planes(common_stream("verify", *pair), (p.parties, 2, WORDS))
-        numbers = _numbers(drawn)
+        numbers = _numbers(words)
         for receiver, (factor, mask) in enumerate(zip(numbers[::2], numbers[1::2], strict=True)):
             term = factor * hashed + mask
             totals[receiver] += term if p.rank == pair[0] else -term
-    return [total % PRIME for total in totals]
+    messages = [_as_message((total % PRIME).to_bytes(32, "little")) for total in totals]
+    return torch.stack(messages)
+
+
+def _compare(p: Verifying, number: int, *terms: Tensor) -> None:
+    """Raises unless the terms that all parties have for this one add up to zero."""
+    total = sum(map(_number, terms)) % PRIME
+    if not p.views.agree(total, number << ROUND_BITS):
+        raise cheating(p)
 
 
 def _numbers(words: Tensor) -> list[int]:

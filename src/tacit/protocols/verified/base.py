@@ -25,6 +25,7 @@ class VerifiedBase(ReplicatedBase):
     """
 
     is_recordable = False  # a replay would not note what it computes
+    verifies_reveals = True
 
     def __init__(self, context: Context, *, exact: bool = True) -> None:
         super().__init__(context, exact=exact)

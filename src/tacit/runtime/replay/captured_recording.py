@@ -18,7 +18,7 @@ from ...transport import Tally
 from .buffers import SecretTree
 from .capture import Capture, GraphObserver
 from .public_state import PublicState
-from .recording import Party, Recording
+from .recording import Recording
 from .summary import RecordingSummary
 
 
@@ -31,10 +31,6 @@ class CapturedRecording(Recording):
     _trace: Capture
     _cost: Tally
     _results: SecretTree
-
-    @classmethod
-    def can_reveal(cls, session: Party) -> bool:
-        return session.protocol.replays_reveals
 
     def first_results(self, given: SecretTree) -> Any:
         if self.obstacle is None:

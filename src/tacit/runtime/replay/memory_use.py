@@ -20,7 +20,7 @@ from torch import Tensor
 from ...errors import ROUND_BITS
 from .arena import Arena, Block
 from .device_memory import DeviceBlocks, DeviceStep
-from .plan import Admission, Effect, Exchange, Step
+from .plan import Admission, Check, Effect, Exchange, Step
 
 EFFECTS, RANDOM = "effects", "random"  # what steps have in common that must keep their order
 
@@ -177,11 +177,11 @@ def _call(step: Step | DeviceStep) -> Hashable:
 def _ordered(step: Step) -> Iterator[Hashable]:
     """Yields what a step shares with others that must keep their order.
 
-    A reveal is admitted before the rounds of its call.
+    A reveal is admitted before the rounds of its call, and checked before those that open.
     """
-    if isinstance(step, Effect | Admission):
+    if isinstance(step, Effect | Admission | Check):
         yield EFFECTS
-    if isinstance(step, Admission):
+    if isinstance(step, Admission | Check):
         yield "call", step.number
 
 

@@ -7,10 +7,10 @@ for each peer. A message that is sent ahead waits for no round; it is sent with 
 needed at the same level, just before that.
 
 NOTE [order by dependence]: a round may move before another one if no message of it is computed from
-what the other one brought. For protocols in which a party must have received something before it
-sends what is independent of it, such as an opening after all commitments, that would be wrong: they
-are not recordable (`ProtocolCore.is_recordable`). A party may invent dependences, which cost
-rounds, but hide none that others know.
+what the other one brought. Where a party must have received something before it sends what is
+independent of it, such as an opening after a comparison, a step between them says so (`Check`).
+Protocols that have no such step there are not recordable (`ProtocolCore.is_recordable`). A party
+may invent dependences, which cost rounds, but hide none that others know.
 """
 
 from __future__ import annotations

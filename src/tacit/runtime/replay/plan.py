@@ -76,13 +76,42 @@ class Guard(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """Shows a tensor to a function that changes the state of a protocol."""
+    """Gives tensors to a function that reads or changes the state of a protocol.
 
-    function: Callable[[Tensor], None]
-    x: Tensor
+    place: where the tensor goes that it returns, if any. recorded: the one that it returned when it
+    was recorded.
+    """
+
+    function: Callable[..., Tensor | None]
+    tensors: tuple[Tensor, ...]
+    place: Tensor | None = None
+    recorded: Tensor | None = None
 
     def __call__(self, first: int) -> None:
-        self.function(self.x)
+        self._put(self.function(*self.tensors))
+
+    def repeat(self) -> None:
+        """Returns what it returned then; the state stays as it is."""
+        self._put(self.recorded)
+
+    def _put(self, made: Tensor | None) -> None:
+        if self.place is not None:
+            assert made is not None
+            self.place.copy_(made)
+
+
+class Check(NamedTuple):
+    """Gives tensors to a function that raises unless they are right. number: relative.
+
+    Later rounds of its call wait for it, and whatever uses these tensors.
+    """
+
+    function: Callable[..., None]
+    number: int
+    tensors: tuple[Tensor, ...]
+
+    def __call__(self, first: int) -> None:
+        self.function(first + self.number, *self.tensors)
 
 
 class Admission(NamedTuple):
@@ -328,6 +357,8 @@ class Plan:
                 if isinstance(step, Exchange | Finish):
                     exchange = step.exchange if isinstance(step, Finish) else step
                     exchange.take(received)
-                elif not isinstance(step, Begin | Effect | Admission):
+                elif isinstance(step, Effect):
+                    step.repeat()
+                elif not isinstance(step, Begin | Admission | Check):
                     step(first)
         return True

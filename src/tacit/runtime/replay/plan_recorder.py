@@ -28,7 +28,19 @@ from .memory_use import MemoryUse
 from .noted_memory import storage_of
 from .optimizer_observer import OptimizerObserver
 from .optimizer_steps import OptimizerSteps
-from .plan import Admission, Draw, Effect, Exchange, Guard, Messages, Number, Plan, Step, Work
+from .plan import (
+    Admission,
+    Check,
+    Draw,
+    Effect,
+    Exchange,
+    Guard,
+    Messages,
+    Number,
+    Plan,
+    Step,
+    Work,
+)
 from .plan_observer import READING, PlanObserver
 from .small_work import small_work
 
@@ -255,7 +267,32 @@ class PlanRecorder(PlanObserver):
         """Shows a tensor to a function, and records that."""
         with _disable_current_modes():
             function(x)
-            self._append(Effect(function, self.arena.alias(x)), [])
+            self._append(Effect(function, (self.arena.alias(x),)), [])
+
+    def compute(self, function: Callable[..., Tensor], tensors: Sequence[Tensor]) -> Tensor:
+        """Returns what a function makes of tensors alone, and records that."""
+        with _disable_current_modes():
+            made = self._moved(function(*tensors))
+            place, given = self.arena.alias(made), tuple(map(self.arena.alias, tensors))
+            self._append(Work(partial(_put, function), (place, *given), {}), [place])
+            self.own(made)
+        return made
+
+    def tell(self, function: Callable[..., Tensor], tensors: Sequence[Tensor]) -> Tensor:
+        """Returns what a function makes of tensors and a protocol's state, and records that."""
+        with _disable_current_modes():
+            made = self._moved(recorded := function(*tensors))
+            place, given = self.arena.alias(made), tuple(map(self.arena.alias, tensors))
+            self._append(Effect(function, given, place, recorded.clone()), [place])
+            self.own(made)
+        return made
+
+    def check(self, function: Callable[..., None], number: int, tensors: Sequence[Tensor]) -> None:
+        """Calls a function of a call's number and tensors, which may raise, and records that."""
+        with _disable_current_modes():
+            function(number, *tensors)
+            given = tuple(map(self.arena.alias, tensors))
+            self._append(Check(function, number - self._first, given), given)
 
     def note_reveal(self, admit: Callable[[int], None], number: int) -> None:
         """Admits a reveal, and records that."""
@@ -297,6 +334,10 @@ class RecordedKernels:
 
 def _copy(func: OpOverload, place: Tensor, *args: Any, **kwargs: Any) -> None:
     place.copy_(func(*args, **kwargs))
+
+
+def _put(function: Callable[..., Tensor], place: Tensor, *args: Tensor) -> None:
+    place.copy_(function(*args))
 
 
 def _copy_all(func: OpOverload, places: list[Tensor], *args: Any, **kwargs: Any) -> None:

@@ -20,7 +20,6 @@ from .plan_merging import merge_rounds
 from .plan_observer import PlanObserver
 from .plan_recorder import PlanRecorder
 from .public_state import PublicState
-from .recording import Party
 from .summary import RecordingSummary
 
 
@@ -32,10 +31,7 @@ class PlanRecording(OwnRecording):
 
     observer = PlanObserver
     takes_plain = True
-
-    @classmethod
-    def can_reveal(cls, session: Party) -> bool:
-        return session.protocol.replays_reveals
+    can_verify = True
 
     def first_results(self, given: SecretTree) -> Any:
         return self._first_results

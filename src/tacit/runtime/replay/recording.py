@@ -55,11 +55,13 @@ class Recording(ABC):
 
     observer: the kind of trace that finds whether a function can be recorded so.
     takes_plain: whether plain arguments may differ from call to call.
+    can_verify: whether the function may open what is verified before.
     obstacle: why the recording must not be replayed, or None.
     """
 
     observer: ClassVar[type[OptimizerObserver]] = OptimizerObserver
     takes_plain: ClassVar[bool] = False
+    can_verify: ClassVar[bool] = False
     obstacle: str | None = None
 
     def __init__(
@@ -105,11 +107,6 @@ class Recording(ABC):
     def first_of_all(cls, session: Party, obstacle: str | None) -> str | None:
         """Returns the obstacle of the first party that has one, or None. All parties call it."""
         return next((one for one in cls.gathered(session, obstacle or "") if one), None)
-
-    @classmethod
-    def can_reveal(cls, session: Party) -> bool:
-        """Returns whether a recorded function may reveal."""
-        return False
 
     @abstractmethod
     def first_results(self, given: SecretTree) -> Any:

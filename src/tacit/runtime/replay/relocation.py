@@ -18,7 +18,7 @@ from torch import Tensor
 from .arena import Arena, Block
 from .device_memory import DeviceStep
 from .memory_use import StepUse
-from .plan import Draw, Effect, Exchange, Guard, Step, Work
+from .plan import Check, Draw, Effect, Exchange, Guard, Step, Work
 from .step_order import Moment
 
 
@@ -75,7 +75,9 @@ class Relocation:
         if isinstance(step, Draw):
             return Draw(step.function, move(step.args, True))
         if isinstance(step, Effect):
-            return Effect(step.function, move(step.x, False))
+            return step._replace(tensors=move(step.tensors, False), place=move(step.place, False))
+        if isinstance(step, Check):
+            return step._replace(tensors=move(step.tensors, False))
         if isinstance(step, Guard):
             return Guard(step.function, move(step.args, False), step.decision)
         assert not isinstance(step, DeviceStep)

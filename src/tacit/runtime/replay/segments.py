@@ -167,7 +167,7 @@ class Segments:
     def note(self, function: Callable[[Tensor], None], x: Tensor) -> None:
         """Records that a tensor is shown to a function."""
         with self.cut():
-            self._trace.note_effect(Effect(function, x))
+            self._trace.note_effect(Effect(function, (x,)))
 
     def note_reveal(self, admit: Callable[[int], None], number: int) -> None:
         """Records that a reveal is admitted."""

@@ -162,8 +162,9 @@ class Specialization:
         trace.note_results(made.secrets)
         trace.operands.note_results(made.others, made.spec)
         obstacle = environment.obstacle or _obstacle(trace, given, made)
-        if len(session.reveals) > revealed and not self._kind.can_reveal(session):
-            obstacle = "it reveals"
+        verifies = session.protocol.verifies_reveals and not self._kind.can_verify
+        if len(session.reveals) > revealed and verifies:
+            obstacle = "it opens what is verified before, which a GPU's graphs do not"
         self._num_observed += 1
         if self._num_observed > MOST_OBSERVED:
             obstacle = obstacle or "variables, modules or settings of it are others in every call"
