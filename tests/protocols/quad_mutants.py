@@ -66,8 +66,10 @@ def hashes_of_parts_are_ignored(patch: Patch) -> None:
 def first_words_are_compared(patch: Patch) -> None:
     add = HashedViews.add
 
-    def first(self: HashedViews, viewers: Viewers, values: Sequence[Tensor]) -> None:
-        add(self, viewers, [value.reshape(-1)[:1] for value in values])
+    def first(
+        self: HashedViews, viewers: Viewers, values: Sequence[Tensor], **pair: Viewers
+    ) -> None:
+        add(self, viewers, [value.reshape(-1)[:1] for value in values], **pair)
 
     patch.setattr(HashedViews, "add", first)
 
