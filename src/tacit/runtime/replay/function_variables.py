@@ -55,5 +55,5 @@ class FunctionVariables:
 
 
 def _builtins(function: FunctionType) -> Mapping[str, Any]:
-    held: Mapping[str, Any] = function.__builtins__  # type: ignore[attr-defined]
+    held: Mapping[str, Any] = function.__builtins__
     return held
