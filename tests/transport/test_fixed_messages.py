@@ -14,6 +14,7 @@ from torch import Tensor
 
 from tacit.errors import PeerClosed, ProtocolDesync, PublicMismatch
 from tacit.transport import Cost, FixedRound, Mesh, Spec
+from tacit.transport.local import fixed_copies, memory
 from tacit.transport.wire import socket_channel, tls
 from tacit.transport.wire.frames import (
     DIGEST_AT,
@@ -27,6 +28,7 @@ from tacit.transport.wire.frames import (
 from tacit.transport.wire.openssl_session import compiled, load_openssl
 
 pytestmark = pytest.mark.skipif(load_openssl() is None, reason="the interpreter contains OpenSSL")
+BOTH = pytest.mark.parametrize("kind", ["memory", "tls"])
 SIZE = 300
 SPEC = Spec((SIZE,), torch.int64)
 DONE = [None, None]
@@ -73,18 +75,20 @@ def test_where_a_message_has_its_number_and_its_digest() -> None:
         compiled().Message(head[: HEADER.size - 1], parts, OPERATION_AT, DIGEST_AT)
 
 
+@BOTH
 @pytest.mark.parametrize("size", [0, 1, SIZE, 2048, 16_000])
-def test_fixed_and_ordinary_messages_are_the_same_to_the_other_side(size: int) -> None:
+def test_fixed_and_ordinary_messages_are_the_same_to_the_other_side(size: int, kind: str) -> None:
     def main(mesh: Mesh) -> None:
         for seed in range(4):
             place, is_fixed = torch.zeros(size, dtype=torch.int64), bool(seed & 1 << mesh.rank)
             exchanged(mesh, tensor(mesh.rank, size), place, is_fixed=is_fixed)
             assert place.equal(tensor(1 - mesh.rank, size))
 
-    assert run("tls", main) == DONE
+    assert run(kind, main) == DONE
 
 
-def test_a_fixed_round_costs_what_an_ordinary_one_does() -> None:
+@BOTH
+def test_a_fixed_round_costs_what_an_ordinary_one_does(kind: str) -> None:
     def main(mesh: Mesh) -> list[list[float]]:
         found = []
         for is_fixed in (False, True):
@@ -97,12 +101,13 @@ def test_a_fixed_round_costs_what_an_ordinary_one_does() -> None:
             found.append([getattr(one, name) for one in counted for name in Cost.__slots__])
         return found
 
-    for ordinary, fixed_ones in run("tls", main).values():
+    for ordinary, fixed_ones in run(kind, main).values():
         assert ordinary == fixed_ones
         assert ordinary[:4] == [8 * SIZE, 8 * SIZE, 1, 1]
 
 
-def test_a_fixed_round_that_is_left_open_is_taken_before_the_next() -> None:
+@BOTH
+def test_a_fixed_round_that_is_left_open_is_taken_before_the_next(kind: str) -> None:
     """As when a step of a plan fails between a round's sending and receiving."""
 
     def main(mesh: Mesh) -> None:
@@ -119,12 +124,16 @@ def test_a_fixed_round_that_is_left_open_is_taken_before_the_next() -> None:
         assert place.equal(tensor(1 - mesh.rank))
         assert not mesh._open
 
-    assert run("tls", main) == DONE
+    assert run(kind, main) == DONE
 
 
-def test_a_message_that_comes_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is sent once the other party has stopped to wait in compiled code."""
+@BOTH
+def test_a_message_that_comes_late_is_waited_for(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is sent once the other party has stopped to wait for this message alone."""
     monkeypatch.setattr(tls, "_PATIENCE_MS", 20)
+    monkeypatch.setattr(memory, "_PATIENCE", 0.02)
     meshes: dict[int, Mesh] = {}
 
     def main(mesh: Mesh) -> None:
@@ -136,7 +145,40 @@ def test_a_message_that_comes_late_is_waited_for(monkeypatch: pytest.MonkeyPatch
         assert place.equal(tensor(1 - mesh.rank))
         assert mesh.rank == 0 or mesh.stats.seconds_waiting >= 0.02
 
-    assert run("tls", main) == DONE
+    assert run(kind, main) == DONE
+
+
+def test_a_copy_that_somebody_holds_is_not_written_again() -> None:
+    """What comes as an ordinary message stays as it is while fixed ones follow."""
+    count = 12
+
+    def main(mesh: Mesh) -> None:
+        peer, x = 1 - mesh.rank, torch.empty_like(tensor(0))
+        if mesh.rank == 0:
+            one = mesh.fixed_round({peer: [x]}, {}, ahead=False)
+            assert one is not None
+            for seed in range(count):
+                x.copy_(tensor(seed))
+                mesh.begin_fixed(one, seed)
+                mesh.exchange({}, {peer: []}, operation=count + seed)
+            return
+        held = []
+        for seed in range(count):
+            [got] = mesh.exchange({}, {peer: [SPEC]}, operation=seed)[peer]
+            held.append(got[1:])
+            mesh.exchange({peer: []}, {}, operation=count + seed)
+        assert all(map(torch.equal, held, [tensor(seed)[1:] for seed in range(count)]))
+
+    assert run("memory", main) == DONE
+
+
+def test_memory_of_copies_is_used_again() -> None:
+    sent = fixed_copies.CopiedTensors([tensor(0)], layout((SPEC,)))
+    first = sent.copies()
+    address, second = first[0].data_ptr(), sent.copies()
+    assert second[0].data_ptr() != address  # the first one is not taken yet
+    del first
+    assert sent.copies()[0].data_ptr() == address
 
 
 @pytest.mark.parametrize("limit", [700, 2_500, 20_000])
@@ -158,8 +200,9 @@ def test_fixed_messages_pass_renewals(limit: int, monkeypatch: pytest.MonkeyPatc
         assert renewals >= count * 8 * SIZE // limit
 
 
-def test_a_fixed_message_behind_a_queue_keeps_its_bytes_and_its_place() -> None:
-    """The thread that writes is still busy with a long message before it."""
+@BOTH
+def test_a_fixed_message_behind_a_queue_keeps_its_bytes_and_its_place(kind: str) -> None:
+    """A long message before it is still to be written, or to be taken."""
     long = Spec((3 << 20,), torch.int64)
 
     def main(mesh: Mesh) -> None:
@@ -172,7 +215,7 @@ def test_a_fixed_message_behind_a_queue_keeps_its_bytes_and_its_place() -> None:
         mesh.finish_fixed(second)
         assert place.equal(tensor(peer))
 
-    assert run("tls", main) == DONE
+    assert run(kind, main) == DONE
 
 
 def fixed_bytes(channel: Any, x: Tensor, digest: bytes) -> bytes:
@@ -197,14 +240,14 @@ def test_a_message_in_several_records_is_the_same_message(ends: tuple[int, ...])
     assert run("tls", main) == DONE
 
 
-def told(change: Callable[[Mesh], tuple[Any, Any, int]], *, is_fixed: bool) -> Any:
+def told(kind: str, change: Callable[[Mesh], tuple[Any, Any, int]], *, is_fixed: bool) -> Any:
     """What both parties raise where one of them begins another round."""
 
     def main(mesh: Mesh) -> None:
         x, place, operation = change(mesh)
         exchanged(mesh, x, place, operation=operation, is_fixed=is_fixed)
 
-    return run("tls", main)
+    return run(kind, main)
 
 
 def other_operation(mesh: Mesh) -> tuple[Tensor, Tensor, int]:
@@ -220,21 +263,25 @@ def other_record(mesh: Mesh) -> tuple[Tensor, Tensor, int]:
     return tensor(0), tensor(0), 7
 
 
+@BOTH
 @pytest.mark.parametrize(
-    ("change", "kind"),
+    ("change", "error"),
     [
         (other_operation, ProtocolDesync),
         (other_shape, ProtocolDesync),
         (other_record, PublicMismatch),
     ],
 )
-def test_another_message_is_told_like_an_ordinary_one(change: Any, kind: type[Exception]) -> None:
-    raised = [told(change, is_fixed=is_fixed) for is_fixed in (True, False)]
+def test_another_message_is_told_like_an_ordinary_one(
+    change: Any, error: type[Exception], kind: str
+) -> None:
+    raised = [told(kind, change, is_fixed=is_fixed) for is_fixed in (True, False)]
     for rank in range(2):
         one, other = raised[0][rank], raised[1][rank]
-        assert isinstance(one, kind | PeerClosed)
-        assert str(one) == str(other) or {type(one), type(other)} == {kind, PeerClosed}
-    assert any(isinstance(one, kind) for one in raised[0])
+        assert isinstance(one, error | PeerClosed)
+        texts = {str(x).replace("party 1", "party 0") for x in (one, other)}  # who notices first
+        assert len(texts) == 1 or {type(one), type(other)} == {error, PeerClosed}
+    assert any(isinstance(one, error) for one in raised[0])
 
 
 def test_a_peer_that_ends_within_a_message_is_told() -> None:
@@ -268,4 +315,12 @@ def test_which_messages_are_fixed() -> None:
         assert mesh.channel(1 - mesh.rank).fixed([tensor(0)]) is None
 
     assert run("tls", none, network=shaped) == DONE
+    assert run("memory", none, network=shaped) == DONE
     assert run("tcp", none) == DONE
+
+    def long(mesh: Mesh) -> None:
+        channel = mesh.channel(1 - mesh.rank)
+        assert channel.fixed([torch.zeros(SHORT_BYTES)]) is not None
+        assert channel.fixed([torch.zeros(4, 4).T[:2]]) is None
+
+    assert run("memory", long) == DONE

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from ..transport import Channel, Mesh
+from ..transport.wire.fixed_message import FixedTensors
 from ..transport.wire.frames import Kind
 
 
@@ -165,6 +166,7 @@ class Tap:
                 channel: Any = mesh.channel(peer)
                 channel.send = partial(self._send, peer, channel.send)
                 channel.send_part = partial(Channel.send_part, channel)  # as a whole, by `send`
+                channel.send_fixed = partial(_send_as_usual, channel)
 
     def ask(self, wanted: Iterable[Manipulation]) -> None:
         """Does this with the messages that follow, which are counted from zero again."""
@@ -213,6 +215,10 @@ class Tap:
         words = tuple(tensor.clone() for tensor in tensors)
         name = entry.name if entry else ""
         self.sent.append(Sent(self._mesh.rank, self.number, peer, name, step, words))
+
+
+def _send_as_usual(channel: Channel, message: FixedTensors, operation: int, digest: bytes) -> None:
+    channel.send(Kind.TENSORS, operation, digest, [x.clone() for x in message])
 
 
 def _differ(one: Tensor, other: Tensor) -> bool:

@@ -27,15 +27,23 @@ from ..mesh import Mesh
 from ..shaping import Network, NetworkSetting, Wire
 from ..shaping import network as build_network
 from ..timeouts import stalled
+from ..wire.fixed_message import FixedTensors
 from ..wire.frames import Kind, Layout, layout
+from .fixed_copies import CopiedTensors, Copies, copy_all
 from .interpreter_lock import NO_LOCK, InterpreterLock
 
+_PATIENCE = 0.05  # s that a fixed message is waited for before other news is looked at
 
-class _Envelope(NamedTuple):
+
+class _Head(NamedTuple):
     kind: Kind
     operation: int
     digest: bytes
     layout: Layout
+
+
+class _Envelope(NamedTuple):
+    head: _Head
     message: Message
     ready: ReadyEvent | None
 
@@ -105,6 +113,18 @@ class Mailbox(Poller):
                 self.changed.notify_all()
             return envelope
 
+    def take_soon(self, peer: int, head: _Head) -> _Envelope | None:
+        """As `take`, after a short wait, if the next message has this head and can be read now."""
+        queue = self.envelopes[peer]
+        with self.lock:
+            if not queue:
+                self.await_change(
+                    self.interpreter, lambda: bool(queue) or peer in self.last_words, _PATIENCE
+                )
+            if not queue or queue[0].head != head or queue[0].ready is not None:
+                return None
+            return self.take(peer)
+
 
 class MemoryChannel(Channel):
     """One end of a pair of mailboxes. Received tensors share memory with the sender's."""
@@ -152,14 +172,29 @@ class MemoryChannel(Channel):
     def is_stuck(self, is_stuck: Callable[[], bool]) -> None:
         self._own.is_stuck = is_stuck
 
+    def fixed(self, tensors: Sequence[Tensor]) -> FixedTensors | None:
+        how = layout(tuple([(x.shape, x.dtype) for x in tensors]))
+        stays = all(x.is_cpu and x.is_contiguous() for x in tensors)
+        if not stays or self.wire.shaped or how.size > self._limits.max_message_bytes:
+            return None
+        return CopiedTensors(tensors, how)
+
     def send(self, kind: Kind, operation: int, digest: bytes, tensors: Sequence[Tensor]) -> int:
         how = layout(tuple([(tensor.shape, tensor.dtype) for tensor in tensors]))
         message = Message(list(tensors), how.size, self._stamped(how.size))
-        envelope = _Envelope(kind, operation, digest, how, message, ready_event(tensors))
-        if self._other.closed or not self.has_space(how.size):
-            self._await_space(how.size, operation)
-        self._other.put(self._party, envelope)
+        self._put(_Envelope(_Head(kind, operation, digest, how), message, ready_event(tensors)))
         return how.size
+
+    def send_fixed(self, message: FixedTensors, operation: int, digest: bytes) -> None:
+        assert isinstance(message, CopiedTensors)  # `fixed` has made it
+        head = _Head(Kind.TENSORS, operation, digest, message.layout)
+        self._put(_Envelope(head, Message(message.copies(), message.layout.size), None))
+
+    def _put(self, envelope: _Envelope) -> None:
+        size = envelope.message.size
+        if self._other.closed or not self.has_space(size):
+            self._await_space(size, envelope.head.operation)
+        self._other.put(self._party, envelope)
 
     def send_part(
         self,
@@ -207,6 +242,14 @@ class MemoryChannel(Channel):
     def expect(self, expected: Expected) -> None:
         self._expected = expected
 
+    def receive_fixed(self, message: FixedTensors, operation: int, digest: bytes) -> bool:
+        head = _Head(Kind.TENSORS, operation, digest, message.layout)
+        envelope = self._own.take_soon(self.peer, head)
+        if envelope is None:
+            return False
+        copy_all(message, envelope.message.tensors)
+        return True
+
     def recv(self, *, patient: bool = False) -> Message | None:
         expected = self._expected
         has_ended = self.peer in self._own.last_words  # then it sends nothing more
@@ -217,26 +260,33 @@ class MemoryChannel(Channel):
             return None
         self._check(envelope, expected)
         message = envelope.message
-        if envelope.ready is None and self.device == CPU:
-            return message
-        return message._replace(tensors=from_thread(message.tensors, envelope.ready, self.device))
+        if envelope.ready is not None or self.device != CPU:
+            tensors = from_thread(message.tensors, envelope.ready, self.device)
+            message = message._replace(tensors=tensors)
+        if expected.into is not None:
+            copy_all(expected.into, message.tensors)
+            return message._replace(tensors=[*expected.into])
+        if isinstance(message.tensors, Copies):
+            return message._replace(tensors=[x.clone() for x in message.tensors])
+        return message
 
     def _ended(self, operation: int) -> PeerClosed:
         return PeerClosed(Party(self.peer) + " has ended", party=self.peer, operation=operation)
 
     def _check(self, envelope: _Envelope, expected: Expected) -> None:
-        check_digest(envelope.digest, expected, peer=self.peer)
-        same = (envelope.kind, envelope.operation) == (expected.kind, expected.operation)
-        if not same or (expected.layout and envelope.layout.table != expected.layout.table):
+        kind, operation, digest, how = envelope.head
+        check_digest(digest, expected, peer=self.peer)
+        same = (kind, operation) == (expected.kind, expected.operation)
+        if not same or (expected.layout and how.table != expected.layout.table):
             raise desync(
                 expected,
                 party=self._party,
                 peer=self.peer,
-                kind=envelope.kind,
-                operation=envelope.operation,
-                specs=envelope.layout.specs,
+                kind=kind,
+                operation=operation,
+                specs=how.specs,
             )
-        check_size(envelope.message.size, kind=envelope.kind, peer=self.peer, limits=self._limits)
+        check_size(how.size, kind=kind, peer=self.peer, limits=self._limits)
 
     def flush(self) -> None:
         """Returns at once: a message that was sent is in the peer's mailbox."""

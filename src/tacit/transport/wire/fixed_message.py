@@ -1,7 +1,8 @@
 """Messages that pass many times between the same two parties, from or to the same memory.
 
-Their heads are prepared once, and compiled code copies, encrypts and sends such a message in one
-call, or receives, decrypts and copies it. To the other side they are messages like all others.
+On a connection their heads are prepared once, and compiled code copies, encrypts and sends such a
+message in one call, or receives, decrypts and copies it. To the other side they are messages like
+all others.
 """
 
 from __future__ import annotations
@@ -33,9 +34,17 @@ class FixedTensors(list[Tensor]):
     What they hold is copied before a send returns. What is received is written to them.
     """
 
-    def __init__(self, tensors: Sequence[Tensor], layout: Layout, message: FixedMessage) -> None:
+    def __init__(self, tensors: Sequence[Tensor], layout: Layout) -> None:
         super().__init__(tensors)
-        self.layout, self.message = layout, message
+        self.layout = layout
+
+
+class FramedTensors(FixedTensors):
+    """Such tensors with what compiled code sends and receives them by."""
+
+    def __init__(self, tensors: Sequence[Tensor], layout: Layout, message: FixedMessage) -> None:
+        super().__init__(tensors, layout)
+        self.message = message
 
 
 class MessageCalls(Protocol):

@@ -22,7 +22,7 @@ from ..devices import CPU, ReadyEvent, ready_event, to_device, to_pinned
 from ..limits import SYSTEM_CLOCK, Clock, Limits
 from ..shaping import Wire
 from .control import MAX_WORD_BYTES, beat, decode
-from .fixed_message import FixedTensors
+from .fixed_message import FixedTensors, FramedTensors
 from .frames import (
     HEADER,
     MAX_TABLE_BYTES,
@@ -102,7 +102,7 @@ class SocketChannel(Channel):
         if not (is_short and stays) or self.wire.shaped:
             return None
         message = self.outgoing.message(head, tensors)
-        return None if message is None else FixedTensors(tensors, how, message)
+        return None if message is None else FramedTensors(tensors, how, message)
 
     def send(self, kind: Kind, operation: int, digest: bytes, tensors: Sequence[Tensor]) -> int:
         if tensors and tensors[0].is_cuda and sends_in_parts(tensors):
@@ -120,10 +120,12 @@ class SocketChannel(Channel):
         return how.size
 
     def send_fixed(self, message: FixedTensors, operation: int, digest: bytes) -> None:
+        assert isinstance(message, FramedTensors)  # `fixed` has made it
         self._sent += 1
         self._sender.send_message(message.message, operation, digest)
 
     def receive_fixed(self, message: FixedTensors, operation: int, digest: bytes) -> bool:
+        assert isinstance(message, FramedTensors)  # `fixed` has made it
         try:
             is_here = self._receiver.take_fixed(message.message, operation, digest)
         except FrameRejected as error:
