@@ -22,32 +22,51 @@ inline std::size_t multiplied_rows(std::size_t num_rows) {
 // How far ahead a panel is fetched: the processor alone reads a large weight at half of the speed.
 constexpr std::size_t kPanelAhead = 2048;
 
-// Some of the rows of a block. Of 32 registers, 16 hold the sums of eight rows.
+// Depths of a panel that stay in the first-level cache while all rows of a block are multiplied.
+constexpr std::size_t kCachedDepth = 512;
+
+// Some of the rows of a block; `next` are those that are multiplied after them. Of 32 registers, 16
+// hold the sums of eight rows. The compiler keeps them there in a function of its own, whose loops
+// over them it is told to unroll.
 template <std::size_t Rows>
-inline void multiply_strip(const std::int8_t* rows, RowLayout layout, const std::int8_t* panel,
-                           std::size_t depth, std::int32_t* sums, bool accumulate) {
+[[gnu::noinline, gnu::noclone]] void multiply_strip(const std::int8_t* rows,
+                                                    const std::int8_t* next, RowLayout layout,
+                                                    const std::int8_t* panel, std::size_t from,
+                                                    std::size_t to, std::int32_t* sums,
+                                                    bool accumulate) {
   __m512i s[Rows][2];
+#pragma GCC unroll 8
   for (std::size_t i = 0; i < Rows; ++i)
+#pragma GCC unroll 2
     for (std::size_t j = 0; j < 2; ++j)
       s[i][j] =
           accumulate ? _mm512_loadu_si512(sums + i * kColumns + 16 * j) : _mm512_setzero_si512();
-  for (std::size_t k = 0; k < depth; k += kDepthStep) {
-    const std::int8_t* run = rows + layout.run(k);
-    for (std::size_t l = 0; l < std::min(kDepthStep, depth - k); l += 4, panel += 4 * kColumns) {
-      const __m512i b0 = _mm512_loadu_si512(panel);
-      const __m512i b1 = _mm512_loadu_si512(panel + 64);
-      _mm_prefetch(panel + kPanelAhead, _MM_HINT_T0);
-      _mm_prefetch(panel + kPanelAhead + 64, _MM_HINT_T0);
-      for (std::size_t i = 0; i < Rows; ++i) {
-        std::int32_t word;
-        std::memcpy(&word, run + i * layout.row + l, 4);
-        const __m512i a = _mm512_set1_epi32(word);
-        s[i][0] = _mm512_dpbusd_epi32(s[i][0], b0, a);
-        s[i][1] = _mm512_dpbusd_epi32(s[i][1], b1, a);
+  for (std::size_t k = from; k < to; k += kDepthStep) {
+    const std::size_t at = layout.run(k);
+    const std::int8_t* run = rows + at;
+    for (std::size_t i = 0; i < Rows; ++i) _mm_prefetch(next + at + i * layout.row, _MM_HINT_T0);
+    // Steps of eight depths: beyond the last the panel has zeros.
+    for (std::size_t l = 0; l < std::min(kDepthStep, to - k); l += 8) {
+#pragma GCC unroll 2
+      for (std::size_t half = 0; half < 8; half += 4, panel += 4 * kColumns) {
+        const __m512i b0 = _mm512_loadu_si512(panel);
+        const __m512i b1 = _mm512_loadu_si512(panel + 64);
+        _mm_prefetch(panel + kPanelAhead, _MM_HINT_T0);
+        _mm_prefetch(panel + kPanelAhead + 64, _MM_HINT_T0);
+#pragma GCC unroll 8
+        for (std::size_t i = 0; i < Rows; ++i) {
+          std::int32_t word;
+          std::memcpy(&word, run + i * layout.row + l + half, 4);
+          const __m512i a = _mm512_set1_epi32(word);
+          s[i][0] = _mm512_dpbusd_epi32(s[i][0], b0, a);
+          s[i][1] = _mm512_dpbusd_epi32(s[i][1], b1, a);
+        }
       }
     }
   }
+#pragma GCC unroll 8
   for (std::size_t i = 0; i < Rows; ++i)
+#pragma GCC unroll 2
     for (std::size_t j = 0; j < 2; ++j) _mm512_storeu_si512(sums + i * kColumns + 16 * j, s[i][j]);
 }
 
@@ -79,16 +98,25 @@ class Multiplier {
     if (tiles_ && num_rows > 2)
       return multiply_tiles<false>(rows, layout, panel, depth, sums, accumulate, ahead);
 #endif
-    std::size_t row = 0;
-    const auto strip = [&]<std::size_t Rows>() {
-      const std::int8_t* from = rows + row / kRows * layout.group + row % kRows * layout.row;
-      multiply_strip<Rows>(from, layout, panel, depth, sums + row * kColumns, accumulate);
-      row += Rows;
-    };
-    while (row + 4 < num_rows) strip.template operator()<8>();
-    if (row + 2 < num_rows) return strip.template operator()<4>();
-    if (row + 1 < num_rows) return strip.template operator()<2>();
-    if (row < num_rows) return strip.template operator()<1>();
+    for (std::size_t k = 0; k < depth; k += kCachedDepth) {
+      const std::size_t to = std::min(depth, k + kCachedDepth);
+      std::size_t row = 0;
+      const auto at = [&] { return rows + row / kRows * layout.group + row % kRows * layout.row; };
+      const auto strip = [&]<std::size_t Rows>() {
+        const std::int8_t* from = at();
+        std::int32_t* out = sums + row * kColumns;
+        row += Rows;
+        multiply_strip<Rows>(from, row < num_rows ? at() : rows, layout, panel + k * kColumns, k,
+                             to, out, accumulate || k > 0);
+      };
+      while (row + 4 < num_rows) strip.template operator()<8>();
+      if (row + 2 < num_rows)
+        strip.template operator()<4>();
+      else if (row + 1 < num_rows)
+        strip.template operator()<2>();
+      else if (row < num_rows)
+        strip.template operator()<1>();
+    }
   }
 
  private:
