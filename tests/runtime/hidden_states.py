@@ -1,7 +1,8 @@
 """Ways in which Python's code hides numbers, for `test_hidden_states.py`.
 
-Each function here returns a function of a secret, and another one that changes what it uses. Some
-change what all threads of the process share: they set the same each time, and `make` resets it.
+Each function here returns a function of a secret, and others that change what it uses, one after
+the other. Some change what all threads of the process share: they set the same each time, and
+`make` resets it.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import time
 import types
 import weakref
 from contextvars import ContextVar
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -791,3 +793,177 @@ def large_array_that_a_tensor_shares():
     held = np.ones(1 << 20, dtype=np.float32)
     tensor = torch.from_numpy(held)
     return lambda x: x * tensor[99_999], lambda: held.__setitem__(99_999, 2.0)
+
+
+# What is equal, and not the same ------------------------------------------------------------------
+
+
+def replaced_then_changed(new, change, read):
+    """The object is replaced by an equal one, and that one is changed."""
+    held = {"it": new()}
+
+    def replace():
+        held["it"] = new()
+
+    return scaled(lambda: read(held["it"])), replace, lambda: change(held["it"])
+
+
+def write_first(x):
+    x[0] = 2
+
+
+@dataclasses.dataclass(slots=True)
+class SlottedConfig:
+    factor: float = 1.0
+
+
+@dataclasses.dataclass
+class PartlyCompared:
+    factor: float = dataclasses.field(default=1.0, compare=False)
+
+
+class Named:
+    def __init__(self, factor):
+        self.factor = factor
+
+    def __eq__(self, other):
+        return isinstance(other, Named)
+
+    __hash__ = None
+
+
+class FloatWithFactor(float):
+    factor = 1.0
+
+
+class Single(NamedTuple):
+    value: float
+
+    @property
+    def factor(self):
+        return self.value
+
+
+class Double(NamedTuple):
+    value: float
+
+    @property
+    def factor(self):
+        return 2 * self.value
+
+
+def of_factor(x):
+    return x.factor
+
+
+def of_first(x):
+    return float(x[0])
+
+
+EQUAL = {
+    "equal_config": (Config, lambda x: set_factor(x)(), of_factor),
+    "equal_slotted_config": (SlottedConfig, lambda x: set_factor(x)(), of_factor),
+    "equal_namespace": (
+        lambda: types.SimpleNamespace(factor=1.0),
+        lambda x: set_factor(x)(),
+        of_factor,
+    ),
+    "equal_array_of_numpy": (lambda: np.array([1.0]), write_first, of_first),
+    "equal_array": (lambda: array.array("d", [1.0]), write_first, of_first),
+    "equal_bytearray": (lambda: bytearray([1]), write_first, of_first),
+}
+for name, how in EQUAL.items():
+    make = functools.partial(replaced_then_changed, *how)
+    make.__name__ = name
+    ALL.append(make)
+
+
+def replaced(old, new, read):
+    held = {"it": old}
+    return scaled(lambda: read(held["it"])), lambda: held.update(it=new)
+
+
+def float_with_factor():
+    made = FloatWithFactor(1.0)
+    made.factor = 2.0
+    return made
+
+
+OTHERS = {
+    "field_that_is_not_compared": lambda: (PartlyCompared(), PartlyCompared(2.0), of_factor),
+    "class_with_an_equality_of_its_own": lambda: (Named(1.0), Named(2.0), of_factor),
+    "float_with_an_attribute": lambda: (FloatWithFactor(1.0), float_with_factor(), of_factor),
+    "named_tuple_of_another_class": lambda: (Single(1.0), Double(1.0), of_factor),
+    "negative_zero_of_numpy": lambda: (
+        np.float64(0.0),
+        np.float64(-0.0),
+        lambda x: float(np.copysign(1.0, x)),
+    ),
+}
+for name, pair in OTHERS.items():
+    make = functools.partial(lambda pair: replaced(*pair()), pair)
+    make.__name__ = name
+    ALL.append(make)
+
+
+# Objects of C that hold others --------------------------------------------------------------------
+
+
+@case
+def view_of_a_dict():
+    held = {"factor": 1.0}
+    values = held.values()
+    return scaled(lambda: sum(values)), lambda: held.update(factor=2.0)
+
+
+@case
+def length_of_a_list_as_a_variable():
+    held = [1.0]
+    length = held.__len__
+    return scaled(lambda: float(length())), lambda: held.append(1.0)
+
+
+@case
+def number_of_ctypes():
+    held = ctypes.c_double(1.0)
+    return scaled(lambda: held.value), lambda: setattr(held, "value", 2.0)
+
+
+@case
+def record_of_numpy():
+    records = np.ones(1, dtype=[("factor", "f8")])
+    first = records[0]
+    return scaled(lambda: float(first["factor"])), lambda: records.__setitem__("factor", 2.0)
+
+
+@case
+def event():
+    done = threading.Event()
+    return scaled(lambda: 2.0 if done.is_set() else 1.0), done.set
+
+
+@case
+def attribute_that_a_file_makes():
+    file, held = types.ModuleType("file_that_makes_attributes"), {"factor": 1.0}
+    file.__getattr__ = lambda name: held[name]
+    return scaled(lambda: file.factor), lambda: held.update(factor=2.0)
+
+
+class Shown:
+    def __init__(self):
+        self.factor = 1.0
+
+    def __str__(self):
+        return str(self.factor)
+
+
+@case
+def object_in_a_formatted_text():
+    shown = Shown()
+    return scaled(lambda: float("%s" % shown)), set_factor(shown)  # noqa: UP031
+
+
+@case
+def shape_of_a_tensor_that_is_resized():
+    held = torch.ones(1)
+    return scaled(lambda: float(len(held))), lambda: setattr(held, "data", torch.ones(2))

@@ -18,6 +18,8 @@ import pytest
 import torch
 from tests.runtime.pretended_gpu import pretended, pretended_own
 from torch import nn
+from torch.nn.modules.module import register_module_forward_hook
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 import tacit
 
@@ -548,3 +550,86 @@ def test_a_scheduler_steps_once_where_a_recording_fails(repeating, caplog):
         assert epoch == 5
         torch.testing.assert_close(found, expected, atol=1e-3, rtol=0)
     assert "it runs as it is" in caplog.text
+
+
+def clear_gradients(model):
+    for one in model.parameters():
+        one.grad.mul_(0)
+
+
+def step_hook(model, optimizer):
+    return optimizer.register_step_pre_hook(lambda *_: clear_gradients(model))
+
+
+def step_hook_of_torch(model, optimizer):
+    def hook(stepping, args, kwargs):
+        if stepping is optimizer:
+            clear_gradients(model)
+
+    return register_optimizer_step_pre_hook(hook)
+
+
+def forward_hook_of_torch(model, optimizer):
+    return register_module_forward_hook(lambda one, x, y: y * 2 if one is model else None)
+
+
+def parameters_of_another_list(model, optimizer):
+    optimizer.param_groups[0]["params"] = [model.bias]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [step_hook, step_hook_of_torch, forward_hook_of_torch, parameters_of_another_list],
+)
+def test_a_later_hook_or_list_of_parameters_is_seen(change):
+    barrier = threading.Barrier(3)
+
+    def main(session):
+        model = nn.Linear(3, 2)
+        with torch.no_grad():
+            for one in model.parameters():
+                one.copy_(torch.linspace(-1, 1, one.numel()).view(one.shape))
+        model = session.share(model, owner=0) if session else model
+        x = session.share(X, owner=0) if session else X
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def step(x):
+            optimizer.zero_grad()
+            (model(x) ** 2).sum().backward()
+            optimizer.step()
+
+        step = session.repeated(step) if session else step
+        wait = (
+            partial(barrier.wait, 60) if session else int
+        )  # torch's hooks are those of all threads
+        for _ in range(5):
+            step(x)
+        wait()
+        hook = change(model, optimizer)
+        wait()
+        for _ in range(4):
+            step(x)
+        wait()
+        if hook is not None:
+            hook.remove()
+        wait()
+        weight = model.weight.detach()
+        return session.reveal(weight) if session else weight
+
+    wanted = main(None)
+    for found in tacit.run(main):
+        torch.testing.assert_close(found, wanted, atol=2e-3, rtol=1e-3)
+
+
+def test_a_function_with_a_sparse_tensor_runs_as_it_is(repeating, caplog):
+    weights = torch.tensor([1.0, 0.0, 1.0]).to_sparse()
+
+    def main(session):
+        x = session.share(X, owner=0)
+        scaled = session.repeated(lambda x: x * float(weights.to_dense().to_sparse().sum()))
+        return torch.stack([session.reveal(scaled(x)) for _ in range(5)]), scaled.recordings
+
+    for found, recordings in repeating(main):
+        torch.testing.assert_close(found, (2 * X).expand(5, -1), atol=1e-3, rtol=0)
+        assert not recordings
+    assert "it computes with a sparse tensor: it runs as it is" in caplog.text

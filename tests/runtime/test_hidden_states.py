@@ -24,16 +24,18 @@ REFUSED = {
 
 
 def called(make, repeated, x, reveal, wait):
-    """Returns the results of five calls, a change, and four calls; and the repeated function."""
+    """Returns the results of five calls, and four after each change; and the repeated function."""
     wait()
-    function, change = make()
+    function, *changes = make()
     function = repeated(function)
     wait()
     found = [reveal(function(x)).tolist() for _ in range(5)]
-    wait()
-    change()
-    wait()
-    return found + [reveal(function(x)).tolist() for _ in range(4)], function
+    for change in changes:
+        wait()
+        change()
+        wait()
+        found += [reveal(function(x)).tolist() for _ in range(4)]
+    return found, function
 
 
 @pytest.mark.parametrize("part", range(PARTS))

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import tacit
-from tacit.errors import PartyFailed, RevealForbidden
+from tacit.errors import PartyFailed, PrivacyBudgetExceeded, RevealForbidden
 
 XS = torch.randn(7, 5, generator=torch.Generator().manual_seed(2))
 SETTINGS = [
@@ -152,3 +152,43 @@ def test_the_policy_is_asked_in_every_replay():
     with pytest.raises(PartyFailed) as caught:
         tacit.run(main)
     assert isinstance(caught.value.__cause__, RevealForbidden)
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_a_refused_reveal_leaves_what_the_function_wrote_before(settings):
+    """A budget of privacy, which is set later, refuses all reveals that say no cost."""
+
+    def main(session, repeats):
+        written = session.share(torch.zeros(5), owner=0)
+        x, found = session.share(XS[0], owner=0), list[torch.Tensor]()
+        optimizer = torch.optim.SGD([session.share(torch.ones(5), owner=0)], lr=0.5)
+        [weight] = optimizer.param_groups[0]["params"]
+        weight.requires_grad_()
+
+        def function(x):
+            optimizer.zero_grad()
+            (weight * x).sum().backward()
+            optimizer.step()
+            with torch.no_grad():
+                written.add_(x)
+                squares = session.reveal(written * written)
+                written.mul_(0.5)
+            return squares
+
+        function = session.repeated(function) if repeats else function
+        found += [function(x) for _ in range(5)]
+        budget = session.protocol.context.reveal_policy
+        session.limit_privacy(1.0, 1e-5)
+        for _ in range(2):
+            with pytest.raises(PrivacyBudgetExceeded):
+                function(x)
+        budget._budget = None
+        found += [function(x) for _ in range(3)]
+        found += [session.reveal(written), session.reveal(weight.detach())]
+        return found, sum(one.num_replays for one in function.recordings) if repeats else 0
+
+    called, replayed = (tacit.run(main, repeats, **settings) for repeats in (False, True))
+    for (expected, _), (found, replays) in zip(called, replayed, strict=True):
+        assert replays >= 5
+        for one, other in zip(found, expected, strict=True):
+            torch.testing.assert_close(one, other, atol=5e-2, rtol=1e-3)

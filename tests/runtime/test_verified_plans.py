@@ -40,6 +40,7 @@ def replayed(make):
         assert len(function.recordings) == 1, function.summary()
         yield READY
         found = function(x)
+        assert function.recordings[0].num_replays == 1
         yield from found if isinstance(found, tuple) else [found]
 
     return program
@@ -72,6 +73,7 @@ def test_a_replay_opens_what_a_call_opens(make):
         assert ending.error is None
         ready, *opened = ending.opened
         assert ready == READY
+        assert len(opened) == len(expected(make))
         assert all(map(is_right, opened, expected(make)))
 
 
@@ -92,7 +94,9 @@ def test_nothing_is_opened_if_a_message_before_was_changed():
 
 @pytest.mark.parametrize("make", [one_sum, three_reveals])
 def test_no_honest_party_opens_a_wrong_number(make):
-    for one in some(sent_in_replays(make), 16):
+    sent = sent_in_replays(make)
+    assert len(sent) > 20
+    for one in some(sent, 16):
         for how in manipulations_of(one)[:: 1 if FULL else 5]:
             corruption = Corruption(one.party, (how,), deviation=hidden)
             endings = run_corrupted(replayed(make), corruption, **SETTINGS, deadline=2.0)

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -171,6 +171,23 @@ class RevealPolicy:
         told = names + ((self._dealer,) if to_dealer else ())
         purpose = COIN if is_coin else self._purpose
         self._add(operation, shape, dtype, told, where or call_site(), purpose, privacy)
+
+    def would_admit(self, reveals: Iterable[Callable[[], None]]) -> bool:
+        """Returns whether it would admit all of these, one after the other; it records nothing.
+
+        They are calls of `admit`.
+        """
+        count, file = len(self.record), self._file
+        self._file = None
+        try:
+            for admit in reveals:
+                admit()
+        except RevealForbidden:
+            return False
+        finally:
+            del self.record[count:]
+            self._file = file
+        return True
 
     def require(self, to: int | None, privacy: PrivacySpent | None = None) -> None:
         """Raises RevealForbidden if a party, or one of all, may not learn this.

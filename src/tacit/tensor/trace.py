@@ -6,7 +6,7 @@ secrets only, and change only secrets: public values are fixed when it is record
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, NamedTuple
@@ -185,16 +185,24 @@ class Trace(DispatchMode):
         self, func: OpOverload, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         given = leaves((args, kwargs))
-        found = [x for x in given if isinstance(x, Tensor) and not isinstance(x, SecretTensor)]
+        found = self._with_memory(x for x in given if not isinstance(x, SecretTensor))
         self._note(found)
         if any(isinstance(x, SecretTensor) for x in given):
             return NotImplemented
         self._look(func, args, kwargs or {}, found)
         result = self.run(func, args, kwargs or {}, found)
         from_before = {_storage(x) for x in found} - self._new
-        made = {_storage(x) for x in leaves(result) if isinstance(x, Tensor)}
+        made = {_storage(x) for x in self._with_memory(leaves(result))}
         self._new |= made - from_before  # a view is as old as its base
         return result
+
+    def _with_memory(self, found: Iterable[Any]) -> list[Tensor]:
+        """Returns the tensors among these; sparse ones have several memories, and are refused."""
+        tensors = [x for x in found if isinstance(x, Tensor)]
+        strided = [x for x in tensors if x.layout is torch.strided]
+        if len(strided) < len(tensors):
+            self.refuse("it computes with a sparse tensor")
+        return strided
 
     def _note(self, found: list[Tensor]) -> None:
         """Notes existing public tensors. Tensors on a GPU are parts of shares."""

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
+from decimal import Decimal
+from fractions import Fraction
 from functools import cache
+from types import BuiltinFunctionType, MethodType
 from typing import Any, NamedTuple
 
+import numpy
 import torch
 from torch import Tensor
 from torch._prims_common import make_contiguous_strides_for
@@ -14,10 +18,14 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 from ...fixedpoint import Numbers, Value
 from ...fixedpoint.flatten import signature, tensors, with_tensors
 from ...tensor import SecretTensor
+from .object_kinds import ATOMS
 
 BITS = {torch.float64: torch.int64, torch.float32: torch.int32, torch.float16: torch.int16}
 BITS[torch.bfloat16] = torch.int16
 SECRET = object()  # stands for a secret tensor in a flattened tree
+# What is equal and of one of these types is the same. An equal object of another type may hold
+# something else, or later: nobody looks into it.
+VALUES = ATOMS | {MethodType, BuiltinFunctionType, Fraction, Decimal, slice, range, torch.device}
 LEAVES = frozenset((SecretTensor, Tensor, int, float, bool, str, type(None)))
 
 
@@ -208,7 +216,9 @@ class CallSignature:
 def _same_form(a: Any, b: Any) -> bool:
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         return (a.shape, a.dtype, a.device) == (b.shape, b.dtype, b.device)
-    return equal_public(a, b)
+    if type(a) is type(b) is numpy.ndarray:
+        return a.shape == b.shape and _same_memory(a, b)
+    return is_same(a, b)
 
 
 def _modes() -> tuple[Any, ...]:
@@ -223,6 +233,24 @@ def _modes() -> tuple[Any, ...]:
 def snapshot(value: Any) -> Any:
     """Returns what to compare with later: a copy of a tensor, which may be written to meanwhile."""
     return value.clone() if isinstance(value, Tensor) else value
+
+
+def is_same(a: Any, b: Any) -> bool:
+    """Returns whether one object may stand for another: it is that, or an equal one of `VALUES`."""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    if type(a) in (tuple, torch.Size):
+        return len(a) == len(b) and all(map(is_same, a, b))
+    if isinstance(a, numpy.generic) and not isinstance(a, numpy.void):
+        return _same_memory(a, b)
+    return type(a) in VALUES and equal_public(a, b)
+
+
+def _same_memory(a: Any, b: Any) -> bool:
+    same: bool = a.dtype == b.dtype and a.tobytes() == b.tobytes()
+    return same
 
 
 def equal_public(a: Any, b: Any) -> bool:

@@ -26,7 +26,7 @@ from ...tensor.secret import Cell
 from ...tensor.trace import is_download, is_upload, targets
 from .optimizer_observer import OptimizerObserver
 from .optimizer_steps import OptimizerSteps
-from .plan import Admission, Work
+from .plan import Work
 from .plan_observer import READING, PlanObserver, shaping
 from .plan_recorder import PlanRecorder, RecordedKernels
 
@@ -161,7 +161,7 @@ class Capture(PlanRecorder):
 
     def note_reveal(self, admit: Callable[[int], None], number: int) -> None:
         """Records that a reveal is admitted; a capture reveals nothing."""
-        self._append(Admission(admit, number - self._first), [])
+        self._note_admission(admit, number)
 
     @property
     def num_calls(self) -> int:

@@ -107,7 +107,8 @@ class CapturedRecording(Recording):
         first = self._source.new_number()
         self._source.renew(self._keys, first)
         self._source.number += self._num_calls
-        self._do(first)
+        with self._complete():
+            self._do(first)
         return self._take_results(self._results)
 
     @abstractmethod

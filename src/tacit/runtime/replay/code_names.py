@@ -54,6 +54,8 @@ def names_in(code: CodeType) -> CodeNames:
             elif x.opcode in dis.hasname:
                 attributes.add(x.argval)
             attributes.update(BY_SYNTAX.get(x.opname, ()))
+            if x.opname == "BINARY_OP" and x.argrepr.startswith("%"):  # it may format a text
+                attributes.update(("__repr__", "__str__"))
     computes = computes or not attributes.isdisjoint(LISTING)
     return CodeNames(tuple(variables), frozenset(attributes), tuple(imports), computes)
 

@@ -14,20 +14,31 @@ from functools import cache
 from typing import Any
 
 from torch import nn
+from torch.nn.modules import module as module_hooks
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim import Optimizer
+from torch.optim import optimizer as optimizer_hooks
 from torch.optim.lr_scheduler import LRScheduler
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from ...tensor import SecretTensor
 from ...tensor.trace import Trace
-from .held_objects import HeldMemory, HeldObject, Reached, identical, unchanged
+from .buffers import is_same
+from .held_objects import HeldMemory, HeldObject, HeldTensor, Reached, identical
 from .identity_sweep import IdentitySweep
 from .number_sources import GeneratorStates, is_iterator
 from .object_kinds import FUNCTIONS
 from .object_parts import OF_TENSORS, add_module
 
 HOOKS_OF_GRADIENTS = ("_backward_hooks", "_post_accumulate_grad_hooks")
+GLOBAL_HOOKS: tuple[dict[int, Any], ...] = (
+    module_hooks._global_forward_pre_hooks,
+    module_hooks._global_forward_hooks,
+    module_hooks._global_backward_pre_hooks,
+    module_hooks._global_backward_hooks,
+    optimizer_hooks._global_optimizer_pre_hooks,
+    optimizer_hooks._global_optimizer_post_hooks,
+)
 # Attributes of a module that are compared.
 SETTINGS = (bool, int, float, str, type(None), *FUNCTIONS)
 
@@ -44,7 +55,7 @@ class Environment:
         self._followed: Set[int] = frozenset()
         self._recorded: list[Any] = []
         self._states: list[ModuleState | HeldObject] = []
-        self._memories: list[HeldMemory] = []
+        self._memories: list[HeldMemory | HeldTensor] = []
         self._sweep = IdentitySweep()
         self._draws = self._iterates = False
         self._cannot_compare: str | None = None
@@ -71,7 +82,7 @@ class Environment:
         self._recorded = self._current()
         reached = self._reached()
         self._states = [*map(ModuleState, self.modules), *reached.objects]
-        self._memories = [x for x in reached.objects if isinstance(x, HeldMemory)]
+        self._memories = [x for x in reached.objects if isinstance(x, HeldMemory | HeldTensor)]
         self._sweep = self._whole_sweep()
         self._cannot_compare = reached.obstacle
         self._iterates = any(map(is_iterator, self._given_and(reached)))
@@ -139,16 +150,21 @@ class Environment:
             sweep.add_elements(optimizer.param_groups)
             for group in optimizer.param_groups:
                 sweep.add_elements(group["params"])
-                sweep.add_names(group, () if id(optimizer) in self._followed else group)
+                sweep.add_names(group, ["params"] if id(optimizer) in self._followed else group)
+            sweep.add_mapping(optimizer._optimizer_step_pre_hooks)
+            sweep.add_mapping(optimizer._optimizer_step_post_hooks)
             for held in (optimizer.state, *optimizer.state.values()):
                 sweep.add_mapping(held)
+        sweep.add_other(_global_hooks)
         sweep.take()
         return sweep
 
     def _current(self) -> list[Any]:
-        """Returns hooks of gradients, and the settings and state of optimizers."""
-        found: list[Any] = self._hooks_of_gradients()
+        """Returns all hooks of torch and of gradients, and the settings and state of optimizers."""
+        found: list[Any] = [*_global_hooks(), *self._hooks_of_gradients()]
         for optimizer in self.optimizers:
+            found += optimizer._optimizer_step_pre_hooks.values()
+            found += optimizer._optimizer_step_post_hooks.values()
             for group in optimizer.param_groups:
                 if id(optimizer) not in self._followed:
                     found += [x for name, x in group.items() if name != "params"]
@@ -170,11 +186,11 @@ class ModuleState:
     def is_unchanged(self) -> bool:
         """Returns whether they are the same. Mostly all are the same objects: that is fast."""
         attributes = vars(self._module).values()
-        is_same = identical(self._attributes, attributes) or _all_unchanged(
+        same_attributes = identical(self._attributes, attributes) or _all_unchanged(
             _settings(self._attributes), _settings(attributes)
         )
         return (
-            is_same
+            same_attributes
             and identical(self._parts, self._current_parts())
             and self._gradients == self._required_gradients()
         )
@@ -205,6 +221,12 @@ def _hooks(modules: Iterable[nn.Module], optimizers: Iterable[Optimizer]) -> Ite
         yield from held.values()
 
 
+def _global_hooks() -> list[Any]:
+    """Returns the functions that torch calls around all modules and steps, but for our own."""
+    found = [x for held in GLOBAL_HOOKS for x in [*held.values()]]
+    return [x for x in found if x is not _record]
+
+
 def _hooks_of(module: nn.Module) -> tuple[dict[int, Any], ...]:
     forward = module._forward_pre_hooks, module._forward_hooks
     return *forward, module._backward_pre_hooks, module._backward_hooks
@@ -215,7 +237,7 @@ def _settings(attributes: Iterable[Any]) -> list[Any]:
 
 
 def _all_unchanged(before: Sequence[Any], now: Sequence[Any]) -> bool:
-    return len(before) == len(now) and all(map(unchanged, before, now))
+    return len(before) == len(now) and all(map(is_same, before, now))
 
 
 def _comparable(value: Any) -> Iterator[Any]:

@@ -54,6 +54,6 @@ class FunctionVariables:
         return [sys.modules.get(name) for name in found]
 
 
-def _builtins(function: FunctionType) -> Mapping[str, Any]:
+def _builtins(function: Any) -> Mapping[str, Any]:
     held: Mapping[str, Any] = function.__builtins__
     return held

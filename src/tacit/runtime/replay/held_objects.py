@@ -16,14 +16,13 @@ from typing import Any
 
 from torch import Tensor
 
-from .buffers import equal_public
+from .buffers import is_same
 from .code_names import names_in
 from .identity_sweep import IdentitySweep
 from .object_kinds import CONTAINERS, HOLDERS, is_code_of_library, is_looked_into, is_of_program
 from .object_parts import AllNames, add_everything, contents, followed, is_memory, parts
 from .outside_sources import computes_names, obstacle_of_function, obstacle_of_values
 
-BY_IDENTITY = (*CONTAINERS, Tensor)
 MOST_OBJECTS = 1 << 14
 MOST_ELEMENTS = 1 << 18  # of all objects
 MOST_BYTES = 1 << 24  # of all arrays
@@ -49,7 +48,7 @@ class HeldObject:
         if self._own is not None and self._own.is_same():
             return True
         now = parts(self.holder, self._names)
-        if len(now) != len(self.children) or not all(map(unchanged, self.children, now)):
+        if len(now) != len(self.children) or not all(map(is_same, self.children, now)):
             return False
         self._own = IdentitySweep()
         self.add_to(self._own)
@@ -75,6 +74,20 @@ class HeldMemory(HeldObject):
         x = self.holder
         form = (getattr(x, "shape", None), getattr(x, "dtype", None))
         return *form, contents(x), *map(id, getattr(x, "__dict__", {}).values())
+
+
+class HeldTensor(HeldObject):
+    """What a tensor held at one time, and its form, which `tensor.data` may change unseen."""
+
+    def __init__(self, holder: Tensor, names: Set[str]) -> None:
+        super().__init__(holder, names)
+        self._form = self._now()
+
+    def is_unchanged(self) -> bool:
+        return self._form == self._now() and super().is_unchanged()
+
+    def _now(self) -> tuple[Any, ...]:
+        return self.holder.shape, self.holder.dtype
 
 
 class Reached:
@@ -114,7 +127,7 @@ def _reached(roots: list[Any], names: frozenset[str]) -> tuple[list[HeldObject],
         num_of_libraries += is_code_of_library(one)
         if num_of_libraries > MOST_OF_LIBRARIES and is_code_of_library(one):
             continue
-        held = HeldMemory(one) if is_memory(one) else HeldObject(one, names)
+        held = _held(one, names)
         found.append(held)
         waiting.extend(followed(one, held.children, names))
         num_elements, num_bytes = num_elements + len(held.children), num_bytes + held.num_bytes
@@ -122,6 +135,12 @@ def _reached(roots: list[Any], names: frozenset[str]) -> tuple[list[HeldObject],
         if obstacle is not None:
             return found, obstacle
     return found, None
+
+
+def _held(x: Any, names: Set[str]) -> HeldObject:
+    if is_memory(x):
+        return HeldMemory(x)
+    return HeldTensor(x, names) if isinstance(x, Tensor) else HeldObject(x, names)
 
 
 def _excess(num_objects: int, num_elements: int, num_bytes: int) -> str | None:
@@ -151,12 +170,3 @@ def _obstacle(one: HeldObject) -> str | None:
 def identical(before: Collection[Any], now: Collection[Any]) -> bool:
     """Whether all items are the same objects."""
     return len(before) == len(now) and all(map(is_, before, now))
-
-
-def unchanged(a: Any, b: Any) -> bool:
-    """Whether an item is the same object, or equal. Writes to tensors are found by the trace."""
-    if a is b:
-        return True
-    if isinstance(a, tuple) and isinstance(b, tuple):
-        return len(a) == len(b) and all(map(unchanged, a, b))
-    return not isinstance(a, BY_IDENTITY) and equal_public(a, b)

@@ -9,7 +9,9 @@ import os
 import site
 import sys
 import sysconfig
+import threading
 from array import array
+from collections.abc import ItemsView, KeysView, ValuesView
 from contextvars import ContextVar
 from functools import cache, cached_property, partial, partialmethod, singledispatchmethod
 from io import BytesIO, StringIO
@@ -20,6 +22,7 @@ from types import (
     FunctionType,
     MappingProxyType,
     MethodType,
+    MethodWrapperType,
     ModuleType,
 )
 from typing import Any
@@ -30,13 +33,20 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque, MappingProxyType, os._Environ)
-MEMORY = (numpy.ndarray, bytearray, memoryview, array, mmap.mmap, ctypes.Array)
+CONTAINERS = (
+    *(list, tuple, dict, set, frozenset, collections.deque, MappingProxyType, os._Environ),
+    *(KeysView, ValuesView, ItemsView),
+)
+MEMORY = (
+    *(numpy.ndarray, numpy.void, bytearray, memoryview, array, mmap.mmap),
+    *(ctypes.Array, ctypes._SimpleCData),
+)
 TEXTS = (StringIO, BytesIO)
 FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType, type)
 HOLDERS = (
     *(MethodType, BuiltinFunctionType, staticmethod, classmethod, property, cached_property),
     *(partial, partialmethod, singledispatchmethod, ContextVar, CellType, ReferenceType),
+    *(MethodWrapperType, super),
 )
 ATOMS = frozenset((int, float, bool, str, bytes, complex, type(None), type(...), CodeType))
 FOREIGN = frozenset((*sys.stdlib_module_names, "torch", "tacit", "numpy"))
@@ -56,6 +66,7 @@ CLEAR = HARMLESS | OPEN | {"collections", "_collections", "enum", "weakref", "_w
 # They read environment variables, which are compared.
 OF_ENVIRONMENT = (os.getenv, os.getenvb, os.path.expandvars, os.path.expanduser)
 WRAPPED = "__wrapped__"  # what a decorator calls
+_PACKAGES = set[str]()  # of the program, although they are installed
 
 
 @cache
@@ -64,12 +75,24 @@ def is_own(home: Any) -> bool:
     return str(home).partition(".")[0] not in FOREIGN
 
 
-@cache
 def is_of_program(home: Any) -> bool:
     """Whether it tells that the program has made it, and no library that is installed."""
     top = str(home).partition(".")[0]
+    return is_own(home) and (top in _PACKAGES or not _is_installed(top))
+
+
+def note_package(function: Any) -> None:
+    """Tells that the package which defines a function is the program's; not for a model's class."""
+    if isinstance(function, FunctionType | MethodType) and not isinstance(
+        getattr(function, "__self__", None), nn.Module
+    ):
+        _PACKAGES.add(str(function.__module__).partition(".")[0])
+
+
+@cache
+def _is_installed(top: str) -> bool:
     file = getattr(sys.modules.get(top), "__file__", None) or ""
-    return is_own(home) and not file.startswith(_folders_of_libraries())
+    return file.startswith(_folders_of_libraries())
 
 
 @cache
@@ -88,7 +111,7 @@ def is_looked_into(x: Any) -> bool:
         return x is not sys.modules
     if isinstance(x, FunctionType | type):
         return is_own(x.__module__) or x in OF_ENVIRONMENT
-    if isinstance(x, nn.Module | Optimizer | LRScheduler):
+    if isinstance(x, nn.Module | Optimizer | LRScheduler | threading.Event):
         return True
     if WRAPPED in getattr(x, "__dict__", ()) or is_own(kind.__module__):
         return True

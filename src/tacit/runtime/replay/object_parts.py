@@ -18,6 +18,7 @@ from types import (
     MappingProxyType,
     MemberDescriptorType,
     MethodType,
+    MethodWrapperType,
     ModuleType,
 )
 from typing import Any
@@ -45,6 +46,7 @@ from .object_kinds import (
 DICTS = (dict, MappingProxyType)
 IMMUTABLE = (tuple, frozenset)
 OF_MODULES = frozenset(vars(nn.Module())) - {"training"}
+OF_SUPER = ("__thisclass__", "__self__", "__self_class__")
 OF_TENSORS = ("requires_grad", "__class__")
 OF_SECRETS = frozenset(("_cell", "_numbers", "numbers"))
 IMPLIED = ("__call__", "__getitem__", "__iter__", "__len__", "__next__", "forward")
@@ -94,7 +96,7 @@ def add_everything(sweep: IdentitySweep, x: Any, names: Set[str]) -> None:
     elif isinstance(x, FunctionType):
         FunctionVariables(x).add_to(sweep)
     elif isinstance(x, ModuleType) and not (isinstance(names, AllNames) and _is_of_program(x)):
-        sweep.add_names(vars(x), names)
+        sweep.add_names(vars(x), _names_of_file(x, names))
     elif isinstance(x, type):
         sweep.add_attributes(x, "__bases__", "__class__")
         sweep.add_mapping(vars(x))
@@ -131,8 +133,7 @@ def parts(x: Any, names: Set[str]) -> list[Any]:
     if isinstance(x, HOLDERS):
         return _held(x)
     if isinstance(x, ModuleType):
-        names = names if _is_of_program(x) else frozenset(names)
-        return [part for pair in _named(vars(x), names) for part in pair]
+        return [part for pair in _named(vars(x), _names_of_file(x, names)) for part in pair]
     if isinstance(x, type):
         return _of_class(x, names)
     if isinstance(x, Tensor):
@@ -156,6 +157,13 @@ def parts(x: Any, names: Set[str]) -> list[Any]:
 
 def _is_of_program(x: ModuleType) -> bool:
     return is_of_program(x.__name__)
+
+
+def _names_of_file(x: ModuleType, names: Set[str]) -> Set[str]:
+    """Returns what the code may read of a file: all, if it computes names and it is its own."""
+    if isinstance(names, AllNames) and _is_of_program(x):
+        return names
+    return frozenset((*names, "__getattr__"))  # which makes attributes that the file lacks
 
 
 def _has_any(names: Set[str], wanted: Set[str]) -> bool:
@@ -184,7 +192,9 @@ def _held(x: Any) -> list[Any]:
         return [content_if_any(x)]
     if isinstance(x, ReferenceType):
         return [x()]
-    if isinstance(x, MethodType | BuiltinFunctionType):
+    if isinstance(x, super):
+        return [getattr(x, name) for name in OF_SUPER]
+    if isinstance(x, MethodType | BuiltinFunctionType | MethodWrapperType):
         return [x.__self__, getattr(x, "__func__", None)]
     return [x.__func__, *x.__dict__.values()]  # staticmethod, classmethod
 
@@ -260,7 +270,6 @@ def _kind(x: Any) -> Any:
     return type(x)
 
 
-@cache
 def _is_read_elsewhere(kind: Any) -> bool:
     """Whether a library, whose code is not looked into, has written methods of a class."""
     homes = [str(each.__module__) for each in kind.__mro__]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 from typing import Any
 
 from torch._ops import OpOverload
@@ -27,6 +27,7 @@ class OptimizerObserver(Trace):
         self.steps = OptimizerSteps()
         self.operands = SeenOperands()
         self.bounds: dict[int, Drawn] = {}  # of numbers that may differ, by their order in the call
+        self.reveals: list[Callable[[], None]] = []  # asks the policy for each of a recorded call
 
     def guards_hold(self) -> bool:
         """Whether all would be decided as recorded, with what public arguments are now."""

@@ -298,7 +298,11 @@ class PlanRecorder(PlanObserver):
         """Admits a reveal, and records that."""
         with _disable_current_modes():
             admit(number)
-            self._append(Admission(admit, number - self._first), [])
+            self._note_admission(admit, number)
+
+    def _note_admission(self, admit: Callable[[int], None], number: int) -> None:
+        self.reveals.append(partial(admit, number))
+        self._append(Admission(admit, number - self._first), [])
 
     def repeats(self, random: Tensor) -> bool:
         """Does the plan once more, with the messages that were received; whether it sends the same.

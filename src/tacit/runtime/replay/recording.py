@@ -7,8 +7,8 @@ share a GPU, and `plan_recording.py` for a party on its own.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar, Protocol
 
 import torch
@@ -263,6 +263,19 @@ class Recording(ABC):
             return False
         self._state_buffers.copy_from(now)
         return True
+
+    @contextmanager
+    def _complete(self) -> Iterator[None]:
+        """If the block raises, as a refused reveal does, the state is that from before it."""
+        try:
+            yield
+        except BaseException:
+            self._last_state = []  # the buffers hold a part of the new one
+            raise
+
+    def may_reveal(self) -> bool:
+        """Whether the policy would admit now what a replay reveals."""
+        return self._session.protocol.context.reveal_policy.would_admit(self._trace.reveals)
 
     def advance(self, given: SecretTree) -> bool:
         """Computes the public numbers of the next replay; False if it cannot be with these."""

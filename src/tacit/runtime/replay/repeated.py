@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ...kernels.backend import load_native
 from .buffers import CallSignature, SecretTree
 from .graph import GraphRecording
+from .object_kinds import note_package
 from .own_recording import OwnRecording
 from .plan_recording import PlanRecording
 from .recording import Recording
@@ -37,6 +38,7 @@ class Repeated:
     def __init__(self, session: Session, function: Callable[..., Any]) -> None:
         self._session, self._function = session, function
         self.__wrapped__ = function
+        note_package(function)
         self._specializations: list[Specialization] = []
         self._obstacle: str | None = None
         self._kind: type[Recording] | None = None

@@ -105,9 +105,12 @@ class Specialization:
         if variant is None:
             return self._observe(given, args, kwargs)
         self._num_observed = 0
-        if variant.recording is not None and variant.recording.advance(given):
+        recording = variant.recording
+        if recording is not None and not recording.may_reveal():
+            return self._function(*args, **kwargs)  # raises there, and keeps what it wrote before
+        if recording is not None and recording.advance(given):
             self._num_unused = 0
-            return variant.recording.replay(given)
+            return recording.replay(given)
         return self._record(variant, given)
 
     def _warm_up(self, args: Any, kwargs: Any) -> Any:
