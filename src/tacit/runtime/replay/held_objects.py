@@ -102,17 +102,22 @@ class Reached:
         roots, names = list(roots), frozenset[str]()
         while self.obstacle is None:
             self.objects, self.obstacle = _reached(roots, names)
-            more = self._names()
+            more = self._names(names)
             if type(more) is type(names) and more == names:
                 break
             names = more
         self.obstacle = self.obstacle or next(filter(None, map(_obstacle, self.objects)), None)
 
-    def _names(self) -> frozenset[str]:
-        """Returns the names in the code of all functions."""
+    def _names(self, before: frozenset[str]) -> frozenset[str]:
+        """Returns these names and those in the code of all functions.
+
+        Which functions of libraries are the nearest follows from the names, so that they must grow.
+        """
         functions = [x.holder for x in self.objects if isinstance(x.holder, FunctionType)]
-        found = frozenset[str]().union(*(names_in(x.__code__).attributes for x in functions))
-        computes = any(is_of_program(x.__module__) and computes_names(x) for x in functions)
+        found = frozenset(before).union(*(names_in(x.__code__).attributes for x in functions))
+        computes = isinstance(before, AllNames) or any(
+            is_of_program(x.__module__) and computes_names(x) for x in functions
+        )
         return AllNames(found) if computes else found
 
 
