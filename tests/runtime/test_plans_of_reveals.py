@@ -154,40 +154,44 @@ def test_the_policy_is_asked_in_every_replay():
     assert isinstance(caught.value.__cause__, RevealForbidden)
 
 
+def refused_after_writes(session, repeats):
+    """A function that writes before and after it reveals; two of its reveals are refused.
+
+    A budget of privacy, which is set late, refuses all that say no cost.
+    """
+    written = session.share(torch.zeros(5), owner=0)
+    x, found = session.share(XS[0], owner=0), list[torch.Tensor]()
+    optimizer = torch.optim.SGD([session.share(torch.ones(5), owner=0)], lr=0.5)
+    [weight] = optimizer.param_groups[0]["params"]
+    weight.requires_grad_()
+
+    def function(x):
+        optimizer.zero_grad()
+        (weight * x).sum().backward()
+        optimizer.step()
+        with torch.no_grad():
+            written.add_(x)
+            squares = session.reveal(written * written)
+            written.mul_(0.5)
+        return squares
+
+    function = session.repeated(function) if repeats else function
+    found += [function(x) for _ in range(5)]
+    session.limit_privacy(1.0, 1e-5)
+    for _ in range(2):
+        with pytest.raises(PrivacyBudgetExceeded):
+            function(x)
+    session.protocol.context.reveal_policy._budget = None
+    found += [function(x) for _ in range(3)]
+    found += [session.reveal(written), session.reveal(weight.detach())]
+    return found, sum(one.num_replays for one in function.recordings) if repeats else 0
+
+
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_a_refused_reveal_leaves_what_the_function_wrote_before(settings):
-    """A budget of privacy, which is set later, refuses all reveals that say no cost."""
-
-    def main(session, repeats):
-        written = session.share(torch.zeros(5), owner=0)
-        x, found = session.share(XS[0], owner=0), list[torch.Tensor]()
-        optimizer = torch.optim.SGD([session.share(torch.ones(5), owner=0)], lr=0.5)
-        [weight] = optimizer.param_groups[0]["params"]
-        weight.requires_grad_()
-
-        def function(x):
-            optimizer.zero_grad()
-            (weight * x).sum().backward()
-            optimizer.step()
-            with torch.no_grad():
-                written.add_(x)
-                squares = session.reveal(written * written)
-                written.mul_(0.5)
-            return squares
-
-        function = session.repeated(function) if repeats else function
-        found += [function(x) for _ in range(5)]
-        budget = session.protocol.context.reveal_policy
-        session.limit_privacy(1.0, 1e-5)
-        for _ in range(2):
-            with pytest.raises(PrivacyBudgetExceeded):
-                function(x)
-        budget._budget = None
-        found += [function(x) for _ in range(3)]
-        found += [session.reveal(written), session.reveal(weight.detach())]
-        return found, sum(one.num_replays for one in function.recordings) if repeats else 0
-
-    called, replayed = (tacit.run(main, repeats, **settings) for repeats in (False, True))
+    called, replayed = (
+        tacit.run(refused_after_writes, repeats, **settings) for repeats in (False, True)
+    )
     for (expected, _), (found, replays) in zip(called, replayed, strict=True):
         assert replays >= 5
         for one, other in zip(found, expected, strict=True):
