@@ -129,7 +129,7 @@ class Environment:
 
     def is_unchanged(self) -> bool:
         """Returns whether everything is as it was recorded. Mostly all are the same objects."""
-        if self._sweep.is_same() and all(memory.is_unchanged() for memory in self._memories):
+        if self._sweep.is_same() and all(memory.has_contents() for memory in self._memories):
             return True
         same_objects = all(state.is_unchanged() for state in self._states)
         if not (same_objects and _all_unchanged(self._recorded, self._current())):

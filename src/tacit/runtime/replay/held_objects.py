@@ -68,6 +68,10 @@ class HeldMemory(HeldObject):
         """Adds nothing: its bytes are compared each time."""
 
     def is_unchanged(self) -> bool:
+        return self.has_contents()
+
+    def has_contents(self) -> bool:
+        """Returns whether it holds the same numbers."""
         return self._held == self._now()
 
     def _now(self) -> tuple[Any, ...]:
@@ -84,7 +88,11 @@ class HeldTensor(HeldObject):
         self._form = self._now()
 
     def is_unchanged(self) -> bool:
-        return self._form == self._now() and super().is_unchanged()
+        return self.has_contents() and super().is_unchanged()
+
+    def has_contents(self) -> bool:
+        """Returns whether it has the same form; the rest of it is compared by identity."""
+        return self._form == self._now()
 
     def _now(self) -> tuple[Any, ...]:
         return self.holder.shape, self.holder.dtype
