@@ -288,6 +288,26 @@ def test_weighted_index():
         assert stats.chisquare(counts[used].numpy(), wanted.numpy()).pvalue > FALSE_ALARM
 
 
+@pytest.mark.parametrize("protocol", ["trio", "additive", "quad", "enclave"])
+def test_a_weight_of_zero_is_never_drawn(protocol):
+    """Few units of weight: chosen numbers are often within a unit of a sum."""
+    zeros = [0, 2, 4, 6]
+    weights = torch.ones(7).index_fill(0, torch.tensor(zeros), 0) * 2.0**-11
+    parties = {"additive": 2, "quad": 4}.get(protocol, 3)
+    settings = {"outsourcing": "none"} if protocol == "enclave" else {}
+
+    def draw(session):
+        halves = session.share(2 * weights, owner=0) * session.share(torch.tensor(0.5), owner=1)
+        again = session.random.weighted_index(halves, 20000)
+        once = halves.expand(10000, 7).multinomial(3)
+        return torch.cat([again, once.flatten()])
+
+    drawn = revealed(draw, protocol=protocol, parties=parties, **settings)
+    assert not torch.isin(drawn, torch.tensor(zeros)).any()
+    rows = drawn[20000:].view(-1, 3).sort(1).values
+    assert torch.equal(rows, torch.tensor([[1, 3, 5]]).expand_as(rows))
+
+
 @pytest.mark.parametrize("protocol", ["trio", "enclave"])
 def test_multinomial_without_replacement(protocol):
     """Each set of places is drawn as often as torch's way of drawing says; no place twice."""

@@ -44,6 +44,21 @@ def test_equals_keep_their_order():
     check(program, torch.tensor([[3, 1, 1, 0, 3], [0, 0, 0, 5, 5]]))
 
 
+def test_equal_edges_of_buckets_stay_equal():
+    """No number lies between two equal ones, wherever the divisions of products round."""
+    edges, x = torch.tensor([-0.5, 0.5, 0.5, 0.5, 0.75]), torch.linspace(-1, 1, 100_001)
+
+    def main(session):
+        half = session.share(torch.tensor(0.5003), owner=1)
+        near = session.share(x, owner=0) * half
+        secret = session.share(edges, owner=0) * half
+        places = torch.cat([torch.searchsorted(secret, near), torch.bucketize(near, edges / 2)])
+        return session.reveal(places)
+
+    places = tacit.run(main, protocol="trio", parties=3)[0]
+    assert places.bincount(minlength=6)[[2, 3]].tolist() == [0, 0]
+
+
 @BOTH
 @pytest.mark.parametrize("dim", [0, -1])
 @pytest.mark.parametrize("descending", [False, True])

@@ -43,19 +43,29 @@ def _passed(weights: Tensor, count: int, replacement: bool) -> Tensor:
     passed: list[Tensor] = []
     for _ in range(count):
         passed.append(_drawn(weights, 1))
-        weights = weights * (1 - _marks(passed[-1], weights.dtype).squeeze(-2))
+        weights = weights * (1 - _marks(passed[-1], torch.int64).squeeze(-2))
     return torch.cat(passed, -2)
 
 
 def _drawn(weights: Tensor, count: int) -> Tensor:
-    """The same for independent draws."""
-    assert isinstance(weights, SecretTensor)
+    """The same for independent draws.
+
+    Weights and the chosen number are divided before they are compared: a difference that is divided
+    for each sum is rounded for each, and then equal sums, of which one adds a weight of 0, differ.
+    """
+    weights = _divided(weights)
     n = weights.numbers
     drawn = SecretTensor(n.random_uniform((*weights.shape[:-1], count), weights.dtype), n)
     # A unit less than the sum: rounding must not reach it, or a last weight of 0 could be drawn.
-    chosen = drawn * (weights.sum(-1, keepdim=True) - 2.0**-n.fraction_bits)
+    chosen = _divided(drawn * (weights.sum(-1, keepdim=True) - 2.0**-n.fraction_bits))
     sums = weights.cumsum(-1)[..., :-1]
     return sums.unsqueeze(-2) <= chosen.unsqueeze(-1)
+
+
+def _divided(x: Tensor) -> SecretTensor:
+    """Returns x with no division pending."""
+    assert isinstance(x, SecretTensor)
+    return SecretTensor(x.numbers.settled(x.value), x.numbers)
 
 
 def _marks(passed: Tensor, dtype: torch.dtype) -> Tensor:

@@ -97,8 +97,11 @@ def searchsorted(
     side: str | None = None,
     sorter: Tensor | None = None,
 ) -> Value:
-    """How many elements of the sequence are below, or not above if `right`: all pairs compared."""
-    sequence, x = n.operand(sorted_sequence), n.operand(self)
+    """How many elements of the sequence are below, or not above if `right`: all pairs compared.
+
+    Divided first, not once for each pair, so that equal elements are all below or none is.
+    """
+    sequence, x = (n.settled(n.operand(operand)) for operand in (sorted_sequence, self))
     if sorter is not None:
         if not isinstance(sorter, Tensor):
             raise UnsupportedOp(
