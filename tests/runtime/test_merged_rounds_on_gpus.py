@@ -226,3 +226,15 @@ def test_users_never_get_the_memory_of_graphs(name, pretended_merged):
     rounds = pretended_merged(lambda session: merged_functions.compared(session, name))
     assert all(merged <= of_call for merged, of_call in rounds)
     assert any(merged < of_call for merged, of_call in rounds)
+
+
+def test_a_profile_tells_what_waits_for_the_gpu(pretended_own):
+    def main(session):
+        model = session.share(nn.Sequential(nn.Linear(4, 4), nn.ReLU()), owner=0)
+        x = session.share(torch.rand(3, 4), owner=1)
+        function = session.repeated(lambda x: model(x).detach())
+        return [function.profile(x) for _ in range(4)][-1]
+
+    told = pretended_own(main)
+    assert all("starting work of the GPU" in one for one in told)
+    assert "sending to party 2, after the GPU's work" in told[1]

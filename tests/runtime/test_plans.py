@@ -116,6 +116,33 @@ def test_a_summary_tells_what_a_replay_costs(protocol):
     assert all(tacit.run(main, protocol=protocol))
 
 
+@pytest.mark.parametrize("transport", ["threads", "processes"])
+def test_a_profile_tells_for_whom_a_party_waits(transport):
+    first, *others = tacit.run(profiled, transport=transport)
+    for before, after, is_right in (first, *others):
+        assert "not replayed" in before
+        assert "not replayed" not in after
+        assert "ms computing, " in after
+        assert is_right
+    assert "sending to party 2" in first[1]
+    assert "waiting for" not in first[1]
+    for mine, other in ((1, 2), (2, 1)):
+        shown = others[mine - 1][1]
+        assert f"waiting for the message of party {other}, " in shown
+        assert ("waiting for what party 0 deals" in shown) == (mine == 2)
+
+
+def profiled(session):
+    """What the first call tells, and the fourth; and whether one after it is right."""
+    model = session.share(copy.deepcopy(SMALL), owner=0)
+    function = session.repeated(lambda x: model(x).detach())
+    shared = session.share(PICTURES[0], owner=1)
+    told = [function.profile(shared) for _ in range(4)]
+    assert function.recordings[0].num_replays == 1
+    found = session.reveal(function(shared))
+    return told[0], told[-1], torch.allclose(found, WANTED[0], atol=1e-3)
+
+
 def test_a_summary_tells_why_nothing_is_recorded(caplog):
     def main(session):
         function = session.repeated(lambda x: x.add_(1).clone())

@@ -17,6 +17,7 @@ from ...fixedpoint.flatten import tensors
 from ...transport import Tally
 from .buffers import SecretTree
 from .capture import Capture, GraphObserver
+from .plan import Plan
 from .public_state import PublicState
 from .recording import Recording
 from .summary import RecordingSummary
@@ -96,6 +97,11 @@ class CapturedRecording(Recording):
     def summary(self) -> RecordingSummary:
         """The memory of the graphs themselves is torch's, and is not counted."""
         return self._summary(self._cost, calls=None, draws=None, memory=0)
+
+    @property
+    def plan(self) -> Plan:
+        """What a replay does; graphs are steps of it."""
+        return self._trace.plan
 
     def replay(self, given: SecretTree) -> Any:
         self._num_replays += 1

@@ -25,6 +25,7 @@ from .buffers import CallSignature, SecretTree, ValueBuffers
 from .gradients import Gradients
 from .optimizer_observer import OptimizerObserver
 from .optimizer_steps import OptimizerSteps
+from .plan import Plan
 from .public_results import PublicResults
 from .secret_results import SecretResults
 from .summary import RecordingSummary
@@ -92,6 +93,11 @@ class Recording(ABC):
         self._gradients = Gradients(leaves)
         self._trace = self._make_trace()
         self._record(function, given)
+
+    @property
+    @abstractmethod
+    def plan(self) -> Plan:
+        """What a replay does at this party."""
 
     @classmethod
     @abstractmethod

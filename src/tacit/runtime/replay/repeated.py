@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from ...kernels.backend import load_native
@@ -22,6 +23,7 @@ from .plan_recording import PlanRecording
 from .recording import Recording
 from .segment_recording import SegmentRecording
 from .specialization import Specialization
+from .step_times import StepTimes, wait_for_gpu
 from .summary import RecordingSummary, described
 
 if TYPE_CHECKING:
@@ -52,8 +54,11 @@ class Repeated:
 
     def summary(self) -> str:
         """Returns what is recorded, as text: calls, rounds, bytes, memory; or why nothing is."""
-        name = getattr(self._function, "__qualname__", type(self._function).__name__)
-        return described(name, self.recordings, self._obstacle)
+        return described(self._name, self.recordings, self._obstacle)
+
+    @property
+    def _name(self) -> str:
+        return getattr(self._function, "__qualname__", type(self._function).__name__)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         session = self._session
@@ -81,6 +86,27 @@ class Repeated:
             if session.rank == 0:
                 log.warning("repeated: %s: it runs as it is", self._obstacle)
         return result
+
+    def profile(self, *args: Any, **kwargs: Any) -> str:
+        """Calls the function, and returns where this party's time went, as text.
+
+        All parties call it together, as they call the function. For a call that is replayed, its
+        steps are timed one by one: what it computes, and what it waits for.
+        """
+        times, device = StepTimes(), self._session.device
+        plans = [one.plan for found in self._specializations for one in found.recordings]
+        wait_for_gpu(device)
+        begin = perf_counter()
+        for plan in plans:
+            plan.run_steps = times.run
+        try:
+            self(*args, **kwargs)
+        finally:
+            for plan in plans:
+                plan.run_steps = None
+        wait_for_gpu(device)
+        seconds = perf_counter() - begin
+        return times.described(self._name, seconds)
 
     def _specialized(self, kind: type[Recording], given: SecretTree) -> Specialization:
         """Returns a specialization for a call that fits none of those that there are."""
