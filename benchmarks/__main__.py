@@ -55,6 +55,7 @@ NAMED = (
     "goten",
     "goten_accuracy",
     "goten_overflow",
+    "halves",
     "join",
     "kernels_enclave",
     "kernels_levels",

@@ -6,11 +6,11 @@ import secrets
 from collections.abc import Callable
 from functools import cache, partial
 from threading import Thread
-from unittest.mock import patch
 
 import torch
 from tests.crypto.board import Board, flip
 from tests.protocols import views
+from tests.protocols.halved import halved
 from tests.protocols.out_of_step import two_time_pads
 from tests.protocols.pads import bare_messages
 from tests.protocols.ranges import Use, differences, hidden_twice, overlaps, watch
@@ -21,7 +21,6 @@ from tacit import Session
 from tacit.crypto import Key, KeyRing, agree_keys
 from tacit.errors import CheatingDetected, PeerClosed, ProtocolError
 from tacit.protocols.clients import split_input
-from tacit.protocols.masked import injection
 from tacit.protocols.randomness import CallRandomness, KeyStreams, common_stream
 
 Check = Callable[[], bool]
@@ -35,7 +34,7 @@ def bare(protocol: str, name: str, cut: int | None = None) -> Check:
 
 
 def bare_large_relu() -> bool:
-    with patch.object(injection, "LARGE_RELU", 64):
+    with halved():
         return bool(bare_messages("trio", 64, "relu"))
 
 

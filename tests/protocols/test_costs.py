@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
+from tests.protocols.halved import short_halves
 from tests.protocols.members import run_members
 from tests.tiers import spread
 
@@ -22,9 +23,12 @@ from tacit.protocols.beaver.protocol import Beaver
 from tacit.protocols.cost import Cost
 from tacit.protocols.masked.carry_plan import carry_plan
 from tacit.protocols.masked.costs import MaskedCosts
+from tacit.protocols.masked.halves import HALVED_BITS
 from tacit.protocols.share import stack_planes
 from tacit.protocols.trio import trio_roles
 from tacit.registry import PROTOCOLS
+
+__all__ = ["short_halves"]
 
 SIZES = (1, 64, 65, 1000)
 SHIFT = 7
@@ -188,6 +192,16 @@ def test_declared_is_counted(protocol, ring, truncation):
     compare(cases, SIZES, protocol=protocol, ring=ring, truncation=truncation)
 
 
+@pytest.mark.parametrize("ring", [64, 32])
+@pytest.mark.parametrize("protocol", ["trio", "replicated", "additive", "beaver"])
+def test_declared_is_counted_for_halves(protocol, ring, short_halves):
+    parties = 2 if PROTOCOLS[protocol].helpers else 3
+    for truncation in ("exact", "probabilistic"):
+        compare(
+            cases, (1, 65), protocol=protocol, ring=ring, truncation=truncation, parties=parties
+        )
+
+
 @pytest.mark.parametrize("protocol", DECLARING)
 def test_declared_is_counted_for_every_window(protocol):
     compare(windows, (65,), protocol=protocol)
@@ -266,9 +280,11 @@ MANY = 1 << 20  # elements, of which bits count more than rounds
 
 def per_element(cost: Cost, count: int = 64) -> tuple[int, int, int, int]:
     """Rounds, bits dealt, and bits each way, of an operation on so many elements."""
-    links = [(0, 2, True), (1, 2, False), (2, 1, False)]
+    links = [(0, 1, True), (0, 2, True), (1, 2, False), (2, 1, False)]
     assert set(cost.bits) <= set(links)
-    dealt, there, back = (cost.bits.get(link, 0) for link in links)
+    first, second, there, back = (cost.bits.get(link, 0) for link in links)
+    dealt = first + second
+    assert first == (dealt // 2 if dealt >= HALVED_BITS else 0)
     assert all(bits % count == 0 for bits in (dealt, there, back))
     return cost.rounds, dealt // count, there // count, back // count
 

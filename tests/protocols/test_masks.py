@@ -23,7 +23,7 @@ import tacit
 from tacit import SecretTensor, Session
 from tacit.errors import ProtocolError
 from tacit.protocols import BitSum
-from tacit.protocols.masked.injection import LARGE_RELU
+from tacit.protocols.masked.halves import HALVED_BITS
 from tacit.protocols.randomness import Stream, common_stream, mask_stream
 from tacit.registry import PROTOCOLS
 from tacit.runtime.launch import local_run
@@ -123,9 +123,9 @@ def test_pieces_of_a_memory_limit_draw_words_of_their_own(protocol):
 
 
 def large_relu(session: Session) -> tuple[list[Use], Tensor]:
-    """A ReLU so large that it deals twice: what it draws, and the words that arrive."""
+    """A ReLU so large that halves are dealt, twice: what it draws, and the words that arrive."""
     uses, recorder, p = watch(session), Recorder(session), session.protocol
-    p.relu(p.random((LARGE_RELU + 100,)).promise(1 << 20))
+    p.relu(p.random((HALVED_BITS // 64,)).promise(1 << 20))
     words = [tensor.reshape(-1) for _, tensor in recorder.take()]
     return uses, torch.cat(words) if words else torch.empty(0)
 
@@ -134,7 +134,7 @@ def test_a_relu_above_the_limit_of_one_deal_draws_words_of_its_own():
     found = tacit.run(large_relu)
     check_in_step([uses for uses, _ in found])
     for _, words in found[1:]:  # the dealer receives nothing
-        assert len(words) > LARGE_RELU
+        assert len(words) > HALVED_BITS // 64
         assert len(words.unique()) == len(words)  # p < 1e-6 that 64 uniform bits repeat
 
 

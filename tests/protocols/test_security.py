@@ -14,6 +14,7 @@ import pytest
 import torch
 from tests.protocols import views
 from tests.protocols.chosen_randomness import Draw, seeded_words
+from tests.protocols.halved import short_halves
 from tests.protocols.members import parties_of, run_members
 from tests.protocols.pads import bare_messages, joint_pads, unpadded
 from tests.protocols.uniformity import HIGHEST, LOWEST, SIGMAS, difference, goodness, imbalance
@@ -22,9 +23,10 @@ from tests.tiers import FULL, spread
 
 import tacit
 from tacit import Session
-from tacit.protocols.masked import injection
 from tacit.registry import PROTOCOLS
 from tacit.runtime.launch import local_run
+
+__all__ = ["short_halves"]
 
 SHARING = {name: info for name, info in PROTOCOLS.items() if info.computes_on_shares}
 SECRET = [name for name, info in SHARING.items() if info.guarantees.private]
@@ -147,6 +149,13 @@ REST = [
 ]
 
 
+# With halves of what is dealt: what deals by itself; the rest is made of it.
+DEALING = ("share", "mul", "truncate", "sign", "signs", "is_zero", "bit_and", "inject")
+DEALING += ("inject_sums", "inject of a quotient", "fourier", "exp_negative", "saturated")
+HALVED = [("trio", 64, name) for name in DEALING] + [("trio", 32, name) for name in SMALL]
+HALVED_REST = [("trio", 64, name) for name in EVERY if name not in DEALING]
+
+
 @pytest.mark.parametrize(("protocol", "ring", "name"), PADDED)
 def test_every_message_has_a_pad_of_its_sender_that_its_receiver_cannot_know(protocol, ring, name):
     """A message is hidden by words of a stream of its sender, for its receiver, who lacks the key.
@@ -160,6 +169,12 @@ def test_every_message_has_a_pad_of_its_sender_that_its_receiver_cannot_know(pro
 @pytest.mark.full("what replicated sharing derives; the quick test proves its core")
 @pytest.mark.parametrize(("protocol", "ring", "name"), REST)
 def test_every_message_of_every_operation_has_a_pad(protocol, ring, name):
+    assert not bare_messages(protocol, ring, name)
+
+
+@pytest.mark.full("what deals by itself is tested")
+@pytest.mark.parametrize(("protocol", "ring", "name"), HALVED_REST)
+def test_halves_of_every_operation_have_pads(protocol, ring, name, short_halves):
     assert not bare_messages(protocol, ring, name)
 
 
@@ -179,10 +194,15 @@ def test_pieces_of_a_memory_limit_have_masks_of_their_own(protocol, name):
 
 
 @pytest.mark.parametrize("name", ["relu", "relu of a quotient", "relu, low", "relu_with_bit"])
-def test_a_large_relu_has_masks_of_its_own(name, monkeypatch):
+def test_a_large_relu_has_masks_of_its_own(name, short_halves):
     """It deals for its sign and its injection one after the other."""
-    monkeypatch.setattr(injection, "LARGE_RELU", 64)
     assert not bare_messages("trio", 64, name)
+
+
+@pytest.mark.parametrize(("protocol", "ring", "name"), HALVED)
+def test_both_halves_of_what_is_dealt_have_masks_of_their_own(protocol, ring, name, short_halves):
+    """Each of two evaluators receives one half, and holds the key of the pads of the other."""
+    assert not bare_messages(protocol, ring, name)
 
 
 @pytest.mark.parametrize(("protocol", "name"), [("trio", "relu"), ("replicated", "inject")])

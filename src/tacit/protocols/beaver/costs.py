@@ -1,8 +1,8 @@
 """The costs of Beaver triples with a dealer, from their definition; the tests count the same bits.
 
-Dealt bits go from the dealer to the last party, ahead of time; opened bits from each party to every
-other, in one round. Ring elements have `ring_bits` bits; single bits are counted in whole words of
-64 elements (`cost.planes`).
+Dealt bits go from the dealer to the last party, ahead of time, and half of many bits to the first
+of two parties; opened bits go from each party to every other, in one round. Ring elements have
+`ring_bits` bits; single bits are counted in whole words of 64 elements (`cost.planes`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from ..bit_trees import and_tree_rows, carry_save_rows, top_bit_rows
 from ..cost import Cost, Link, planes
+from ..masked.halves import first_half
 from .compare import guard_bits, zero_rows
 
 
@@ -64,7 +65,8 @@ class BeaverCosts:
         """
         elements, last = n * self.ring_bits, self.parties - 1
         if exact:
-            return self._gate(elements + planes(t, n), elements)
+            narrow = planes(t, n)
+            return self._gate(elements + narrow, elements, narrow=narrow)
         if self.parties == 2:
             return Cost()
         sent: dict[Link, int] = {(i, last, False): elements for i in range(last)}
@@ -106,9 +108,16 @@ class BeaverCosts:
         receivers = parties if to is None else (to,)
         return Cost(1, {(i, j, False): bits for i in parties for j in receivers if i != j})
 
-    def _dealt(self, bits: int) -> Cost:
-        return Cost(0, {(self.parties, self.parties - 1, True): bits} if bits else {})
+    def _dealt(self, bits: int, narrow: int = 0) -> Cost:
+        """Bits from the dealer to the last party; of many, half to the first of two parties.
 
-    def _gate(self, dealt: int, opened: int, rounds: int = 1) -> Cost:
+        narrow: of them, those that are a few bits of each element.
+        """
+        dealer, last = self.parties, self.parties - 1
+        first = first_half(bits, narrow) if self.parties == 2 else 0
+        links = {(dealer, 0, True): first, (dealer, last, True): bits - first}
+        return Cost(0, {link: bits for link, bits in links.items() if bits})
+
+    def _gate(self, dealt: int, opened: int, rounds: int = 1, narrow: int = 0) -> Cost:
         """Bits dealt, and bits that every party sends to every other."""
-        return self._dealt(dealt).then(Cost(rounds, self._output(opened, None).bits))
+        return self._dealt(dealt, narrow).then(Cost(rounds, self._output(opened, None).bits))

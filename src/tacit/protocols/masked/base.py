@@ -28,7 +28,7 @@ class Roles:
 
     opened: the number of the part m, which all evaluators hold. masks: for each evaluator, the
     number of the part a_i, which it holds with the dealer. The last evaluator, the leader, receives
-    what the dealer sends, and adds public constants.
+    what the dealer sends, of which halves.py tells the exception, and adds public constants.
     """
 
     dealer: int
@@ -53,11 +53,20 @@ class Roles:
 
     @cached_property
     def dealing(self) -> dict[int, Stream]:
-        """For each evaluator but the leader, the stream of its shares of what is dealt.
+        """For each evaluator that draws shares of what is dealt, their stream.
 
-        They hide what the dealer sends to the leader.
+        They hide what the dealer sends to the leader, and those of the leader, if it draws any,
+        what the dealer sends to the first of two evaluators.
         """
-        return {e: mask_stream("deal", self.dealer, e, self.leader) for e in self.evaluators[:-1]}
+        receivers = dict.fromkeys(self.evaluators[:-1], self.leader)
+        if self.deals_halves:
+            receivers[self.leader] = self.evaluators[0]
+        return {e: mask_stream("deal", self.dealer, e, to) for e, to in receivers.items()}
+
+    @property
+    def deals_halves(self) -> bool:
+        """Whether each evaluator receives one half of long dealt values (halves.py)."""
+        return len(self.evaluators) == 2
 
     @property
     def leader(self) -> int:

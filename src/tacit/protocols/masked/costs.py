@@ -1,8 +1,9 @@
 """The costs of masked evaluation, from its definition (M1 to M14); the tests count the same bits.
 
-Dealt bits go from the dealer to the last evaluator, ahead of time; opened bits from each evaluator
-to every other, in one round. Nothing else is sent but inputs and outputs. Ring elements have
-`ring_bits` bits; single bits are counted in whole words of 64 elements (`cost.planes`).
+Dealt bits go from the dealer to the last evaluator, ahead of time, and half of many bits to the
+first of two (halves.py); opened bits go from each evaluator to every other, in one round. Nothing
+else is sent but inputs and outputs. Ring elements have `ring_bits` bits; single bits are counted in
+whole words of 64 elements (`cost.planes`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from ..cost import Cost, Link, planes
 from .base import Roles
 from .carry_plan import sign_plan
 from .dealer_functions import table_step
+from .halves import first_half
 from .saturation import num_products, scales
 
 LEAF_BITS = 4  # of a table, and inputs of a gate, in a test for zero
@@ -66,7 +68,8 @@ class MaskedCosts:
         """Exact: k + t bits dealt, one element each way. Probabilistic: one element dealt."""
         if not exact:
             return self._dealt(n * self.ring_bits)
-        return self._gate(n * self.ring_bits + planes(t, n), n * self.ring_bits)
+        narrow = planes(t, n)
+        return self._gate(n * self.ring_bits + narrow, n * self.ring_bits, narrow=narrow)
 
     def bit_and(self, n: int, rows: int, fan_in: int) -> Cost:
         """Dealt: every product of two or more of the masks (M5). Opened: the result."""
@@ -98,8 +101,8 @@ class MaskedCosts:
         With an exact division on the way, the mask's quotient and 2 (t + 1) bits more.
         """
         elements = n * self.ring_bits
-        dealt = 3 * elements + 2 * planes(pending + 1, n) if pending else 2 * elements
-        return self._gate(dealt, elements)
+        narrow = 2 * planes(pending + 1, n) if pending else 0
+        return self._gate((3 if pending else 2) * elements + narrow, elements, narrow=narrow)
 
     def inject_sums(self, n: int, bits: int, uses_x: bool, sums: int) -> Cost:
         """Dealt: an element a bit, two if it multiplies x (M10). Opened: an element a sum."""
@@ -163,14 +166,21 @@ class MaskedCosts:
         senders = {j: roles.leader if j == roles.dealer else roles.dealer for j in receivers}
         return Cost(1, {(senders[j], j, False): bits for j in receivers})
 
-    def _dealt(self, bits: int) -> Cost:
-        return Cost(0, {(self.roles.dealer, self.roles.leader, True): bits} if bits else {})
+    def _dealt(self, bits: int, narrow: int = 0) -> Cost:
+        """Bits from the dealer to the leader; of many, half to the first of two evaluators.
 
-    def _gate(self, dealt: int, opened: int, rounds: int = 1) -> Cost:
+        narrow: of them, those that are a few bits of each element.
+        """
+        dealer, first, leader = self.roles.dealer, self.roles.evaluators[0], self.roles.leader
+        other = first_half(bits, narrow) if self.roles.deals_halves else 0
+        links = {(dealer, leader, True): bits - other, (dealer, first, True): other}
+        return Cost(0, {link: bits for link, bits in links.items() if bits})
+
+    def _gate(self, dealt: int, opened: int, rounds: int = 1, narrow: int = 0) -> Cost:
         """Bits dealt, and bits that every evaluator sends to every other."""
         parties = self.roles.evaluators
         links: dict[Link, int] = {(a, b, False): opened for a in parties for b in parties if a != b}
-        return self._dealt(dealt).then(Cost(rounds, links))
+        return self._dealt(dealt, narrow).then(Cost(rounds, links))
 
 
 def level_products(nodes: Sequence[int]) -> int:

@@ -1,7 +1,8 @@
 """The only two ways in which masked evaluation sends anything: the dealer deals, evaluators open.
 
 Deal (M1): the dealer knows v. All evaluators but the last draw their share of v from the key that
-they have with the dealer; the last receives v minus those, ahead of time. Sent: |v|, 0 rounds.
+they have with the dealer; the last receives v minus those, ahead of time. Sent: |v|, 0 rounds. Of a
+long v, each of two evaluators receives one half and draws the other (halves.py).
 Open (M2, M3): evaluator i holds s_i and draws z_i from its key with the dealer. All send s_i - z_i
 to each other and know m = sum of s_i - z_i; the dealer knows z = sum of z_i. Sent: |s| each way,
 1 round. A receiver never has the key of the mask on what it receives.
@@ -10,40 +11,16 @@ to each other and know m = sum of s_i - z_i; the dealer knows z = sum of z_i. Se
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache, reduce
-from math import prod
-from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
-from ...kernels import bit_planes
-from ...ring import num_words
-from ...transport import Sendable, Spec, Tiled
-from ..core import ProtocolCore
-from ..randomness import Layout, Stream
+from ...transport import Sendable, Tiled
+from ..randomness import Stream
 from ..steps import PASS, PASS_AHEAD, Round, Steps
 from .base import MaskedBase
+from .halves import Portion, pad_of, portions
+from .values import ValueSpec, ValueSpecs, layouts, messages, ring_spec, total
 
-
-class ValueSpec(NamedTuple):
-    """Shape and dtype of a value that is dealt or opened: ring elements, or planes of bits.
-
-    width: if not 0, only that many low bits of the ring elements matter. Only they are sent, as
-    planes, and the receiver gets the planes.
-    """
-
-    shape: tuple[int, ...]
-    dtype: torch.dtype
-    bits: bool = False
-    width: int = 0
-
-    def packed(self, value: Tensor) -> Tensor:
-        """Returns the value as it is sent."""
-        return bit_planes(value, self.width) if self.width else value
-
-
-ValueSpecs = tuple[ValueSpec, ...]
 # For each value, the shares that this party knows: an evaluator its own, the dealer all of them.
 KnownShares = list[list[Tensor]]
 # At the dealer: value minus pad for each value (value ^ pad for bits), from the masks of what is
@@ -51,38 +28,13 @@ KnownShares = list[list[Tensor]]
 Corrections = Callable[[KnownShares, list[Tensor]], list[Tensor]]
 
 
-def ring_spec(p: ProtocolCore, shape: Sequence[int], width: int = 0) -> ValueSpec:
-    """Returns the spec of ring elements, or of their `width` low bits."""
-    return ValueSpec(tuple(shape), p.ring.dtype, False, width)
-
-
-def plane_spec(rows: int, words: int) -> ValueSpec:
-    """Returns the spec of planes of bits."""
-    return ValueSpec((rows, words), torch.int64, True)
-
-
-@lru_cache(maxsize=1024)
-def layouts(specs: ValueSpecs) -> tuple[Layout, ...]:
-    return tuple((spec.shape, spec.dtype) for spec in specs)
-
-
-@lru_cache(maxsize=1024)
-def messages(specs: ValueSpecs) -> list[Spec]:
-    """What the receiver of these values expects on the wire."""
-    packed = [(spec.width, num_words(prod(spec.shape))) for spec in specs]
-    return [
-        Spec(shape, torch.int64) if spec.width else Spec(spec.shape, spec.dtype)
-        for spec, shape in zip(specs, packed, strict=True)
-    ]
-
-
 def deal(
     p: MaskedBase, specs: Sequence[ValueSpec], corrections: Callable[[list[Tensor]], list[Tensor]]
 ) -> Steps[KnownShares]:
-    """Deals values that the dealer knows (M1). 0 rounds; sends them from dealer to leader, ahead.
+    """Deals values that the dealer knows (M1). 0 rounds; sends them to evaluators, ahead.
 
-    `corrections`, called at the dealer only, returns value minus pad for each pad. If it overwrites
-    a pad, the dealer's shares of that value are meaningless.
+    `corrections`, called at the dealer only, returns value minus pad for each pad. It may overwrite
+    the pads. Returns the shares that this party knows, but nothing of use at the dealer.
     """
     _, dealt = yield from deal_with_masks(p, (), tuple(specs), lambda _, pads: corrections(pads))
     return dealt
@@ -93,36 +45,66 @@ def deal_with_masks(
 ) -> Steps[tuple[KnownShares, KnownShares]]:
     """Draws the masks z of what is opened later, and deals (M1), with one draw from each stream.
 
-    Returns the masks and the dealt shares that this party knows. 0 rounds; sends `dealt` from the
-    dealer to the leader, ahead.
+    Returns the masks and the dealt shares that this party knows; of the latter, the dealer gets
+    tensors of their shapes alone. 0 rounds; sends `dealt` from the dealer to evaluators, ahead.
     """
-    roles = p.roles
-    if p.is_leader:  # draws its masks, receives value minus pads
-        own = _draw(p, roles.opening[p.rank], opened)
-        received = yield Round(receive={roles.dealer: messages(dealt)}, ahead=True)
-        return [[z] for z in own], [[value] for value in received[roles.dealer]]
-    if not p.is_dealer:  # the other evaluators draw masks and pads
-        own, drawn = _draw(p, roles.opening[p.rank], opened), _draw(p, roles.dealing[p.rank], dealt)
-        yield PASS_AHEAD
-        return [[z] for z in own], [[pad] for pad in drawn]
-    masks = _columns(p, roles.opening, opened)
-    pads = _columns(p, roles.dealing, dealt)
-    totals = [_total(spec, column) for spec, column in zip(dealt, pads, strict=True)]
-    values = corrections(masks, totals)
-    sent = [spec.packed(value) for spec, value in zip(dealt, values, strict=True)]
-    yield Round(send={roles.leader: sent}, ahead=True)
-    return masks, [[*column, value] for column, value in zip(pads, values, strict=True)]
+    if p.is_dealer:
+        masks = _columns(p, p.roles.opening, opened)
+        values, _ = yield from _deal(p, dealt, lambda pads: corrections(masks, pads))
+        return masks, [[value] for value in values]
+    own = _draw(p, p.roles.opening[p.rank], opened)
+    shares = yield from _receive(p, dealt)
+    return [[z] for z in own], [[share] for share in shares]
 
 
 def deal_sharing(p: MaskedBase, value: Tensor | None, shape: Sequence[int]) -> Steps[list[Tensor]]:
     """Returns the shares that this party knows of a fresh sharing of ring elements (M1)."""
+    specs = (ring_spec(p, shape),)
+    if not p.is_dealer:
+        return (yield from _receive(p, specs))
+    assert value is not None
+    [sent], drawn = yield from _deal(p, specs, lambda pads: [value - pads[0]])
+    shares = portions(p.roles, specs)
+    return [one.share(one.sent(sent), drawn[e][0]) for e, [one] in shares.items()]
 
-    def corrections(pads: list[Tensor]) -> list[Tensor]:
-        assert value is not None
-        return [value - pads[0]]
 
-    [shares] = yield from deal(p, [ring_spec(p, shape)], corrections)
-    return shares
+def _receive(p: MaskedBase, dealt: ValueSpecs) -> Steps[list[Tensor]]:
+    """Returns an evaluator's shares of what is dealt: some are drawn, and some are received."""
+    dealer, mine = p.roles.dealer, portions(p.roles, dealt)[p.rank]
+    drawn = _draw_portions(p, p.rank, mine)
+    specs = tuple(one.received for one in mine if one.received is not None)
+    if specs:
+        received = iter((yield Round(receive={dealer: messages(specs)}, ahead=True))[dealer])
+    else:
+        yield PASS_AHEAD
+    return [
+        one.share(None if one.received is None else next(received), part)
+        for one, part in zip(mine, drawn, strict=True)
+    ]
+
+
+def _deal(
+    p: MaskedBase, dealt: ValueSpecs, corrections: Callable[[list[Tensor]], list[Tensor]]
+) -> Steps[tuple[list[Tensor], dict[int, list[Tensor | None]]]]:
+    """At the dealer: sends the corrections. Returns them, and what each evaluator draws."""
+    of = portions(p.roles, dealt)
+    drawn = {e: _draw_portions(p, e, of[e]) for e in of}
+    columns = zip(*(zip(of[e], drawn[e], strict=True) for e in of), strict=True)
+    values = corrections([pad_of(column) for column in columns])
+    send: dict[int, list[Tensor]] = {}
+    for e, found in of.items():
+        parts = [one.sent(value) for one, value in zip(found, values, strict=True)]
+        if any(part is not None for part in parts):
+            send[e] = [part for part in parts if part is not None]
+    yield Round(send=send, ahead=True)
+    return values, drawn
+
+
+def _draw_portions(p: MaskedBase, rank: int, portions: Sequence[Portion]) -> list[Tensor | None]:
+    """Returns what an evaluator draws of each value; None of those that it receives."""
+    specs = tuple(one.drawn for one in portions if one.drawn is not None)
+    drawn = iter(_draw(p, p.roles.dealing[rank], specs) if specs else ())
+    return [None if one.drawn is None else next(drawn) for one in portions]
 
 
 def _draw(p: MaskedBase, source: Stream, specs: ValueSpecs) -> list[Tensor]:
@@ -133,12 +115,6 @@ def _columns(p: MaskedBase, sources: Mapping[int, Stream], specs: ValueSpecs) ->
     """At the dealer: for each value, the words of every stream."""
     drawn = [_draw(p, source, specs) for source in sources.values()]
     return [list(column) for column in zip(*drawn, strict=True)]
-
-
-def _total(spec: ValueSpec, values: Sequence[Tensor]) -> Tensor:
-    if len(values) == 1:
-        return values[0]
-    return reduce(torch.bitwise_xor if spec.bits else torch.add, values)
 
 
 def draw_masks(p: MaskedBase, specs: Sequence[ValueSpec]) -> KnownShares:
@@ -171,4 +147,4 @@ def exchange(p: MaskedBase, message: Sendable, spec: ValueSpec) -> Steps[tuple[T
         send[other], receive[other] = [message], specs
     received = yield Round(send, receive)
     own = message.whole if isinstance(message, Tiled) else message
-    return own, _total(spec, [received[other][0] for other in p.others])
+    return own, total(spec, [received[other][0] for other in p.others])

@@ -29,11 +29,9 @@ from ..steps import Steps
 from .arithmetic import open_share
 from .base import MaskedBase
 from .compare import SignComparison, xor
-from .deal import KnownShares, ValueSpecs, deal_with_masks, ring_spec
-
-# Elements above which memory counts more than calls: a ReLU deals its injection after its sign,
-# which keeps it below 60 bytes for each element and party.
-LARGE_RELU = 1 << 19
+from .deal import KnownShares, deal_with_masks
+from .halves import is_long
+from .values import ValueSpecs, ring_spec
 
 
 def inject(p: MaskedBase, bit: Bool, x: Arith) -> Steps[Arith]:
@@ -55,14 +53,14 @@ def relu_with_bit(p: MaskedBase, x: Arith, *, low: int = 0) -> Steps[tuple[Arith
     """Returns relu(x), and the bits [x >= 0] that its gradient needs. r + 1 rounds.
 
     A sign, and an injection by it, for which everything is dealt in one message and all masks come
-    from one draw of each stream.
+    from one draw of each stream. Of many elements they are dealt one after the other, which keeps
+    the memory below 60 bytes for each element and party.
     """
-    if x.numel > LARGE_RELU:
-        return (yield from select.relu_with_bit(p, x, low=low))
     product = yield from _injection(p, x)
-    p = product.p
-    sign = SignComparison(p, product.x, (0,), low, negate=True)
-    count = len(sign.dealt)
+    sign = SignComparison(product.p, product.x, (0,), low, negate=True)
+    if is_long(sign.dealt + product.dealt):
+        return (yield from select.relu_with_bit(p, x, low=low))
+    p, count = product.p, len(sign.dealt)
 
     def corrections(masks: KnownShares, pads: list[Tensor]) -> list[Tensor]:
         y = xor(masks[-2])[0]  # of the sign, which is opened before the product

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from ..bit_trees import and_tree_rows, top_bit_rows
 from ..cost import Cost, Link, in_turn, planes
+from ..masked.costs import MaskedCosts
+from ..trio import trio_roles
 
 PARTIES = (0, 1, 2)
 
@@ -65,16 +67,11 @@ class ReplicatedCosts:
         return first.then(_input(elements, self.adder))
 
     def truncate(self, n: int, t: int, exact: bool = True) -> Cost:
-        """Exact: k + t bits from the adder ahead, one element each way between the others.
-
-        Probabilistic: one element from the adder.
-        """
-        elements, a = n * self.ring_bits, self.adder
+        """Exact: that of `trio` with the adder as dealer. Probabilistic: one element from it."""
+        a = self.adder
         if not exact:
-            return _input(elements, a)
-        b, c = (a + 1) % 3, (a + 2) % 3
-        dealt = elements + planes(t, n)
-        return Cost(1, {(a, c, True): dealt, (b, c, False): elements, (c, b, False): elements})
+            return _input(n * self.ring_bits, a)
+        return MaskedCosts(self.ring_bits, trio_roles(a, (a + 1) % 3, (a + 2) % 3)).truncate(n, t)
 
     def bit_and(self, n: int, rows: int, fan_in: int) -> Cost:
         """fan_in - 1 gates of two inputs, in ceil(log2 fan_in) levels."""
