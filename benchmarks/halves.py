@@ -18,9 +18,9 @@ from torch import Tensor, nn
 
 import tacit
 from tacit import zoo
-from tacit.protocols.masked import halves
+from tacit.protocols.masked import deal
 
-WAYS = {"whole": 1 << 62, "halves": halves.HALVED_BITS}  # bits from which on it is two messages
+WAYS = {"whole": 1 << 62, "halves": deal.HALVED_BITS}  # bits from which on it is two messages
 WARM_UP, REPETITIONS = 4, 5  # the third call is recorded
 LATENCY = 0.1e-3
 CASES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
@@ -52,8 +52,8 @@ def party(
     steps = {way: session.repeated(lambda x: model(x).detach()) for way in WAYS}
     for repetition in range(WARM_UP + REPETITIONS):
         for way, bits in WAYS.items():
-            halves.HALVED_BITS = bits
-            halves.portions.cache_clear()
+            deal.HALVED_BITS = bits
+            deal.portions.cache_clear()
             session.mesh.compare()
             begin = time.perf_counter()
             with session.stats.scope("step") as cost:

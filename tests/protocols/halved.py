@@ -8,16 +8,16 @@ from unittest.mock import patch
 
 import pytest
 
-from tacit.protocols.masked import halves
+from tacit.protocols.masked import deal
 
 
 @contextmanager
 def halved(bits: int = 64) -> Iterator[None]:
     """Within the block, dealt values from so many bits on are halved."""
-    halves.portions.cache_clear()
-    with patch.object(halves, "HALVED_BITS", bits):
+    deal.portions.cache_clear()
+    with patch.object(deal, "HALVED_BITS", bits):
         yield
-    halves.portions.cache_clear()
+    deal.portions.cache_clear()
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from tacit.protocols.beaver.protocol import Beaver
 from tacit.protocols.cost import Cost
 from tacit.protocols.masked.carry_plan import carry_plan
 from tacit.protocols.masked.costs import MaskedCosts
-from tacit.protocols.masked.halves import HALVED_BITS
+from tacit.protocols.masked.deal import HALVED_BITS
 from tacit.protocols.share import stack_planes
 from tacit.protocols.trio import trio_roles
 from tacit.registry import PROTOCOLS

@@ -13,8 +13,7 @@ from torch.nn import functional as F
 
 import tacit
 from tacit.protocols.additive.protocol import additive_roles
-from tacit.protocols.masked.halves import HALVED_BITS, first_half, pad_of, portions
-from tacit.protocols.masked.values import ValueSpec, total
+from tacit.protocols.masked.deal import HALVED_BITS, ValueSpec, first_half, pad_of, portions, total
 from tacit.protocols.trio import trio_roles
 
 __all__ = ["short_halves"]

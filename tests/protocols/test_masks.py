@@ -23,7 +23,7 @@ import tacit
 from tacit import SecretTensor, Session
 from tacit.errors import ProtocolError
 from tacit.protocols import BitSum
-from tacit.protocols.masked.halves import HALVED_BITS
+from tacit.protocols.masked.deal import HALVED_BITS
 from tacit.protocols.randomness import Stream, common_stream, mask_stream
 from tacit.registry import PROTOCOLS
 from tacit.runtime.launch import local_run

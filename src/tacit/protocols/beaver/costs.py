@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ..bit_trees import and_tree_rows, carry_save_rows, top_bit_rows
 from ..cost import Cost, Link, planes
-from ..masked.halves import first_half
+from ..masked.deal import first_half
 from .compare import guard_bits, zero_rows
 
 

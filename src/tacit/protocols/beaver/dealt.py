@@ -18,8 +18,7 @@ from ...kernels import deal_exact, from_bit_planes, unpack_bits
 from ...ring import num_words
 from ..additive.protocol import Additive
 from ..context import Context
-from ..masked.deal import KnownShares, deal_with_masks
-from ..masked.values import ValueSpecs, plane_spec, ring_spec
+from ..masked.deal import KnownShares, ValueSpecs, deal_with_masks, plane_spec, ring_spec
 from ..products.bilinear import MUL, Bilinear, sum_parts
 from ..randomness import common_stream
 from ..steps import Steps

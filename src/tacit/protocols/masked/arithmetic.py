@@ -10,8 +10,7 @@ from ..products.bilinear import MUL, Bilinear
 from ..share import WHOLE_MASK, Arith
 from ..steps import Steps, together
 from .base import MaskedBase
-from .deal import deal_sharing, draw_masks, open_value
-from .values import ValueSpec, ring_spec
+from .deal import ValueSpec, deal_sharing, draw_masks, open_value, ring_spec
 
 
 def reshare(

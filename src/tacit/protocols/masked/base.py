@@ -28,7 +28,7 @@ class Roles:
 
     opened: the number of the part m, which all evaluators hold. masks: for each evaluator, the
     number of the part a_i, which it holds with the dealer. The last evaluator, the leader, receives
-    what the dealer sends, of which halves.py tells the exception, and adds public constants.
+    what the dealer sends, but see NOTE [halves] in deal.py, and adds public constants.
     """
 
     dealer: int
@@ -65,7 +65,7 @@ class Roles:
 
     @property
     def deals_halves(self) -> bool:
-        """Whether each evaluator receives one half of long dealt values (halves.py)."""
+        """Whether each evaluator receives one half of long dealt values: NOTE [halves]."""
         return len(self.evaluators) == 2
 
     @property

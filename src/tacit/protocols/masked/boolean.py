@@ -11,8 +11,7 @@ from ...kernels import and_gates, and_products, num_and_products
 from ..share import Bool
 from ..steps import Steps
 from .base import MaskedBase
-from .deal import KnownShares, deal_with_masks, open_value
-from .values import plane_spec
+from .deal import KnownShares, deal_with_masks, open_value, plane_spec
 
 
 def bit_and(p: MaskedBase, *bits: Bool) -> Steps[Bool]:

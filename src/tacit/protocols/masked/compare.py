@@ -36,8 +36,7 @@ from ..share import Arith, Bool
 from ..steps import PASS, Steps
 from .base import MaskedBase
 from .carry_plan import CarryPlan, groups_after, sign_plan
-from .deal import KnownShares, deal_with_masks, exchange, open_value
-from .values import ValueSpecs, plane_spec
+from .deal import KnownShares, ValueSpecs, deal_with_masks, exchange, open_value, plane_spec
 
 Nodes = tuple[int, ...]
 

@@ -1,9 +1,9 @@
 """The costs of masked evaluation, from its definition (M1 to M14); the tests count the same bits.
 
 Dealt bits go from the dealer to the last evaluator, ahead of time, and half of many bits to the
-first of two (halves.py); opened bits go from each evaluator to every other, in one round. Nothing
-else is sent but inputs and outputs. Ring elements have `ring_bits` bits; single bits are counted in
-whole words of 64 elements (`cost.planes`).
+first of two (NOTE [halves] in deal.py). Opened bits go from each evaluator to every other, in one
+round. Nothing else is sent but inputs and outputs. Ring elements have `ring_bits` bits; single bits
+are counted in whole words of 64 elements (`cost.planes`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from ...ring import num_words
 from ..cost import Cost, Link, planes
 from .base import Roles
 from .carry_plan import sign_plan
+from .deal import first_half
 from .dealer_functions import table_step
-from .halves import first_half
 from .saturation import num_products, scales
 
 LEAF_BITS = 4  # of a table, and inputs of a gate, in a test for zero

@@ -20,8 +20,7 @@ from ..share import Arith
 from ..steps import Steps
 from .arithmetic import open_share, reshare
 from .base import MaskedBase
-from .deal import deal, deal_with_masks
-from .values import ring_spec
+from .deal import deal, deal_with_masks, ring_spec
 
 # Of the integer bits of an exponent, the lowest that do not select an entry, where factors have
 # bits to spare; each with the fraction bits up to which its error is at most an eighth of a unit.

@@ -29,9 +29,7 @@ from ..steps import Steps
 from .arithmetic import open_share
 from .base import MaskedBase
 from .compare import SignComparison, xor
-from .deal import KnownShares, deal_with_masks
-from .halves import is_long
-from .values import ValueSpecs, ring_spec
+from .deal import KnownShares, ValueSpecs, deal_with_masks, is_long, ring_spec
 
 
 def inject(p: MaskedBase, bit: Bool, x: Arith) -> Steps[Arith]:

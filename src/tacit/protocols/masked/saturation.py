@@ -37,9 +37,8 @@ from ..steps import Steps, together
 from .arithmetic import open_share
 from .base import MaskedBase
 from .compare import xor
-from .deal import KnownShares, deal_with_masks, open_value
+from .deal import KnownShares, ValueSpec, deal_with_masks, open_value, plane_spec, ring_spec
 from .dealer_functions import SineSum
-from .values import ValueSpec, plane_spec, ring_spec
 
 # Two rounds are saved for about 1 KB dealt for each element: only where there are few elements.
 MOST_ELEMENTS = 1024

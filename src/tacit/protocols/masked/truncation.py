@@ -20,8 +20,7 @@ from ..share import Arith
 from ..steps import Steps
 from .arithmetic import open_share, split
 from .base import MaskedBase
-from .deal import KnownShares, deal_sharing, deal_with_masks
-from .values import ring_spec
+from .deal import KnownShares, deal_sharing, deal_with_masks, ring_spec
 
 
 def settled(p: MaskedBase, x: Arith) -> Steps[Arith]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..masked.values import ring_spec
+from ..masked.deal import ring_spec
 from ..products.bilinear import MUL, Bilinear
 from ..share import WHOLE_MASK, Arith
 from ..steps import Steps, together

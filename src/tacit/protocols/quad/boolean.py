@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ...kernels import and_gates, and_products, num_and_products
-from ..masked.values import plane_spec
+from ..masked.deal import plane_spec
 from ..share import Bool, Parts
 from ..steps import Steps
 from .base import QuadBase

@@ -27,7 +27,7 @@ from ...kernels import (
 from ...ring import num_words
 from ..masked.carry_plan import groups_after, sign_plan
 from ..masked.compare import groups_of_four, next_rows
-from ..masked.values import plane_spec
+from ..masked.deal import plane_spec
 from ..share import Arith, Bool, Parts
 from ..steps import Steps
 from .base import QuadBase

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..masked.values import ValueSpec, ValueSpecs, layouts, messages
+from ..masked.deal import ValueSpec, ValueSpecs, layouts, messages
 from ..randomness import Stream
 from ..share import Parts
 from ..steps import PASS, PASS_AHEAD, Round, Steps

@@ -21,7 +21,7 @@ from ...kernels import (
     inject_share,
 )
 from ..core import BitSum, check_bits
-from ..masked.values import ring_spec
+from ..masked.deal import ring_spec
 from ..share import Arith, Bool
 from ..steps import Steps
 from .base import QuadBase

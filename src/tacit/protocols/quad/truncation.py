@@ -16,7 +16,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from ...kernels import deal_exact, exact_share, from_bit_planes, unpack_bits
-from ..masked.values import ring_spec
+from ..masked.deal import ring_spec
 from ..share import Arith
 from ..steps import Steps, together
 from .arithmetic import split
