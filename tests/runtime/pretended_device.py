@@ -107,10 +107,15 @@ class DeviceTensor(Tensor):
             if memory is None:
                 memory = Memory(held.untyped_storage().nbytes())
                 held = copied(held, memory)
-            start = memory.place.start // held.itemsize
-            place = held.storage_offset() - start, held.shape, held.stride()
-            like = torch.empty(0, dtype=held.dtype, device="meta").set_(memory.storage, *place)
-            made: DeviceTensor = Tensor._make_subclass(cls, like)
+            return cls.within(held, memory)
+
+    @classmethod
+    def within(cls, held: Tensor, memory: Memory) -> DeviceTensor:
+        """The same for numbers in the memory, where no mode of torch is left to be disabled."""
+        start = memory.place.start // held.itemsize
+        place = held.storage_offset() - start, held.shape, held.stride()
+        like = torch.empty(0, dtype=held.dtype, device="meta").set_(memory.storage, *place)
+        made: DeviceTensor = Tensor._make_subclass(cls, like)
         made.held, made.memory = held, memory
         return made
 
@@ -268,11 +273,11 @@ def _placed(made: Any, given: list[DeviceTensor]) -> Any:
         if id(x) in known:
             return known[id(x)]
         if (memory := _memory_of(x, given)) is not None:
-            return DeviceTensor(x, memory)
+            return DeviceTensor.within(x, memory)
         storage = x.untyped_storage()
         if storage._cdata not in new:
             new[storage._cdata] = Memory(storage.nbytes())
-        return DeviceTensor(copied(x, new[storage._cdata]), new[storage._cdata])
+        return DeviceTensor.within(copied(x, new[storage._cdata]), new[storage._cdata])
 
     with _disable_current_modes():
         return _mapped(place, made)

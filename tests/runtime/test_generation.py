@@ -93,10 +93,7 @@ def check(results, name, attention):
         assert sum(num_replays) >= 1, told
 
 
-@pytest.mark.parametrize(
-    ("name", "attention"),
-    spread([("llama", "eager"), ("gpt2", "sdpa"), ("gpt2", "eager"), ("llama", "sdpa")], quick=2),
-)
+@pytest.mark.parametrize(("name", "attention"), [("llama", "sdpa"), ("gpt2", "eager")])
 def test_a_decoder_with_a_fixed_cache_is_replayed_at_every_position(name, attention):
     check(tacit.run(generate, name, attention), name, attention)
 

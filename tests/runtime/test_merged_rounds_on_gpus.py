@@ -116,8 +116,12 @@ def of_network(session, name):
         return compared(session, lambda: lambda x: as_list(model(x)), given)
 
 
+# Their layers are in `bert` and in convolutions; replays without merging run them on this GPU.
+LIKE_OTHERS = ("gpt2", "vit")
+
+
 @pytest.mark.full("small networks run")
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", [name for name in NETWORKS if name not in LIKE_OTHERS])
 def test_networks_have_the_same_bits(name, pretended_merged):
     for rounds, kept in pretended_merged(of_network, name):
         assert rounds <= kept

@@ -56,7 +56,8 @@ class MergedSegments:
 
     def __init__(self, trace: SegmentCapture, segments: Segments, device: torch.device) -> None:
         self._trace, self._segments, self._device = trace, segments, device
-        self._memory: dict[int, Tensor] = {}  # bytes of the GPU, by the numbers of blocks
+        self._memory: dict[int, Tensor] = {}  # a tensor in each block, by their numbers
+        self._views: dict[int, dict[Form, Tensor]] = {}  # tensors in them, made when they are used
         self._sizes: dict[int, int] = {}
         self._held: frozenset[int] = frozenset()  # blocks whose memory stays where it is
         self._begun: tuple[SegmentRound, Tensors] | None = None
@@ -75,7 +76,9 @@ class MergedSegments:
                 self._capture(moment, after)
                 for block in turn.last:
                     self._memory.pop(block.number, None)
+                    self._views.pop(block.number, None)
             self._memory.clear()
+            self._views.clear()
 
     def _moved_host(self, order: Sequence[Moment]) -> Relocation:
         """Returns where the memory of the host's steps is in this order."""
@@ -124,7 +127,7 @@ class MergedSegments:
             if form.block is None or form.block in self._held or not form.is_of(x):
                 self._tensor(form).copy_(x)
             else:
-                self._memory[form.block] = bytes_of(x)
+                self._memory[form.block], self._views[form.block] = x, {form: x}
 
     def _add(self, use: StepUse) -> None:
         """Adds a step of the host, after the work of the GPU that it reads the results of."""
@@ -146,4 +149,7 @@ class MergedSegments:
             self._segments.resume()  # NOTE [memory of graphs]
             size = self._sizes[form.block]
             self._memory[form.block] = torch.empty(size, dtype=torch.uint8, device=self._device)
-        return placed(form, self._memory[form.block])
+        views = self._views.setdefault(form.block, {})
+        if form not in views:
+            views[form] = placed(form, bytes_of(self._memory[form.block]))
+        return views[form]
