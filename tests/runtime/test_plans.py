@@ -6,6 +6,7 @@ import copy
 import gc
 import logging
 from itertools import pairwise
+from types import SimpleNamespace
 from weakref import ref
 
 import numpy
@@ -22,11 +23,13 @@ from tacit.errors import CheatingDetected, ForkedUse
 from tacit.kernels.backend import load_native
 from tacit.protocols import randomness
 from tacit.protocols.masked import compare
+from tacit.protocols.steps import Round
 from tacit.ring.drawn_numbers import UNBOUNDED, Drawn, drawn, note, scaled, scaled_mask
 from tacit.runtime.replay import plan_recorder, repeated
 from tacit.runtime.replay.arena import Arena
-from tacit.runtime.replay.plan import Begin, Draw
+from tacit.runtime.replay.plan import Begin, Draw, Exchange
 from tacit.runtime.replay.small_work import small_work
+from tacit.runtime.replay.step_times import StepTimes
 from tacit.testing import Corruption, manipulations_of, messages_of, run_corrupted
 
 torch.manual_seed(5)
@@ -130,6 +133,19 @@ def test_a_profile_tells_for_whom_a_party_waits(transport):
         shown = others[mine - 1][1]
         assert f"waiting for the message of party {other}, " in shown
         assert ("waiting for what party 0 deals" in shown) == (mine == 2)
+
+
+def test_a_profile_has_a_name_for_a_round_without_messages():
+    times = StepTimes()
+    mesh = SimpleNamespace(
+        begin=lambda *_, **__: "opened", finish=lambda _: {}, fixed_round=no_round
+    )
+    times.run([Exchange(mesh, Round(), {}, {}, 1)], 1)
+    assert times.parts["computing"].steps == 2
+
+
+def no_round(*_, **__):
+    """No round is fixed."""
 
 
 def profiled(session):

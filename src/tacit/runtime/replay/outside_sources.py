@@ -84,7 +84,10 @@ def _by_computed_name() -> dict[int, str]:
 
 @cache
 def _listing() -> frozenset[int]:
-    """Returns functions that read attributes of an object by names that the code does not show."""
+    """Returns functions that read attributes of an object by names that the code does not show.
+
+    They are compared with those that a program names, and never called here.
+    """
     found = [vars, operator.attrgetter, operator.methodcaller, copy.copy, copy.deepcopy]
     found += _named(dataclasses, "asdict", "astuple", "fields", "replace")
     found += pickle.dumps, json.dumps, inspect.getmembers, inspect.getattr_static

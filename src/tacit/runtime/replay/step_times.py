@@ -74,14 +74,14 @@ def _parts(step: Step) -> Iterator[tuple[str, Callable[[int], object]]]:
 
 def _sending(one: Exchange) -> str:
     if not one.sent:
-        return _waiting(one)
+        return _waiting(one) if one.receive else COMPUTING
     after = ", after the GPU's work" if one.mesh.device.type == "cuda" else ""
     return f"sending to {_named(one.sent)}{after}"
 
 
 def _waiting(one: Exchange) -> str:
     if not one.receive:
-        return _sending(one)
+        return _sending(one) if one.sent else COMPUTING
     if one.ahead:
         return f"waiting for what {_named(one.receive)} deals"
     return f"waiting for the message of {_named(one.receive)}"
