@@ -43,31 +43,17 @@ GLOBAL_HOOKS: tuple[dict[int, Any], ...] = (
 SETTINGS = (bool, int, float, str, type(None), *FUNCTIONS)
 
 
-class Environment:
-    """The variables, modules and optimizers that a function used, and their state at that time."""
+class InUse:
+    """The modules and optimizers that a function used."""
 
-    def __init__(self, function: Callable[..., Any], arguments: Sequence[Any] = ()) -> None:
-        """arguments: those that are no secrets."""
-        self._function, self._arguments = function, arguments
+    def __init__(self) -> None:
         self.modules: list[nn.Module] = []
         self.optimizers: list[Optimizer] = []
-        self._leaves: list[SecretTensor] = []
-        self._followed: Set[int] = frozenset()
-        self._recorded: list[Any] = []
-        self._states: list[ModuleState | HeldObject] = []
-        self._memories: list[HeldMemory | HeldTensor] = []
-        self._sweep = IdentitySweep()
-        self._draws = self._iterates = False
-        self._cannot_compare: str | None = None
 
     @contextmanager
-    def observed(self, trace: Trace) -> Iterator[None]:
-        """Collects the modules and optimizers that this thread uses, then records their state.
-
-        Settings of optimizers that the trace follows are not compared.
-        """
+    def collected(self) -> Iterator[None]:
+        """Collects those that this thread uses."""
         _hook_optimizers()
-        drawn = GeneratorStates(self._given_and(self._reached()))
         found: dict[int, Any] = {}
         _local.found, handle = found, register_module_forward_pre_hook(_record)
         try:
@@ -77,31 +63,69 @@ class Environment:
             _local.found = None
         self.modules = [x for x in found.values() if isinstance(x, nn.Module)]
         self.optimizers = [x for x in found.values() if isinstance(x, Optimizer)]
+
+    def parameters(self) -> list[SecretTensor]:
+        """Returns their secret parameters."""
+        found: list[Any] = [x for module in self.modules for x in module._parameters.values()]
+        groups = [group["params"] for one in self.optimizers for group in one.param_groups]
+        found += [x for params in groups for x in params]
+        return list({id(x): x for x in found if isinstance(x, SecretTensor)}.values())
+
+
+class Environment:
+    """The variables, modules and optimizers that a function used, and their state at that time."""
+
+    def __init__(self, function: Callable[..., Any], arguments: Sequence[Any] = ()) -> None:
+        """arguments: those that are no secrets."""
+        self._function, self._arguments = function, arguments
+        self._in_use = InUse()
+        self._leaves: list[SecretTensor] = []
+        self._followed: Set[int] = frozenset()
+        self._recorded: list[Any] = []
+        self._states: list[ModuleState | HeldObject] = []
+        self._memories: list[HeldMemory | HeldTensor] = []
+        self._sweep = IdentitySweep()
+        self._reached = self._look()
+        self._draws = self._iterates = False
+
+    @contextmanager
+    def observed(self, trace: Trace) -> Iterator[None]:
+        """Collects the modules and optimizers that this thread uses, then records their state.
+
+        Settings of optimizers that the trace follows are not compared.
+        """
+        drawn = GeneratorStates(self._given_and_reached())
+        with self._in_use.collected():
+            yield
         self._leaves = self.parameters()
         self._followed = trace.followed_optimizers
         self._recorded = self._current()
-        reached = self._reached()
-        self._states = [*map(ModuleState, self.modules), *reached.objects]
+        self._reached = reached = self._look(self._reached.names)
+        self._states = [*map(ModuleState, self._in_use.modules), *reached.objects]
         self._memories = [x for x in reached.objects if isinstance(x, HeldMemory | HeldTensor)]
         self._sweep = self._whole_sweep()
-        self._cannot_compare = reached.obstacle
-        self._iterates = any(map(is_iterator, self._given_and(reached)))
+        self._iterates = any(map(is_iterator, self._given_and_reached()))
         self._draws = drawn.have_changed()
 
     def schedulers(self) -> list[LRScheduler]:
         """Returns the schedulers that the function reaches from its variables."""
-        found = [x for x in self._given_and(self._reached()) if isinstance(x, LRScheduler)]
+        found = [x for x in self._given_and_reached() if isinstance(x, LRScheduler)]
         return list({id(x): x for x in found}.values())
 
-    def _reached(self) -> Reached:
-        """Returns the objects that the function, hooks, modules and arguments refer to."""
-        hooks = [*_hooks(self.modules, self.optimizers), *self._hooks_of_gradients()]
-        return Reached([self._function, *hooks, *self._arguments, *self.modules])
+    def parameters(self) -> list[SecretTensor]:
+        """Returns the secret parameters of the optimizers and modules."""
+        return self._in_use.parameters()
 
-    def _given_and(self, reached: Reached) -> Iterator[Any]:
-        """Yields the arguments, and what those objects hold."""
+    def _look(self, names: frozenset[str] = frozenset()) -> Reached:
+        """Returns the objects that the function, hooks, modules and arguments refer to now."""
+        modules = self._in_use.modules
+        hooks = [*_hooks(modules, self._in_use.optimizers), *self._hooks_of_gradients()]
+        return Reached([self._function, *hooks, *self._arguments, *modules], names)
+
+    def _given_and_reached(self) -> Iterator[Any]:
+        """Yields the arguments, and what the objects hold that were reached last."""
         yield from self._arguments
-        for one in reached.objects:
+        for one in self._reached.objects:
             yield from one.children
 
     def _hooks_of_gradients(self) -> list[dict[int, Any] | None]:
@@ -111,21 +135,14 @@ class Environment:
     @property
     def obstacle(self) -> str | None:
         """Why a replay would not do what the function does, or None."""
-        others = [one for one in self.optimizers if id(one) not in self._followed]
+        others = [one for one in self._in_use.optimizers if id(one) not in self._followed]
         if any("step" in state for one in others for state in one.state.values()):
             return "the optimizer counts its steps"
         if self._draws:
             return "it draws from a generator of Python or numpy"
         if self._iterates:
             return "it uses an iterator that was made outside"
-        return self._cannot_compare
-
-    def parameters(self) -> list[SecretTensor]:
-        """Returns the secret parameters of the optimizers and modules."""
-        found: list[Any] = [x for module in self.modules for x in module._parameters.values()]
-        groups = [group["params"] for one in self.optimizers for group in one.param_groups]
-        found += [x for params in groups for x in params]
-        return list({id(x): x for x in found if isinstance(x, SecretTensor)}.values())
+        return self._reached.obstacle
 
     def is_unchanged(self) -> bool:
         """Returns whether everything is as it was recorded. Mostly all are the same objects."""
@@ -145,7 +162,7 @@ class Environment:
         for leaf in self._leaves:
             sweep.add_attributes(leaf, *OF_TENSORS)
             sweep.add_attributes(leaf, *HOOKS_OF_GRADIENTS)
-        for optimizer in self.optimizers:
+        for optimizer in self._in_use.optimizers:
             sweep.add_object(optimizer)
             sweep.add_elements(optimizer.param_groups)
             for group in optimizer.param_groups:
@@ -162,7 +179,7 @@ class Environment:
     def _current(self) -> list[Any]:
         """Returns all hooks of torch and of gradients, and the settings and state of optimizers."""
         found: list[Any] = [*_global_hooks(), *self._hooks_of_gradients()]
-        for optimizer in self.optimizers:
+        for optimizer in self._in_use.optimizers:
             found += optimizer._optimizer_step_pre_hooks.values()
             found += optimizer._optimizer_step_post_hooks.values()
             for group in optimizer.param_groups:

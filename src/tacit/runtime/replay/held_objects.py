@@ -102,18 +102,21 @@ class Reached:
     """The objects that functions among roots, or reached from them, name.
 
     obstacle: why they cannot be compared before every call, or None.
+    names: those of attributes in the code of all functions.
     """
 
-    def __init__(self, roots: Iterable[Any]) -> None:
+    def __init__(self, roots: Iterable[Any], names: frozenset[str] = frozenset()) -> None:
+        """names: some that are looked up, too, such as those of a moment before."""
         self.objects: list[HeldObject] = []
         self.obstacle: str | None = None
-        roots, names = list(roots), frozenset[str]()
+        roots = list(roots)
         while self.obstacle is None:
             self.objects, self.obstacle = _reached(roots, names)
             more = self._names(names)
             if type(more) is type(names) and more == names:
                 break
             names = more
+        self.names = frozenset([*names])  # whether they are all is found out each time
         self.obstacle = self.obstacle or next(filter(None, map(_obstacle, self.objects)), None)
 
     def _names(self, before: frozenset[str]) -> frozenset[str]:
@@ -130,6 +133,10 @@ class Reached:
 
 
 def _reached(roots: list[Any], names: frozenset[str]) -> tuple[list[HeldObject], str | None]:
+    """Returns objects, and an obstacle; only what is found with the names of all functions counts.
+
+    What comes after a function is looked up with its names, so that few passes find all of them.
+    """
     found, waiting, seen = list[HeldObject](), deque(roots), set[int]()
     num_elements = num_bytes = num_of_libraries = 0
     while waiting:
@@ -137,9 +144,12 @@ def _reached(roots: list[Any], names: frozenset[str]) -> tuple[list[HeldObject],
         if id(one) in seen or not is_looked_into(one):
             continue
         seen.add(id(one))
-        num_of_libraries += is_code_of_library(one)
-        if num_of_libraries > MOST_OF_LIBRARIES and is_code_of_library(one):
-            continue
+        if is_code_of_library(one):
+            num_of_libraries += 1
+            if num_of_libraries > MOST_OF_LIBRARIES:
+                continue
+        if isinstance(one, FunctionType):
+            names = _with_names_of(one, names)
         held = _held(one, names)
         found.append(held)
         waiting.extend(followed(one, held.children, names))
@@ -148,6 +158,11 @@ def _reached(roots: list[Any], names: frozenset[str]) -> tuple[list[HeldObject],
         if obstacle is not None:
             return found, obstacle
     return found, None
+
+
+def _with_names_of(function: FunctionType, names: frozenset[str]) -> frozenset[str]:
+    more = names_in(function.__code__).attributes
+    return names if more.issubset(names) else type(names)(names | more)
 
 
 def _held(x: Any, names: Set[str]) -> HeldObject:

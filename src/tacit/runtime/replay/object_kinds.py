@@ -13,7 +13,14 @@ import threading
 from array import array
 from collections.abc import ItemsView, KeysView, ValuesView
 from contextvars import ContextVar
-from functools import cache, cached_property, partial, partialmethod, singledispatchmethod
+from functools import (
+    cache,
+    cached_property,
+    lru_cache,
+    partial,
+    partialmethod,
+    singledispatchmethod,
+)
 from io import BytesIO, StringIO
 from types import (
     BuiltinFunctionType,
@@ -47,6 +54,11 @@ HOLDERS = (
     *(MethodType, BuiltinFunctionType, staticmethod, classmethod, property, cached_property),
     *(partial, partialmethod, singledispatchmethod, ContextVar, CellType, ReferenceType),
     *(MethodWrapperType, super),
+)
+NAMED = (FunctionType, type)  # they tell by themselves whose they are
+WITH_PARTS = (
+    *(*CONTAINERS, *HOLDERS, *MEMORY, *TEXTS, ModuleType, Tensor),
+    *(nn.Module, Optimizer, LRScheduler, threading.Event),
 )
 ATOMS = frozenset((int, float, bool, str, bytes, complex, type(None), type(...), CodeType))
 FOREIGN = frozenset((*sys.stdlib_module_names, "torch", "tacit", "numpy"))
@@ -104,18 +116,25 @@ def _folders_of_libraries() -> tuple[str, ...]:
 
 def is_looked_into(x: Any) -> bool:
     """Whether the parts of an object are compared."""
-    kind = type(x)
+    kind: Any = type(x)
     if kind in ATOMS:
         return False
-    if isinstance(x, (*CONTAINERS, *HOLDERS, *MEMORY, *TEXTS, ModuleType, Tensor)):
+    if _is_one_of(kind, WITH_PARTS) or (x.__class__ is not kind and isinstance(x, WITH_PARTS)):
         return x is not sys.modules
-    if isinstance(x, FunctionType | type):
+    if _is_one_of(kind, NAMED):
         return is_own(x.__module__) or x in OF_ENVIRONMENT
-    if isinstance(x, nn.Module | Optimizer | LRScheduler | threading.Event):
-        return True
-    if WRAPPED in getattr(x, "__dict__", ()) or is_own(kind.__module__):
-        return True
-    return _is_plain_holder(kind) or _is_namespace(kind)
+    return WRAPPED in getattr(x, "__dict__", ()) or _holds_what_is_compared(kind)
+
+
+@lru_cache(maxsize=1 << 13)
+def _is_one_of(kind: type, kinds: tuple[type, ...]) -> bool:
+    return issubclass(kind, kinds)
+
+
+@lru_cache(maxsize=1 << 13)
+def _holds_what_is_compared(kind: type) -> bool:
+    """Whether it is a class of the program or a library, or one of Python's that holds others."""
+    return is_own(kind.__module__) or _is_plain_holder(kind) or _is_namespace(kind)
 
 
 def _is_plain_holder(kind: type) -> bool:
@@ -132,7 +151,7 @@ def is_code_of_library(x: Any) -> bool:
     """Whether an object is a function, a class or a file of a library that is installed."""
     if isinstance(x, ModuleType):
         return not is_of_program(x.__name__)
-    return isinstance(x, FunctionType | type) and not is_of_program(x.__module__)
+    return isinstance(x, NAMED) and not is_of_program(x.__module__)
 
 
 def is_opaque(x: Any) -> bool:

@@ -11,7 +11,7 @@ from ...fixedpoint.flatten import canonical_limit
 from ...tensor import SecretTensor
 from ...tensor.trace import Trace
 from .buffers import CallSignature, SecretTree
-from .environment import Environment
+from .environment import Environment, InUse
 from .gradients import GradientsBefore
 from .optimizer_observer import OptimizerObserver
 from .recording import Recording, compute
@@ -115,10 +115,10 @@ class Specialization:
 
     def _warm_up(self, args: Any, kwargs: Any) -> Any:
         """Runs the function, so that kernels are compiled, and finds its parameters."""
-        environment = Environment(self._function)
-        with environment.observed(Trace()):
+        in_use = InUse()
+        with in_use.collected():
             result = self._function(*args, **kwargs)
-        self.leaves = environment.parameters()
+        self.leaves = in_use.parameters()
         return result
 
     def _can_go_on(self, variant: Variant, given: SecretTree) -> bool:
