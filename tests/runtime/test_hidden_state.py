@@ -22,6 +22,7 @@ from torch.nn.modules.module import register_module_forward_hook
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 import tacit
+from tacit.runtime.replay.held_objects import Reached
 
 __all__ = ["pretended", "pretended_own"]
 
@@ -633,3 +634,31 @@ def test_a_function_with_a_sparse_tensor_runs_as_it_is(repeating, caplog):
         torch.testing.assert_close(found, (2 * X).expand(5, -1), atol=1e-3, rtol=0)
         assert not recordings
     assert "it computes with a sparse tensor: it runs as it is" in caplog.text
+
+
+class Box:
+    def __init__(self):
+        self.usual, self.rare = 1.0, [2.0]
+
+
+BOX = Box()
+
+
+def early():
+    return BOX.usual + between()
+
+
+def between():
+    return late()
+
+
+def late():
+    return BOX.rare[0]
+
+
+def test_what_is_named_late_is_held_of_objects_that_were_seen_early():
+    first = Reached([early])
+    again = Reached([early], first.names)
+    assert any(one.holder is BOX.rare for one in first.objects)
+    assert [id(one.holder) for one in again.objects] == [id(one.holder) for one in first.objects]
+    assert again.names == first.names
