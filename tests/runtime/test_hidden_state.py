@@ -6,12 +6,14 @@ function on a plain tensor.
 
 from __future__ import annotations
 
+import gc
 import itertools
 import random
 import threading
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, partial
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -662,3 +664,28 @@ def test_what_is_named_late_is_held_of_objects_that_were_seen_early():
     assert any(one.holder is BOX.rare for one in first.objects)
     assert [id(one.holder) for one in again.objects] == [id(one.holder) for one in first.objects]
     assert again.names == first.names
+
+
+def test_a_class_of_a_run_and_its_session_end_with_it():
+    """What is kept of a class does not keep it: its methods refer to the session, with its keys."""
+    left = []
+
+    def main(session):
+        class Local(Slotted):
+            __slots__ = ("__weakref__", "shift")
+
+            def scaled(self, x):
+                return x * self.factor + session.rank * self.shift
+
+        one = Local()
+        one.shift = 0.0
+        scaled = session.repeated(lambda x: one.scaled(x))
+        x = session.share(X, owner=0)
+        for _ in range(4):
+            scaled(x)
+        left.extend((ref(Local), ref(session)))
+        return len(scaled.recordings)
+
+    assert tacit.run(main) == [1, 1, 1]
+    gc.collect()
+    assert [one() for one in left] == [None] * 6

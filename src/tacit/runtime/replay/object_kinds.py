@@ -11,12 +11,11 @@ import sys
 import sysconfig
 import threading
 from array import array
-from collections.abc import ItemsView, KeysView, ValuesView
+from collections.abc import Callable, ItemsView, KeysView, ValuesView
 from contextvars import ContextVar
 from functools import (
     cache,
     cached_property,
-    lru_cache,
     partial,
     partialmethod,
     singledispatchmethod,
@@ -32,13 +31,15 @@ from types import (
     MethodWrapperType,
     ModuleType,
 )
-from typing import Any
-from weakref import ReferenceType
+from typing import Any, NamedTuple, TypeVar
+from weakref import ReferenceType, WeakKeyDictionary
 
 import numpy
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
+
+T = TypeVar("T")
 
 CONTAINERS = (
     *(list, tuple, dict, set, frozenset, collections.deque, MappingProxyType, os._Environ),
@@ -114,27 +115,51 @@ def _folders_of_libraries() -> tuple[str, ...]:
     return tuple(os.path.join(path, "") for path in [*found, site.getusersitepackages()])
 
 
+def kept_with_the_class(find: Callable[[Any], T]) -> Callable[[Any], T]:
+    """Keeps what is found of a class as long as the class lives; that must not refer to it.
+
+    A class may refer to all that its methods do: weights, or a session with its keys.
+    """
+    known: WeakKeyDictionary[Any, T] = WeakKeyDictionary()
+
+    def found(kind: Any) -> T:
+        made = known.get(kind)
+        if made is None:
+            made = known[kind] = find(kind)
+        return made
+
+    return found
+
+
+class ToldByClass(NamedTuple):
+    """What the class of an object tells of it.
+
+    has_parts: whether they are compared. is_named: whether it tells by itself whose it is.
+    is_holder: whether the program or a library has made it, or it holds other objects.
+    """
+
+    has_parts: bool
+    is_named: bool
+    is_holder: bool
+
+
+@kept_with_the_class
+def _told_by(kind: Any) -> ToldByClass:
+    is_holder = is_own(kind.__module__) or _is_plain_holder(kind) or _is_namespace(kind)
+    return ToldByClass(issubclass(kind, WITH_PARTS), issubclass(kind, NAMED), is_holder)
+
+
 def is_looked_into(x: Any) -> bool:
     """Whether the parts of an object are compared."""
     kind: Any = type(x)
     if kind in ATOMS:
         return False
-    if _is_one_of(kind, WITH_PARTS) or (x.__class__ is not kind and isinstance(x, WITH_PARTS)):
+    told = _told_by(kind)
+    if told.has_parts or (x.__class__ is not kind and isinstance(x, WITH_PARTS)):
         return x is not sys.modules
-    if _is_one_of(kind, NAMED):
+    if told.is_named:
         return is_own(x.__module__) or x in OF_ENVIRONMENT
-    return WRAPPED in getattr(x, "__dict__", ()) or _holds_what_is_compared(kind)
-
-
-@lru_cache(maxsize=1 << 13)
-def _is_one_of(kind: type, kinds: tuple[type, ...]) -> bool:
-    return issubclass(kind, kinds)
-
-
-@lru_cache(maxsize=1 << 13)
-def _holds_what_is_compared(kind: type) -> bool:
-    """Whether it is a class of the program or a library, or one of Python's that holds others."""
-    return is_own(kind.__module__) or _is_plain_holder(kind) or _is_namespace(kind)
+    return told.is_holder or WRAPPED in getattr(x, "__dict__", ())
 
 
 def _is_plain_holder(kind: type) -> bool:

@@ -10,7 +10,7 @@ import os
 from abc import ABCMeta
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextvars import ContextVar
-from functools import cache, cached_property, partial, partialmethod, singledispatchmethod
+from functools import cached_property, partial, partialmethod, singledispatchmethod
 from types import (
     BuiltinFunctionType,
     CellType,
@@ -22,7 +22,7 @@ from types import (
     ModuleType,
 )
 from typing import Any
-from weakref import ReferenceType
+from weakref import ReferenceType, ref
 
 import numpy
 from torch import Tensor, nn
@@ -41,6 +41,7 @@ from .object_kinds import (
     WRAPPED,
     is_of_program,
     is_own,
+    kept_with_the_class,
 )
 
 DICTS = (dict, MappingProxyType)
@@ -248,9 +249,9 @@ def _attributes(x: Any, names: Set[str], without: Set[str] = frozenset()) -> lis
     for name, value in _named(getattr(x, "__dict__", {}), names):
         if name not in without:
             found += name, value
-    for name, slot in _slots(_kind(x)):
+    for name, home in _slots(_kind(x)):
         if name in names:
-            found.append(_content(slot, x))
+            found.append(_content(home(), name, x))
     return found
 
 
@@ -277,18 +278,19 @@ def _is_read_elsewhere(kind: Any) -> bool:
     return any(one.partition(".")[0] not in seen and not is_of_program(one) for one in homes)
 
 
-@cache
-def _slots(kind: Any) -> tuple[tuple[str, MemberDescriptorType], ...]:
+@kept_with_the_class
+def _slots(kind: Any) -> tuple[tuple[str, ReferenceType[Any]], ...]:
+    """Returns the names of its slots, and the classes that have them."""
     return tuple(
-        (name, slot)
+        (name, ref(each))
         for each in kind.__mro__
         for name, slot in vars(each).items()
         if isinstance(slot, MemberDescriptorType)
     )
 
 
-def _content(slot: MemberDescriptorType, x: Any) -> Any:
+def _content(home: Any, name: str, x: Any) -> Any:
     try:
-        return slot.__get__(x)
-    except AttributeError:
+        return vars(home)[name].__get__(x)
+    except (AttributeError, KeyError, TypeError):  # it is empty, or another class has it now
         return MISSING
