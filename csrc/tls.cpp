@@ -16,8 +16,10 @@
 #include <utility>
 #include <vector>
 
+#include "carrier.h"
 #include "message.h"
 #include "openssl.h"
+#include "slice_threads.h"
 
 namespace tacit {
 namespace {
@@ -27,17 +29,6 @@ namespace nb = nanobind;
 constexpr std::size_t kRecord = 1 << 14;  // the most that TLS encrypts at one time
 constexpr std::size_t kBulk = 1 << 18;    // bytes that pass in one call of the system, in bulk
 constexpr int kSecurityLevel = 2;         // as Python's ssl: 112 bits in every certificate
-
-// What a call returns in place of a count. A peer that ends TLS in good order is a count of 0.
-// kTaken: a message has been received.
-enum Status : long {
-  kWantRead = -1,
-  kWantWrite = -2,
-  kCut = -3,
-  kSystem = -4,
-  kFailed = -5,
-  kTaken = -6
-};
 
 using Clock = std::chrono::steady_clock;
 using Library = std::shared_ptr<OpenSsl>;
@@ -116,7 +107,7 @@ class TlsContext {
 };
 
 // TLS between a handshake and its end. One thread at a time may call it.
-class TlsSession {
+class TlsSession final : public Carrier {
  public:
   TlsSession(const TlsContext& context, int socket)
       : ssl_(context.ssl),
@@ -139,7 +130,7 @@ class TlsSession {
   long read(nb::handle into, int milliseconds) {
     const Buffer buffer(into, PyBUF_WRITABLE);
     const nb::gil_scoped_release unlocked;
-    return read_records(buffer.data(), buffer.size(), milliseconds);
+    return read_for(buffer.data(), buffer.size(), milliseconds);
   }
 
   // Reads the message of this number and digest, in `buffer`, to the places of its tensors, and
@@ -151,7 +142,7 @@ class TlsSession {
     const Buffer bytes(buffer, PyBUF_WRITABLE);
     if (bytes.size() < message.size()) throw std::invalid_argument("a buffer that is too small");
     const nb::gil_scoped_release unlocked;
-    const long count = read_records(bytes.data(), message.size(), milliseconds);
+    const long count = read_for(bytes.data(), message.size(), milliseconds);
     const bool is_whole = count == static_cast<long>(message.size());
     return is_whole && message.scatter(bytes.data()) ? kTaken : count;
   }
@@ -188,7 +179,26 @@ class TlsSession {
   long write(nb::handle from, int milliseconds) {
     const Buffer buffer(from, PyBUF_SIMPLE);
     const nb::gil_scoped_release unlocked;
-    return write_records(buffer.data(), buffer.size(), milliseconds);
+    return write_for(buffer.data(), buffer.size(), milliseconds, true);
+  }
+
+  long read_for(char* into, std::size_t size, int milliseconds) override {
+    const auto record = [&](char* data, std::size_t left, std::size_t* count) {
+      return ssl_->SSL_read_ex(session_, data, left, count);
+    };
+    const long result = pass(into, size, record, after_read_, milliseconds);
+    const auto held = is_bulk_ ? ssl_->SSL_has_pending(session_) : ssl_->SSL_pending(session_);
+    holds_bytes_ = held > 0 || after_read_ != 1;
+    return result;
+  }
+
+  long write_for(char* from, std::size_t size, int milliseconds, bool are_last) override {
+    const auto record = [&](const char* data, std::size_t left, std::size_t* count) {
+      return ssl_->SSL_write_ex(session_, data, left, count);
+    };
+    const long count = pass(from, size, record, after_write_, milliseconds);
+    if (is_bulk_ && are_last && count == static_cast<long>(size)) flush();
+    return count;
   }
 
   // Sends what the tensors of a message hold now; returns like `write`.
@@ -197,7 +207,7 @@ class TlsSession {
     const nb::gil_scoped_release unlocked;
     if (outgoing_.size() < message.size()) outgoing_.resize(message.size());
     message.gather(outgoing_.data());
-    return write_records(outgoing_.data(), message.size(), 0);
+    return write_for(outgoing_.data(), message.size(), 0, true);
   }
 
   // Ends TLS on this side; returns 1 when the other side has ended it, too, or a Status.
@@ -229,25 +239,6 @@ class TlsSession {
   std::string verify_message() const { return ssl_->X509_verify_cert_error_string(verify_code_); }
 
  private:
-  long read_records(char* into, std::size_t size, int milliseconds) {
-    const auto record = [&](char* data, std::size_t left, std::size_t* count) {
-      return ssl_->SSL_read_ex(session_, data, left, count);
-    };
-    const long result = pass(into, size, record, after_read_, milliseconds);
-    const auto held = is_bulk_ ? ssl_->SSL_has_pending(session_) : ssl_->SSL_pending(session_);
-    holds_bytes_ = held > 0 || after_read_ != 1;
-    return result;
-  }
-
-  long write_records(char* from, std::size_t size, int milliseconds) {
-    const auto record = [&](const char* data, std::size_t left, std::size_t* count) {
-      return ssl_->SSL_write_ex(session_, data, left, count);
-    };
-    const long count = pass(from, size, record, after_write_, milliseconds);
-    if (is_bulk_ && count == static_cast<long>(size)) flush();
-    return count;
-  }
-
   // Sends what is in the buffer of a bulk session. A failure is that of the next call.
   void flush() {
     Bio* const buffer = ssl_->SSL_get_wbio(session_);
@@ -339,6 +330,21 @@ class TlsSession {
   long verify_code_ = 0;
 };
 
+// The slices of a part as tuples: a session, a head, and the memory of bytes as Python objects.
+std::vector<Slice> slices_of(const nb::list& given) {
+  std::vector<Slice> slices;
+  for (const nb::handle item : given) {
+    const auto one = nb::cast<nb::tuple>(item);
+    const auto head = nb::cast<nb::bytes>(one[1]);
+    slices.push_back({nb::cast<TlsSession*>(one[0]), {head.c_str(), head.size()}, {}});
+    for (const nb::handle object : one[2]) {
+      const Buffer memory(object, PyBUF_WRITABLE);
+      slices.back().bytes.emplace_back(memory.data(), memory.size());
+    }
+  }
+  return slices;
+}
+
 }  // namespace
 }  // namespace tacit
 
@@ -363,6 +369,18 @@ NB_MODULE(openssl, module) {
         self.gather(bytes.data());
         return nb::bytes(bytes.data(), bytes.size());
       });
+  nb::class_<SliceThreads>(module, "SliceThreads")
+      .def(nb::init<std::size_t, bool, int>())
+      .def("begin",
+           [](SliceThreads& self, const nb::list& slices) {
+             std::vector<Slice> found = slices_of(slices);
+             const nb::gil_scoped_release unlocked;
+             self.begin(std::move(found));
+           })
+      .def("wait", &SliceThreads::wait, nb::call_guard<nb::gil_scoped_release>())
+      .def("stop", &SliceThreads::stop, nb::call_guard<nb::gil_scoped_release>())
+      .def_prop_ro("failed", &SliceThreads::failed)
+      .def_prop_ro("moved", &SliceThreads::moved);
   nb::class_<TlsSession>(module, "TlsSession")
       .def(nb::init<const TlsContext&, int>())
       .def("handshake", &TlsSession::handshake)

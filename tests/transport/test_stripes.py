@@ -142,7 +142,7 @@ def test_every_stripe_carries_its_part(kind: str) -> None:
         assert isinstance(channel, SocketChannel)
         assert channel._out
         assert channel._in
-        return [*channel._out._moved, *channel._in._moved]
+        return [*channel._out.moved_by_each(), *channel._in.moved_by_each()]
 
     for moved in run(kind, main, stripes=(3, 3)).values():
         assert len(moved) == 6

@@ -8,13 +8,13 @@ all others.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch import Tensor
 
 from .frames import Layout
 
-TAKEN = -6  # csrc/tls.cpp, Status
+TAKEN, FOREIGN = -6, -7  # csrc/carrier.h, Status
 
 
 class FixedMessage(Protocol):
@@ -49,6 +49,10 @@ class FramedTensors(FixedTensors):
 
 class MessageCalls(Protocol):
     """What a session of TLS does with messages of this kind, if it can."""
+
+    @property
+    def carrier(self) -> Any:
+        """The session itself, for compiled code."""
 
     def message(self, head: bytes, tensors: Sequence[Tensor]) -> FixedMessage:
         """Returns a message for the calls below; its tensors must outlive it."""

@@ -23,7 +23,7 @@ from .pinned_identity import Identity, private_file, unusable
 from .tls_session import TlsSession
 
 _Error = TypeVar("_Error", bound=ssl.SSLError)
-_WANT_READ, _WANT_WRITE, _CUT, _SYSTEM = -1, -2, -3, -4  # csrc/tls.cpp, Status
+_WANT_READ, _WANT_WRITE, _CUT, _SYSTEM = -1, -2, -3, -4  # csrc/carrier.h, Status
 
 
 @cache
@@ -41,7 +41,7 @@ def load_openssl() -> Any:
         library = native.OpenSsl(path, ssl.OPENSSL_VERSION_NUMBER)
     except (ImportError, RuntimeError):
         return None
-    return library if hasattr(native.TlsSession, "begin_bulk") else None
+    return library if hasattr(native, "SliceThreads") else None
 
 
 def compiled() -> Any:
@@ -70,7 +70,8 @@ class _OpenSslSession:
     """A session of OpenSSL on the file descriptor of a socket; see `TlsSession`."""
 
     def __init__(self, session: Any, sock: socket) -> None:
-        self._session, self._sock = session, sock
+        self._session = self.carrier = session
+        self._sock = sock
         self.certificate, self.version = session.peer_certificate, session.version
         self.wait, self._read, self._write = session.wait, session.read, session.write
         self.send, self.receive = session.send, session.receive

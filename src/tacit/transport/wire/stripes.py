@@ -3,8 +3,9 @@
 NOTE [stripes]
 One connection encrypts on one core. Two parties with cores to spare have more connections for each
 direction, the stripes: each under TLS of its own, between the same pinned keys, in the same session
-and with the same ranks. A thread of its own drives each of them, in compiled code without the
-interpreter's lock. All heads of messages and parts travel on the main connection, in order. If a
+and with the same ranks. A thread of its own drives each of them, without the interpreter's lock
+(csrc/slice_threads.h). Where TLS is not compiled, or has to be renewed within a slice, it is a
+thread of Python. All heads of messages and parts travel on the main connection, in order. If a
 part is large, its bytes are cut into slices, one for each stripe, and its head (`Kind.STRIPED`)
 says how many. On its stripe a slice begins with a head of its own: which part of the session it
 belongs to, where it lies in it, and its size. The receiver knows all of these from the head of the
@@ -12,7 +13,7 @@ part, and refuses any other bytes: no place or size is ever read from a stripe. 
 go directly to their place in the tensor. The receiver does not read a stripe before the head of the
 part has come, so what is under way is bounded by the buffers of the system.
 
-A slice keeps the memory of its bytes until its thread has left it: a peer that resets one stripe
+A slice keeps the memory of its bytes until its thread has left it, or ended: a peer that resets one stripe
 and goes on reading another must not be sent what lies there next. When a stripe fails, the others
 stop.
 """
@@ -25,12 +26,14 @@ import struct
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
 from ...errors import FrameRejected, TransportError
+from .fixed_message import FOREIGN
 from .frames import MAGIC, VERSION, Kind
+from .openssl_session import compiled
 from .tcp import Part, TcpStream
 
 SLICE_BYTES = 1 << 20  # a stripe gets at least so many of a part
@@ -80,9 +83,16 @@ class _Slice(NamedTuple):
     views: list[memoryview]
     owners: Sequence[Tensor]  # keep the memory of the views alive
 
+    @property
+    def size(self) -> int:
+        return len(self.head) + sum(map(len, self.views))
+
 
 class Stripes(ABC):
     """The stripes of one direction, and what is under way on them: one part at a time."""
+
+    _sends: bool
+    _signal = -1  # the file that tells that a part has passed
 
     def __init__(self, streams: Sequence[TcpStream], session: bytes, peer: int) -> None:
         self.streams, self._session, self._peer = streams, session, peer
@@ -98,6 +108,8 @@ class Stripes(ABC):
         self._stopping = False
         self._changed = threading.Condition()
         self._threads: list[threading.Thread] = []
+        self._compiled: Any = None  # the threads without the interpreter's lock, once they run
+        self._passing: list[_Slice] = []  # what those pass
 
     def __len__(self) -> int:
         return len(self.streams)
@@ -105,30 +117,70 @@ class Stripes(ABC):
     @property
     def moved(self) -> int:
         """How many bytes have passed so far on all stripes."""
-        return sum(self._moved)
+        return sum(self.moved_by_each())
+
+    def moved_by_each(self) -> list[int]:
+        """Returns how many bytes have passed so far on each stripe."""
+        if self._compiled is None:
+            return [*self._moved]
+        return [sum(both) for both in zip(self._moved, self._compiled.moved, strict=True)]
 
     def begin(
         self, views: Sequence[memoryview], size: int, count: int, owners: Sequence[Tensor]
     ) -> None:
         """Begins to pass a part of `size` bytes in so many slices; they are in these tensors."""
+        parts = list[_Slice]()
+        for index, (start, end) in enumerate(slices(size, count)):
+            place = index, self._session, self._number, start, end
+            head = _HEAD.pack(MAGIC, VERSION, Kind.STRIPED, *place)
+            parts.append(_Slice(head, views_between(views, start, end), owners))
+        self._number += 1
+        if not self._begin_compiled(parts):
+            self._begin_here(parts)
+
+    def _begin_compiled(self, parts: list[_Slice]) -> bool:
+        """Returns whether compiled code passes these slices."""
+        pairs = [*zip(self.streams, parts, strict=False)]
+        if self._failure or not all(stream.is_lent(one.size) for stream, one in pairs):
+            return False
+        if self._compiled is None:
+            self._compiled = compiled().SliceThreads(len(self), self._sends, self._signal)
+        self._passing = parts
+        lent = [(stream.lend(one.size), one.head, one.views) for stream, one in pairs]
+        self._compiled.begin(lent)
+        return True
+
+    def _begin_here(self, parts: list[_Slice]) -> None:
         if not self._threads:
             self._start_threads()
         with self._changed:
-            for index, (start, end) in enumerate(slices(size, count)):
-                place = index, self._session, self._number, start, end
-                head = _HEAD.pack(MAGIC, VERSION, Kind.STRIPED, *place)
-                self._slices[index] = _Slice(head, views_between(views, start, end), owners)
-            self._number += 1
-            self._num_running = count
+            self._slices[: len(parts)] = parts
+            self._num_running = len(parts)
             self._changed.notify_all()
 
     def wait(self, seconds: float) -> bool:
         """Returns whether the part has passed, after so long at most; raises if a stripe failed."""
+        if self._passing:
+            return self._await_compiled(seconds)
         with self._changed:
             self._changed.wait_for(lambda: self._failure or not self._num_running, seconds)
             if self._failure is not None:
                 raise self._failure
             return not self._num_running
+
+    def _await_compiled(self, seconds: float) -> bool:
+        outcome = self._compiled.wait(round(1e3 * seconds))
+        if outcome < 0:
+            failed = self.streams[self._compiled.failed]
+            self._failure = self._foreign() if outcome == FOREIGN else failed.failure(outcome)
+            raise self._failure
+        if outcome:
+            self._passing = []
+        return bool(outcome)
+
+    def _foreign(self) -> TransportError:
+        what = "a stripe brings other bytes than were announced"
+        return FrameRejected(what, party=self._peer)
 
     def stop(self) -> None:
         """Ends the threads, even in the middle of a slice, and closes the connections."""
@@ -139,6 +191,8 @@ class Stripes(ABC):
             stream.cut()
         for thread in self._threads:
             thread.join(_STOP_SECONDS)
+        if self._compiled is not None:
+            self._compiled.stop()
         for stream in self.streams:
             stream.close()
 
@@ -185,6 +239,8 @@ class Stripes(ABC):
 class OutgoingStripes(Stripes):
     """The stripes to a peer."""
 
+    _sends = True
+
     def _pass(self, index: int, one: _Slice) -> None:
         stream, parts = self.streams[index], list[Part]([one.head, *one.views])
         for part in parts:
@@ -198,9 +254,11 @@ class OutgoingStripes(Stripes):
 class IncomingStripes(Stripes):
     """The stripes from a peer. `fileno` is readable when the part is here, or a stripe failed."""
 
+    _sends = False
+
     def __init__(self, streams: Sequence[TcpStream], session: bytes, peer: int) -> None:
         super().__init__(streams, session, peer)
-        self._ended, self._end = os.pipe()
+        self._ended, self._signal = os.pipe()
         os.set_blocking(self._ended, False)
 
     def fileno(self) -> int:
@@ -218,18 +276,18 @@ class IncomingStripes(Stripes):
         if not was_stopped:  # by then the numbers may be those of other files
             with self._changed:
                 os.close(self._ended)
-                os.close(self._end)
+                os.close(self._signal)
 
     def _notify(self) -> None:
         super()._notify()
         if not self._stopping:
-            os.write(self._end, b".")
+            os.write(self._signal, b".")
 
     def _pass(self, index: int, one: _Slice) -> None:
         head = bytearray(len(one.head))
         self._fill(index, memoryview(head))
         if head != one.head and not self._is_over:
-            raise FrameRejected("a stripe brings other bytes than were announced", party=self._peer)
+            raise self._foreign()
         for view in one.views:
             self._fill(index, view)
 

@@ -17,7 +17,7 @@ import termios
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Protocol, Self, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias
 
 from torch import Tensor
 
@@ -116,6 +116,18 @@ class TcpStream:
         If another one comes, or not all of it, returns how many bytes are in the buffer.
         """
         return 0
+
+    def is_lent(self, size: int) -> bool:
+        """Returns whether compiled code can pass so many bytes in the direction of the tensors."""
+        return False
+
+    def lend(self, size: int) -> Any:
+        """Returns what compiled code passes them by; until it has, nobody else uses the stream."""
+        raise NotImplementedError
+
+    def failure(self, status: int) -> TransportError:
+        """Returns the error that a Status of compiled code is."""
+        raise NotImplementedError
 
     def readable(self, seconds: float) -> bool:
         """Whether there is something to read, or an end, within so many seconds."""

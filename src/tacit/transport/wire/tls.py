@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from socket import socket
+from typing import Any
 
 from cryptography import x509
 from torch import Tensor
@@ -182,6 +183,26 @@ class TlsStream(TcpStream):
                 return done
         except OSError as error:
             return self._nothing_passed(error)
+
+    def is_lent(self, size: int) -> bool:
+        """Returns False if TLS is not compiled, or a renewal is due before so many bytes."""
+        with self._lock:
+            is_idle = not (self._closed or self._step or self._early)
+            return self._calls is not None and is_idle and self._left > size
+
+    def lend(self, size: int) -> Any:
+        with self._lock:
+            assert self._calls is not None  # `is_lent` has told
+            self._left -= size
+            return self._calls.carrier
+
+    def failure(self, status: int) -> TransportError:
+        try:
+            assert self._calls is not None  # it has returned the status
+            self._calls.checked(status)
+        except OSError as error:
+            return self.lost(error)
+        return self.lost(None)
 
     def readable(self, seconds: float) -> bool:
         until = time.monotonic() + seconds
