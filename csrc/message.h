@@ -12,22 +12,26 @@ namespace tacit {
 
 constexpr std::size_t kDigestBytes = 16;
 
-// A head, in which the number of the operation and the digest differ from one time to the next, and
-// the bytes of tensors, which must outlive this.
+// Headers, in which the number of the operation and the digest differ from one time to the next,
+// and the bytes of tensors, which must outlive this.
 class Message {
  public:
   using Part = std::pair<std::uintptr_t, std::size_t>;  // an address, and how many bytes
 
-  // `number_at` and `digest_at`: where the two begin in the head.
-  Message(const std::string& head, std::vector<Part> parts, std::size_t number_at,
-          std::size_t digest_at)
-      : number_at_(number_at),
+  // `headers`: where each of them begins in the head; `number_at` and `digest_at`: where the two
+  // begin in each.
+  Message(const std::string& head, std::vector<Part> parts, std::vector<std::size_t> headers,
+          std::size_t number_at, std::size_t digest_at)
+      : headers_(std::move(headers)),
+        number_at_(number_at),
         digest_at_(digest_at),
         parts_(std::move(parts)),
         head_(head),
         size_(head.size()) {
-    if (number_at + kNumberBytes > digest_at || digest_at + kDigestBytes > head.size()) {
-      throw std::invalid_argument("a head without the places of its number and digest");
+    for (const std::size_t start : headers_) {
+      if (number_at + kNumberBytes > digest_at || start + digest_at + kDigestBytes > head.size()) {
+        throw std::invalid_argument("a header without the places of its number and digest");
+      }
     }
     for (const auto& [address, count] : parts_) size_ += count;
   }
@@ -37,10 +41,12 @@ class Message {
   // Sets what the head is this time; integers are little-endian.
   void set_head(std::uint64_t number, const std::string& digest) {
     if (digest.size() != kDigestBytes) throw std::invalid_argument("a digest of another size");
-    for (std::size_t i = 0; i < kNumberBytes; ++i) {
-      head_[number_at_ + i] = static_cast<char>(number >> 8 * i);
+    for (const std::size_t start : headers_) {
+      for (std::size_t i = 0; i < kNumberBytes; ++i) {
+        head_[start + number_at_ + i] = static_cast<char>(number >> 8 * i);
+      }
+      std::memcpy(head_.data() + start + digest_at_, digest.data(), kDigestBytes);
     }
-    std::memcpy(head_.data() + digest_at_, digest.data(), kDigestBytes);
   }
 
   // Copies the head and what the tensors hold now to `into`, which has space for `size` bytes.
@@ -67,6 +73,7 @@ class Message {
 
  private:
   static constexpr std::size_t kNumberBytes = 8;
+  const std::vector<std::size_t> headers_;
   const std::size_t number_at_, digest_at_;
   const std::vector<Part> parts_;
   std::string head_;

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
@@ -41,16 +42,20 @@ class SliceThreads {
   SliceThreads(const SliceThreads&) = delete;
   ~SliceThreads() { stop(); }
 
-  // Begins to pass a part. The one before has passed.
-  void begin(std::vector<Slice> slices) {
-    if (running_.load() || slices.size() > workers_.size()) {
+  // Begins to pass a part. The one before has passed. With `copies`, what is sent has been copied
+  // when it returns, each slice by its own thread, which then has it in its cache.
+  void begin(std::vector<Slice> slices, bool copies) {
+    if (running_.load() || is_stopped_.load() || slices.size() > workers_.size()) {
       throw std::logic_error("a part has too many slices, or another one is passing");
     }
     running_.store(slices.size());
+    uncopied_.store(copies ? slices.size() : 0);
     for (std::size_t i = 0; i < slices.size(); ++i) {
       workers_[i]->slice = std::move(slices[i]);
+      workers_[i]->copies = copies;
       wake(*workers_[i]);
     }
+    for (std::size_t left; (left = uncopied_.load());) uncopied_.wait(left);
   }
 
   // Returns an Outcome after so long at most, or why the first slice failed that did.
@@ -87,6 +92,8 @@ class SliceThreads {
     std::atomic<std::uint32_t> turn{0};  // counts the slices that it was given
     std::atomic<std::uint64_t> moved{0};
     Slice slice;
+    bool copies = false;
+    std::vector<char> copied;  // the bytes of the slice, or of an earlier one
     std::thread thread;
   };
 
@@ -101,8 +108,23 @@ class SliceThreads {
     for (std::uint32_t seen = 0;; ++seen) {
       own.turn.wait(seen);
       if (is_stopped_.load()) return;
+      if (own.copies) copy(own);
       finish(own, sends_ ? send(own) : receive(own));
     }
+  }
+
+  // Puts the bytes of a slice in memory of this thread.
+  void copy(Worker& own) {
+    std::size_t size = 0;
+    for (const auto& part : own.slice.bytes) size += part.second;
+    if (own.copied.size() < size) own.copied.resize(size);
+    char* at = own.copied.data();
+    for (const auto& [data, count] : own.slice.bytes) {
+      std::memcpy(at, data, count);
+      at += count;
+    }
+    own.slice.bytes = {{own.copied.data(), size}};
+    if (uncopied_.fetch_sub(1) == 1) uncopied_.notify_all();
   }
 
   // Tells whoever waits, if that was the last slice or one that failed.
@@ -165,7 +187,7 @@ class SliceThreads {
   const bool sends_;
   const int signal_;
   std::vector<std::unique_ptr<Worker>> workers_;
-  std::atomic<std::size_t> running_{0};
+  std::atomic<std::size_t> running_{0}, uncopied_{0};
   std::atomic<bool> is_over_{false}, is_stopped_{false};
   std::mutex mutex_;
   std::condition_variable changed_;

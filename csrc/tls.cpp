@@ -358,9 +358,9 @@ NB_MODULE(openssl, module) {
   nb::class_<Message>(module, "Message")
       .def("__init__",
            [](Message* self, const nb::bytes& head, std::vector<Message::Part> parts,
-              std::size_t number_at, std::size_t digest_at) {
-             new (self)
-                 Message({head.c_str(), head.size()}, std::move(parts), number_at, digest_at);
+              std::vector<std::size_t> headers, std::size_t number_at, std::size_t digest_at) {
+             new (self) Message({head.c_str(), head.size()}, std::move(parts), std::move(headers),
+                                number_at, digest_at);
            })
       .def_prop_ro("size", &Message::size)
       .def("encoded", [](Message& self, std::uint64_t number, const nb::bytes& digest) {
@@ -372,10 +372,10 @@ NB_MODULE(openssl, module) {
   nb::class_<SliceThreads>(module, "SliceThreads")
       .def(nb::init<std::size_t, bool, int>())
       .def("begin",
-           [](SliceThreads& self, const nb::list& slices) {
+           [](SliceThreads& self, const nb::list& slices, bool copies) {
              std::vector<Slice> found = slices_of(slices);
              const nb::gil_scoped_release unlocked;
-             self.begin(std::move(found));
+             self.begin(std::move(found), copies);
            })
       .def("wait", &SliceThreads::wait, nb::call_guard<nb::gil_scoped_release>())
       .def("stop", &SliceThreads::stop, nb::call_guard<nb::gil_scoped_release>())

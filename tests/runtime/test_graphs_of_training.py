@@ -15,8 +15,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from tacit.runtime.replay.plan import Exchange
-from tacit.runtime.replay.segment_rounds import SegmentExchange, ShortExchange
-from tacit.transport import SHORT_BYTES, Mesh
+from tacit.runtime.replay.segment_rounds import PinnedExchange, SegmentExchange
+from tacit.transport import Mesh
+from tacit.transport.wire.frames import SHORT_BYTES
 
 __all__ = ["pretended", "pretended_merged", "pretended_own"]
 
@@ -182,7 +183,7 @@ def test_messages_of_a_recorded_round_arrive_in_pinned_memory(size, pretended_ow
         assert all(torch.equal(one, given * given) for one in found)
         [recording] = step._specializations[0].recordings
         rounds = [one for one in recording._trace.plan.steps if isinstance(one, Exchange)]
-        assert {type(one) for one in rounds} <= {ShortExchange if size == 4 else SegmentExchange}
+        assert {type(one) for one in rounds} <= {PinnedExchange if size == 4 else SegmentExchange}
         into = [x for one in rounds for xs in one.into.values() for x in xs]
         return [pretended_device.is_pinned(x) for x in into]
 

@@ -18,8 +18,8 @@ from tacit.fixedpoint.flatten import tensors
 from tacit.runtime.replay import plan_merging, segment_capture, segment_recording
 from tacit.runtime.replay.ahead_messages import SegmentRound
 from tacit.runtime.replay.plan import Begin
-from tacit.runtime.replay.segment_rounds import SegmentExchange, ShortExchange
-from tacit.transport import SHORT_BYTES
+from tacit.runtime.replay.segment_rounds import PinnedExchange, SegmentExchange
+from tacit.transport.wire.frames import SHORT_BYTES
 
 __all__ = ["pretended_merged", "pretended_own"]
 
@@ -184,8 +184,8 @@ def kinds(plan):
 @pytest.mark.parametrize(
     ("size", "kind", "kept"),
     [
-        (4, ShortExchange, ShortExchange),
-        (SHORT_BYTES // 16, SegmentExchange, ShortExchange),
+        (4, PinnedExchange, PinnedExchange),
+        (SHORT_BYTES // 16, SegmentExchange, PinnedExchange),
         (SHORT_BYTES, SegmentExchange, SegmentExchange),
     ],
 )

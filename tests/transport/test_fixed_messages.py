@@ -64,7 +64,7 @@ def test_where_a_message_has_its_number_and_its_digest() -> None:
     x, session = tensor(1), bytes(range(100, 116))
     head = pack(Kind.TENSORS, session, 0, how, how.size)
     parts = [(x.data_ptr(), x.nbytes)]
-    message = compiled().Message(head, parts, OPERATION_AT, DIGEST_AT)
+    message = compiled().Message(head, parts, [0], OPERATION_AT, DIGEST_AT)
     number = (1 << 63) + 12_345
     wanted = pack(Kind.TENSORS, session, number, how, how.size, digest=digest)
     assert message.encoded(number, digest) == wanted + x.numpy().tobytes()
@@ -72,7 +72,7 @@ def test_where_a_message_has_its_number_and_its_digest() -> None:
     with pytest.raises(ValueError, match="digest"):
         message.encoded(1, digest[:-1])
     with pytest.raises(ValueError, match="head"):
-        compiled().Message(head[: HEADER.size - 1], parts, OPERATION_AT, DIGEST_AT)
+        compiled().Message(head[: HEADER.size - 1], parts, [0], OPERATION_AT, DIGEST_AT)
 
 
 @BOTH

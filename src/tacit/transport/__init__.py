@@ -14,7 +14,7 @@ from .setup.handshake import Hello
 from .shaping import PROFILES, Link, Network, NetworkSetting, network
 from .stats import Cost, Stats, Tally
 from .tiles import Sendable, Tiled, computed
-from .wire.frames import SHORT_BYTES, Spec
+from .wire.frames import SHORT_TENSOR_BYTES, Spec
 from .wire.pinned_identity import Identity
 from .wire.tcp import Listener, listen
 
@@ -23,7 +23,7 @@ __all__ = [
     "NOWHERE",
     "NO_LOCK",
     "PROFILES",
-    "SHORT_BYTES",
+    "SHORT_TENSOR_BYTES",
     "SYSTEM_CLOCK",
     "Barrier",
     "Channel",

@@ -39,7 +39,7 @@ from .limits import Limits
 from .public_record import Excerpt
 from .shaping import Wire
 from .wire.fixed_message import FixedTensors
-from .wire.frames import NO_DIGEST, Kind, Layout, Spec, describe
+from .wire.frames import NO_DIGEST, SHORT_TENSOR_BYTES, Kind, Layout, Spec, describe
 
 REASON_LENGTH = 80
 CONNECTION_LOST = "connection lost"  # the reasons of one that cannot say so itself
@@ -148,6 +148,11 @@ class Channel(ABC):
     stuck: bool = False
     look_around: Callable[[], None]
     is_stuck: Callable[[], bool]
+
+    @property
+    def longest_fixed(self) -> int:
+        """Up to so many bytes, messages of `fixed` are faster than ordinary ones."""
+        return SHORT_TENSOR_BYTES
 
     def fixed(self, tensors: Sequence[Tensor]) -> FixedTensors | None:
         """Returns a message for tensors whose memory stays, to send it or to receive into it.

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import _disable_current_modes
 
-from ...transport import SHORT_BYTES
+from ...transport import SHORT_TENSOR_BYTES
 from .ahead_messages import SegmentRound
 from .plan import Outgoing, Tensors
 
@@ -19,11 +19,10 @@ if TYPE_CHECKING:
     from ...transport import Mesh
 
 STAGED_BYTES = 1 << 22  # of a message; larger ones are copied and sent in parts
-HEAD_BYTES = 1 << 12  # of a message, at most, that is short with it
 
 
-class ShortExchange(SegmentRound):
-    """A round of short messages, in pinned memory that the segments around it write and read."""
+class PinnedExchange(SegmentRound):
+    """A round in pinned memory of its own, which the segments around it write and read."""
 
     def begin(self, first: int) -> None:
         if self.sent:
@@ -89,7 +88,14 @@ def pinned(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
         return torch.empty(tuple(shape), dtype=dtype, pin_memory=True)
 
 
-def is_short(tensors: Sequence[Tensor]) -> bool:
-    """Whether a message of these, on a GPU, is sent at once with its head (`SHORT_BYTES`)."""
-    is_small = sum(x.nbytes for x in tensors) <= SHORT_BYTES - HEAD_BYTES
-    return is_small and all(x.is_cuda for x in tensors)
+def is_pinned(one: Round, tensors: Tensors, mesh: Mesh) -> bool:
+    """Whether messages of these tensors, by peer, keep pinned memory of their own."""
+    return all(
+        sum(x.nbytes for x in xs) <= _longest(one, mesh, peer) and all(x.is_cuda for x in xs)
+        for peer, xs in tensors.items()
+    )
+
+
+def _longest(one: Round, mesh: Mesh, peer: int) -> int:
+    """What is sent ahead follows other messages at once, and waits for its turn in any case."""
+    return SHORT_TENSOR_BYTES if one.ahead else mesh.longest_fixed(peer)

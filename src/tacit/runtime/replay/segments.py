@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from ...errors import ROUND_BITS
 from .ahead_messages import SegmentRound, take_as_they_come
 from .plan import Begin, Effect, Finish, Step, Tensors
-from .segment_rounds import SegmentExchange, ShortExchange, is_short, pinned
+from .segment_rounds import SegmentExchange, PinnedExchange, is_pinned, pinned
 
 if TYPE_CHECKING:
     from ...protocols.context import Context
@@ -120,19 +120,19 @@ class Segments:
     def _exchange(
         self, one: Round, sent: Tensors, received: Tensors, operation: int
     ) -> SegmentRound:
-        """Returns a round. Copies of short messages are part of the segments around it."""
+        """Returns a round. Copies to and from pinned memory are part of the segments around it."""
         mesh = self._context.mesh
-        if not all(map(is_short, (*sent.values(), *received.values()))):
+        if not all(is_pinned(one, tensors, mesh) for tensors in (sent, received)):
             return SegmentExchange(mesh, one, sent, received, operation)
         own, places = (
             {peer: [*map(self._pinned_like, xs)] for peer, xs in tensors.items()}
             for tensors in (sent, received)
         )
         self._copy_all(own, sent)
-        return ShortExchange(mesh, one, own, places, operation)
+        return PinnedExchange(mesh, one, own, places, operation)
 
     def _take(self, exchange: SegmentRound, received: Tensors) -> None:
-        if isinstance(exchange, ShortExchange):
+        if isinstance(exchange, PinnedExchange):
             self._copy_all(received, exchange.places)
 
     def _copy_all(self, to: Tensors, source: Tensors) -> None:
@@ -145,10 +145,10 @@ class Segments:
                 place.copy_(tensor, non_blocking=True)
 
     def _pinned_like(self, x: Tensor) -> Tensor:
-        """Returns pinned memory for a short message, which stays as long as the plan does."""
+        """Returns pinned memory for a tensor of a message, which stays as long as the plan does."""
         if self._pinned is None or len(self._pinned) < x.nbytes:
             with self.cut():
-                self._pinned = pinned((PINNED_BYTES,), torch.uint8)
+                self._pinned = pinned((max(PINNED_BYTES, x.nbytes),), torch.uint8)
         rounded = -(-x.nbytes // ALIGNED_BYTES) * ALIGNED_BYTES
         with _disable_current_modes():
             taken, self._pinned = self._pinned[: x.nbytes], self._pinned[rounded:]

@@ -1,8 +1,8 @@
 """Messages that pass many times between the same two parties, from or to the same memory.
 
-On a connection their heads are prepared once, and compiled code copies, encrypts and sends such a
-message in one call, or receives, decrypts and copies it. To the other side they are messages like
-all others.
+On a connection their heads are prepared once, and compiled code copies, encrypts and sends a short
+one in one call, or receives, decrypts and copies it. Longer ones are copied, encrypted and sent by
+the threads of the stripes. To the other side they are messages like all others.
 """
 
 from __future__ import annotations
@@ -54,8 +54,13 @@ class MessageCalls(Protocol):
     def carrier(self) -> Any:
         """The session itself, for compiled code."""
 
-    def message(self, head: bytes, tensors: Sequence[Tensor]) -> FixedMessage:
-        """Returns a message for the calls below; its tensors must outlive it."""
+    def message(
+        self, head: bytes, tensors: Sequence[Tensor], headers: Sequence[int]
+    ) -> FixedMessage:
+        """Returns a message for the calls below; its tensors must outlive it.
+
+        headers: where headers begin in its head.
+        """
 
     def send(self, message: FixedMessage, operation: int, digest: bytes) -> int:
         """Writes what the tensors hold now; returns how many bytes, if that is positive."""

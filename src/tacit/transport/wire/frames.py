@@ -26,6 +26,7 @@ MAGIC = b"TCIT"
 VERSION = 6
 MAX_TABLE_BYTES = 1 << 16
 SHORT_BYTES = 1 << 17  # up to so many, a message is sent at once, and read through one buffer
+SHORT_TENSOR_BYTES = SHORT_BYTES - (1 << 12)  # of its tensors, with space for its head
 
 HEADER = struct.Struct("<4sBBHI16sQQQ16s")
 NO_DIGEST = bytes(16)

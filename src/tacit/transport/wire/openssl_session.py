@@ -93,9 +93,12 @@ class _OpenSslSession:
     def messages(self) -> MessageCalls:
         return self
 
-    def message(self, head: bytes, tensors: Sequence[Tensor]) -> FixedMessage:
+    def message(
+        self, head: bytes, tensors: Sequence[Tensor], headers: Sequence[int]
+    ) -> FixedMessage:
         parts = [(x.data_ptr(), x.nbytes) for x in tensors]
-        made: FixedMessage = compiled().Message(head, parts, OPERATION_AT, DIGEST_AT)
+        places = [*headers], OPERATION_AT, DIGEST_AT
+        made: FixedMessage = compiled().Message(head, parts, *places)
         return made
 
     def end(self) -> socket:

@@ -35,7 +35,7 @@ from .frames import (
     parse_header,
     parse_table,
 )
-from .stripes import IncomingStripes
+from .stripes import IncomingStripes, StripedTensors
 from .tcp import PATIENCE, TcpStream
 
 _BUFFER_BYTES = HEADER.size + MAX_TABLE_BYTES + SHORT_BYTES
@@ -74,6 +74,7 @@ class Receiver:
         self._head = b""  # the expected header and table, where they can be known
         self._tensors: list[Tensor] = []
         self._missing: list[memoryview] = []
+        self._is_begun = False  # the stripes are at the part whose head is read next
         self._left = 0  # bytes of the part that is being read
         self._moved = 0  # bytes that had come over the stripes when that was noted last
         self._message: Message | None = None  # the one whose head has come
@@ -124,6 +125,22 @@ class Receiver:
         count = self._stream.receive_message(message, operation, digest, self._buffer)
         self._start, self._end = 0, count or 0
         return count is None
+
+    def take_striped(self, message: StripedTensors, operation: int, digest: bytes) -> bool:
+        """Like `take_fixed`, for a message over the stripes."""
+        stripes, heads = self._stripes, message.heads
+        assert stripes is not None  # `fixed` of the channel has made the message
+        if not stripes.can_pass(len(message.slices), message.largest):
+            return False
+        if not self.take_fixed(heads, operation, digest):
+            return False
+        stripes.begin_compiled(message.slices)
+        if stripes.wait(PATIENCE):
+            return True
+        self._is_begun = True  # `take` reads the heads once more, and waits
+        self._start, self._end = 0, heads.size
+        self._buffer[: heads.size] = heads.encoded(operation, digest)
+        return False
 
     def _upload(self) -> None:
         """Copies a part that has come to its GPU, if others follow it; see `device_copies`."""
@@ -203,7 +220,9 @@ class Receiver:
             if len(target) > len(views[-1]):
                 self._missing.append(target[len(views[-1]) :])
         self._moved = self._stripes.moved
-        self._stripes.begin(views, self._left, count, self._tensors)
+        if not self._is_begun:
+            self._stripes.begin(views, self._left, count, self._tensors)
+        self._is_begun = False
 
     def _await_stripes(self, patient: bool) -> bool:
         """Returns whether all bytes of the part have come over the stripes."""

@@ -19,10 +19,11 @@ from ..limits import SYSTEM_CLOCK, Clock, Limits
 from ..timeouts import stalled
 from .fixed_message import FixedMessage
 from .frames import SHORT_BYTES, bytes_of
-from .stripes import OutgoingStripes, num_slices
+from .stripes import OutgoingStripes, StripedTensors, num_slices
 from .tcp import PATIENCE, Part, TcpStream
 
 _STOP_SECONDS = 1.0
+_SPREADING_SECONDS = 2e-3  # that a message over the stripes waits for the one before
 _SHORTEST_PAUSE = 1e-4
 _LONGEST_PAUSE = 0.05
 
@@ -58,6 +59,7 @@ class Sender:
         self._queue: deque[_Outgoing] = deque()
         self._queued = 0
         self._progress = math.inf  # when the peer last took something, while it should
+        self._spread_progress, self._spread_bytes = math.inf, 0  # the same of `send_striped`
         self._stopping = False
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -99,6 +101,43 @@ class Sender:
             rest = memoryview(message.encoded(operation, digest))[sent:]
             self._enqueue(_Outgoing([rest], len(rest), ()), waits=True)
 
+    def send_striped(self, message: StripedTensors, operation: int, digest: bytes) -> None:
+        """Sends what the tensors of a message over the stripes hold now."""
+        if self.failure is not None:
+            raise self.failure
+        heads, stripes = message.heads, self._stripes
+        assert stripes is not None  # `fixed` of the channel has made the message
+        is_free = not self._queue and not self._is_spreading(_SPREADING_SECONDS)
+        if is_free and stripes.can_pass(len(message.slices), message.largest):
+            sent = self._stream.send_message(heads, operation, digest)
+            if sent == heads.size:
+                stripes.begin_compiled(message.slices, copies=True)
+                self._spread_progress, self._spread_bytes = self._now(), stripes.moved
+                return
+        else:
+            sent = 0
+        rest = memoryview(heads.encoded(operation, digest))[sent:]
+        copies = [tensor.clone() for tensor in message]
+        views = [bytes_of(tensor) for tensor in copies if tensor.nbytes]
+        size = len(rest) + message.layout.size
+        self._enqueue(_Outgoing([rest], size, copies, spread=views), waits=True)
+
+    def _is_spreading(self, seconds: float = 0.0) -> bool:
+        """Returns whether what `send_striped` has begun is on its way, after so long at most."""
+        stripes = self._stripes
+        if stripes is None or not stripes.is_passing or self._queue:
+            return False  # the background thread sees its end before it uses the stripes
+        try:
+            is_over = stripes.wait(seconds)
+        except TransportError as error:
+            self.failure = error
+            raise
+        if is_over:
+            self._spread_progress = math.inf
+        elif stripes.moved - self._spread_bytes >= PROGRESS_BYTES:
+            self._spread_progress, self._spread_bytes = self._now(), stripes.moved
+        return not is_over
+
     def has_space(self, size: int) -> bool:
         """Returns whether a message of so many bytes can be queued at once."""
         return not self._queue or self._queued + size <= self._limits.max_queued_bytes
@@ -122,6 +161,8 @@ class Sender:
 
     def flush(self) -> None:
         self._await(lambda: not self._queue)
+        while self._is_spreading(LOOK_AROUND_SECONDS):
+            self._look_around()
 
     def _await(self, condition: Callable[[], bool]) -> None:
         """Waits for the background thread; `look_around` also detects a peer that takes nothing."""
@@ -153,7 +194,8 @@ class Sender:
     def check(self, heard: float) -> None:
         """Raises an earlier failure, or PeerTimeout if the peer, last heard then, takes nothing."""
         if self.failure is None:
-            since = self._progress
+            self._is_spreading()
+            since = min(self._progress, self._spread_progress)
             if self._now() - since > self._limits.deadline:
                 self.failure = stalled(self._peer, since, heard, self._now(), self._limits)
         if self.failure is not None:
@@ -201,6 +243,8 @@ class Sender:
         """Sends a part over the stripes; its head is sent already."""
         assert self._stripes is not None
         views, size = message.spread, sum(map(len, message.spread))
+        while self._stripes.is_passing and not (self._stripes.wait(PATIENCE) or self._stopping):
+            pass
         self._progress, noted = self._now(), self._stripes.moved
         count = num_slices(size, len(self._stripes))
         self._stripes.begin(views, size, count, message.owners)

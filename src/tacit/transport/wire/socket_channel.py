@@ -26,6 +26,7 @@ from .fixed_message import FixedTensors, FramedTensors
 from .frames import (
     HEADER,
     MAX_TABLE_BYTES,
+    NO_DIGEST,
     SHORT_BYTES,
     Kind,
     Layout,
@@ -38,7 +39,7 @@ from .frames import (
 from .heartbeat import BEATS_PER_DEADLINE, Heartbeat
 from .receiver import Receiver
 from .sender import Sender
-from .stripes import IncomingStripes, OutgoingStripes, num_slices
+from .stripes import MOST_COPIED, IncomingStripes, OutgoingStripes, StripedTensors, num_slices
 from .tcp import TcpStream
 
 _MAX_READS = 1000  # at a time, of what a peer says against the flow
@@ -94,15 +95,30 @@ class SocketChannel(Channel):
             clock=clock,
         )
 
+    @property
+    def longest_fixed(self) -> int:
+        is_striped = self._out is not None and self._out.can_pass(len(self._out), 0)
+        return MOST_COPIED if is_striped and not self.wire.shaped else super().longest_fixed
+
     def fixed(self, tensors: Sequence[Tensor]) -> FixedTensors | None:
         how = layout(tuple([(x.shape, x.dtype) for x in tensors]))
         head = pack(Kind.TENSORS, self._session, 0, how, how.size)
-        is_short = len(head) + how.size <= min(SHORT_BYTES, self._limits.max_message_bytes)
         stays = all(x.is_cpu and x.is_contiguous() for x in tensors)
-        if not (is_short and stays) or self.wire.shaped:
+        if not stays or self.wire.shaped or how.size > self._limits.max_message_bytes:
             return None
+        if len(head) + how.size > SHORT_BYTES:
+            return self._striped(tensors, how)
         message = self.outgoing.message(head, tensors)
         return None if message is None else FramedTensors(tensors, how, message)
+
+    def _striped(self, tensors: Sequence[Tensor], how: Layout) -> StripedTensors | None:
+        """Returns a message that goes over the stripes; None if it would not."""
+        count = 0 if self._out is None else num_slices(how.size, len(self._out))
+        if not count or how.size > MOST_COPIED:
+            return None
+        heads = self._head(Kind.TENSORS, 0, NO_DIGEST, how, how.size, count)
+        message = self.outgoing.message(heads, (), (0, len(heads) - HEADER.size))
+        return None if message is None else StripedTensors(tensors, how, message, count)
 
     def send(self, kind: Kind, operation: int, digest: bytes, tensors: Sequence[Tensor]) -> int:
         if tensors and tensors[0].is_cuda and sends_in_parts(tensors):
@@ -120,14 +136,20 @@ class SocketChannel(Channel):
         return how.size
 
     def send_fixed(self, message: FixedTensors, operation: int, digest: bytes) -> None:
-        assert isinstance(message, FramedTensors)  # `fixed` has made it
         self._sent += 1
+        if isinstance(message, StripedTensors):
+            self._sender.send_striped(message, operation, digest)
+            return
+        assert isinstance(message, FramedTensors)  # `fixed` has made it
         self._sender.send_message(message.message, operation, digest)
 
     def receive_fixed(self, message: FixedTensors, operation: int, digest: bytes) -> bool:
-        assert isinstance(message, FramedTensors)  # `fixed` has made it
         try:
-            is_here = self._receiver.take_fixed(message.message, operation, digest)
+            if isinstance(message, StripedTensors):
+                is_here = self._receiver.take_striped(message, operation, digest)
+            else:
+                assert isinstance(message, FramedTensors)  # `fixed` has made it
+                is_here = self._receiver.take_fixed(message.message, operation, digest)
         except FrameRejected as error:
             raise self._rejected(error) from error
         self._received += is_here

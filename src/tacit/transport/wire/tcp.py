@@ -100,8 +100,13 @@ class TcpStream:
         except OSError as error:
             raise self.lost(error) from error
 
-    def message(self, head: bytes, tensors: Sequence[Tensor]) -> FixedMessage | None:
-        """Returns a message for `send_message` or `receive_message`; None if there are none."""
+    def message(
+        self, head: bytes, tensors: Sequence[Tensor], headers: Sequence[int] = (0,)
+    ) -> FixedMessage | None:
+        """Returns a message for `send_message` or `receive_message`; None if there are none.
+
+        headers: where headers begin in its head.
+        """
         return None
 
     def send_message(self, message: FixedMessage, operation: int, digest: bytes) -> int:

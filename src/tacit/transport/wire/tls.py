@@ -144,8 +144,10 @@ class TlsStream(TcpStream):
                 break
         return count
 
-    def message(self, head: bytes, tensors: Sequence[Tensor]) -> FixedMessage | None:
-        return None if self._calls is None else self._calls.message(head, tensors)
+    def message(
+        self, head: bytes, tensors: Sequence[Tensor], headers: Sequence[int] = (0,)
+    ) -> FixedMessage | None:
+        return None if self._calls is None else self._calls.message(head, tensors, headers)
 
     def send_message(self, message: FixedMessage, operation: int, digest: bytes) -> int:
         try:
