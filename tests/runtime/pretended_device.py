@@ -9,6 +9,7 @@ host, and waiting for work outside of the graph. Work is done at once and in ord
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -427,6 +428,8 @@ class Graph:
         for stream in self._streams:
             stream.graph = None
         self._streams, self.is_open = [], False
+        if not self.work:
+            warnings.warn("The CUDA Graph is empty.", stacklevel=2)
 
     def pool(self) -> Pool:
         return self._pool

@@ -41,6 +41,7 @@ def test_a_graph_computes_when_it_is_started():
 
 
 @pytest.mark.usefixtures("on_device")
+@pytest.mark.filterwarnings("ignore:The CUDA Graph is empty")
 @pytest.mark.parametrize("refused", REFUSED.values(), ids=REFUSED)
 def test_what_a_capture_refuses(refused):
     x, graph = torch.zeros(2, device=gpu.DEVICE), gpu.Graph()

@@ -8,6 +8,7 @@ in another order (`merged_segments.py`).
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from ...errors import ROUND_BITS
 from .ahead_messages import SegmentRound, take_as_they_come
 from .plan import Begin, Effect, Finish, Step, Tensors
-from .segment_rounds import SegmentExchange, PinnedExchange, is_pinned, pinned
+from .segment_rounds import PinnedExchange, SegmentExchange, is_pinned, pinned
 
 if TYPE_CHECKING:
     from ...protocols.context import Context
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 PINNED_BYTES = 1 << 22  # of pinned memory that are allocated at a time
 ALIGNED_BYTES = 256  # between the starts of tensors there
+_EMPTY = "CUDA Graph is empty"  # torch warns
 
 
 class Segments:
@@ -42,6 +44,7 @@ class Segments:
         self._first = context.streams.number
         self._graph: Any = None  # that is being captured
         self._pool: Any = None  # the memory of all of them
+        self._workless: list[Any] = []  # graphs without work, in which memory was allocated
         self._pinned: Tensor | None = None  # bytes for short messages, that are left
         self._awaits_work = False  # a segment begins with its first work, and not at once
 
@@ -63,7 +66,8 @@ class Segments:
         A segment begins with `resume`, and no empty one is captured. Pinned memory of the recorded
         rounds is freed before: in a capture, it would be as `_await_messages` says.
         """
-        graphs = [step for step in self._trace.plan.steps if isinstance(step, Segment)]
+        graphs: list[Any] = [x for x in self._trace.plan.steps if isinstance(x, Segment)]
+        graphs, self._workless = graphs + self._workless, []
         self._trace.plan.steps = []
         self._awaits_work = True
         with self._capturing():
@@ -199,16 +203,26 @@ class Segments:
         graph, self._graph = self._graph, None
         if graph is None:
             return
-        with _disable_current_modes():
-            graph.capture_end()
+        has_work = _has_work_at_its_end(graph)
         self._pool = self._pool or graph.pool()
-        self._add(Segment(graph))
+        if has_work:
+            self._add(Segment(graph))
+        else:
+            self._workless.append(graph)  # its memory is that of the pool
 
     def _abandon(self) -> None:
         """Ends a capture that failed, so that its stream can be used again."""
         if self._graph is not None:
-            with suppress(RuntimeError), _disable_current_modes():
-                self._graph.capture_end()
+            with suppress(RuntimeError):
+                _has_work_at_its_end(self._graph)
+
+
+def _has_work_at_its_end(graph: Any) -> bool:
+    """Ends a capture; returns whether there is work in it, of which torch tells in a warning."""
+    with _disable_current_modes(), warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        graph.capture_end()
+    return not any(_EMPTY in str(one.message) for one in said)
 
 
 class Segment:
