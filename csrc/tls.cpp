@@ -27,7 +27,7 @@ namespace {
 namespace nb = nanobind;
 
 constexpr std::size_t kRecord = 1 << 14;  // the most that TLS encrypts at one time
-constexpr std::size_t kBulk = 1 << 18;    // bytes that pass in one call of the system, in bulk
+constexpr std::size_t kBulk = 1 << 16;    // bytes that pass in one call of the system, in bulk
 constexpr int kSecurityLevel = 2;         // as Python's ssl: 112 bits in every certificate
 
 using Clock = std::chrono::steady_clock;

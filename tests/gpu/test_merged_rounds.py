@@ -1,7 +1,6 @@
 """Rounds merged on a GPU, where each party is a process: the numbers of calls, in fewer rounds.
 
-Replays use memory that users must not get, whatever they allocate and free in between. It is what
-decides whether rounds are merged for users (`MERGES_ON_GPUS`).
+Replays use memory that users must not get, whatever they allocate and free in between.
 """
 
 import pytest
@@ -9,14 +8,12 @@ import torch
 from tests.runtime.merged_functions import CASES, compared
 
 import tacit
-from tacit.runtime.replay import segment_recording
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU here")
 
 
 def all_cases(session):
     """The rounds of replays and calls of each function; all in one session, which starts once."""
-    segment_recording.MERGES_ON_GPUS = True  # of this process, which ends with the session
     return {name: compared(session, name) for name in CASES}
 
 

@@ -149,15 +149,6 @@ def pretended_own(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
     return partial(tacit.run, parties=PARTIES, device="cuda")
 
 
-@pytest.fixture
-def pretended_merged(
-    pretended_own: Callable[..., list[Any]], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., list[Any]]:
-    """As `pretended_own`, with rounds that are merged."""
-    monkeypatch.setattr(segment_recording, "MERGES_ON_GPUS", True)
-    return pretended_own
-
-
 def pretend(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets torch.cuda be the pretended device, whose kernels are the references."""
     gpu.reset()

@@ -8,7 +8,6 @@ from tests.runtime import pretended_device
 from tests.runtime.pretended_gpu import (
     insecure_fixed_masks,
     pretended,
-    pretended_merged,
     pretended_own,
 )
 from torch import nn
@@ -19,7 +18,7 @@ from tacit.runtime.replay.segment_rounds import PinnedExchange, SegmentExchange
 from tacit.transport import Mesh
 from tacit.transport.wire.frames import SHORT_BYTES
 
-__all__ = ["pretended", "pretended_merged", "pretended_own"]
+__all__ = ["pretended", "pretended_own"]
 
 BATCHES = torch.randn(6, 6, 4, generator=torch.Generator().manual_seed(1))
 TARGETS = torch.ones(6, 2)
@@ -30,15 +29,15 @@ def network(*layers):
     return nn.Sequential(nn.Linear(4, 2, bias=False), *layers).train()
 
 
-FIXTURES = {"graph": "pretended", "segments": "pretended_own", "merged": "pretended_merged"}
+FIXTURES = {"graph": "pretended", "segments": "pretended_own"}
 
 
 @pytest.fixture(params=FIXTURES)
 def on_gpu(request):
     """`tacit.run`, with functions that are recorded as one graph of all parties, or of each.
 
-    merged: with rounds that are merged. Memory is where this differs from a plan: what users get
-    between the replays must not be what the graphs use.
+    Memory is where the latter differs from a plan: what users get between the replays must not be
+    what the graphs use.
     """
     return request.getfixturevalue(FIXTURES[request.param])
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from tests.runtime import merged_functions
 from tests.runtime.merged_functions import CASES
-from tests.runtime.pretended_gpu import pretended_merged, pretended_own
+from tests.runtime.pretended_gpu import pretended_own
 from tests.runtime.test_plans_of_networks import NETWORKS, as_list, made
 from tests.runtime.test_plans_with_merged_rounds import Attention, Branches, Residual
 from torch import nn
@@ -21,7 +21,7 @@ from tacit.runtime.replay.plan import Begin
 from tacit.runtime.replay.segment_rounds import PinnedExchange, SegmentExchange
 from tacit.transport.wire.frames import SHORT_BYTES
 
-__all__ = ["pretended_merged", "pretended_own"]
+__all__ = ["pretended_own"]
 
 CALLS = 5
 order = threading.local()  # of this party: whether it is that of the code
@@ -101,9 +101,9 @@ def of_module(session, module, shape):
     ],
 )
 def test_independent_rounds_are_one_and_the_bits_are_the_same(
-    module, shape, settings, pretended_merged
+    module, shape, settings, pretended_own
 ):
-    rounds, kept = max(pretended_merged(of_module, module, shape, **settings), key=lambda x: x[1])
+    rounds, kept = max(pretended_own(of_module, module, shape, **settings), key=lambda x: x[1])
     assert rounds < kept
     assert module is not Branches or (rounds, kept) == (1, 3)
 
@@ -122,8 +122,8 @@ LIKE_OTHERS = ("gpt2", "vit")
 
 @pytest.mark.full("small networks run")
 @pytest.mark.parametrize("name", [name for name in NETWORKS if name not in LIKE_OTHERS])
-def test_networks_have_the_same_bits(name, pretended_merged):
-    for rounds, kept in pretended_merged(of_network, name):
+def test_networks_have_the_same_bits(name, pretended_own):
+    for rounds, kept in pretended_own(of_network, name):
         assert rounds <= kept
 
 
@@ -141,8 +141,8 @@ def revealed(session):
     return rounds, len(operations)
 
 
-def test_several_reveals_are_one_round_and_each_is_recorded(pretended_merged):
-    found = pretended_merged(revealed)
+def test_several_reveals_are_one_round_and_each_is_recorded(pretended_own):
+    found = pretended_own(revealed)
     assert found[0] == ((1, 2), 3 * 2 * CALLS)
     assert found[1] == ((2, 5), 3 * 2 * CALLS)  # a product, and what is revealed of it
 
@@ -167,8 +167,8 @@ def trained(session, is_kept):
     return [session.reveal(x.detach()) for x in (*losses, *model.parameters())], summary
 
 
-def test_gradients_and_updates_of_all_parameters_share_rounds(pretended_merged):
-    merged, kept = pretended_merged(trained, False), pretended_merged(trained, True)
+def test_gradients_and_updates_of_all_parameters_share_rounds(pretended_own):
+    merged, kept = pretended_own(trained, False), pretended_own(trained, True)
     for (found, summary), (wanted, without) in zip(merged, kept, strict=True):
         assert summary.rounds <= without.rounds == summary.rounds_of_call
         for one, other in zip(found, wanted, strict=True):
@@ -189,7 +189,7 @@ def kinds(plan):
         (SHORT_BYTES, SegmentExchange, SegmentExchange),
     ],
 )
-def test_messages_that_are_short_alone_may_be_long_together(size, kind, kept, pretended_merged):
+def test_messages_that_are_short_alone_may_be_long_together(size, kind, kept, pretended_own):
     given = torch.arange(float(size)) % 7
 
     def main(session):
@@ -201,33 +201,28 @@ def test_messages_that_are_short_alone_may_be_long_together(size, kind, kept, pr
         assert all(map(torch.equal, found[0][0], found[1][0]))
         return [kinds(plan) for _, _, plan in found]
 
-    found = pretended_merged(main)[1]
+    found = pretended_own(main)[1]
     assert found == [{kind}, {kept}]
 
 
-def test_where_a_party_lacks_memory_nothing_is_merged(pretended_merged, monkeypatch):
+def test_where_a_party_lacks_memory_nothing_is_merged(pretended_own, monkeypatch):
     monkeypatch.setattr(plan_merging, "SMALL_BYTES", 0)
     monkeypatch.setattr(plan_merging, "GROWTH", 0)
-    for rounds, kept in pretended_merged(of_module, Branches, (2, 6)):
+    for rounds, kept in pretended_own(of_module, Branches, (2, 6)):
         assert rounds == kept
 
 
-def test_what_writes_unknown_memory_is_not_merged(pretended_merged, monkeypatch):
+def test_what_writes_unknown_memory_is_not_merged(pretended_own, monkeypatch):
     """An operation that gives a tensor other memory, at one party: all leave their order."""
     monkeypatch.setattr(segment_capture, "MOVING", frozenset((torch.ops.aten.add,)))
-    for rounds, kept in pretended_merged(of_module, Branches, (2, 6)):
-        assert rounds == kept
-
-
-def test_nothing_is_merged_unless_it_is_asked_for(pretended_own):
     for rounds, kept in pretended_own(of_module, Branches, (2, 6)):
         assert rounds == kept
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_users_never_get_the_memory_of_graphs(name, pretended_merged):
+def test_users_never_get_the_memory_of_graphs(name, pretended_own):
     """What tests/gpu/test_merged_rounds.py does on a GPU."""
-    rounds = pretended_merged(lambda session: merged_functions.compared(session, name))
+    rounds = pretended_own(lambda session: merged_functions.compared(session, name))
     assert all(merged <= of_call for merged, of_call in rounds)
     assert any(merged < of_call for merged, of_call in rounds)
 

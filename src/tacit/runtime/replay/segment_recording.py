@@ -26,12 +26,6 @@ from .told import decode_outcome
 
 log = logging.getLogger("tacit")
 
-# Whether rounds are merged on GPUs, too. On an H200 the first version wrote into memory of users
-# (NOTE [memory of graphs]); the mended one has run on the pretended GPU of the tests alone. Before
-# this is set, tests/gpu/test_merged_rounds.py, which sets it, has to pass on a real GPU, as have
-# all other tests of tests/gpu with it set.
-MERGES_ON_GPUS = False
-
 
 class SegmentRecording(OwnRecording, CapturedRecording):
     """A function's work on arguments of one form, as graphs between rounds."""
@@ -50,8 +44,7 @@ class SegmentRecording(OwnRecording, CapturedRecording):
         self._rounds_of_call = self._trace.plan.num_rounds
         if self.obstacle is None:
             self._trace.drop_constant_work()
-            if MERGES_ON_GPUS:
-                self._merge_rounds()
+            self._merge_rounds()
             self._segments.take_as_they_come()
         self._trace.memory = MemoryUse(self._trace.arena)  # the noted steps are not needed any more
 

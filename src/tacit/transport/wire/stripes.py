@@ -13,9 +13,9 @@ part, and refuses any other bytes: no place or size is ever read from a stripe. 
 go directly to their place in the tensor. The receiver does not read a stripe before the head of the
 part has come, so what is under way is bounded by the buffers of the system.
 
-A slice keeps the memory of its bytes until its thread has left it, or ended: a peer that resets one stripe
-and goes on reading another must not be sent what lies there next. When a stripe fails, the others
-stop.
+A slice keeps the memory of its bytes until its thread has left it, or ended: a peer that resets one
+stripe and goes on reading another must not be sent what lies there next. When a stripe fails, the
+others stop.
 """
 
 from __future__ import annotations
