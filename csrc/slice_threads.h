@@ -34,9 +34,9 @@ class SliceThreads {
 
   // `signal`: the file to which a byte is written when a part has passed or failed; -1: none.
   SliceThreads(std::size_t count, bool sends, int signal) : sends_(sends), signal_(signal) {
-    for (std::size_t i = 0; i < count; ++i) {
-      workers_.push_back(std::make_unique<Worker>());
-      workers_[i]->thread = std::thread([this, i] { serve(*workers_[i]); });
+    for (std::size_t i = 0; i < count; ++i) workers_.push_back(std::make_unique<Worker>());
+    for (const auto& one : workers_) {  // which stay where they are from now on
+      one->thread = std::thread([this, own = one.get()] { serve(*own); });
     }
   }
   SliceThreads(const SliceThreads&) = delete;
