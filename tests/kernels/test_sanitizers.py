@@ -45,12 +45,15 @@ def runtime(name: str) -> str:
     return found.stdout.strip() if "/" in found.stdout else ""
 
 
-def build(folder: Path, package: Path) -> None:
-    """Puts the compiled modules with sanitizers into their places in a package."""
+def build(folder: Path, package: Path, sanitizer: str, target: str = "all") -> None:
+    """Puts the compiled modules with a sanitizer into their places in a package."""
     tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    configure = ["cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DTACIT_SANITIZE=ON"]
-    settings = ["-DCMAKE_BUILD_TYPE=None", f"-DPython_EXECUTABLE={sys.executable}"]
-    for command in ([*configure, *settings], ["cmake", "--build", folder, "-j2"]):
+    settings = ["-DCMAKE_BUILD_TYPE=None", f"-DTACIT_SANITIZE={sanitizer}"]
+    settings += [f"-DPython_EXECUTABLE={sys.executable}"]
+    for command in (
+        ["cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", *settings],
+        ["cmake", "--build", folder, "-j2", "--target", target],
+    ):
         done = subprocess.run(
             command, env={**os.environ, "PATH": tools}, capture_output=True, text=True
         )
@@ -60,20 +63,21 @@ def build(folder: Path, package: Path) -> None:
         shutil.copy(module, package / place)
 
 
+def copied_package(folder: Path) -> Path:
+    """Copies the package, without compiled modules, and its tests; returns where it lies."""
+    for name in ("src/tacit", "tests"):
+        left_out = shutil.ignore_patterns("*.so", "__pycache__")
+        shutil.copytree(ROOT / name, folder / name, ignore=left_out)
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    return folder / "src" / "tacit"
+
+
 @pytest.mark.full("the tests of the kernels run the ordinary build")
 def test_the_kernels_touch_no_memory_but_their_own(tmp_path):
     library = runtime("libasan.so")
     if not library:
         pytest.skip("the compiler has no address sanitizer (libasan.so)")
-    package = tmp_path / "src" / "tacit"
-    shutil.copytree(
-        ROOT / "src" / "tacit", package, ignore=shutil.ignore_patterns("*.so", "__pycache__")
-    )
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    build(tmp_path / "build", package)
-    shutil.copytree(
-        ROOT / "tests", tmp_path / "tests", ignore=shutil.ignore_patterns("__pycache__")
-    )
+    build(tmp_path / "build", copied_package(tmp_path), "address")
     files = [f"tests/kernels/test_{name}.py" for name in FILES]
     files += ["tests/transport/test_tls_sessions.py", "tests/runtime/test_memory_of_plans.py"]
     long = [f"--deselect=tests/kernels/test_conv.py::test_winograd_chosen[{n}]" for n in (1, 3)]
