@@ -42,10 +42,11 @@ class SliceThreads {
   SliceThreads(const SliceThreads&) = delete;
   ~SliceThreads() { stop(); }
 
-  // Begins to pass a part. The one before has passed. With `copies`, what is sent has been copied
-  // when it returns, each slice by its own thread, which then has it in its cache.
+  // Begins to pass a part, unless all is over. The one before has passed. With `copies`, what is
+  // sent has been copied when it returns, each slice by its own thread, which has it in its cache.
   void begin(std::vector<Slice> slices, bool copies) {
-    if (running_.load() || is_stopped_.load() || slices.size() > workers_.size()) {
+    if (is_stopped_.load()) return;
+    if (running_.load() || slices.size() > workers_.size()) {
       throw std::logic_error("a part has too many slices, or another one is passing");
     }
     running_.store(slices.size());

@@ -156,6 +156,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch) -> None:
         "_lazy_init": lambda: None,
         "is_available": lambda: True,
         "device_count": lambda: 1,
+        "mem_get_info": lambda: (MEMORY_BYTES, MEMORY_BYTES),
         "get_device_properties": lambda _: SimpleNamespace(total_memory=MEMORY_BYTES),
         "synchronize": lambda *_: gpu.current_stream().synchronize(),
         "current_stream": gpu.current_stream,

@@ -208,6 +208,7 @@ def test_messages_that_are_short_alone_may_be_long_together(size, kind, kept, pr
 def test_where_a_party_lacks_memory_nothing_is_merged(pretended_own, monkeypatch):
     monkeypatch.setattr(plan_merging, "SMALL_BYTES", 0)
     monkeypatch.setattr(plan_merging, "GROWTH", 0)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (0, 1 << 30))
     for rounds, kept in pretended_own(of_module, Branches, (2, 6)):
         assert rounds == kept
 

@@ -193,6 +193,29 @@ def test_a_peer_that_takes_nothing_is_noticed() -> None:
     assert isinstance(run("tls", main, stripes=STRIPES, limits=limits)[0], PeerTimeout)
 
 
+def test_a_peer_that_has_taken_all_is_not_said_to_take_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However the end of a message was seen: here or in the background."""
+    monkeypatch.setattr(sender, "_SPREADING_SECONDS", 0.0)
+    seconds, count = 0.5, 6
+
+    def main(mesh: Mesh) -> None:
+        long = 1 << 19
+        one = fixed_round(
+            mesh, *((tensor(0, long), None) if mesh.rank else (None, tensor(0, long)))
+        )
+        for operation in range(count):
+            mesh.begin_fixed(one, operation)
+            mesh.finish_fixed(one)
+        mesh.exchange({1 - mesh.rank: []}, {1 - mesh.rank: []}, operation=count)
+        time.sleep(2 * seconds)
+        channel(mesh).check()
+
+    limits = Limits(deadline=seconds, patience=60.0)
+    assert run("tls", main, stripes=STRIPES, limits=limits) == DONE
+
+
 def test_which_messages_these_are(monkeypatch: pytest.MonkeyPatch) -> None:
     longer = MOST_COPIED // 8 + 1
 

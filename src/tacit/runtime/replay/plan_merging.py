@@ -32,11 +32,14 @@ class MergedOrder(NamedTuple):
     is_shorter: bool
 
 
-def merged_order(memory: MemoryUse, fixed: Set[int], gathered: Gathered) -> MergedOrder | None:
+def merged_order(
+    memory: MemoryUse, fixed: Set[int], gathered: Gathered, spare: int = 0
+) -> MergedOrder | None:
     """Returns the order of recorded steps with the fewest rounds, or None to leave it.
 
     All parties call it, once, and all get one or none. fixed: the numbers of blocks that somebody
-    holds. gathered: returns the texts of all parties, by rank.
+    holds. gathered: returns the texts of all parties, by rank. spare: bytes of memory that may be
+    taken in any case.
     """
     dependence = Dependence(memory)
     own = "\n".join(one.encode() for one in dependence.rounds())
@@ -44,7 +47,7 @@ def merged_order(memory: MemoryUse, fixed: Set[int], gathered: Gathered) -> Merg
     if UNKNOWN in told:
         return None
     rounds = united(told_by(party, text) for party, text in enumerate(told))
-    limit = max(SMALL_BYTES, GROWTH * peak_bytes(dependence.recorded_order(), fixed))
+    limit = max(SMALL_BYTES, spare, GROWTH * peak_bytes(dependence.recorded_order(), fixed))
     for num_windows in WINDOWS:
         groups = merged(rounds, num_windows)
         order = dependence.order(groups)

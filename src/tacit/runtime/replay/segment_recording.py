@@ -26,6 +26,8 @@ from .told import decode_outcome
 
 log = logging.getLogger("tacit")
 
+_SPARE = 0.25  # of the GPU's free memory, which graphs with merged rounds may take
+
 
 class SegmentRecording(OwnRecording, CapturedRecording):
     """A function's work on arguments of one form, as graphs between rounds."""
@@ -53,7 +55,8 @@ class SegmentRecording(OwnRecording, CapturedRecording):
         trace, session = self._trace, self._session
         with _disable_current_modes():
             fixed = trace.arena.used_blocks() | trace.memory.on_gpu.held().keys()
-        found = merged_order(trace.memory, fixed, partial(self.gathered, session))
+        spare = int(_SPARE * torch.cuda.mem_get_info()[0])
+        found = merged_order(trace.memory, fixed, partial(self.gathered, session), spare)
         if found is not None and found.is_shorter:
             self.obstacle = self.first_of_all(session, self._recaptured(found.moments))
 

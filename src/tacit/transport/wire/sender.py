@@ -126,7 +126,8 @@ class Sender:
         """Returns whether what `send_striped` has begun is on its way, after so long at most."""
         stripes = self._stripes
         if stripes is None or not stripes.is_passing or self._queue:
-            return False  # the background thread sees its end before it uses the stripes
+            self._spread_progress = math.inf
+            return False  # or the background thread sees its end before it uses the stripes
         try:
             is_over = stripes.wait(seconds)
         except TransportError as error:
@@ -134,9 +135,13 @@ class Sender:
             raise
         if is_over:
             self._spread_progress = math.inf
-        elif stripes.moved - self._spread_bytes >= PROGRESS_BYTES:
+        elif math.isinf(self._spread_progress) or self._has_moved(self._spread_bytes):
             self._spread_progress, self._spread_bytes = self._now(), stripes.moved
         return not is_over
+
+    def _has_moved(self, noted: int) -> bool:
+        assert self._stripes is not None
+        return self._stripes.moved - noted >= PROGRESS_BYTES
 
     def has_space(self, size: int) -> bool:
         """Returns whether a message of so many bytes can be queued at once."""
@@ -243,13 +248,15 @@ class Sender:
         """Sends a part over the stripes; its head is sent already."""
         assert self._stripes is not None
         views, size = message.spread, sum(map(len, message.spread))
-        while self._stripes.is_passing and not (self._stripes.wait(PATIENCE) or self._stopping):
-            pass
+        self._await_stripes()  # of what `send_striped` has begun
+        self._stripes.begin(views, size, num_slices(size, len(self._stripes)), message.owners)
+        self._await_stripes()
+
+    def _await_stripes(self) -> None:
+        assert self._stripes is not None
         self._progress, noted = self._now(), self._stripes.moved
-        count = num_slices(size, len(self._stripes))
-        self._stripes.begin(views, size, count, message.owners)
         while not self._stripes.wait(PATIENCE) and not self._stopping:
-            if self._stripes.moved - noted >= PROGRESS_BYTES:
+            if self._has_moved(noted):
                 self._progress, noted = self._now(), self._stripes.moved
         self._progress = math.inf
 
