@@ -86,19 +86,3 @@ def test_a_root_can_be_read_as_well():
     size = gradients(1)[0].abs() * 2**0.5
     assert (root - size).abs().max() < 1e-3
     assert (moved + 0.1 * gradients(1)[0] / size).abs().max() < 1e-3
-
-
-@pytest.mark.parametrize("function", [torch.sqrt, torch.rsqrt])
-def test_bytes_of_many_roots(function):
-    """Two octaves share an exponent: about 600 bytes are dealt for each of many roots, not 970."""
-    count = 1 << 14
-
-    def main(session: Session) -> float:
-        x = session.share(torch.linspace(0.01, 9000, count), owner=0)
-        with session.stats.scope("roots") as spent:
-            function(x)
-        return spent.bytes_sent / count
-
-    dealer, *evaluators = tacit.run(main)
-    assert dealer < 620
-    assert max(evaluators) < 125

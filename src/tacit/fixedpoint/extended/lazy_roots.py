@@ -51,10 +51,14 @@ def divided_by_root(
         return round(inverse / (1 + summand * inverse / MIDDLES[octaves]) * 2**POWER_BITS)
 
     low = square_bits - 2 * f
-    parts = yield from mantissa_of(n, square, [power], low=low, octaves=octaves)
+    parts = yield from mantissa_of(n, square, [power], low=low, octaves=octaves, rate=-1)
+
+    def times_power() -> Steps[Arith]:
+        entry = yield from settle_exactly(n, parts.entries[0])
+        return (yield from p.bilinear.steps(MUL, above, entry))
+
     value, scaled = yield from together(
-        of_mantissa(n, parts, reciprocal_root, fraction_bits=SERIES_BITS),
-        p.bilinear.steps(MUL, above, parts.entries[0]),
+        of_mantissa(n, parts, reciprocal_root, fraction_bits=SERIES_BITS), times_power()
     )
     wide = f + MORE_BITS
     scaled = scaled.promise(1 << (QUOTIENT_BITS + bits + POWER_BITS)).divided(

@@ -163,7 +163,8 @@ def _root(n: Format, x: Arith, excess: Fraction) -> Steps[Arith]:
     def power(e: int) -> int:  # sqrt(2^(e + 1 - f - 10) / excess)
         return root_of_power(e + 1 - n.fraction_bits - EXTRA_BITS + 2 * entry_bits, 1 / excess)
 
-    parts = yield from mantissa_of(n, x, [power], under=0, octaves=root_octaves(n))
+    octaves = root_octaves(n)
+    parts = yield from mantissa_of(n, x, [power], under=0, octaves=octaves, rate=1, positive=True)
     return (yield from function_times_entry(n, parts, Decimal.sqrt, entry_bits))
 
 

@@ -9,7 +9,8 @@ NOTE [gradients]: gradients are clipped to 2^5 before they are squared or divide
 have 20 fraction bits if they come from a backward pass (fine_gradients.py), so that squares need no
 division, and f otherwise. A root counts as 2^-f at least, because a thousandth of a smaller square,
 which Adam adds to its average, would be less than 2^-40: for gradients of less than a unit the
-steps are smaller than those of plain torch, not random.
+steps are smaller than those of plain torch, not random. With an eps of more than 16 units they are
+those of plain torch.
 
 NOTE [steps]: what may be clipped is known from the operands. While `Optimizer.step` runs, the
 gradients of its parameters are of the kind `Gradient` (see tacit.tensor.optimizer_hooks); what is
@@ -49,6 +50,8 @@ GRADIENT_BITS = 5  # gradients are clipped to less than 2^5
 FACTOR_BITS = 11  # of a public factor: |factor| 2^b < 2^11
 RING_BITS = 64
 GROWTHS = (1, 5, 6)  # bits by which a factor makes a root grow at most
+LARGEST_ROOT = 257 << (ROOT_BITS + GRADIENT_BITS - 8)  # of an average of clipped squares
+LEAST_SUMMAND = 16  # units of 2^-f: with so much added, roots need not count as one at least
 LARGEST_GROWN = 1 << (ROOT_BITS + GRADIENT_BITS + 2)  # what a factor may make grow so
 
 
@@ -109,6 +112,7 @@ class ExtendedValue(LazyValue):
     """
 
     piece_of: tuple[ExtendedValue, int] | None = None
+    least_bits = 0  # x >= 2^least_bits units
 
     def __init__(
         self,
@@ -288,6 +292,13 @@ def _grown(n: Format, x: Arith, factor: float) -> Arith:
     return n.protocol.settled(product.divided(bits))
 
 
+def _corrected_root(n: Format, x: ExtendedValue, factor: float) -> Arith:
+    """factor x > x for a root, of the average of clipped squares that lacks the factor's square."""
+    grown = _grown(n, x.raw, factor)
+    clips = x.step is not None and x.step.active and x.step.clips
+    return grown.promise(LARGEST_ROOT) if clips and is_root(x) else grown
+
+
 def _growth(factor: float) -> int:
     return next(bits for bits in GROWTHS if factor <= 1 << bits)
 
@@ -299,7 +310,7 @@ def scaled(n: Format, x: ExtendedValue, factor: float) -> ExtendedValue:
         if 0.5 < factor < 1:
             return n.protocol.sub(x.raw, _times(n, x.raw, 1 - factor)).promise(x.raw.limit)
         if 1 < factor <= 1 << GROWTHS[-1] and x.raw.limit <= LARGEST_GROWN:
-            return _grown(n, x.raw, factor)
+            return _corrected_root(n, x, factor)
         return _times(n, x.raw, factor)
 
     if x.parts is not None and x.parts.summand is None and factor >= 1:
@@ -367,7 +378,7 @@ def _root(n: Format, x: Arith) -> Steps[Arith]:
     def power(e: int) -> int:
         return isqrt(1 << (e + 1 + 2 * ROOT_BITS - SQUARE_BITS))
 
-    parts = yield from mantissa_of(n, x, [power], under=0, octaves=root_octaves(n))
+    parts = yield from mantissa_of(n, x, [power], under=0, octaves=root_octaves(n), rate=1)
     value = yield from of_mantissa(n, parts, Decimal.sqrt, fraction_bits=MANTISSA_BITS)
     value = value.promise(2 << (MANTISSA_BITS + value.pending))
     result = yield from product(n, value, parts.entries[0], shift=MANTISSA_BITS)
@@ -375,13 +386,17 @@ def _root(n: Format, x: Arith) -> Steps[Arith]:
 
 
 def add_to_root(n: Format, x: ExtendedValue, summand: float) -> ExtendedValue:
-    """max(x, 2^-f) + summand."""
+    """max(x, 2^-f) + summand, or x + summand if that is far more than 2^-f."""
+    units = round(summand * 2.0**x.fraction_bits)
+    if units > LEAST_SUMMAND << (x.fraction_bits - n.fraction_bits):
+        found = _extended(n, n.protocol.add_public(x.raw, units), x.fraction_bits, x)
+        found.least_bits = units.bit_length() - 1
+        return found
 
     def raw() -> Arith:
         p, least = n.protocol, 1 << (x.fraction_bits - n.fraction_bits)
         above = p.relu(p.add_public(x.raw, -least))
-        units = least + round(summand * 2.0**x.fraction_bits)
-        return p.add_public(above, units).promise(x.raw.limit + least)
+        return p.add_public(above, least + units).promise(x.raw.limit + least)
 
     is_small = summand < 2.0 ** -(n.fraction_bits + 3)
     if x.parts is not None and x.parts.summand is None and is_small:
@@ -416,7 +431,8 @@ def quotient(n: Format, a: Value, b: ExtendedValue) -> Value:
         above = _raw(n, Value(cap(n, n.protocol.settled(a.arith)), a.dtype), ROOT_BITS)
     if steps and b.parts is not None and b.parts.summand is not None:
         return Value(_divided_by_root(n, above, b.parts), a.dtype)
-    return Value(run(n, divided, above, b.raw, positive=True), a.dtype)
+    low = b.least_bits
+    return Value(run(n, divided, above, b.raw, positive=True, low=low), a.dtype)
 
 
 def _divided_by_root(n: Format, above: Arith, parts: RootParts) -> Arith:

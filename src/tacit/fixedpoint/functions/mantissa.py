@@ -3,24 +3,38 @@
 With a dealer, a function of the mantissa is a sum of sines and cosines (wave_fit.py), in one round;
 otherwise a Chebyshev polynomial. Chebyshev coefficients are rounded to 2^-26: parties multiply
 shares by them, so they must have the same bits on every machine.
+
+NOTE [blocks]: each exponent costs a comparison and an injection, about 40 bytes an element. Many
+numbers are therefore normalised twice: a power of two brings them into the last of three blocks of
+exponents, and there they have a third of the exponents. The second comparisons look at few bits,
+because what they compare is large: numbers that are just below a power of two may be taken to have
+reached it, where a sum of sines is right as well (wave_fit.MARGIN).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cache
 from math import cos, pi
 
-from ...protocols import Arith
+from ...protocols import MUL, Arith
 from ...protocols.derived.piecewise import Line, quotient_limit
-from ...protocols.steps import Steps
+from ...protocols.steps import Steps, together
 from ..format import Format
 from .wave_fit import PERIOD_BITS, Function, fitted
 
 COEFFICIENT_BITS = 26
 NODES = 64
+BLOCKS = 3
+# From so many elements times exponents beyond nine on, blocks save more than five rounds are worth.
+MANY = 1 << 16
+FEW = 1 << 12  # with fewer elements, comparisons are exact
+ENTRY_BITS = 19  # of the smallest entry for a number of the last block, if entries are rounded
+MARGIN_BITS = 8  # 2^-8 for each of two comparisons is within the margin of waves
+
+Table = Callable[[int], int]
 
 
 @dataclass(frozen=True)
@@ -46,12 +60,14 @@ def exponents(x: Arith, low: int = 0) -> range:
 def mantissa_of(
     n: Format,
     x: Arith,
-    tables: Sequence[Callable[[int], int]],
+    tables: Sequence[Table],
     *,
     low: int = 0,
     signed: bool = False,
     under: int | None = None,
     octaves: int = 1,
+    rate: int | None = None,
+    positive: bool = False,
 ) -> Steps[Mantissa]:
     """Returns the mantissa of x, and for each table its entry at the exponent of x.
 
@@ -61,14 +77,128 @@ def mantissa_of(
     among lines, x 2^(high - 1 - e) for the mantissa and constants for the entries. With several
     octaves, numbers of so many share an exponent, the largest: fewer comparisons and lines, and a
     function of the mantissa that takes more.
+
+    rate: the one table is about a power of two, of an exponent that grows by rate / 2 for each of
+    e. Then many numbers take 2 r + 3 rounds and fewer bytes, see NOTE [blocks], and the division of
+    the entry may be pending; under: None or 0. `positive` promises x >= 0 there, for one comparison
+    less.
     """
+    if rate is not None and not signed and in_blocks(n, x, low, octaves):
+        [table] = tables
+        blocks = _blocks(table, exponents(x, low), octaves, rate)
+        if blocks is not None and blocks.high <= n.ring.bits - PERIOD_BITS - 2:
+            steps = _mantissa_by_blocks(n, x, blocks, under, octaves, positive=positive)
+            return (yield from steps)
+    dropped = 0 if signed or not has_waves(n) or x.numel < FEW else max(low - MARGIN_BITS, 0)
+    steps = _mantissa(n, x, tables, low, under, octaves, signed=signed, dropped=dropped)
+    return (yield from steps)
+
+
+def in_blocks(n: Format, x: Arith, low: int = 0, octaves: int = 1) -> bool:
+    """Returns whether blocks of exponents are worth their rounds; see NOTE [blocks]."""
+    count = len(exponents(x, low)[::octaves])
+    return has_waves(n) and x.numel * (count - 9) >= MANY
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """How x is brought into the last of the blocks, and the table there.
+
+    starts: of the blocks, as exponents; shifts: to the last block. The entry of x in block b is
+    (factors[b] entry(e), and in the first block less factors[0] correction(e) if there is one) /
+    2^pending, for the exponent e of x 2^shifts[b]. largest: a bound on it, before that division.
+    """
+
+    starts: Sequence[int]
+    shifts: Sequence[int]
+    high: int
+    factors: Sequence[int]
+    entry: Table
+    correction: Table | None
+    pending: int
+    largest: int
+
+
+def _blocks(table: Table, exponents: range, octaves: int, rate: int) -> Blocks | None:
+    """Returns the blocks for a table of this rate; None if it is not one of that rate."""
+    width = octaves * -(-len(exponents) // (octaves * BLOCKS))
+    width += rate * width % 2
+    starts = range(exponents.start, exponents.start + BLOCKS * width, width)
+    spread = starts[-1] - starts[0]
+    shifts = [starts[-1] - start for start in starts]
+    least = min(table(exponents[0]), table(exponents[-1]))
+    pending = max(ENTRY_BITS - least.bit_length(), 0) if rate % 2 else 0
+    if rate < 0:  # the table ends at the largest x, the last block beyond it
+        pending += (-rate * (starts[-1] + width - exponents.stop) + 1) // 2
+    anchor = (spread if rate > 0 else 0) - 2 * pending // rate
+    factors = [1 << (pending + rate * (anchor - shift) // 2) for shift in shifts]
+
+    def entry(e: int) -> int:
+        return table(e - anchor)
+
+    def excess(e: int) -> int:  # of an entry in the first block
+        return entry(e) - (table(e - spread) << pending) // factors[0]
+
+    def error(e: int) -> float:  # of an entry that is not corrected, in units
+        block = (e - starts[0]) // width
+        found = (entry(e + shifts[block]) * factors[block]) / 2**pending
+        return abs(found - table(e)) - 1 - abs(table(e)) * 2.0**-17
+
+    wrong = {(e - starts[0]) // width for e in exponents if error(e) > 0}
+    if wrong - {0}:
+        return None
+    largest = max(map(abs, (table(exponents[0]), table(exponents[-1])))) << pending
+    return Blocks(
+        *(starts, shifts, starts[-1] + width, factors, entry, excess if wrong else None),
+        *(pending, 2 * largest),
+    )
+
+
+def _mantissa_by_blocks(
+    n: Format, x: Arith, blocks: Blocks, under: int | None, octaves: int, *, positive: bool
+) -> Steps[Mantissa]:
+    p, starts, tables = n.protocol, blocks.starts, [blocks.entry]
+    thresholds = [1 << start for start in starts[1:]]
+    functions = [[Line(1 << s, 0) for s in blocks.shifts], [Line(0, u) for u in blocks.factors]]
+    if blocks.correction is not None:
+        tables.append(blocks.correction)
+        functions.append([Line(0, -blocks.factors[0]), *[Line(0, 0)] * (BLOCKS - 1)])
+    if not positive:  # -x could leave the ring
+        thresholds.insert(0, 0)
+        functions = [[Line(0, lines[0].offset), *lines] for lines in functions]
+    dropped = max(starts[1] - MARGIN_BITS, 0)
+    moved, *factors = yield from p.piecewise.steps(x, thresholds, functions, low=dropped)
+    moved = moved.promise((1 << blocks.high) - 1)
+    dropped = starts[-1] - MARGIN_BITS
+    found = yield from _mantissa(n, moved, tables, starts[-1], under, octaves, dropped=dropped)
+    pairs = zip(factors, found.entries, strict=True)
+    terms = yield from together(*(p.bilinear.steps(MUL, u, entry) for u, entry in pairs))
+    entry = terms[0] if len(terms) == 1 else p.add(*terms)
+    entry = entry.promise(blocks.largest).divided(blocks.pending)
+    return replace(found, entries=[entry])
+
+
+def _mantissa(
+    n: Format,
+    x: Arith,
+    tables: Sequence[Table],
+    low: int,
+    under: int | None,
+    octaves: int,
+    *,
+    signed: bool = False,
+    dropped: int = 0,
+) -> Steps[Mantissa]:
+    """The mantissa of x by comparisons with all powers of two, which drop some low bits."""
     high = exponents(x, low).stop
     tops = range(high - 1, low - 1, -octaves)[::-1]
     scales = [Line(1 << (high - 1 - e), 0) for e in tops]
     columns = [scales, *([Line(0, table(e)) for e in tops] for table in tables)]
     least = [table(tops[0]) if under is None else under for table in tables]
     smallest = [Line(0, 1 << (high - 1 - tops[0] + low)), *(Line(0, entry) for entry in least)]
-    thresholds = [1 << low, *(1 << (e + 1) for e in tops[:-1])]
+    # What may be just below 2^low for a comparison before is not less.
+    lowest = (1 << low) - (2 << dropped if dropped else 0)
+    thresholds = [lowest, *(1 << (e + 1) for e in tops[:-1])]
     functions = [[under, *lines] for under, lines in zip(smallest, columns, strict=True)]
     if signed:
         thresholds = [1 - t for t in reversed(thresholds)] + thresholds
@@ -79,7 +209,7 @@ def mantissa_of(
             [_mirrored(line, flip) for line in reversed(lines)] + function
             for lines, function, flip in zip(columns, functions, odd, strict=True)
         ]
-    value, *entries = yield from n.protocol.piecewise.steps(x, thresholds, functions)
+    value, *entries = yield from n.protocol.piecewise.steps(x, thresholds, functions, low=dropped)
     c = value.promise(1 << high)
     y = n.protocol.add_public(c.scaled(4), -(3 << high))
     y = y.promise(1 << high) if octaves == 1 else y

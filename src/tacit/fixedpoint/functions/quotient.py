@@ -12,14 +12,14 @@ from decimal import Decimal
 import torch
 from torch import Tensor
 
-from ...protocols import MUL, Arith
+from ...protocols import Arith
 from ...protocols.steps import Steps, together
 from ..arithmetic import mul
 from ..encoding import encode, require_divisor
 from ..format import Format, cap, most_pending
 from ..symbolic import SymbolicNumber
 from ..value import Operand, Value, convert, real, result_dtype
-from .mantissa import Mantissa, exponents, mantissa_of, of_mantissa
+from .mantissa import Mantissa, exponents, has_waves, mantissa_of, of_mantissa
 from .octave_series import by_pieces, is_cheap
 from .share_functions import function, product, run, settle_exactly
 
@@ -29,6 +29,14 @@ FEW_ELEMENTS = 1 << 13
 # The inverse of a mantissa has at least this many fraction bits, if they fit; more, if the division
 # of the result can still stay pending.
 LEAST_BITS = 18
+
+
+def inverse_octaves(n: Format, elements: int) -> int:
+    """Returns the octaves of a mantissa whose inverse is taken.
+
+    Of many elements, two: half of the comparisons, and four sines and cosines more.
+    """
+    return 2 if has_waves(n) and elements > FEW_ELEMENTS else 1
 
 
 def inverse(c: Decimal) -> Decimal:
@@ -60,13 +68,19 @@ def inverted(
         return cap(n, (yield from by_pieces(n, x, inverse, scale, low=low, under=under)))
     scaled = _scale_bits(n, x, low)
     parts, sign = yield from _magnitude(n, x, scaled, positive=positive, low=low)
-    room = n.ring.bits - 3 - len(exponents(x, low))  # 1/c times the largest entry fits the ring
+    # 1/c times the largest entry fits the ring.
+    room = n.ring.bits - 2 - parts.octaves - len(exponents(x, low))
     bits = min(room, max(most_pending(n) - scaled + wanted, LEAST_BITS))
     value = yield from of_mantissa(n, parts, inverse, fraction_bits=bits)
-    value = value.promise(9 << (bits + value.pending - 2))  # 1/c <= 2, with its error below 9/4
+    value = value.promise(_most(parts, bits + value.pending))
     shift = bits + scaled - wanted
     result = yield from product(n, value, parts.entries[0], shift=shift)
     return (yield from _with_sign(n, result, sign))
+
+
+def _most(parts: Mantissa, bits: int) -> int:
+    """Returns a bound on 1/c with so many fraction bits: 2 for one octave, with its error 9/4."""
+    return 9 << (bits + parts.octaves - 3)
 
 
 def _scale_bits(n: Format, x: Arith, low: int) -> int:
@@ -87,14 +101,22 @@ def _magnitude(
         return 1 << (f - e - 1 + scaled)
 
     if positive or x.numel <= FEW_ELEMENTS:
-        return (yield from mantissa_of(n, x, [power], low=low, signed=not positive)), None
+        octaves = inverse_octaves(n, x.numel) if positive else 1
+        parts = yield from mantissa_of(
+            *(n, x, [power]), low=low, signed=not positive, octaves=octaves, rate=-2, positive=True
+        )
+        return parts, None
     negative, x = yield from together(p.sign.steps(x), p.settled.steps(x))
     flip, flipped = yield from together(
         p.to_arith.steps(negative), p.inject.steps(negative, x.scaled(2))
     )
     magnitude = p.sub(x, flipped).promise(x.limit)
     sign = p.add_public(flip.scaled(-2), 1).promise(1)
-    return (yield from mantissa_of(n, magnitude, [power], low=low)), sign
+    octaves = inverse_octaves(n, x.numel)
+    parts = yield from mantissa_of(
+        n, magnitude, [power], low=low, octaves=octaves, rate=-2, positive=True
+    )
+    return parts, sign
 
 
 def _with_sign(n: Format, x: Arith, sign: Arith | None) -> Steps[Arith]:
@@ -104,21 +126,22 @@ def _with_sign(n: Format, x: Arith, sign: Arith | None) -> Steps[Arith]:
 
 
 def divided(
-    n: Format, a: Arith | Tensor | int, b: Arith, *, positive: bool = False
+    n: Format, a: Arith | Tensor | int, b: Arith, *, positive: bool = False, low: int = 0
 ) -> Steps[Arith]:
     """Returns a / b, where a may be public ring elements. Its division is pending.
 
-    Relative error 2^-15, and two units.
+    Relative error 2^-15, and two units. `low` promises |b| >= 2^low units; smaller ones count as
+    that.
     """
     p, f = n.protocol, n.fraction_bits
-    scaled = _scale_bits(n, b, 0)
-    parts, sign = yield from _magnitude(n, b, scaled, positive=positive)
+    scaled = _scale_bits(n, b, low)
+    parts, sign = yield from _magnitude(n, b, scaled, positive=positive, low=low)
     [power] = parts.entries  # 2^(f-e-1), with `scaled` fraction bits
     if sign is not None:
-        power = yield from p.bilinear.steps(MUL, power, sign)
+        power = yield from product(n, power, sign, shift=0)
     spare = n.ring.bits - 4 - f - n.range_bits
     extra = min(max(spare - f - 2, 0), 4, scaled)  # guard bits of a 2^(f-e-1)
-    bits = spare - extra  # fraction bits of 1/c
+    bits = spare - extra - (parts.octaves - 1)  # fraction bits of 1/c
     # The extra bits of a gradient `a` that are dropped, so that a 2^(f-e-1) fits the ring.
     excess = min(n.extra_bits, max(f + n.range_bits + scaled - (n.ring.bits - 2), 0))
 
@@ -135,7 +158,7 @@ def divided(
 
     def inverse_mantissa() -> Steps[Arith]:
         value = yield from of_mantissa(n, parts, inverse, fraction_bits=bits)
-        return (yield from settle_exactly(n, value)).promise(9 << (bits - 2))
+        return (yield from settle_exactly(n, value)).promise(_most(parts, bits))
 
     numerator, value = yield from together(shifted(), inverse_mantissa())
     return cap(n, (yield from product(n, numerator, value, shift=bits + extra)))

@@ -56,7 +56,7 @@ def root_before_division(n: Format, x: Arith, entry_bits: int) -> Steps[Arith]:
     def power(e: int) -> int:  # 2^((e + 1 - f) / 2)
         return root_of_power(e + 1 - f + 2 * entry_bits)
 
-    parts = yield from mantissa_of(n, x, [power], under=0, octaves=root_octaves(n))
+    parts = yield from mantissa_of(n, x, [power], under=0, octaves=root_octaves(n), rate=1)
     return (yield from function_times_entry(n, parts, Decimal.sqrt, entry_bits))
 
 
@@ -91,7 +91,7 @@ def inverse_root(n: Format, x: Arith, gain: int, excess: Fraction, *, low: int =
     def power(e: int) -> int:  # 2^((f - e - 1) / 2) sqrt(excess)
         return root_of_power(f - e - 1 + 2 * entry_bits, excess)
 
-    parts = yield from mantissa_of(n, x, [power], low=low, octaves=root_octaves(n))
+    parts = yield from mantissa_of(n, x, [power], low=low, octaves=root_octaves(n), rate=-1)
     root = yield from function_times_entry(n, parts, reciprocal_root, entry_bits, gain)
     return bounded(n, root, largest)
 

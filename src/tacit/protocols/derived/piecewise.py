@@ -23,14 +23,20 @@ class Line(NamedTuple):
 
 
 def piecewise(
-    p: ProtocolCore, x: Arith, thresholds: Sequence[int], functions: Sequence[Sequence[Line]]
+    p: ProtocolCore,
+    x: Arith,
+    thresholds: Sequence[int],
+    functions: Sequence[Sequence[Line]],
+    *,
+    low: int = 0,
 ) -> Steps[list[Arith]]:
     """Returns the value at x of each function, given as its lines from left to right.
 
     Line e applies where exactly e thresholds are at most x; thresholds ascend. r + 1 rounds for all
     functions together. With o_e = [x is on line e], the value is last(x) + sum over e of
     o_e (line_e - last)(x). Masked evaluation deals an element for each line but the last, and one
-    more if its scale differs from the last's, and opens one element a function.
+    more if its scale differs from the last's, and opens one element a function. `low` ignores as
+    many low bits: less than 2^low below a threshold, x may be taken to have reached it.
     """
     for lines in functions:
         if len(lines) != len(thresholds) + 1:
@@ -40,7 +46,7 @@ def piecewise(
     if not thresholds:
         x = yield from p.settled.steps(x)
         return [p.add_public(x.scaled(line.scale), line.offset) for [line] in functions]
-    below, x = yield from together(p.signs.steps(x, thresholds), p.settled.steps(x))
+    below, x = yield from together(p.signs.steps(x, thresholds, low=low), p.settled.steps(x))
     coefficients = [_bit_sum(lines) for lines in functions]
     sums = yield from p.inject_sums.steps(one_hot(p, below), x, coefficients)
     return [
