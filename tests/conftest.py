@@ -36,12 +36,15 @@ LEFT_OUT = "tests_left_out"
 # What takes longest in the full tier begins first, so that all workers end at about the same time:
 # files and folders of tests, by measured seconds.
 LONGEST_FIRST = (
-    *("test_sanitizers.py", "test_quad.py", "examples", "test_selective_failure.py"),
-    *("test_security.py", "test_verified.py", "test_masks.py", "test_conformance.py"),
-    *("test_plans_of_networks.py", "test_processes.py", "test_rounds.py", "test_enclave.py"),
-    *("test_plans_of_training.py", "test_repeated_calls.py", "test_crashed_runs.py"),
-    *("test_run_failures.py", "test_sessions.py", "test_training_precision.py"),
-    *("test_freivalds.py", "test_gpu_products.py", "test_operators.py", "test_gpu_elementwise.py"),
+    *("test_sanitizers.py", "test_merged_rounds_on_gpus.py", "test_generation.py", "examples"),
+    *("test_quad.py", "test_verified_plans.py", "test_processes.py", "test_security.py"),
+    *("test_plans_of_networks.py", "test_enclave.py", "test_verified.py", "test_run.py"),
+    *("test_selective_failure.py", "test_masks.py", "test_conformance.py", "test_run_failures.py"),
+    *("test_sampling.py", "test_hidden.py", "test_precisions.py", "test_rounds.py"),
+    *("test_plans_of_training.py", "test_gpu_compiles.py", "test_graphs_of_training.py"),
+    *("test_costs.py", "test_repeated_calls.py", "test_crashed_runs.py", "test_sessions.py"),
+    *("test_training_precision.py", "test_freivalds.py", "test_gpu_products.py"),
+    *("test_operators.py", "test_gpu_elementwise.py"),
     *("deployment", "zoo", "docs", "fuzz", "cli", "protocols", "runtime", "tensor"),
 )
 _left_out = pytest.StashKey[int]()
