@@ -61,6 +61,11 @@ def test_nothing_a_peer_sends_is_unpickled():
     assert users == {"launch"}
 
 
+def test_no_block_catches_warnings():
+    """It would change the filters of all threads, and parties may be threads; a command has one."""
+    assert {p.name for p in SOURCES if "catch_warnings" in p.read_text()} == {"doctor.py"}
+
+
 def test_nothing_is_left_for_later():
     marker = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
     assert not [str(p) for p in ANYTHING if marker.search(p.read_text())]
