@@ -105,10 +105,24 @@ std::size_t plain_planes(const Shape& shape, const Axes& axes, const T* source, 
   return 1;
 }
 
+// Whether blocks of words are faster than lines. AVX-512 multiplies lines in registers, if they are
+// contiguous and short; elsewhere lines go through memory, and with few positions are slowest.
 template <class T>
 bool multiplies_words(const Shape& shape, const Axes& axes) {
-  return words_pay<T>(shape.columns, axes[0].count * axes[1].count * axes[2].count,
-                      shape.channels * num_taps(axes));
+  const std::size_t depth = shape.channels * num_taps(axes);
+  if (depth < 8 || shape.columns <= kWordRows / 2) return false;
+#if defined(__AVX512VNNI__)
+  return false;  // large products are encoded
+#elif defined(__AVX512DQ__)
+  const std::size_t positions = axes[0].count * axes[1].count * axes[2].count;
+  const bool are_lines = axes[2].step == 1 && axes[2].stride == 1;
+  return positions >= kWordColumns &&
+         (!are_lines || (sizeof(T) == 8 && positions >= 1024 && shape.columns >= 2 * kWordRows));
+#elif defined(__ARM_NEON)
+  return sizeof(T) == 8;
+#else
+  return true;
+#endif
 }
 
 // ---- both -----------------------------------------------------------------------------------

@@ -179,7 +179,12 @@ void word_product(Matrix<const T> a, Matrix<const T> b, Matrix<T> c, std::size_t
 template <class T>
 void multiply_plain(Matrix<const T> a, Matrix<const T> b, Matrix<T> c, std::size_t m, std::size_t n,
                     std::size_t k) {
-  if (words_pay<T>(m, n, k)) return word_product(a, b, c, m, n, k);
+#if defined(__AVX512DQ__)
+  const bool in_lines = b.column_stride == 1;  // else dot products of columns are as fast
+#else
+  constexpr bool in_lines = true;
+#endif
+  if (in_lines && words_pay<T>(m, n, k)) return word_product(a, b, c, m, n, k);
   const std::size_t grain = round_up(std::max<std::size_t>(1, 65536 / (n * k + 1)), 4);
   parallel_for(m, grain, [&](std::size_t begin, std::size_t end) {
     plain_rows<T>({&a(begin, 0), a.row_stride, a.column_stride}, b,

@@ -42,11 +42,15 @@ inline std::vector<Level> levels() {
   const bool sse4 = TACIT_HAS("ssse3") && TACIT_HAS("sse4.2") && TACIT_HAS("popcnt");
   const bool avx2 = sse4 && TACIT_HAS("avx2") && TACIT_HAS("bmi") && TACIT_HAS("bmi2") &&
                     TACIT_HAS("fma") && TACIT_HAS("aes");
-  const bool avx512 = TACIT_HAS("avx512f") && TACIT_HAS("avx512bw") && TACIT_HAS("avx512cd") &&
-                      TACIT_HAS("avx512dq") && TACIT_HAS("avx512vl");
-  const bool vnni = avx2 && avx512 && TACIT_HAS("avx512vnni");
+  const bool avx512 = avx2 && TACIT_HAS("avx512f") && TACIT_HAS("avx512bw") &&
+                      TACIT_HAS("avx512cd") && TACIT_HAS("avx512dq") && TACIT_HAS("avx512vl");
+  const bool vnni = avx512 && TACIT_HAS("avx512vnni");
 #undef TACIT_HAS
-  return {{"sse4", sse4}, {"avx2", avx2}, {"vnni", vnni}, {"amx", vnni && amx_permitted()}};
+  return {{"sse4", sse4},
+          {"avx2", avx2},
+          {"avx512", avx512},
+          {"vnni", vnni},
+          {"amx", vnni && amx_permitted()}};
 #elif defined(__aarch64__)
   constexpr unsigned long needed = HWCAP_ASIMDDP | HWCAP_AES | HWCAP_PMULL | HWCAP_SHA1 |
                                    HWCAP_SHA2 | HWCAP_CRC32 | HWCAP_ATOMICS | HWCAP_ASIMDRDM;

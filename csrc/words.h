@@ -1,11 +1,12 @@
-// Blocked products of words in vector registers, for processors without dot products of bytes: SSE4
-// and AVX2 on x86-64, plain NEON on ARM.
+// Blocked products of words in vector registers, for processors without dot products of bytes:
+// SSE4, AVX2 and AVX-512 without VNNI on x86-64, plain NEON on ARM.
 //
 // With halves of 32 bits, x = x_l + 2^32 x_h, a product mod 2^64 is
 //   x y = x_l y_l + 2^32 (x_l y_h + x_h y_l),
-// one multiplication to 64 bits and two mod 2^32, which are added to sums of their own. These
-// processors multiply bytes as 16-bit pairs at best (vpmaddwd, 16 products a vector): 18 residues
-// (csrc/residues.h) would take 1.7 times as many instructions as these words.
+// one multiplication to 64 bits and two mod 2^32, which are added to sums of their own. AVX-512
+// multiplies mod 2^64 (vpmullq, three operations). These processors multiply bytes as 16-bit pairs
+// at best (vpmaddwd): 18 residues (csrc/residues.h) would take 1.7 times as many operations as
+// these words, and 2.3 times with AVX-512.
 #pragma once
 
 #include <algorithm>
@@ -22,12 +23,19 @@
 
 namespace tacit {
 
-typedef std::uint32_t Words32 __attribute__((vector_size(kVectorBytes)));
+#if defined(__AVX512DQ__)
+constexpr int kWordBytes = 64;  // of a vector
+#else
+constexpr int kWordBytes = kVectorBytes;
+#endif
+typedef std::uint32_t Words32 __attribute__((vector_size(kWordBytes)));
 
-// A block of sums has so many rows, and a vector of columns. Of 16 registers on x86-64 nine hold
-// the sums of words, of 32 on ARM 24.
-constexpr std::size_t kWordColumns = kVectorBytes / 4;
-#if defined(__ARM_NEON)
+// A block of sums has so many rows, and as many columns as a vector has halves of words. Of 16
+// registers nine hold the sums of words, of 32 24.
+constexpr std::size_t kWordColumns = kWordBytes / 4;
+#if defined(__AVX512DQ__)
+constexpr std::size_t kWordRows = 12;
+#elif defined(__ARM_NEON)
 constexpr std::size_t kWordRows = 8;
 #else
 constexpr std::size_t kWordRows = 3;
@@ -47,6 +55,23 @@ struct WordSums<std::int32_t> {
   }
   void store(std::int32_t* to) const { std::memcpy(to, &sum, sizeof sum); }
 };
+
+#if defined(__AVX512DQ__)
+
+template <>
+struct WordSums<std::int64_t> {
+  static constexpr std::size_t kParts = 2;  // the first half of the columns and the second
+  typedef std::uint64_t Words __attribute__((vector_size(kWordBytes)));
+  Words sums[kParts] = {};
+
+  void add(const std::int64_t* x, const Words32 y[kParts]) {
+    for (std::size_t part = 0; part < kParts; ++part)
+      sums[part] += (Words)y[part] * static_cast<std::uint64_t>(*x);
+  }
+  void store(std::int64_t* to) const { std::memcpy(to, sums, sizeof sums); }
+};
+
+#else
 
 template <>
 struct WordSums<std::int64_t> {
@@ -96,6 +121,8 @@ struct WordSums<std::int64_t> {
   }
 };
 
+#endif
+
 // Rows and columns whose parts of kWordDepth depths are multiplied at a time: they stay in the
 // second-level cache, a panel of kWordColumns columns in the first.
 constexpr std::size_t kWordDepth = 256, kWordRowBlock = 96, kWordColumnBlock = 128;
@@ -113,11 +140,16 @@ void pack_rows(const Left& left, std::size_t i0, std::size_t m, std::size_t l0, 
 template <class T>
 void pack_line(const T* line, std::size_t count, std::uint32_t* out) {
   constexpr std::size_t parts = WordSums<T>::kParts;
+#if defined(__AVX512DQ__)
+  std::memcpy(out, line, count * sizeof(T));
+  std::memset(out + count * parts, 0, (kWordColumns - count) * sizeof(T));
+#else
   for (std::size_t j = 0; j < kWordColumns; ++j)
     for (std::size_t part = 0; part < parts; ++part) {
-      const auto word = static_cast<std::make_unsigned_t<T>>(j < count ? line[j] : 0);
-      out[part * kWordColumns + j] = static_cast<std::uint32_t>(word >> (32 * part % 64));
+      const auto word = static_cast<std::uint64_t>(j < count ? line[j] : 0);
+      out[part * kWordColumns + j] = static_cast<std::uint32_t>(word >> (32 * part));
     }
+#endif
 }
 
 // values[r][j] = the sum over depths of row r of a group times column j of a panel.
@@ -136,12 +168,15 @@ void multiply_words(const T* rows, const std::uint32_t* panel, std::size_t depth
       [&]<int R>() __attribute__((always_inline)) { sums[R].store(values + R * kWordColumns); });
 }
 
-// Whether a product is faster so than in plain loops: fewer rows or columns leave most of a block
-// unused. AVX-512 multiplies words of 64 bits, and NEON those of 32 bits, as fast in plain loops.
+// Whether a product of matrices is faster so than in plain loops: fewer rows or columns leave most
+// of a block unused. NEON multiplies words of 32 bits as fast in plain loops, and AVX-512 all
+// words, as long as the right operand is in the second-level cache.
 template <class T>
 bool words_pay(std::size_t m, std::size_t n, std::size_t k) {
-#if defined(__AVX512DQ__)
-  constexpr bool faster = false;
+#if defined(__AVX512VNNI__)
+  constexpr bool faster = false;  // large products are encoded
+#elif defined(__AVX512DQ__)
+  const bool faster = m >= kWordRows && n * k * sizeof(T) > 256 << 10;
 #elif defined(__ARM_NEON)
   constexpr bool faster = sizeof(T) == 8;
 #else

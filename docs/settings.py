@@ -45,9 +45,9 @@ ALLOWED = {
 VARIABLES = {
     "TACIT_DEVICE": "the default of `device=`",
     "TACIT_KEEP_MIB": "MiB of encoded weights that a party keeps; 0 keeps nothing",
-    "TACIT_KERNELS": "`reference` or `triton` forces these kernels; `sse4`, `avx2`, `vnni`, `amx` "
-    "(x86-64), `neon`, `dotprod` or `i8mm` (ARM) the compiled ones of that level, if the processor "
-    "runs it and the installation has it; `auto`, the default, takes the fastest",
+    "TACIT_KERNELS": "`reference` or `triton` forces these kernels; `sse4`, `avx2`, `avx512`, "
+    "`vnni`, `amx` (x86-64), `neon`, `dotprod` or `i8mm` (ARM) the compiled ones of that level, if "
+    "the processor runs it and the installation has it; `auto`, the default, takes the fastest",
     "TACIT_PASSPHRASE": "the passphrase of a party's key, where nobody can be asked",
 }
 

@@ -69,7 +69,8 @@ def test_blocks_of_all_sizes(level, ring):
         a, b = ring_tensor(ring, (m, k), seed), ring_tensor(ring, (k, n), seed + 1)
         expected = torch.from_numpy(a.numpy() @ b.numpy())  # wraps mod 2^k
         for right in (b, b.T.contiguous().T, torch.stack([b, b], -1)[..., 0]):  # any strides
-            assert torch.equal(kernels.matmul(a, right, method="encoded"), expected)
+            for method in ("encoded", "plain"):
+                assert torch.equal(kernels.matmul(a, right, method=method), expected)
 
 
 @pytest.mark.parametrize("ring", [RING32, RING64])
@@ -101,10 +102,12 @@ def test_convolutions(level, ring):
         ((1, 128, 8, 8), (33, 128, 1, 1), {}),
         ((1, 64, 9, 9), (8, 64, 3, 3), {"stride": 2, "padding": 1}),
         ((1, 900, 3, 3), (3, 900, 3, 3), {"padding": 1}),
+        ((1, 3, 34, 33), (26, 3, 3, 3), {"padding": 1}),  # many positions
+        ((1, 40, 2, 1), (21, 40, 3, 3), {"padding": 1}),  # few positions
     ):
         x, weight = ring_tensor(ring, x_shape, 1), ring_tensor(ring, w_shape, 2)
         expected = arithmetic.conv(x, weight, Window.make(2, **window))
-        for method in ("encoded", "winograd"):
+        for method in ("encoded", "winograd", "plain"):
             assert torch.equal(kernels.conv2d(x, weight, **window, method=method), expected)
 
 

@@ -1,9 +1,9 @@
 """Levels of the compiled kernels: builds of the same sources for ever more capable processors.
 
-A level has the instructions that it needs in its build: on x86-64 `sse4`, `avx2`, `vnni` (AVX-512)
-and `amx`, on ARM `neon`, `dotprod` and `i8mm`. The compiled module `processor` knows which of them
-this processor runs (csrc/processor.h). `pip install .` builds the level of its own machine, a wheel
-of `make wheel` has them all. All levels compute the same numbers.
+A level has the instructions that it needs in its build: on x86-64 `sse4`, `avx2`, `avx512`, `vnni`
+(AVX-512, too) and `amx`, on ARM `neon`, `dotprod` and `i8mm`. The compiled module `processor` knows
+which of them this processor runs (csrc/processor.h). `pip install .` builds the level of its own
+machine, a wheel of `make wheel` has them all. All levels compute the same numbers.
 """
 
 from __future__ import annotations
