@@ -7,8 +7,9 @@ from tests.kernels.draws import ring_tensor, rings, seeds
 from tests.tiers import draws
 
 from tacit.errors import ConfigError
-from tacit.kernels import backend
-from tacit.kernels.stream import CIPHERS, IN_PLACE, _openssl_aes, mask, stream, streams
+from tacit.kernels import backend, levels
+from tacit.kernels.openssl_aes import stream_aes128_ctr
+from tacit.kernels.stream import CIPHERS, IN_PLACE, mask, stream, streams
 from tacit.ring import RING64
 from tacit.ring.reference import stream as reference
 
@@ -197,9 +198,20 @@ def test_chacha20_of_zeros():
 
 @pytest.mark.parametrize("count", [0, 1, 4, 5, 1000, (1 << 18) + 3])
 def test_openssl_stands_in_where_the_host_has_no_aes(count):
-    out = torch.full((count,), -1, dtype=torch.int32)
-    _openssl_aes(key_of("aes128-ctr"), out, 5, 3, 4)
-    assert torch.equal(out, draw_words("aes128-ctr", count, operation=5, offset=52))
+    out = torch.full((count + 1,), -1, dtype=torch.int32)
+    stream_aes128_ctr(key_of("aes128-ctr"), 5, 3, 4, out.data_ptr(), 4 * count)
+    assert torch.equal(out[:-1], draw_words("aes128-ctr", count, operation=5, offset=52))
+    assert out[-1] == -1
+
+
+def test_levels_without_aes_have_the_stream_of_others(choose):
+    """A plan records it like a kernel; all levels that lack the instructions are concerned."""
+    for level in levels.usable_levels():
+        choose(level)
+        drawn = draw_words("aes128-ctr", 50, operation=3, offset=12)
+        assert backend.load_native().stream_aes128_ctr
+        choose("reference")
+        assert torch.equal(draw_words("aes128-ctr", 50, operation=3, offset=12), drawn)
 
 
 @pytest.mark.parametrize("cipher", CIPHER_NAMES)

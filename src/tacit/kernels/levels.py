@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from types import ModuleType
 
 from ..errors import ConfigError
+from .openssl_aes import stream_aes128_ctr
 
 BUILDS = {"amx": "vnni"}  # tiles are part of the build for VNNI, and used if the system permits it
 
@@ -58,6 +59,8 @@ def load_level(name: str) -> ModuleType:
     """Returns the compiled kernels of a level, which the processor must be able to run."""
     native = import_module(_module(name), __package__)
     native.use_amx(name == "amx")
+    if not native.has_aes:
+        setattr(native, stream_aes128_ctr.__name__, stream_aes128_ctr)
     return native
 
 

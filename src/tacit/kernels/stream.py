@@ -7,12 +7,10 @@ difference of two masked values would be that of the values.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from torch import Tensor
 
 from ..errors import ConfigError
@@ -103,8 +101,6 @@ def stream(
     if put := _compiled("stream", spec, out):
         put(key, operation, block, skip, address(out), out.nbytes)
         return out
-    if cipher == "aes128-ctr" and native_for(out):
-        return _openssl_aes(key, out, operation, block, skip)
     return reference.stream(key, out, operation=operation, offset=offset, cipher=cipher)
 
 
@@ -206,25 +202,3 @@ def check_stream(out: Tensor, operation: int, offset: int, cipher: str) -> Ciphe
         limit = f"a multiple of 4 within {spec.limit} bytes is needed"
         raise ConfigError(f"offset={offset}", limit=limit)
     return spec
-
-
-def _openssl_aes(key: bytes, out: Tensor, operation: int, block: int, skip: int) -> Tensor:
-    """Fills `out` with OpenSSL's counter mode, for hosts without AES instructions.
-
-    A loop over S-box tables would leak the key through the cache. OpenSSL has vector code instead.
-    """
-    encryptor = Cipher(
-        algorithms.AES(key), modes.CTR(struct.pack(">QQ", operation, block))
-    ).encryptor()
-    encryptor.update(bytes(skip))
-    data = out.view(-1).numpy().view("u1").data
-    step, slack = 1 << 20, 16
-    zeros = bytes(step)
-    done = 0
-    # update_into may ask for a buffer one block longer than what it fills: update makes the end.
-    while done + slack < len(data):
-        size = min(step, len(data) - slack - done)
-        encryptor.update_into(zeros[:size], data[done:])
-        done += size
-    data[done:] = encryptor.update(zeros[: len(data) - done])
-    return out
