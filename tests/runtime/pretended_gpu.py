@@ -19,7 +19,7 @@ from torch import Tensor
 
 import tacit
 from tacit.fixedpoint import symbolic
-from tacit.kernels import StreamKey, backend
+from tacit.kernels import StreamKey, backend, powers_of_two, waves
 from tacit.kernels.launches import launch_observer
 from tacit.kernels.stream import IN_PLACE
 from tacit.kernels.written_arguments import written_addresses
@@ -125,6 +125,61 @@ def at_addresses(function: Any, *args: Any) -> None:
     function(*gpu.mapped(lambda x: x.data_ptr(), args, Tensor))
 
 
+class TritonKernels:
+    """What on a CPU is many operations of torch: one launch each, as on a GPU."""
+
+    @staticmethod
+    def deal_waves(
+        v: Tensor,
+        pad: Tensor,
+        factor: Tensor | None,
+        period_bits: int,
+        fraction_bits: int,
+        **_: Any,
+    ) -> Tensor:
+        bits = {"period_bits": period_bits, "fraction_bits": fraction_bits}
+        work = lambda v, pad, factor: waves.deal_waves(v, pad, factor=factor, **bits)  # noqa: E731
+        gpu.kernel(work, v, pad, factor, written=[pad])
+        return pad
+
+    @staticmethod
+    def add_wave_sum(
+        out: Tensor,
+        m: Tensor,
+        dealt: Tensor,
+        sines: Sequence[float],
+        cosines: Sequence[float],
+        period_bits: int,
+        fraction_bits: int,
+        **_: Any,
+    ) -> Tensor:
+        settings = {"sines": sines, "cosines": cosines, "period_bits": period_bits}
+        work = partial(waves.add_wave_sum, **settings, fraction_bits=fraction_bits)
+        gpu.kernel(work, out, m, dealt, written=[out])
+        return out
+
+    @staticmethod
+    def deal_powers(
+        v: Tensor, pad: Tensor, bits: int, step: int, table_bits: int, _last: int
+    ) -> Tensor:
+        work = partial(powers_of_two.deal_powers, bits=bits, step=step, table_bits=table_bits)
+        gpu.kernel(work, v, pad, written=[pad])
+        return pad
+
+    @staticmethod
+    def add_power(
+        out: Tensor, m: Tensor, table: Tensor, bits: int, step: int, public_bits: int
+    ) -> Tensor:
+        work = partial(powers_of_two.add_power, bits=bits, step=step, public_bits=public_bits)
+        gpu.kernel(work, out, m, table, written=[out])
+        return out
+
+
+def triton_for(*tensors: Tensor) -> type[TritonKernels] | None:
+    """The kernels above if all tensors are on the device."""
+    return TritonKernels if all(isinstance(x, DeviceTensor) for x in tensors) else None
+
+
 def native_for(*tensors: Tensor) -> Any:
     """The kernels of the device if all tensors are there, else those that there are."""
     if tensors and all(isinstance(x, DeviceTensor) for x in tensors):
@@ -197,6 +252,8 @@ def pretend(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend, "load_gpu", lambda: None)
     for module in KERNELS:
         monkeypatch.setattr(module, "native_for", native_for)
+    for module in (powers_of_two, waves):
+        monkeypatch.setattr(module, "gpu_for", triton_for)
 
 
 def as_torchs(thing: Any) -> Any:

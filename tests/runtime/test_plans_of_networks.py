@@ -10,6 +10,7 @@ from torch import nn
 import tacit
 from tacit import zoo
 from tacit.fixedpoint.flatten import tensors
+from tacit.zoo.pooling import dense
 from tacit.zoo.resnet import BasicBlock, Bottleneck
 
 __all__ = ["pretended", "pretended_own"]
@@ -32,8 +33,11 @@ NETWORKS = {
     "goten vgg": (lambda: zoo.goten_vgg(width=4), PICTURE),
     "lenet": (zoo.lenet, (1, 1, 28, 28)),
     "alexnet": (zoo.small_alexnet, PICTURE),
-    "vgg": (zoo.small_vgg, PICTURE),
-    "wav2letter": (lambda: zoo.wav2letter(num_classes=3), (1, 1, 800)),
+    "vgg": (
+        lambda: zoo.VGG(16, nn.Identity(), nn.Sequential(*dense(32, 6, 3)), "avg", width=4),
+        PICTURE,
+    ),
+    "wav2letter": (lambda: zoo.wav2letter(num_classes=3, width=8, hidden=16), (1, 1, 800)),
 }
 LARGE = ["alexnet", "vgg", "goten vgg", "wav2letter"]
 QUICK = ["mlp", "lenet5", "basic blocks"]
