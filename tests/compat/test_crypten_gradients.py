@@ -134,3 +134,41 @@ def test_names_and_marks():
     assert (ctx.is_differentiable(first), ctx.is_differentiable(second)) == (True, False)
     ctx.reset()
     assert ctx.is_differentiable(second)
+
+
+OF_PUBLIC = {
+    "mul": lambda x, y: x.mul(y),
+    "right add": lambda x, y: y + x,
+    "right mul": lambda x, y: y * x,
+    "right div": lambda x, y: y / x,
+    "matmul": lambda x, y: x.matmul(y),
+    "pos_pow": lambda x, y: x.pos_pow(y),
+    "where": lambda x, y: x.where(torch.tensor([True, False, True]), y),
+    "secret where": lambda x, y: x.where(x > 1.5, y),
+    "cat": lambda x, y: crypten.cat([x, crypten.cryptensor(y)]),
+    "torch's add": torch.add,
+    "conv1d": lambda x, y: x.view(1, 1, 3).conv1d(y.view(1, 1, 3)),
+}
+
+
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize("name", OF_PUBLIC)
+def test_a_public_operand_gets_no_gradient(name):
+    """Its gradient would be secret; it may have one of a plain computation."""
+    y = torch.tensor([0.5, 2.0, 1.0], requires_grad=True)
+    plain = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    y.sum().backward()
+    x = crypten.cryptensor(plain.detach(), requires_grad=True)
+    OF_PUBLIC[name](x, y).sum().backward()
+    assert torch.equal(y.grad, torch.ones(3))
+    assert x.grad.get_plain_text().shape == x.size()
+
+
+@pytest.mark.usefixtures("alone")
+def test_gradients_beside_public_operands_are_torchs():
+    y = torch.tensor([0.5, 2.0, 1.0], requires_grad=True)
+    plain = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    x = crypten.cryptensor(plain.detach(), requires_grad=True)
+    (y / (plain * y)).sum().backward()
+    (y / (x * y)).sum().backward()
+    torch.testing.assert_close(x.grad.get_plain_text(), plain.grad, **CLOSE)

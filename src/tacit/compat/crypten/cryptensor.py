@@ -22,7 +22,7 @@ from .tensor_bits import Bits
 from .tensor_layers import Layers
 from .tensor_reductions import Reductions
 from .tensor_shapes import Shapes
-from .wrapping import REAL, REFLECTED, in_place, unwrapped
+from .wrapping import REAL, REFLECTED, in_place, operands, unwrapped
 
 
 class CrypTensor(Arithmetic, Bits, Reductions, Shapes, Layers):
@@ -250,7 +250,7 @@ class CrypTensor(Arithmetic, Bits, Reductions, Shapes, Layers):
         if reflected and len(args) == 2 and not kwargs and not isinstance(args[0], CrypTensor):
             return getattr(args[1], reflected)(args[0])
         wrap = object.__new__(MPCTensor).wrapped
-        return wrap(func(*unwrapped(tuple(args)), **unwrapped(kwargs or {})))
+        return wrap(func(*operands(tuple(args)), **operands(kwargs or {})))
 
 
 class MPCTensor(CrypTensor):

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .wrapping import Wrapped, in_place, real, same, same_of_reals, unwrapped
+from .wrapping import Wrapped, in_place, operands, real, same, same_of_reals
 
 
 class Arithmetic(Wrapped):
@@ -32,7 +32,7 @@ class Arithmetic(Wrapped):
         return self.neg().add(other)
 
     def __rtruediv__(self, other: Any) -> Any:
-        return self.wrapped(unwrapped(other) / self.real)
+        return self.wrapped(operands(other) / self.real)
 
     def __rmatmul__(self, other: Any) -> Any:
         return self.wrapped(torch.matmul(real(other), self.real))
@@ -64,7 +64,7 @@ class Arithmetic(Wrapped):
 
     def polynomial(self, coeffs: Any, func: str = "mul") -> Any:
         """Returns c[0] x + c[1] x^2 + ...: there is no constant term. `func` is ignored."""
-        given = unwrapped(coeffs)
+        given = operands(coeffs)
         terms = given.unbind() if isinstance(given, Tensor) else given
         result: Any = 0
         for one in reversed(terms):  # Horner's scheme

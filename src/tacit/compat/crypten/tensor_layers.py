@@ -8,7 +8,7 @@ from typing import Any
 from torch.nn import functional
 
 from .pooling_windows import places_of_windows
-from .wrapping import Wrapped, real, unwrapped
+from .wrapping import Wrapped, operands, real
 
 
 class Layers(Wrapped):
@@ -36,7 +36,7 @@ class Layers(Wrapped):
 
     def _conv(self, conv: Any, kernel: Any, stride: Any, padding: Any, options: Any) -> Any:
         return self.wrapped(
-            conv(self.real, real(kernel), stride=stride, padding=padding, **unwrapped(options))
+            conv(self.real, real(kernel), stride=stride, padding=padding, **operands(options))
         )
 
     def avg_pool2d(

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from .wrapping import Wrapped, in_place, real, same, unwrapped
+from .wrapping import Wrapped, in_place, operands, real, same
 
 
 class Shapes(Wrapped):
@@ -47,7 +47,7 @@ class Shapes(Wrapped):
         return self.wrapped(self.secret[index])
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        new = unwrapped(value)
+        new = operands(value)
         if isinstance(new, torch.Tensor) and new.dtype != self.secret.dtype:
             new = new.to(self.secret.dtype)
         with torch.no_grad():
@@ -71,6 +71,6 @@ def _joined(join: Any, tensors: Any, dim: int) -> Any:
         return join(list(tensors), dim=dim)
     if all(isinstance(one, Wrapped) and one.holds_bits for one in tensors):
         return first.joined_bits(join, tensors, dim)
-    kinds = {unwrapped(one).dtype for one in tensors}
-    parts = [unwrapped(one) if len(kinds) == 1 else real(one) for one in tensors]
+    kinds = {operands(one).dtype for one in tensors}
+    parts = [operands(one) if len(kinds) == 1 else real(one) for one in tensors]
     return first.wrapped(join(parts, dim=dim))

@@ -73,11 +73,25 @@ def unwrapped(value: Any) -> Any:
     return value
 
 
+def operands(value: Any) -> Any:
+    """Returns an argument of a tensor's method for torch, as `unwrapped`.
+
+    Public numbers get no gradient, as in CrypTen: it would be secret.
+    """
+    if isinstance(value, Tensor):
+        return unwrapped(value.detach())
+    if type(value) in (list, tuple):
+        return type(value)(operands(one) for one in value)
+    if type(value) is dict:
+        return {name: operands(one) for name, one in value.items()}
+    return unwrapped(value)
+
+
 def real(value: Any) -> Any:
-    """Returns an argument for torch that has to be of real numbers."""
+    """Returns an argument of a tensor's method that has to be of real numbers; see `operands`."""
     if isinstance(value, Wrapped):
         return value.real
-    return value.to(REAL) if isinstance(value, Tensor) else value
+    return value.detach().to(REAL) if isinstance(value, Tensor) else value
 
 
 def same(name: str, **names: str) -> Callable[..., Any]:
@@ -88,8 +102,8 @@ def same(name: str, **names: str) -> Callable[..., Any]:
     function = getattr(Tensor, name)
 
     def method(self: Wrapped, *args: Any, **kwargs: Any) -> Any:
-        given = _renamed(unwrapped(kwargs), names)
-        return self.wrapped(function(self.secret, *unwrapped(args), **given))
+        given = _renamed(operands(kwargs), names)
+        return self.wrapped(function(self.secret, *operands(args), **given))
 
     return _named(method, name, f"As torch's `Tensor.{name}`.")
 
@@ -99,7 +113,7 @@ def same_of_reals(name: str, **names: str) -> Callable[..., Any]:
     function = getattr(Tensor, name)
 
     def method(self: Wrapped, *args: Any, **kwargs: Any) -> Any:
-        given = _renamed(unwrapped(kwargs), names)
+        given = _renamed(operands(kwargs), names)
         return self.wrapped(function(self.real, *map(real, args), **given))
 
     return _named(method, name, f"As torch's `Tensor.{name}`, of real numbers.")
