@@ -146,6 +146,12 @@ def reveals_of(program: str, ring: int, protocol: str) -> Reveals:
     return Reveals(messages(program, ring, protocol), parties)
 
 
+def forget_messages() -> None:
+    """Lets programs be run anew to know their messages: other ones are sent from now on."""
+    messages.cache_clear()
+    reveals_of.cache_clear()
+
+
 def attacked(attack: Attack, deviation: Deviation = hidden, **settings: Any) -> list[Ending]:
     """Runs the program with the attack, by a party that hides it."""
     corruption = Corruption(attack.sent.party, (attack.how,), deviation)

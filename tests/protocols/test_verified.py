@@ -22,8 +22,8 @@ from tests.protocols.quad_cheats import (
     attacks,
     compares_views,
     faults,
+    forget_messages,
     hidden,
-    messages,
     of_the_operation,
 )
 from tests.protocols.quad_programs import OPERATIONS, PROGRAMS, expected, given, is_right
@@ -101,7 +101,9 @@ def test_a_changed_message_is_noticed(ring):
 def test_a_changed_message_is_noticed_by_checksums(monkeypatch):
     """With the hashes of parties that compute on a GPU."""
     monkeypatch.setattr(local_run, "cipher_for", lambda *_: "chacha20")
+    forget_messages()  # there are others than with the hashes of CPUs
     checked(drawn(attacks_on("relu of a quotient", 64, WORDS), 30 if FULL else 10))
+    forget_messages()
 
 
 @pytest.mark.full("every operation; test_a_changed_message draws some")
@@ -461,9 +463,9 @@ def test_claims_are_kept_until_they_are_verified():
 def test_much_is_verified_before_it_is_opened(monkeypatch):
     """Memory: with a small limit, gates are verified in the midst of operations."""
     monkeypatch.setattr("tacit.protocols.verified.claims.MOST_GATES", 40)
-    messages.cache_clear()  # there are others than without the limit
+    forget_messages()  # there are others than without the limit
     checked(drawn(attacks_on("relu of a quotient", 64, WORDS), 4))
-    messages.cache_clear()
+    forget_messages()
     tacit.run(honest_operations, 1, parties=3, **SETTINGS)
 
 

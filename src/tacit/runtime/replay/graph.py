@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from .buffers import SecretTree
+from .capture_end import has_work_at_its_end
 from .captured_recording import CapturedRecording
 from .recording import Party
 
@@ -90,7 +91,7 @@ class GraphRecording(CapturedRecording):
             has_ended.wait(LEADER_SECONDS)
             return
         with suppress(RuntimeError):  # some stream was not joined
-            self._graph.capture_end()
+            has_work_at_its_end(self._graph)
         has_ended.set()
 
     @contextmanager

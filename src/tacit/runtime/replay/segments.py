@@ -8,7 +8,6 @@ in another order (`merged_segments.py`).
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from ...errors import ROUND_BITS
 from .ahead_messages import SegmentRound, take_as_they_come
+from .capture_end import has_work_at_its_end
 from .plan import Begin, Effect, Finish, Step, Tensors
 from .segment_rounds import PinnedExchange, SegmentExchange, is_pinned, pinned
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 PINNED_BYTES = 1 << 22  # of pinned memory that are allocated at a time
 ALIGNED_BYTES = 256  # between the starts of tensors there
-_EMPTY = "The CUDA Graph is empty"
 
 
 class Segments:
@@ -203,7 +202,7 @@ class Segments:
         graph, self._graph = self._graph, None
         if graph is None:
             return
-        has_work = _has_work_at_its_end(graph)
+        has_work = has_work_at_its_end(graph)
         self._pool = self._pool or graph.pool()
         if has_work:
             self._add(Segment(graph))
@@ -214,24 +213,7 @@ class Segments:
         """Ends a capture that failed, so that its stream can be used again."""
         if self._graph is not None:
             with suppress(RuntimeError):
-                _has_work_at_its_end(self._graph)
-
-
-# torch tells of a graph without work in a warning. In this module that is an error from its import
-# on: a block that catches warnings changes the filters of all threads, and parties may be threads.
-warnings.filterwarnings("error", _EMPTY, UserWarning, __name__)
-
-
-def _has_work_at_its_end(graph: Any) -> bool:
-    """Ends a capture; returns whether there is work in it."""
-    try:
-        with _disable_current_modes():
-            graph.capture_end()
-    except Exception as said:
-        if _EMPTY not in str(said):
-            raise
-        return False
-    return True
+                has_work_at_its_end(self._graph)
 
 
 class Segment:
