@@ -339,3 +339,18 @@ def test_a_scale_that_leaves_no_room_is_refused():
         tacit.run(main, **PARTIES)
     assert isinstance(failed.value.__cause__, RangeError)
     assert "init_scale=" in failed.value.__cause__.remedy
+
+
+@pytest.mark.parametrize("settings", [{}, PARTIES | {"debug": True}])
+def test_anomaly_mode_of_torch(settings):
+    """It reads whether a gradient has a NaN, which is public: fixed-point numbers are finite."""
+
+    def main(session):
+        x = session.share(torch.tensor([1.0, -2.0, 0.5]), owner=0).requires_grad_()
+        (x * x).sum().backward()
+        return session.reveal(x.grad), session.reveal(torch._is_any_true(x.detach() > 0.75))
+
+    with torch.autograd.set_detect_anomaly(True):
+        (grad, is_any), *_ = tacit.run(main, **settings)
+    torch.testing.assert_close(grad, torch.tensor([2.0, -4.0, 1.0]), atol=1e-3, rtol=0)
+    assert bool(is_any)

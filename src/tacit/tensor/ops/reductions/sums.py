@@ -114,6 +114,15 @@ def any_(n: Numbers, self: Value, dim: Dims = None, keepdim: bool = False) -> Va
     return n.any(self, dim, keepdim=keepdim)
 
 
+@implements(aten._is_any_true.default)
+def is_any_true(n: Numbers, self: Value) -> Value | torch.Tensor:
+    """Whether one element is true: torch's anomaly mode asks it of NaNs, and reads the answer.
+
+    It is public where all elements are, as those of `isnan`.
+    """
+    return n.any(self) if self.known is None else self.known.any()
+
+
 @implements(aten.all.default, aten.all.dim, aten.all.dims)
 def all_(n: Numbers, self: Value, dim: Dims = None, keepdim: bool = False) -> Value:
     """Whether no element is 0."""
