@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from functools import partial
 from threading import Barrier
 
 import pytest
@@ -11,6 +12,7 @@ from tests.kernels.draws import ring_tensor
 from torch import nn
 
 import tacit
+from tacit import kernels
 from tacit.errors import ConfigError
 from tacit.protocols import MATMUL, Conv
 from tacit.protocols.products import cache
@@ -22,7 +24,15 @@ PROTOCOLS = pytest.mark.parametrize("protocol", ["trio", "replicated"])
 PADDED = Conv(Window.make(2, padding=1))
 GROUPED = Conv(Window.make(2, padding=1, groups=4))
 SIZE = 256
-"""Rows and columns of a right operand that every processor encodes, for 64 rows or more."""
+"""Rows and columns of a right operand that is encoded for 64 rows or more."""
+
+
+@pytest.fixture
+def encoding(monkeypatch):
+    """Encodes operands, as all processors do that have dot products of bytes."""
+    if not {"VNNI", "DotProd"} & {*kernels.backend.features()}:
+        for name in ("plan_matmul", "plan_conv"):
+            monkeypatch.setattr(kernels, name, partial(getattr(kernels, name), method="encoded"))
 
 
 @pytest.mark.parametrize("protocol", ["trio", "replicated", "quad"])
@@ -78,6 +88,7 @@ def test_offloaded_products(limit):
     assert executor.cache.num_bytes
 
 
+@pytest.mark.usefixtures("encoding")
 @PROTOCOLS
 def test_kept_from_the_second_use_on(protocol):
     x, y = ring_tensor(RING64, (64, SIZE), 1), ring_tensor(RING64, (SIZE, SIZE), 2)
@@ -103,6 +114,7 @@ def test_kept_from_the_second_use_on(protocol):
         assert end == 0
 
 
+@pytest.mark.usefixtures("encoding")
 @PROTOCOLS
 def test_models_after_a_step(protocol):
     """Weights that an optimizer changed are not taken from the cache."""
@@ -146,6 +158,7 @@ def products(executor: ProductExecutor, operands, times: int = 1) -> None:
             assert torch.equal(executor.sum(MATMUL, [(left, parts)]), expected)
 
 
+@pytest.mark.usefixtures("encoding")
 def test_budget():
     """Operands that do not fit are not kept; those that fit stay while others are used in turn."""
     operands = [[ring_tensor(RING64, (SIZE, SIZE), seed)] for seed in range(1, 6)]
@@ -199,6 +212,7 @@ def test_sums_of_plain_operands_are_kept():
     assert executor.cache.num_bytes == 64 * 64 * 8
 
 
+@pytest.mark.usefixtures("encoding")
 def test_few_are_remembered(monkeypatch):
     monkeypatch.setattr(cache, "MAX_SEEN", 3)
     executor = ProductExecutor()
