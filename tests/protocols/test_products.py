@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from functools import partial
 from threading import Barrier
 
 import pytest
@@ -12,7 +11,6 @@ from tests.kernels.draws import ring_tensor
 from torch import nn
 
 import tacit
-from tacit import kernels
 from tacit.errors import ConfigError
 from tacit.protocols import MATMUL, Conv
 from tacit.protocols.products import cache
@@ -25,14 +23,6 @@ PADDED = Conv(Window.make(2, padding=1))
 GROUPED = Conv(Window.make(2, padding=1, groups=4))
 SIZE = 256
 """Rows and columns of a right operand that is encoded for 64 rows or more."""
-
-
-@pytest.fixture
-def encoding(monkeypatch):
-    """Encodes operands, as all processors do that have dot products of bytes."""
-    if not {"VNNI", "DotProd"} & {*kernels.backend.features()}:
-        for name in ("plan_matmul", "plan_conv"):
-            monkeypatch.setattr(kernels, name, partial(getattr(kernels, name), method="encoded"))
 
 
 @pytest.mark.parametrize("protocol", ["trio", "replicated", "quad"])

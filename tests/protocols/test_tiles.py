@@ -178,6 +178,7 @@ def test_the_shapes_of_tiles():
     assert len(chunks.tiles(MATMUL, vector, 1)) == 1
 
 
+@pytest.mark.usefixtures("encoding")
 @pytest.mark.parametrize("budget", [0, 1 << 20])
 def test_a_weight_is_encoded_once_for_all_tiles(budget, monkeypatch):
     conv = Conv(Window.make(2, 1, 1, 1, 1))
