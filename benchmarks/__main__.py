@@ -52,6 +52,7 @@ NAMED = (
     "crypten",
     "cryptgpu",
     "deployed",
+    "first_calls",
     "goten",
     "goten_accuracy",
     "goten_overflow",

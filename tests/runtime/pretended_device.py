@@ -401,8 +401,8 @@ class Event:
         return True
 
 
-class Graph:
-    """The work of all streams that were captured, in its order, on addresses that it has.
+class CompiledGraph:
+    """What torch has in C++: the work of all streams that were captured, on addresses that it has.
 
     It keeps the memory of its pool apart, and holds no other.
     """
@@ -440,6 +440,13 @@ class Graph:
         with torch.no_grad(), _disable_current_modes():
             for step in self.work:
                 step()
+
+
+class Graph(CompiledGraph):
+    """What torch has in Python, where a warning of the end of a capture is told to be from."""
+
+    def capture_end(self) -> None:
+        super().capture_end()
 
 
 _thread = threading.local()

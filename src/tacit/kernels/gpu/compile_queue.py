@@ -28,9 +28,9 @@ from threading import Event, Lock, Thread, main_thread
 
 import torch
 from triton import knobs
-from triton.runtime.cache import triton_key
 from triton.runtime.driver import driver
 
+from .library_key import keep_library_key
 from .specifications import COMMON, Specification, append, folder, list_file, listed
 
 LOG = logging.getLogger("tacit")
@@ -132,7 +132,7 @@ def compile_kernel(one: Specification, device: int) -> None:
     """
     function = one.function()
     with _driver_lock:  # else several threads would make the same
-        triton_key()  # reads all of Triton's library: most of a second
+        keep_library_key()
         active = driver.active
         active.get_current_device()  # makes the driver
         function.device_caches[device]  # makes the tables
