@@ -4,7 +4,7 @@ Each figure is of a new process, or of new processes of the parties, which share
 picture, compute the scores and reveal them. From an empty cache kernels are compiled meanwhile; the
 second run has what the first compiled. The figure counts from the beginning of a party's function:
 the note has the seconds in which it made its model and the driver's context, and those of the whole
-program, which imports torch and Tacit and starts parties.
+program, which imports torch and Tacit, starts parties, and opens their sessions.
 """
 
 from __future__ import annotations

@@ -91,6 +91,24 @@ def test_threads_compile_side_by_side(compiler):
     assert queue.progress() == (5, 5)
 
 
+def test_the_interpreter_waits_for_threads_that_compile_whoever_began_them(compiler):
+    """Parties in threads are daemons, and so would be what they start."""
+    compiler.going_on.clear()
+    queue, daemons = CompileQueue(0, None), []
+
+    def party():
+        queue.add([kernel(0)], threads=1)
+        assert compiler.begun.acquire(timeout=SECONDS)
+        daemons.extend(x.daemon for x in threading.enumerate() if x.name == "tacit-compile-0")
+
+    starting = threading.Thread(target=party, daemon=True)
+    starting.start()
+    starting.join(SECONDS)
+    compiler.going_on.set()
+    settled()
+    assert daemons == [False]
+
+
 def test_a_launch_waits_for_its_own_kernel_alone(compiler):
     compiler.going_on.clear()
     queue = CompileQueue(0, None)

@@ -1,7 +1,8 @@
 """Compiles kernels in threads, before they are launched where their need can be known.
 
-Triton compiles a kernel when it is launched first, which takes most of a second; its passes do not
-hold the interpreter's lock, so that threads compile side by side. When a session on a GPU begins,
+Triton compiles a kernel when it is launched first, which takes most of a second. Its passes do not
+hold the interpreter's lock, so that threads compile side by side; its reading of the code does,
+which is why a few are faster than many. When a session on a GPU begins,
 threads compile what this machine needed before, or else what common networks need. What is in
 Triton's cache on disk is only read. A launch waits for the thread that has its kernel in work, and
 compiles itself what nobody has begun. Threads make no call of CUDA that would change the device:
@@ -34,6 +35,7 @@ from .library_key import keep_library_key
 from .specifications import COMMON, Specification, append, folder, list_file, listed
 
 LOG = logging.getLogger("tacit")
+MOST_THREADS = 4  # in a process: more of them wait for the interpreter's lock longer than they work
 PATIENCE = 60.0  # seconds to wait for another process
 POLL = 0.02
 QUIET = 2.0  # seconds between reports of the progress
@@ -69,8 +71,9 @@ class CompileQueue:
             self._reported = time.monotonic()
             count = min(threads, len(self._waiting))
         for number in range(count):
-            # No daemons: the interpreter must not end within the compiler. They end with `main`.
-            Thread(target=self._work, name=f"tacit-compile-{number}").start()
+            # No daemons, even if the caller is one: an interpreter that ends within the compiler
+            # aborts the process. They end with `main`.
+            Thread(target=self._work, name=f"tacit-compile-{number}", daemon=False).start()
 
     def finish(self, one: Specification) -> None:
         """Returns when a kernel is compiled: by this thread, unless another has begun."""
@@ -176,5 +179,5 @@ def queue_of(device: torch.device) -> CompileQueue:
         if index not in _queues:
             file = list_file(torch.cuda.get_device_capability(index))
             _queues[index] = CompileQueue(index, file)
-            _queues[index].start(max(1, len(os.sched_getaffinity(0)) - 1))
+            _queues[index].start(min(MOST_THREADS, max(1, len(os.sched_getaffinity(0)) - 1)))
         return _queues[index]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from importlib.metadata import version
 from logging import getLogger
 from pathlib import Path
@@ -128,6 +129,8 @@ def open_session(
     If the dealer's messages come from a stored run, so do the keys of groups with the dealer.
     """
     compile_ahead(devices.products)
+    if devices.shares.type == "cuda":
+        import_ahead()
     if names is None:
         names = (*party_names(mesh.parties - config.helpers), *helper_names(config))
     if warning := dealer_warning(config, names):
@@ -143,6 +146,16 @@ def open_session(
     mesh.place(devices.shares)
     product_device = devices.products
     return session_over(mesh, keys, config, product_device, names, folder=folder, resume=resume)
+
+
+def import_ahead() -> None:
+    """Imports what torch would import within the first call of an operation on a secret.
+
+    Since 2.10 torch asks there whether a tensor is a distributed one, and imports all that belongs
+    to those: seconds, in which kernels can be compiled.
+    """
+    if hasattr(torch._C, "_DTensor_OpSchema_post_init"):
+        import_module("torch.distributed.tensor")
 
 
 def session_over(
