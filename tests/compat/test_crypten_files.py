@@ -104,9 +104,12 @@ def test_parameters_are_sent_and_received():
             param += comm.get_rank()
         assert comm.broadcast(param, 1) is param
         if comm.get_rank() == 1:
+            comm.send(param * 2, 0)
             comm.send(param * 3, 0)
         else:
-            comm.recv(param, 1)
+            assert comm.recv(param, 1).tolist() == [2.0, 2.0]  # and param is what it was
+            assert param.tolist() == [1.0, 1.0]
+            comm.irecv(param, 1).wait()
         return param.tolist(), param.requires_grad
 
     assert at_parties(program) == [([3.0, 3.0], True), ([1.0, 1.0], True)]

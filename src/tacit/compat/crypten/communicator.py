@@ -105,8 +105,9 @@ class Communicator:
         return self._round(tensor, [*range(self.world_size)], [*range(self._mesh.parties)])
 
     def gather(self, tensor: Tensor, dst: int) -> list[Any]:
-        """Returns the tensors of all parties at `dst`, and Nones elsewhere."""
-        return self._round(tensor, [*range(self.world_size)], [dst])
+        """Returns the tensors of all parties at `dst`, and a list with None elsewhere."""
+        found = self._round(tensor, [*range(self.world_size)], [dst])
+        return found if self.rank == dst else [None]
 
     def all_reduce(self, input: Any, op: Any = None, batched: bool = False) -> Any:
         """Returns the sum of the tensors of all parties, or what `op` makes of them."""
@@ -117,7 +118,8 @@ class Communicator:
     def reduce(self, input: Any, dst: int, op: Any = None, batched: bool = False) -> Any:
         """As `all_reduce`, at party `dst`; None elsewhere."""
         if batched:
-            return [self.reduce(one, dst, op) for one in input]
+            reduced = [self.reduce(one, dst, op) for one in input]
+            return reduced if self.rank == dst else None
         found = self.gather(input, dst)
         return reduce(_operator(op), found) if self.rank == dst else None
 
@@ -154,10 +156,9 @@ class Communicator:
         self._mesh.exchange({dst: [_sent(tensor)]}, {}, operation=self._numbered(self.rank, dst))
 
     def recv(self, tensor: Tensor, src: int) -> Tensor:
-        """Returns the tensor that a party sends, of the shape of `tensor`, which it overwrites."""
+        """Returns the tensor that a party sends, of the shape of `tensor`, which stays as it is."""
         number = self._numbered(src, self.rank)
-        arrived = self._mesh.exchange({}, {src: [_spec(tensor)]}, operation=number)
-        return _written(tensor, arrived[src][0])
+        return self._mesh.exchange({}, {src: [_spec(tensor)]}, operation=number)[src][0].clone()
 
     def send_obj(self, obj: Any, dst: int) -> None:
         """Sends an object to a party, which calls `recv_obj`."""
@@ -213,8 +214,8 @@ class Communicator:
         return Request()
 
     def irecv(self, tensor: Tensor, src: int) -> Request:
-        """Returns a request: `wait` on it receives as `recv` does."""
-        return Request(lambda: self.recv(tensor, src))
+        """Returns a request: `wait` on it receives, and writes to the tensor."""
+        return Request(lambda: _written(tensor, self.recv(tensor, src)))
 
     def set_verbosity(self, verbosity: bool) -> None:
         """Does nothing: everything is counted, whether it is printed or not."""
