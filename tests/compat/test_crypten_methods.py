@@ -299,7 +299,39 @@ def test_dropout():
     compare(x.dropout(0.4, training=False), torch.ones(100, 100))
     channels = crypten.cryptensor(torch.ones(4, 8, 3, 3)).dropout2d(0.5).get_plain_text()
     assert torch.equal(channels.amax((2, 3)), channels.amin((2, 3)))
+    channels = crypten.cryptensor(torch.ones(4, 8, 3))._feature_dropout(0.5).get_plain_text()
+    assert torch.equal(channels.amax(2), channels.amin(2))
+
+
+def test_dropout_in_place(caplog):
+    x = crypten.cryptensor(torch.ones(100, 100))
     assert x.dropout(0.9, inplace=True) is x
+    assert abs((x.get_plain_text() == 0).float().mean() - 0.9) < 0.05
+    leaf = crypten.cryptensor(torch.ones(3, 4), requires_grad=True)
+    assert leaf.dropout(0.9, inplace=True) is not leaf
+    assert "inplace is ignored" in caplog.text
+    assert torch.equal(leaf.get_plain_text(), torch.ones(3, 4))
+
+
+@pytest.mark.parametrize(
+    ("shape", "dim"), [((), 0), ((1,), 0), ((5,), 0), ((3, 4), 1), ((3, 4), 0), ((2, 3, 1), 2)]
+)
+def test_cosine_similarity(shape, dim):
+    generator = torch.Generator().manual_seed(5)
+    plain = [torch.randn(shape, generator=generator).requires_grad_() for _ in range(2)]
+    x, y = (crypten.cryptensor(one.detach(), requires_grad=True) for one in plain)
+    expected = torch.cosine_similarity(*map(torch.atleast_1d, plain), dim=dim)
+    found = x.cosine_similarity(y, dim=dim)
+    compare(found, expected.detach())
+    expected.sum().backward()
+    found.sum().backward()
+    compare(x.grad, plain[0].grad)
+    compare(x.cosine_similarity(plain[1].detach(), dim=dim), expected.detach())
+
+
+def test_the_tensor_inside_is_the_tensor():
+    x = crypten.cryptensor(X)
+    assert x._tensor is x
 
 
 def test_draws():

@@ -96,6 +96,11 @@ class CrypTensor(Arithmetic, Bits, Reductions, Shapes, Layers):
         """Whether this party's shares are on a GPU."""
         return self.device.type == "cuda"
 
+    @property
+    def _tensor(self) -> Self:
+        """This tensor. In CrypTen it holds another one, which programs reach for."""
+        return self
+
     # Plain values ---------------------------------------------------------------------------------
 
     def get_plain_text(self, dst: int | None = None) -> Tensor | None:

@@ -95,12 +95,9 @@ def register_function(name: str) -> Callable[[type[Any]], type[Any]]:
     return registered
 
 
-def get_grad_fn(name: str) -> tuple[type[AutogradFunction] | None, bool]:
-    """Returns the function of a name, or None; and whether the name is its form in place."""
-    if name in FUNCTION_REGISTRY:
-        return FUNCTION_REGISTRY[name], False
-    plain = name.removesuffix("_")
-    return FUNCTION_REGISTRY.get(plain), name != plain and plain in FUNCTION_REGISTRY
+def get_grad_fn(name: str) -> type[AutogradFunction] | None:
+    """Returns the function of a name, or None."""
+    return FUNCTION_REGISTRY.get(name)
 
 
 # Functions of users -------------------------------------------------------------------------------
@@ -200,5 +197,6 @@ OWN_FUNCTIONS = """
     sum mean var min max pad sigmoid softmax log_softmax prod dropout avg_pool2d max_pool2d
     adaptive_avg_pool2d conv1d conv2d conv_transpose1d conv_transpose2d batchnorm
     binary_cross_entropy binary_cross_entropy_with_logits rappor_loss cross_entropy
+    cosine_similarity polynomial _feature_dropout __rsub__ __rtruediv__
 """
 FUNCTION_REGISTRY.update({name: _own_function(name) for name in OWN_FUNCTIONS.split()})

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from logging import getLogger
 from math import prod
 from typing import Any
 
+import torch
 from torch.nn import functional
 
 from .pooling_windows import places_of_windows
 from .wrapping import Wrapped, operands, real
+
+LOG = getLogger("tacit")
 
 
 class Layers(Wrapped):
@@ -123,12 +127,23 @@ class Layers(Wrapped):
         """As `dropout`, for whole channels."""
         return self._dropped(functional.dropout3d, p, training, inplace)
 
+    def _feature_dropout(self, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+        """As `dropout`, for whole channels, the first two dimensions, of any number of them."""
+        return self._dropped(torch.feature_dropout, p, training, inplace)
+
     def _dropped(self, dropout: Any, p: float, training: bool, inplace: bool) -> Any:
         made = dropout(self.real, p, training)
-        if inplace:
+        if inplace and self.secret.requires_grad:
+            LOG.warning("%s computes a new tensor: inplace is ignored", dropout.__name__)
+        elif inplace:
             self.secret = made
             return self
         return self.wrapped(made)
+
+    def cosine_similarity(self, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
+        """Returns the cosines of the angles between vectors along a dimension."""
+        own, other = torch.atleast_1d(self.real), torch.atleast_1d(real(x2))
+        return self.wrapped(functional.cosine_similarity(own, other, dim, eps))
 
     def binary_cross_entropy(self, target: Any, skip_forward: bool = False) -> Any:
         """Returns the mean loss of these probabilities against targets from 0 to 1."""
