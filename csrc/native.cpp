@@ -59,4 +59,5 @@ NB_MODULE(TACIT_MODULE, module) {
   tacit::bind_planes(module);
   tacit::bind_quantisation(module);
   tacit::bind_stream(module);
+  tacit::bind_waves(module);
 }

@@ -43,5 +43,6 @@ void bind_ot(nb::module_& module);
 void bind_planes(nb::module_& module);
 void bind_quantisation(nb::module_& module);
 void bind_stream(nb::module_& module);
+void bind_waves(nb::module_& module);
 
 }  // namespace tacit

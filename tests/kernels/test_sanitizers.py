@@ -29,6 +29,7 @@ FILES = [
     "quantisation",
     "signs",
     "stream",
+    "waves",
 ]
 
 PLUGIN = ("-p", "no:cacheprovider", "-p", "tests.kernels.memory_of_malloc")

@@ -17,7 +17,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ..ring.deterministic import odd_harmonics, stacked_harmonics, to_ring
-from .backend import gpu_for
+from ..ring.ring import ring_of
+from .backend import address, gpu_for, native_for
 
 # Up to this many elements of all harmonics are computed at once: few calls of torch, more work.
 AT_ONCE = 1 << 14
@@ -35,6 +36,13 @@ def deal_waves(
     if (gpu := gpu_for(v, pad)) and pad.is_contiguous():
         at_once = _is_at_once(v, count)
         return gpu.deal_waves(v, pad, factor, period_bits, fraction_bits, at_once=at_once)
+    shift = ring_of(v).bits - period_bits
+    if (native := native_for(v, pad)) and pad.is_contiguous():
+        kernel = native.deal_waves64 if v.dtype == torch.int64 else native.deal_waves32
+        v, by = v.contiguous(), None if factor is None else factor.expand(v.shape).contiguous()
+        places = address(v), 0 if by is None else address(by), address(pad)
+        kernel(*places, v.numel(), count, shift, fraction_bits, _is_at_once(v, count))
+        return pad
     for block, waves in _waves(v, period_bits, count):
         rows, values = pad[block], to_ring(waves.flip(1), fraction_bits, v)  # cosines, sines
         rows[:, :2] = values - rows[:, :2]
@@ -64,6 +72,13 @@ def add_wave_sum(
         return gpu.add_wave_sum(
             out, m, dealt, sines, cosines, period_bits, fraction_bits, at_once=at_once
         )
+    shift = ring_of(m).bits - period_bits
+    if (native := native_for(out, m, dealt)) and out.is_contiguous():
+        kernel = native.add_wave_sum64 if m.dtype == torch.int64 else native.add_wave_sum32
+        m, dealt, at_once = m.contiguous(), dealt.contiguous(), _is_at_once(m, len(sines))
+        places = address(m), address(dealt), address(out)
+        kernel(*places, m.numel(), sines, cosines, shift, fraction_bits, at_once)
+        return out
     of_sines = _column(sines, m.dim() + 1, m.device)
     of_cosines = _column(cosines, m.dim() + 1, m.device)
     for block, waves in _waves(m, period_bits, len(sines)):

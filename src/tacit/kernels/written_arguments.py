@@ -22,6 +22,7 @@ class Written(NamedTuple):
 
 
 _OF_RING = {  # names that end with the bits of the ring, 32 or 64
+    "add_wave_sum": Written((2,)),
     "conv": Written((2,), encoded=(11, 12)),
     "conv_grad_input": Written((2,), encoded=(11, 12)),
     "correct_inject_exact": Written((2, 3, 4, 5, 6)),
@@ -29,6 +30,7 @@ _OF_RING = {  # names that end with the bits of the ring, 32 or 64
     "deal_flip": Written((1,)),
     "deal_inject_exact": Written((2, 3, 4, 5)),
     "deal_injection": Written((1, 2)),
+    "deal_waves": Written((2,)),
     "exact_share": Written((0,)),
     "finish": Written((4,)),
     "flip_share": Written((1,)),
