@@ -14,7 +14,8 @@ The compiled kernels are built at levels, sets of instructions that some process
 fastest that runs is taken when they are loaded, and `TACIT_KERNELS` forces another
 ([configuration](configuration.md)). One core, the levels of a row in turns in one run. `python -m
 benchmarks kernels_levels` measures every level that an installation has and the processor runs: all
-of them with a wheel of `make wheel`."""
+of them with a wheel of `make wheel`. A processor with the VNNI of AVX2 and without AVX-512 runs
+`avx2`: its byte products have no level of their own."""
 
 
 def processors_page() -> str:
