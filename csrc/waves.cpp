@@ -155,7 +155,8 @@ void add_wave_sum(Address m, Address dealt, Address out, std::size_t size,
                   const std::vector<double>& sines, const std::vector<double>& cosines, int shift,
                   int fraction_bits, bool is_at_once) {
   const double scale = std::ldexp(1.0, fraction_bits);
-  const bool has_cosines = std::any_of(cosines.begin(), cosines.end(), [](double x) { return x; });
+  const bool has_cosines =
+      std::any_of(cosines.begin(), cosines.end(), [](double x) { return x != 0; });
   for_lanes(size, sines.size(), [&](std::size_t begin, std::size_t count) {
     Harmonics<T> waves(at<const T>(m) + begin, count, shift, is_at_once);
     const T* row = at<const T>(dealt) + begin;

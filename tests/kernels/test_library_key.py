@@ -61,6 +61,29 @@ def test_a_changed_library_has_another_key(library, monkeypatch, change):
     assert len(times) == 2
 
 
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe\xff"], ids=["empty", "no text"])
+def test_a_broken_file_is_written_anew(library, monkeypatch, tmp_path, content):
+    _, times = library
+    key_in_a_new_process(monkeypatch, times)
+    [file] = (tmp_path / "cache" / "tacit").glob("library-*")
+    file.write_bytes(content)
+    assert key_in_a_new_process(monkeypatch, times) == KEY
+    assert key_in_a_new_process(monkeypatch, times) == KEY
+    assert len(times) == 2
+
+
+def test_links_are_followed_unless_they_lead_nowhere(library, monkeypatch, tmp_path):
+    root, times = library
+    backend = tmp_path / "backend"
+    backend.mkdir()
+    (root / "backend").symlink_to(backend)
+    (root / "gone").symlink_to(tmp_path / "nothing")
+    key_in_a_new_process(monkeypatch, times)
+    (backend / "compiler.py").write_text("")
+    key_in_a_new_process(monkeypatch, times)
+    assert len(times) == 2
+
+
 def test_a_folder_that_cannot_be_written_only_costs_time(library, monkeypatch, tmp_path):
     _, times = library
     (tmp_path / "cache").write_text("no folder")

@@ -78,6 +78,19 @@ def test_sums_of_waves(ring, shape, seed, has_cosines, at_once, is_turned, data)
             assert torch.equal(found, expected), level
 
 
+def test_kernels_get_only_memory_of_their_form():
+    """What broadcasts is left to torch: a kernel would read or write beyond its memory."""
+    v, pad = torch.arange(8), torch.arange(96).view(3, 4, 8)
+    options = {"period_bits": 20, "fraction_bits": 20}
+    found = waves.deal_waves(v, pad.clone(), **options)  # with rows for products, and no factor
+    assert torch.equal(found, by_torch(waves.deal_waves, v, pad.clone(), **options))
+    assert torch.equal(found[:, 2:], pad[:, 2:])
+    out, dealt = torch.zeros(5, 8, dtype=torch.int64), torch.ones(2, 2, 1, dtype=torch.int64)
+    options |= {"sines": [1.0, 0.5], "cosines": [0.5, 0.0]}
+    found = waves.add_wave_sum(out.clone(), v, dealt, **options)
+    assert torch.equal(found, by_torch(waves.add_wave_sum, out.clone(), v, dealt, **options))
+
+
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
 def test_waves_are_sines_and_cosines(dtype):
     """What is dealt, without a pad, beside torch's own functions."""

@@ -37,7 +37,8 @@ def deal_waves(
         at_once = _is_at_once(v, count)
         return gpu.deal_waves(v, pad, factor, period_bits, fraction_bits, at_once=at_once)
     shift = ring_of(v).bits - period_bits
-    if (native := native_for(v, pad)) and pad.is_contiguous():
+    rows_of_each = 2 if factor is None else 4
+    if (native := native_for(v, pad)) and _is_filled(pad, v, (count, rows_of_each)):
         kernel = native.deal_waves64 if v.dtype == torch.int64 else native.deal_waves32
         v, by = v.contiguous(), None if factor is None else factor.expand(v.shape).contiguous()
         places = address(v), 0 if by is None else address(by), address(pad)
@@ -73,7 +74,9 @@ def add_wave_sum(
             out, m, dealt, sines, cosines, period_bits, fraction_bits, at_once=at_once
         )
     shift = ring_of(m).bits - period_bits
-    if (native := native_for(out, m, dealt)) and out.is_contiguous():
+    native = native_for(out, m, dealt)
+    form = len(sines), 2
+    if native and _is_filled(out, m) and _has_form(dealt, m, form) and len(cosines) == len(sines):
         kernel = native.add_wave_sum64 if m.dtype == torch.int64 else native.add_wave_sum32
         m, dealt, at_once = m.contiguous(), dealt.contiguous(), _is_at_once(m, len(sines))
         places = address(m), address(dealt), address(out)
@@ -90,6 +93,16 @@ def add_wave_sum(
         for wave, share in zip((with_cosine, with_sine), dealt[block].unbind(1), strict=True):
             out += (to_ring(wave, fraction_bits, m) * share).sum(0, dtype=out.dtype)
     return out
+
+
+def _has_form(x: Tensor, element: Tensor, before: tuple[int, ...] = ()) -> bool:
+    """Whether x has these dimensions before those of `element`, and its dtype."""
+    return x.shape == (*before, *element.shape) and x.dtype == element.dtype
+
+
+def _is_filled(x: Tensor, element: Tensor, before: tuple[int, ...] = ()) -> bool:
+    """Whether x has such a form, and its memory is in order: a kernel can write to it."""
+    return x.is_contiguous() and _has_form(x, element, before)
 
 
 def _is_at_once(x: Tensor, count: int) -> bool:

@@ -28,12 +28,18 @@ def keep_library_key() -> None:
     One thread at a time.
     """
     file = folder() / f"library-{_state().hexdigest()}"
-    try:
-        key = file.read_text()
-    except OSError:
+    key = _read(file)
+    if not key:
         key = cache.triton_key()
         _write(file, key)
     cache.triton_key = lambda: key
+
+
+def _read(file: Path) -> str:
+    """Returns what a file holds; nothing if there is none, or no text in it."""
+    with suppress(OSError, UnicodeDecodeError):
+        return file.read_text()
+    return ""
 
 
 def _state() -> hashlib._Hash:
@@ -45,11 +51,11 @@ def _state() -> hashlib._Hash:
 
 
 def _files(root: Path) -> Iterator[tuple[str, os.stat_result]]:
-    for place, folders, names in os.walk(root):
+    for place, folders, names in os.walk(root, followlinks=True):  # a build in its own folder
         folders[:] = sorted(one for one in folders if one != "__pycache__")
-        for name in sorted(names):
-            path = os.path.join(place, name)
-            yield path, os.stat(path)
+        for path in (os.path.join(place, name) for name in sorted(names)):
+            if os.path.exists(path):  # no link to nothing
+                yield path, os.stat(path)
 
 
 def _write(file: Path, key: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from importlib.metadata import version
@@ -155,7 +155,8 @@ def import_ahead() -> None:
     to those: seconds, in which kernels can be compiled.
     """
     if hasattr(torch._C, "_DTensor_OpSchema_post_init"):
-        import_module("torch.distributed.tensor")
+        with suppress(ImportError):  # a torch that was built without them does not ask
+            import_module("torch.distributed.tensor")
 
 
 def session_over(
